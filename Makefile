@@ -3,21 +3,30 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup demo test test-fast test-openstack test-kubernetes test-spark flaky lint lint-rust lint-python fuzz chaos deny format snapshots proto lock clean
+.PHONY: help setup demo test test-lab checks test-fast test-openstack test-kubernetes test-spark test-kernels flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
 
-help: ## Say what each verb does
+help: ## Describe each verb
 	@sed -n 's/^\([a-z%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
 
-setup: ## Install what is needed, build, leave .venv/bin/gavotte
+setup: ## Install requirements and build .venv/bin/gavotte
 	@tools/setup
 
 demo: setup ## Measure an emulated cloud, place an application, run it, show the gain
 	@.venv/bin/gavotte demo
 
-test: setup lint ## All checks and tests; those with real packets two at a time
-	cargo test --workspace --quiet --locked
-	$(PYTHON) -m pytest -q -n 2 -m "not lab"
-	$(PYTHON) -m pytest -q -n 2 -m lab
+# Labs mostly wait for packets. Lints and Rust's tests use the idle processor time, at a low priority.
+WHEN_IDLE := $(shell command -v chrt >/dev/null && echo chrt --idle 0)
+
+test: setup ## All checks and tests: labs alongside lints and Rust's tests, then Python's tests without packets
+	@$(MAKE) --no-print-directory -j 2 --output-sync=line test-lab checks
+	$(PYTHON) -m pytest -q -n 2 --durations=10 -m "not lab"
+
+test-lab:
+	$(PYTHON) -m pytest -q -n 3 --dist worksteal --durations=10 -m lab
+
+checks:
+	$(WHEN_IDLE) $(MAKE) --no-print-directory lint-rust lint-python
+	$(WHEN_IDLE) cargo test --workspace --quiet --locked
 
 test-fast: setup ## The inner loop: no lab, no slow tests, few examples of each property; under two minutes
 	PROPTEST_CASES=16 cargo test --workspace --quiet --locked
@@ -29,13 +38,16 @@ test-openstack: setup ## The OpenStack driver against real services, which the f
 test-kubernetes: setup ## The Kubernetes driver with a real cluster, whose pods run; the first call builds it for ten minutes; needs root
 	@GAVOTTE_KUBERNETES=real tools/kubernetes $(PYTHON) -m pytest -q tests/campaign/test_kubernetes.py
 
+test-kernels: setup ## The agent on kernel 5.10 in an emulated machine; the first call downloads the kernel (22 MB); needs root and qemu
+	@tools/kernels $(PYTHON) -m pytest -q tests/hosts/test_kernels.py
+
 test-spark: setup ## The recipe for Spark against real Spark, which the first call downloads (500 MB)
 	@command -v java >/dev/null || apt-get install -q -y --no-install-recommends default-jre-headless
 	@test -x target/spark/bin/pip || $(PYTHON) -m venv target/spark
 	@target/spark/bin/pip install --quiet --disable-pip-version-check pyspark==4.3.0
 	@GAVOTTE_SPARK=$(CURDIR)/target/spark/bin/python $(PYTHON) -m pytest -q tests/transfer/test_spark_in_lab.py
 
-flaky: setup ## How often each test with real packets needs another try (ARGS="--runs 3 tests/lab")
+flaky: setup ## Count how often each test with real packets needs another try (ARGS="--runs 3 tests/lab")
 	@tools/flaky -n 2 $(ARGS)
 
 lint: setup ## Formats, lints as errors, types, spelling, licences
@@ -53,7 +65,11 @@ lint-python:
 	.venv/bin/typos
 	$(PYTHON) tools/licences
 
-fuzz: setup ## Damaged files for every command, and what coverage suggests for parsers, ARGS="SECONDS [TARGET...]" each
+docs: setup ## The documentation as a site in build/site; a broken link is an error
+	@.venv/bin/sphinx-build --quiet --fail-on-warning --keep-going -j 2 docs build/site
+	@echo build/site/index.html
+
+fuzz: setup ## Damaged files for every command, and coverage-guided fuzzing of parsers, ARGS="SECONDS [TARGET...]" each
 	@tools/fuzz $(ARGS)
 
 chaos: setup ## Random faults in a lab while commands run in it, ARGS="--seconds 120 --seed 1"
@@ -63,7 +79,7 @@ deny: setup ## Sources, bans and licences of all crates by cargo-deny, which the
 	@target/tools/bin/cargo-deny --version >/dev/null 2>&1 || cargo install --quiet --locked --root target/tools cargo-deny
 	target/tools/bin/cargo-deny check bans licenses sources
 
-bench-%: setup ## One benchmark: broadcast, train, transfer-time, allpairs, racks, sharing, dry-run, cross, calibrate, stability, fluid, place, choreo, rpca, constant, change, profile, programs, shuffle, transfers, campaign, guarantee; figures draws docs/results (ARGS="...")
+bench-%: setup ## One benchmark: broadcast, train, transfer-time, allpairs, racks, clouds, sharing, dry-run, impair, cross, calibrate, stability, fluid, place, choreo, rpca, constant, change, profile, programs, shuffle, transfers, campaign, guarantee; figures draws docs/results (ARGS="...")
 	@tools/peers $*
 	@$(PYTHON) -m benches.$(subst -,_,$*) $(ARGS)
 
@@ -72,7 +88,7 @@ format: setup ## Format all sources
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-snapshots: setup ## Renew what tests hold of help texts, messages and the report; then read the diff
+snapshots: setup ## Renew the tests' snapshots of help texts, messages and the report; then read the diff
 	$(PYTHON) -m pytest -q --snapshot-update $$(grep -rl SnapshotAssertion tests --include='test_*.py')
 
 proto: setup ## Generate the Python side of proto/

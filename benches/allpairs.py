@@ -2,12 +2,12 @@
 
     make bench-allpairs [ARGS="--hosts 10 32 --repeats 3 --seed 1 --skip-iperf3"]
 
-Rates are drawn per host from 50 to 300 Mbit/s. Peers in the same run: Choreo's trains as published, and serial iperf3
-on a sample of the paths (all of them would take 10 s each). The physical limit is what the trains' own bytes need when
-every host sends all the time.
+Rates are drawn per host from 50 to 300 Mbit/s. The same run also measures Choreo's trains as published, and serial
+iperf3 on a sample of the paths (all of them would take 10 s each). The physical limit is the time of the trains' own
+bytes if every host sends all the time.
 
-How time grows is told at rates that all hosts together can have on this machine, whose cores route 80,000 packets a
-second: 64 hosts of 50 to 300 Mbit/s want ten times that, and there time grows as the bytes do.
+Growth of time is also measured at rates that this machine can carry for all hosts together: its cores route 80,000
+packets a second. 64 hosts of 50 to 300 Mbit/s need ten times that, so their time grows with the bytes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import statistics
 import subprocess
 
 import numpy as np
-from benches.clouds import racks
 from benches.machine import machine
+from benches.topologies import racks
 
 from gavotte import lab
 from gavotte.formats.inventory import read_inventory
@@ -30,7 +30,7 @@ from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 PAPER_10_S = 180.0
 GROWTH_MBPS = (2, 12)
-"""Of 64 hosts at once: 450 Mbit/s, 37,000 packets a second."""
+"""With 64 hosts at once: 450 Mbit/s, 37,000 packets a second."""
 IPERF3_S = 10
 
 
@@ -45,7 +45,7 @@ def row(label: str, topology: Topology, found: Measurement) -> str:
         confident = proof.verdict[0] == 1
         off = np.abs(8 * found.history.beta_Bps[0] / truth[:, None] - 1) > 0.03
         wrong = str(int((confident & off).sum()))
-    # Each host sends its share of the bytes at its own rate; the slowest host decides.
+    # Return the physical limit: each host sends its share of the bytes at its own rate, and the slowest host decides.
     per_host = found.bytes_sent / len(truth)
     limit_s = 8 * per_host / truth.min()
     return (
@@ -55,7 +55,7 @@ def row(label: str, topology: Topology, found: Measurement) -> str:
 
 
 def iperf3(cloud: lab.Session, topology: Topology, pairs: list[tuple[str, str]], seconds: int) -> list[float]:
-    """Relative errors of iperf3 on some paths, one after the other."""
+    """Return the relative errors of iperf3 on some paths, one after the other."""
     egress = {host.name: (host.egress or np.nan) * GOODPUT_PER_WIRE for host in topology.host}
     errors = []
     for source, target in pairs:
@@ -76,7 +76,7 @@ def iperf3(cloud: lab.Session, topology: Topology, pairs: list[tuple[str, str]],
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", type=int, nargs="+", default=[10, 32, 64])
     parser.add_argument("--repeats", type=int, default=5, help="snapshots of the smallest cloud; 1 of the others")
@@ -136,7 +136,7 @@ def main() -> None:
         )
     size = 196
     todo = plan_measurement([str(i) for i in range(size)])
-    # At 1 Gbit/s a train ends when 30 ms of saturation are proven; 5 ms go to handshake and pings.
+    # At 1 Gbit/s a train ends after 30 ms of proven saturation; 5 ms go to handshake and pings.
     per_round_s = 0.03 + 0.005
     print(
         f"196 hosts at 1 Gbit/s, calculated: {len(todo.first)} rounds x {1e3 * per_round_s:.0f} ms = "

@@ -1,9 +1,10 @@
-"""Choreo's Fig. 6: the error of its trains by the number and length of their bursts, beside gated trains.
+"""Choreo's Fig. 6: the error of its trains by the number and length of their bursts, compared with gated trains.
 
     make bench-calibrate [ARGS="--paths 4 --seed 1"]
 
-Two clouds: token buckets of 32 kB, and of 512 kB, which a train must empty before it sees the rate: so the paper's Rackspace
-may have been, whose errors fall only at bursts of 2000. Truth is bulk TCP on the same path, as in the paper.
+There are two clouds, with token buckets of 32 kB and of 512 kB. A train must empty a bucket before it sees the rate.
+The paper's Rackspace may have had deep buckets, since its errors fall only at bursts of 2000. Truth is bulk TCP on the
+same path, as in the paper.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from gavotte.measure import bulk, measure
 from gavotte.measure.calibrate import BURSTS, PACKETS, Calibration, calibrate
 
 CLOUDS = {"32kb": (60, 250), "512kb": (280, 300)}
-"""Depth of the bucket, and between which rates hosts send, Mbit/s."""
+"""Depth of the bucket, and the range of the hosts' rates in Mbit/s."""
 HOSTS = 6
 PAPER = {("32kb", 10, 200): 9.0, ("512kb", 10, 2000): 4.0}
-"""% that section 4.1 prints: EC2, and Rackspace; the rest of its figure is drawn."""
+"""Errors in % that section 4.1 prints, for EC2 and Rackspace; the rest of its figure is drawn."""
 
 
 def cloud(burst: str, seed: int) -> Topology:
-    """Hosts behind one unlimited switch."""
+    """Return hosts behind one unlimited switch."""
     rng = np.random.default_rng(seed)
     rates = [int(rate) for rate in rng.integers(*CLOUDS[burst], HOSTS)]
     hosts = [
@@ -37,7 +38,7 @@ def cloud(burst: str, seed: int) -> Topology:
 
 
 def gated(inventory: Inventory, paths: int, seed: int) -> tuple[float, int]:
-    """Mean error of gated trains against bulk TCP, and how many paths of as many as asked for answered."""
+    """Return the mean error of gated trains compared with bulk TCP, and how many of the paths answered."""
     rng = np.random.default_rng(seed)
     names = inventory.names
     every = [(s, t) for s in names for t in names if s != t]
@@ -49,7 +50,7 @@ def gated(inventory: Inventory, paths: int, seed: int) -> tuple[float, int]:
 
 
 def table(found: Calibration, burst: str, train: tuple[float, int], paths: int) -> str:
-    """Errors by B and K, the paper's beside."""
+    """Return the table of errors by B and K, next to the paper's."""
     errors = {(each.bursts, each.packets): each for each in found.trains}
     lines = [f"{'B':>6} " + " ".join(f"{f'K = {k}':>9}" for k in BURSTS) + f" {'paper, K = 10':>14} {'gated':>9}"]
     for b in PACKETS:
@@ -64,7 +65,7 @@ def table(found: Calibration, burst: str, train: tuple[float, int], paths: int) 
 
 
 def main() -> None:
-    """Prints a table a cloud."""
+    """Print a table for each cloud."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--paths", type=int, default=4, help="of each cloud")
     parser.add_argument("--bulk-s", type=float, default=3.0, help="of bulk TCP; the paper: 10")

@@ -1,9 +1,9 @@
 /*
  * Lets Open MPI's ranks in a lab sleep while they wait.
  *
- * MPI libraries poll for messages without end, as a rank has a core of its own on a cluster. In a lab a dozen and more ranks
- * share two cores, and 24 that poll leave the network no idle time. Loaded before an MPI library, this lets whoever
- * polls and finds nothing sleep, whatever the algorithm: first briefly, then twice as long each time.
+ * MPI libraries poll for messages without end, because a rank has a core of its own on a cluster. In a lab a dozen and more ranks
+ * share two cores, and 24 polling ranks leave the network no idle time. Loaded before an MPI library, this makes every
+ * rank that polls and finds nothing sleep, for any algorithm: first briefly, then twice as long each time.
  */
 
 #define _GNU_SOURCE

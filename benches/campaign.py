@@ -1,10 +1,10 @@
-"""OSMeF's study in a lab, with shorter transfers: loopback (Fig. 2), distance (Fig. 3), fairness, tunnels, other engines.
+"""OSMeF's study in a lab, with shorter transfers: loopback (Fig. 2), distance (Fig. 3), fairness, tunnels, engines.
 
     make bench-campaign [ARGS="--repetitions 5 --seconds 1 --seed 1 --part fig2 fig3 engines -o bench.jsonl"]
 
-One campaign file, run and read as `gavotte campaign` does. The paper's figures are from 6 minutes a transfer on servers of 16
-cores and links of 1 Gbit/s; here a link is 300 Mbit/s, which leaves two cores time for it. Coefficients of variation stand
-beside those of iperf3 and nuttcp on the same path, and how far our engine is from theirs.
+The benchmark runs and reads one campaign file as `gavotte campaign` does. The paper's figures are from 6 minutes a
+transfer on servers of 16 cores and links of 1 Gbit/s. In the lab a link is 300 Mbit/s, which two cores can carry. The
+tables compare coefficients of variation, and capacities, with those of iperf3 and nuttcp on the same path.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from gavotte.formats.campaign import read_campaign
 from gavotte.formats.record import Sample, read_samples
 
 AGREEMENT = 0.03
-"""How far engines may be apart on one path."""
+"""Allowed difference between engines on one path."""
 
 PROCESSES = 10
-"""That send at once on loopback, beside one that has as many connections."""
+"""Number that send at once on loopback, compared with one process that has as many connections."""
 
 HOSTS = {"vm1": "pm0", "vm2": "pm0", "vm3": "pm0", "vm4": "pm1", "vm5": "pm1"}
 RATE = "300mbit"
@@ -95,7 +95,7 @@ PARTS = {
 
 
 def study(folder: Path, parts: Sequence[str], *, seed: int, repetitions: int, seconds: float) -> CampaignPlan:
-    """Writes the file and its topology, and plans it."""
+    """Write the file and its topology, and plan it."""
     (folder / "cloud.topology.toml").write_text(machines_of(HOSTS, rate=RATE))
     text = HEAD.format(seed=seed, repetitions=repetitions, seconds=seconds)
     text += "".join(PARTS[part] for part in parts).replace("{longer}", f"{max(2.0, seconds):g}")
@@ -105,7 +105,7 @@ def study(folder: Path, parts: Sequence[str], *, seed: int, repetitions: int, se
 
 
 def main() -> None:
-    """Runs the study and prints a table for each figure."""
+    """Run the study and print a table for each figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repetitions", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=1.0)
@@ -138,9 +138,9 @@ def main() -> None:
             print(f"\n{show.__doc__}")
             show(samples)
             if part == "engines":
-                told = ", ".join(f"{rate / 1e9:.1f}" for rate in apart)
+                rates = ", ".join(f"{rate / 1e9:.1f}" for rate in apart)
                 print(
-                    f"  loopback, {PROCESSES} iperf3 with a connection each: {told} Gbit/s, cv {100 * variation(apart):.1f} %"
+                    f"  loopback, {PROCESSES} iperf3 with a connection each: {rates} Gbit/s, cv {100 * variation(apart):.1f} %"
                 )
             if arguments.record:
                 for figure in (part, "paths") if part == "fig3" else (part,):
@@ -148,8 +148,8 @@ def main() -> None:
 
 
 def one_each(planned: CampaignPlan, repetitions: int) -> list[float]:
-    """Loopback capacity of as many iperf3 as connections, bit/s: what programs that share no thread have together."""
-    # They start some 10 ms after each other: of 6 s that is little.
+    """Return the loopback capacity of one iperf3 for each connection, bit/s: the sum of programs that share no thread."""
+    # They start some 10 ms apart, which is little compared with 6 s.
     job = Job([("vm1", "vm1")] * PROCESSES, 1, 6.0, planned.campaign.congestion, planned.campaign.copy_received)
     with in_lab(planned.campaign, lambda topology: lab.session(topology, source="bench-campaign")) as endpoints:
         return [send(endpoints, "iperf3", job).capacity_bps for _ in range(repetitions)]
@@ -168,10 +168,10 @@ def mean(samples: Sequence[Sample], metric: str) -> float:
 
 
 def record(given: argparse.Namespace, part: str, samples: Sequence[Sample], about: str, apart: Sequence[float]) -> None:
-    """As docs/results keeps it: one figure of each part, and of fig3 also its single paths."""
+    """Write the numbers for docs/results: one figure for each part, and for fig3 also its single paths."""
     cells = grouped(samples)
 
-    def told(
+    def cell(
         scenario: str, connections: int, flavour: str = "", metric: str = "capacity_bps", unit: float = 1e9
     ) -> str:
         values = [value_of(each, metric) for each in cells.get((scenario, connections, flavour), [])]
@@ -183,7 +183,7 @@ def record(given: argparse.Namespace, part: str, samples: Sequence[Sample], abou
     if part == "fig2":
         title, unit, kind = "Loopback capacity by connections", "Gbit/s of TCP payload", "lines"
         columns = ["connections", *FLAVOURS]
-        rows = [[str(p), *(told("loopback", p, each) for each in FLAVOURS)] for p in (1, 2, 5, 10, 20, 30, 50)]
+        rows = [[str(p), *(cell("loopback", p, each) for each in FLAVOURS)] for p in (1, 2, 5, 10, 20, 30, 50)]
     elif part == "fig3":
         title, unit, kind = "Capacity of a connection by distance", "Mbit/s of TCP payload, each connection", "lines"
         columns = ["distance", *(f"p = {p}" for p in MANY), "Jain's index, p = 50"]
@@ -191,8 +191,8 @@ def record(given: argparse.Namespace, part: str, samples: Sequence[Sample], abou
         rows = [
             [
                 str(distance),
-                *(told(name, p, metric="connection_bps", unit=1e6) for p in MANY),
-                told(name, 50, metric="jain", unit=1.0),
+                *(cell(name, p, metric="connection_bps", unit=1e6) for p in MANY),
+                cell(name, 50, metric="jain", unit=1.0),
             ]
             for distance, name in where.items()
         ]
@@ -200,14 +200,14 @@ def record(given: argparse.Namespace, part: str, samples: Sequence[Sample], abou
         title, unit, kind = "Paths, one connection of each pair", "Mbit/s of TCP payload, in sum", "bars"
         columns = ["path", "in sum", "Jain's index", "hops", "softirq, receiver"]
         rows = [
-            [name, told(name, 1, unit=1e6), *(told(name, 1, metric=each, unit=1.0) for each in PATH_METRICS)]
+            [name, cell(name, 1, unit=1e6), *(cell(name, 1, metric=each, unit=1.0) for each in PATH_METRICS)]
             for name in PATHS
         ]
     else:
         title, unit, kind = "Engines on the same path", "Mbit/s of TCP payload", "bars"
         columns = ["path", "Gavotte's agents", "iperf3", "nuttcp"]
         rows = [
-            [f"{where}, p = {p}", *(told(f"{where}-by-{each}", p, unit=1e6) for each in ("own", "iperf3", "nuttcp"))]
+            [f"{where}, p = {p}", *(cell(f"{where}-by-{each}", p, unit=1e6) for each in ("own", "iperf3", "nuttcp"))]
             for where in ("path", "loopback")
             for p in (1, 10)
         ]
@@ -231,7 +231,7 @@ def record(given: argparse.Namespace, part: str, samples: Sequence[Sample], abou
 
 
 def fig2(samples: Sequence[Sample]) -> None:
-    """Fig. 2: loopback capacity of all connections, Gbit/s (cv over repetitions; Jain)."""
+    """Print Fig. 2: loopback capacity of all connections, Gbit/s (cv over repetitions; Jain)."""
     cells = {key: each for key, each in grouped(samples).items() if key[0] == "loopback"}
     counts = sorted({connections for _, connections, _ in cells})
     for flavour in FLAVOURS:
@@ -245,7 +245,7 @@ def fig2(samples: Sequence[Sample]) -> None:
 
 
 def fig3(samples: Sequence[Sample]) -> None:
-    """Fig. 3: capacity of each connection by distance, Mbit/s; Jain's index; hops; tunnel and incast."""
+    """Print Fig. 3: capacity of each connection by distance, Mbit/s; Jain's index; hops; tunnel and incast."""
     for (scenario, connections, flavour), each in sorted(grouped(samples).items()):
         if flavour or "-by-" in scenario:
             continue
@@ -267,7 +267,7 @@ def fig3(samples: Sequence[Sample]) -> None:
 
 
 def engines(samples: Sequence[Sample]) -> None:
-    """Engines on the same path: capacity, coefficient of variation over repetitions, and how far ours is from theirs."""
+    """Print engines on the same path: capacity, coefficient of variation over repetitions, difference from ours."""
     cells = grouped(samples)
     for where in ("path", "loopback"):
         for connections in (1, 10):

@@ -1,9 +1,9 @@
-"""What a dry run says beside what the run then does: bytes and seconds, with shared links, experiments and budgets.
+"""Compares the estimate of a dry run with the run: bytes and seconds, with shared links, experiments and budgets.
 
     make bench-dry-run [ARGS="[CASE ...] --seed 1"]
 
-Each cloud is measured by each method, as a pilot foretells it (`--pilot`), and once by what its hosts send alone
-(`--assumed-rate`); then modelled, and measured again with that Network.
+Each cloud is measured by each method. One estimate is from a pilot (`--pilot`), one from the rate of the hosts alone
+(`--assumed-rate`). The cloud is then modelled, and measured again with that Network.
 """
 
 from __future__ import annotations
@@ -20,14 +20,23 @@ from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.formats.network import Network
 from gavotte.formats.rates import parse_rate
 from gavotte.formats.topology import FORMAT, Topology
-from gavotte.measure import METHODS, CostLimits, Pilot, expected_cost, foretell, measure, plan_measurement, take_pilot
+from gavotte.measure import (
+    METHODS,
+    CostLimits,
+    Pilot,
+    expected_cost,
+    measure,
+    plan_measurement,
+    predict_cost,
+    take_pilot,
+)
 from gavotte.measure.methods import ASSUMED_RATE_BPS, Method, bulk, choreo
 from gavotte.measure.sharing import cost_of_sharing, foreseen, learn_sharing
 from gavotte.model import model
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 NEAR = 0.2
-"""The goal: by how much the two may differ."""
+"""The goal: the largest difference between estimate and run."""
 
 CLOUDS: dict[str, tuple[int, int, str, str | None]] = {
     "flat3": (3, 1, "20mbit", None),
@@ -37,8 +46,9 @@ CLOUDS: dict[str, tuple[int, int, str, str | None]] = {
     "machines8": (8, 2, "100mbit", "150mbit"),
     "unequal11": (11, 3, "54mbit", "24mbit"),
 }
-"""Hosts, racks, what a host sends, and what a rack does. Of `machines8` two hosts each share a machine, of `unequal11`
-every third host sends three quarters."""
+"""Hosts, racks, rate of a host, rate of a rack. In `machines8` two hosts each share a machine; in `unequal11` every
+third host sends three quarters.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,8 +57,8 @@ class Line:
 
     Attributes:
         what: cloud and options.
-        said: bytes and seconds of the dry run.
-        did: the same of the run.
+        said: bytes and seconds estimated by the dry run.
+        did: bytes and seconds of the run.
     """
 
     what: str
@@ -63,7 +73,7 @@ class Line:
 
 
 def cloud_of(name: str) -> Topology:
-    """One of `CLOUDS`."""
+    """Return one of `CLOUDS`."""
     hosts, racks, egress, up = CLOUDS[name]
     switches = [{"name": "core"}, *({"name": f"rack{i}", "parent": "core", "up": up} for i in range(racks) if up)]
     where = [f"rack{i % racks}" if up else "core" for i in range(hosts)]
@@ -83,7 +93,7 @@ def cloud_of(name: str) -> Topology:
 def measured(
     inventory: Inventory, method: str | Method, seed: int, known: Network | None, **options: object
 ) -> tuple[Line, History]:
-    """One measurement beside its plan."""
+    """Compare one measurement with its plan."""
     limits: CostLimits | None = options.get("limits")  # type: ignore[assignment]
     asked = {key: value for key, value in options.items() if key != "limits"}
     plan = plan_measurement(inventory.names, method, seed=seed, known=known, **asked)  # type: ignore[arg-type]
@@ -97,10 +107,10 @@ def measured(
 
 
 def piloted(inventory: Inventory, method: str | Method, seed: int, count: int = 1) -> tuple[Line, History, Pilot]:
-    """One measurement without a Network beside what a pilot foretold."""
+    """Compare one measurement without a Network with the estimate of a pilot."""
     pilot = take_pilot(inventory, seed=seed)
     plan = plan_measurement(inventory.names, method, seed=seed, count=count)
-    cost = foretell(plan, pilot)
+    cost = predict_cost(plan, pilot)
     found = measure(inventory, method=method, seed=seed, count=count)
     what = f"{plan.method.name} --pilot{f' --count {count}' * (count > 1)} (pilot: {pilot.bytes_sent / 1e6:.1f} MB)"
     return Line(what, (cost.bytes, cost.seconds), (found.bytes_sent, found.seconds)), found.history, pilot
@@ -109,7 +119,7 @@ def piloted(inventory: Inventory, method: str | Method, seed: int, count: int = 
 def experiments(
     inventory: Inventory, history: History, seed: int, known: Network | None, assumed_bps: float = ASSUMED_RATE_BPS
 ) -> Line:
-    """The experiments after one measurement."""
+    """Compare the experiments after one measurement."""
     expected = foreseen(inventory.names, known, assumed_bps=assumed_bps, method=history.method)
     cost = cost_of_sharing(expected, seed=seed, known=known)
     _, found = learn_sharing(inventory, history, seed=seed)
@@ -118,7 +128,7 @@ def experiments(
 
 
 def lines(name: str, seed: int) -> Iterator[Line]:
-    """All comparisons on one cloud."""
+    """Return all comparisons on one cloud."""
     with lab.session(cloud_of(name), source="bench-dry-run") as session:
         inventory = read_inventory(session.hosts_file)
         assumed_bps = GOODPUT_PER_WIRE * parse_rate(CLOUDS[name][2])
@@ -141,7 +151,7 @@ def lines(name: str, seed: int) -> Iterator[Line]:
 
 
 def main() -> None:
-    """Prints a line a comparison."""
+    """Print a line for each comparison."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clouds", nargs="*", choices=[[], *CLOUDS], default=[])
     parser.add_argument("--seed", type=int, default=1)

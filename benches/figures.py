@@ -1,10 +1,10 @@
-"""Tables and plots of docs/results, from the recorded numbers in docs/results/data.
+"""Writes the tables and plots of docs/results from the recorded numbers in docs/results/data.
 
     make bench-figures [ARGS="--check"]
 
-A page has `<!-- figure: NAME -->` and `<!-- end -->`; what is between is written from `data/NAME.json`: a table with the
-command that printed it, machine, date, seed and samples, and `plots/NAME.svg`. `--check` writes nothing and fails where a page
-or a plot is not what its data says.
+A page has `<!-- figure: NAME -->` and `<!-- end -->`. The part between them is written from `data/NAME.json`: a table
+with the command that printed it, machine, date, seed and samples, and `plots/NAME.svg`. `--check` writes nothing and
+fails if a page or a plot differs from its data.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PLACE = re.compile(r"<!-- figure: ([a-z0-9-]+) -->\n.*?<!-- end -->", re.DOTALL)
 SPAN = re.compile(r"(\d+) to (\d+)$")
 VALUE = re.compile(r"-?\d+(?:\.\d+)?")
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#F0E442")
-"""Okabe and Ito's, which the colour-blind can tell apart."""
+"""Okabe and Ito's colours, which colour-blind readers can distinguish."""
 LABEL = 36
 """Longer names of rows are broken into lines."""
 STYLE: Any = {
@@ -44,12 +44,12 @@ Figure = dict[str, Any]
 
 
 def figures() -> dict[str, Figure]:
-    """The recorded numbers by name."""
+    """Return the recorded numbers by name."""
     return {path.stem: json.loads(path.read_text("utf-8")) for path in sorted((RESULTS / "data").glob("*.json"))}
 
 
 def table(name: str, figure: Figure) -> str:
-    """The figure as a page shows it: a table, where it comes from, and its plot."""
+    """Return the figure as a page shows it: a table, its source, and its plot."""
     rows = [figure["columns"], ["---"] * len(figure["columns"]), *figure["rows"]]
     lines = [f"| {' | '.join(row)} |".replace("|  |", "| |") for row in rows]
     source = (
@@ -59,17 +59,17 @@ def table(name: str, figure: Figure) -> str:
 
 
 def page(text: str, known: dict[str, Figure]) -> str:
-    """A page with all its figures written anew."""
+    """Return a page with all its figures written again."""
     return PLACE.sub(lambda at: f"<!-- figure: {at[1]} -->\n{table(at[1], known[at[1]])}\n<!-- end -->", text)
 
 
 def digest(figure: Figure) -> str:
-    """What a plot keeps of the numbers that it shows."""
+    """Return the hash of a figure's numbers that its plot keeps."""
     return hashlib.sha256(json.dumps(figure, sort_keys=True).encode()).hexdigest()
 
 
 def steps(figure: Figure, path: Path) -> None:
-    """Draws the distribution of each of the figure's `curves`, sorted numbers, as steps from 0 to 1."""
+    """Draw the distribution of each of the figure's `curves`, sorted numbers, as steps from 0 to 1."""
     with mpl.rc_context(STYLE):
         picture, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
         for number, (label, values) in enumerate(figure["curves"].items()):
@@ -87,7 +87,7 @@ def steps(figure: Figure, path: Path) -> None:
 
 
 def draw(figure: Figure, path: Path) -> None:
-    """Draws bars with a group for each row, or lines over the first column; ± becomes an error bar."""
+    """Draw bars with a group for each row, or lines over the first column; ± becomes an error bar."""
     plot = figure["plot"]
     if plot["kind"] == "cdf":
         steps(figure, path)
@@ -143,7 +143,7 @@ def _dateless(path: Path) -> dict[str, None]:
 
 
 def _value(cell: str) -> tuple[float, float]:
-    """The first number of a cell and what follows its ±, nothing if that is missing; of `32 to 40` the middle and half."""
+    """Return a cell's first number and the one after its ±, 0 if missing; for `32 to 40`, the middle and half the width."""
     if span := SPAN.match(cell):
         low, high = float(span[1]), float(span[2])
         return (low + high) / 2, (high - low) / 2

@@ -1,4 +1,4 @@
-"""What every benchmark says of where it ran."""
+"""The machine and the build, which every benchmark prints."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gavotte import _core
 
 
 def machine() -> str:
-    """The machine and the build in a line; the load tells how much else it was doing."""
+    """Return the machine and the build in a line; the load shows how busy the machine was with other work."""
     models = [
         line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
     ]
@@ -22,6 +22,6 @@ def machine() -> str:
 
 
 def processor_times() -> tuple[float, float]:
-    """Ticks of all processors since boot: all, and idle."""
+    """Return the ticks of all processors since boot: all, and idle."""
     ticks = [int(text) for text in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return sum(ticks), ticks[3] + ticks[4]

@@ -13,8 +13,9 @@ from gavotte.errors import GavotteError, UnsupportedError
 
 IMPLEMENTATIONS = ("openmpi", "mpich")
 MPICH = Path(sys.prefix) / "mpich"
-"""Its maintainers' own build. Debian's 4.0.2 over TCP may hang in its own end: one rank waits for others that no longer
-listen."""
+"""Build by MPICH's maintainers. Debian's 4.0.2 over TCP may hang at its end: one rank waits for others that no longer
+listen.
+"""
 
 
 def available(implementation: str) -> bool:
@@ -28,15 +29,15 @@ def compiler(implementation: str) -> str:
 
 
 def launcher(implementation: str) -> str:
-    """What starts its programs."""
+    """The program that starts its programs."""
     return str(MPICH / "bin" / "mpiexec") if implementation == "mpich" else f"mpirun.{implementation}"
 
 
 def loss_based(session: lab.Session, hosts: Sequence[str]) -> None:
-    """Has programs that choose no congestion control use CUBIC, or Reno where the machine allows namespaces no other.
+    """Make CUBIC the default congestion control of a host, or Reno if the machine allows namespaces no other.
 
-    Under BBR, the default of some machines, shallow shapers drop up to 45 % of a 400 kB message, and one in ten takes half
-    as long again.
+    Under BBR, the default of some machines, shallow shapers drop up to 45 % of a 400 kB message, and one in ten takes
+    half as long again.
     """
     setting = "/proc/sys/net/ipv4/tcp_congestion_control"
     for host in hosts:
@@ -47,11 +48,11 @@ def loss_based(session: lab.Session, hosts: Sequence[str]) -> None:
 
 
 def received_bytes(session: lab.Session, hosts: Sequence[str]) -> list[int]:
-    """What each host's link has brought it so far: the proof that ranks did not meet in this machine's memory."""
+    """Return the bytes that each host's link has received: the proof that ranks did not meet in this machine's memory."""
     found = []
     for host in hosts:
-        told = session.run(host, ["cat", "/proc/net/dev"], capture_output=True, text=True, timeout=10).stdout
-        (line,) = (line for line in told.splitlines() if line.strip().startswith("eth0:"))
+        listing = session.run(host, ["cat", "/proc/net/dev"], capture_output=True, text=True, timeout=10).stdout
+        (line,) = (line for line in listing.splitlines() if line.strip().startswith("eth0:"))
         found.append(int(line.split()[1]))
     return found
 
@@ -67,7 +68,7 @@ def launch(
     timeout_s: float = 300.0,
     calm: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a Python program with mpi4py, one process a rank, started from the first rank's host.
+    """Run a Python program with mpi4py, one process a rank, started from the first rank's host.
 
     Args:
         session: the lab.
@@ -77,7 +78,7 @@ def launch(
         scratch: a folder of this run's own.
         environment: more variables for every rank.
         timeout_s: after which it is ended.
-        calm: ranks of Open MPI that wait sleep, as `calm.c` says, whatever they wait for. MPICH's would never end: UCX
+        calm: whether all waiting ranks of Open MPI sleep, as in `calm.c`. MPICH's would never end: UCX
             counts polls.
 
     Raises:
@@ -103,14 +104,14 @@ def launch(
             "rmaps": "seq",
             "orte_tmpdir_base": str(scratch),
         }
-        # Where it binds ranks of a `seq` job, mpirun 4.1.4 may crash when it frees its topology at the end: in some
+        # When mpirun 4.1.4 binds ranks of a `seq` job, it may crash as it frees its topology at the end: in some
         # environments each time.
         line = [launcher(implementation), "--allow-run-as-root", "--bind-to", "none"]
         line += ["--hostfile", str(hosts), "-np", str(len(ranks))]
         line += [word for key, value in mca.items() for word in ("--mca", key, value)]
         line += [word for key, value in own.items() for word in ("-x", f"{key}={value}")]
     else:
-        # By themselves UCX and libfabric find the machine's memory under all hosts of a lab.
+        # Without these settings UCX and libfabric find the machine's memory under all hosts of a lab.
         wires = {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "eth0"}
         own |= {"LD_LIBRARY_PATH": str(MPICH / "lib"), "MPIR_CVAR_NOLOCAL": "1"} | wires
         line = [launcher(implementation), "-f", str(hosts), "-n", str(len(ranks)), "-iface", "eth0"]

@@ -1,10 +1,11 @@
-"""Real MPI programs through the whole loop: captured once, placed by each method, run again for real.
+"""Captures real MPI programs once, places them by each method, and runs them again for real.
 
     make bench-programs                                  all five, three runs of each placement
     make bench-programs ARGS="--programs melt salt --runs 5 --network cloud.network.json"
 
-Twelve ranks of LAMMPS (a Lennard-Jones melt, a slab, a molten salt), CP2K (water) and OpenFOAM (a driven cavity) on the
-sixteen hosts of `examples/programs/cloud.topology.toml`. Runs are interleaved: each repetition runs every placement once.
+Twelve ranks of LAMMPS (a Lennard-Jones melt, a slab, a molten salt), CP2K (water) and OpenFOAM (a driven cavity) run on
+the sixteen hosts of `examples/programs/cloud.topology.toml`. Runs are interleaved: each repetition runs every placement
+once.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ PLACEMENTS = (*((method, 0) for method in METHODS), *(("random", seed) for seed 
 
 
 def label(method: str, seed: int) -> str:
-    """What a row of the table is called."""
+    """Names of the table's rows."""
     return f"{method} {seed}" if method == "random" else method
 
 
 def bench(name: str, network: Path, folder: Path, runs: int) -> list[str]:
-    """Prints one program's table; returns its row of the figure."""
+    """Print one program's table; return its row of the figure."""
     with session(read_topology(TOPOLOGY), source=str(TOPOLOGY)) as lab:
         loop = Loop(lab, name, folder, show=False)
         loop.profile()
@@ -66,7 +67,7 @@ def bench(name: str, network: Path, folder: Path, runs: int) -> list[str]:
 
 
 def main() -> int:
-    """Runs the benchmark."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description="real MPI programs, placed by each method and run")
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS))
     parser.add_argument("--runs", type=int, default=3, help="of each placement")

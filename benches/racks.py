@@ -1,12 +1,14 @@
-"""Oversubscribed racks: whether each path gets the rate it carries alone, and each shared link what it carries in all.
+"""Measures oversubscribed racks: the error of each path's rate alone, and of each shared link's total rate.
 
     make bench-racks [ARGS="--clouds 40 --seed 0 --labs 4 --method train"]
 
-Random clouds of 8 to 16 hosts in 2 to 4 racks, unequal hosts, uplinks (and some downlinks of their own) oversubscribed
-1 to 8 times. Nothing but hosts is told. Each is measured twice: as it is, and without limits above the hosts, which is
-what its bytes are compared with. `simulated` clouds answer with max-min fair shares (`tests/measure/played_network.py`);
-`lab` ones send real packets, 300 Mbit/s together at most. A shared link is one that cuts what its hosts could send
-together by 15 % or more, and counts as told when the Network has a cap within 3 % of it.
+Random clouds of 8 to 16 hosts in 2 to 4 racks have unequal hosts. Their uplinks (and some downlinks of their own) are
+oversubscribed 1 to 8 times. The measurement knows only the hosts. Each cloud is measured twice: as it is, and without
+limits above the hosts, to compare the bytes.
+
+`simulated` clouds answer with max-min fair shares (`tests/measure/played_network.py`); `lab` ones send real packets,
+300 Mbit/s together at most. A shared link is one that cuts the total rate of its hosts by 15 % or more. It counts as
+found if the Network has a cap within 3 % of it.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class Outcome:
     answered: int
     worst_error: float
     links: int
-    told: int
+    recognised: int
     worst_link_error: float
     wrong: int
     seconds: float
@@ -61,16 +63,16 @@ class Outcome:
         return (
             self.answered == self.paths
             and self.worst_error <= RATE_ERROR
-            and self.told == self.links
+            and self.recognised == self.links
             and self.wrong == 0
             and self.times_bytes <= MOST_BYTES
         )
 
     def line(self) -> str:
-        """For the table."""
+        """Return the row of the table."""
         return (
             f"{self.where:<9} {self.seed:>5} {self.hosts:>5} {self.racks:>5} {self.oversubscription:>6.1f} "
-            f"{self.answered:>5}/{self.paths:<5} {100 * self.worst_error:>6.2f}% {self.told:>5}/{self.links:<3} "
+            f"{self.answered:>5}/{self.paths:<5} {100 * self.worst_error:>6.2f}% {self.recognised:>5}/{self.links:<3} "
             f"{100 * self.worst_link_error:>6.2f}% {self.wrong:>5} {self.seconds:>7.1f} {self.megabytes:>7.0f} "
             f"{self.times_bytes:>6.2f}  {'' if self.good else 'MISSED'}"
         )
@@ -83,11 +85,11 @@ HEADER = (
 
 
 def random_racks(seed: int, *, most_mbps: int = 300) -> tuple[Topology, float]:
-    """Draws a cloud, and how many times its racks are oversubscribed.
+    """Draw a cloud and the oversubscription of its racks.
 
     Args:
         seed: of everything.
-        most_mbps: what half of the hosts may send at once.
+        most_mbps: highest rate at which half of the hosts may send at once.
     """
     rng = random.Random(f"racks {seed}")
     hosts, racks, over = rng.randint(8, 16), rng.randint(2, 4), rng.choice([1, 1.5, 2, 3, 4, 6, 8])
@@ -109,7 +111,7 @@ def random_racks(seed: int, *, most_mbps: int = 300) -> tuple[Topology, float]:
 
 
 def unlimited(topology: Topology) -> Topology:
-    """The same hosts without limits above them."""
+    """Return the same hosts without limits above them."""
     return topology.model_copy(
         update={"switch": [s.model_copy(update={"up": None, "down": None}) for s in topology.switch]}
     )
@@ -129,7 +131,7 @@ def simulated(topology: Topology, seed: int, method: str) -> Measurement:
 
 
 def shared_links(topology: Topology) -> dict[tuple[frozenset[str], str], float]:
-    """The limits that a tenant can see, TCP goodput by members of the rack and direction."""
+    """Return the limits that a tenant can see: TCP goodput by members of the rack and direction."""
     oracle = Oracle(topology)
     size = len(oracle.names)
     crossing = {(i, j): oracle.path(i, j) for i in range(size) for j in range(size) if i != j}
@@ -141,7 +143,7 @@ def shared_links(topology: Topology) -> dict[tuple[frozenset[str], str], float]:
             mine = users.get(name, frozenset())
             if len({source for source, _ in mine}) < 2 or len({target for _, target in mine}) < 2:
                 continue
-            # Of two racks, one's uplink and the other's downlink are one link from outside.
+            # With two racks, one's uplink and the other's downlink are one link from outside.
             alike = {other: oracle.links.pop(other) for other in users if users[other] == mine}
             could_bps = float(oracle.rates(sorted(mine)).sum())
             oracle.links |= alike
@@ -151,13 +153,13 @@ def shared_links(topology: Topology) -> dict[tuple[frozenset[str], str], float]:
 
 
 def judge(where: str, seed: int, topology: Topology, over: float, found: Measurement, plain: Measurement) -> Outcome:
-    """Compares what was found with the truth."""
+    """Compare the Network with the truth."""
     oracle = Oracle(topology)
     size = len(oracle.names)
     truth = np.array([[oracle.rates([(i, j)])[0] if i != j else np.nan for j in range(size)] for i in range(size)])
     error = np.abs(8 * found.history.beta_Bps[0] / (truth * GOODPUT_PER_WIRE) - 1)
     links = shared_links(topology)
-    told, wrong, link_errors = 0, 0, [0.0]
+    recognised, wrong, link_errors = 0, 0, [0.0]
     groups = {frozenset(group.members): group for group in model(found.history, method="median").groups}
     for (members, way), limit_bps in links.items():
         group = groups.get(members)
@@ -165,7 +167,7 @@ def judge(where: str, seed: int, topology: Topology, over: float, found: Measure
         if said_bps is not None:
             off = abs(said_bps / limit_bps - 1)
             link_errors.append(off)
-            told += off <= LINK_ERROR
+            recognised += off <= LINK_ERROR
             wrong += off > LINK_ERROR
     return Outcome(
         where=where,
@@ -177,7 +179,7 @@ def judge(where: str, seed: int, topology: Topology, over: float, found: Measure
         answered=found.answered,
         worst_error=float(np.nanmax(error)),
         links=len(links),
-        told=told,
+        recognised=recognised,
         worst_link_error=max(link_errors),
         wrong=wrong,
         seconds=found.seconds,
@@ -187,7 +189,7 @@ def judge(where: str, seed: int, topology: Topology, over: float, found: Measure
 
 
 def run(where: str, seeds: range, method: str, take: Callable[[Topology, int, str], Measurement]) -> list[Outcome]:
-    """Measures clouds, prints a line each and their totals."""
+    """Measure clouds, print a line for each and their totals."""
     outcomes = []
     for seed in seeds:
         topology, over = random_racks(seed)
@@ -200,7 +202,7 @@ def run(where: str, seeds: range, method: str, take: Callable[[Topology, int, st
             f"{where}: {sum(o.good for o in outcomes)} of {len(outcomes)} clouds as wanted; "
             f"{sum(o.answered for o in outcomes)} of {sum(o.paths for o in outcomes)} paths answered, "
             f"worst rate {100 * max(o.worst_error for o in outcomes):.2f} % off; "
-            f"{sum(o.told for o in outcomes)} of {sum(o.links for o in outcomes)} shared links told, "
+            f"{sum(o.recognised for o in outcomes)} of {sum(o.links for o in outcomes)} shared links found, "
             f"{sum(o.wrong for o in outcomes)} wrong, worst {100 * max(o.worst_link_error for o in outcomes):.2f} % off; "
             f"{statistics.median(o.times_bytes for o in outcomes):.2f} times the bytes in the median, "
             f"{max(o.times_bytes for o in outcomes):.2f} at most"
@@ -209,7 +211,7 @@ def run(where: str, seeds: range, method: str, take: Callable[[Topology, int, st
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clouds", type=int, default=40, help="simulated")
     parser.add_argument("--labs", type=int, default=4, help="of them again with real packets")

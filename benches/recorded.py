@@ -1,4 +1,4 @@
-"""How a benchmark keeps its numbers for docs/results, where `make bench-figures` makes tables and plots of them."""
+"""Keeps a benchmark's numbers for docs/results, from which `make bench-figures` makes tables and plots."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def write_figure(
     about: str | None = None,
     curves: Mapping[str, Sequence[float]] | None = None,
 ) -> None:
-    """Writes one figure, dated today.
+    """Write one figure, dated today.
 
     Args:
         path: its file, `docs/results/data/NAME.json`.
         title: above the plot.
         command: that printed the numbers.
         seed: of the run, or "none".
-        samples: how many there are of each number, and of what kind.
+        samples: number and kind of the samples behind each number.
         columns: names; the first names the row.
         rows: cells; a number may be followed by ± and its deviation.
-        plot: what is drawn, as benches/figures.py has it.
+        plot: settings of the plot, as in benches/figures.py.
         about: `machine()` as it was when the run began; None = as it is now.
         curves: sorted numbers whose distributions are drawn, for plots of kind "cdf".
     """

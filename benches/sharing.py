@@ -1,11 +1,13 @@
-"""Verdicts and clusters on random clouds of four kinds, in the lab and, for sizes that no lab holds, in a simulation.
+"""Checks verdicts and clusters on random clouds of four kinds, in the lab and, for large sizes, in a simulation.
 
     make bench-sharing [ARGS="--clouds 40 --seed 0 --simulated 40 --sizes 64 196 --method train --skip-lab"]
 
-Hose, pipe, rack-limited and core-limited clouds in turn, 6 to 10 hosts on machines of one or two, rates of 40 to 225
-Mbit/s. Nothing but hosts is told. A cloud is right when its machines and racks, its sharing, every limit that the
-tenant could observe (it cuts what could cross it by 15 %) and its value (within 10 %) are; a claim that is none of
-that is wrong and confident. The simulation answers with max-min fair rates and 2 % of noise.
+Hose, pipe, rack-limited and core-limited clouds take turns, with 6 to 10 hosts on machines of one or two, and rates of
+40 to 225 Mbit/s. The measurement knows only the hosts.
+
+A cloud is right if its machines, racks and sharing are right, and every limit that the tenant could observe (it cuts
+the traffic that could cross it by 15 %) has its value within 10 %. Any other claim is wrong and confident. The
+simulation answers with max-min fair rates and 2 % of noise.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ class Outcome:
     measure_s: float
 
     def line(self) -> str:
-        """For the table."""
+        """Return the row of the table."""
         wrong = "; ".join(
             [*(f"WRONG {w}" for w in self.score.wrong), *(f"unknown {u[:60]}" for u in self.score.unknown)]
         )
@@ -70,7 +72,7 @@ HEADER = (
 
 
 def with_pipes(plan: Layout, cloud: Cloud) -> Layout:
-    """Puts a shaper before each host that limits each source apart: a topology has no words for that."""
+    """Put a shaper before each host that limits each source separately, which a topology cannot describe."""
     place = {host.name: number for number, host in enumerate(cloud.topology.host)}
     target = {}
     for one, other in plan.cables:
@@ -79,7 +81,7 @@ def with_pipes(plan: Layout, cloud: Cloud) -> Layout:
                 target[port.node, port.index] = place[plan.nodes[far.node].name]
 
     def leaf(rate_bps: float, address: str) -> Leaf:
-        return Leaf("source", address, rate_bps, rate_bps, link_burst(rate_bps), queue_for(rate_bps, None))
+        return Leaf("source", (address,), rate_bps, rate_bps, link_burst(rate_bps), queue_for(rate_bps, None))
 
     def piped(node: int, port: Interface) -> Interface:
         if (node, port.index) not in target:
@@ -99,7 +101,7 @@ def with_pipes(plan: Layout, cloud: Cloud) -> Layout:
 
 @contextmanager
 def lab_of(cloud: Cloud) -> Iterator[lab.Session]:
-    """Builds a cloud."""
+    """Build a cloud."""
     with (
         mock.patch("gavotte.lab.start.layout_of", lambda topology: with_pipes(layout_of(topology), cloud)),
         lab.session(cloud.topology, source="bench") as session,
@@ -136,13 +138,13 @@ def simulated(cloud: Cloud, seed: int) -> Outcome:
 
 
 def outcome(cloud: Cloud, seed: int, history: History, result: SharingResult, measure_s: float) -> Outcome:
-    """What the model makes of it."""
+    """Judge the model of a cloud."""
     network = model(replace(history, evidence=result.evidence))
     return Outcome(cloud.kind, seed, len(history.hosts), score(cloud, network), network.sharing, result, measure_s)
 
 
 def summary(title: str, outcomes: list[Outcome]) -> dict[str, object]:
-    """Totals, printed and returned."""
+    """Print and return the totals."""
     count = len(outcomes)
     verdicts = sum(o.score.right + len(o.score.unknown) + len(o.score.wrong) for o in outcomes)
     right = sum(o.score.right for o in outcomes)

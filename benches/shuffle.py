@@ -1,10 +1,10 @@
-"""Shuffles of Orchestra's Fig. 13 over real connections: weighted by pacing, weighted by connections, and as TCP goes.
+"""Shuffles of Orchestra's Fig. 13 over real connections: weighted by pacing, weighted by connections, and plain TCP.
 
     make bench-shuffle [ARGS="--runs 5 --rate 20 --unit 2.5 --seed 1"]
 
-Topology A (B, C): two receivers fetch one unit from each of 2 (3, 4) senders of their own, and 2 (3, 4) units from one sender
-that they share. Ports are equal both ways. The Network is measured first; the bound is its own. The paper's column is its speed-up of
-weighted over standard shuffles on EC2, and what its fluid model predicts.
+Topology A (B, C): two receivers fetch one unit from each of 2 (3, 4) senders of their own, and 2 (3, 4) units from one
+sender that they share. Ports are equal both ways. The Network is measured first, and gives the bound. The paper's
+column is its speed-up of weighted over standard shuffles on EC2, and the prediction of its fluid model.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import statistics
 from collections import defaultdict
 from pathlib import Path
 
-from benches.clouds import star
 from benches.machine import machine, processor_times
 from benches.recorded import write_figure
+from benches.topologies import star
 
 from gavotte import lab
 from gavotte.formats.byte_matrix import HostBytes
@@ -44,7 +44,7 @@ def fig13(senders: int, unit_bytes: int) -> list[HostBytes]:
 
 
 def record(given: argparse.Namespace, rows: list[list[str]], about: str, idle: str) -> None:
-    """As docs/results keeps it."""
+    """Write the numbers for docs/results."""
     write_figure(
         given.record / "orchestra-shuffle.json",
         title="Weighted shuffles on real packets",
@@ -59,7 +59,7 @@ def record(given: argparse.Namespace, rows: list[list[str]], about: str, idle: s
 
 
 def main() -> None:
-    """Prints one row for each topology and mode."""
+    """Print one row for each topology and mode."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="of each kind")
     parser.add_argument("--rate", type=int, default=20, help="of each host, Mbit/s on the wire")
@@ -115,7 +115,7 @@ def main() -> None:
     print(f"\npaced: at most {worst:.3f} times the bound (goal 1.02: {'met' if worst <= 1.02 else 'missed'})")
     if arguments.record:
         record(arguments, rows, about, f"{100 * spent[1] / spent[0]:.0f} % idle")
-    print("x bound: over the measured Network's bound; x wire: over what the shapers' rate allows in full frames")
+    print("x bound: over the measured Network's bound; x wire: over the time of full frames at the shapers' rate")
 
 
 if __name__ == "__main__":

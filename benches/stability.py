@@ -2,9 +2,9 @@
 
     make bench-stability [ARGS="--minutes 4 --data FOLDER"]
 
-Hours are scaled to minutes and the ages with them; `gavotte measure --count 360 --every 10` and `gavotte history stability`
-print the same of hosts of one's own, at the paper's ages. The real series are round trips between 99 PlanetLab nodes in
-the folder given, frame by frame: no public series of rates between cloud hosts is known here.
+Hours are scaled to minutes, and the ages with them. `gavotte measure --count 360 --every 10` and `gavotte history
+stability` print the same for your own hosts, at the paper's ages. The real series are round trips between 99 PlanetLab
+nodes in the folder given, frame by frame. We know of no public series of rates between cloud hosts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RACKS = 4
 SIZE = Size(per_rack=2, stranger_mbps=120)
 EVERY_S = 6.0
 AGES_S = (12.0, 30.0, 60.0, 120.0)
-"""A fifth of a minute for one of the paper's 1, a fifteenth of its 30."""
+"""A fifth of a minute for the paper's 1 minute, a fifteenth of its 30 minutes."""
 FRAMES = (1, 5, 10, 30)
 PAPER = {
     "EC2": "median 0.4 to 0.5 %, mean 1.4 to 3 %, 95 % of paths below 6 %",
@@ -37,7 +37,7 @@ BURST_BYTES, WAIT_S = 2_000_000, 4.0
 
 
 def topology(seed: int) -> Topology:
-    """Eight hosts in two racks below each of two switches, the first two on one machine; a stranger in each rack."""
+    """Return eight hosts in four racks below two switches, two of them on one machine, with a neighbour in each rack."""
     rng = np.random.default_rng(seed)
     egress = [int(rate) for rate in rng.integers(80, 120, len(SIZE.hosts))]
     switches = [{"name": "core"}, *({"name": f"agg{a}", "parent": "core", "up": "200mbit"} for a in range(2))]
@@ -59,7 +59,7 @@ def topology(seed: int) -> Topology:
 
 
 def watched(minutes: float, seed: int) -> History:
-    """A snapshot every few seconds beside the strangers' messages."""
+    """Take a snapshot every few seconds, during the neighbours' messages."""
     with (
         lab.session(topology(seed), source="bench-stability") as session,
         strangers(session, BURST_BYTES, WAIT_S, seed),
@@ -69,10 +69,10 @@ def watched(minutes: float, seed: int) -> History:
 
 
 def shown(found: Stability) -> None:
-    """The tables of all four figures."""
+    """Print the tables of all four figures."""
     heads = " ".join(f"{f'{share} %':>7}" for share in SHARES)
     print(
-        f"\nFig. 1 and 2: Mbit/s that so many percent of the pairs stay below, by minute\n{'minute':>7} {heads} {'pairs':>6}"
+        f"\nFig. 1 and 2: Mbit/s below which this percentage of the pairs stays, by minute\n{'minute':>7} {heads} {'pairs':>6}"
     )
     start_s = found.over_time[0].key
     for each in found.over_time[:: max(1, round(30 / EVERY_S))]:
@@ -93,7 +93,7 @@ def shown(found: Stability) -> None:
 
 
 def real(folder: Path) -> None:
-    """Fig. 7 on round trips."""
+    """Print Fig. 7 on round trips."""
     times = frames(folder)
     at = np.arange(len(times), dtype=np.float64)
     print(
@@ -106,7 +106,7 @@ def real(folder: Path) -> None:
 
 
 def main() -> None:
-    """Measures and prints."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=4.0)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,11 +1,12 @@
-"""The gated train beside Choreo's train and iperf3, on every kind of token bucket: error, refusals, bucket depth, cost.
+"""Compares the gated train with Choreo's train and iperf3, on every kind of token bucket: error, refusals, depth, cost.
 
     make bench-train [ARGS="--quick --busy --runs 5 --seed 1"]
 
-Rates 100, 300 and 1000 Mbit/s x buckets of 32 kB, 512 kB and 5 MB x queues of 5 and 50 ms, one pair of hosts at a time in a
-lab, cases in random order. Each run takes a gated train and Choreo's train (10 bursts of 200 packets, its own formula) one
-after the other, each behind a bucket that had time to fill; iperf3 runs once a case. All are compared as TCP goodput, 1448/1514
-of the wire rate set. `--busy` keeps every core busy with other work; `--record` keeps the trains for the estimator's tests.
+Rates 100, 300 and 1000 Mbit/s x buckets of 32 kB, 512 kB and 5 MB x queues of 5 and 50 ms, one pair of hosts at a time
+in a lab, cases in random order. Each run takes a gated train and Choreo's train (10 bursts of 200 packets, its own
+formula) one after the other, each after the bucket has filled. iperf3 runs once a case. All are compared as TCP
+goodput, 1448/1514 of the wire rate set. `--busy` keeps every core busy with other work; `--record` keeps the trains for
+the estimator's tests.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benches.clouds import star
 from benches.machine import machine
+from benches.topologies import star
 
 from gavotte import lab
 from gavotte.agents import Budget, Fleet, enrolled
@@ -40,7 +41,7 @@ RATES_MBPS = (100, 300, 1000)
 BUCKETS_KB = (32, 512, 5120)
 QUEUES_MS = (5, 50)
 CONFIDENT_AND_WRONG = 0.03
-"""A train that says `path-limited` and errs by more than this is the one thing that must not happen."""
+"""A train must never say `path-limited` and err by more than this."""
 IPERF3_S = 10
 QUICK_IPERF3_S = 2
 
@@ -59,7 +60,7 @@ class Case:
 
     @property
     def refill_s(self) -> float:
-        """Time in which the bucket and the queue are as before, with some to spare."""
+        """Return the time after which the bucket and the queue are as before, with some margin."""
         return 0.1 + self.queue_ms / 1e3 + 1.2 * self.bucket_kb * 1024 * 8 / (self.rate_mbps * 1e6)
 
     def __str__(self) -> str:
@@ -68,7 +69,7 @@ class Case:
 
 @dataclass
 class Found:
-    """What the runs of one case, or of all, found. Errors are relative, with their sign."""
+    """Results of the runs of one case, or of all. Errors are relative, with their sign."""
 
     runs: int = 0
     train: list[float] = field(default_factory=list)
@@ -81,14 +82,14 @@ class Found:
     iperf3: list[float] = field(default_factory=list)
 
     def add(self, other: Found) -> None:
-        """Joins the runs of another case."""
+        """Add the runs of another case."""
         self.runs += other.runs
         self.wrong += other.wrong
         for name in ("train", "bucket", "sent_bytes", "seconds", "refusals", "choreo", "iperf3"):
             getattr(self, name).extend(getattr(other, name))
 
     def row(self, label: str) -> str:
-        """One line of the table."""
+        """Return one line of the table."""
         return (
             f"{label:<20} {self.runs:>3} {len(self.train):>4} {_percent(_middle(self.train)):>9} {_percent(_most(self.train)):>9} "
             f"{self.wrong:>5} {_percent(_middle(self.bucket)):>9} {_percent(_most(self.bucket)):>9} "
@@ -121,7 +122,7 @@ def _percent(share: float) -> str:
 
 @contextmanager
 def busy_cores() -> Iterator[None]:
-    """Keeps every core busy."""
+    """Keep every core busy."""
     with ExitStack() as stack:
         for _ in range(os.cpu_count() or 1):
             burner = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
@@ -130,7 +131,7 @@ def busy_cores() -> Iterator[None]:
 
 
 def probe_once(fleet: Fleet, probe: pb.Probe) -> pb.ProbeReply:
-    """One probe from h0 to h1."""
+    """Send one probe from h0 to h1."""
     (answer,) = carry_out(fleet, [[Step("h0", "h1", probe)]], round_s=45)
     if answer.reply is None:
         raise AgentError(answer.error)
@@ -138,7 +139,7 @@ def probe_once(fleet: Fleet, probe: pb.Probe) -> pb.ProbeReply:
 
 
 def iperf3_bps(cloud: lab.Session, seconds: int) -> float:
-    """Goodput of one cubic connection from h0 to h1 as iperf3's receiver counts it."""
+    """Return the goodput of one cubic connection from h0 to h1 as iperf3's receiver counts it."""
     server = cloud.exec("h1", ["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
     try:
         for _ in range(50):
@@ -155,7 +156,7 @@ def iperf3_bps(cloud: lab.Session, seconds: int) -> float:
 
 
 def measured(case: Case, arguments: argparse.Namespace) -> Found:
-    """Runs one case."""
+    """Run one case."""
     found = Found()
     rate_bps = case.rate_mbps * 1e6
     goodput_bps = rate_bps * GOODPUT_PER_WIRE
@@ -196,7 +197,7 @@ def measured(case: Case, arguments: argparse.Namespace) -> Found:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="of each case")
     parser.add_argument("--seed", type=int, default=1, help="of the order of cases")

@@ -2,8 +2,8 @@
 
     make bench-transfer-time [ARGS="--rates 100 300 --repeats 3 --seed 1"]
 
-For each rate and bucket: one gated train gives C, b and r; then real TCP transfers run between the same two hosts, each
-after the bucket has filled again. "one rate" is what iperf3, netperf and Choreo give: the sustained rate alone.
+For each rate and bucket, one gated train gives C, b and r. Real TCP transfers then run between the same two hosts, each
+after the bucket has filled again. "one rate" is the result of iperf3, netperf and Choreo: the sustained rate alone.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import random
 import statistics
 import time
 
-from benches.clouds import star
 from benches.machine import machine
+from benches.topologies import star
 
 from gavotte import lab
 from gavotte.formats.app import FORMAT, App
@@ -28,7 +28,7 @@ SIZES_MB = (1, 2, 5, 10, 20, 50)
 
 
 def timed(inventory: Inventory, size_bytes: int) -> float:
-    """Seconds of one real transfer from h0 to h1."""
+    """Return the seconds of one real transfer from h0 to h1."""
     app = App.model_validate(
         {
             "format": FORMAT,
@@ -52,7 +52,7 @@ def timed(inventory: Inventory, size_bytes: int) -> float:
 
 
 def main() -> None:
-    """Prints one row for each rate, bucket and size."""
+    """Print one row for each rate, bucket and size."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rates", type=int, nargs="+", default=[100, 300], help="Mbit/s on the wire")
     parser.add_argument("--buckets", nargs="+", default=["512kb", "5mb"])
@@ -88,7 +88,7 @@ def main() -> None:
                 actual = statistics.median(seen[size])
                 full = transfer_s(size * 1e6, rate_bps, bucket_bytes=depth, peak_bps=peak_bps)
                 single = transfer_s(size * 1e6, rate_bps)
-                # Below the bucket the host's own speed decides; a train cannot know TCP's.
+                # Below the bucket's depth the host's own speed decides, and a train cannot know TCP's.
                 counted = size * 1e6 > 1.2 * depth
                 if counted:
                     errors.append(abs(full / actual - 1))

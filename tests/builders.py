@@ -1,4 +1,4 @@
-"""The nouns in few words, for any test: what is not said is plain, unlimited or unknown."""
+"""Short ways to make each noun in tests: missing values are plain, unlimited or unknown."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Pairs = float | Sequence[Sequence[float | None]] | Floats | None
 
 
 def network(hosts: int | Iterable[Named], rate_bps: Pairs = None, latency_s: Pairs = None, **fields: Any) -> Network:
-    """Hosts by number (vm0, vm1, ...), name or keys; one value for all pairs, or a row a source.
+    """Return a Network of hosts by number (vm0, vm1, ...), name or keys; one value for all pairs, or a row a source.
 
-    Fields that a host has (`cpus`, `egress_bps`, ...) go to each of them, the others to the Network.
+    Fields of hosts (`cpus`, `egress_bps`, ...) apply to each of them, the others to the Network.
     """
     named = [f"vm{m}" for m in range(hosts)] if isinstance(hosts, int) else hosts
     each = {key: fields.pop(key) for key in ("cpus", "egress_bps", "ingress_bps") if key in fields}
@@ -38,7 +38,7 @@ def network(hosts: int | Iterable[Named], rate_bps: Pairs = None, latency_s: Pai
 
 
 def app(name: str, *transfers: Sequence[Any], tasks: Iterable[Named] = (), cpus: float = 1.0, **fields: Any) -> App:
-    """Transfers of source, target, bytes and, unless 0, phase; without `tasks`, those that they name."""
+    """Return an App of transfers of source, target, bytes and, unless 0, phase; by default its tasks are their ends."""
     ways = [dict(zip(("source", "target", "bytes", "phase"), transfer, strict=False)) for transfer in transfers]
     named = tasks or dict.fromkeys(end for way in ways for end in (way["source"], way["target"]))
     listed = [{"cpus": cpus} | keys(task) for task in named]
@@ -46,7 +46,7 @@ def app(name: str, *transfers: Sequence[Any], tasks: Iterable[Named] = (), cpus:
 
 
 def placement(assignment: Mapping[str, str], *apps: str, **fields: Any) -> Placement:
-    """Tasks on hosts, as if greedy had found them in no time."""
+    """Return a Placement of tasks on hosts, as if greedy had found it in no time."""
     plain = {
         "method": "greedy",
         "completion_s": 1.0,
@@ -59,7 +59,7 @@ def placement(assignment: Mapping[str, str], *apps: str, **fields: Any) -> Place
 
 
 def inventory(names: Iterable[str]) -> Inventory:
-    """Hosts whose agents nobody can reach."""
+    """Return hosts whose agents are unreachable."""
     hosts = [
         {"name": name, "address": f"127.0.0.{number}", "agent": f"unix:/nonexistent/{name}.sock"}
         for number, name in enumerate(names, start=1)
@@ -68,7 +68,7 @@ def inventory(names: Iterable[str]) -> Inventory:
 
 
 def topology(hosts: Sequence[Named], *, switches: Sequence[Named] = ("core",), **fields: Any) -> Topology:
-    """Hosts at the first switch unless they say where; switches below the first unless they say where."""
+    """Return a Topology: hosts are at the first switch by default, and switches below the first."""
     root = keys(switches[0])["name"]
     listed = [keys(host) for host in hosts]
     placed = [host if {"machine", "switch"} & host.keys() else host | {"switch": root} for host in listed]
@@ -84,7 +84,7 @@ def history(
     every_s: float = 1.0,
     **fields: Any,
 ) -> History:
-    """Snapshots of (n, N, N) rates, and latencies that broadcast to them; hosts h0, h1, ..."""
+    """Return a History of (n, N, N) rates, and latencies that broadcast to them; hosts h0, h1, ..."""
     size = beta_Bps.shape[1]
     beta = np.where(np.eye(size, dtype=bool), np.nan, beta_Bps)
     plain: dict[str, Any] = {
@@ -99,12 +99,12 @@ def history(
 
 
 def keys(named: Named) -> dict[str, Any]:
-    """A table of a file from a name alone, or as given."""
+    """Return a table of a file from a name alone, or as given."""
     return {"name": named} if isinstance(named, str) else dict(named)
 
 
 def pairs(size: int, value: Pairs) -> list[list[float | None]]:
-    """A matrix as Networks have it: nothing on the diagonal."""
+    """Return a matrix as Networks have it: nothing on the diagonal."""
     rows = np.broadcast_to(np.array(np.nan if value is None else value, dtype=np.float64), (size, size))
     return [
         [None if i == j or np.isnan(rate) else float(rate) for j, rate in enumerate(row)] for i, row in enumerate(rows)
@@ -130,4 +130,4 @@ Statistics of rank: 1
 
 ------- End Communication Matrix -------------
 """
-"""What mpiP writes of a ring of three ranks."""
+"""mpiP's report of a ring of three ranks."""

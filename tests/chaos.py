@@ -1,8 +1,12 @@
 """Random faults in a lab while commands run in it, for a given time: `python -m tests.chaos --seconds 120 --seed 1`.
 
-After each command, whatever happened to it: it has ended in time with a known status and at most one line of error;
-what was measured before is still there and nothing half-written is; agents that live are free again within a lease, and
-the next command finds them. At the end nothing is left of the lab.
+These hold after each command, after any fault:
+
+- it ended in time with a known status and at most one line of error;
+- earlier measurements are still complete, and no file is half written;
+- living agents are free again within a lease, and the next command finds them.
+
+At the end nothing is left of the lab.
 """
 
 from __future__ import annotations
@@ -55,18 +59,21 @@ GUARANTEES = 'format = "gavotte/guarantee/1"\n' + "".join(
     f'[[guarantee]]\nhost = "{name}"\negress = "50mbit"\ningress = "50mbit"\n' for name in HOSTS
 )
 LIMIT_S = 150.0
-"""For any of them on a loaded machine, every fault's waiting time included. Sharing experiments take 22 s here, 29 with
-a host unplugged, and 80 beside a guarantee of a quarter of what paths carry."""
+"""Longest time of a command on a loaded machine, every fault's wait included. Sharing experiments take 22 s, 29 with a
+host unplugged, and 80 under a guarantee of a quarter of the paths' rates.
+"""
 
 FREE_S = 25.0
-"""A lease and the time to look."""
+"""A lease and the time to notice."""
 
 STATUSES = {0, 1, 130, 143, -2, -15, -9, 137}
-"""Ended, failed, or by a signal: negative where it finds the interpreter at its end, after all is said and released."""
+"""Statuses of a command that ended, failed, or got a signal: negative if the interpreter was ending, after all output
+and releases.
+"""
 
 
 class Round:
-    """One command and the faults it met."""
+    """One command and its faults."""
 
     def __init__(self, session: lab.Session, folder: Path, rng: random.Random) -> None:
         self._session = session
@@ -77,7 +84,7 @@ class Round:
         self.faults: list[str] = []
 
     def run(self) -> list[str]:
-        """Runs it; returns what was wrong."""
+        """Run it; return the broken rules."""
         rng = self._rng
         line = rng.choice(COMMANDS)
         words = line.format(hosts=self._session.hosts_file, seed=rng.randrange(1000), folder=self._folder).split()
@@ -120,7 +127,7 @@ class Round:
         return wrong + self._freed()
 
     def _inject(self, command: subprocess.Popen[str]) -> None:
-        """One to four faults, at random times of the first seconds."""
+        """Return one to four faults, at random times of the first seconds."""
         rng = self._rng
         time.sleep(0.6)
         for _ in range(rng.choice((1, 2, 3, 4))):
@@ -148,7 +155,7 @@ class Round:
             if copy.read_bytes() != model:
                 wrong.append(f"{copy.name} is not what was sent")
             copy.unlink()
-        # A command that was killed while it wrote may leave what it had put aside, and nothing else.
+        # A command that was killed while it wrote may leave its temporary file, and nothing else.
         for aside in self._folder.glob(".h.npz.*"):
             if "controller killed" not in self.faults:
                 wrong.append(f"left {aside.name}")
@@ -235,7 +242,7 @@ FAULTS = (
 
 
 def main() -> int:
-    """As the module says; exit status 1 when something was wrong."""
+    """Run commands with faults; the exit status is 1 if a rule was broken."""
     parser = argparse.ArgumentParser(description="Random faults in a lab while commands run in it.")
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))

@@ -1,4 +1,4 @@
-"""What several tests share: a private runtime folder, a small lab, and skipping where no lab can stand."""
+"""Shared fixtures: a private runtime folder, a small lab, and skipping where no lab can run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SMALL_CLOUD = builders.topology(
 
 
 def pytest_configure() -> None:
-    # A shell starts what runs in its background with Ctrl-C ignored, and programs inherit that: no tcpdump would end.
+    # A shell starts its background programs with Ctrl-C ignored, and their children inherit that: no tcpdump would end.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -40,8 +40,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in marked:
             item.add_marker(pytest.mark.skip(reason=reason))
     for item in marked:
-        # Real packets on a machine that others load too: a lost time slice of 100 ms fails a good probe. Once more, and
-        # the summary names it. A test without packets gets one try.
+        # Tests with real packets get one more try, and the summary names them: on a loaded machine, a lost time slice
+        # of 100 ms fails a good probe. A test without packets gets one try.
         item.add_marker(pytest.mark.flaky(reruns=2))
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong in a lab, done on purpose: by tests of one fault each, and by `tests.chaos` at random."""
+"""Faults in a lab, for tests of one fault each, and for `tests.chaos` at random."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ done
 
 
 def full_disk(size_bytes: int) -> list[str]:
-    """What goes before a command so that no file of its takes more.
+    """Command prefix that limits the size of every written file.
 
-    A `preexec_fn` would do the same, but forks, and beside gRPC some children abort before they begin.
+    A `preexec_fn` would do the same, but it forks, and with gRPC loaded some children abort before they begin.
     """
     return ["prlimit", f"--fsize={size_bytes}"]
 
 
 def to_agent(session: lab.Session, host: str, number: signal.Signals) -> None:
-    """Sends a signal to a host's agent."""
+    """Send a signal to a host's agent."""
     comm = Path(agent_binary()).name[:15]
     session.run(host, ["sh", "-c", _TO_AGENT, comm, str(int(number))])
 
 
 def kill_agent(session: lab.Session, host: str) -> None:
-    """The agent is gone at once."""
+    """Kill the agent at once."""
     to_agent(session, host, signal.SIGKILL)
     until(lambda: not crew.answers(crew.socket_path(session.folder, host)))
 
 
 def start_agent(session: lab.Session, host: str) -> None:
-    """Starts a new agent where one was killed, and waits until it answers; it ends with the lab."""
+    """Start a new agent where one was killed, and wait until it answers; it ends with the lab."""
     socket = crew.socket_path(session.folder, host)
     socket.unlink(missing_ok=True)
     # In the background, where the lab's keeper reaps it.
@@ -53,19 +53,19 @@ def start_agent(session: lab.Session, host: str) -> None:
 
 
 def unplug(session: lab.Session, host: str) -> str:
-    """The host's interface goes down; returns the routes that it loses."""
+    """Take the host's interface down; return the routes that it loses."""
     routes = str(session.run(host, ["ip", "route"], capture_output=True, text=True).stdout)
     assert session.run(host, ["ip", "link", "set", "eth0", "down"]).returncode == 0
     return routes
 
 
 def plug(session: lab.Session, host: str, routes: str) -> None:
-    """And up again, with its routes."""
+    """Bring the interface up again, with its routes."""
     assert session.run(host, ["ip", "link", "set", "eth0", "up"]).returncode == 0
     for route in routes.splitlines():
         session.run(host, ["ip", "route", "replace", *route.split()], stderr=subprocess.DEVNULL)
 
 
 def blackhole(session: lab.Session, switch: str, address: str) -> None:
-    """A switch drops all that goes to an address."""
+    """Make a switch drop all packets to an address."""
     assert session.run(switch, ["ip", "route", "add", "blackhole", f"{address}/32"]).returncode == 0

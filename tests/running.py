@@ -1,4 +1,4 @@
-"""Controllers of transfers that run beside a test."""
+"""Controllers of transfers that run during a test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command as users call it, and waiting for what another process does."""
+"""The command as users call it, and waiting for another process."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ GAVOTTE = Path(sys.executable).with_name("gavotte")
 
 
 def gavotte(*words: str | Path, timeout: float = 110, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Runs the command to its end, whatever its status; options as of `subprocess.run`."""
+    """Run the command to its end, with any status; options as of `subprocess.run`."""
     line = [GAVOTTE, *words]
     return subprocess.run(line, capture_output=True, text=True, timeout=timeout, check=False, **options)
 
 
 VERDICTS = {
     "hosts check": r"^\d+ of \d+ hosts can be used$",
-    "guarantee clear": r"^\d+ hosts? kept guarantees and keeps? them no more$",
+    "guarantee clear": r"^\d+ hosts? no longer ha(?:s|ve) guarantees$",
     "profile diff": r": changed; volume times ",
 }
-"""Commands whose exit status 1 is an answer, not an error, and how they word it."""
+"""Commands whose exit status 1 is an answer, not an error, with the words of that answer."""
 
 
 def one_line_of_error(words: Sequence[str], said: str) -> bool:
-    """Whether a command that ended with status 1 or 2 said why: by one line of error, or by its verdict."""
+    """Report whether a command that ended with status 1 or 2 said why: by one line of error, or by its verdict."""
     errors = sum(line.startswith("error: ") for line in said.splitlines())
     verdict = VERDICTS.get(" ".join(words[:2]))
     if errors == 0 and verdict is not None:
@@ -39,7 +39,7 @@ def one_line_of_error(words: Sequence[str], said: str) -> bool:
 
 
 def until(happened: Callable[[], object], deadline_s: float = 30.0) -> None:
-    """Waits for what is bound to happen; a machine that others load may take its time."""
+    """Wait for an event that must come; a machine that others load may take its time."""
     end = time.monotonic() + deadline_s
     while not happened():
         assert time.monotonic() < end, "it never came to that"
@@ -47,7 +47,7 @@ def until(happened: Callable[[], object], deadline_s: float = 30.0) -> None:
 
 
 def processes_of(mark: object) -> dict[int, str]:
-    """Living processes, but for this one, with a text in their environment: number to command line."""
+    """Living processes, except this one, with a text in their environment: number to command line."""
     found = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and int(folder.name) != os.getpid():

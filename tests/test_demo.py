@@ -1,4 +1,4 @@
-"""The demo end to end, and what is left when it is killed."""
+"""The demo end to end, and the state after it is killed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_killed_demo_leaves_nothing(tmp_path: Path, folder: Path, how: signal.
     assert "Traceback" not in stderr
     until(lambda: not processes_of(marker))
     assert not (tmp_path / "r.html").exists()
-    # The next call removes what folders were left.
+    # The next call removes the leftover folders.
     gavotte("lab", "status")
     assert not list(folder.glob("**/*.sock"))
 

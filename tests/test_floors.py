@@ -40,7 +40,7 @@ def room(path: Path) -> str:
 
 
 def imported(path: Path) -> set[str]:
-    """Which of our own top-level names a file imports, anywhere in it."""
+    """Return our own top-level names that a file imports, anywhere in it."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""What the harnesses of faults and damaged files take for a defect."""
+"""What the harnesses of faults and damaged files count as a defect."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).parent.parent
         ("hosts check --hosts i.hosts.toml", "error: i.hosts.toml: no such file\n", True),
         ("hosts check --hosts i.hosts.toml", "", False),
         ("measure --hosts i.hosts.toml", "5 of 6 hosts can be used\n", False),
-        ("guarantee clear --hosts lab", "5 hosts kept guarantees and keep them no more\n", True),
+        ("guarantee clear --hosts lab", "5 hosts no longer have guarantees\n", True),
         ("profile diff a b", "50.0% of the bytes moved, threshold 10.0%: changed; volume times 1\n", True),
         ("profile diff a b", "0.0% of the bytes moved, threshold 10.0%: not changed; volume times 1\n", False),
         ("model h.npz", "error: a\nerror: b\n", False),
@@ -42,7 +42,7 @@ def test_a_verdict_is_no_defect(tmp_path: Path) -> None:
 
 
 def test_fuzz_tells_how_much_it_fed(tmp_path: Path) -> None:
-    """With stand-ins for what it runs, as it would build for minutes."""
+    """With stand-ins for the programs that it runs, because a build would take minutes."""
     cargo = "#!/bin/sh\necho 'Done' >&2\nprintf 'stat::number_of_executed_units: 700\\n' >&2\n"
     python = "#!/bin/sh\necho '500 files, 25 commands, 0 defects, seed 1'\n"
     stands = {"bin/cargo": cargo, "bin/cargo-fuzz": "#!/bin/sh\n", "bin/c++": "#!/bin/sh\n", ".venv/bin/python": python}

@@ -14,9 +14,9 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_the_version_is_one_and_has_its_changes_told(tmp_path: Path) -> None:
-    told = version("gavotte")
-    assert _core.version() == told
-    assert gavotte("--version", cwd=tmp_path).stdout.startswith(f"gavotte {told} ")
+    installed = version("gavotte")
+    assert _core.version() == installed
+    assert gavotte("--version", cwd=tmp_path).stdout.startswith(f"gavotte {installed} ")
     releases = re.findall(r"^## (\S+) - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert releases[0] == told
-    assert f"\nversion: {told}\n" in (ROOT / "CITATION.cff").read_text()
+    assert releases[0] == installed
+    assert f"\nversion: {installed}\n" in (ROOT / "CITATION.cff").read_text()

@@ -1,12 +1,13 @@
-"""Broadcasts in the lab beside what else brings a file to many hosts; prints how many times the lower bound each took.
+"""Compares our broadcasts in the lab with other ways to copy a file to many hosts, as multiples of the lower bound.
 
     make bench-broadcast [ARGS="--case equal racks --receivers 10 30 --mb 10 50 --runs 5 --ways auto cornet libtorrent"]
 
-The bound is the object over the slowest necessary port at the goodput of one TCP hop (1448/1514 of the wire rate), as the
-topology says, so that no measurement is in it. Ways are interleaved, and each line says what share of the
-processors was idle meanwhile: where that is little, the processor is measured and not the network. Ports are as fast as brings
-the object in about 4 s, at most 100 Mbit/s, unless `--mbit` says how fast. `--train` broadcasts by Cornet come before those in which `clustering` infers
-the racks from their block times.
+The bound is the object over the slowest necessary port at the goodput of one TCP hop (1448/1514 of the wire rate). It
+comes from the topology, so it contains no measurement. Ways are interleaved. Each line shows the idle share of the
+processors: if it is small, the processors limited the transfers and not the network.
+
+Ports carry the object in about 4 s, at most at 100 Mbit/s, unless `--mbit` gives their rate. `--train` broadcasts by
+Cornet come before those in which `clustering` infers the racks from their block times.
 """
 
 from __future__ import annotations
@@ -35,20 +36,20 @@ from gavotte.terms.goodput import GOODPUT_PER_WIRE
 from gavotte.transfer import plan_broadcast
 
 BOUND_S = 4.0
-"""How long the object takes through one port where no rate is given."""
+"""Time of the object through one port if no rate is given."""
 
 MOST_MBIT = 100.0
-"""Above, the processor is measured."""
+"""Above this rate the processors limit the transfers."""
 
 DEFAULT_WAYS = ["auto", "mesh", "cornet", *PEERS]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One way once.
+    """One run of one way.
 
     Attributes:
-        outcome: what it told.
+        outcome: its result.
         idle: share of the processors' time.
     """
 
@@ -57,13 +58,13 @@ class Run:
 
     @property
     def last_s(self) -> float:
-        """When the last receiver had it."""
+        """When the last receiver had the object."""
         return max(self.outcome.seconds)
 
 
 @contextmanager
 def folder(parent: Path) -> Iterator[Path]:
-    """A folder that is gone afterwards."""
+    """A folder that is removed afterwards."""
     path = Path(tempfile.mkdtemp(dir=parent))
     try:
         yield path
@@ -72,7 +73,7 @@ def folder(parent: Path) -> Iterator[Path]:
 
 
 def same_racks(cloud: Case, partitions: Sequence[int]) -> bool:
-    """Whether receivers share a partition exactly where they share a rack. All may fetch from the source."""
+    """Whether two receivers share a partition exactly if they share a rack. All may fetch from the source."""
     names = cloud.network.names
     pairs = [(m, n) for m in range(1, len(names)) for n in range(1, m)]
     racks = [cloud.racks[name] for name in names]
@@ -80,13 +81,13 @@ def same_racks(cloud: Case, partitions: Sequence[int]) -> bool:
 
 
 def carry_out(cloud: Case, file: Path, base: Path, given: argparse.Namespace, kind: str) -> dict[str, list[Run]]:
-    """Each way so many times in turn, in one lab; in the case of a death, in one lab a run."""
+    """Run each way this many times in turn, in one lab; in the case of a death, in one lab a run."""
     runs: dict[str, list[Run]] = {}
     dying = cloud.network.names[len(cloud.network.names) // 2] if kind == "death" else None
     wanted = given.ways[:1] if dying else given.ways
     times = base / f"{kind}-{len(cloud.network.names)}-{file.name}.json"
     for first in range(given.runs if dying else 1):
-        # A host that has died is no host for the next run.
+        # A host that has died is left out of the next run.
         with lab.session(cloud.topology, source="bench") as session:
             if "clustering" in wanted:
                 (train,) = ways(["cornet"], None, times).values()
@@ -109,7 +110,7 @@ def carry_out(cloud: Case, file: Path, base: Path, given: argparse.Namespace, ki
 
 
 def row(name: str, done: list[Run], bound_s: float) -> list[str]:
-    """Prints what became of a way, and gives it as docs/results shows it."""
+    """Print the result of a way, and return it as docs/results shows it."""
     over = [run.last_s / bound_s for run in done]
     spread = statistics.median(run.last_s / statistics.median(run.outcome.seconds) for run in done)
     idle = min(run.idle for run in done)
@@ -122,23 +123,25 @@ def row(name: str, done: list[Run], bound_s: float) -> list[str]:
 
 
 def compare(cloud: Case, runs: dict[str, list[Run]], kind: str) -> None:
-    """Prints what the goals are about: `auto` beside the best of the others, and what racks that are kept to save."""
+    """Print the goals: `auto` compared with the best of the others, and the gain of keeping to racks."""
     middle = {name: statistics.median(run.last_s for run in done) for name, done in runs.items()}
     single = {name: seconds for name, seconds in middle.items() if name in OURS and name != "auto"}
     if "auto" in middle and single:
         best = min(single, key=lambda name: single[name])
-        print(f"  auto beside the best single mechanism, {best}: {100 * (middle['auto'] / single[best] - 1):+.1f} %")
+        print(
+            f"  auto compared with the best single mechanism, {best}: {100 * (middle['auto'] / single[best] - 1):+.1f} %"
+        )
     for name in ("topology", "clustering", "auto"):
         if "cornet" in middle and name in middle and kind in ("racks", "equal"):
-            print(f"  {name} beside plain Cornet: {100 * (middle[name] / middle['cornet'] - 1):+.1f} %")
-    told = [run.outcome.partitions for run in runs.get("clustering", ())]
-    right = sum(same_racks(cloud, partitions) for partitions in told if partitions is not None)
-    if told:
-        print(f"  clustering has inferred the racks right in {right} of {len(told)} runs", flush=True)
+            print(f"  {name} compared with plain Cornet: {100 * (middle[name] / middle['cornet'] - 1):+.1f} %")
+    partitionings = [run.outcome.partitions for run in runs.get("clustering", ())]
+    right = sum(same_racks(cloud, partitions) for partitions in partitionings if partitions is not None)
+    if partitionings:
+        print(f"  clustering has inferred the racks right in {right} of {len(partitionings)} runs", flush=True)
 
 
 def record(given: argparse.Namespace, rows: list[list[str]], curves: dict[str, list[float]], about: str) -> None:
-    """Writes the numbers as `bench-figures` reads them: a table, and the distributions of all receivers' times."""
+    """Write the numbers as `bench-figures` reads them: a table, and the distributions of all receivers' times."""
     words = ["--case", *given.case, "--receivers", *map(str, given.receivers), "--mb", *(f"{mb:g}" for mb in given.mb)]
     words += ["--mbit", f"{given.mbit:g}"] if given.mbit else []
     if "racks" in given.case:
@@ -184,7 +187,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Runs the ways in turn and prints each one's times over the bound."""
+    """Run the ways in turn and print each one's times over the bound."""
     given = arguments()
     about_machine = machine()
     print(about_machine, f"seed {given.seed}", sep="\n")

@@ -1,4 +1,4 @@
-"""The clouds that files are brought to in the lab."""
+"""Clouds of the lab in which files are broadcast."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRINTED = {
 
 @dataclass(frozen=True)
 class Case:
-    """A cloud, what its ports carry, and the rack of each host. The source is the first."""
+    """A cloud, the rates of its ports, and the rack of each host. The first host is the source."""
 
     topology: Topology
     network: Network
@@ -29,10 +29,10 @@ class Case:
 
 
 def case(kind: str, receivers: int, rate_mbit: float, *, seed: int, line: float) -> Case:
-    """The source and so many receivers.
+    """Return the source and this many receivers.
 
-    They are equal (in the case of a death, too), one has a quarter of the uplink, all are mixed, or they are in three racks
-    with lines between that carry what `line` hosts can send.
+    Hosts are equal (in the case of a death, too), one has a quarter of the uplink, all are mixed, or they are in three
+    racks. Lines between racks carry the rate of `line` hosts.
     """
     draw = random.Random(seed)
     names = [f"h{i}" for i in range(receivers + 1)]

@@ -1,7 +1,8 @@
 """One host's part of a BitTorrent swarm, by libtorrent: `swarm.py OBJECT|COPY TORRENT ADDRESS seed|fetch PEER...`.
 
-It says `ready` when it listens, begins at a line on its input, and prints how many seconds it took to have all. All settings are
-libtorrent's own but these: peers are told of each other, which a tracker would do, and nothing looks beyond the lab.
+It prints `ready` when it listens, begins at a line on its input, and prints the seconds until it has everything. All
+settings are libtorrent's own but these: members get each other's addresses, which a tracker would provide, and none
+searches beyond the lab.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def main() -> None:
             "enable_lsd": False,
             "enable_upnp": False,
             "enable_natpmp": False,
-            # Hosts of a lab share a network, of which one may have many.
+            # Hosts of a lab share a network, from which libtorrent may otherwise accept one peer only.
             "allow_multiple_connections_per_ip": True,
             "alert_mask": 0,
         }
@@ -48,7 +49,7 @@ def main() -> None:
     while not handle.status().is_seeding and time.monotonic() < begin_s + LIMIT_S:
         time.sleep(0.01)
     print(time.monotonic() - begin_s if handle.status().is_seeding else "late", flush=True)
-    # It serves the others until it is told to go.
+    # It serves the others until it is ended.
     sys.stdin.readline()
 
 

@@ -1,4 +1,4 @@
-"""The ways to bring a file to many hosts: ours, and what else does it."""
+"""The ways to copy a file to many hosts: ours, and other programs'."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Outcome:
 
     Attributes:
         seconds: of each receiver that has it.
-        partitions: those that a Cornet kept to, by host; None = it is none.
+        partitions: the partitions that a Cornet respected, by host; None = it had none.
     """
 
     seconds: list[float]
@@ -67,11 +67,11 @@ class Outcome:
 
 
 Way = Callable[[lab.Session, Case, Path, Path], Outcome]
-"""Carries a file out in a lab, with a folder for the copies."""
+"""Runs broadcasts in a lab, with a folder for the copies."""
 
 
 def kill(session: lab.Session, name: str) -> None:
-    """Ends a host's agent, as a crash would."""
+    """End a host's agent, as a crash would."""
     mark = f"{session.folder}/{name}.sock"
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -90,7 +90,7 @@ def ours(
     times: Path,
     dying: str | None = None,
 ) -> Outcome:
-    """By one of our mechanisms; without one that dies when it has half."""
+    """Broadcast by one of our mechanisms; `victim` dies when it has half."""
     watched: list[str] = []
 
     def watch(name: str, held: int, total: int) -> None:
@@ -116,7 +116,7 @@ def ours(
 
 
 def http(session: lab.Session, cloud: Case, file: Path, scratch: Path) -> Outcome:
-    """Each receiver fetches from one HTTP server, all at once."""
+    """Have each receiver fetch from one HTTP server, all at once."""
     address = next(host.address for host in read_inventory(session.hosts_file).host if host.name == "h0")
     serve = [sys.executable, "-m", "http.server", str(PORT), "--directory", str(file.parent)]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -137,7 +137,7 @@ def http(session: lab.Session, cloud: Case, file: Path, scratch: Path) -> Outcom
 
 
 def libtorrent(session: lab.Session, cloud: Case, file: Path, scratch: Path) -> Outcome:
-    """In a swarm of libtorrent's, whose members know each other from the start."""
+    """Broadcast in a swarm of libtorrent's, whose members know each other from the start."""
     import libtorrent as lt
 
     files = lt.file_storage()
@@ -174,7 +174,7 @@ def libtorrent(session: lab.Session, cloud: Case, file: Path, scratch: Path) -> 
 
 
 def openmpi(session: lab.Session, cloud: Case, file: Path, scratch: Path, *, pipeline: bool) -> Outcome:
-    """By `MPI_Bcast`, by default or pipelined in pieces of 16 kB; connections are made before."""
+    """Broadcast by `MPI_Bcast`, by default or pipelined in pieces of 16 kB; connections are made before."""
     program = scratch / "bcast.py"
     program.write_text(MPI)
     tuned = {
@@ -194,14 +194,14 @@ def openmpi(session: lab.Session, cloud: Case, file: Path, scratch: Path, *, pip
     )
     if done.returncode:
         raise GavotteError(f"Open MPI failed: {done.stderr.strip()[-200:]}")
-    told = json.loads(done.stdout.strip().splitlines()[-1])
-    if not told["same"]:
+    report = json.loads(done.stdout.strip().splitlines()[-1])
+    if not report["same"]:
         raise GavotteError("Open MPI's ranks have different bytes")
-    return Outcome([float(each) for each in told["seconds"]])
+    return Outcome([float(each) for each in report["seconds"]])
 
 
 def ways(wanted: list[str], dying: str | None, times: Path) -> dict[str, Way]:
-    """What carries out each way, as far as it is installed."""
+    """Return the function of each way whose program is installed."""
     found: dict[str, Way] = {}
     for name in wanted:
         if name in OURS:

@@ -1,13 +1,17 @@
-"""Change detection: the RPCA paper's threshold beside a CUSUM per tree edge, on injected changes.
+"""Compares the RPCA paper's threshold with a CUSUM per tree edge, as detectors of injected changes.
 
     make bench-change [ARGS="--quick --hosts 64 --runs 30 --seed 0"]
 
-A constant learnt from 10 snapshots, a broadcast tree by the earliest completion first, and broadcasts whose edges have a band of 5 %, a
-slow-down x (1 + Exp(2)) with probability 0.1 each, and a common load of sd 0.1. After 60 quiet broadcasts the rate of one edge,
-of all pairs of a host, or of a rack of four falls by 20 to 80 %; 60 more follow. False alarms are of the quiet broadcasts; an
-edge that alarmed starts again. Found: an alarm at a changed edge within 60 broadcasts; the threshold knows no edges, so any
-alarm counts for it, by chance, too. "Learnt from 8" is what `gavotte watch --observations` does: it takes what edges should take
-from the first eight broadcasts, and what it alarmed of as the new usual.
+A constant is learnt from 10 snapshots, and a broadcast tree built from it by the earliest completion first. The times
+of the tree's edges have a band of 5 %, a slow-down x (1 + Exp(2)) with probability 0.1 each, and a common load of sd
+0.1.
+
+After 60 quiet broadcasts the rate of one edge, of all pairs of a host, or of a rack of four falls by 20 to 80 %; 60
+more follow. False alarms are those of the quiet broadcasts; an edge that alarmed starts again. A change is found if a
+changed edge alarms within 60 broadcasts. The threshold knows no edges, so any alarm counts for it, even by chance.
+
+"Learnt from 8" works like `gavotte watch --observations`. It learns the usual time of each edge from the first eight
+broadcasts, and after an alarm takes the new time as usual.
 """
 
 from __future__ import annotations
@@ -41,7 +45,7 @@ GOAL_DELAY = 6
 
 @dataclass
 class Score:
-    """Of one detector over many runs."""
+    """Results of one detector over many runs."""
 
     quiet: int = 0
     false: int = 0
@@ -56,7 +60,7 @@ class Score:
 
 @dataclass(frozen=True)
 class World:
-    """What runs, and what is believed of it."""
+    """The true network, and the learnt one."""
 
     cloud: Cloud
     tree: BroadcastTree
@@ -75,7 +79,7 @@ def world(hosts: int, rng: np.random.Generator) -> World:
 
 
 def changed(where: World, kind: str, rng: np.random.Generator) -> list[tuple[int, int]]:
-    """The tree edges that an event strikes."""
+    """Return the tree edges that an event affects."""
     edges = [(int(where.tree.parent[host]), host) for host in where.tree.order[1:].tolist()]
     if kind == "link":
         return [edges[int(rng.integers(len(edges)))]]
@@ -88,7 +92,7 @@ def changed(where: World, kind: str, rng: np.random.Generator) -> list[tuple[int
 
 
 def run(where: World, kind: str, fall: float, rng: np.random.Generator, scores: dict[str, Score]) -> None:
-    """One event."""
+    """Run one event."""
     struck = set(changed(where, kind, rng))
     names = {(str(s), str(t)) for s, t in struck}
     edges = where.edges
@@ -133,7 +137,7 @@ def run(where: World, kind: str, fall: float, rng: np.random.Generator, scores: 
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="five runs of each event")
     parser.add_argument("--hosts", type=int, default=64)

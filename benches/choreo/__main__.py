@@ -1,10 +1,11 @@
-"""Choreo's evaluation once more: sections 5 and 6, Fig. 10 with real transfers in the lab, and section 7.2 by simulation.
+"""Repeats Choreo's evaluation: sections 5 and 6, Fig. 10 with real transfers in the lab, and section 7.2 by simulation.
 
     make bench-choreo ARGS="[figure9|optimal|lab|migrations|error|reviews|tenants ...] [--quick] [--plots CDF.png] [-o ROWS.jsonl]"
 
-The recipe of clouds and workloads is in workloads.py, and each run prints what it drew. `error` says what is left of the gain
-when measurements are worse, `reviews` what migration adds by the fluid model, `migrations` the same with real transfers; `optimal` is
-how far greedy is from the optimum (section 5), `tenants` what several tenants of one cloud gain.
+workloads.py has the recipe of clouds and workloads, and each run prints its drawn ones. `error` shows the remaining
+gain when measurements are worse. `reviews` shows the gain of migration by the fluid model, `migrations` the same with
+real transfers. `optimal` compares greedy with the optimum (section 5), and `tenants` shows the gain of several tenants
+of one cloud.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ IN_LAB = {"lab": lab.main, "migrations": migrations.main}
 
 
 def main() -> None:
-    """Runs the parts asked for."""
+    """Run the requested parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; all if left out")
     parser.add_argument("--quick", action="store_true", help="two clouds, few workloads")
@@ -66,7 +67,7 @@ def main() -> None:
         optimal.main(asked)
     for part in (part for part in IN_LAB if part in parts):
         if not real.supported():
-            sys.exit(f"no lab can stand here: {real.missing()}")
+            sys.exit(f"no lab can run here: {real.missing()}")
         print()
         IN_LAB[part](asked)
     if "error" in parts:

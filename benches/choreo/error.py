@@ -1,8 +1,8 @@
-"""Choreo section 7.2 asks how much of the gain is left when measurements are worse; here is the answer of the fluid model.
+"""Choreo's section 7.2 asks how much gain is left when measurements are worse; the fluid model answers it here.
 
-Every path's rate is measured with a log-normal factor of the given deviation, on its own; `gavotte model` makes a Network of
-that, the methods place on it, and what they placed is timed on the true one. The baselines know no rates. `not measured` is
-what the traffic matrix alone is good for: all rates are taken to be the same.
+Every path's rate is measured with a log-normal factor of the given deviation, independently. `gavotte model` makes a
+Network of these rates, the methods place on it, and the placements are timed on the true network. The baselines know no
+rates. `not measured` shows the value of the traffic matrix alone: all rates are assumed to be the same.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ TARGET_S = 10.0
 
 
 def true_s(truth: Network, load: Workload, placement: Placement) -> float:
-    """The paper's measure on the true network."""
+    """Return the paper's measure on the true network."""
     done = replay_placement(truth, load.apps, placement)
     return done.completion_s if load.kind == AT_ONCE else math.fsum(done.apps.values())
 
 
 def times(seed: int, kind: str, family: str, limit_s: float) -> dict[str, dict[float, float]]:
-    """Method to error to seconds, of one workload on a cloud of its own.
+    """Return the seconds by method and error, for one workload on a cloud of its own.
 
     Raises:
         InfeasibleError: when a method gets stuck.
@@ -53,14 +53,14 @@ def times(seed: int, kind: str, family: str, limit_s: float) -> dict[str, dict[f
 
 
 def gains(all_times: list[dict[str, dict[float, float]]], method: str, error: float) -> npt.NDArray[np.float64]:
-    """Share of the baselines' mean time that was saved, workload by workload."""
+    """Return the share of the baselines' mean time that was saved, workload by workload."""
     blind = [statistics.fmean(found[base][0.0] for base in BASELINES) for found in all_times]
     took = np.array([found[method][error] for found in all_times], dtype=np.float64)
     return 1.0 - took / np.array(blind, dtype=np.float64)
 
 
 def main(asked: argparse.Namespace) -> None:
-    """Prints the gain of both methods for each error."""
+    """Print the gain of both methods for each error."""
     for kind in (AT_ONCE, IN_SEQUENCE):
         all_times: list[dict[str, dict[float, float]]] = []
         seed = stuck = 0
@@ -72,7 +72,7 @@ def main(asked: argparse.Namespace) -> None:
                 stuck += 1
         print(
             f"\n{kind}, {asked.family}: {len(all_times)} workloads, each on a cloud of its own, seeds from {1000 * asked.seed + 1} "
-            f"({stuck} drawn anew); time saved over the mean of the baselines, s.e. over workloads; kept = of the gain without error, "
+            f"({stuck} drawn again); time saved over the mean of the baselines, s.e. over workloads; kept = of the gain without error, "
             "paired"
         )
         print(

@@ -1,4 +1,4 @@
-"""The paper's Fig. 9: four machines in a ring, where greedy takes the fastest path first and pays for it later."""
+"""The paper's Fig. 9: four machines in a ring, where greedy takes the fastest path first and loses later."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gavotte.simulate import Advance
 MBIT = 1e6
 MB = 1_000_000
 PATHS = {("m1", "m2"): 1, ("m1", "m3"): 10, ("m2", "m4"): 8, ("m3", "m4"): 9}
-"""Rates that the figure draws; between other machines nothing is drawn, which is taken as a tenth of the slowest."""
+"""Rates that the figure draws. For other machines it draws none; they get a tenth of the slowest."""
 NOT_DRAWN = 0.1
 
 
@@ -44,7 +44,7 @@ def app() -> App:
 
 
 def main() -> None:
-    """Prints where each method puts the four tasks, and what that takes."""
+    """Print each method's placement of the four tasks, and its time."""
     net, figure = network(), app()
     advance = Advance(net)
     print("Fig. 9: J1 to J2 100 MB, J1 to J3 and J2 to J4 50 MB; paths of 10, 9, 8 and 1 Mbit/s\n")

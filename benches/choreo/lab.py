@@ -1,8 +1,8 @@
 """Fig. 10: workloads placed by each method and sent as real TCP transfers between the ten hosts of a lab cloud.
 
-Each cloud is measured once by `gavotte measure` and modelled; all methods place on that. The methods of one workload run one
-after the other in an order drawn for it. A run during which the processors had less than a tenth of their time left is
-repeated, at most `--tries` times, and the one with the most time left counts; times take no part in that choice.
+`gavotte measure` measures each cloud once; all methods place on the model of it. The methods of one workload run one
+after the other in a random order. A run is repeated if less than a tenth of the processors' time was idle, at most
+`--tries` times. The run with the most idle time counts; this choice does not look at the transfers' times.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Row:
         seed: of the workload.
         measured_s: method to seconds: the completion time, or the sum of the running times.
         predicted_s: the same by the fluid model on the measured network.
-        idle: least share of the processors' time that was left during a run.
+        idle: least idle share of the processors' time during a run.
         tries: runs that it took, all methods together.
     """
 
@@ -58,17 +58,17 @@ class Row:
 
 
 def measured_network(inventory: Inventory, seed: int) -> Network:
-    """The cloud as measured."""
+    """Return the cloud as measured."""
     found = measure(inventory, seed=seed)
     for again in (1, 2):
         if found.answered == found.paths:
             break
-        found = measure(inventory, seed=seed + again)  # a busy machine; another order of probes does
+        found = measure(inventory, seed=seed + again)  # a busy machine; try another order of probes
     return model(found.history)
 
 
 def run_once(load: Workload, placed: Placed, inventory: Inventory) -> tuple[float, float]:
-    """Seconds by the paper's measure, and the share of the processors' time that was left."""
+    """Return the seconds by the paper's measure, and the idle share of the processors' time."""
     before = processor_times()
     done = run(placed.placement, load.apps, inventory, max_seconds=MOST_S)
     total, idle = (after - then for after, then in zip(processor_times(), before, strict=True))
@@ -77,7 +77,7 @@ def run_once(load: Workload, placed: Placed, inventory: Inventory) -> tuple[floa
 
 
 def run_all(load: Workload, placed: dict[str, Placed], inventory: Inventory, *, cloud_seed: int, tries: int) -> Row:
-    """Runs each method's placement, in an order of the workload's own."""
+    """Run each method's placement, in a random order of the workload's own."""
     measured_s, left, count = {}, [], 0
     for method in random.Random(load.seed).sample(list(placed), len(placed)):
         best = (0.0, -1.0)
@@ -103,7 +103,7 @@ def workloads(
     limit_s: float,
     stuck: Counter[str],
 ) -> Iterator[tuple[Workload, dict[str, Placed]]]:
-    """Workloads that every method can place, on this network."""
+    """Yield workloads that every method can place, on this network."""
     made = 0
     while made < count:
         load = draw(next(seeds), kind)
@@ -118,13 +118,13 @@ def workloads(
 
 
 def columns() -> str:
-    """Heads the rows."""
+    """Return the heading of the rows."""
     heads = " ".join(f"{NAMES.get(method, method):>12}" for method in METHODS)
     return f"{'':<11} {'cloud':>5} {'seed':>5} {heads} {'idle':>5} {'tries':>5}   (s measured / by the fluid model)"
 
 
-def told(row: Row) -> str:
-    """A workload in a line."""
+def row_text(row: Row) -> str:
+    """Return a workload's line."""
     cells = " ".join(f"{row.measured_s[m]:>5.2f} /{row.predicted_s[m]:>5.2f}" for m in METHODS)
     return f"{row.kind:<11} {row.cloud:>5} {row.seed:>5} {cells} {100 * row.idle:>3.0f} % {row.tries:>5}"
 
@@ -135,7 +135,7 @@ def times_of(rows: Sequence[Row], *, predicted: bool = False) -> Times:
 
 
 def main(asked: argparse.Namespace) -> None:
-    """Prints a line for each workload, then the gains beside the paper's."""
+    """Print a line for each workload, then the gains next to the paper's."""
     print(
         f"clouds {asked.seed} to {asked.seed + asked.clouds - 1} of {asked.family}, fastest host {asked.fastest:g} Mbit/s; "
         f"{asked.per_cloud} workloads of each kind on each; baselines take {asked.target:g} s in the mean; "
@@ -157,7 +157,7 @@ def main(asked: argparse.Namespace) -> None:
                     row = run_all(load, placed, inventory, cloud_seed=seed, tries=asked.tries)
                     rows[kind].append(row)
                     loads[kind].append(load)
-                    print(told(row), flush=True)
+                    print(row_text(row), flush=True)
                     if asked.output is not None:
                         with asked.output.open("a") as file:
                             file.write(json.dumps(asdict(row)) + "\n")
@@ -178,7 +178,7 @@ def main(asked: argparse.Namespace) -> None:
     runs = sum(row.tries for each in rows.values() for row in each)
     print(
         f"\n{runs} runs, {sum(row.idle < LEAST_IDLE for each in rows.values() for row in each)} workloads with a run below "
-        f"{100 * LEAST_IDLE:.0f} % idle; workloads drawn anew: {redrawn}; load at the end "
+        f"{100 * LEAST_IDLE:.0f} % idle; workloads drawn again: {redrawn}; load at the end "
         f"{os.getloadavg()[0]:.1f}"
     )
     if asked.plots is not None:

@@ -1,8 +1,9 @@
-"""Section 2.4 with real transfers: sequences with a review every so often, run with their migrations and without.
+"""Section 2.4 with real transfers: sequences with regular reviews, run with their migrations and without.
 
-Placement, reviews and what was sent before each are the fluid model's on the measured network; `gavotte.place.sequence.unfold` writes
-that out for `gavotte run`, which sends every byte. The state of a task that moves is sent too: as many bytes as its move costs
-seconds on the path alone, in which its application stands still. Staying and migrating run in turn, in an order drawn anew.
+Placement, reviews and progress before each come from the fluid model on the measured network.
+`gavotte.place.sequence.unfold` writes the sequence for `gavotte run`, which sends every byte. It also sends the state
+of a task that moves: as many bytes as the path alone carries in the seconds that a move costs. The task's application
+pauses meanwhile. Staying and migrating run in turn, in a random order.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from gavotte.formats.app import App
 from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
+from gavotte.place import Effort
 from gavotte.place.sequence import InSequence, sequence, state_of, unfold
 from gavotte.run import run
 from gavotte.simulate import Advance, replay_placement
@@ -35,7 +37,7 @@ APP_S = 10.0
 """Mean time of an application."""
 EVERY_S = APP_S / 4
 COST_S = 0.2
-"""Of each task's move."""
+"""Cost of each task's move."""
 MOST_S = 120.0
 
 
@@ -49,7 +51,7 @@ class Row:
         predicted_s: staying and migrating, as forecast: by the fluid model, a migration being a pause.
         with_state_s: migrating by the fluid model, with the bytes of the states on the network, too.
         measured_s: the same as it ran.
-        idle: least share of the processors' time that was left.
+        idle: least idle share of the processors' time.
     """
 
     method: str
@@ -61,12 +63,12 @@ class Row:
 
     @property
     def saved(self) -> tuple[float, float]:
-        """Share of the time staying that migrating saves: predicted and measured."""
+        """Return the share of the time staying that migrating saves: predicted and measured."""
         return 1 - self.predicted_s[1] / self.predicted_s[0], 1 - self.measured_s[1] / self.measured_s[0]
 
 
 def placed(network: Network, load: Workload, method: str, limit_s: float) -> tuple[InSequence, InSequence]:
-    """A sequence without reviews and with them.
+    """Return a sequence without reviews and with them.
 
     Raises:
         InfeasibleError: when the method gets stuck.
@@ -79,9 +81,7 @@ def placed(network: Network, load: Workload, method: str, limit_s: float) -> tup
             Advance(network),
             every_s=every_s,
             migration_s=0.0 if every_s is None else COST_S,
-            method=method,
-            seed=load.seed,
-            time_limit_s=limit_s,
+            effort=Effort(method=method, seed=load.seed, time_limit_s=limit_s),
         )
 
     return done(None), done(EVERY_S)
@@ -90,7 +90,7 @@ def placed(network: Network, load: Workload, method: str, limit_s: float) -> tup
 def run_row(
     network: Network, load: Workload, method: str, inventory: Inventory, asked: argparse.Namespace
 ) -> Row | None:
-    """Runs one workload both ways; None if no review moves anything."""
+    """Run one workload both ways; None if no review moves a task."""
     stay, move = placed(network, load, method, asked.limit)
     moves = sum(len(review.decision.moves) for review in move.reviews)
     if not moves:
@@ -110,7 +110,7 @@ def run_row(
 
 
 def _run(apps: list[App], placement: Placement, inventory: Inventory) -> tuple[float, float]:
-    """Sum of the running times, and the share of the processors' time that was left."""
+    """Return the sum of the running times, and the idle share of the processors' time."""
     before = processor_times()
     took_s = math.fsum(run(placement, apps, inventory, max_seconds=MOST_S).apps.values())
     total, idle = (after - then for after, then in zip(processor_times(), before, strict=True))
@@ -118,13 +118,13 @@ def _run(apps: list[App], placement: Placement, inventory: Inventory) -> tuple[f
 
 
 def main(asked: argparse.Namespace) -> None:
-    """Prints each workload that migrates, and what that saved, predicted and measured."""
+    """Print each workload that migrates, and its saving, predicted and measured."""
     print(
         f"\nmigrations for real: {asked.clouds} clouds, seeds from {asked.seed}, fastest host {asked.fastest:g} Mbit/s; applications "
         f"of about {APP_S:g} s, a review every {EVERY_S:g} s, {COST_S:g} s of state for each task that moves\n"
     )
     print(
-        f"{'cloud':>5} {'seed':>6} {'placed by':<10} {'moves':>5} {'stay s: told/ran':>17} {'move s: told/state/ran':>23} {'saved: told/ran':>17} {'idle':>5}"
+        f"{'cloud':>5} {'seed':>6} {'placed by':<10} {'moves':>5} {'stay s: predicted/ran':>22} {'move s: predicted/state/ran':>28} {'saved: predicted/ran':>22} {'idle':>5}"
     )
     rows: list[Row] = []
     for number in range(asked.seed, asked.seed + asked.clouds):
@@ -143,23 +143,26 @@ def main(asked: argparse.Namespace) -> None:
                 made += any(found)
                 for row in filter(None, found):
                     rows.append(row)
-                    print(f"{number:>5} {seed:>6} {_told(row)}", flush=True)
+                    print(f"{number:>5} {seed:>6} {_row_text(row)}", flush=True)
     for method in METHODS:
         own = [row for row in rows if row.method == method]
         if own:
-            told, ran = (_mean([row.saved[which] for row in own]) for which in (0, 1))
+            predicted, measured = (_mean([row.saved[which] for row in own]) for which in (0, 1))
             worse = sum(row.saved[1] < 0 for row in own)
             print(
-                f"placed by {NAMES[method]}: {len(own)} that migrate, saved predicted {told}, measured {ran}; slower in {worse}"
+                f"placed by {NAMES[method]}: {len(own)} that migrate, saved predicted {predicted}, measured {measured}; slower in {worse}"
             )
     if rows:
         ratios = [row.measured_s[which] / row.predicted_s[which] for row in rows for which in (0, 1)]
         print(f"measured / predicted: median {statistics.median(ratios):.3f}, {min(ratios):.2f} to {max(ratios):.2f}")
 
 
-def _told(row: Row) -> str:
-    (stay_told, move_told), (stay_ran, move_ran) = row.predicted_s, row.measured_s
-    stay, move = f"{stay_told:.2f} / {stay_ran:.2f}", f"{move_told:.2f} / {row.with_state_s:.2f} / {move_ran:.2f}"
+def _row_text(row: Row) -> str:
+    (stay_predicted, move_predicted), (stay_ran, move_ran) = row.predicted_s, row.measured_s
+    stay, move = (
+        f"{stay_predicted:.2f} / {stay_ran:.2f}",
+        f"{move_predicted:.2f} / {row.with_state_s:.2f} / {move_ran:.2f}",
+    )
     saved = " / ".join(f"{100 * share:.1f} %" for share in row.saved)
     return f"{NAMES[row.method]:<10} {row.moves:>5} {stay:>17} {move:>23} {saved:>17} {row.idle:>5.0%}"
 

@@ -1,7 +1,8 @@
-"""Section 5: greedy beside the optimum, on as many applications as the paper has.
+"""Section 5: compares greedy with the optimum, on as many applications as the paper has.
 
-The paper found greedy's completion time 13 % above the optimum's in the median of 111 applications. `optimal` counts where its
-proof stands; where it does not, the best placement found is what greedy is compared with, and the share is printed.
+The paper found greedy's completion time 13 % above the optimum's in the median of 111 applications. `optimal` counts
+the applications whose optimum is proven. For the others greedy is compared with the best placement found, and their
+share is printed.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ SHARINGS = ("hose", "pipe")
 
 
 def main(asked: argparse.Namespace) -> None:
-    """Prints the gap for both models of sharing."""
+    """Print the gap for both models of sharing."""
     count = 12 if asked.quick else APPLICATIONS
-    print(f"\nsection 5: greedy beside the optimum, {count} applications, each on a cloud of its own of {asked.family}")
+    print(
+        f"\nsection 5: greedy compared with the optimum, {count} applications, each on a cloud of its own of {asked.family}"
+    )
     print(
         f"{'sharing':<8} {'median':>7} {'mean':>7} {'p90':>7} {'most':>7} {'equal':>6} {'proven':>7} {'stuck':>6}   paper: median 13 %"
     )

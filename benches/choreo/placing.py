@@ -1,4 +1,4 @@
-"""The methods side by side on one workload, and what the fluid model says of each."""
+"""Places one workload by each method, and predicts each placement by the fluid model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benches.choreo.workloads import AT_ONCE, Workload
 from gavotte.errors import InfeasibleError
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
-from gavotte.place import place
+from gavotte.place import Effort, place
 from gavotte.place.sequence import sequence
 from gavotte.simulate import Advance
 
@@ -40,14 +40,14 @@ class Placed:
 def place_all(
     network: Network, load: Workload, methods: Sequence[str] = METHODS, *, limit_s: float = 1.0, ours: str = OURS
 ) -> dict[str, Placed]:
-    """Places a workload by each method.
+    """Place a workload by each method.
 
     Args:
-        network: what is believed of the cloud.
-        load: what to place.
+        network: the measured cloud.
+        load: the workload.
         methods: of `METHODS`.
         limit_s: for each placement of ours.
-        ours: the method that is meant by `OURS`, all at once.
+        ours: the method that `OURS` stands for, all at once.
 
     Raises:
         InfeasibleError: when one of them gets stuck.
@@ -66,15 +66,15 @@ def _placed(network: Network, load: Workload, method: str, how: str, limit_s: fl
     if load.kind == AT_ONCE:
         placement = place(network, load.apps, how, seed=load.seed, time_limit_s=limit_s)
         return Placed(method, placement, advance(load.apps, [placement.assignment]).finish_s[0])
-    done = sequence(network, load.apps, advance, method=method, seed=load.seed, time_limit_s=limit_s)
+    done = sequence(network, load.apps, advance, effort=Effort(method=method, seed=load.seed, time_limit_s=limit_s))
     return Placed(method, done.placement, done.sum_s)
 
 
 def scale(network: Network, load: Workload, target_s: float) -> Workload:
-    """The workload with the bytes that make it take about `target_s`, and gaps between arrivals of half of that in the mean.
+    """Scale a workload so that it takes about `target_s`, with gaps between arrivals of half of that in the mean.
 
-    All at once it is the mean of the baselines that takes so long; in sequence, the mean application, placed at random and
-    alone.
+    All at once, the mean of the baselines takes this time. In sequence, the mean application takes it, placed at random
+    and alone.
 
     Raises:
         InfeasibleError: when a baseline gets stuck.

@@ -1,7 +1,7 @@
-"""What re-evaluation adds (Choreo section 2.4), by the fluid model: sequences with and without reviews, paired.
+"""The gain of re-evaluation (Choreo section 2.4), by the fluid model: sequences with and without reviews, paired.
 
-The cost of a migration is a share of the mean time of an application that is placed at random and alone, for each task
-moved; reviews come every quarter of that time.
+A migration costs, for each task moved, a share of the mean time of an application that is placed at random and alone.
+Reviews come every quarter of that time.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from benches.choreo.workloads import IN_SEQUENCE, cloud, draw, history
 
 from gavotte.errors import InfeasibleError
 from gavotte.model import model
+from gavotte.place import Effort
 from gavotte.place.sequence import sequence
 from gavotte.simulate import Advance
 
@@ -26,7 +27,7 @@ METHODS = (CHOREO, OURS)
 
 
 def sums(seed: int, method: str, family: str, limit_s: float) -> dict[float, tuple[float, int]]:
-    """Cost to the sum of the running times and how many tasks moved; an infinite cost is no reviews.
+    """Return for each cost the sum of the running times and the number of moved tasks; infinite = no reviews.
 
     Raises:
         InfeasibleError: when the method gets stuck.
@@ -42,16 +43,14 @@ def sums(seed: int, method: str, family: str, limit_s: float) -> dict[float, tup
             Advance(network),
             every_s=None if none else EVERY_S,
             migration_s=0.0 if none else cost_s,
-            method=method,
-            seed=seed,
-            time_limit_s=limit_s,
+            effort=Effort(method=method, seed=seed, time_limit_s=limit_s),
         )
         found[cost_s] = (done.sum_s, sum(len(review.decision.moves) for review in done.reviews))
     return found
 
 
 def main(asked: argparse.Namespace) -> None:
-    """Prints what reviews save, for each cost of a migration."""
+    """Print the saving of reviews, for each cost of a migration."""
     found: list[dict[str, dict[float, tuple[float, int]]]] = []
     seed = stuck = 0
     while len(found) < asked.review_workloads:
@@ -63,7 +62,7 @@ def main(asked: argparse.Namespace) -> None:
             stuck += 1
     print(
         f"\nin sequence with a review every {EVERY_S:g} s of applications that take about {APP_S:g} s, {asked.family}: "
-        f"{len(found)} workloads, seeds from {2000 * asked.seed + 1} ({stuck} drawn anew); saved of the sum of running times, "
+        f"{len(found)} workloads, seeds from {2000 * asked.seed + 1} ({stuck} drawn again); saved of the sum of running times, "
         "paired, s.e. over workloads"
     )
     print(
@@ -71,7 +70,7 @@ def main(asked: argparse.Namespace) -> None:
     )
     for method in METHODS:
         for cost_s in COSTS_S[:-1]:
-            # Adding nothing turns -0.0 into 0.0: what is left of a byte is rounded up at each review.
+            # Adding 0 turns -0.0 into 0.0, since the rest of a byte is rounded up at each review.
             saved = 0.0 + np.round([1 - one[method][cost_s][0] / one[method][math.inf][0] for one in found], 3)
             moved = np.mean([one[method][cost_s][1] for one in found])
             print(

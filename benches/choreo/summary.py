@@ -18,7 +18,7 @@ PAPER = {
     "median of 10 %",
 }
 SAME = 0.01
-"""Times closer than this are neither better nor worse: a run repeated differs by that much."""
+"""Times closer than this are neither better nor worse: repeated runs differ by as much."""
 
 HEADER = (
     f"{'':<24} {'n':>3} {'mean':>7} {'s.e.':>6} {'median':>7} {'max':>7} {'least':>7} {'better':>7} {'mean of':>8} "
@@ -26,16 +26,16 @@ HEADER = (
 )
 
 Times = Mapping[str, Sequence[float]]
-"""Method to seconds, workload by workload."""
+"""Seconds by method, workload by workload."""
 
 
 def gains(times: Times, method: str, over: str) -> npt.NDArray[np.float64]:
-    """Share of each workload's time saved."""
+    """Return the share of each workload's time saved."""
     return 1.0 - np.array(times[method], dtype=np.float64) / np.array(times[over], dtype=np.float64)
 
 
 def row(label: str, gain: npt.NDArray[np.float64]) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     better, worse = gain[gain > SAME], -gain[gain < -SAME]
     error = gain.std(ddof=1) / math.sqrt(len(gain)) if len(gain) > 1 else math.nan
 
@@ -51,7 +51,7 @@ def row(label: str, gain: npt.NDArray[np.float64]) -> str:
 
 
 def table(times: Times, kind: str) -> str:
-    """Gains of both methods over each baseline and of ours over greedy, with the paper's."""
+    """Return gains of both methods over each baseline and of ours over greedy, with the paper's."""
     lines = [HEADER]
     for method in (CHOREO, OURS):
         lines += [row(f"{NAMES[method]} over {base}", gains(times, method, base)) for base in BASELINES]
@@ -60,7 +60,7 @@ def table(times: Times, kind: str) -> str:
 
 
 def plot(path: Path, measured: Mapping[str, Times]) -> None:
-    """CDFs of the gains, one panel for each kind of workload."""
+    """Draw CDFs of the gains, one panel for each kind of workload."""
     figure = Figure(figsize=(6.0 * len(measured), 4.2), layout="constrained")
     panels = figure.subplots(1, len(measured), squeeze=False)[0]
     for axes, (kind, times) in zip(panels, measured.items(), strict=True):

@@ -1,9 +1,13 @@
 """Section 7.2: several tenants in one cloud, each with a Choreo of its own, or all with one.
 
-Tenants have ten VMs each, on the same racks, whose uplinks all share. They come one after the other and stay. The fluid model
-says what a new connection of theirs gets on each path beside what the others send then: that is their measurement. Compared are
-what nobody measures (the paper's baselines), what each measures for itself, what each would measure in an idle cloud (as
-yesterday's measurement), and a controller that knows all links and all transfers and places each newcomer beside them.
+Tenants have ten VMs each, on the same racks, whose uplinks all share. They come one after the other and stay. The fluid
+model gives the rate of a new connection on each path alongside the others' transfers: that is a tenant's measurement.
+Four ways are compared:
+
+- no measurement (the paper's baselines);
+- each tenant's own measurement;
+- each tenant's measurement in an idle cloud, such as yesterday's;
+- a controller that knows all links and transfers and places each newcomer with them.
 """
 
 from __future__ import annotations
@@ -30,21 +34,21 @@ EGRESS_BPS = (900e6, 1100e6)
 UPLINK_BPS = (1.0e9, 2.5e9)
 PROBE_BYTES = 1_000_000
 TARGET_S = 100.0
-"""An application that was placed at random takes about so long."""
+"""Approximate time of an application that was placed at random."""
 BLIND = ("random", "round-robin", "min-machines")
 WAYS = (*BLIND, "greedy, own", "ours, own", "ours, idle", "ours, controller")
 
 
 @dataclass(frozen=True)
 class Tenant:
-    """Hosts by their place in the cloud, and what they run."""
+    """Hosts by their index in the cloud, and their applications."""
 
     hosts: list[int]
     app: App
 
 
 def cloud(seed: int) -> Network:
-    """All tenants' VMs, spread over racks at random."""
+    """Return all tenants' VMs, spread over racks at random."""
     rng = random.Random(seed)
     names = [f"t{tenant}-vm{i}" for tenant in range(TENANTS) for i in range(HOSTS)]
     racks: list[list[str]] = [[] for _ in range(RACKS)]
@@ -71,7 +75,7 @@ def cloud(seed: int) -> Network:
 
 
 def tenants(network: Network, seed: int) -> list[Tenant]:
-    """What each runs, in the order in which they come, with bytes that take `TARGET_S` at random and alone.
+    """Return each tenant's application, in order of arrival, with bytes that take `TARGET_S` at random and alone.
 
     Raises:
         InfeasibleError: when one cannot be placed.
@@ -88,7 +92,7 @@ def tenants(network: Network, seed: int) -> list[Tenant]:
 
 
 def measured(network: Network, hosts: list[int], others: list[tuple[int, int]]) -> Network:
-    """What a tenant sees: each path's rate beside others' transfers, a probe at a time, and no groups."""
+    """Return a tenant's view: each path's rate alongside others' transfers, a probe at a time, and no groups."""
     rates = [list(row) for row in network.of_hosts(hosts).rate_bps]
     for i, m in enumerate(hosts):
         for j, n in enumerate(hosts):
@@ -104,7 +108,7 @@ def measured(network: Network, hosts: list[int], others: list[tuple[int, int]]) 
 
 
 def under_way(found: list[tuple[Tenant, Placement]], network: Network) -> list[tuple[int, int]]:
-    """Source and target of each transfer that was placed before."""
+    """Return source and target of each transfer that was placed before."""
     at = {name: index for index, name in enumerate(network.names)}
     ways = [
         (at[placement.assignment[t.source]], at[placement.assignment[t.target]])
@@ -116,7 +120,7 @@ def under_way(found: list[tuple[Tenant, Placement]], network: Network) -> list[t
 
 
 def placed(network: Network, everybody: list[Tenant], way: str, seed: int, limit_s: float) -> list[Placement]:
-    """Each tenant's placement, one after the other."""
+    """Return each tenant's placement, one after the other."""
     found: list[tuple[Tenant, Placement]] = []
     for tenant in everybody:
         mine = network.of_hosts(tenant.hosts)
@@ -140,7 +144,7 @@ def placed(network: Network, everybody: list[Tenant], way: str, seed: int, limit
 
 
 def times(seed: int, limit_s: float) -> dict[str, float]:
-    """Sum of the running times of all tenants by way.
+    """Return the sum of the running times of all tenants by way.
 
     Raises:
         InfeasibleError: when a method gets stuck.
@@ -160,7 +164,7 @@ def times(seed: int, limit_s: float) -> dict[str, float]:
 
 
 def main(asked: argparse.Namespace) -> None:
-    """Prints the sum of times by way, against the mean of the baselines."""
+    """Print the sum of times by way, compared with the mean of the baselines."""
     count = 3 if asked.quick else asked.tenant_clouds
     found: list[dict[str, float]] = []
     seed = 1000 * asked.seed
@@ -174,7 +178,7 @@ def main(asked: argparse.Namespace) -> None:
     print(
         f"\nsection 7.2: {TENANTS} tenants of {HOSTS} VMs, one after the other, in {RACKS} racks with uplinks of "
         f"{UPLINK_BPS[0] / 1e9:g} to {UPLINK_BPS[1] / 1e9:g} Gbit/s; {count} clouds, seeds from {1000 * asked.seed + 1} ({stuck} drawn "
-        "anew), fluid model; time saved over the mean of the baselines, sum over tenants; paper: future work, no number"
+        "again), fluid model; time saved over the mean of the baselines, sum over tenants; paper: future work, no number"
     )
     blind = np.array([statistics.fmean(each[way] for way in BLIND) for each in found])
     for way in WAYS:

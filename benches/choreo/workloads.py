@@ -1,19 +1,22 @@
 """Clouds and workloads by the recipe of Choreo's section 6.1, seeded.
 
-The paper has the traffic of HP Cloud tenants; those matrices are not public. Drawn here instead, and printed as statistics:
+The paper has the traffic of HP Cloud tenants, whose matrices are not public. This module draws workloads instead, and
+prints their statistics:
 
 - an application has 3 to 7 tasks (uniform), each of 0.5 to 4 cores in steps of a half (uniform);
-- its traffic is, with equal chances, *sparse* (each task sends to one to three others, bytes log-normal with sigma 1.6, so
-  that few pairs carry most), *all-to-all* (each pair both ways, sigma 1.0) or a *shuffle* (half of the tasks send to the
-  other half, sigma 0.3, the near-uniform case of the paper's section 7.1);
-- all at once: one to three applications made one; in sequence: two to four, in Poisson order, whose gaps have a mean of
-  half of an application's time when it is placed at random and alone, so that they overlap;
-- applications are drawn anew while together they need more than 85 % of the cloud's 40 cores, or one of them fits on one
-  VM, where there is nothing to place.
+- its traffic is *sparse*, *all-to-all* or a *shuffle*, with equal chances:
+    sparse: each task sends to one to three others, bytes log-normal with sigma 1.6, so that few pairs carry most;
+    all-to-all: each pair both ways, sigma 1.0;
+    shuffle: half of the tasks send to the others, sigma 0.3, the near-uniform case of the paper's section 7.1;
+- all at once: one to three applications become one;
+- in sequence: two to four, in Poisson order. The mean gap is half of an application's time when it is placed at random
+  and alone, so that they overlap;
+- applications are drawn again while together they need more than 85 % of the cloud's 40 cores, or one of them fits on
+  one VM, where placement has no effect.
 
-A cloud has ten VMs of four cores. `ec2-2013` is Fig. 2 a: 80 % of VMs send 900 to 1100 Mbit/s, the others 300 to 900, and up
-to two pairs share a machine with 4 Gbit/s inside. `ec2-2012` is Fig. 1: all between 100 Mbit/s and 1 Gbit/s. In the lab all rates
-are scaled, as are bytes.
+A cloud has ten VMs of four cores. `ec2-2013` is Fig. 2 a: 80 % of VMs send 900 to 1100 Mbit/s, the others 300 to 900,
+and up to two pairs share a machine with 4 Gbit/s inside. `ec2-2012` is Fig. 1: all between 100 Mbit/s and 1 Gbit/s. In
+the lab all rates and bytes are scaled.
 """
 
 from __future__ import annotations
@@ -37,12 +40,12 @@ from gavotte.terms.goodput import GOODPUT_PER_WIRE
 HOSTS = 10
 CORES = 4.0
 FULLEST = 0.85
-"""Share of the cloud's cores that a workload takes at most."""
+"""Largest share of the cloud's cores that a workload takes."""
 SPARSE, DENSE, SHUFFLE = PATTERNS = ("sparse", "all-to-all", "shuffle")
 SIGMA = {SPARSE: 1.6, DENSE: 1.0, SHUFFLE: 0.3}
-"""Of the logarithm of bytes."""
+"""Standard deviation of the logarithm of bytes."""
 MEDIAN_BYTES = 10e6
-"""Before a workload is scaled to the seconds that it should take."""
+"""Bytes before a workload is scaled to its seconds."""
 FASTEST_MBIT = 1100
 FAMILIES = ("ec2-2013", "ec2-2012")
 
@@ -53,7 +56,7 @@ COUNTS = {AT_ONCE: (1, 3), IN_SEQUENCE: (2, 4)}
 
 
 def cloud(seed: int, family: str, *, fastest_mbit: float = FASTEST_MBIT) -> Topology:
-    """Ten VMs behind one unlimited core, with a cap on what each sends; same for the same arguments."""
+    """Return ten VMs behind one unlimited core, each with an egress cap; same for the same arguments."""
     rng = random.Random(f"cloud {family} {seed}")
     scale = fastest_mbit / FASTEST_MBIT
     if family == "ec2-2013":
@@ -75,9 +78,9 @@ def cloud(seed: int, family: str, *, fastest_mbit: float = FASTEST_MBIT) -> Topo
 
 
 def history(topology: Topology, *, error: float = 0.0, rng: np.random.Generator | None = None) -> History:
-    """What measuring such a cloud yields: the rate of each path alone, off by a log-normal factor of this deviation.
+    """Return the measurement of such a cloud: the rate of each path alone, with a log-normal error of this deviation.
 
-    An infinite error is no measurement at all: all paths have the same rate.
+    An infinite error means no measurement: all paths have the same rate.
     """
     size = len(topology.host)
     machine_at = {machine.name: machine for machine in topology.machine}
@@ -125,12 +128,12 @@ class Workload:
     parts: int
 
     def scaled(self, factor: float, gap_s: float = 0.0) -> Workload:
-        """All bytes times a factor, arrivals times a gap."""
+        """Return the workload with all bytes times a factor, arrivals times a gap."""
         return Workload(self.seed, self.kind, [_scaled(app, factor, gap_s) for app in self.apps], self.parts)
 
 
 def draw(seed: int, kind: str) -> Workload:
-    """Draws a workload; same for the same arguments."""
+    """Draw a workload; same for the same arguments."""
     rng = random.Random(f"workload {kind} {seed}")
     count = rng.randint(*COUNTS[kind])
     while True:
@@ -170,7 +173,7 @@ def _app(rng: random.Random, name: str, arrival: float) -> App:
 
 
 def _combined(apps: Sequence[App]) -> App:
-    """One application of several, as in section 6.2: their matrices and core vectors joined."""
+    """Return one application of several, as in section 6.2: their matrices and core vectors joined."""
     return App(
         format=APP,
         name="combined",
@@ -191,7 +194,7 @@ def _scaled(app: App, factor: float, gap_s: float) -> App:
 
 
 def statistics_of(workloads: Sequence[Workload]) -> str:
-    """What was drawn, in a line."""
+    """Return the statistics of the workloads in a line."""
     parts = [load.parts for load in workloads]
     apps = [app for load in workloads for app in load.apps]
     tasks = [len(app.task) for app in apps]

@@ -1,10 +1,11 @@
-"""Finding the constant: error, time, memory and decisions of each method, beside pyrpca, on times with a known truth.
+"""Compares methods that find the constant, and pyrpca, on times with a known truth: error, time, memory and decisions.
 
     make bench-constant [ARGS="--quick --seeds 8 --data FOLDER"]
 
-Error: root mean square of relative errors of the constant, the common scale taken out, 10 snapshots. Speed: each run alone in a
-child process, methods in turn; memory is the peak above what the process held before. Decisions: broadcast (earliest completion
-first) and mapping (greedy) from 10 snapshots, scored on 20 later ones, as change of cost against the plain mean.
+Error: root mean square of relative errors of the constant, the common scale removed, 10 snapshots. Speed: each run
+alone in a child process, methods in turn; memory is the peak above the process's memory before. Decisions: broadcast
+(earliest completion first) and mapping (greedy) from 10 snapshots, scored on 20 later ones, as change of cost compared
+with the plain mean.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from benches.machine import machine
 GOALS_S = {("rpca", 196): 0.1, ("rpca", 1024): 2.0, ("mode", 1024): 0.5}
 PARTS = ("speed", "recovery", "decisions", "calibration", "seattle")
 WORST = 0.015
-"""Cost of `auto` above the mean's that no case may pass."""
+"""Highest allowed cost of `auto` above the mean's, in any case."""
 
 
 def recovery(size: int, seeds: int, first: int, peer: bool) -> None:
-    """Who comes nearest to the truth."""
+    """Print the error of each method."""
     run = {name: method for name, method in methods().items() if peer or name != "pyrpca"}
     print(f"\nerror of the constant, N={size}, n=10, mean of {seeds} seeds, * = least")
     print(f"{'case':<20}" + "".join(f"{name:>9}" for name in run))
@@ -42,7 +43,7 @@ def recovery(size: int, seeds: int, first: int, peer: bool) -> None:
             cloud, times, _ = series(case, size, 10, np.random.default_rng([seed, size]))
             for name, method in run.items():
                 if name == "pyrpca" and case.missing:
-                    errors[name].append(float("nan"))  # it takes no missing cells
+                    errors[name].append(float("nan"))  # it accepts no missing cells
                 else:
                     errors[name].append(off(method(times), cloud.truth_s))
         means = {name: float(np.mean(values)) for name, values in errors.items()}
@@ -52,7 +53,7 @@ def recovery(size: int, seeds: int, first: int, peer: bool) -> None:
 
 
 def speed(sizes: list[int], runs: int, seed: int, peer: bool) -> None:
-    """Time and memory, methods in turn."""
+    """Print time and memory, methods in turn."""
     names = ["rpca", "mode", "median", "mean", *["pyrpca"] * peer]
     print(f"\ntime and memory at p=.10, median of {runs} runs each in a process of its own; x = by ours of rpca")
     print(f"{'N':>5} {'method':<8} {'wall s':>8} {'cpu s':>8} {'peak MB':>8} {'rms':>6} {'x':>6}  goal")
@@ -83,7 +84,7 @@ def speed(sizes: list[int], runs: int, seed: int, peer: bool) -> None:
 
 
 def decisions(size: int, seeds: int, first: int) -> None:
-    """What it is worth."""
+    """Print the cost of decisions by each method."""
     columns = (*METHODS[1:], "truth", "auto")
     print(
         f"\ncost of decisions against the mean's in %, N={size}, {seeds} seeds ± standard error: broadcast, then mapping\n"
@@ -108,7 +109,7 @@ def decisions(size: int, seeds: int, first: int) -> None:
 
 
 def main() -> None:
-    """Prints the tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes, two seeds")
     parser.add_argument("--seeds", type=int, default=8)

@@ -1,4 +1,4 @@
-"""How little calibration will do: when the stopping rule stops, and what measuring some pairs costs."""
+"""How much calibration is enough: when the stopping rule stops, and the loss from measuring some pairs only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOTS = 8
 
 
 def stopping(size: int, seeds: int, first: int) -> list[str]:
-    """Snapshots taken until the rule stops, and what the decision then costs over that from all `MOST`."""
+    """Print the snapshots until the rule stops, and the decision's cost compared with that from all `MOST`."""
     lines = [f"{'case':<20} {'stops after':>12} {'costs more':>11}  (than after {MOST} snapshots, later snapshots)"]
     cases = [Case(f"p={p:.2f}", pairs(p)) for p in (0.02, 0.1, 0.2, 0.3)]
     for case in (*cases, Case("band sd .15, p=.1", pairs(0.1), band=0.15)):
@@ -40,7 +40,7 @@ def stopping(size: int, seeds: int, first: int) -> list[str]:
 
 
 def subsets(size: int, seeds: int, first: int) -> list[str]:
-    """Gain of the tree over the binomial one, with trees over measured pairs alone, and over all with guesses."""
+    """Print the gain over the binomial tree, for trees over measured pairs alone, and over all pairs with guesses."""
     usual = usual_degree(size)
     lines = [
         f"N={size}, p=.10, gain over the binomial tree, later snapshots; guesses: the rest filled, their median error",

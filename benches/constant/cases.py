@@ -1,4 +1,4 @@
-"""Transfer times with a known truth: a cloud of racks and pods, and what disturbs it."""
+"""Transfer times with a known truth: a cloud of racks and pods, and disturbances."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ MESSAGE_BYTES = 8e6
 RACK_HOSTS = 4
 POD_RACKS = 8
 RATES_BPS = (950e6, 620e6, 420e6)
-"""Same rack, same pod, far; at most `CAP_BPS` after hosts and pairs have varied it."""
+"""Rates in the same rack, in the same pod, and far; at most `CAP_BPS` after hosts and pairs have varied them."""
 CAP_BPS = 1000e6
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """Hosts dropped at random into racks.
+    """Hosts placed at random in racks.
 
     Attributes:
-        truth_s: (N, N) what a transfer lasts undisturbed, NaN on the diagonal.
+        truth_s: (N, N) undisturbed time of a transfer, NaN on the diagonal.
         rack: (N,) of each host.
         pod: (N,) of each host.
     """
@@ -34,7 +34,7 @@ class Cloud:
 
 
 def cloud(size: int, rng: np.random.Generator) -> Cloud:
-    """Draws a cloud: lognormal senders and receivers of 0.10, pairs of 0.15."""
+    """Draw a cloud: lognormal senders and receivers of 0.10, pairs of 0.15."""
     rack = rng.integers(max(1, size // RACK_HOSTS), size=size)
     pod = rack // POD_RACKS
     rate = np.where(
@@ -54,7 +54,7 @@ Slow = Callable[[Cloud, int, np.random.Generator], Floats]
 
 
 def pairs(probability: float, length: float = 2.0) -> Slow:
-    """Each time of each pair alone: x (1 + Exp(length)) with a probability."""
+    """Slow down each time of each pair independently: x (1 + Exp(length)) with a probability."""
 
     def draw(cloud: Cloud, count: int, rng: np.random.Generator) -> Floats:
         shape = (count, *cloud.truth_s.shape)
@@ -64,7 +64,7 @@ def pairs(probability: float, length: float = 2.0) -> Slow:
 
 
 def racks(probability: float) -> Slow:
-    """All that leaves a rack at once."""
+    """Slow down all traffic that leaves a rack at once."""
 
     def draw(cloud: Cloud, count: int, rng: np.random.Generator) -> Floats:
         number = int(cloud.rack.max()) + 1
@@ -75,11 +75,11 @@ def racks(probability: float) -> Slow:
 
 
 def hot_pairs(share: float, probability: float, seed: int = 1) -> Slow:
-    """Only some pairs, but those often."""
+    """Slow down only some pairs, but those often."""
 
     def draw(cloud: Cloud, count: int, rng: np.random.Generator) -> Floats:
         size = len(cloud.truth_s)
-        # The same pairs in each part of a series.
+        # Slow down the same pairs in each part of a series.
         hot = np.random.default_rng([seed, size]).random((size, size)) < share
         return np.asarray(pairs(probability)(cloud, count, rng) * hot)
 
@@ -87,7 +87,7 @@ def hot_pairs(share: float, probability: float, seed: int = 1) -> Slow:
 
 
 def hot_hosts(share: float, probability: float, *, both: bool = True, seed: int = 1) -> Slow:
-    """Only what some hosts send and, with `both`, receive, all of it at once, and often."""
+    """Slow down all traffic from some hosts and, with `both`, to them, at once and often."""
 
     def draw(cloud: Cloud, count: int, rng: np.random.Generator) -> Floats:
         size = len(cloud.truth_s)
@@ -129,7 +129,7 @@ NOTES = [
     Case("load sd .3, p=.1", pairs(0.10), load=0.3),
     Case("band sd .15, p=.1", pairs(0.10), band=0.15),
 ]
-"""The eight cases of the table of recovery."""
+"""Return the eight cases of the table of recovery."""
 
 MORE = [
     Case("asymmetric hosts", hot_hosts(0.15, 0.4, both=False)),
@@ -149,9 +149,9 @@ DECISIONS = [
 
 
 def series(case: Case, size: int, count: int, rng: np.random.Generator, later: int = 0) -> tuple[Cloud, Floats, Floats]:
-    """Draws a cloud, `count` snapshots to learn from and `later` ones to score on, (n, N, N) seconds.
+    """Draw a cloud, `count` snapshots to learn from and `later` ones to score on, (n, N, N) seconds.
 
-    Where hosts move, the truth returned is that of the newer snapshots.
+    If hosts move, the returned truth is that of the newer snapshots.
     """
     old = cloud(size, rng)
     new = old

@@ -1,4 +1,4 @@
-"""What the choice of estimator is worth in decisions: broadcast and mapping on later snapshots."""
+"""The value of an estimator in decisions: broadcast and mapping on later snapshots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ GRAPHS = 8
 
 @dataclass
 class Decided:
-    """Cost over that of the mean, in logarithms, one a seed: half broadcast, half mapping, and each alone."""
+    """Cost of each estimator's decisions relative to the mean's, in logarithms, one a seed.
+
+    Half of `both` is broadcast, half mapping; `picked` has the methods that `auto` took.
+    """
 
     both: dict[str, list[float]] = field(default_factory=dict)
     broadcast: dict[str, list[float]] = field(default_factory=dict)
@@ -28,7 +31,7 @@ class Decided:
 
 
 def decided(case: Case, size: int, seeds: int, first: int) -> Decided:
-    """Learns from 10 snapshots, decides, and scores on `LATER` more."""
+    """Learn from 10 snapshots, decide, and score on `LATER` more."""
     found = Decided()
     for seed in range(first, first + seeds):
         rng = np.random.default_rng([seed, size])
@@ -57,6 +60,6 @@ def decided(case: Case, size: int, seeds: int, first: int) -> Decided:
 
 
 def percent(logs: list[float]) -> str:
-    """Mean change in percent with its standard error."""
+    """Return the mean change in percent with its standard error."""
     error = np.std(logs, ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else float("nan")
     return f"{100 * np.expm1(np.mean(logs)):+.1f}±{100 * error:.1f}"

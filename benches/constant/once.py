@@ -1,4 +1,4 @@
-"""One estimator on one matrix, alone in its process, so that its peak memory is its own. Prints JSON."""
+"""Runs one estimator on one matrix, alone in its process, so that its peak memory is its own. Prints JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gavotte.model.moved import cut
 
 
 def pyrpca_constant(times: Floats) -> Floats:
-    """The peer: inexact ALM with numpy's SVD. Fed with what we feed ours: times over the medians of their columns."""
+    """The peer: inexact ALM with numpy's SVD, with the same input as ours: times over the medians of their columns."""
     import pyrpca
 
     size = times.shape[1]
@@ -45,7 +45,7 @@ def methods() -> dict[str, Callable[[Floats], Floats]]:
 
 
 def off(found: Floats, truth: Floats) -> float:
-    """Root mean square of relative errors, the common scale taken out."""
+    """Return the root mean square of relative errors, the common scale removed."""
     ratio = (found / truth)[np.isfinite(truth) & np.isfinite(found)]
     return float(np.sqrt(np.mean((ratio / np.median(ratio) - 1) ** 2)))
 
@@ -61,8 +61,8 @@ def main() -> None:
     case = next(case for case in NOTES if case.name == "p=.10")
     cloud, times, _ = series(case, size, 10, np.random.default_rng(seed))
     run = methods()[method]
-    run(times[:, :8, :8].copy())  # libraries are loaded and threads stand
-    # The matrix drawn above may have taken more than the estimator will.
+    run(times[:, :8, :8].copy())  # libraries are loaded and threads exist
+    # The matrix drawn above may have needed more memory than the estimator will.
     Path("/proc/self/clear_refs").write_text("5")
     before_mb, cpu, wall = _resident_mb(), time.process_time(), time.perf_counter()
     found = run(times)

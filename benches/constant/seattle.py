@@ -1,4 +1,4 @@
-"""The real series: round trips between 99 PlanetLab nodes, which have no truth but a future."""
+"""The real series: round trips between 99 PlanetLab nodes, whose only truth is the future."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ LEARN = 10
 CHOSEN, JUDGED, WINDOWS = 15, 10, 12
 ROOTS, GRAPHS = 16, 8
 ABOVE = 0.05
-"""Cost of `auto` above the mean's that no window may pass."""
+"""Highest allowed cost of `auto` above the mean's, in any window."""
 
 
 def frames(folder: Path) -> Floats:
-    """(n, N, N) seconds; what is zero was not measured."""
+    """Return (n, N, N) seconds; zero means not measured."""
     files = sorted(folder.glob("SeattleData_*"), key=lambda path: int(path.name.rpartition("_")[2]))
     times = np.stack([np.loadtxt(path) for path in files])
     return np.where(times > 0, times, np.nan)
 
 
 def windows(folder: Path, seed: int) -> list[str]:
-    """Broadcast trees and mappings from `auto` on `CHOSEN` frames, judged on the `JUDGED` after them, in `WINDOWS` windows."""
+    """Judge trees and mappings from `auto` on `CHOSEN` frames by the `JUDGED` after them, in `WINDOWS` windows."""
     times = frames(folder)
     lines = [f"cost over the mean's, {CHOSEN} frames to choose, the {JUDGED} after them to judge"]
     worst = 0.0
@@ -59,7 +59,7 @@ def windows(folder: Path, seed: int) -> list[str]:
 
 
 def table(folder: Path, seed: int) -> list[str]:
-    """Learns from 10 frames, tells the 10 after them, all along the series."""
+    """Learn from 10 frames and predict the 10 after them, all along the series."""
     times = frames(folder)
     rows: dict[str, list[tuple[float, float]]] = {}
     norms, picks, moved = [], [], []
@@ -79,10 +79,10 @@ def table(folder: Path, seed: int) -> list[str]:
             rows.setdefault(name, []).append((float(typical), float(mean)))
     spans = len(picks)
     lines = [
-        f"{100 * (times[1:] == times[:-1]).mean():.0f} % of the values repeat the frame before: a node's report stands "
+        f"{100 * (times[1:] == times[:-1]).mean():.0f} % of the values repeat the frame before: a node's report stays "
         "until its next one, which favours last",
         f"{len(times)} frames of {times.shape[1]} nodes, {100 * np.isnan(times).mean():.1f} % missing; {spans} spans of "
-        f"{LEARN} frames learnt, {LEARN} foretold",
+        f"{LEARN} frames learnt, {LEARN} predicted",
         f"norm {np.mean([n.share for n in norms]):.2f} at {norms[0].tolerance:.2f}; {100 * np.mean(moved):.0f} % of pairs moved within a span; auto "
         f"took {', '.join(picks)}",
         f"{'method':<12} {'median off':>11} {'mean off':>10}",

@@ -1,10 +1,10 @@
-"""Cross traffic by Choreo's section 3.2 beside the truth: a steady load, and one that comes and goes (its Fig. 4).
+"""Compares estimates of cross traffic (Choreo's section 3.2) with the truth: a steady load, and a changing one.
 
-And whole measurements beside a load that fills every uplink.
+The changing load is that of the paper's Fig. 4. Whole measurements also run while other traffic fills every uplink.
 
     make bench-cross [ARGS="[steady|onoff|full ...] --seconds 5 --seed 1"]
 
-The paper's estimates are of ns-2, and drawn; it prints no mean error.
+The paper's estimates come from ns-2, and are drawn; it prints no mean error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PARTS = {"steady": steady.main, "onoff": onoff.main, "full": full.main}
 
 
 def main() -> None:
-    """Runs the parts asked for."""
+    """Run the requested parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], default=list(PARTS))
     parser.add_argument("--flows", type=int, nargs="+", default=[0, *range(1, 11)], help="steady: other connections")

@@ -1,7 +1,7 @@
-"""Whole matrices where others fill every uplink, beside the same without them: paths told, and how long it takes.
+"""Measures all pairs while other traffic fills every uplink, and without it: answered paths and time.
 
-Hosts of 30 Mbit/s in four racks with uplinks of 100, whose queues of 1 MB hold 80 ms; eight CUBIC connections of others
-between the racks, two out of each.
+Hosts of 30 Mbit/s are in four racks with uplinks of 100, whose queues of 1 MB hold 80 ms. The other traffic is eight
+CUBIC connections between the racks, two out of each.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GOAL = 1.3
 
 
 def cloud_of(hosts: int) -> Topology:
-    """Hosts and others in turn behind the racks' uplinks."""
+    """Return hosts and other senders in turn behind the racks' uplinks."""
     own = [{"name": f"vm{i}", "switch": f"rack{i % RACKS}", "egress": "30mbit"} for i in range(hosts)]
     racks = [{"name": f"rack{i}", "parent": "core", "up": "100mbit", "queue": "1mb"} for i in range(RACKS)]
     others = [{"name": f"x{i}", "switch": f"rack{i % RACKS}"} for i in range(OTHERS)]
@@ -47,13 +47,13 @@ def _ended(processes: list[subprocess.Popen[bytes]]) -> Iterator[None]:
 
 
 def main(asked: argparse.Namespace) -> None:
-    """Prints a line a method."""
+    """Print a line for each method."""
     program = [sys.executable, str(Path(__file__).with_name("source.py"))]
     methods: dict[str, Method] = {"train": METHODS["train"], "bulk": bulk(seconds=BULK_S)}
     print(
         f"uplinks that others fill: {asked.hosts} hosts in {RACKS} racks; goal for the seconds: {GOAL} times the quiet ones"
     )
-    print(f"{'method':<8} {'others':<8} {'told':>9} {'by TCP':>7} {'seconds':>8} {'MB':>7} {'times':>6}")
+    print(f"{'method':<8} {'others':<8} {'paths':>9} {'by TCP':>7} {'seconds':>8} {'MB':>7} {'times':>6}")
     with lab.session(cloud_of(asked.hosts), source="bench-cross") as session:
         inventory = read_inventory(session.hosts_file)
         own = inventory.model_copy(update={"host": [host for host in inventory.host if host.name.startswith("vm")]})

@@ -1,7 +1,7 @@
-"""Fig. 3 and 4: sources that come and go beside one connection, and its estimate beside the truth over time.
+"""Fig. 3 and 4: sources that come and go, and one connection's estimate of them, compared with the truth over time.
 
-a: ten pairs over one link; the paper's 1 Gbit/s is `--rate` here. b: links of hosts a tenth of that between switches, the
-paper's 1 and 10 Gbit/s, and up to twenty sources: fewer than ten others do not show.
+a: ten pairs over one link; `--rate` replaces the paper's 1 Gbit/s. b: links of hosts a tenth of that between switches,
+the paper's 1 and 10 Gbit/s, and up to twenty sources. Fewer than ten others are not visible in b.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MEAN_S = 5.0
 """The paper's mean time on and off."""
 SECONDS = 10.0
 SETTLE_S = 2.0
-"""Sources run for so long before."""
+"""Sources run for this long before the estimate."""
 STEP_S = 0.5
-"""Of the rows printed."""
+"""Step of the rows printed."""
 SOURCES = {"a": 9, "b": 20}
 
 
 def cloud_of(figure: str, rate_bps: float, queue_s: float) -> Topology:
-    """Senders at one switch, receivers at the other."""
+    """Return senders at one switch, receivers at the other."""
     queue = f"{int(rate_bps * queue_s / 8)}b"
     link = {"rate": f"{int(rate_bps / 10)}bit"} if figure == "b" else {}
     senders = [f"s{i}" for i in range(SOURCES[figure] + 1)]
@@ -51,7 +51,7 @@ def cloud_of(figure: str, rate_bps: float, queue_s: float) -> Topology:
 
 
 def active(logs: list[Path], edges: Floats) -> Floats:
-    """How many sources were on, the mean of each window between two `edges`, Unix time."""
+    """Return the mean number of active sources in each window between two `edges`, Unix time."""
     total = np.zeros(len(edges) - 1)
     for log in logs:
         rows = np.loadtxt(log, ndmin=2)
@@ -63,7 +63,7 @@ def active(logs: list[Path], edges: Floats) -> Floats:
 
 
 def watched(figure: str, rate_bps: float, queue_s: float, seed: int) -> tuple[CrossTraffic, Floats]:
-    """The estimate, and the truth in its windows."""
+    """Return the estimate, and the truth in its windows."""
     program = [sys.executable, str(Path(__file__).with_name("source.py"))]
     with (
         lab.session(cloud_of(figure, rate_bps, queue_s), source="bench-cross") as session,
@@ -91,15 +91,15 @@ def watched(figure: str, rate_bps: float, queue_s: float, seed: int) -> tuple[Cr
 
 
 def main(asked: argparse.Namespace) -> None:
-    """Prints both figures' curves and how far they are apart."""
+    """Print both figures' curves and how far they are apart."""
     for figure in asked.figures:
         rate = asked.rate * 1e6
         floor = 9.0 if figure == "b" else 0.0
         errors, after = [], []
         for seed in range(asked.seed, asked.seed + asked.runs):
             found, truth = watched(figure, rate, asked.queue_ms / 1000, seed)
-            told = np.maximum(truth, floor)
-            errors.append(float(np.abs(found.connections - told).mean()))
+            visible = np.maximum(truth, floor)
+            errors.append(float(np.abs(found.connections - visible).mean()))
             rows = round(STEP_S / (found.time_s[1] - found.time_s[0]))
             whole = len(truth) // rows * rows
             time_s, actual, estimate = (
@@ -117,6 +117,6 @@ def main(asked: argparse.Namespace) -> None:
         print(
             f"Fig. 4 {figure}: mean |estimated - actual| over {asked.runs} runs of {SECONDS:g} s: {np.mean(errors):.2f} connections in "
             f"windows of 100 ms, {np.mean(after):.2f}{spread} in windows of {STEP_S:g} s (paper: ns-2, drawn, no number"
-            f"{'; what is below 9 counts as 9' if floor else ''})",
+            f"{'; values below 9 count as 9' if floor else ''})",
             flush=True,
         )

@@ -1,11 +1,11 @@
-"""A sender that comes and goes, and what takes its bytes.
+"""A sender that comes and goes, and a receiver for its bytes.
 
-python source.py sink
-python source.py full HOST SECONDS
-python source.py SEED MEAN_S SECONDS HOST LOG
+    python source.py sink
+    python source.py full HOST SECONDS
+    python source.py SEED MEAN_S SECONDS HOST LOG
 
-`full` sends all the time. Else times on and off are exponential (Choreo section 3.2); whether it begins on is drawn, too. Each change goes to LOG as Unix
-time and 1 or 0.
+`full` sends all the time. Otherwise times on and off are exponential (Choreo section 3.2), and the first state is
+random. LOG gets each change as Unix time and 1 or 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CHUNK = bytes(1 << 16)
 
 
 def sink() -> None:
-    """Takes whatever comes."""
+    """Receive from every connection."""
     listener = socket.create_server(("", PORT), backlog=64)
     while True:
         connection, _ = listener.accept()
@@ -31,7 +31,7 @@ def sink() -> None:
 
 
 def drain(connection: socket.socket) -> None:
-    """Reads to the end."""
+    """Read to the end."""
     with connection:
         try:
             while connection.recv(1 << 18):
@@ -41,7 +41,7 @@ def drain(connection: socket.socket) -> None:
 
 
 def on(host: str, until: float) -> None:
-    """One backlogged cubic connection, cut off at its end as if its data had ended there."""
+    """Keep one backlogged cubic connection; at its end it is cut off as if its data had ended."""
     with socket.socket() as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -55,7 +55,7 @@ def on(host: str, until: float) -> None:
 
 
 def main() -> None:
-    """Sends by turns until its time is over."""
+    """Send by turns until the time is over."""
     if sys.argv[1] == "sink":
         sink()
     if sys.argv[1] == "full":

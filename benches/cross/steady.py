@@ -1,6 +1,6 @@
-"""Cross traffic of 0 to 10 background TCP connections that stay, between other hosts over the same uplink.
+"""Cross traffic of 0 to 10 steady background TCP connections, between other hosts over the same uplink.
 
-Once with the path's known rate, once by turns of one and several connections.
+It is estimated once with the path's known rate, once by turns of one and several connections.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gavotte.terms.goodput import GOODPUT_PER_WIRE
 UPLINK = 300e6
 STARTS = 5
 SETTLE_S = 3.0
-"""Until the background shares fairly."""
+"""Time until the background shares fairly."""
 
 
 def cloud_of(queue: str) -> Topology:
@@ -42,7 +42,7 @@ def cloud_of(queue: str) -> Topology:
 
 @contextlib.contextmanager
 def background(session: lab.Session, flows: int, seconds: float) -> Iterator[None]:
-    """Cubic connections from c to d for as long as the block runs."""
+    """Keep cubic connections from c to d for as long as the block runs."""
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     client_command = ["iperf3", "-c", "d", "-P", str(flows), "-t", str(int(seconds)), "-C", "cubic"]
     server = session.exec("d", ["iperf3", "-s"], **quiet)
@@ -63,7 +63,7 @@ def background(session: lab.Session, flows: int, seconds: float) -> Iterator[Non
 
 
 def main(arguments: argparse.Namespace) -> None:
-    """Prints one row for each number of background connections."""
+    """Print one row for each number of background connections."""
     print(f"uplink 300 Mbit/s, cubic, {arguments.seconds} s of one connection each, one run each\n")
     print(
         f"{'queue':>6} {'true c':>7} {'c1/c2 - 1':>10} {'10-90 %':>13} {'mean |error|':>13} {'by turns':>9} {'interval':>15} "
@@ -84,17 +84,17 @@ def main(arguments: argparse.Namespace) -> None:
                 turns.append((flows, two))
                 print(
                     f"{queue:>6} {flows:>7} {known.median:>10.1f} {known.low:>5.1f} -{known.high:>6.1f} {error:>13.2f} "
-                    f"{f'{two.median:.1f}' if two.told else 'not told':>9} {two.low:>6.1f} -{two.high:>7.1f} "
+                    f"{f'{two.median:.1f}' if two.told else 'unknown':>9} {two.low:>6.1f} -{two.high:>7.1f} "
                     f"{1e3 * known.rtt_loaded_s:>10.1f}",
                     flush=True,
                 )
-        told = [(flows, two) for flows, two in turns if two.told]
+        known_turns = [(flows, two) for flows, two in turns if two.told]
         inside = sum(two.low <= flows <= two.high for flows, two in turns)
-        off = [abs(two.median - flows) for flows, two in told]
+        off = [abs(two.median - flows) for flows, two in known_turns]
         print(
             f"{queue:>6} mean |estimate - true| over {len(errors)} loads: of the median over time {np.mean(medians):.2f} "
             f"connections, of single windows of 100 ms {np.mean(errors):.2f}\n"
-            f"{queue:>6} by turns: told {len(told)} of {len(turns)}"
+            f"{queue:>6} by turns: known in {len(known_turns)} of {len(turns)}"
             f"{f', off by {np.mean(off):.2f} in the mean, {max(off):.2f} at most' if off else ''}; the truth within the interval "
             f"in {inside} of {len(turns)}\n"
         )

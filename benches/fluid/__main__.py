@@ -1,4 +1,4 @@
-"""`make bench-fluid`: beside SimGrid; `lab` as its first argument: beside real transfers; `hosts`, `start`: see there."""
+"""`make bench-fluid`: compares with SimGrid; first argument `lab`: with real transfers; `hosts`, `start`: see there."""
 
 from __future__ import annotations
 

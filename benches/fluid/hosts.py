@@ -1,8 +1,8 @@
-"""Commands on Networks of many hosts that caps and groups alone limit: no matrix, so memory grows with hosts.
+"""Runs commands on Networks of many hosts that caps and groups alone limit: no matrix, so memory grows with hosts.
 
     python -m benches.fluid hosts [--hosts 10000 100000] [--flows 1000000] [--tasks 10000] [--limit 10]
 
-Racks of 40 hosts with 1 Gbit/s each behind an uplink of 20 Gbit/s. Flows are those of `run.py` (1 to 100 MB, uniform
+Racks have 40 hosts with 1 Gbit/s each behind an uplink of 20 Gbit/s. Flows are those of `run.py` (1 to 100 MB, uniform
 pairs), over ten seconds for each flow that a host sends; the application is a stencil. Time and memory are those of
 whole processes.
 """
@@ -32,7 +32,7 @@ CPUS = 4.0
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints a row a command."""
+    """Print a row for each command."""
     parser = argparse.ArgumentParser(prog="bench-fluid hosts")
     parser.add_argument("--hosts", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--flows", type=int, default=1_000_000)
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def of_racks(count: int) -> Network:
-    """Hosts in racks, without a rate or latency of any pair."""
+    """Return hosts in racks, without a rate or latency of any pair."""
     hosts = [Host(name=f"h{m}", cpus=CPUS, egress_bps=HOST_BPS, ingress_bps=HOST_BPS) for m in range(count)]
     groups = [
         Group(
@@ -89,11 +89,11 @@ sys.stderr.write(done.stderr if done.returncode else "")
 print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 sys.exit(done.returncode)
 """
-"""Runs a command from a small process: the kernel's account of a child's memory begins with its parent's."""
+"""Starts a command from a small process: the kernel's account of a child's memory begins with its parent's."""
 
 
 def _timed(words: list[str]) -> tuple[float, float, float]:
-    """Wall and CPU seconds and peak MB of a command."""
+    """Return wall and CPU seconds and peak MB of a command."""
     command = [sys.executable, "-c", _WRAPPED, str(Path(sys.executable).with_name("gavotte")), *words]
     begin_s = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,14 +1,15 @@
-"""The simulator beside real TCP transfers: random clouds in the lab, random workloads of long flows.
+"""Compares the simulator with real TCP transfers: random clouds in the lab, random workloads of long flows.
 
     make bench-fluid ARGS="lab [--count 24] [--seed 101] [--ingress] [-o RESULTS.jsonl]"
 
-Each workload is a random cloud (6 to 10 hosts, egress caps, some rack uplinks, some shared machines; with --ingress also
-caps on what hosts receive) and 10 to 30 flows that start together. The lab builds the cloud, `gavotte run` sends the flows
-as real cubic connections, and the simulator is given the same Topology and the same bytes, nothing from a run. It answers
-twice: with equal shares, and with shares in inverse proportion to round trips (`--tcp`).
+Each workload is a random cloud and 10 to 30 flows that start together. A cloud has 6 to 10 hosts, egress caps, some
+rack uplinks and some shared machines; with --ingress also caps on the hosts' received traffic. The lab builds the
+cloud, and `gavotte run` sends the flows as real cubic connections. The simulator gets the same Topology and the same
+bytes, and no result of a run. It answers twice: with equal shares, and with shares in inverse proportion to round trips
+(`--tcp`).
 
-A run during which the processors had less than a tenth of their time left says more of this machine than of the model;
-it is repeated, at most `--tries` times, and the run with the most time left counts. Errors take no part in that choice.
+If less than a tenth of the processors' time was idle during a run, the machine limited it. The run is repeated, at most
+`--tries` times, and the run with the most idle time counts. This choice does not look at errors.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Measured:
     Attributes:
         finish_s: of each flow.
         retransmits: TCP segments sent again, in all.
-        idle: share of the processors' time that was left.
+        idle: idle share of the processors' time.
         load: of the machine over a minute, at the end.
         tries: runs it took.
     """
@@ -57,7 +58,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Errors:
-    """How far a simulation is off, relative to the run.
+    """Error of a simulation, relative to the run.
 
     Attributes:
         makespan: with its sign.
@@ -78,10 +79,10 @@ class Compared:
     """A workload simulated and run.
 
     Attributes:
-        workload: what.
+        workload: which.
         equal_s: finish time of each flow by equal shares.
-        tcp_s: by shares as TCP's round trips make them.
-        measured: what the lab said.
+        tcp_s: by shares in inverse proportion to round trips.
+        measured: the run in the lab.
     """
 
     workload: Workload
@@ -105,7 +106,7 @@ class Compared:
 
 
 def measure(workload: Workload, tries: int) -> Measured:
-    """Runs a workload in a lab of its own, again while the processors are too busy."""
+    """Run a workload in a lab of its own, again while the processors are too busy."""
     best: Measured | None = None
     app, placement = workload.app(), workload.placement()
     with lab.session(workload.topology, source="bench-fluid") as cloud:
@@ -128,7 +129,7 @@ def measure(workload: Workload, tries: int) -> Measured:
 
 
 def compare(workload: Workload, tries: int = 1) -> Compared:
-    """Simulates and runs a workload."""
+    """Simulate and run a workload."""
     equal_s, tcp_s = workload.simulated().finish_s, workload.simulated_tcp().finish_s
     return Compared(workload, equal_s, tcp_s, measure(workload, tries))
 
@@ -189,7 +190,7 @@ def _summary(name: str, errors: Sequence[Errors]) -> tuple[str, bool]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints a row for each workload, and how far off the model was."""
+    """Print a row for each workload, and the model's errors."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=24, help="workloads")
     parser.add_argument("--seed", type=int, default=101, help="of the first workload; the others follow it")
@@ -199,13 +200,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--queue-ms", type=float, default=1000 * QUEUE_S, help="depth of each queue; 0 = the lab's, 50 ms"
     )
     parser.add_argument("--ingress", action="store_true", help="cap what half of the hosts receive, too")
-    parser.add_argument(
-        "--super-packets", action="store_true", help="let hosts hand down 16 kB at once, as the lab does"
-    )
+    parser.add_argument("--super-packets", action="store_true", help="let hosts send 16 kB at once, as the lab does")
     parser.add_argument("-o", "--output", type=Path, help="append each workload's times, as JSON lines")
     parsed = parser.parse_args(arguments)
     if not lab.supported():
-        sys.exit(f"no lab can stand here: {lab.missing()}")
+        sys.exit(f"no lab can run here: {lab.missing()}")
     queue_s = parsed.queue_ms / 1000 or None
     print(f"machine: {machine()}")
     print(

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""The flow simulator beside SimGrid on the same flows, in one run.
+"""Compares the flow simulator with SimGrid on the same flows, in one run.
 
     run.py             the table: time, memory, ratio, largest difference of finish times
-    run.py --full      also the overloaded lists, of which SimGrid takes 20 minutes
+    run.py --full      also the overloaded lists, which take SimGrid 20 minutes
     run.py growth      how our time grows with flows and with hosts
-    run.py accuracy    what --accuracy saves, and by how much finish times are off: 250 racks whose uplinks are 4 times too narrow
+    run.py accuracy    saving and error of --accuracy: 250 racks whose uplinks are 4 times too narrow
     run.py golden      writes the golden files of crates/fluid/tests from SimGrid
 
 Hosts have 1 Gbit/s, racks 10 Gbit/s up to a core without limit, all full duplex. Sizes are lognormal from 1 to 100 MB,
 starts uniform over a window, sources and targets uniform. Times are user CPU seconds of the whole process, reading and
-writing its files included; runs alternate between the two, and the least of each is shown with the count of runs.
+writing its files included. Runs alternate between the two, and the least of each is shown with the count of runs.
 SimGrid is Debian's libsimgrid-dev with its TCP model switched off (see simgrid_flows.cpp).
 """
 
@@ -47,7 +47,7 @@ class Scenario:
     Attributes:
         flows: how many.
         window_s: over how long they start.
-        hosts: between how many hosts, 32 a rack.
+        hosts: number of hosts, 32 a rack.
         ours: runs of our simulator.
         simgrid: runs of SimGrid.
     """
@@ -69,7 +69,7 @@ GROWTH = [
 
 
 def generate(scenario: Scenario) -> list[Flow]:
-    """The list of a scenario, sorted by start; the same for the same scenario on any machine."""
+    """Return the list of a scenario, sorted by start; the same for the same scenario on any machine."""
     rng = random.Random(SEED)
     rows = []
     for _ in range(scenario.flows):
@@ -84,7 +84,7 @@ def generate(scenario: Scenario) -> list[Flow]:
 
 
 def write_flows(path: Path, flows: list[Flow], caps_bps: list[float] | None = None) -> None:
-    """Writes a flow list as both programs read it."""
+    """Write a flow list as both programs read it."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["id", "source", "target", "bytes", "start_s", *(["cap_bps"] if caps_bps else [])])
@@ -93,7 +93,7 @@ def write_flows(path: Path, flows: list[Flow], caps_bps: list[float] | None = No
 
 
 def read_finish(path: Path) -> dict[str, float]:
-    """Finish time by id."""
+    """Return the finish time by id."""
     with path.open(newline="") as file:
         return {row["id"]: float(row["finish_s"]) for row in csv.DictReader(file)}
 
@@ -116,7 +116,7 @@ class Run:
 def run(
     program: Path, flows: Path, racks: int, hosts: int, host_bps: float, uplink_bps: float, accuracy: float = 0.0
 ) -> Run:
-    """Runs a program on a flow list."""
+    """Run a program on a flow list."""
     output = flows.with_suffix(".finish")
     command: list[str | Path] = [program, flows, str(racks), str(host_bps), str(uplink_bps), str(hosts)]
     command += [str(accuracy)] if accuracy else []
@@ -124,7 +124,7 @@ def run(
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False)
         user_s = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
-    # The kernel's account of a child's memory begins with ours, so the programs tell their own.
+    # The kernel's account of a child's memory begins with ours, so the programs report their own.
     peak = re.search(r"^VmHWM:\s*(\d+) kB", done.stderr, re.MULTILINE)
     if done.returncode != 0 or peak is None:
         sys.exit(f"{program.name} failed on {flows}: {done.stderr}")
@@ -132,7 +132,7 @@ def run(
 
 
 def build_ours() -> Path:
-    """Builds our program, optimised."""
+    """Build our program, optimised."""
     command = ["cargo", "build", "--quiet", "--release", "--locked", "--package", "gavotte-fluid", "--example", "flows"]
     subprocess.run(command, cwd=ROOT, check=True)
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -140,7 +140,7 @@ def build_ours() -> Path:
 
 
 def build_simgrid(folder: Path) -> Path | None:
-    """Builds SimGrid's program, with the library from apt if need be; None where there is none."""
+    """Build SimGrid's program, with the library from apt if need be; None if it is missing."""
     if not Path("/usr/include/simgrid/s4u.hpp").exists() or shutil.which("g++") is None:
         sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
         install = [*sudo, "apt-get", "install", "-q", "-y", "--no-install-recommends", "libsimgrid-dev", "g++"]
@@ -154,7 +154,7 @@ def build_simgrid(folder: Path) -> Path | None:
 
 
 def machine() -> str:
-    """The machine in a line."""
+    """Return the machine in a line."""
     model = next(
         (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
         platform.processor(),
@@ -163,13 +163,13 @@ def machine() -> str:
 
 
 def simgrid_version() -> str:
-    """The package's version."""
+    """Return the package's version."""
     query = ["dpkg-query", "-W", "-f", "${Version}", "libsimgrid-dev"]
     return subprocess.run(query, capture_output=True, text=True, check=False).stdout or "unknown"
 
 
 def compare(scenarios: list[Scenario], folder: Path) -> None:
-    """Prints the table."""
+    """Print the table."""
     ours, simgrid = build_ours(), build_simgrid(folder)
     print(f"machine: {machine()}\nseed: {SEED}    SimGrid: {simgrid_version()}\n")
     print("| flows / window | ours s | MB | SimGrid s | MB | ratio | runs | largest difference |")
@@ -203,7 +203,7 @@ def compare(scenarios: list[Scenario], folder: Path) -> None:
 
 
 def growth(folder: Path) -> None:
-    """Prints how time grows."""
+    """Print how time grows."""
     ours = build_ours()
     print(f"machine: {machine()}\nseed: {SEED}\n")
     print("| flows | window s | hosts | s | MB | us a flow | runs |")
@@ -222,7 +222,7 @@ def growth(folder: Path) -> None:
 
 
 def accuracy(folder: Path, flows: int) -> None:
-    """Prints times and errors of simulations that may be off by a share, beside the exact one."""
+    """Print times and errors of approximate simulations, compared with the exact one."""
     ours = build_ours()
     print(f"machine: {machine()}\nseed: {SEED}    {flows:,} flows in 10 s, 10,000 hosts in 250 racks\n")
     rng = random.Random(SEED)
@@ -230,7 +230,7 @@ def accuracy(folder: Path, flows: int) -> None:
     for _ in range(flows):
         source, target = rng.sample(range(10_000), 2)
         start_s = round(rng.random() * 10.0, 6)
-        # At a million, the uplinks are asked for 1.5 times what they have, and a backlog builds up.
+        # At a million, the uplinks get 1.5 times the traffic that they carry, and a backlog grows.
         size = int(math.exp(rng.gauss(math.log(3e6 * 1_000_000 / flows), 1.0))) + 1
         drawn.append((start_s, source, target, size))
     drawn.sort()
@@ -251,7 +251,7 @@ def accuracy(folder: Path, flows: int) -> None:
 
 
 def golden(folder: Path) -> None:
-    """Writes the golden files: three small workloads on 1 Gbit/s hosts and 1.5 Gbit/s uplinks."""
+    """Write the golden files: three small workloads on 1 Gbit/s hosts and 1.5 Gbit/s uplinks."""
     simgrid = build_simgrid(folder)
     if simgrid is None:
         sys.exit(1)
@@ -283,7 +283,7 @@ def golden(folder: Path) -> None:
 
 
 def main() -> None:
-    """Runs what was asked for."""
+    """Run the requested part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", nargs="?", choices=["compare", "growth", "accuracy", "golden"], default="compare")
     parser.add_argument("--flows", type=int, default=1_000_000, help="of `accuracy`")

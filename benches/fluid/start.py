@@ -1,8 +1,9 @@
-"""What a command costs before it does anything: CPU time of `gavotte simulate` on two hosts and one flow.
+"""The start-up time of a command: CPU time of `gavotte simulate` on two hosts and one flow.
 
     python -m benches.fluid start [--runs 12]
 
-The least of the runs, since whatever else the machine does only adds. Beside it Python alone, and Python with numpy.
+The least of the runs counts, since other work on the machine only adds time. Python alone and Python with numpy are for
+comparison.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ FLOWS = "id,source,target,bytes,start_s\n0,a,b,1000000,0\n"
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Prints a row a command."""
+    """Print a row for each command."""
     parser = argparse.ArgumentParser(prog="bench-fluid start")
     parser.add_argument("--runs", type=int, default=12)
     options = parser.parse_args(arguments)
@@ -63,7 +64,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _cpu_s(words: Sequence[str], folder: str) -> float:
-    """CPU seconds of a command."""
+    """Return the CPU seconds of a command."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(words, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

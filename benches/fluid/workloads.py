@@ -1,4 +1,4 @@
-"""Random clouds and workloads of long flows, for the simulator beside real transfers."""
+"""Random clouds and workloads of long flows, to compare the simulator with real transfers."""
 
 from __future__ import annotations
 
@@ -24,23 +24,27 @@ CAP_MBIT = (50, 300)
 """Egress and ingress of each host."""
 UPLINK_MBIT = (150, 500)
 LEAST_S = 5.0
-"""No flow is predicted to take less, unless asked for: shorter ones are TCP's start-up, which the model leaves out."""
+"""Predicted time of the shortest flow, unless given: shorter ones are TCP's start-up, which the model leaves out."""
 QUEUE_S = 0.010
-"""Depth of each queue, as time at its rate. Cubic evens its shares out over many round trips, so deep queues need longer
-flows."""
+"""Depth of each queue, as time at its rate.
+
+Cubic evens its shares out over many round trips, so deep queues need longer flows.
+"""
 LAB_QUEUE_S = 0.05
 """The lab's own depth."""
 SPREAD = 3.0
 """Largest size of a flow over the least, for equal rates."""
 MOST_BPS = 1.0e9
-"""Payload of all flows together at the start: more, and a small machine's processors become the bottleneck."""
+"""Payload of all flows together at the start; with more, a small machine's processors become the bottleneck."""
 
 
 _STILL = Host.model_validate(
     {"name": "still", "switch": "core", "egress": "10mbit", "queue": f"{8 * WIRE_BYTES}b", "cpus": 1.0}
 )
-"""Sends nothing, but has a queue so short that the lab lets no host hand down more than four frames at once. A shaper takes
-or drops the 16 kB of a super-packet as one, which no wire does, and shares come out less even."""
+"""A rate that carries no flow, but with a queue so short that no host of the lab sends over four frames at once.
+
+A shaper accepts or drops the 16 kB of a super-packet as one, which no wire does, and shares become less even.
+"""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Workload:
         seed: makes it again.
         topology: the cloud.
         flows: between its hosts.
-        queue_s: what a full queue delays.
+        queue_s: delay of a full queue.
     """
 
     seed: int
@@ -60,11 +64,11 @@ class Workload:
     queue_s: float
 
     def simulated(self) -> Simulation:
-        """By equal shares, with no input but the description."""
+        """Finish times by equal shares, with no input but the description."""
         return simulate(self.topology, self.flows, payload_share=GOODPUT_PER_WIRE)
 
     def simulated_tcp(self) -> Simulation:
-        """By shares as TCP's round trips make them, also with no input but the description."""
+        """Finish times by shares in inverse proportion to round trips, also with no input but the description."""
         weight = tcp_weights(self.topology, self.flows, queue_s=self.queue_s, payload_share=GOODPUT_PER_WIRE)
         return simulate(self.topology, replace(self.flows, weight=weight), payload_share=GOODPUT_PER_WIRE)
 
@@ -99,14 +103,14 @@ class Workload:
 def draw(
     seed: int, *, least_s: float = LEAST_S, queue_s: float | None = QUEUE_S, frames: bool = True, ingress: bool = False
 ) -> Workload:
-    """Draws a cloud and flows; the same for the same arguments on any machine.
+    """Draw a cloud and flows; the same for the same arguments on any machine.
 
     Args:
         seed: of everything.
-        least_s: what the model says the shortest flow takes.
+        least_s: predicted time of the shortest flow.
         queue_s: depth of the queue before each cap and uplink, as time at its rate; None = the lab's own choice.
         frames: send frames, at most four at once, rather than super-packets.
-        ingress: cap what half of the hosts receive, too.
+        ingress: cap the received traffic of half of the hosts, too.
     """
     rng = random.Random(seed)
     topology = _cloud(rng, queue_s, ingress)
@@ -121,7 +125,7 @@ def draw(
         if first_bps.sum() <= MOST_BPS:
             break
     sizes = first_bps / 8 * np.array([rng.uniform(1, SPREAD) for _ in pairs])
-    # Rates only grow from the first on, or flows end before: one scale makes the shortest `least_s`.
+    # After the first event rates only grow, or flows end before it: one scale makes the shortest flow `least_s`.
     flows = Flows(source, target, sizes.astype(np.uint64), np.zeros(len(pairs)))
     shortest = float(simulate(topology, flows, payload_share=GOODPUT_PER_WIRE).finish_s.min())
     scaled = (sizes * least_s / shortest).astype(np.uint64)
@@ -129,7 +133,7 @@ def draw(
 
 
 def _cloud(rng: random.Random, queue_s: float | None, ingress: bool) -> Topology:
-    """Two or three racks, half of them with a limited uplink; about a third of the hosts share a machine with another."""
+    """Draw two or three racks, half of them with a limited uplink; about a third of the hosts share a machine."""
 
     def mbit(least: int, most: int) -> str:
         return f"{rng.randint(least // 10, most // 10) * 10}mbit"

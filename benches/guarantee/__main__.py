@@ -2,8 +2,8 @@
 
     make bench-guarantee [ARGS="[simulated] --parts many-to-one sharing --seeds 5 --seconds 10"]
 
-Beside each other: no protection, static reservation (Oktopus), Seawall, the paper's algorithm with drops and with marks as far
-as its constants are known, and Gavotte with drops and with marks. The paper's own figures are of a testbed.
+Compared are no protection, static reservation (Oktopus), Seawall, the paper's algorithm with drops and with marks as
+far as its constants are known, and Gavotte with drops and with marks. The paper's own figures are from a testbed.
 
     make bench-guarantee ARGS="lab [--runs 5 --seconds 8 --senders 1 10 50 --only e1 --protections ecn loss]"
 
@@ -11,7 +11,7 @@ The same on real packets, at a tenth of the paper's rates: `python -m benches.gu
 
     make bench-guarantee ARGS="storm --seconds 600 --seed 1"
 
-Real packets while guarantees change at random, agents are killed and hosts taken out: how long was a guarantee broken?
+Real packets while guarantees change at random, agents are killed and hosts removed: how long is a guarantee broken?
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WHERE: dict[str, Callable[[argparse.Namespace], None]] = {"simulated": simulated
 
 
 def main() -> None:
-    """Runs what was asked for."""
+    """Run the requested part."""
     if sys.argv[1:2] == ["lab"]:
         lab.main(sys.argv[2:])
         return

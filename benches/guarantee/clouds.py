@@ -1,4 +1,4 @@
-"""What the simulated experiments run on: clouds, hoses, flows, and rates out of what was simulated."""
+"""Clouds, hoses and flows of the simulated experiments, and rates from simulations."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from gavotte.formats.topology import Topology
 from gavotte.simulate import Flows, GuardedSimulation
 
 WARM_S = 3.0
-"""Not counted at the start of a run."""
+"""Time at the start of a run that does not count."""
 ENDLESS = 10**13
 
 
 def cloud(left: Sequence[str], right: Sequence[str], *, together: Sequence[str] = (), core: str = "1gbit") -> Topology:
-    """Hosts at 1 Gbit/s on two racks, `together` those of one machine of the right one; `core` joins the racks."""
+    """Return hosts at 1 Gbit/s on two racks, `together` on one machine of the right one; `core` joins the racks."""
     hosts = [{"name": name, "switch": "left", "rate": "1gbit"} for name in left]
     hosts += [{"name": name, "switch": "right", "rate": "1gbit"} for name in right]
     hosts += [{"name": name, "machine": "pm"} for name in together]
@@ -29,7 +29,7 @@ def cloud(left: Sequence[str], right: Sequence[str], *, together: Sequence[str] 
 
 
 def hoses(mbps: dict[str, float]) -> Guarantee:
-    """The same guarantee in both directions."""
+    """Return the same guarantee in both directions."""
     entries = [{"host": host, "egress": f"{rate}mbit", "ingress": f"{rate}mbit"} for host, rate in mbps.items()]
     return Guarantee.model_validate({"format": FORMAT, "guarantee": entries})
 
@@ -50,7 +50,7 @@ def flows(topology: Topology, rows: Iterable[tuple[Any, ...]]) -> Flows:
 
 
 def rates(done: GuardedSimulation, source: str | None, *, but: str = "") -> np.ndarray:
-    """(W,) Mbit/s by window after the start: pairs of one source, or of all but one."""
+    """Return (W,) Mbit/s by window after the start: pairs of one source, or of all but one."""
     first, last = round(WARM_S / done.window_s), max(len(pair.rates_bps) for pair in done.pairs)
     total = np.zeros(last)
     for pair in done.pairs:

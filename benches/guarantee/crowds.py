@@ -22,7 +22,7 @@ def crowd(
     seed: int,
     **constants: float,
 ) -> tuple[float, float, float]:
-    """X sends to Z, and others to Y: what X gets, in which share of windows it has 95 % of it, and what all get."""
+    """X sends to Z, others to Y: the rate of X, its share of windows with 95 % of its guarantee, the total rate."""
     crowd = [f"s{number}" for number in range(senders)]
     ends = ["z", "y"]
     topology = cloud(
@@ -91,7 +91,7 @@ OWN |= {f"elasticswitch-{mode}": {"delta_bps": 0.5e6, "time_scalar": 1.5} for mo
 
 
 def sensitivity(asked: argparse.Namespace) -> None:
-    """E6, Fig. 10: X within 2 % of its guarantee, or above it, whatever the constants."""
+    """E6, Fig. 10: X within 2 % of its guarantee, or above it, for all constants."""
     swept = [f"elasticswitch-{mode}" for mode in OURS] + list(OURS)
     table: dict[str, list[str]] = {name: [name] for name in SWEEP}
     judged: dict[str, list[str]] = {name: [name] for name in SWEEP}
@@ -108,7 +108,7 @@ def sensitivity(asked: argparse.Namespace) -> None:
     show(
         asked,
         "constants",
-        "E6: what X gets of 450 Mbit/s beside 100 senders, edge link full",
+        "E6: what X gets of 450 Mbit/s next to 100 senders, edge link full",
         ["constants", *swept],
         list(table.values()),
         plotted=range(1, len(swept) + 1),

@@ -11,17 +11,17 @@ from typing import Any
 from benches.recorded import write_figure
 
 PAGE = "elasticswitch.md"
-"""Of docs/results, where figures are shown."""
+"""The page of docs/results that shows the figures."""
 
 
 class Table:
     """Rows of cells below named columns.
 
     Args:
-        name: of the figure, as its file is called.
+        name: of the figure, which is its file's name, too.
         title: above the plot.
         columns: their names; the first names the row.
-        plot: what is drawn, as benches/figures.py has it.
+        plot: settings of the plot, as in benches/figures.py.
     """
 
     def __init__(self, name: str, title: str, columns: Sequence[str], plot: dict[str, Any]) -> None:
@@ -30,16 +30,16 @@ class Table:
         print(f"\n{title}\n{' | '.join(columns)}")
 
     def row(self, *cells: str) -> None:
-        """Adds one, and prints it at once."""
+        """Add a row, and print it at once."""
         self.rows.append(list(cells))
         print(" | ".join(cells), flush=True)
 
     def save(self, folder: Path, samples: str, seed: str = "none", *, whole: bool = False) -> None:
-        """Keeps it, and makes room for it at the end of its page, for `make bench-figures` to fill.
+        """Keep the table, and add a place for it at the end of its page, for `make bench-figures` to fill.
 
         Args:
             folder: docs/results/data.
-            samples: how many there are of each number.
+            samples: number of samples behind each number.
             seed: of the run.
             whole: these rows are all of the figure. Else rows that an earlier run kept under other names stay.
         """

@@ -14,12 +14,12 @@ from gavotte.formats.topology import FORMAT, Topology
 from gavotte.simulate import PROTECTIONS, simulate_guarded
 
 RACKS, MACHINES, VMS = 4, 8, 4
-"""Of the shuffle's cloud: 128 hosts behind rack links that are oversubscribed 4 to 1."""
+"""Guarantee of the shuffle's cloud: 128 hosts behind rack links that are oversubscribed 4 to 1."""
 HOSE_MBPS = 0.9 * 2000 / (MACHINES * VMS)
 
 
 def shuffle_cloud() -> Topology:
-    """Racks of machines of hosts."""
+    """Return racks of machines of hosts."""
     switches: list[dict[str, Any]] = [{"name": "core"}]
     switches += [{"name": f"r{r}", "parent": "core", "up": "2gbit"} for r in range(RACKS)]
     machines = [
@@ -34,7 +34,7 @@ def shuffle_cloud() -> Topology:
 
 
 def draw(names: list[str], active: float, seed: int) -> tuple[list[tuple[Any, ...]], list[int]]:
-    """Flows of jobs on a share of the hosts, and the job of each: one reducer for three mappers ("unbalanced")."""
+    """Return flows of jobs on a share of the hosts, and each one's job: one reducer for three mappers."""
     rng = np.random.default_rng(seed)
     chosen = list(rng.permutation(names)[: round(active * len(names))])
     jobs: list[int] = []

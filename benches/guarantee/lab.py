@@ -1,8 +1,8 @@
 """ElasticSwitch's experiments on real packets: E1, E2, E3, E7 and E8 at a tenth of the paper's rates.
 
-Two hosts, or one and a crowd, send over one link of 100 Mbit/s. In ECN mode the link's switch marks by a phantom queue, as
-a real one does by RED. Each case goes unprotected, with static reservations, under plain Seawall, and under our guarantees in
-both modes. `--record docs/results/data` keeps the tables as figures.
+Two hosts, or one and a crowd, send over one link of 100 Mbit/s. In ECN mode the link's switch marks by a phantom queue,
+as a real one does by RED. Each case runs unprotected, with static reservations, under plain Seawall, and under our
+guarantees in both modes. `--record docs/results/data` keeps the tables as figures.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gavotte import lab
 
 @dataclass(frozen=True)
 class Asked:
-    """What was asked for."""
+    """The arguments of the command."""
 
     runs: int
     seconds: float
@@ -38,11 +38,11 @@ class Asked:
 
     @property
     def samples(self) -> str:
-        """For the page."""
+        """The samples, as the page shows them."""
         return f"{self.runs} runs of {self.seconds:g} s, mean ± standard deviation"
 
     def keep(self, table: Table) -> None:
-        """Keeps a table if that was asked for."""
+        """Keep a table if `--record` was given."""
         if self.record:
             table.save(self.record, self.samples)
 
@@ -53,12 +53,12 @@ def spread(values: Sequence[float], unit: float = 1e6) -> str:
 
 
 def verdict(*, met: bool) -> str:
-    """A miss is printed as one."""
+    """Format a value; a missed goal is marked."""
     return "ok" if met else "MISS"
 
 
 def share(windows: Sequence[bool]) -> str:
-    """Of windows that were met."""
+    """Format the share of windows that reached the goal."""
     return f"{100 * mean(windows):.1f} %"
 
 
@@ -100,7 +100,7 @@ def e1(asked: Asked) -> None:
 
 
 def cost(seen: Sequence[Seen], pairs: int) -> list[str]:
-    """E8: processor time per 100 pairs, and what agents say to each other; reverse pairs of acknowledgements not counted."""
+    """E8: processor time per 100 pairs, bytes of the agents' reports; reverse pairs of acknowledgements not counted."""
     cores = [100 * one.cost()[0] / one.seconds / pairs * 100 for one in seen]
     control = [8 * one.cost()[1] / one.seconds for one in seen]
     met = mean(cores) < 1.0 and mean(control) < 0.001 * LINK_BPS
@@ -116,7 +116,7 @@ PAIRS = 100
 
 
 def e8(asked: Asked) -> None:
-    """What 100 pairs cost: the agent of a host that sends to 100 others, and of one that receives from 100; < 1 % of a core."""
+    """Cost of 100 pairs: the agent of a host that sends to 100 others, or receives from 100; < 1 % of a core."""
     table = Table(
         "elasticswitch-lab-e8",
         f"What {PAIRS} pairs of one host cost, one TCP each, 90 Mbit/s together",
@@ -144,14 +144,14 @@ def e8(asked: Asked) -> None:
 
 
 LOADS = (0.0, 20e6, 45e6, 80e6, 120e6)
-"""UDP offered beside TCP, bit/s."""
+"""UDP offered alongside TCP, bit/s."""
 
 
 def e2(asked: Asked) -> None:
-    """TCP against UDP that is not ECN-capable: TCP >= 98 % of 45 Mbit/s, link >= 90 % when there is that much."""
+    """TCP and UDP that is not ECN-capable: TCP >= 98 % of 45 Mbit/s, link >= 90 % if there is enough traffic."""
     table = Table(
         "elasticswitch-lab-e2",
-        "TCP beside UDP that is not ECN-capable, 45 Mbit/s guaranteed each",
+        "TCP next to UDP that is not ECN-capable, 45 Mbit/s guaranteed each",
         ["UDP offered, Mbit/s, protection", "TCP, Mbit/s", "UDP, Mbit/s", "windows with 95 %", "link", "goal"],
         {"kind": "bars", "columns": [1, 2], "unit": "Mbit/s on the wire"},
     )
@@ -173,7 +173,7 @@ def e2(asked: Asked) -> None:
 
 
 SETTLE_S = 10.0
-"""Left out in E3: pairs share the rest of a link by steps of some percent, and a slow start is made good in so long."""
+"""Time left out in E3: pairs share the rest of a link by steps of some percent, which takes this long."""
 
 PAPER = {4.5e6: 0.739, 9e6: 0.750, 22.5e6: 0.864}
 """Table 2: totals of the paper, as a share of the link."""
@@ -214,13 +214,13 @@ def e3(asked: Asked) -> None:
 
 
 SHORT_BYTES, FETCHES = 10_000, 40
-"""A short flow, and how many of them a run has."""
+"""Size and number of the short flows of a run."""
 CROWD = 23
-"""Pairs that fill the link beside them (Fig. 11)."""
+"""Pairs that fill the link at the same time (Fig. 11)."""
 
 
 def e7(asked: Asked) -> None:
-    """Completion of short flows from X to Z (Fig. 11), alone, cold and warm, and beside 23 pairs that fill the link."""
+    """Completion of short flows from X to Z (Fig. 11), alone, cold and warm, and while 23 pairs fill the link."""
     table = Table(
         "elasticswitch-lab-e7",
         f"Short flows: connection, request and {SHORT_BYTES / 1000:g} kB back; hoses of 3.75 Mbit/s",
@@ -238,7 +238,7 @@ def e7(asked: Asked) -> None:
                     times = [fetches(place, crowd if loaded else [], asked.seconds) for _ in range(asked.runs)]
                 firsts, rest = [each[0] for each in times], [took for each in times for took in each[1:]]
                 p95_s = quantiles(rest, n=20)[-1]
-                # Without protection comes first; nothing is judged where it was not asked for.
+                # Without protection comes first; without that run there is no goal to compare with.
                 unprotected_s, cold_s = unprotected_s or p95_s, cold_s or mean(firsts)
                 met = p95_s <= unprotected_s if loaded else mean(firsts) - cold_s < 0.001
                 table.row(
@@ -252,7 +252,7 @@ def e7(asked: Asked) -> None:
 
 
 def fetches(place: Stand, crowd: Sequence[str], seconds: float) -> list[float]:
-    """Times of short flows from X to Z and back, the first after a pause, seconds."""
+    """Return times of short flows from X to Z and back, the first after a pause, seconds."""
     python = [sys.executable, "-I", "-S", str(TRAFFIC)]
     port = str(place.next_port())
     server = place.session.exec("z", [*python, "serve", port, "60"], stdout=subprocess.PIPE, text=True)
@@ -273,11 +273,11 @@ def fetches(place: Stand, crowd: Sequence[str], seconds: float) -> list[float]:
 
 
 SETTING_UP, PACKETS = 200, 2000
-"""Datagrams there and back: the first ones set up the pair and do not count."""
+"""Return round trips of datagrams; the first ones set up the pair and do not count."""
 
 
 def delay(asked: Asked) -> None:
-    """What the data path adds: datagrams between idle hosts and back, one by one and with pauses; goal < 2 us."""
+    """Delay of the data path: round trips of datagrams between idle hosts, one by one and with pauses; goal < 2 us."""
     table = Table(
         "elasticswitch-lab-delay",
         "Round trip between idle hosts",
@@ -304,21 +304,21 @@ def delay(asked: Asked) -> None:
 
 
 UP_S, UP_HOST_S = 3.0, 0.12
-"""What a lab takes to stand and go, in all and by host."""
+"""Time for a lab to start and end, in all and by host."""
 KEEP_S, KEEP_HOST_S = 0.6, 0.03
-"""What guarantees take to be applied and cleared."""
+"""Time to apply and clear guarantees."""
 RUN_S, RUN_HOST_S = 1.5, 0.01
-"""What a run takes beyond its seconds, and the start of its senders."""
+"""Time of a run in addition to its seconds and the start of its senders."""
 
 
 def takes_s(asked: Asked, hosts: int, flows: int, cases: int, seconds: float | None = None) -> float:
-    """How long an experiment will take, seconds: `cases` in one lab, each with all runs."""
+    """Return the time of an experiment in seconds: `cases` in one lab, each with all runs."""
     run_s = (asked.seconds + 2 * START_S * flows if seconds is None else seconds) + RUN_S + RUN_HOST_S * hosts
     return UP_S + UP_HOST_S * hosts + cases * (KEEP_S + KEEP_HOST_S * hosts + asked.runs * run_s)
 
 
 def estimate_s(asked: Asked, name: str) -> float:
-    """How long one experiment will take on an idle machine, seconds."""
+    """Return the time of one experiment on an idle machine, seconds."""
     kinds = len(asked.protections)
     match name:
         case "e1":
@@ -339,11 +339,11 @@ EXPERIMENTS: dict[str, Callable[[Asked], None]] = {"e1": e1, "e2": e2, "e3": e3,
 
 
 def main(words: Sequence[str]) -> None:
-    """Runs what was asked for."""
+    """Run the requested experiments."""
     parser = argparse.ArgumentParser(prog="make bench-guarantee", description=__doc__)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=8.0)
-    parser.add_argument("--senders", type=int, nargs="+", default=[1, 10, 50], help="of e1, besides X")
+    parser.add_argument("--senders", type=int, nargs="+", default=[1, 10, 50], help="senders of e1, in addition to X")
     parser.add_argument("--connections", type=int, default=1, help="TCP connections of a pair in e1")
     parser.add_argument("--edge", action="store_true", help="e1 with the receivers' link full, not one in the core")
     parser.add_argument("--only", nargs="+", choices=list(EXPERIMENTS), default=list(EXPERIMENTS))
@@ -351,7 +351,7 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
     chosen = vars(parser.parse_args(words))
     if not lab.supported():
-        raise SystemExit(f"no lab can stand here: {lab.missing()}")
+        raise SystemExit(f"no lab can run here: {lab.missing()}")
     only = chosen.pop("only")
     asked = Asked(**chosen)
     print(f"{machine()}; {asked.runs} runs of {asked.seconds:g} s; TCP CUBIC, set on each socket; no random choices")

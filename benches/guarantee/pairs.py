@@ -1,4 +1,4 @@
-"""Two pairs on one link: TCP beside UDP (E2), and the rest of the link shared (E3)."""
+"""Two pairs on one link: TCP and UDP (E2), and the rest of the link shared (E3)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UDP_MBPS = (0, 100, 200, 300, 400, 500, 700, 1000, 1200)
 
 
 def udp(asked: argparse.Namespace) -> None:
-    """E2: TCP with 450 Mbit/s beside UDP: TCP >= 441; the link carries >= 900 where there is that much to send."""
+    """E2: TCP with 450 Mbit/s next to UDP: TCP >= 441; the link carries >= 900 if there is enough traffic."""
     topology = cloud(["x", "t"], ["z", "w"])
     guarantee = hoses(dict.fromkeys("xtzw", 450))
     tcp: dict[int, list[str]] = {mbps: [str(mbps)] for mbps in UDP_MBPS}
@@ -40,7 +40,7 @@ def udp(asked: argparse.Namespace) -> None:
     show(
         asked,
         "udp",
-        "E2: TCP with 450 Mbit/s beside UDP that marks do not slow",
+        "E2: TCP with 450 Mbit/s next to UDP that marks do not slow",
         columns,
         list(tcp.values()),
         kind="lines",

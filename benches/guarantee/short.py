@@ -1,4 +1,4 @@
-"""Short flows: what they cost a long one (E5), and how long they take (E7)."""
+"""Short flows: their cost to a long flow (E5), and their own times (E7)."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def mice(asked: argparse.Namespace) -> None:
                 goals[new_per_s].append(verdict(min(found) >= 0.95 * 450, protection))
     columns = ["new pairs a second", *PROTECTIONS, *(f"{protection}: goal" for protection in OURS)]
     rows = [[*table[new_per_s], *goals[new_per_s]] for new_per_s in NEW_PER_S]
-    title = "E5: an elephant with 450 Mbit/s beside 100 short flows a second"
+    title = "E5: an elephant with 450 Mbit/s next to 100 short flows a second"
     show(asked, "mice", title, columns, rows, kind="lines", plotted=range(1, len(PROTECTIONS) + 1))
 
 
 def elephant(new_per_s: int, protection: str, asked: argparse.Namespace, seed: int) -> float:
-    """Mbit/s of X's long flow while X sends 100 short ones a second, so many of them to new hosts."""
+    """Return Mbit/s of X's long flow while X sends 100 short ones a second, this many of them to new hosts."""
     count = int(new_per_s * asked.seconds)
     fresh = [f"n{number}" for number in range(count)]
     known = [f"k{number}" for number in range(10)]
@@ -53,16 +53,16 @@ def elephant(new_per_s: int, protection: str, asked: argparse.Namespace, seed: i
 
 
 MACHINES, VMS = 6, 4
-"""Of a rack with as many hosts as Fig. 11 has, behind a link that is oversubscribed 6 to 1."""
+"""Guarantee in a rack with as many hosts as Fig. 11 has, behind a link that is oversubscribed 6 to 1."""
 HOSE_MBPS = 0.9 * 1000 / (MACHINES * VMS)
 OTHERS = (0, 1, 5, 11, 23)
 EACH_S = 1.0
-"""From one short flow to the next: longer than a pair is remembered, so that each starts cold."""
+"""Time between short flows: longer than a pair is remembered, so that each starts cold."""
 STEP_S = 0.0002
 
 
 def latency(asked: argparse.Namespace) -> None:
-    """E7, Fig. 11: a short flow takes at most 1 ms more while nothing else moves, and less than unprotected when loaded."""
+    """E7, Fig. 11: a short flow takes at most 1 ms more without other flows, and less than unprotected with them."""
     tables: dict[str, dict[int, list[str]]] = {
         word: {others: [str(others)] for others in OTHERS} for word in ("median", "99th percentile")
     }
@@ -87,7 +87,7 @@ def latency(asked: argparse.Namespace) -> None:
         show(
             asked,
             f"latency-{word.split()[0]}",
-            f"E7: a flow of {SHORT_BYTES // 1000} kB beside long ones, {word}",
+            f"E7: a flow of {SHORT_BYTES // 1000} kB next to long ones, {word}",
             ["other pairs", *PROTECTIONS, *(f"{protection}: goal" for protection in OURS)],
             rows,
             kind="lines",
@@ -98,7 +98,7 @@ def latency(asked: argparse.Namespace) -> None:
 
 
 def short_flows(others: int, protection: str, asked: argparse.Namespace, seed: int) -> np.ndarray:
-    """(F,) milliseconds that X's short flows to Y take beside so many long ones out of its rack."""
+    """Return (F,) milliseconds of X's short flows to Y while this many long ones leave its rack."""
     switches: list[dict[str, Any]] = [{"name": "core"}]
     switches += [{"name": rack, "parent": "core", "up": "1gbit"} for rack in ("left", "right")]
     machines = [

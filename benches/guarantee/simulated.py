@@ -1,4 +1,4 @@
-"""The experiments in the simulator: each a workload, what is counted, and what it should be."""
+"""The experiments in the simulator: each has a workload, counted values, and a goal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PARTS: dict[str, Callable[[argparse.Namespace], None]] = {
 
 
 def main(asked: argparse.Namespace) -> None:
-    """Runs the parts asked for."""
+    """Run the requested parts."""
     for part in asked.parts:
         began = time.monotonic()
         asked.part = part

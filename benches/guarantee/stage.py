@@ -1,4 +1,4 @@
-"""A lab for experiments with guarantees: senders and receivers on either side of one link, and what arrives.
+"""A lab for experiments with guarantees: senders and receivers on either side of one link, and the arrived bytes.
 
 Rates are wire rates; TCP is CUBIC, set on every socket.
 """
@@ -28,9 +28,9 @@ LINK_BPS = 100e6
 WIRE = {"tcp": 1514 / 1448, "udp": 1442 / 1400}
 BIN_S = 0.2
 WARM_S = 2.0
-"""Left out of every mean: TCP and the guarantees find each other."""
+"""Time left out of every mean, until TCP and the guarantees are stable."""
 START_S = 0.05
-"""What starting a sender may take."""
+"""Longest time to start a sender."""
 
 SEAWALL = {
     "guarantees": 0.0,
@@ -44,7 +44,7 @@ PROTECTIONS = ("none", "static", "seawall", "loss", "ecn")
 
 @dataclass(frozen=True)
 class Flow:
-    """What one host sends another: over `flows` connections of TCP, or UDP at `bps`."""
+    """Traffic from one host to another: over `flows` connections of TCP, or UDP at `bps`."""
 
     source: str
     target: str
@@ -54,9 +54,9 @@ class Flow:
 
 @dataclass(frozen=True)
 class Seen:
-    """What arrived in a run, bit/s on the wire, as a list of windows for each target.
+    """Rates that arrived in a run, bit/s on the wire, as a list of windows for each target.
 
-    `costs` has, of each host, what its agent took of a processor, in seconds, and the bytes that it said to others.
+    `costs` has, for each host, its agent's processor time in seconds, and the bytes that it sent to other agents.
     """
 
     windows: Mapping[str, list[float]]
@@ -68,7 +68,7 @@ class Seen:
         return mean(self.windows[target]) if self.windows[target] else 0.0
 
     def cost(self, hosts: Sequence[str] | None = None) -> tuple[float, int]:
-        """Of some hosts together, or of all."""
+        """Rate of some hosts together, or of all."""
         own = [cost for host, cost in self.costs.items() if hosts is None or host in hosts]
         return sum(cpu_s for cpu_s, _ in own), sum(said for _, said in own)
 
@@ -90,7 +90,7 @@ class Stand:
 
     @contextmanager
     def marked(self) -> Iterator[None]:
-        """Has the switch before the full link mark, by a phantom queue of 2 packets and more for each sender."""
+        """Make the switch before the full link mark packets, by a phantom queue of 2 packets and more per sender."""
         threshold = 20_000 + 3_000 * len(self.senders)
         switch, device = "left", "up"
         if self.edge:
@@ -110,7 +110,7 @@ class Stand:
 
     @contextmanager
     def protected(self, protection: str, hoses: Mapping[str, float]) -> Iterator[None]:
-        """Has the hosts keep `hoses` (bit/s, both ways) in one of the five manners."""
+        """Make the hosts keep `hoses` (bit/s, both ways) in one of the five ways."""
         with ExitStack() as ends:
             if protection == "ecn":
                 ends.enter_context(self.marked())
@@ -127,12 +127,12 @@ class Stand:
             yield
 
     def next_port(self) -> int:
-        """One that nobody has used."""
+        """Return an unused port."""
         self._port += 1
         return self._port
 
     def run(self, flows: Sequence[Flow], seconds: float, *, guarded: bool, warm_s: float = WARM_S) -> Seen:
-        """Sends everything at once and counts what arrives after warming up."""
+        """Send everything at once and count the arrivals after warming up."""
         # All begin at once, when the last of them has been started.
         lead_s = 0.5 + START_S * len(flows)
         python = [sys.executable, "-I", "-S", str(TRAFFIC)]
@@ -178,7 +178,7 @@ class Stand:
 
 @contextmanager
 def stand(senders: Sequence[str], receivers: Sequence[str] = ("z", "t"), *, edge: bool = False) -> Iterator[Stand]:
-    """A lab; `edge`: all receivers are on one machine, whose link is the full one, not that of the senders."""
+    """Start a lab; `edge`: all receivers are on one machine, whose link is the full one, not that of the senders."""
     hosts = [{"name": name, "switch": "left"} for name in senders]
     hosts += [{"name": name, "machine": "pm"} if edge else {"name": name, "switch": "right"} for name in receivers]
     left = {"name": "left", "parent": "core"} | ({} if edge else {"up": rate(LINK_BPS)})
@@ -195,5 +195,5 @@ def stand(senders: Sequence[str], receivers: Sequence[str] = ("z", "t"), *, edge
 
 
 def rate(bps: float) -> str:
-    """As files have it."""
+    """Return rates as files have them."""
     return f"{bps:.0f}bit"

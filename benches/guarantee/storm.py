@@ -1,9 +1,9 @@
-"""The long run: guarantees changed at random, agents killed and started again, hosts taken out, for as long as is asked.
+"""The long run: guarantees change at random, agents are killed and started again, hosts are removed.
 
     make bench-guarantee ARGS="storm --seconds 600 --seed 1"
 
-X sends to Z beside a crowd that fills the link. Whatever happens, X should have what it is guaranteed at the moment. Told are
-the longest times for which it had less than 95 % of that, what had happened just before, and what was left behind.
+X sends to Z while a crowd fills the link. X should have its current guarantee at all times. The output lists the
+longest times for which it had less than 95 % of that, the events just before, and shapers that were left behind.
 """
 
 from __future__ import annotations
@@ -34,37 +34,37 @@ from gavotte.guarantee import apply, clear
 
 CROWD = 4
 EGRESS_MBPS = (20, 30, 45)
-"""What X may be guaranteed; the crowd has 45 Mbit/s in all."""
+"""Guarantees that X may have; the crowd has 45 Mbit/s in all."""
 PAUSE_S = (0.5, 3.0)
 MET = 0.95
 SETTLE_S = 1.0
-"""What a change may take until the guarantee is owed: TCP and the guarantees find each other."""
+"""Time after a change until the guarantee is owed: TCP and the guarantees must become stable first."""
 
 
 @dataclass
 class Story:
-    """What was done and when, and what X was guaranteed from then on, bit/s; on the monotonic clock."""
+    """Events with their times, and X's guarantee from then on, bit/s; on the monotonic clock."""
 
     events: list[tuple[float, str]] = field(default_factory=list)
     owed: list[tuple[float, float]] = field(default_factory=list)
 
     def tell(self, what: str) -> None:
-        """Notes what was done just now."""
+        """Note an event."""
         self.events.append((time.monotonic(), what))
 
     def before(self, at: float) -> str:
-        """The last that was done before a moment."""
+        """Return the last event before a moment."""
         return next((what for when, what in reversed(self.events) if when <= at), "nothing yet")
 
     def owed_bps(self, at: float) -> float:
-        """The least that X was owed in the second before a moment: a raise counts when it has had that time."""
+        """Return the least rate that X was owed in the second before a moment: a raise counts after that time."""
         now = next((bps for when, bps in reversed(self.owed) if when <= at), 0.0)
         late = next((bps for when, bps in reversed(self.owed) if when <= at - SETTLE_S), 0.0)
         return min(now, late)
 
 
 class Storm:
-    """A lab in which things happen."""
+    """A lab in which the storm's events happen."""
 
     def __init__(self, place: Stand, seed: int, stack: ExitStack) -> None:
         self.place, self.random, self.stack = place, random.Random(seed), stack
@@ -75,13 +75,13 @@ class Storm:
         self.started: list[subprocess.Popen[bytes]] = []
 
     def keep(self) -> None:
-        """Has all hosts that take part and whose agents live keep what is to be kept now."""
+        """Apply the current guarantees to all hosts that take part and whose agents run."""
         hosts = [host for host in ("x", *self.crowd, "z", "t") if host not in self.out and host not in self.dead]
         kept = []
         for host in hosts:
             mbps = self.egress_mbps if host == "x" else 45
             kept.append({"host": host, ("ingress" if host in "zt" else "egress"): rate(mbps * 1e6)})
-        # What a killed agent leaves holds its host back until another starts.
+        # The limits that a killed agent left on its host stay until another agent starts.
         wanted = Guarantee.model_validate({"format": "gavotte/guarantee/1", "remains": "static", "guarantee": kept})
         with suppress(GavotteError):
             apply(wanted, self.place.inventory)
@@ -92,13 +92,13 @@ class Storm:
         return [host for host in self.place.senders if host != "x"]
 
     def change(self) -> None:
-        """Another guarantee of X."""
+        """Give X another guarantee."""
         self.egress_mbps = self.random.choice(EGRESS_MBPS)
         self.story.tell(f"x has {self.egress_mbps} Mbit/s")
         self.keep()
 
     def kill(self) -> None:
-        """The agent of some host dies; another is started a while later."""
+        """Kill the agent of a random host; another is started a while later."""
         host = self.random.choice(["x", *self.crowd, "z", "t"])
         if host in self.dead:
             return
@@ -106,11 +106,11 @@ class Storm:
         self.dead[host] = time.monotonic() + self.random.uniform(*PAUSE_S)
         self.story.tell(f"the agent of {host} is killed")
         if host in "xz":
-            # What it was owed went with the agent, until it is asked for again.
+            # Its guarantee ended with the agent, until it is applied again.
             self.story.owed.append((time.monotonic(), 0.0))
 
     def revive(self) -> None:
-        """Starts agents whose time has come; nobody but the controller knows what they kept."""
+        """Start agents whose time has come; only the controller knows their guarantees."""
         for host in [host for host, at in self.dead.items() if at <= time.monotonic()]:
             path = self.place.session.folder / f"{host}.sock"
             path.unlink(missing_ok=True)
@@ -126,7 +126,7 @@ class Storm:
             self.keep()
 
     def take_out(self) -> None:
-        """One of the crowd leaves the guarantees, or comes back."""
+        """Remove one of the crowd from the guarantees, or add it again."""
         host = self.random.choice(self.crowd)
         if host in self.out:
             self.out.remove(host)
@@ -134,7 +134,7 @@ class Storm:
         else:
             self.out.add(host)
             alone = [each for each in self.place.inventory.host if each.name == host]
-            # Its sender goes with it: who is under no guarantee is not held back.
+            # Its sender stops, too: a host without a guarantee is not limited.
             self.quiet(host)
             clear(self.place.inventory.model_copy(update={"host": alone}))
             self.story.tell(f"{host} is removed from the guarantees")
@@ -143,19 +143,19 @@ class Storm:
             self.send(host)
 
     def send(self, host: str) -> None:
-        """Has one of the crowd send."""
+        """Make one of the crowd send."""
         words = ["tcp", self.place.address["t"], "5999", "100000", "2"]
         self.senders[host] = self.place.session.exec(host, [sys.executable, "-I", "-S", str(TRAFFIC), *words])
 
     def quiet(self, host: str) -> None:
-        """Has it send no more."""
+        """Stop its sender."""
         sender = self.senders.pop(host, None)
         if sender is not None:
             sender.kill()
             sender.wait()
 
     def rage(self, seconds: float) -> tuple[list[float], float]:
-        """Goes on for so long. Returns what X carried by window, wire bit/s, and when the first began."""
+        """Run for this long. Return X's rate by window, wire bit/s, and when the first window began."""
         self.senders: dict[str, subprocess.Popen[bytes]] = {}
         python = [sys.executable, "-I", "-S", str(TRAFFIC)]
         total_s = seconds + WARM_S + 5
@@ -192,7 +192,7 @@ class Storm:
         return rates, told[0]["begin"] + first * BIN_S
 
     def left(self) -> list[str]:
-        """What is still on an interface when all is cleared."""
+        """Return the shapers that are still on interfaces after all guarantees were cleared."""
         clear(self.place.inventory)
         found = []
         for host in ("x", *self.crowd, "z", "t"):
@@ -203,7 +203,7 @@ class Storm:
 
 
 def broken(rates: Sequence[float], begin: float, story: Story) -> list[tuple[float, float, str]]:
-    """Stretches in which X had less than it was owed: length in seconds, when, and what had happened; longest first."""
+    """Return stretches in which X had less than it was owed: seconds, time, and event before; longest first."""
     stretches: list[tuple[float, float, str]] = []
     since: float | None = None
     for place, bps in enumerate([*rates, float("inf")]):
@@ -218,7 +218,7 @@ def broken(rates: Sequence[float], begin: float, story: Story) -> list[tuple[flo
 
 
 def storm(seconds: float, seed: int, record: Path | None = None) -> tuple[float, list[str]]:
-    """Runs one, prints what came of it, and returns the longest time for which the guarantee was broken and what is left."""
+    """Run a storm, print its results, and return the longest time with a broken guarantee and leftover shapers."""
     with ExitStack() as stack, stand(["x", *(f"y{n}" for n in range(CROWD))]) as place:
         stack.enter_context(place.marked())
         raging = Storm(place, seed, stack)
@@ -238,7 +238,7 @@ def storm(seconds: float, seed: int, record: Path | None = None) -> tuple[float,
     longest_s = stretches[0][0] if stretches else 0.0
     table = Table(
         "elasticswitch-lab-storm",
-        f"A storm of {seconds:g} s: the longest times with less than {100 * MET:g} % of what was guaranteed",
+        f"A storm of {seconds:g} s: the longest times with less than {100 * MET:g} % of a guarantee",
         ["after", "for, s", "from, s", "of all windows"],
         {"kind": "bars", "columns": [1], "unit": "s"},
     )
@@ -252,14 +252,14 @@ def storm(seconds: float, seed: int, record: Path | None = None) -> tuple[float,
 
 
 def main(words: Sequence[str]) -> None:
-    """Runs what was asked for."""
+    """Run the storm of the command line."""
     parser = argparse.ArgumentParser(prog="make bench-guarantee ARGS=storm", description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
     chosen = parser.parse_args(words)
     if not lab.supported():
-        raise SystemExit(f"no lab can stand here: {lab.missing()}")
+        raise SystemExit(f"no lab can run here: {lab.missing()}")
     print(f"{machine()}; seed {chosen.seed}")
     _, left = storm(chosen.seconds, chosen.seed, chosen.record)
     if left:

@@ -1,4 +1,4 @@
-"""Tables of the simulated experiments: printed, and recorded as docs/results has them."""
+"""Tables of the simulated experiments: printed, and recorded for docs/results."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ OURS = ("loss", "ecn")
 
 
 def spread(values: Sequence[float], digits: int = 0) -> str:
-    """Mean and standard deviation over the runs."""
+    """Return mean and standard deviation over the runs."""
     deviation = statistics.stdev(values) if len(values) > 1 else 0.0
     return f"{statistics.mean(values):.{digits}f} ± {deviation:.{digits}f}"
 
 
 def verdict(kept: bool, protection: str) -> str:
-    """Whether one of ours keeps the goal in the worst of its runs."""
+    """Report whether one of ours reaches the goal in the worst of its runs."""
     return "-" if protection not in OURS else "kept" if kept else "missed"
 
 
 def seeds(asked: argparse.Namespace) -> range:
-    """One for each run."""
+    """Return one seed for each run."""
     return range(asked.seed, asked.seed + asked.seeds)
 
 
@@ -39,7 +39,7 @@ def show(
     unit: str = "Mbit/s",
     scale: str = "linear",
 ) -> None:
-    """Prints a table and, with `--record`, writes it as `bench-figures` reads it.
+    """Print a table and, with `--record`, write it as `bench-figures` reads it.
 
     Args:
         asked: the arguments of the command.

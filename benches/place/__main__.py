@@ -1,8 +1,9 @@
-"""Placement beside greedy, the baselines and partitioners.
+"""Compares placement with greedy, the baselines and partitioners.
 
     make bench-place [ARGS="small|middle|large|real|ranks [--quick] [--seed 0]"]
 
-Without a size: all five, few instances of each and no lab, in some ten minutes. Every answer is timed by `judge`, which shares no code with the product.
+Without a size it runs all five, few instances of each and no lab, in some ten minutes. `judge`, which shares no code
+with the product, computes the time of every answer.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ BRIEF = {
     "real": ["--quick", "--no-lab"],
     "ranks": [],
 }
-"""What each gets where none is chosen."""
+"""Arguments of each size if none is chosen."""
 
 
 def main(arguments: list[str]) -> None:
-    """Runs one size or all."""
+    """Run one size or all."""
     chosen = [name for name in SIZES if name == (arguments or [""])[0]]
     rest = arguments[1:] if chosen else arguments
     for name in chosen or SIZES:

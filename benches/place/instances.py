@@ -1,9 +1,9 @@
 """Seeded applications and networks like Choreo's: ten hosts of four cores, tasks of half a core to four.
 
-Families of applications: `sparse` (random pairs, log-normal bytes of sigma 1.6), `mixed` (two or three applications side
-by side: a shuffle, a ring and a star), `shuffle` (all-to-all from mappers to reducers, with skew). Networks: `hose`
-(egress and ingress 300 to 1100 Mbit/s) and `pipe` (each ordered pair its own 300 to 1100 Mbit/s), both with up to two
-pairs of hosts on one machine at 4 Gbit/s.
+Families of applications: `sparse` (random pairs, log-normal bytes of sigma 1.6), `mixed` (two or three applications: a
+shuffle, a ring and a star), `shuffle` (all-to-all from mappers to reducers, with skew). Networks are `hose` (egress and
+ingress 300 to 1100 Mbit/s) or `pipe` (each ordered pair its own 300 to 1100 Mbit/s). Both have up to two pairs of hosts
+on one machine at 4 Gbit/s.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gavotte.formats.network import Host, Network
 HOSTS = 10
 CORES = 4.0
 FILLED = 0.9
-"""Most of all cores that tasks need together."""
+"""Largest share of all cores that tasks need together."""
 
 FAMILIES = ("sparse", "mixed", "shuffle")
 SHARINGS = ("hose", "pipe")
@@ -44,7 +44,7 @@ class Case:
 
 
 def cases(count: int, seed: int) -> Iterator[Case]:
-    """Yields `count` instances; families, sharing models and sizes take turns."""
+    """Yield `count` instances; families, sharing models and sizes take turns."""
     for index in range(count):
         family = FAMILIES[index % 3]
         sharing = SHARINGS[index // 3 % 2]
@@ -55,7 +55,7 @@ def cases(count: int, seed: int) -> Iterator[Case]:
 
 
 def power_law(tasks: int, rng: np.random.Generator) -> Edges:
-    """Each task exchanges with three earlier ones, drawn by how many partners they have (Barabasi and Albert)."""
+    """Each task exchanges with three earlier ones, drawn by their number of partners (Barabasi and Albert)."""
     ends, edges = [0, 1, 1, 2, 2, 0], Edges()
     for task in range(3, tasks):
         for other in {ends[int(at)] for at in rng.integers(0, len(ends), 3)}:
@@ -66,7 +66,7 @@ def power_law(tasks: int, rng: np.random.Generator) -> Edges:
 
 
 def stencil(tasks: int, rng: np.random.Generator) -> Edges:
-    """A grid, as square as can be, where each task sends its four neighbours about as much."""
+    """A grid, as square as possible, where each task sends its four neighbours about as much."""
     width = math.isqrt(tasks)
     near = [(t, t + 1) for t in range(tasks - 1) if (t + 1) % width] + [(t, t + width) for t in range(tasks - width)]
     return [(a, b, _size(rng, 0.3)) for one, other in near for a, b in ((one, other), (other, one))]
@@ -75,7 +75,7 @@ def stencil(tasks: int, rng: np.random.Generator) -> Edges:
 def cluster(
     family: str, tasks: int, hosts: int, cores: float, rng: np.random.Generator, *, full: bool
 ) -> tuple[Network, App]:
-    """Tasks of one core in a graph of a family, on hosts with caps, and if `full` with a rate for each pair besides."""
+    """Return tasks of one core in a graph of a family, on hosts with caps; `full`: with a rate for each pair."""
     edges = {"power-law": power_law, "stencil": stencil}[family](tasks, rng)
     net = network(hosts, cores, "hose", rng)
     if full:
@@ -122,13 +122,13 @@ def network(hosts: int, cores: float, sharing: str, rng: np.random.Generator) ->
 
 
 def application(family: str, tasks: int, cores: float, rng: np.random.Generator) -> App:
-    """An application of a family whose tasks fill at most `FILLED` of `cores`."""
+    """Return an application of a family whose tasks fill at most `FILLED` of `cores`."""
     edges = {"sparse": _sparse, "mixed": _mixed, "shuffle": _shuffle}[family](tasks, rng)
     return _app(family, sizes(tasks, cores, rng), edges)
 
 
 def sizes(tasks: int, cores: float, rng: np.random.Generator) -> list[float]:
-    """Half a core to four in steps of half; while they are too many, one of the larger halves."""
+    """Half a core to four in steps of half; while the sum is too large, halve one of the larger ones."""
     halves = rng.integers(1, 9, tasks)
     while halves.sum() > FILLED * cores * 2:
         large = np.flatnonzero(halves > 1)
@@ -143,7 +143,7 @@ def _sparse(tasks: int, rng: np.random.Generator) -> Edges:
 
 
 def _mixed(tasks: int, rng: np.random.Generator) -> Edges:
-    """Two or three applications of different shape, none of which talks to another."""
+    """Two or three applications of different shape, without traffic between them."""
     parts = np.array_split(rng.permutation(tasks), int(rng.integers(2, 4)))
     shapes = (_shuffle, _ring, _star)
     edges: Edges = []

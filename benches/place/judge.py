@@ -1,7 +1,7 @@
-"""The judge of every answer, ours and the peers': written from the definition, with nothing of the product's own code.
+"""The judge of every answer, ours and the peers': written from the definition, with none of the product's own code.
 
-Completion time (Choreo, Appendix, with `S` generalised): the most, over links, of 8 x bytes / rate. A link is an ordered
-pair of hosts, or a host's egress or ingress (under `hose`, for what goes to another machine).
+The completion time (Choreo, Appendix, with `S` generalised) is the maximum over links of 8 x bytes / rate. A link is an
+ordered pair of hosts, or a host's egress or ingress (under `hose`, for traffic to other machines).
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class Judge:
         self.bytes = np.array([t.bytes for t in app.transfer], dtype=float)
 
     def of(self, assignment: Mapping[str, str]) -> float | None:
-        """Seconds that an assignment by name takes; None if it leaves a task out or overbooks a host."""
+        """Return the seconds of an assignment by name; None if it leaves a task out or overbooks a host."""
         if any(assignment.get(task) not in self.hosts for task in self.tasks):
             return None
         return self.seconds(np.array([self.hosts[assignment[task]] for task in self.tasks]))
 
     def seconds(self, at: npt.NDArray[np.intp]) -> float | None:
-        """Seconds that an assignment by index takes; None if it overbooks a host."""
+        """Return the seconds of an assignment by index; None if it overbooks a host."""
         used = np.bincount(at, weights=self.need, minlength=len(self.have))
         if len(at) != len(self.need) or np.any(used > self.have + 1e-9):
             return None

@@ -1,4 +1,4 @@
-"""10,000 tasks on 1,000 hosts: the multilevel search beside Mt-KaHyPar with its blocks laid on hosts."""
+"""10,000 tasks on 1,000 hosts: the multilevel search, compared with Mt-KaHyPar whose blocks are placed on hosts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benches.place.peers import ask
 
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
-from gavotte.place import decide
+from gavotte.place import Effort, Question, decide
 
 CORES = 24.0
 LIMIT_S = 10.0
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="one instance of 2,000 tasks on 200 hosts")
     parser.add_argument("--family", choices=FAMILIES, default=FAMILIES[0], help="of the application")
-    parser.add_argument("--full", action="store_true", help="a rate for each pair besides caps; not for tenants")
+    parser.add_argument("--full", action="store_true", help="a rate for each pair in addition to caps; not for tenants")
     options = parser.parse_args(arguments)
     kind = f"{options.family}{'-full' if options.full else ''}"
     tasks, hosts, count = (2_000, 200, 1) if options.quick else (10_000, 1_000, options.count)
@@ -63,18 +63,18 @@ def main(arguments: Sequence[str]) -> None:
             print(f"{index:>8} {name:<20} {shown:>9} {took_s:>7.2f} {peak_mb:>8.0f} {ratio:>10.3f}", flush=True)
         gap = ours[3]
         peers = [row[1] for row in rows[2:] if row[1] is not None]
-        told = "no useful bound" if gap > USELESS_GAP else f"gap to the proven bound {gap:.1%}"
+        verdict = "no useful bound" if gap > USELESS_GAP else f"gap to the proven bound {gap:.1%}"
         if ours[0] is not None and peers:
             ratios.append(ours[0] / min(peers))
-            told += f"; no placement is below {ratios[-1] * (1 - gap):.3f} of the best peer"
-        print(f"{index:>8} {told}", flush=True)
+            verdict += f"; no placement is below {ratios[-1] * (1 - gap):.3f} of the best peer"
+        print(f"{index:>8} {verdict}", flush=True)
     if ratios:
         middle, worst = statistics.median(ratios), max(ratios)
         print(f"search / best Mt-KaHyPar: median {middle:.3f}, worst {worst:.3f} (goal 0.85 within {LIMIT_S:g} s)")
 
 
 def instance(kind: str, tasks: int, hosts: int, seed: int, index: int) -> tuple[Network, App]:
-    """The instance of this number; `kind` is a family, with `-full` for rates of all pairs."""
+    """Return the instance of this number; `kind` is a family, with `-full` for rates of all pairs."""
     rng, family = np.random.default_rng([seed, index]), kind.removesuffix("-full")
     if family == "tenants":
         return tenants(tasks, hosts, CORES, rng)
@@ -82,7 +82,7 @@ def instance(kind: str, tasks: int, hosts: int, seed: int, index: int) -> tuple[
 
 
 def _ours(judge: Judge, method: str, key: tuple[str, int, int, int, int]) -> tuple[float | None, float, float, float]:
-    """Seconds by the judge, time taken, peak memory of a process that does nothing else, and the gap to its bound."""
+    """Return seconds by the judge, time taken, peak memory of a process that only does this, and the gap to its bound."""
     command = [sys.executable, "-m", "benches.place.large", method, *map(str, key)]
     child = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     answer = json.loads(child.stdout)
@@ -93,11 +93,11 @@ def _child(method: str, kind: str, key: Sequence[int]) -> None:
     tasks, hosts, seed, index = key
     network, app = instance(kind, tasks, hosts, seed, index)
     start_s = time.perf_counter()
-    answer = decide(network, [app], method, time_limit_s=LIMIT_S, threads=2)
+    answer = decide(Question(network, [app]), Effort(method, time_limit_s=LIMIT_S, threads=2))
     took_s = time.perf_counter() - start_s
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    told = {"assignment": answer.placement.assignment, "took_s": took_s, "peak_mb": peak_mb, "gap": answer.gap}
-    json.dump(told, sys.stdout)
+    report = {"assignment": answer.placement.assignment, "took_s": took_s, "peak_mb": peak_mb, "gap": answer.gap}
+    json.dump(report, sys.stdout)
 
 
 if __name__ == "__main__":

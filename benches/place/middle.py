@@ -1,4 +1,4 @@
-"""100 tasks on 50 hosts: the search after a second beside CP-SAT after thirty."""
+"""100 tasks on 50 hosts: the search after a second, compared with CP-SAT after thirty."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benches.machine import machine
 from benches.place.instances import CORES, tenants
 from benches.place.judge import Judge
 
-from gavotte.place import build_instance, decide
+from gavotte.place import Effort, Question, build_instance, decide
 from gavotte.place.columns import Instance
 from gavotte.place.exact.compact import build
 from gavotte.place.exact.cpsat import CHILD
@@ -40,11 +40,11 @@ def main(arguments: Sequence[str]) -> None:
     for index in range(count):
         network, app = tenants(TASKS, HOSTS, CORES, np.random.default_rng([options.seed, index]))
         judge = Judge(network, app)
-        greedy = judge.of(decide(network, [app], "greedy").placement.assignment)
+        greedy = judge.of(decide(Question(network, [app]), Effort("greedy")).placement.assignment)
         if greedy is None:
             raise SystemExit(f"instance {index}: greedy overbooks a host")
         start_s = time.perf_counter()
-        found = decide(network, [app], "search", time_limit_s=SEARCH_S)
+        found = decide(Question(network, [app]), Effort("search", time_limit_s=SEARCH_S))
         took_s = time.perf_counter() - start_s
         searched = judge.of(found.placement.assignment)
         if searched is None:
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _solve(instance: Instance, greedy_s: float, limit_s: float) -> tuple[npt.NDArray[np.intp] | None, float]:
-    """CP-SAT alone on the compact model: hosts of the tasks, and its bound in seconds."""
+    """Run CP-SAT alone on the compact model: hosts of the tasks, and its bound in seconds."""
     built = build(instance, cap_s=greedy_s, bound_s=0.0, hint=None)
     text = f"num_workers: 2 max_time_in_seconds: {limit_s}"
     with Solver(CHILD) as solver:

@@ -1,7 +1,6 @@
-"""One partitioner on one graph, in a process of its own: JSON on stdin, a line of JSON with blocks for each attempt.
+"""Runs one partitioner on one graph in its own process: JSON on stdin, a line of JSON with blocks for each attempt.
 
-Run as a script, by path. A partitioner that crashes takes nothing with it but its further attempts. Weights are whole
-numbers.
+Run it as a script, by path. A partitioner that crashes loses only its own further attempts. Weights are whole numbers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Partitioners as placers: the cut graph in, blocks out, blocks laid on hosts as well as can be for the peer.
+"""Partitioners as placers: the cut graph in, blocks out, blocks placed on hosts as well as possible for the peer.
 
-They minimise what is cut in all, not the slowest link, and know blocks, not hosts. So that they are compared at their
-best, their blocks are laid on hosts in order (most bytes out on the fastest cap), then two blocks are exchanged as long
-as that helps; and an answer is the best of five attempts with other seeds and imbalances.
+They minimise the total cut, not the slowest link, and know blocks, not hosts. To compare them at their best:
+
+1. Their blocks are placed on hosts in order (most bytes out on the fastest cap).
+2. Two blocks are exchanged as long as that helps.
+3. The best of five attempts with other seeds and imbalances counts.
 """
 
 from __future__ import annotations
@@ -22,21 +24,23 @@ from benches.place.judge import Judge
 PEERS = {"mtkahypar": "Mt-KaHyPar", "kahip": "KaHIP", "scotch": "Scotch", "metis": "METIS"}
 
 IMBALANCES = (0.03, 0.1, 0.2, 0.3, 1e9)
-"""What a peer may fill blocks above the mean, up to what hosts hold: one attempt each, as none suits all graphs."""
+"""Allowed weight of a peer's blocks above the mean, up to the hosts' capacity: one attempt each, as none suits all
+graphs.
+"""
 
 _Hosts = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a peer made of an instance.
+    """A peer's answer to an instance.
 
     Attributes:
         seconds: completion time by the judge; None if it overbooks a host, or the peer failed.
         took_s: time of that attempt alone, without start and relabelling.
         peak_mb: largest resident size of its process.
         failed: whether the peer gave no answer.
-        overbooked: hosts that hold more than they have.
+        overbooked: hosts with more tasks than they have cores for.
     """
 
     seconds: float | None
@@ -49,13 +53,13 @@ class Answer:
 def ask(
     peer: str, judge: Judge, *, preset: str, attempts: int = len(IMBALANCES), threads: int = 1, exchange: bool = True
 ) -> Answer:
-    """The best of some attempts of one peer, its blocks laid on hosts.
+    """Return the best of some attempts of one peer, its blocks placed on hosts.
 
     Args:
         peer: one of `PEERS`.
         judge: of the instance.
         preset: of Mt-KaHyPar.
-        attempts: each with its own seed and, but for Mt-KaHyPar, its own imbalance.
+        attempts: each with its own seed and, except for Mt-KaHyPar, its own imbalance.
         threads: that Mt-KaHyPar uses.
         exchange: whether to try all exchanges of two blocks.
     """
@@ -84,14 +88,14 @@ def ask(
 
 
 def built_annealer(folder: Path) -> Path | None:
-    """The annealer, built into a folder; None where there is no compiler."""
+    """Build the annealer into a folder; None if there is no compiler."""
     target, source = folder / "annealer", Path(__file__).with_name("annealer.c")
     done = subprocess.run(["cc", "-O2", "-o", str(target), str(source), "-lm"], capture_output=True, check=False)
     return target if done.returncode == 0 else None
 
 
 def anneal(program: Path, judge: Judge, limit_s: float, seed: int) -> float | None:
-    """Seconds that a plain annealer on one thread finds in so long, by the judge."""
+    """Return the seconds that a plain annealer on one thread reaches in this time, by the judge."""
     hosts = len(judge.have)
     rates: list[float] = []
 
@@ -122,7 +126,7 @@ def anneal(program: Path, judge: Judge, limit_s: float, seed: int) -> float | No
 
 
 def _graph(judge: Judge) -> dict[str, Any]:
-    """The undirected graph with whole weights: half cores, and bytes of both directions in 4096 parts of the most."""
+    """Return the graph with whole weights: half cores, and bytes of both directions in 4096 parts of the most."""
     sums: Counter[tuple[int, int]] = Counter()
     for source, target, size in zip(judge.source, judge.target, judge.bytes, strict=True):
         sums[int(min(source, target)), int(max(source, target))] += int(size)
@@ -136,7 +140,7 @@ def _graph(judge: Judge) -> dict[str, Any]:
 
 
 def _lay(judge: Judge, blocks: _Hosts, *, exchange: bool) -> _Hosts:
-    """Blocks on hosts: by rank of bytes and rate, then by exchanges that help."""
+    """Place blocks on hosts: by rank of bytes and rate, then by exchanges that help."""
     count = len(judge.have)
     away = blocks[judge.source] != blocks[judge.target]
     sent = np.bincount(blocks[judge.source][away], weights=judge.bytes[away], minlength=count)

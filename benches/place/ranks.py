@@ -1,8 +1,11 @@
-"""64 ranks of MPI programs on 16 to 32 real cloud regions, some exactly full: ours beside baselines, partitioners, annealing.
+"""64 ranks of MPI programs on 16 to 32 real cloud regions, some exactly full: ours and others.
 
-Programs are mpiP reports and a halo exchange in three dimensions. Rates are Skyplane's iperf3 grid between regions of three
-clouds, drawn by the seed. `pipe`: each pair has its own rate. `hose`: a region's egress and ingress are the most that it was
-seen to send and receive. `groups`: besides, regions stand in racks of four whose links carry half of their hosts' caps.
+The others are the baselines, partitioners and annealing. Programs are mpiP reports and a halo exchange in three
+dimensions. Rates are Skyplane's iperf3 grid between regions of three clouds, drawn by the seed:
+
+- `pipe`: each pair has its own rate;
+- `hose`: a region's egress and ingress are the highest rates that it was seen to send and receive;
+- `groups`: also, regions are in racks of four whose links carry half of their hosts' caps.
 """
 
 from __future__ import annotations
@@ -26,12 +29,12 @@ from gavotte.errors import InfeasibleError
 from gavotte.formats.app import FORMAT as APP_FORMAT
 from gavotte.formats.app import App, Task, Transfer
 from gavotte.formats.network import FORMAT, Group, Host, Network
-from gavotte.place import decide
+from gavotte.place import Effort, Question, decide
 from gavotte.profile import profile
 
 SHARINGS = ("pipe", "hose", "groups")
 SHAPES = ((16, 4), (16, 5), (24, 3), (32, 2), (32, 3))
-"""Hosts and cores of each: 16 x 4 and 32 x 2 are exactly full."""
+"""Numbers of hosts and cores: 16 x 4 and 32 x 2 are exactly full."""
 
 PROGRAMS = ("bt", "clover_leaf", "lu", "mg", "miniAMR", "halo")
 RANKS = 64
@@ -43,7 +46,7 @@ RACK = 4
 
 @dataclass
 class Row:
-    """What was found on one instance, by method; `gap` is that of ours."""
+    """Results on one instance, by method; `gap` is that of ours."""
 
     name: str
     seconds: dict[str, float | None] = field(default_factory=dict)
@@ -80,7 +83,7 @@ def main(arguments: Sequence[str]) -> None:
         for index in range(options.first, options.first + count):
             sharing = options.sharing or SHARINGS[index % len(SHARINGS)]
             rows.append(_row(index, sharing, options.seed, limit_s, options.data, peers, annealer))
-            print(_told(rows[-1], peers), flush=True)
+            print(_row_text(rows[-1], peers), flush=True)
     _summary(rows, [*BASELINES, *peers])
 
 
@@ -92,13 +95,13 @@ def _row(
     row = Row(f"{index} {sharing} {app.name} {len(network.hosts)}x{network.hosts[0].cpus:g}")
     for method in BASELINES:
         try:
-            placed = decide(network, [app], method, seed=seed).placement
+            placed = decide(Question(network, [app]), Effort(method, seed=seed)).placement
         except InfeasibleError:
             row.seconds[method] = None
         else:
             row.seconds[method] = judge.of(placed.assignment)
     start_s = time.perf_counter()
-    answer = decide(network, [app], "auto", time_limit_s=limit_s, seed=seed)
+    answer = decide(Question(network, [app]), Effort("auto", time_limit_s=limit_s, seed=seed))
     row.took_s = time.perf_counter() - start_s
     row.seconds["ours"], row.gap = judge.of(answer.placement.assignment), answer.gap
     for peer in peers:
@@ -109,7 +112,7 @@ def _row(
     return row
 
 
-def _told(row: Row, peers: Sequence[str]) -> str:
+def _row_text(row: Row, peers: Sequence[str]) -> str:
     ours = row.seconds["ours"] or float("nan")
     cells = [row.seconds[name] for name in (*BASELINES, *peers)]
     shown = "".join(f"{'none' if cell is None else f'{cell / ours:.4f}':>13}" for cell in cells)
@@ -138,7 +141,7 @@ def _summary(rows: Sequence[Row], others: Sequence[str]) -> None:
 
 
 def instance(index: int, sharing: str, seed: int, data: Path) -> tuple[Network, App]:
-    """The instance of this number; programs, shapes and sharing models take turns."""
+    """Return the instance of this number; programs, shapes and sharing models take turns."""
     rng = np.random.default_rng([seed, index])
     hosts, cores = SHAPES[int(rng.integers(len(SHAPES)))]
     program = PROGRAMS[int(rng.integers(len(PROGRAMS)))]
@@ -164,7 +167,7 @@ def halo(rng: np.random.Generator) -> App:
 
 
 def regions(grid: Path, hosts: int, cores: float, sharing: str, rng: np.random.Generator) -> Network:
-    """Regions drawn at random from those that were measured both ways with all others drawn before."""
+    """Draw random regions that were measured both ways with all others drawn before."""
     rate: dict[tuple[str, str], float] = {}
     with grid.open(newline="") as file:
         for row in csv.DictReader(file):

@@ -1,9 +1,9 @@
 """Real MPI matrices (mpiP, 64 ranks) on 16 real cloud regions (Skyplane's iperf3 grid): predicted and simulated gain.
 
-Rates are what Skyplane measured between AWS regions in January 2022, 64 connections for 5 s; a region's egress and
-ingress are the most that it was seen to send and receive to and from any. Each of the 16 hosts has 5 cores and each
-rank needs one. Programs that hardly talk point to point (EP, IS) are negative cases: nothing is to be gained there. The
-others are then run with real transfers in the lab (`replayed`).
+Skyplane measured the rates between AWS regions in January 2022, by 64 connections for 5 s. A region's egress and
+ingress are the highest rates that it was seen to send and receive. Each of the 16 hosts has 5 cores and each rank needs
+one. Programs with little point-to-point traffic (EP, IS) are negative cases, in which placement cannot gain. The others
+then run with real transfers in the lab (`replayed`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ from gavotte import lab
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.network import FORMAT, Host, Network
-from gavotte.place import Worth, build_instance, decide, worth
+from gavotte.place import (
+    Effort,
+    Question,
+    Worth,
+    build_instance,
+    decide,
+    worth,
+)
 from gavotte.profile import profile
 from gavotte.simulate import replay_placement
 
@@ -67,14 +74,14 @@ def main(arguments: Sequence[str]) -> None:
     limit_s, talking = 1.0 if options.quick else options.limit, []
     for report in reports:
         app = profile("mpip", report, name=_name(report)).app
-        told, gap, stars, value = _program(network, app, limit_s, options.seed)
+        times_s, gap, stars, value = _program(network, app, limit_s, options.seed)
         if value is not None and value.worthwhile:
             talking.append(app)
-        ours = told["auto"]
-        cells = "".join(f"{_pair(told[name]):>19}" for name in METHODS)
+        ours = times_s["auto"]
+        cells = "".join(f"{_pair(times_s[name]):>19}" for name in METHODS)
         saved = {}
         for other in over:
-            predicted, simulated = (1 - a / b if b else 0.0 for a, b in zip(ours, told[other], strict=True))
+            predicted, simulated = (1 - a / b if b else 0.0 for a, b in zip(ours, times_s[other], strict=True))
             saved[other] = f"{predicted:.0%} / {simulated:.0%}"
             over[other].append(simulated)
         print(
@@ -89,7 +96,7 @@ def main(arguments: Sequence[str]) -> None:
     if options.no_lab or not talking:
         return
     if not lab.supported():
-        print(f"not replayed: no lab can stand here: {lab.missing()}")
+        print(f"not replayed: no lab can run here: {lab.missing()}")
         return
     replayed.replay(
         network,
@@ -103,30 +110,30 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _name(report: Path) -> str:
-    """Of the program: `bt` of `bt.C.64.64.106554.1.mpiP`."""
+    """Return the name of the program: `bt` of `bt.C.64.64.106554.1.mpiP`."""
     return report.name.split(".")[0]
 
 
 def _program(
     network: Network, app: App, limit_s: float, seed: int
 ) -> tuple[dict[str, tuple[float, float]], float, float, Worth | None]:
-    """Predicted and simulated seconds by method, the gap of ours, that by stars alone, and whether it is worth it."""
-    told: dict[str, tuple[float, float]] = {}
+    """Predicted and simulated seconds by method, the gap of ours, that by stars alone, and the verdict on the gain."""
+    times_s: dict[str, tuple[float, float]] = {}
     stars_s, value = build_instance(network, [app], network.sharing).core.bound_s(), None
     gap = stars = 0.0
     for method in METHODS:
-        answer = decide(network, [app], method, time_limit_s=limit_s, seed=seed)
+        answer = decide(Question(network, [app]), Effort(method, time_limit_s=limit_s, seed=seed))
         simulated_s = replay_placement(network, [app], answer.placement).completion_s
-        told[method] = answer.placement.completion_s, simulated_s
+        times_s[method] = answer.placement.completion_s, simulated_s
         if method == "auto":
             predicted_s = answer.placement.completion_s
             stars = 1 - stars_s / predicted_s if predicted_s else 0.0
-            gap, value = answer.gap, worth(network, [app], answer.placement, seed=seed)
-    return told, gap, stars, value
+            gap, value = answer.gap, worth(Question(network, [app]), answer.placement, seed=seed)
+    return times_s, gap, stars, value
 
 
 def regions(grid: Path) -> Network:
-    """The first AWS regions, by name, that were measured both ways with all others, as a Network."""
+    """Return the first AWS regions, by name, that were measured both ways with all others, as a Network."""
     rate: dict[tuple[str, str], float] = {}
     with grid.open(newline="") as file:
         for row in csv.DictReader(file):

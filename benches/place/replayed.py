@@ -1,10 +1,12 @@
 """The same programs with real transfers: a lab cloud with the regions' rates, scaled down, measured once and placed on.
 
-Egress and ingress of each host and the rate of each slower pair are the regions', times one factor, so that all hosts
-together send no more than the machine carries. `gavotte measure` and `gavotte model` make the Network that the methods place
-on; nothing else of the cloud is told. Bytes are scaled by one factor for each program, so that round-robin takes some
-seconds by the fluid model. The methods' runs take turns, in an order drawn for each repetition; a run during which the
-processors had less than a tenth of their time left is repeated, at most `tries` times, and the one with most left counts.
+Egress and ingress of each host, and the rate of each slower pair, are the regions' times one factor. The factor keeps
+the sum of all hosts' rates within the machine's capacity. `gavotte measure` and `gavotte model` make the Network that
+the methods place on; the methods know nothing else of the cloud. Bytes are scaled by one factor for each program, so
+that round-robin takes some seconds by the fluid model.
+
+The methods' runs take turns, in a random order for each repetition. A run is repeated if less than a tenth of the
+processors' time was idle, at most `tries` times. The run with the most idle time counts.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from gavotte.formats.placement import Placement
 from gavotte.formats.topology import FORMAT, Topology
 from gavotte.measure import measure
 from gavotte.model import model
-from gavotte.place import decide
+from gavotte.place import Effort, Question, decide
 from gavotte.run import run
 from gavotte.simulate import simulate_placement
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
@@ -36,11 +38,13 @@ OURS = "auto"
 OTHERS = ("round-robin", "greedy")
 METHODS = (OURS, *OTHERS)
 TOTAL_BPS = 200e6
-"""What all hosts together may send: two shared processors carry four times as much, if nothing else runs on them."""
+"""Allowed sum of all hosts' rates: two shared processors carry four times as much, if nothing else runs on them."""
 TARGET_S = 5.0
-"""Of round-robin."""
+"""Seconds of round-robin."""
 QUEUE_BYTES = 512 * 1024
-"""Before each cap: some thirty connections of a host share it, and the lab's own queues would leave each three frames."""
+"""Queue before each cap: some thirty connections of a host share it, and the lab's own queues would leave each three
+frames.
+"""
 LEAST_IDLE = 0.10
 MOST_S = 60.0
 
@@ -54,7 +58,7 @@ class Replayed:
         predicted_s: by method, on the measured Network.
         simulated_s: by method, max-min fair on the measured Network.
         measured_s: by method, one for each repetition.
-        idle: least share of the processors' time that was left during a run.
+        idle: least idle share of the processors' time during a run.
     """
 
     program: str
@@ -64,12 +68,12 @@ class Replayed:
     idle: float
 
     def gains(self, other: str) -> list[float]:
-        """Share of the other's time that ours saved, repetition by repetition."""
+        """Return the share of the other's time that ours saved, repetition by repetition."""
         return [1 - a / b for a, b in zip(self.measured_s[OURS], self.measured_s[other], strict=True)]
 
 
 def cloud_of(network: Network, total_bps: float) -> tuple[Cloud, float]:
-    """A lab cloud with this Network's rates, and the factor that they were scaled by.
+    """Return a lab cloud with this Network's rates, and the factor by which they were scaled.
 
     Args:
         network: its hosts have an egress and an ingress cap each.
@@ -104,7 +108,7 @@ def cloud_of(network: Network, total_bps: float) -> tuple[Cloud, float]:
 
 
 def measured_network(inventory: Inventory, seed: int) -> Network:
-    """The cloud as measured: each path once, and again while some do not answer on a busy machine."""
+    """Return the cloud as measured: each path once, and again while some do not answer on a busy machine."""
     found = measure(inventory, seed=seed)
     for again in (1, 2):
         if found.answered == found.paths:
@@ -119,12 +123,12 @@ def measured_network(inventory: Inventory, seed: int) -> Network:
 def replay(
     network: Network, apps: Sequence[App], *, total_bps: float, repetitions: int, limit_s: float, tries: int, seed: int
 ) -> list[Replayed]:
-    """Builds the lab, measures it, and runs every program by every method, printing a row for each.
+    """Build the lab, measure it, and run every program by every method; print a row for each.
 
     Args:
-        network: whose rates the cloud gets.
-        apps: programs that talk enough for a run to mean anything.
-        total_bps: what all hosts together may send.
+        network: its rates become the cloud's.
+        apps: programs with enough traffic for a meaningful run.
+        total_bps: sum of all hosts' rates.
         repetitions: runs of each method.
         limit_s: for a placement.
         tries: of a run, at most, while the machine is busy.
@@ -154,7 +158,7 @@ def replay(
     for other in OTHERS:
         means = [statistics.fmean(one.gains(other)) for one in done]
         print(
-            f"measured time saved over {other}: mean {_told(means)} over {len(means)} programs, least {min(means):.0%}"
+            f"measured time saved over {other}: mean {_mean_text(means)} over {len(means)} programs, least {min(means):.0%}"
         )
     ratios = [s / one.simulated_s[m] for one in done for m in METHODS for s in one.measured_s[m]]
     print(f"measured / simulated: median {statistics.median(ratios):.3f}, {min(ratios):.2f} to {max(ratios):.2f}")
@@ -162,15 +166,15 @@ def replay(
 
 
 def row(one: Replayed) -> str:
-    """A program in a line."""
+    """Return a program's line."""
     cells = [
         f"{one.predicted_s[m]:.2f} / {one.simulated_s[m]:.2f} / {statistics.fmean(one.measured_s[m]):.2f}"
         for m in METHODS
     ]
     saved = []
     for other in OTHERS:
-        predicted, simulated = (1 - told[OURS] / told[other] for told in (one.predicted_s, one.simulated_s))
-        saved.append(f"{predicted:.0%} / {simulated:.0%} / {_told(one.gains(other))}")
+        predicted, simulated = (1 - times_s[OURS] / times_s[other] for times_s in (one.predicted_s, one.simulated_s))
+        saved.append(f"{predicted:.0%} / {simulated:.0%} / {_mean_text(one.gains(other))}")
     texts = "".join(f"{cell:>22}" for cell in cells) + "".join(f"{cell:>30}" for cell in saved)
     return f"{one.program:<12}{texts}  idle {one.idle:.0%}"
 
@@ -178,11 +182,13 @@ def row(one: Replayed) -> str:
 def _replayed(
     network: Network, app: App, inventory: Inventory, repetitions: int, limit_s: float, tries: int, seed: int
 ) -> Replayed:
-    blind = decide(network, [app], "round-robin", seed=seed).placement
+    blind = decide(Question(network, [app]), Effort("round-robin", seed=seed)).placement
     factor = TARGET_S / simulate_placement(network, [app], blind)
     transfers = [t.model_copy(update={"bytes": max(int(t.bytes * factor), 1)}) for t in app.transfer]
     scaled = app.model_copy(update={"transfer": transfers})
-    placed = {m: decide(network, [scaled], m, seed=seed, time_limit_s=limit_s).placement for m in METHODS}
+    placed = {
+        m: decide(Question(network, [scaled]), Effort(m, seed=seed, time_limit_s=limit_s)).placement for m in METHODS
+    }
     measured_s: dict[str, list[float]] = {method: [] for method in METHODS}
     idle = 1.0
     for repetition in range(repetitions):
@@ -200,7 +206,7 @@ def _replayed(
 
 
 def _run(placement: Placement, app: App, inventory: Inventory, tries: int) -> tuple[float, float]:
-    """Seconds, and the share of the processors' time that was left."""
+    """Return seconds, and the idle share of the processors' time."""
     best = (0.0, -1.0)
     for _ in range(tries):
         before = processor_times()
@@ -212,7 +218,7 @@ def _run(placement: Placement, app: App, inventory: Inventory, tries: int) -> tu
     return best
 
 
-def _told(gains: Sequence[float]) -> str:
-    """Mean, with its standard error if there are several."""
+def _mean_text(gains: Sequence[float]) -> str:
+    """Format the mean, with its standard error if there are several."""
     error = f" ± {100 * float(np.std(gains, ddof=1)) / math.sqrt(len(gains)):.1f}" if len(gains) > 1 else ""
     return f"{100 * statistics.fmean(gains):.1f}{error} %"

@@ -1,4 +1,4 @@
-"""At least 200 seeded instances of Choreo's size: ours beside greedy, the baselines and four partitioners."""
+"""At least 200 seeded instances of Choreo's size: ours next to greedy, the baselines and four partitioners."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benches.place.judge import Judge
 from benches.place.peers import IMBALANCES, PEERS, ask
 
 from gavotte.errors import InfeasibleError
-from gavotte.place import decide
+from gavotte.place import Effort, Question, decide
 
 LIMITS_S = (2.0, 20.0)
 BASELINES = ("greedy", "random", "round-robin", "min-machines")
@@ -25,7 +25,7 @@ BASELINES = ("greedy", "random", "round-robin", "min-machines")
 
 @dataclass
 class Row:
-    """What one method did on all instances. Times that it did not give are None."""
+    """Results of one method on all instances. Missing times are None."""
 
     found: list[float | None] = field(default_factory=list)
     took_s: list[float] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Exact:
-    """A proof on one instance: seconds until it stood, by the clock; inf where it does not."""
+    """A proof on one instance: elapsed seconds until it was complete; inf if there is none."""
 
     proven_s: float
     above_greedy: bool
@@ -102,10 +102,10 @@ def _ours(case: Case, rows: dict[str, Row], limits_s: Sequence[float]) -> Exact:
 
 
 def _place(case: Case, judge: Judge, method: str, row: Row, *, limit_s: float) -> bool:
-    """One answer of ours, timed and judged; says whether it claims to be proven."""
+    """Time and judge one answer of ours; report whether it claims to be proven."""
     start_s = time.perf_counter()
     try:
-        answer = decide(case.network, [case.app], method, time_limit_s=limit_s)
+        answer = decide(Question(case.network, [case.app]), Effort(method, time_limit_s=limit_s))
     except InfeasibleError:
         row.found.append(None)
         row.took_s.append(time.perf_counter() - start_s)
@@ -113,9 +113,9 @@ def _place(case: Case, judge: Judge, method: str, row: Row, *, limit_s: float) -
     row.took_s.append(time.perf_counter() - start_s)
     judged = judge.of(answer.placement.assignment)
     row.found.append(judged)
-    told = answer.placement.completion_s
-    if judged is None or not math.isclose(judged, told, rel_tol=1e-9, abs_tol=1e-12):
-        raise SystemExit(f"{case.name}: {method} says {told} s, the judge says {judged}")
+    claimed_s = answer.placement.completion_s
+    if judged is None or not math.isclose(judged, claimed_s, rel_tol=1e-9, abs_tol=1e-12):
+        raise SystemExit(f"{case.name}: {method} says {claimed_s} s, the judge says {judged}")
     return answer.placement.optimal
 
 
@@ -144,7 +144,7 @@ def _report(rows: dict[str, Row], proofs: Sequence[Exact], families: Sequence[st
         )
         print(shown)
     print(
-        f"(mean: of feasible answers; peers: blocks laid on hosts for the least time, best of {len(IMBALANCES)} attempts)"
+        f"(mean: of feasible answers; peers: blocks placed on hosts for the least time, best of {len(IMBALANCES)} attempts)"
     )
     _proofs(rows, proofs, families)
 

@@ -1,1 +1,1 @@
-"""What the readers of `gavotte profile` cost, and how well its predictors do."""
+"""The cost of the readers of `gavotte profile`, and the errors of its predictors."""

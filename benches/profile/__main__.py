@@ -1,12 +1,14 @@
-"""Profiles beside the truth: real jobs seen by every source at once, what sources cost, readers, predictors, the whole loop.
+"""Compares profiles with the truth: real jobs observed by every source at once, costs, readers, predictors, the loop.
 
-make bench-profile                                   all of it, 25 minutes
-make bench-profile ARGS="job"                        the matrices of Open MPI and Dask side by side
-make bench-profile ARGS="overhead --runs 5"          what each source costs these jobs
-make bench-profile ARGS="loop"                       profiled, placed anew, run again
-make bench-profile ARGS="readers --gigabytes 2"      speed and memory beside tcpdump, tshark and sfcapd
-make bench-profile ARGS="predictors"                 errors on made weeks and on a recorded series
-make bench-profile ARGS="spark --spark V/bin/python" an event log of real Spark beside a capture
+    make bench-profile                                      all of it, 25 minutes
+    make bench-profile ARGS="job"                           the matrices of Open MPI and Dask side by side
+    make bench-profile ARGS="overhead --runs 5"             the cost of each source to these jobs
+    make bench-profile ARGS="loop"                          profiled, placed again, run again
+    make bench-profile ARGS="readers --gigabytes 2"         speed and memory next to tcpdump, tshark and sfcapd
+    make bench-profile ARGS="predictors"                    errors on made weeks and on a recorded series
+    make bench-profile ARGS="spark --spark V/bin/python"    an event log of real Spark next to a capture
+
+Each part prints its tables.
 """
 
 from __future__ import annotations
@@ -26,14 +28,14 @@ PARTS = ("job", "overhead", "loop", "readers", "predictors", "spark")
 
 
 def main() -> int:
-    """Runs the parts that are asked for; status 1 where a goal is missed."""
+    """Run the requested parts; the status is 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; by default all")
     parser.add_argument("--programs", nargs="+", choices=("mpi", "dask"), default=["mpi", "dask"])
     parser.add_argument("--tasks", type=int, default=6, help="of a job, a host each")
     parser.add_argument("--rate", type=int, default=100, help="of each host, Mbit/s")
     parser.add_argument("--unit", type=float, default=0.5, help="MB; pairs send one to eight")
-    parser.add_argument("--sampling", type=int, default=10, help="one packet in so many, for sFlow")
+    parser.add_argument("--sampling", type=int, default=10, help="one packet in N, for sFlow")
     parser.add_argument("--runs", type=int, default=5, help="of each way")
     parser.add_argument("--gigabytes", type=float, default=2.0, help="of the capture that is made and read")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each reader of exports")
@@ -52,7 +54,7 @@ def main() -> int:
     parts = asked.parts or PARTS
     print(f"{machine()}, seed {asked.seed}")
     good = True
-    # A shell starts what runs in its background with Ctrl-C ignored, and programs inherit that: no tcpdump would end.
+    # A shell starts its background programs with Ctrl-C ignored, and their children inherit that: no tcpdump would end.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if lacking := missing():
@@ -75,18 +77,18 @@ def main() -> int:
     bars = {"kind": "bars", "columns": [1], "unit": "% of a pair's bytes"}
     if seen:
         recording.keep("profile-sources", "One run, seen by all at once", "job", what, columns, seen, bars)
-    columns = ["beside", "seconds", "longer by"]
+    columns = ["compared", "seconds", "longer by"]
     bars = {"kind": "bars", "columns": [2], "unit": "% of the job's time"}
     if costs:
-        told = f"{asked.runs} interleaved runs each, {what}"
-        recording.keep("profile-overhead", "What a source costs the job", "overhead", told, columns, costs, bars)
+        origin = f"{asked.runs} interleaved runs each, {what}"
+        recording.keep("profile-overhead", "What a source costs the job", "overhead", origin, columns, costs, bars)
     if "loop" in parts:
         rows: list[list[str]] = []
         good &= loop(size.unit_bytes, asked.runs, asked.seed, rows)
-        columns = ["setting", "as it was, s", "placed anew, s", "by the model", "foretold", "saved", "within"]
+        columns = ["setting", "as it was, s", "placed again, s", "by the model", "predicted", "saved", "within"]
         bars = {"kind": "bars", "columns": [1, 2], "unit": "seconds"}
         recording.keep(
-            "profile-loop", "Profiled, placed anew, run again", "loop", f"{asked.runs} runs", columns, rows, bars
+            "profile-loop", "Profiled, placed again, run again", "loop", f"{asked.runs} runs", columns, rows, bars
         )
     if "spark" in parts:
         if asked.spark is None:
@@ -98,15 +100,15 @@ def main() -> int:
         good &= readers.bench(asked.gigabytes, min(asked.runs, 3), asked.seconds, rows)
         columns = ["", "GB a CPU-second", "datagrams a CPU-second", "most memory, MB"]
         bars = {"kind": "bars", "columns": [1], "unit": "GB a CPU-second", "scale": "log"}
-        told = f"a capture of {asked.gigabytes:g} GB"
-        recording.keep("profile-readers", "Readers beside other tools", "readers", told, columns, rows, bars)
+        origin = f"a capture of {asked.gigabytes:g} GB"
+        recording.keep("profile-readers", "Readers compared with other tools", "readers", origin, columns, rows, bars)
     if "predictors" in parts:
         rows = []
         predictors.bench(asked.seeds, asked.trace, rows)
         columns = ["series", "previous", "time of day", "combined"]
         bars = {"kind": "bars", "columns": [1, 2, 3], "unit": "% of the bytes"}
-        told = f"{asked.seeds} made weeks of each kind"
-        recording.keep("profile-predictors", "Error of the next interval", "predictors", told, columns, rows, bars)
+        origin = f"{asked.seeds} made weeks of each kind"
+        recording.keep("profile-predictors", "Error of the next interval", "predictors", origin, columns, rows, bars)
     return 0 if good else 1
 
 

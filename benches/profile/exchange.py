@@ -1,9 +1,9 @@
-"""An MPI program that sends a known matrix: rank i sends rank j what FILE says, in rounds.
+"""An MPI program that sends a known matrix: rank i sends rank j the bytes in FILE, in rounds.
 
     mpirun ... python exchange.py FILE ROUNDS [COMPUTING_S]
 
-Before each round a rank computes so long, on a processor of its own as it were: it sleeps. Prints the seconds from when all
-ranks begin until all have all that is theirs. Runs within the lab, and imports nothing of ours.
+Before each round a rank sleeps for COMPUTING_S, as if it computed on a processor of its own. It prints the seconds from
+when all ranks begin until all have their data. It runs within the lab, and imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mpi4py import MPI
 
 
 def main() -> None:
-    """Sends, receives, and has rank 0 tell how long it took."""
+    """Send, receive, and have rank 0 print the time."""
     world = MPI.COMM_WORLD
     rank, rounds = world.rank, int(sys.argv[2])
     computing_s = float(sys.argv[3]) if len(sys.argv) > 3 else 0.0
     matrix = np.array(json.loads(Path(sys.argv[1]).read_text()), dtype=np.int64)
-    # Random, so that nothing on the way can make it smaller.
+    # Random bytes, which cannot be compressed on the way.
     noise = np.random.default_rng(rank).integers(0, 256, int(matrix.max()) + 1, dtype=np.uint8)
     room = np.empty(int(matrix[:, rank].max()) * world.size + 1, dtype=np.uint8)
     world.Barrier()

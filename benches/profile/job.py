@@ -1,7 +1,8 @@
-"""One real job in the lab, seen by several sources at once, each beside the exact bytes; then what each costs the job.
+"""One real job in the lab, observed by several sources at once, each compared with the exact bytes; then their costs.
 
-An MPI program (Open MPI) that sends a known matrix, and a Dask shuffle with known blocks, one task a host. Exact are
-the bytes that the program hands to its library: what a source sees more are the library's own headers and words.
+The job is an MPI program (Open MPI) that sends a known matrix, or a Dask shuffle with known blocks, one task a host.
+The exact bytes are those that the program gives to its library. A source sees more: the library's own headers and
+messages.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from benches import mpi
-from benches.clouds import star
 from benches.profile.observers import Observers
+from benches.topologies import star
 
 from gavotte import lab
 from gavotte.collective import build_shim
@@ -43,7 +44,7 @@ Seen = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Size:
-    """How large a job is."""
+    """Size of a job."""
 
     tasks: int
     mbit: int
@@ -70,7 +71,7 @@ class Job:
         self.watchers = Observers(session, self.hosts, self.spare, folder, size.sampling)
 
     def seconds(self, done: subprocess.CompletedProcess[str]) -> float:
-        """What the program says it took."""
+        """Return the seconds that the program reports."""
         if done.returncode:
             raise GavotteError("the job failed", hint=done.stderr.strip()[-300:])
         return float(json.loads(done.stdout.strip().splitlines()[-1])["seconds"])
@@ -104,7 +105,7 @@ class MpiJob(Job):
         return {"pairs": found.to_records()}
 
     def run(self) -> float:
-        """Seconds from when all ranks begin until all have what is theirs."""
+        """Run the job; return the seconds from when all ranks begin until all have their data."""
         counting = {"LD_PRELOAD": str(self.folder / "count.so"), "GAVOTTE_COUNTS": str(self.folder / "job")}
         program: list[str | Path] = [HERE / "exchange.py", self.file, str(ROUNDS)]
         environment = counting if self._preload else {}
@@ -150,12 +151,12 @@ class DaskJob(Job):
             )
 
     def close(self) -> None:
-        """Ends workers and scheduler."""
+        """End workers and scheduler."""
         self._ends.close()
 
     @contextmanager
     def dask(self) -> Iterator[Callable[[], Seen]]:
-        """The workers' own logs, which they keep anyway."""
+        """Return the workers' own logs, which they always keep."""
         yield self._logged
 
     def _logged(self) -> Seen:
@@ -164,7 +165,7 @@ class DaskJob(Job):
         return {"pairs": found.to_records()}
 
     def run(self) -> float:
-        """Seconds that the workers' gathering took."""
+        """Run the job; return the seconds of the workers' gathering."""
         program = [
             sys.executable,
             HERE / "shuffle.py",
@@ -194,7 +195,7 @@ def standing(kind: type[MpiJob | DaskJob], size: Size, seed: int) -> Iterator[Mp
 
 
 def watched(job: MpiJob | DaskJob, sources: tuple[str, ...]) -> tuple[float, dict[str, Seen]]:
-    """Runs the job once beside these sources; gives its seconds and what each saw."""
+    """Run the job once, observed by these sources; return its seconds and each source's traffic."""
     with ExitStack() as stack:
         readers = {}
         for each in sources:
@@ -205,7 +206,7 @@ def watched(job: MpiJob | DaskJob, sources: tuple[str, ...]) -> tuple[float, dic
 
 
 def matrices(seen: Seen, tasks: int) -> tuple[Matrix, Matrix, Matrix]:
-    """Bytes, low and high of each pair of tasks, (T, T)."""
+    """Return bytes, low and high of each pair of tasks, (T, T)."""
     found = np.zeros((3, tasks, tasks), dtype=np.int64)
     for row in seen["pairs"]:
         at = int(row["source"][1:]), int(row["target"][1:])
@@ -214,7 +215,7 @@ def matrices(seen: Seen, tasks: int) -> tuple[Matrix, Matrix, Matrix]:
 
 
 def compare(job: MpiJob | DaskJob, rows: list[list[str]]) -> bool:
-    """Prints the matrices side by side, and each source's error; adds a row a source; tells whether all goals are met."""
+    """Print the matrices and each source's error; add a row a source; report whether all goals are met."""
     _, seen = watched(job, job.sources)
     tasks, exact = job.size.tasks, job.matrix
     pairs = ~np.eye(tasks, dtype=bool)
@@ -234,10 +235,10 @@ def compare(job: MpiJob | DaskJob, rows: list[list[str]]) -> bool:
         if each == "sflow":
             rate = f"1 in {job.size.sampling}"
             verdict = held >= HELD
-            told = f"{rate}: exact bytes within its interval in {held:.0%} of {pairs.sum()} pairs (goal {HELD:.0%})"
+            measure = f"{rate}: exact bytes within its interval in {held:.0%} of {pairs.sum()} pairs (goal {HELD:.0%})"
         else:
             verdict = float(error.max()) <= WITHIN
-            told = f"largest error of a pair {error.max():.3%} (goal {WITHIN:.0%})"
+            measure = f"largest error of a pair {error.max():.3%} (goal {WITHIN:.0%})"
         rows.append(
             [
                 f"{job.library}, `{each}`",
@@ -247,27 +248,27 @@ def compare(job: MpiJob | DaskJob, rows: list[list[str]]) -> bool:
                 "met" if verdict else "missed",
             ]
         )
-        print(f"{each:>6}: {told}; in all {whole:+.3%}; {'met' if verdict else 'MISSED'}")
+        print(f"{each:>6}: {measure}; in all {whole:+.3%}; {'met' if verdict else 'MISSED'}")
         good &= verdict
     return good
 
 
 def overhead(job: MpiJob | DaskJob, runs: int, seed: int, rows: list[list[str]]) -> None:
-    """Prints how much longer the job takes beside each source, in interleaved runs, and adds a row a source."""
+    """Print how much longer the job takes with each source, in interleaved runs, and add a row a source."""
     ways: list[str] = ["nothing", *job.sources]
     if "dask" in ways:
-        ways.remove("dask")  # logs that are kept anyway
+        ways.remove("dask")  # logs that are always kept
     times: dict[str, list[float]] = {each: [] for each in ways}
     draw = random.Random(seed)
     began_s = time.monotonic()
     watched(job, tuple(ways[1:]))  # caches
     each_s = time.monotonic() - began_s
-    print(f"\n{job.name}: {runs} runs beside each of {len(ways)}, about {runs * len(ways) * each_s / 60:.1f} min")
+    print(f"\n{job.name}: {runs} runs with each of {len(ways)}, about {runs * len(ways) * each_s / 60:.1f} min")
     for _ in range(runs):
         for each in draw.sample(ways, len(ways)):
             times[each].append(watched(job, () if each == "nothing" else (each,))[0])
     base = statistics.fmean(times["nothing"])
-    print(f"seconds of the job beside one source, {runs} interleaved runs each, seed {seed}")
+    print(f"seconds of the job with one source, {runs} interleaved runs each, seed {seed}")
     print(f"{'source':>8} {'median':>8} {'mean':>8} {'s.e.':>7} {'longer by':>10} {'s.e.':>7}")
     for each in ways:
         mean, error = statistics.fmean(times[each]), _error(times[each])
@@ -283,5 +284,5 @@ def _error(values: list[float]) -> float:
 
 
 def missing() -> list[str]:
-    """Programs that the comparison wants and that are not installed."""
+    """Return the programs that the comparison needs and that are not installed."""
     return [each for each in ("tcpdump", "pmacctd", "mpirun.openmpi") if shutil.which(each) is None]

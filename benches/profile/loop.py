@@ -1,8 +1,11 @@
-"""The whole loop: a profile taken of a real run under one placement, placed anew, run again. Is it faster by what was said?
+"""The whole loop: a job is profiled in a real run, placed again, and run again. Is it as much faster as predicted?
 
-MPI programs in several small clouds. First rank i runs on host i; agents watch that run's sockets, and the App of that
-profile is placed on the Network as measured. What that will save is foretold from the Network, the App and how long the
-watched run took, with an interval; then both placements run in turn.
+MPI programs run in several small clouds:
+
+1. Rank i runs on host i; agents watch that run's sockets.
+2. The App of that profile is placed on the Network as measured.
+3. The saving is predicted from the Network, the App and the time of the watched run, with an interval.
+4. Both placements run in turn.
 """
 
 from __future__ import annotations
@@ -25,13 +28,13 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import read_app
 from gavotte.formats.network import Network, read_network
 from gavotte.formats.topology import FORMAT, Topology
-from gavotte.place import Forecast, forecast, place
+from gavotte.place import Forecast, Question, forecast, place
 
 ROUNDS = 4
 MOST_MEASURED = 3
-"""Experiments on shared links are made again where a link that decides is unknown, as users are told to."""
+"""Rounds of experiments on shared links while a deciding link is unknown, as the message to users says."""
 SETTING_S = 150.0
-"""A setting takes about so long, with five runs."""
+"""Approximate time of a setting with five runs."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +44,9 @@ class Setting:
     Attributes:
         name: of both.
         uplinks_mbit: of each rack, both ways; 0 = unlimited.
-        hosts_mbit: what each host may send, in the order of ranks; racks have as many hosts each.
+        hosts_mbit: egress cap of each host, in the order of ranks; racks have equal numbers of hosts.
         matrix: (T, T) units from rank to rank.
-        computing_s: that each rank needs for itself in each round. It sleeps, as if on a processor of its own.
+        computing_s: computing time of each rank in each round. The rank sleeps, as if on a processor of its own.
     """
 
     name: str
@@ -53,7 +56,7 @@ class Setting:
     computing_s: float = 0.0
 
     def topology(self) -> Topology:
-        """Racks of consecutive hosts."""
+        """Return racks of consecutive hosts."""
         size = len(self.hosts_mbit) // len(self.uplinks_mbit)
         hosts = [
             {"name": f"h{n}", "switch": f"tor{n // size}", "egress": f"{mbit}mbit", "cpus": 1.0}
@@ -94,7 +97,7 @@ SETTINGS = (
 
 
 def run(session: lab.Session, hosts: Sequence[str], folder: Path, computing_s: float = 0.0) -> float:
-    """Seconds of the job with rank i on the i-th of these hosts."""
+    """Return the seconds of the job with rank i on the i-th of these hosts."""
     program: list[str | Path] = [HERE / "exchange.py", folder / "matrix.json", str(ROUNDS), str(computing_s)]
     done = mpi.launch(session, "openmpi", program, ranks=hosts, scratch=folder, timeout_s=120, calm=True)
     if done.returncode:
@@ -103,7 +106,7 @@ def run(session: lab.Session, hosts: Sequence[str], folder: Path, computing_s: f
 
 
 def measured(session: lab.Session, folder: Path, seed: int, *, again: bool = False) -> Network:
-    """The cloud as our own commands find it, shared links with it; again = experiments are added to those made."""
+    """Measure the cloud by our own commands, with its shared links; again = add experiments to the earlier ones."""
     history, network = folder / "cloud.npz", folder / "cloud.network.json"
     first = (
         ["sharing", str(history), "--hosts", "lab"] if again else ["--hosts", "lab", "--sharing", "-o", str(history)]
@@ -121,7 +124,7 @@ def measured(session: lab.Session, folder: Path, seed: int, *, again: bool = Fal
 
 
 def profiled(session: lab.Session, hosts: Sequence[str], folder: Path, computing_s: float = 0.0) -> tuple[Path, float]:
-    """Watches one run through the agents; gives its App and how long it took."""
+    """Watch one run through the agents; return its App and its time."""
     tasks, app = folder / "tasks", folder / "job.app.toml"
     tasks.write_text("".join(f"rank:{rank} rank{rank}\n" for rank in range(len(hosts))))
     words = [GAVOTTE, "profile", "live", "--hosts", "lab", "--for", str(LONGEST_S), "--tasks", str(tasks)]
@@ -142,7 +145,7 @@ def profiled(session: lab.Session, hosts: Sequence[str], folder: Path, computing
 
 
 def _tried(setting: Setting, unit_bytes: int, runs: int, seed: int) -> tuple[Forecast, list[float], list[float]]:
-    """What was foretold, and the seconds of the runs of both placements."""
+    """Return the prediction, and the seconds of the runs of both placements."""
     with (
         tempfile.TemporaryDirectory(prefix="gvt-loop-") as scratch,
         lab.session(setting.topology(), source="bench-profile") as session,
@@ -159,45 +162,50 @@ def _tried(setting: Setting, unit_bytes: int, runs: int, seed: int) -> tuple[For
         for attempt in range(MOST_MEASURED):
             network = measured(session, folder, seed + attempt, again=True) if attempt else network
             after = place(network, [app], seed=seed, time_limit_s=5.0).assignment
-            foretold = forecast(network, [app], before, after, [took_s], seed=seed)
-            if not foretold.unknown:
+            prediction = forecast(Question(network, [app]), before, after, [took_s], seed=seed)
+            if not prediction.unknown:
                 break
-            print(f"{setting.name}: {foretold.reason}")
+            print(f"{setting.name}: {prediction.reason}")
         seen = {(each.source, each.target): each.bytes for each in app.transfer}
         wanted = {(f"rank{s}", f"rank{t}"): int(size) for (s, t), size in np.ndenumerate(matrix) if size}
         error = max(abs(seen.get(pair, 0) / size - 1) for pair, size in wanted.items())
         chosen = [after[task] for task in before]
         print(f"{setting.name}: largest error of a pair of {app.total_bytes / 1e6:.1f} MB is {error:.2%};")
         print(
-            f"  in the model {foretold.modelled_s[0]:.2f} s, placed on {' '.join(chosen)} {foretold.modelled_s[1]:.2f} s"
+            f"  in the model {prediction.modelled_s[0]:.2f} s, placed on {' '.join(chosen)} {prediction.modelled_s[1]:.2f} s"
         )
         times: tuple[list[float], list[float]] = [], []
         for _ in range(runs):
             for found, where in zip(times, (hosts, chosen), strict=True):
                 found.append(run(session, where, folder, setting.computing_s))
-    return foretold, *times
+    return prediction, *times
 
 
 def loop(unit_bytes: int, runs: int, seed: int, rows: list[list[str]]) -> bool:
-    """Prints what was foretold and found in each setting; tells whether four of five were within what was foretold."""
+    """Print prediction and result of each setting; report whether four of five were within the prediction."""
     print(f"\nthe loop: {len(SETTINGS)} settings, {runs} runs each, {SETTING_S * len(SETTINGS) / 60:.0f} minutes")
     right = 0
     for setting in SETTINGS:
-        foretold, before_s, after_s = _tried(setting, unit_bytes, runs, seed)
+        prediction, before_s, after_s = _tried(setting, unit_bytes, runs, seed)
         found = 1 - statistics.fmean(after_s) / statistics.fmean(before_s)
-        if foretold.saving_low is None or foretold.saving_high is None:
-            verdict, told = "untold", "unknown"
+        if prediction.saving_low is None or prediction.saving_high is None:
+            verdict, interval = "unknown", "unknown"
         else:
-            within = foretold.saving_low <= found <= foretold.saving_high
-            verdict, told = "yes" if within else "no", f"{foretold.saving_low:.0%} to {foretold.saving_high:.0%}"
+            within = prediction.saving_low <= found <= prediction.saving_high
+            verdict, interval = (
+                "yes" if within else "no",
+                f"{prediction.saving_low:.0%} to {prediction.saving_high:.0%}",
+            )
             right += within
-        modelled = 1 - foretold.modelled_s[1] / foretold.modelled_s[0]
+        modelled = 1 - prediction.modelled_s[1] / prediction.modelled_s[0]
         rows.append(
-            [setting.name, _spread(before_s), _spread(after_s), f"{modelled:.0%}", told, f"{found:.1%}", verdict]
+            [setting.name, _spread(before_s), _spread(after_s), f"{modelled:.0%}", interval, f"{found:.1%}", verdict]
         )
-        print(f"  {foretold.reason}; then took {rows[-1][1]} and {rows[-1][2]} s: {found:.1%} saved, within: {verdict}")
+        print(
+            f"  {prediction.reason}; then took {rows[-1][1]} and {rows[-1][2]} s: {found:.1%} saved, within: {verdict}"
+        )
     good = right >= 0.8 * len(SETTINGS)
-    print(f"within what was foretold: {right} of {len(SETTINGS)} (goal 4 of 5): {'met' if good else 'MISSED'}")
+    print(f"within the prediction: {right} of {len(SETTINGS)} (goal 4 of 5): {'met' if good else 'MISSED'}")
     return good
 
 

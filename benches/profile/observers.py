@@ -1,4 +1,4 @@
-"""What looks at a job in the lab while it runs, each as a user would have it: tcpdump, sFlow agents, live counters, the shim."""
+"""Observers of a running job in the lab, as a user would have them: tcpdump, sFlow agents, live counters, the shim."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ sampling_rate: {rate}
 START_S = 30.0
 LONGEST_S = 90.0
 EXPORT_S = 2.5
-"""How long pmacct's agents may keep samples back: they fill a datagram, or wait a second."""
+"""Longest time that pmacct's agents keep samples: they fill a datagram, or wait a second."""
 
 Tasks = dict[str, str]
 
 
 def said(process: subprocess.Popen[str], word: str) -> list[str]:
-    """Waits until a program has written a line with that word to stderr; gives a list to which its later lines come.
+    """Wait until a program has written a line with that word to stderr; return a list that receives its later lines.
 
     Raises:
         GavotteError: when it ends before.
@@ -54,30 +54,30 @@ def said(process: subprocess.Popen[str], word: str) -> list[str]:
     raise GavotteError(f"{process.args!r} ended before it was ready")
 
 
-def _read(found: Path, told: list[str]) -> dict[str, object]:
-    """What a command printed; whatever starts programs in the lab may end before the program itself has written all.
+def _read(found: Path, messages: list[str]) -> dict[str, object]:
+    """Return a command's output; a launcher in the lab may end before its program has written everything.
 
     Raises:
-        GavotteError: with what it said, where it printed nothing.
+        GavotteError: with its stderr, if it printed nothing.
     """
     end_s = time.monotonic() + START_S
     while not (text := found.read_text()).endswith("}\n"):
         if time.monotonic() > end_s:
-            raise GavotteError(f"{found.stem} found nothing", hint=" ".join(told)[-300:])
+            raise GavotteError(f"{found.stem} found nothing", hint=" ".join(messages)[-300:])
         time.sleep(0.1)
     read: dict[str, object] = json.loads(text)
     return read
 
 
 class Observers:
-    """Those that look at the hosts of one lab.
+    """Observers of the hosts of one lab.
 
     Args:
         session: the lab.
         hosts: that have a task each.
-        collector: a host without one, which receives samples.
-        folder: for what they leave.
-        rate: one packet in so many is sampled.
+        collector: a host without a task, which receives samples.
+        folder: for their output.
+        rate: one packet in this many is sampled.
     """
 
     def __init__(self, session: lab.Session, hosts: Sequence[str], collector: str, folder: Path, rate: int) -> None:
@@ -88,7 +88,7 @@ class Observers:
 
     @contextmanager
     def _running(self, lines: Sequence[tuple[str, list[str]]], word: str, *, stop: int) -> Iterator[None]:
-        """Programs on hosts, from when each has said `word` until the block ends."""
+        """Run programs on hosts, from when each has printed `word` until the block ends."""
         started = [
             self._lab.exec(
                 host, line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -111,7 +111,7 @@ class Observers:
 
     @contextmanager
     def pcap(self) -> Iterator[Callable[[], dict[str, object]]]:
-        """One tcpdump a host, of what it sends."""
+        """Run one tcpdump a host, for the host's egress."""
         files = [self._folder / f"{host}.pcap" for host in self._hosts]
         words = ["tcpdump", "-i", "eth0", "-Q", "out", "-B", "16384", "-s", str(SNAP_BYTES), "-Z", "root", "-w"]
         lines = [(host, [*words, str(file)]) for host, file in zip(self._hosts, files, strict=True)]
@@ -121,7 +121,7 @@ class Observers:
 
     @contextmanager
     def sflow(self) -> Iterator[Callable[[], dict[str, object]]]:
-        """One pmacct a host that samples, and our collector."""
+        """Run one pmacct a host that samples, and our collector."""
         words = [GAVOTTE, "profile", "sflow", "--listen", f"{self._address[self._collector]}:{SFLOW_PORT}"]
         words += ["--tasks", str(self._tasks), "--json"]
         found = self._folder / "sflow.json"
@@ -133,10 +133,10 @@ class Observers:
         with found.open("w") as output:
             listening = self._lab.exec(self._collector, words, stdout=output, stderr=subprocess.PIPE, text=True)
             try:
-                told = said(listening, "waiting")
+                messages = said(listening, "waiting")
                 with self._running(lines, "eth0", stop=signal.SIGINT):
                     time.sleep(0.5)
-                    yield lambda: _read(found, told)
+                    yield lambda: _read(found, messages)
                     time.sleep(EXPORT_S)
             finally:
                 listening.send_signal(signal.SIGINT)
@@ -144,7 +144,7 @@ class Observers:
 
     @contextmanager
     def live(self) -> Iterator[Callable[[], dict[str, object]]]:
-        """The agents' reading of sockets."""
+        """Have the agents read sockets."""
         found = self._folder / "live.json"
         words = [GAVOTTE, "profile", "live", "--hosts", "lab", "--for", str(LONGEST_S), "--tasks", str(self._tasks)]
         with found.open("w") as output:
@@ -152,8 +152,8 @@ class Observers:
                 [*words, "--json"], stdout=output, stderr=subprocess.PIPE, text=True, env=self._lab.environment()
             )
             try:
-                told = said(watching, "waiting")
-                yield lambda: _read(found, told)
+                messages = said(watching, "waiting")
+                yield lambda: _read(found, messages)
                 time.sleep(0.5)
             finally:
                 watching.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Errors of the predictors of the next interval, by back-testing: on made weeks, and on a series that was really recorded."""
+"""Errors of the predictors of the next interval, by back-testing: on made weeks, and on a recorded series."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PERIODS_S = ((0.5, 2.5), (1.0, 5.0))
 
 
 def diurnal(seed: int, *, days: int = 7, noise: float = 0.3, walk: float = 0.1) -> Traffic:
-    """Hours of four pairs that follow the time of day, with noise of each hour and a walk that lasts."""
+    """Return hours of four pairs that follow the time of day, with noise of each hour and a walk that lasts."""
     draw = np.random.default_rng(seed)
 
     def spans() -> Iterator[TrafficSpan]:
@@ -33,7 +33,7 @@ def diurnal(seed: int, *, days: int = 7, noise: float = 0.3, walk: float = 0.1) 
 
 
 def coflows(path: Path, every_s: float) -> Traffic:
-    """Racks of the public coflow trace (Facebook, 2010), bytes by when their coflow arrived; a reducer has as much of each mapper."""
+    """Return racks of the public coflow trace (Facebook, 2010), bytes by their coflow's arrival."""
     sums: defaultdict[int, defaultdict[tuple[str, str], int]] = defaultdict(lambda: defaultdict(int))
     for line in path.read_text().splitlines()[1:]:
         words = line.split()
@@ -51,7 +51,7 @@ def coflows(path: Path, every_s: float) -> Traffic:
 
 
 def bench(seeds: int, trace: Path | None, rows: list[list[str]]) -> None:
-    """Prints each predictor's error, and adds a row a series."""
+    """Print each predictor's error, and add a row a series."""
     print(
         f"\npredictors on a week of hours, seeds 0 to {seeds - 1}: bytes put to the wrong pair or missed, of those sent"
     )

@@ -1,7 +1,7 @@
-"""Readers of captures and exports beside other tools.
+"""Compares readers of captures and exports with other tools.
 
-A capture is made first: full Ethernet frames of 64 TCP connections between 16 hosts. Whoever is first pays for the page cache:
-each runs once unmeasured. Exports are what real meters exported, over and over, and sFlow besides as datagrams over UDP.
+A capture is made first: full Ethernet frames of 64 TCP connections between 16 hosts. The first reader pays for the page
+cache, so each runs once unmeasured. Exports are those of real meters, repeated; sFlow also comes as datagrams over UDP.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BLOCK_FRAMES = 6400
 
 
 def make_capture(path: Path, size_bytes: int) -> int:
-    """Writes a pcap of about so many bytes; returns its payload."""
+    """Write a pcap of about this many bytes; return its payload."""
     row = np.zeros((BLOCK_FRAMES, 16 + FRAME_BYTES), dtype=np.uint8)
     number = np.arange(BLOCK_FRAMES)
     row[:, 8:16] = np.frombuffer(np.array([FRAME_BYTES] * 2, "<u4").tobytes(), np.uint8)
@@ -66,11 +66,11 @@ child = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ, file_actions=quie
 _, status, used = os.wait4(child, 0)
 print(status, used.ru_utime + used.ru_stime, used.ru_maxrss)
 """
-"""Starts a command from a small process: Linux counts what its parent had in memory as the command's own."""
+"""Starts a command from a small process, because Linux counts its parent's memory as the command's own."""
 
 
 def timed(command: list[str], runs: int) -> tuple[float, float]:
-    """Median processor seconds of a command, which a busy machine changes little, and its largest resident memory in MB."""
+    """Return a command's median processor seconds, which a busy machine changes little, and its peak MB."""
     spent, peak = [], 0.0
     for run in range(runs + 1):
         line = [sys.executable, "-S", "-c", SPAWNER, *command]
@@ -84,7 +84,7 @@ def timed(command: list[str], runs: int) -> tuple[float, float]:
 
 
 def bench_captures(folder: Path, gigabytes: float, runs: int, rows: list[list[str]]) -> bool:
-    """Speed beside others; tells whether a tenth of the capture takes as much memory, within a tenth."""
+    """Compare speeds; report whether a tenth of the capture takes as much memory, within a tenth."""
     path, tenth = folder / "bench.pcap", folder / "tenth.pcap"
     payload_bytes, tenth_bytes = make_capture(path, int(gigabytes * 1e9)), make_capture(tenth, int(gigabytes * 1e8))
     millions = payload_bytes / PAYLOAD_BYTES / 1e6
@@ -114,7 +114,7 @@ def bench_captures(folder: Path, gigabytes: float, runs: int, rows: list[list[st
 
 
 def bench_exports(seconds: float) -> None:
-    print("\nexports as real meters made them, over and over")
+    print("\nexports of real meters, repeated")
     for meter in sorted(METERS):
         every = datagrams(HERE / f"{meter}.pcap.gz")
         exports = Exports(KIND[METERS[meter][1]], None, None)
@@ -130,7 +130,7 @@ def bench_exports(seconds: float) -> None:
 
 
 def bench_samples(folder: Path, count: int, rows: list[list[str]]) -> None:
-    """SFlow from a capture beside tshark, and over UDP beside sfcapd, by processor time."""
+    """Read sFlow from a capture, compared with tshark, and over UDP, compared with sfcapd, by processor time."""
     every = datagrams(HERE / "pmacctd-sflow.pcap.gz")
     many = [every[number % len(every)] for number in range(count)]
     path, port = folder / "sflow.pcap", 6343
@@ -139,11 +139,11 @@ def bench_samples(folder: Path, count: int, rows: list[list[str]]) -> None:
     print(f"\nsFlow: {count} datagrams, {size_bytes / 1e6:.0f} MB")
     script = "from gavotte.profile import profile; import sys; "
     script += f"t = profile('sflow', sys.argv[1], name='b').traffic; assert t.seen['datagrams'] == {count}"
-    told = {
+    commands = {
         "gavotte": [sys.executable, "-c", script, str(path)],
         "tshark": ["tshark", "-n", "-q", "-r", str(path), "-d", f"udp.port=={port},sflow", "-z", "conv,ip"],
     }
-    for name, command in told.items():
+    for name, command in commands.items():
         if shutil.which(command[0]) is None:
             print(f"{name:18} is not installed")
             continue
@@ -167,7 +167,7 @@ def bench_samples(folder: Path, count: int, rows: list[list[str]]) -> None:
 
 
 def heard(command: list[str], port: int, payloads: list[bytes]) -> tuple[float, float]:
-    """Processor seconds of a listener to which these datagrams come, 5,000 a second, and its largest memory in MB."""
+    """Return a listener's processor seconds and peak MB while it gets these datagrams, 5,000 a second."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(5.0)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
@@ -194,7 +194,7 @@ def _pace(count: int, size_bytes: int, cpu_s: float) -> str:
 
 
 def bench(gigabytes: float, runs: int, seconds: float, rows: list[list[str]]) -> bool:
-    """Prints speed and memory of all readers, and adds a row each; tells whether memory is flat."""
+    """Print speed and memory of all readers, and add a row each; report whether memory is flat."""
     with tempfile.TemporaryDirectory() as folder:
         flat = bench_captures(Path(folder), gigabytes, runs, rows)
     with tempfile.TemporaryDirectory() as folder:

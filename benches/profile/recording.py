@@ -1,4 +1,4 @@
-"""Keeps what a run found as docs/results has it, from which `make bench-figures` draws its page."""
+"""Keeps a run's results for docs/results, from which `make bench-figures` draws its page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benches.recorded import write_figure
 
 @dataclass(frozen=True)
 class Recording:
-    """Where figures go, if anywhere.
+    """Destination of figures, if any.
 
     Attributes:
         folder: as docs/results/data; None = they are printed only.
@@ -31,7 +31,7 @@ class Recording:
         rows: Sequence[Sequence[str]],
         plot: Mapping[str, object],
     ) -> None:
-        """Writes one figure."""
+        """Write one figure."""
         if self.folder is None:
             return
         write_figure(

@@ -1,8 +1,8 @@
-"""A Spark program that shuffles known bytes: each of N partitions sends each of N others blocks that nothing can compress.
+"""A Spark program that shuffles known bytes: each of N partitions sends each of N others incompressible blocks.
 
     python scatter.py MASTER EVENTS EXECUTORS BLOCKS BLOCK_BYTES
 
-Runs within the lab with Spark's own Python, and imports nothing of ours.
+It runs within the lab with Spark's own Python, and imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def main() -> None:
-    """Shuffles, and checks that all came."""
+    """Shuffle, and check that all came."""
     from pyspark import SparkConf, SparkContext  # type: ignore[import-not-found]
 
     master, events, executors, blocks, block_bytes = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])

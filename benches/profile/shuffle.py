@@ -2,8 +2,8 @@
 
     python shuffle.py SCHEDULER FILE ROUNDS LOG
 
-Worker i makes for worker j what FILE says, in random bytes, which Dask does not compress. Prints the seconds, and writes the
-workers' transfer logs. Runs within the lab, and imports nothing of ours.
+Worker i makes for worker j the bytes given in FILE, at random, which Dask does not compress. It prints the seconds, and
+writes the workers' transfer logs. It runs within the lab, and imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from distributed import Client, wait
 
 
 def make(seed: int, size: int) -> bytes:
-    """A block."""
+    """Return a block."""
     return np.random.default_rng(seed).bytes(size)
 
 
 def gather(blocks: list[bytes]) -> int:
-    """Takes blocks in."""
+    """Receive blocks."""
     return sum(map(len, blocks))
 
 
 def main() -> None:
-    """Shuffles, and tells how long it took."""
+    """Shuffle, and print the time."""
     scheduler, file, rounds, log = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
     matrix = np.array(json.loads(Path(file).read_text()), dtype=np.int64)
     with Client(scheduler) as client:
@@ -53,8 +53,8 @@ def main() -> None:
             seconds += time.perf_counter() - began_s
             del blocks, sums
         kept = ("who", "total", "start", "stop")
-        told = client.run(lambda dask_worker: [{k: e[k] for k in kept} for e in dask_worker.transfer_incoming_log])
-        Path(log).write_text(json.dumps(told))
+        transfers = client.run(lambda dask_worker: [{k: e[k] for k in kept} for e in dask_worker.transfer_incoming_log])
+        Path(log).write_text(json.dumps(transfers))
         print(json.dumps({"seconds": seconds}))
 
 

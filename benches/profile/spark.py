@@ -1,7 +1,7 @@
-"""A real Spark job in the lab: what its event log tells beside a capture of the same run and the bytes that it shuffled.
+"""A real Spark job in the lab: its event log, compared with a capture of the same run and the shuffled bytes.
 
-Wants Java and a Python with PySpark (`--spark PYTHON`), 0.5 GB that nothing else here needs. A standalone master, three
-workers and the driver have a host each.
+It needs Java and a Python with PySpark (`--spark PYTHON`), 0.5 GB that no other benchmark needs. A standalone master,
+three workers and the driver have a host each.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-from benches.clouds import star
 from benches.profile.job import HERE, matrices
 from benches.profile.observers import Observers
+from benches.topologies import star
 
 from gavotte import lab
 from gavotte.errors import GavotteError
@@ -32,7 +32,7 @@ LOGGING += (
 
 
 def bench(python: Path, mbit: int) -> bool:
-    """Prints the matrices side by side; tells whether each pair is as the capture has it, within 5 %."""
+    """Print the matrices side by side; report whether each pair differs from the capture by at most 5 %."""
     home = python
     asked = subprocess.run(
         [home, "-c", "import pyspark; print(pyspark.__path__[0], pyspark.__version__)"],
@@ -110,9 +110,9 @@ def bench(python: Path, mbit: int) -> bool:
     print(f"{'pair':>9} {'capture':>8} {'event log':>10} {'interval':>18} {'error':>8}")
     pairs = ~np.eye(WORKERS, dtype=bool)
     for s, t in zip(*np.nonzero(pairs), strict=True):
-        told = f"{low[s, t] / 1e6:7.3f} to {high[s, t] / 1e6:7.3f}"
+        interval = f"{low[s, t] / 1e6:7.3f} to {high[s, t] / 1e6:7.3f}"
         print(
-            f"{s:>4} {t:>4} {exact[s, t] / 1e6:8.3f} {found[s, t] / 1e6:10.3f} {told:>18} {found[s, t] / exact[s, t] - 1:>+8.2%}"
+            f"{s:>4} {t:>4} {exact[s, t] / 1e6:8.3f} {found[s, t] / 1e6:10.3f} {interval:>18} {found[s, t] / exact[s, t] - 1:>+8.2%}"
         )
     error = float((np.abs(found - exact)[pairs] / exact[pairs]).max())
     read = traffic.attributed_bytes + traffic.unattributed_bytes

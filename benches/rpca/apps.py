@@ -1,4 +1,4 @@
-"""N-body and CG in the lab: totals with calibration, beside Open MPI's and MPICH's own collectives."""
+"""N-body and CG in the lab: totals with calibration, next to Open MPI's and MPICH's own collectives."""
 
 from __future__ import annotations
 
@@ -29,20 +29,21 @@ from gavotte.model import model
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SIZE = cloud.Size(per_rack=4, egress_mbps=(20, 70), uplink_mbps=(80, 160), stranger_mbps=130)
-"""All hosts and strangers together send less than the 0.9 Gbit/s that two cores carry."""
+"""Rates of all hosts and neighbours together are below the 0.9 Gbit/s that two cores carry."""
 STRANGERS_BYTES, STRANGERS_WAIT_S = 4_000_000, 0.5
 PROBE_S = 0.2
 ROUNDS, IN_A_ROUND = 2, 2
-"""Of each job, and repetitions of each of its ways in random order: starting 16 ranks takes as long as a repetition."""
+"""Repetitions of each job, and of each of its ways in random order: starting 16 ranks takes as long as a repetition."""
 BUDGET_S = 1300.0
 """No round of a cloud begins later."""
 CLOUDS = 2
-"""Unless `--clouds` says otherwise."""
+"""Clouds, unless `--clouds` is given."""
 SNAPSHOTS = 1
-"""Of a calibration, which each run pays for: `make bench-rpca ARGS=steps` tells what more would add. By three, which
-took 55 s here, ours was as fast."""
+"""Snapshots of a calibration, which each run pays for; `make bench-rpca ARGS=steps` shows the gain of more. With three,
+which took 55 s, ours was as fast.
+"""
 LONG = 500
-"""Steps of the long run that the last column tells: this one's steps, each as long as here. The paper's N-body took 2560."""
+"""Steps of the long run in the last column: this run's steps, each as long. The paper's N-body took 2560."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Job:
 
     Attributes:
         implementation: whose mpirun.
-        ways: what each is called in the table, and what the program is told.
+        ways: name of each in the table, and its arguments.
         aware: names of those that need a calibration.
         environment: for the ranks.
     """
@@ -89,7 +90,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Run:
-    """What one way took in one repetition."""
+    """Results of one way in one repetition."""
 
     steps: int
     total_s: float
@@ -98,8 +99,8 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Told:
-    """What was seen in one cloud.
+class CloudResult:
+    """Results of one cloud.
 
     Attributes:
         spent_s: seconds of its calibration, model and plan.
@@ -113,7 +114,7 @@ class Told:
 
 
 def _jobs(history: Any, program: Program, scratch: Path, seed: int) -> tuple[list[Job], Collective, float]:
-    """All ways, our schedule, and the seconds that its model and it took."""
+    """Return all ways, our schedule, and the seconds of its model and search."""
 
     def planned(method: str, operation: Operation, size_bytes: int, algorithm: str) -> Collective:
         root = None if algorithm == "auto" and operation == "allgather" else SIZE.hosts[0]
@@ -152,10 +153,10 @@ def _jobs(history: Any, program: Program, scratch: Path, seed: int) -> tuple[lis
 
 
 def totals(arguments: argparse.Namespace) -> None:
-    """Each program in each way, in turn, in one cloud after the other."""
+    """Run each program in each way, in turn, in one cloud after the other."""
     rounds = 1 if arguments.quick else ROUNDS
     clouds = 1 if arguments.quick else arguments.clouds or CLOUDS
-    told: dict[str, list[Told]] = {name: [] for name in PROGRAMS}
+    results: dict[str, list[CloudResult]] = {name: [] for name in PROGRAMS}
     for seed in range(arguments.seed, arguments.seed + clouds):
         print(f"cloud {seed}, load {os.getloadavg()[0]:.1f}")
         with (
@@ -165,25 +166,27 @@ def totals(arguments: argparse.Namespace) -> None:
         ):
             loss_based(session, (*SIZE.hosts, *cloud.STRANGERS))
             for name, found in _in_one(session, Path(folder), rounds, seed, arguments.quick).items():
-                told[name].append(found)
-    for name, seen in told.items():
+                results[name].append(found)
+    for name, seen in results.items():
         _tell(name, seen)
 
 
-def _in_one(session: lab.Session, scratch: Path, rounds: int, seed: int, quick: bool) -> dict[str, Told]:
-    """Calibrates a cloud, and runs all programs in all ways there."""
+def _in_one(session: lab.Session, scratch: Path, rounds: int, seed: int, quick: bool) -> dict[str, CloudResult]:
+    """Calibrate a cloud, and run all programs in all ways in it."""
     started = time.perf_counter()
     count = 2 if quick else SNAPSHOTS
-    # A doubtful path measured again would no longer be of its snapshot's moment.
+    # A doubtful path measured again would no longer belong to its snapshot's moment.
     history = measure(
         cloud.tenants(session, SIZE), method=bulk(seconds=PROBE_S), count=count, again=False, seed=seed
     ).history
     measured_s = time.perf_counter() - started
-    jobs, told = {}, {}
-    norm = f", Norm(N_E) {norm_of(1 / history.beta_Bps):.3f}" if count > 1 else ""  # one alone has none
+    jobs, results = {}, {}
+    norm = f", Norm(N_E) {norm_of(1 / history.beta_Bps):.3f}" if count > 1 else ""  # a single one has no spread
     for name, program in PROGRAMS.items():
         jobs[name], ours, planned_s = _jobs(history, program, scratch, seed)
-        told[name] = Told(measured_s + planned_s, frozenset(way for job in jobs[name] for way in job.aware), {})
+        results[name] = CloudResult(
+            measured_s + planned_s, frozenset(way for job in jobs[name] for way in job.aware), {}
+        )
         print(
             f"  {name}: snapshots: {count}, in {measured_s:.1f} s{norm}, modelled and planned in {planned_s:.1f} s; "
             f"ours is {ours.algorithm}, {ours.predicted_s:.3f} s "
@@ -199,15 +202,15 @@ def _in_one(session: lab.Session, scratch: Path, rounds: int, seed: int, quick: 
             words = program.quick if quick else program.words
             for at in generator.permutation(len(jobs[name])):
                 for way, run in _ran(session, name, words, jobs[name][at], scratch, generator):
-                    told[name].runs.setdefault(way, []).append(run)
+                    results[name].runs.setdefault(way, []).append(run)
         print(f"  round {number + 1} of {rounds}, load {os.getloadavg()[0]:.1f}", flush=True)
-    return told
+    return results
 
 
 def _ran(
     session: lab.Session, name: str, words: Sequence[str], job: Job, scratch: Path, generator: np.random.Generator
 ) -> Iterator[tuple[str, Run]]:
-    """One job, its ways in random order, each as often as in a round."""
+    """Run one job, its ways in random order, each as often as in a round."""
     order = [str(way) for way in generator.permutation(list(job.ways) * IN_A_ROUND)]
     line: list[str | Path] = [EXAMPLES / name / f"{name}.py", *words, "--exchange", *(job.ways[way] for way in order)]
     before = received_bytes(session, SIZE.hosts)
@@ -222,43 +225,43 @@ def _ran(
             timeout_s=900,
             calm=True,
         )
-    told = [json.loads(text) for text in ran.stdout.splitlines() if text.startswith("{")]
-    if len(told) != len(order):
+    reports = [json.loads(text) for text in ran.stdout.splitlines() if text.startswith("{")]
+    if len(reports) != len(order):
         raise GavotteError(f"{name} left with status {ran.returncode}", hint=ran.stderr.strip()[-400:])
     got = min(now - then for now, then in zip(received_bytes(session, SIZE.hosts), before, strict=True))
-    least = (len(SIZE.hosts) - 1) * PROGRAMS[name].block_bytes * sum(each["steps"] for each in told)
+    least = (len(SIZE.hosts) - 1) * PROGRAMS[name].block_bytes * sum(each["steps"] for each in reports)
     if got < least:
         raise GavotteError(
             f"a host received {got} bytes of {least}", hint="the ranks met elsewhere than on the network"
         )
-    for way, each in zip(order, told, strict=True):
+    for way, each in zip(order, reports, strict=True):
         if each["block_bytes"] != PROGRAMS[name].block_bytes:
             raise GavotteError(f"{name} sends blocks of {each['block_bytes']} bytes", hint="plan for these")
         yield way, Run(each["steps"], each["total_s"], each["communication_s"], each["checksum"])
 
 
-def _tell(name: str, clouds: list[Told]) -> None:
-    """The table of a program; a calibration is spread over its cloud's repetitions, which are one long run in turns."""
-    every = [run for told in clouds for runs in told.runs.values() for run in runs]
-    # The libraries add up CG's products in unlike orders.
+def _tell(name: str, clouds: list[CloudResult]) -> None:
+    """Print a program's table; a calibration is spread over its cloud's repetitions, which are one long run."""
+    every = [run for result in clouds for runs in result.runs.values() for run in runs]
+    # The libraries add up CG's products in different orders.
     alike = np.allclose([run.checksum for run in every], every[0].checksum, rtol=1e-6)
     if not alike or len({run.steps for run in every}) != 1:
-        raise GavotteError(f"{name} has unlike results by unlike ways", hint="the exchange is wrong")
+        raise GavotteError(f"{name} has different results by different ways", hint="the exchange is wrong")
     program, steps, first = PROGRAMS[name], every[0].steps, clouds[0]
     ways, aware = list(first.runs), first.aware
 
-    def joined(way: str, extra: Callable[[Told], float]) -> Floats:
-        parts = [np.array([run.total_s for run in told.runs[way]]) + extra(told) for told in clouds]
+    def joined(way: str, extra: Callable[[CloudResult], float]) -> Floats:
+        parts = [np.array([run.total_s for run in result.runs[way]]) + extra(result) for result in clouds]
         return np.concatenate(parts)
 
-    def calibrated(way: str, repetitions: Callable[[Told], float]) -> Floats:
-        return joined(way, lambda told: told.spent_s / repetitions(told) if way in aware else 0.0)
+    def calibrated(way: str, repetitions: Callable[[CloudResult], float]) -> Floats:
+        return joined(way, lambda result: result.spent_s / repetitions(result) if way in aware else 0.0)
 
     total = {way: joined(way, lambda _: 0.0) for way in ways}
-    whole = {way: calibrated(way, lambda told: len(told.runs[BASELINE])) for way in ways}
+    whole = {way: calibrated(way, lambda result: len(result.runs[BASELINE])) for way in ways}
     long = {way: calibrated(way, lambda _: LONG / steps) for way in ways}
     own = f"of {steps * len(first.runs[BASELINE])} steps"
-    spent = ", ".join(f"{told.spent_s:.1f} s" for told in clouds)
+    spent = ", ".join(f"{result.spent_s:.1f} s" for result in clouds)
     print(
         f"\n{name}, {len(SIZE.hosts)} ranks, {program.block_bytes / 1e3:.0f} kB of each to all in a step, {len(clouds)} clouds, "
         f"{len(total[BASELINE])} x {steps} steps; calibrations {spent}\n"
@@ -267,14 +270,14 @@ def _tell(name: str, clouds: list[Told]) -> None:
         f"{f'of {LONG} steps':>13}"
     )
     for way, seconds in sorted(total.items(), key=lambda item: item[1].mean()):
-        talked = np.mean([run.communication_s for told in clouds for run in told.runs[way]]) / steps
+        talked = np.mean([run.communication_s for result in clouds for run in result.runs[way]]) / steps
         gain = ["", "", ""]
         if way != BASELINE:
             gain = [saved(each[way], total[BASELINE]) for each in (total, whole, long)]
         print(f"    {way:<44} {seconds.mean() / steps:>9.3f} {talked:>8.3f} {gain[0]:>21} {gain[1]:>25} {gain[2]:>13}")
-    print("  ours over binomial, cloud by cloud: " + ", ".join(_gain(told, OURS) for told in clouds))
+    print("  ours over binomial, cloud by cloud: " + ", ".join(_gain(result, OURS) for result in clouds))
     print("  against the library's own MPI_Allgather, without and with calibration; steps after which it is repaid")
-    spent_s = float(np.mean([told.spent_s for told in clouds]))
+    spent_s = float(np.mean([result.spent_s for result in clouds]))
 
     def repaid(way: str, other: str) -> str:
         gained_s = float((total[other] - total[way]).mean()) / steps
@@ -288,6 +291,6 @@ def _tell(name: str, clouds: list[Told]) -> None:
     print(f"  against binomial ours is repaid after {repaid(OURS, BASELINE)} steps")
 
 
-def _gain(told: Told, way: str) -> str:
-    own, base = (np.array([run.total_s for run in told.runs[each]]) for each in (way, BASELINE))
+def _gain(result: CloudResult, way: str) -> str:
+    own, base = (np.array([run.total_s for run in result.runs[each]]) for each in (way, BASELINE))
     return f"{saved(own, base).strip()} %"

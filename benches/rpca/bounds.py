@@ -1,4 +1,4 @@
-"""How far trees and rings are from what no schedule can beat, and so how much is left to gain."""
+"""How far trees and rings are from a bound that no schedule can beat, and so how much could be gained."""
 
 from __future__ import annotations
 
@@ -14,27 +14,29 @@ from gavotte.formats.history import Floats
 
 BLOCK_BYTES = 8_000_000
 MESSAGE_BYTES = 1_000_000
-"""Of all ranks together in an allgather: the most that the RPCA paper's N-body exchanges; and an allreduction's vector."""
+"""Bytes of all ranks together in an allgather: the most that the RPCA paper's N-body exchanges; and an allreduction's
+vector.
+"""
 SPREAD = (20e6, 70e6)
 """Bit/s of hosts whose own caps limit them."""
 
 
 def scatter_bound_s(per_byte_s: Floats, root: int, block_bytes: float) -> float:
-    """Every block leaves the root, one message at a time, over no faster pair than its fastest."""
+    """Return the bound by the root: every block leaves it, one message at a time, at its fastest pair's rate."""
     fastest = np.delete(per_byte_s[root], root).min()
     return float(traces.ALPHA_S + (len(per_byte_s) - 1) * block_bytes * fastest)
 
 
 def exchange_bound_s(per_byte_s: Floats, sent_bytes: float) -> float:
-    """All that has to be sent, shared among senders as their fastest pairs would allow."""
+    """Return the bound by all bytes to send, shared among senders in proportion to their fastest pairs."""
     own = np.where(np.eye(len(per_byte_s), dtype=bool), np.inf, per_byte_s)
     return float(sent_bytes / (1 / own.min(axis=1)).sum())
 
 
 def limits(arguments: argparse.Namespace) -> None:
-    """Scatter, allgather and allreduce beside their bounds."""
+    """Print scatter, allgather and allreduce next to their bounds."""
     print(
-        f"\nWhat is left to gain, {arguments.seeds} clouds. Bound of a scatter ({BLOCK_BYTES / 1e6:g} MB a host): the root "
+        f"\nPossible gain, {arguments.seeds} clouds. Bound of a scatter ({BLOCK_BYTES / 1e6:g} MB a host): the root "
         f"sends all blocks over its fastest pair. Of an allgather ({MESSAGE_BYTES / 1e6:g} MB in all) and allreduce "
         f"({MESSAGE_BYTES / 1e6:g} MB): all senders together. A gather is a scatter on the way back"
     )
@@ -51,7 +53,7 @@ def limits(arguments: argparse.Namespace) -> None:
 
 
 def _cloud(size: int, kind: str, seed: int) -> dict[Operation, dict[str, float]]:
-    """Predicted seconds and the bound of each operation in one cloud."""
+    """Return predicted seconds and the bound of each operation in one cloud."""
     generator = np.random.default_rng(seed)
     per_byte_s = traces.constant(size, generator)
     if kind == "hoses":
@@ -78,7 +80,7 @@ def _cloud(size: int, kind: str, seed: int) -> dict[Operation, dict[str, float]]
 def _tell(size: int, kind: str, operation: Operation, rows: dict[str, Floats]) -> None:
     beside = "fnf" if operation == "scatter" else "rank-ring"
     most = saved(rows["bound"], rows[beside])
-    print(f"  N = {size}, {kind} limit, {operation}: nothing can take less than {most} % less than {beside}")
+    print(f"  N = {size}, {kind} limit, {operation}: nothing can save more than {most} % of {beside}")
     for name in sorted(rows, key=lambda name: rows[name].mean()):
         over = 100 * (rows[name] / rows["bound"]).mean() - 100
         print(

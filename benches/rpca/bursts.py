@@ -1,9 +1,9 @@
 """A neighbour on a shared machine: long silence, then a burst of many connections to another neighbour at once.
 
-python bursts.py SEED WAIT_S LENGTH_S FLOWS HOST...
+    python bursts.py SEED WAIT_S LENGTH_S FLOWS HOST...
 
-Waits are exponential, as the RPCA paper's are Poisson (section V-A). A burst has 1 + Exp(FLOWS) connections for Exp(LENGTH_S), so
-that a transfer beside it takes that many times as long: rare and long-tailed.
+Waits are exponential, as the RPCA paper's are Poisson (section V-A). A burst has 1 + Exp(FLOWS) connections for
+Exp(LENGTH_S). A transfer at the same time takes that many times as long: rare and long-tailed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ PORT = 9401
 CHUNK = 1 << 14
 MOST_FLOWS = 32
 MOST_LENGTHS = 4.0
-"""A burst is cut there, so that the share of time with one is what was asked for."""
+"""Longest burst, so that the share of time with one is the requested share."""
 
 
 def swallow() -> None:
-    """Takes whatever comes."""
+    """Receive from every connection."""
     listener = socket.create_server(("", PORT), backlog=64)
     while True:
         connection, _ = listener.accept()
@@ -32,14 +32,14 @@ def swallow() -> None:
 
 
 def drain(connection: socket.socket) -> None:
-    """Reads to the end."""
+    """Read to the end."""
     with connection, contextlib.suppress(OSError):
         while connection.recv(CHUNK):
             pass
 
 
 def fill(host: str, until_s: float) -> None:
-    """One connection at full rate until then; what its buffer still holds is thrown away."""
+    """Send over one connection at full rate until this time; bytes still in its buffer are thrown away."""
     with contextlib.suppress(OSError), socket.create_connection((host, PORT), timeout=5) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 15)
@@ -50,7 +50,7 @@ def fill(host: str, until_s: float) -> None:
 
 
 def main() -> None:
-    """Bursts until it is killed."""
+    """Send bursts until killed."""
     choice = random.Random(int(sys.argv[1]))
     wait_s, length_s, flows = (float(word) for word in sys.argv[2:5])
     threading.Thread(target=swallow, daemon=True).start()

@@ -1,4 +1,4 @@
-"""The labs of the real runs: hosts in four racks, and in each rack a stranger who loads its uplink."""
+"""The labs of the real runs: hosts in four racks, and in each rack a neighbour that loads its uplink."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STRANGERS = tuple(f"s{rack}" for rack in range(RACKS))
 
 @dataclass(frozen=True)
 class Size:
-    """How many hosts, and between which rates theirs are drawn, in Mbit/s."""
+    """Number of hosts, and the range of their rates in Mbit/s."""
 
     per_rack: int = 3
     egress_mbps: tuple[int, int] = (30, 120)
@@ -33,7 +33,7 @@ class Size:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The tenant's, numbered across racks."""
+        """The tenant's hosts, numbered across racks."""
         return tuple(f"h{i}" for i in range(RACKS * self.per_rack))
 
 
@@ -65,7 +65,7 @@ def topology(seed: int, size: Size = LAB) -> Topology:
 
 
 def truth(seed: int) -> Network:
-    """What each pair carries when nobody else sends."""
+    """Return the rate of each pair when no other host sends."""
     rack, egress, uplink = drawn(seed)
     size = len(HOSTS)
     rates = np.array([[egress[i]] * size for i in range(size)], dtype=np.float64)
@@ -83,14 +83,14 @@ def truth(seed: int) -> Network:
 
 
 def tenants(session: lab.Session, size: Size = LAB) -> Inventory:
-    """The lab's inventory without the strangers."""
+    """Return the lab's inventory without the neighbours."""
     inventory = read_inventory(session.hosts_file)
     return inventory.model_copy(update={"host": [host for host in inventory.host if host.name in size.hosts]})
 
 
 @contextmanager
 def strangers(session: lab.Session, size_bytes: int, wait_s: float, seed: int) -> Iterator[None]:
-    """Each stranger sends messages to others while the block runs."""
+    """Have each neighbour send messages to others while the block runs."""
     program = Path(__file__).with_name("traffic.py")
     words = [str(size_bytes), str(wait_s)]
     started: list[subprocess.Popen[bytes]] = []

@@ -24,9 +24,9 @@ from gavotte.simulate import Flows, simulate
 RACKS, PER_RACK = 32, 32
 SIZE_BYTES = 8_000_000
 ROUND_S = 0.25
-"""From one round of a calibration to the next: 8 MB take 0.064 s alone."""
+"""Time between rounds of a calibration: 8 MB take 0.064 s alone."""
 WAIT_S = 7.5
-"""Mean pause of the background in Fig. 13: the paper chose what makes Norm(N_E) 0.1."""
+"""Mean pause of the background in Fig. 13: the paper chose it such that Norm(N_E) is 0.1."""
 MOST_PIECES = 64
 SENDERS = 512
 """Pairs of hosts with background traffic."""
@@ -34,14 +34,14 @@ SENDERS = 512
 
 @cache
 def topology() -> Topology:
-    """The paper's: 1 Gbit/s inside a rack, 10 Gbit/s between racks."""
+    """The paper's cluster: 1 Gbit/s inside a rack, 10 Gbit/s between racks."""
     switches = [{"name": "core"}, *({"name": f"tor{r}", "parent": "core", "up": "10gbit"} for r in range(RACKS))]
     hosts = [{"name": f"h{i}", "switch": f"tor{i // PER_RACK}", "rate": "1gbit"} for i in range(RACKS * PER_RACK)]
     return Topology.model_validate({"format": FORMAT, "switch": switches, "host": hosts})
 
 
 START_S = 10.0
-"""When an operation starts: the background has then come to its usual load."""
+"""Start of an operation: the background has then reached its usual load."""
 WINDOW_S = 40.0
 WINDOWS = 5
 """Times at which each operation is tried in each cluster, the same for all methods."""
@@ -52,7 +52,7 @@ Window = tuple[Ints, Ints, Floats]
 
 
 class Cluster:
-    """Background traffic of one seed: its pairs stay, its times are drawn anew in each window."""
+    """Background traffic of one seed: its pairs stay, its times are drawn again in each window."""
 
     def __init__(self, size_bytes: float, wait_s: float, virtual: int, seed: int) -> None:
         generator = np.random.default_rng(seed)
@@ -65,7 +65,7 @@ class Cluster:
         self.generator = generator
 
     def background(self, seconds: float) -> Window:
-        """Source, target and start of messages; a pair's next waits for its last to be done, were it alone."""
+        """Return source, target and start of messages; a pair's next waits for its last to end, as if alone."""
         alone_s = self.size_bytes * 8 / 1e9
         rows = []
         for source, target in self.pairs:
@@ -79,7 +79,7 @@ class Cluster:
     def run(
         self, source: Ints, target: Ints, sizes: Floats, start_s: Floats, edges: list[list[int]], others: Window
     ) -> Floats:
-        """Finish times of own flows between members, by their place in the virtual cluster."""
+        """Return finish times of own flows between members, by their index in the virtual cluster."""
         flows = Flows(
             source=np.concatenate([self.hosts[source], others[0]]),
             target=np.concatenate([self.hosts[target], others[1]]),
@@ -90,7 +90,7 @@ class Cluster:
         return done.finish_s[: len(source)]
 
     def calibrate(self, count: int) -> Floats:
-        """(n, N, N) seconds a byte: in each round disjoint pairs send 8 MB, all pairs in 2 (N - 1) rounds."""
+        """Return (n, N, N) seconds a byte: in each round disjoint pairs send 8 MB, all pairs in 2 (N - 1) rounds."""
         size = len(self.hosts)
         ring = [self._round(size, number) for number in range(size - 1)]
         pairs = np.concatenate([half for each in ring for half in (each, each[:, ::-1])])
@@ -106,13 +106,13 @@ class Cluster:
 
     @staticmethod
     def _round(size: int, number: int) -> Ints:
-        """Round robin by the circle method: N - 1 rounds of N / 2 disjoint pairs."""
+        """Return a round robin by the circle method: N - 1 rounds of N / 2 disjoint pairs."""
         rest = [(number + step) % (size - 1) for step in range(size - 1)]
         circle = [size - 1, *rest]
         return np.array([[circle[i], circle[size - 1 - i]] for i in range(size // 2)])
 
     def collective_s(self, stage: Stage, others: Window) -> float:
-        """One operation along a tree, piece by piece, one message at a time from each host."""
+        """Simulate one operation along a tree, piece by piece, one message at a time from each host."""
         size = np.ones(len(stage.parent))
         for rank in reversed(stage.order[1:]):
             size[stage.parent[rank]] += size[rank]
@@ -134,7 +134,7 @@ class Cluster:
         return float(self.run(np.array(stage.parent)[target], target, sizes, start_s, edges, others).max() - START_S)
 
     def mapping_s(self, messages: Ints, hosts: list[int], others: Window) -> float:
-        """All messages of a task graph, those of one host one after the other."""
+        """Simulate all messages of a task graph, those of one host one after the other."""
         at = np.array(hosts)
         source, target = at[messages[:, 0]], at[messages[:, 1]]
         last: dict[int, int] = {}
@@ -150,7 +150,7 @@ class Cluster:
 
 
 def figures(arguments: argparse.Namespace) -> None:
-    """Figures 12 and 13."""
+    """Print figures 12 and 13."""
     virtual = 16 if arguments.quick else 64
     print(
         "Fig. 12: Norm(N_E) (tolerance 10 %) by background traffic, 3 snapshots; paper: falls with lambda, grows with size"
@@ -159,14 +159,14 @@ def figures(arguments: argparse.Namespace) -> None:
         ("100 MB, lambda", [(100e6, wait) for wait in (1.0, 5.0, 10.0, 30.0)]),
         ("lambda 5 s, size", [(size, 5.0) for size in (10e6, 50e6, 100e6, 500e6)]),
     ):
-        told: list[str] = []
+        norm_texts: list[str] = []
         met: list[tuple[float, float]] = []
         for size_bytes, wait_s in settings:
             norm = norm_of(Cluster(size_bytes, wait_s, virtual, arguments.seed).calibrate(3))
             what = f"{wait_s:g} s" if "lambda" in label[-6:] else f"{size_bytes / 1e6:g} MB"
-            told.append(f"{what} {norm:.3f}")
+            norm_texts.append(f"{what} {norm:.3f}")
             met.append((wait_s if "lambda" in label[-6:] else size_bytes / 1e6, norm))
-        print(f"    {label}: " + ", ".join(told), flush=True)
+        print(f"    {label}: " + ", ".join(norm_texts), flush=True)
         curve = {label: ([x for x, _ in met], [y for _, y in met])}
         arguments.plots.lines("Fig. 12", "s" if "lambda" in label[-6:] else "MB", "Norm(N_E)", curve)
     names = methods_to_run(arguments.methods)
@@ -195,7 +195,7 @@ def figures(arguments: argparse.Namespace) -> None:
 
 
 def _judged(cluster: Cluster, believed: dict[str, Network], seed: int) -> dict[str, dict[str, float]]:
-    """Mean seconds by operation and method, all in the same windows."""
+    """Return mean seconds by operation and method, all in the same windows."""
     windows = [cluster.background(WINDOW_S) for _ in range(WINDOWS)]
     size = len(cluster.hosts)
     rack = cluster.hosts // PER_RACK

@@ -1,4 +1,4 @@
-"""Figures 1 and 2: the paper's running example, four machines and five calibrations, taken apart into N_D and N_E."""
+"""Figures 1 and 2: the paper's running example, four machines and five calibrations, split into N_D and N_E."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gavotte.model import find_constant
 
 RACK = (0, 0, 1, 1)
 NEAR_S, FAR_S = 1.0, 3.0
-"""Seconds for a message within a rack and between racks; the paper's own numbers are drawn only."""
+"""Seconds for a message within a rack and between racks; the paper only draws its own numbers."""
 CALIBRATIONS = 5
 NOISE = 0.03
 
@@ -31,14 +31,14 @@ def measured(seed: int) -> Floats:
 
 
 def rows(title: str, values: Floats) -> str:
-    """A TP-matrix: one row a calibration, one column a link."""
+    """Print a TP-matrix: one row a calibration, one column a link."""
     off = ~np.eye(4, dtype=bool)
     lines = [" ".join(f"{value:>6.2f}" for value in row[off]) for row in values]
     return "\n".join([f"    {title}", *(f"      {line}" for line in lines)])
 
 
 def figure(arguments: argparse.Namespace) -> None:
-    """N_A = N_D + N_E, and the tree that FNF builds from N_D and from the last calibration."""
+    """Print N_A = N_D + N_E, and the trees that FNF builds from N_D and from the last calibration."""
     values = measured(arguments.seed)
     history = traces.history_of(values / 8e6)
     constant = find_constant(history, method="rpca")
@@ -49,7 +49,7 @@ def figure(arguments: argparse.Namespace) -> None:
         f"\nFig. 2: four machines in two racks, five calibrations, a slow-down in each, seed {arguments.seed}; seconds a message\n      {pairs}"
     )
     print(rows("N_A, measured", values))
-    print(rows("N_D, what lasts (each row alike)", kept[:1]))
+    print(rows("N_D, the lasting part (each row alike)", kept[:1]))
     print(rows("N_E = N_A - N_D", values - kept))
     print(f"    Norm(N_E) at a tolerance of 10 %: {norm_of(values / 8e6):.2f}")
     for name, seen in (("N_D", kept[:1]), ("the last calibration", values[-1:])):

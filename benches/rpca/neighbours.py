@@ -29,17 +29,20 @@ HOSTS = tuple(f"h{i}" for i in range(24))
 NEIGHBOURS = tuple(f"s{i}" for i in range(24))
 RACKS = 6
 NEAR_MBPS, FAR_MBPS = 32.0, 17.0
-"""Of pairs within a rack and between racks, in the middle: with bursts on half of the links two cores carry it."""
+"""Median rates of pairs within a rack and between racks: with bursts on half of the links, two cores carry them."""
 HOST_SPREAD, PAIR_SPREAD = 0.3, 0.5
-"""Of the logarithm of rates, by sender, by receiver and by pair: three times those of the replays, with which a few dozen hosts leave
-a tree of one message at a time next to nothing to choose."""
+"""Standard deviation of the logarithm of rates, by sender, by receiver and by pair.
+
+It is three times that of the replays, with which a few dozen hosts leave a tree of one message at a time almost no
+choice.
+"""
 RANGE_MBPS = (5.0, 38.0)
 LINK_MBPS = 40
-"""Each way, shared with the neighbour, connection by connection; no pair fills it alone."""
+"""Rate each way, shared with the neighbour, connection by connection; no pair fills it alone."""
 BURST_S = 0.25
-"""Mean length of a burst: a few messages'."""
+"""Mean length of a burst: some messages' time."""
 FLOWS = 16.0
-"""Connections of a burst, in the mean: those with long slow-downs are what robust estimators gain from."""
+"""Mean number of connections of a burst: robust estimators gain from those with long slow-downs."""
 
 
 def drawn(seed: int) -> Floats:
@@ -55,7 +58,7 @@ def drawn(seed: int) -> Floats:
 @contextmanager
 def cloud(seed: int) -> Iterator[lab.Session]:
     """The cloud of a seed."""
-    # Not a machine's NIC: that is shared host by host, and a burst could take no more than half of it.
+    # Not a machine's NIC: that is shared host by host, and a burst could take at most half of it.
     switches = [{"name": "core"}]
     switches += [{"name": f"tor{i}", "parent": "core", "up": f"{LINK_MBPS}mbit"} for i in range(len(HOSTS))]
     hosts = [{"name": name, "switch": f"tor{i}", "cpus": 4.0} for i, name in enumerate(HOSTS)]
@@ -69,27 +72,28 @@ def cloud(seed: int) -> Iterator[lab.Session]:
 
 
 def truth(seed: int) -> Network:
-    """What each pair carries when nobody else sends."""
+    """Return the rate of each pair when no other host sends."""
     return traces.network_of(8 / (GOODPUT_PER_WIRE * drawn(seed)))
 
 
 def tenants(session: lab.Session) -> Inventory:
-    """The lab's inventory without the neighbours."""
+    """Return the lab's inventory without the neighbours."""
     inventory = read_inventory(session.hosts_file)
     return inventory.model_copy(update={"host": [host for host in inventory.host if host.name in HOSTS]})
 
 
 def wait_s(norm: float, probe_s: float) -> float:
-    """Mean silence of a neighbour at which about such a share of probes is slowed down by 10 %.
+    """Return the neighbours' mean silence at which about this share of probes is slowed down by 10 %.
 
-    Two links could do that to each probe; one counts, as half of the bursts are too short or have too few connections.
+    Two links could slow down each probe; one counts, because half of the bursts are too short or have too few
+    connections.
     """
     return (BURST_S + probe_s) / -math.log(1 - norm) - BURST_S
 
 
 @contextmanager
 def bursting(session: lab.Session, silence_s: float, seed: int) -> Iterator[None]:
-    """Neighbours burst while the block runs."""
+    """Have neighbours burst while the block runs."""
     program = Path(__file__).with_name("bursts.py")
     started: list[subprocess.Popen[bytes]] = []
     try:

@@ -1,4 +1,4 @@
-"""The paper's pictures: distributions and curves, gathered while the parts run, drawn into one file at the end."""
+"""The paper's pictures: distributions and curves, collected while the parts run, drawn into one file at the end."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ COLUMNS = 3
 
 @dataclass
 class Plots:
-    """What is to be drawn; nothing where no file was asked for."""
+    """Pictures to draw; none if no file was given."""
 
     path: Path | None = None
     _panels: list[tuple[str, str, str, dict[str, Curve]]] = field(default_factory=list)
 
     def cdf(self, title: str, times: Mapping[str, Floats], baseline: str, methods: Sequence[str]) -> None:
-        """Distributions of times as shares of the baseline's mean (Fig. 7b, 11b, 13b)."""
+        """Add distributions of times as shares of the baseline's mean (Fig. 7b, 11b, 13b)."""
         mean = float(times[baseline].mean())
         curves = {
             name: (
@@ -35,11 +35,11 @@ class Plots:
         self._panels.append((title, f"time / mean of {baseline}", "share of runs", curves))
 
     def lines(self, title: str, across: str, up: str, curves: Mapping[str, Curve]) -> None:
-        """Curves over a parameter."""
+        """Add curves over a parameter."""
         self._panels.append((title, across, up, dict(curves)))
 
     def write(self) -> None:
-        """Draws all; again after each part, so that an interrupted run leaves what it had."""
+        """Draw everything; again after each part, so that an interrupted run leaves the finished parts."""
         if self.path is None or not self._panels:
             return
         rows = -(-len(self._panels) // COLUMNS)

@@ -1,4 +1,4 @@
-"""Trees and rings that know what racks share beside those that do not, and what the true price costs."""
+"""Trees and rings that know racks' links, compared with those that do not, and the cost of the true price."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gavotte.formats.collective import Operation
 from gavotte.formats.network import Group, Network
 
 SIZES = ((24, 6), (64, 8), (196, 14))
-"""Hosts, and hosts in a rack."""
+"""Number of hosts, and hosts in a rack."""
 HOST_BPS, PAIR_BPS, RACK_BPS = (2e8, 1e9), (1e8, 1e9), (4e8, 2e9)
-"""Uniform between these: a host's caps, a pair's rate, a rack's links."""
+"""Uniform ranges: a host's caps, a pair's rate, a rack's links."""
 CASES: tuple[tuple[Operation, str, int], ...] = (
     ("broadcast", "search", 8 << 20),
     ("scatter", "search", 1 << 20),
@@ -27,7 +27,7 @@ CASES: tuple[tuple[Operation, str, int], ...] = (
 
 
 def cloud(size: int, rack: int, seed: int) -> Network:
-    """Hosts with caps, at random in racks behind links of their own."""
+    """Return hosts with caps, at random in racks behind links of their own."""
     generator = np.random.default_rng(seed)
     names = [f"h{i}" for i in generator.permutation(size)]
     groups = [
@@ -50,9 +50,9 @@ def cloud(size: int, rack: int, seed: int) -> Network:
 
 
 def figures(arguments: argparse.Namespace) -> None:
-    """What knowing the racks' links saves, and the time of a search and of a price."""
+    """Print the saving from knowing the racks' links, and the time of a search and of a price."""
     print(
-        f"\nSearches that know racks' links beside those that know hosts' caps alone, {arguments.seeds} clouds, "
+        f"\nSearches that know racks' links next to those that know hosts' caps alone, {arguments.seeds} clouds, "
         "by the fluid model; s to search, of which one price"
     )
     for size, rack in SIZES:
@@ -76,6 +76,6 @@ def figures(arguments: argparse.Namespace) -> None:
             print(
                 f"  N = {size:<3} {operation:<9} {mean['knows']:8.3f} s, "
                 f"{saved(np.array(rows['knows']), np.array(rows['blind']))} % less than {mean['blind']:8.3f} s "
-                f"(promised {mean['promised']:.3f});  search {mean['search']:.2f} s, price {mean['price']:.3f} s",
+                f"(predicted {mean['promised']:.3f});  search {mean['search']:.2f} s, price {mean['price']:.3f} s",
                 flush=True,
             )

@@ -1,4 +1,4 @@
-"""Broadcast, scatter and mapping in a lab: real transfers beside bursting neighbours, calibrated by real measurements."""
+"""Broadcast, scatter and mapping in a lab: real transfers while neighbours burst, calibrated by real measurements."""
 
 from __future__ import annotations
 
@@ -34,23 +34,24 @@ from gavotte.model import METHODS, model
 MESSAGE_BYTES = 200_000
 BLOCK_BYTES = 50_000
 TASK_SHARE = 20
-"""Task graphs have a twentieth of the paper's 5 to 10 MB, as rates are a thirtieth of a cloud's. Of a hundredth any takes as
-long as a burst."""
+"""Task graphs have a twentieth of the paper's 5 to 10 MB, as rates are a thirtieth of a cloud's. With a hundredth, each
+would take as long as a burst.
+"""
 ORACLE = "oracle"
 PROBE_S = 0.1
-"""Of bulk TCP on each pair: about what a message takes."""
+"""Seconds of bulk TCP on each pair: about the time of a message."""
 USUAL = ("mean", "median", "rpca", "mode", "auto")
-"""Estimators that are tried unless others are named: each has trees of its own, and each tree takes its time."""
+"""Estimators that are tried by default: each has trees of its own, and each tree takes its time."""
 OPERATIONS = ("broadcast", "scatter", "mapping")
 CLOUDS = 6
-"""Of each norm, unless `--clouds` says otherwise."""
+"""Clouds of each norm, unless `--clouds` is given."""
 LEAST_S = 60.0
-"""A job that takes so much more than it should is given up."""
+"""A job that takes this many times as long as it should is ended."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was measured, and what it took."""
+    """The measured snapshots, and the time that they took."""
 
     history: History
     seconds: float
@@ -63,15 +64,15 @@ class Calibration:
 
 @dataclass(frozen=True)
 class Run:
-    """One calibration and what was run after it.
+    """One calibration and the runs after it.
 
     Attributes:
-        wanted: norm that the neighbours' silences were chosen for.
+        wanted: norm for which the neighbours' silences were chosen.
         seed: of the cloud.
         norm: Norm(N_E) of its calibration.
-        calibration_s: what that took.
+        calibration_s: time of the calibration.
         times: seconds of each repetition, by operation and method.
-        replayed: what the calibration's snapshots foretell of the trees in the mean, by operation and method.
+        replayed: mean seconds of the trees predicted from the calibration's snapshots, by operation and method.
     """
 
     wanted: float
@@ -85,16 +86,16 @@ class Run:
 def calibrated(
     session: lab.Session, count: int, seed: int, *, inventory: Inventory | None = None, seconds: float = 0.3
 ) -> Calibration:
-    """Measures all pairs of some hosts, the tenants of `cloud` if none are given, by so many seconds of bulk TCP each."""
+    """Measure all pairs of some hosts, the tenants of `cloud` by default, by this many seconds of bulk TCP each."""
     started = time.perf_counter()
     hosts = cloud.tenants(session) if inventory is None else inventory
-    # A doubtful path measured again would no longer be of this moment.
+    # A doubtful path measured again would no longer belong to this moment.
     found = measure(hosts, method=bulk(seconds=seconds), count=count, again=inventory is None, seed=seed)
     return Calibration(found.history, time.perf_counter() - started)
 
 
 class Job:
-    """What the ranks run: each tree and mapping once a repetition, whoever chose it."""
+    """The ranks' job: each tree and mapping once a repetition, even if several methods chose it."""
 
     def __init__(
         self, calibration: Calibration, names: list[str], folder: Path, root: str, seed: int, kinds: Sequence[str]
@@ -105,7 +106,7 @@ class Job:
         believed[ORACLE] = neighbours.truth(seed)
         ours = believed.get(BEST) or model(calibration.history, method=BEST, seed=seed)
         self.label: dict[str, dict[str, str]] = {}
-        """For each operation, what runs for each method: methods that decide alike share it."""
+        """For each operation, the tree or mapping of each method: methods that decide alike share it."""
         self.replayed: dict[str, dict[str, float]] = {}
         self.content: dict[str, Any] = {
             "root": neighbours.HOSTS.index(root),
@@ -157,7 +158,7 @@ class Job:
         self.content["messages"] = [[names.index(t.source), names.index(t.target), t.bytes] for t in app.transfer]
 
     def run(self, session: lab.Session, repetitions: int) -> dict[str, dict[str, list[float]]]:
-        """Seconds of each repetition, by operation and method."""
+        """Return the seconds of each repetition, by operation and method."""
         path = self._folder / "job.json"
         path.write_text(json.dumps(self.content | {"repetitions": repetitions}))
         program = [Path(__file__).with_name("worker.py"), path]
@@ -167,16 +168,18 @@ class Job:
         )
         if not ran.stdout.startswith("{"):
             raise GavotteError(f"mpirun left with status {ran.returncode}", hint=ran.stderr.strip()[-400:])
-        told: dict[str, dict[str, list[float]]] = json.loads(ran.stdout)
-        found = {kind: {name: told[kind][key] for name, key in names.items()} for kind, names in self.label.items()}
-        for kind, times in told.items():
+        times_by_key: dict[str, dict[str, list[float]]] = json.loads(ran.stdout)
+        found = {
+            kind: {name: times_by_key[kind][key] for name, key in names.items()} for kind, names in self.label.items()
+        }
+        for kind, times in times_by_key.items():
             if "library" in times:
                 found[kind]["library"] = times["library"]
         return found
 
 
 def one(wanted: float, seed: int, names: list[str], snapshots: int, repetitions: int, kinds: Sequence[str]) -> Run:
-    """Calibrates one cloud, and runs all in it."""
+    """Calibrate one cloud, and run everything in it."""
     root = neighbours.HOSTS[int(np.random.default_rng(seed).integers(len(neighbours.HOSTS)))]
     with (
         neighbours.cloud(seed) as session,
@@ -190,7 +193,7 @@ def one(wanted: float, seed: int, names: list[str], snapshots: int, repetitions:
 
 
 def figures(arguments: argparse.Namespace) -> None:
-    """Clouds until there are enough repetitions of each norm, norms in turn; all that was done is kept in `--keep`."""
+    """Run clouds until there are enough repetitions of each norm, norms in turn; `--keep` keeps all results."""
     clouds = 1 if arguments.quick else arguments.clouds or CLOUDS
     each = max(2, -(-arguments.seeds // clouds))
     names = [name for name in METHODS if name in (arguments.methods or USUAL)]
@@ -231,7 +234,7 @@ def figures(arguments: argparse.Namespace) -> None:
 
 
 def shown(title: str, clouds: list[Run], plots: Plots, paper: str) -> None:
-    """The tables of some clouds."""
+    """Print the tables of some clouds."""
     if not clouds:
         return
     norms = [run.norm for run in clouds]
@@ -249,21 +252,21 @@ def shown(title: str, clouds: list[Run], plots: Plots, paper: str) -> None:
             methods = [name for name in (BASELINE, HEURISTIC, "rpca", "ours", ORACLE) if name in rows]
             print(cdf(rows, BASELINE, methods))
             plots.cdf(f"lab, broadcast, {title}, met {np.mean(norms):.2f}", rows, BASELINE, methods)
-            told = ", ".join(f"{name} {100 * np.mean(off):.0f} %" for name, off in _off(clouds, kind).items())
+            errors = ", ".join(f"{name} {100 * np.mean(off):.0f} %" for name, off in _off(clouds, kind).items())
             base = np.sum([run.replayed[kind][BASELINE] for run in clouds])
             gains = {
                 name: 1 - np.sum([run.replayed[kind][name] for run in clouds]) / base
                 for name in clouds[0].replayed[kind]
             }
-            foretold = ", ".join(f"{name} {100 * gain:.1f} %" for name, gain in gains.items() if name != BASELINE)
+            predicted = ", ".join(f"{name} {100 * gain:.1f} %" for name, gain in gains.items() if name != BASELINE)
             print(
-                f"    replay of the calibration, which estimators have seen, foretells less than baseline: {foretold}"
+                f"    replay of the calibration, which estimators have seen, predicts less than baseline: {predicted}"
             )
-            print(f"    replay of the calibration is off the real mean by {told} (paper: baseline 18 %, RPCA 9 %)")
+            print(f"    replay of the calibration is off the real mean by {errors} (paper: baseline 18 %, RPCA 9 %)")
 
 
 def _off(clouds: list[Run], kind: str) -> dict[str, list[float]]:
-    """By method and cloud: how far the replay of the calibration is from the mean of the real runs."""
+    """Return, by method and cloud, how far the replay of the calibration is from the mean of the real runs."""
     methods = (name for name in (BASELINE, HEURISTIC, "rpca", "ours") if all(name in c.times[kind] for c in clouds))
     return {
         name: [abs(c.replayed[kind][name] / float(np.mean(c.times[kind][name])) - 1) for c in clouds]
@@ -272,7 +275,7 @@ def _off(clouds: list[Run], kind: str) -> dict[str, list[float]]:
 
 
 def record(folder: Path, done: list[Run], arguments: argparse.Namespace) -> None:
-    """Writes how well replay foretells broadcasts, a row a norm, as docs/results has it."""
+    """Write the error of replay for broadcasts, a row a norm, for docs/results."""
     norms = {wanted: found for wanted in arguments.norms if (found := [run for run in done if run.wanted == wanted])}
     if not norms:
         return
@@ -289,7 +292,7 @@ def record(folder: Path, done: list[Run], arguments: argparse.Namespace) -> None
     if arguments.methods:
         asked += f" --methods {' '.join(arguments.methods)}"
     write_figure(
-        folder / "rpca-foretold.json",
+        folder / "rpca-predicted.json",
         title="How far the replay of a calibration is from the real broadcasts",
         command=f'make bench-rpca ARGS="lab --operations broadcast {asked}"',
         seed=str(arguments.seed),
@@ -301,7 +304,7 @@ def record(folder: Path, done: list[Run], arguments: argparse.Namespace) -> None
 
 
 def kept(path: Path | None) -> list[Run]:
-    """What an earlier run has done."""
+    """Return the results of an earlier run."""
     if path is None or not path.exists():
         return []
     return [Run(**json.loads(line)) for line in path.read_text().splitlines()]
@@ -312,6 +315,6 @@ def _pooled(clouds: list[Run], kind: str, name: str) -> Floats:
 
 
 def _short(times: dict[str, list[float]]) -> str:
-    """Means of the four that matter, in seconds."""
+    """Return the means of the four main methods, in seconds."""
     names = [name for name in (BASELINE, HEURISTIC, "rpca", "ours") if name in times]
     return "/".join(f"{np.mean(times[name]):.2f}" for name in names)

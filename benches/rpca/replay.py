@@ -24,7 +24,7 @@ LATER = 20
 SIZE_BYTES = 8_000_000
 BASELINE, HEURISTIC, TRUTH = "baseline", "mean", "truth"
 BEST = "auto"
-"""What a user gets who asks for nothing."""
+"""The default of users."""
 PAPERS = {
     0.1: "paper, EC2, Norm 0.1: 32 to 40 % over baseline, RPCA 8 to 10 % over heuristics",
     0.2: "paper, Norm 0.2: 20 to 28 % over baseline, RPCA 12 to 20 % over heuristics",
@@ -33,7 +33,7 @@ PAPERS = {
 
 
 def spiky(size: int, norm: float, seed: int) -> Trace:
-    """Rare slow-downs of single values, as many as make the norm."""
+    """Add rare slow-downs of single values, as many as the norm requires."""
     generator = np.random.default_rng(seed)
     truth = traces.constant(size, generator)
     values = traces.snapshots(truth, CALIBRATED + LATER, slow_share(norm), generator)
@@ -42,7 +42,7 @@ def spiky(size: int, norm: float, seed: int) -> Trace:
 
 @cache
 def slow_share(norm: float) -> float:
-    """How many slow-downs make the norm, by bisection: where they are many, medians are among them and more is off."""
+    """Return the number of slow-downs for the norm, by bisection: many of them move medians, too."""
     low, high = 0.0, 0.95
     for _ in range(12):
         share = (low + high) / 2
@@ -53,7 +53,7 @@ def slow_share(norm: float) -> float:
 
 
 def walked(size: int, norm: float, seed: int) -> Trace:
-    """The paper's random walk in all values until the norm is reached."""
+    """Add the paper's random walk to all values until the norm is reached."""
     generator = np.random.default_rng(seed)
     truth = traces.constant(size, generator)
     quiet = traces.history_of(traces.snapshots(truth, CALIBRATED + LATER, 0.02, generator))
@@ -71,13 +71,13 @@ def _trace(values: Floats, truth: Floats) -> Trace:
 
 
 def methods_to_run(wanted: list[str] | None) -> list[str]:
-    """Estimators of the model room, the heuristic first, and always `BEST`: our trees and mappings rest on it."""
+    """Return estimators of the model room, the heuristic first, and always `BEST`: our trees and mappings use it."""
     names = [name for name in METHODS if wanted is None or name in (BEST, *wanted)]
     return [HEURISTIC, *(name for name in names if name != HEURISTIC)]
 
 
 def operations(trace: Trace, networks: dict[str, Network], root: str, seed: int) -> dict[str, dict[str, Floats]]:
-    """For broadcast, scatter and mapping: (LATER,) seconds by method; FNF and greedy as in the paper."""
+    """Return, for broadcast, scatter and mapping, (LATER,) seconds by method; FNF and greedy as in the paper."""
     found: dict[str, dict[str, Floats]] = {}
     last = networks[HEURISTIC]
     kinds: tuple[Operation, ...] = ("broadcast", "scatter")
@@ -121,7 +121,7 @@ def operations(trace: Trace, networks: dict[str, Network], root: str, seed: int)
 def repeated(
     make: Callable[[int, float, int], Trace], size: int, norm: float, seeds: int, first: int, names: list[str]
 ) -> tuple[dict[str, dict[str, Floats]], dict[str, Floats], float]:
-    """Means a cloud (one cloud and root each repetition), all broadcast times, and the norm that was met."""
+    """Return means a cloud (one cloud and root each repetition), all broadcast times, and the reached norm."""
     means: dict[str, dict[str, list[float]]] = {}
     broadcasts: dict[str, list[Floats]] = {}
     norms = []
@@ -144,7 +144,7 @@ def repeated(
 
 
 def figures(arguments: argparse.Namespace) -> None:
-    """Figures 7, 8, 10 and 11."""
+    """Print figures 7, 8, 10 and 11."""
     names = methods_to_run(arguments.methods)
     for kind, make in (("rare slow-downs", spiky), ("random walk of the paper", walked)):
         curve: list[tuple[float, dict[str, dict[str, Floats]]]] = []
@@ -172,7 +172,7 @@ def figures(arguments: argparse.Namespace) -> None:
 
 
 def figure_10(kind: str, curve: list[tuple[float, dict[str, dict[str, Floats]]]], method: str, plots: Plots) -> None:
-    """Gains over the norm: by operation (a), and of broadcasts by method (b)."""
+    """Print gains over the norm: by operation (a), and of broadcasts by method (b)."""
     print(
         f"\nFig. 10: % less than baseline by Norm(N_E), {kind} (paper: above 40 % below Norm 0.1, under 20 % above 0.2; at 0.2 "
         "RPCA gains 20 % more than heuristics)"
@@ -190,7 +190,7 @@ def figure_10(kind: str, curve: list[tuple[float, dict[str, dict[str, Floats]]]]
 
 
 def steps(arguments: argparse.Namespace) -> None:
-    """Figure 5: how many snapshots are enough."""
+    """Print figure 5: how many snapshots are enough."""
     names = methods_to_run(arguments.methods)
     print("\nFig. 5: % of pairs more than 10 % off the constant of 30 snapshots, rare slow-downs, Norm 0.2, 3 clouds")
     print(f"    {'snapshots':<16} " + " ".join(f"{count:>6}" for count in (2, 3, 5, 7, 10, 15, 20)))
@@ -218,33 +218,33 @@ def steps(arguments: argparse.Namespace) -> None:
 
 
 def threshold(arguments: argparse.Namespace) -> None:
-    """Figure 6: when to calibrate again, by the paper's threshold on the operation's time."""
+    """Print figure 6: when to calibrate again, by the paper's threshold on the operation's time."""
     size, length, moves = 64, 400, 3
     method = "rpca"
     print(
         f"\nFig. 6: {length} broadcasts on {size} hosts, {moves} times 3 hosts move, Norm 0.1, {method}; one calibration is "
         f"{CALIBRATED} x {2 * size} rounds of 8 MB; means over {min(8, arguments.seeds)} runs (paper: 100 % is best, below 20 % ruins)"
     )
-    told: list[tuple[float, float, float]] = []
+    means: list[tuple[float, float, float]] = []
     for limit in (0.2, 0.5, 1.0, 1.5, np.inf):
         sums = []
         for seed in range(arguments.seed, arguments.seed + min(8, arguments.seeds)):
             sums.append(_maintained(size, length, moves, limit, method, seed))
         spent, upkeep, count = np.mean(sums, axis=0)
-        told.append((100 * min(limit, 2.0), float(spent), float(spent + upkeep)))
+        means.append((100 * min(limit, 2.0), float(spent), float(spent + upkeep)))
         print(
             f"    threshold {100 * limit:>5.0f} %: broadcast {spent:.3f} s, upkeep {upkeep:.3f} s a broadcast, "
             f"{count:.1f} calibrations",
             flush=True,
         )
-    at = [each[0] for each in told]
-    curves: dict[str, Curve] = {"broadcast": (at, [each[1] for each in told])}
-    curves["with upkeep"] = (at, [each[2] for each in told])
+    at = [each[0] for each in means]
+    curves: dict[str, Curve] = {"broadcast": (at, [each[1] for each in means])}
+    curves["with upkeep"] = (at, [each[2] for each in means])
     arguments.plots.lines("Fig. 6 (rightmost: never)", "threshold, %", "s a broadcast", curves)
 
 
 def _maintained(size: int, length: int, moves: int, limit: float, method: str, seed: int) -> tuple[float, float, float]:
-    """Mean seconds of a broadcast and of upkeep, and calibrations, in one run of Algorithm 1."""
+    """Return mean seconds of a broadcast and of upkeep, and calibrations, in one run of Algorithm 1."""
     generator = np.random.default_rng(seed)
     truth = traces.constant(size, generator)
     change_at = set(generator.choice(np.arange(20, length - 20), moves, replace=False).tolist())
@@ -274,8 +274,10 @@ def _maintained(size: int, length: int, moves: int, limit: float, method: str, s
 
 
 def trees(arguments: argparse.Namespace) -> None:
-    """Our trees beside FNF on the same network."""
-    print(f"\nTrees on one network, {arguments.seeds} clouds, 8 MB from a random root; saved against FNF on the truth")
+    """Print our trees next to FNF on the same network."""
+    print(
+        f"\nTrees on one network, {arguments.seeds} clouds, 8 MB from a random root; saved compared with FNF on the truth"
+    )
     for size in (64, 196):
         times: dict[str, dict[str, list[float]]] = {}
         for seed in range(arguments.seed, arguments.seed + arguments.seeds):

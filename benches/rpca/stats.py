@@ -12,10 +12,10 @@ DECILES = (5, 10, 25, 50, 75, 90, 95)
 
 
 def saved(seconds: Floats, against: Floats, clusters: Ints | None = None) -> str:
-    """How much less time than another took, in percent of it, with the standard error over the repetitions.
+    """Return how much less time than another it took, in percent of the other's, with the standard error.
 
-    Each repetition is one pair; the error is that of the ratio of means (delta method), which does not let a quick
-    repetition count as much as a slow one. Repetitions in one cluster (a cloud, its calibration and its trees) count as one.
+    Each repetition is one pair; the error is that of the ratio of means (delta method), in which a quick repetition
+    counts less than a slow one. Repetitions in one cluster (a cloud, its calibration and its trees) count as one.
     """
     ratio = seconds.mean() / against.mean()
     residual = (seconds - ratio * against) / against.mean()
@@ -26,7 +26,7 @@ def saved(seconds: Floats, against: Floats, clusters: Ints | None = None) -> str
 
 
 def table(times: Mapping[str, Floats], baseline: str, heuristic: str, clusters: Ints | None = None) -> str:
-    """One line a method: mean seconds, and what it saves over the baseline and over the heuristic."""
+    """Print one line a method: mean seconds, and the saving over the baseline and over the heuristic."""
     lines = [f"    {'':<16} {'mean s':>9} {'% less than ' + baseline:>24} {'% less than ' + heuristic:>24}"]
     for name, seconds in times.items():
         over = ["", ""]
@@ -39,7 +39,7 @@ def table(times: Mapping[str, Floats], baseline: str, heuristic: str, clusters: 
 
 
 def cdf(times: Mapping[str, Floats], baseline: str, methods: Sequence[str]) -> str:
-    """Quantiles of the times, as shares of the baseline's mean (the paper's Fig. 7b, 11b, 13b)."""
+    """Print quantiles of the times, as shares of the baseline's mean (the paper's Fig. 7b, 11b, 13b)."""
     lines = [f"    {'CDF of time':<16} " + " ".join(f"{share:>5} %" for share in DECILES)]
     for name in methods:
         values = np.percentile(times[name] / times[baseline].mean(), DECILES)

@@ -1,6 +1,6 @@
-"""Figure 9 by replay: N-body over steps and message sizes, CG over vector sizes, with what the calibration costs.
+"""Figure 9 by replay: N-body over steps and message sizes, CG over vector sizes, with the cost of the calibration.
 
-Only communication is reckoned (the paper: above 90 % of CG's time): in each step a gather of all blocks and a broadcast of
+Only communication counts (the paper: above 90 % of CG's time): in each step a gather of all blocks and a broadcast of
 the whole, as the paper's programs exchange. A calibration is the paper's: ten snapshots of 2 (N - 1) rounds of 8 MB.
 """
 
@@ -33,12 +33,12 @@ PAPERS = {
 
 
 def iterations(elements: int) -> int:
-    """Of CG until it has converged: on a square grid they grow as its side."""
+    """Iterations of CG until it has converged: on a square grid they grow with its side."""
     return round(2 * math.sqrt(elements))
 
 
 def calibration_s(trace: Trace) -> float:
-    """Ten snapshots, round by round; nobody waits for the slowest pair of a round."""
+    """Ten snapshots, round by round; no pair waits for the slowest pair of a round."""
     return CALIBRATED * 2 * (len(trace.ranks) - 1) * float(np.nanmean(SIZE_BYTES / trace.calibration.beta_Bps))
 
 
@@ -53,7 +53,7 @@ def step_s(trace: Trace, network: Network, algorithm: str, message_bytes: int, r
 
 
 def figures(arguments: argparse.Namespace) -> None:
-    """Three tables, one for each of the figure's parts."""
+    """Print three tables, one for each of the figure's parts."""
     messages = sorted({*MESSAGES, *(8 * elements for elements in VECTORS)})
     steps: dict[str, dict[int, list[float]]] = {way: {size: [] for size in messages} for way in WAYS}
     spent: list[float] = []

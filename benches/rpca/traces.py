@@ -21,7 +21,7 @@ SLOW = 2.0
 
 @dataclass(frozen=True)
 class Trace:
-    """Snapshots to calibrate on, later ones to be judged by, and the truth."""
+    """Snapshots to calibrate on, later ones for judging, and the truth."""
 
     calibration: History
     later: History
@@ -43,14 +43,14 @@ def constant(size: int, generator: np.random.Generator) -> Floats:
 def snapshots(
     per_byte_s: Floats, count: int, slow_share: float, generator: np.random.Generator, *, slow: float = SLOW
 ) -> Floats:
-    """(n, N, N) seconds a byte around a constant, a share of them slowed down."""
+    """Return (n, N, N) seconds a byte around a constant, a share of them slowed down."""
     shape = (count, *per_byte_s.shape)
     values = per_byte_s * np.exp(generator.normal(0, BAND, shape))
     return np.where(generator.random(shape) < slow_share, values * (1 + generator.exponential(slow, shape)), values)
 
 
 def history_of(per_byte_s: Floats) -> History:
-    """Snapshots as a History."""
+    """Return snapshots as a History."""
     count, size, _ = per_byte_s.shape
     diagonal = np.eye(size, dtype=bool)
     return History(
@@ -65,7 +65,7 @@ def history_of(per_byte_s: Floats) -> History:
 
 
 def network_of(per_byte_s: Floats) -> Network:
-    """A constant as a Network."""
+    """Return a constant as a Network."""
     size = len(per_byte_s)
     off = [[i != j for j in range(size)] for i in range(size)]
     return Network(
@@ -77,7 +77,7 @@ def network_of(per_byte_s: Floats) -> Network:
 
 
 def cut(history: History, start: int, end: int) -> History:
-    """Some of the snapshots."""
+    """Return some of the snapshots."""
     return History(
         alpha_s=history.alpha_s[start:end],
         beta_Bps=history.beta_Bps[start:end],

@@ -1,6 +1,6 @@
-"""Messages of a stranger: one after the other to others at random, with waits of random length between.
+"""Messages of a neighbour: one after the other to random others, with waits of random length between.
 
-python traffic.py SEED BYTES WAIT_S HOST...
+    python traffic.py SEED BYTES WAIT_S HOST...
 
 Waits are exponential, as those of the RPCA paper's background are Poisson (section V-A).
 """
@@ -18,7 +18,7 @@ CHUNK = 1 << 16
 
 
 def swallow() -> None:
-    """Takes whatever comes."""
+    """Receive from every connection."""
     listener = socket.create_server(("", PORT), backlog=32)
     while True:
         connection, _ = listener.accept()
@@ -26,14 +26,14 @@ def swallow() -> None:
 
 
 def drain(connection: socket.socket) -> None:
-    """Reads to the end."""
+    """Read to the end."""
     with connection:
         while connection.recv(CHUNK):
             pass
 
 
 def main() -> None:
-    """Sends until it is killed."""
+    """Send until killed."""
     seed, size_bytes, wait_s = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     choice = random.Random(seed)
     threading.Thread(target=swallow, daemon=True).start()
@@ -45,7 +45,7 @@ def main() -> None:
                 for _ in range(size_bytes // CHUNK):
                     connection.sendall(chunk)
         except OSError:
-            time.sleep(0.2)  # the other one is not there yet
+            time.sleep(0.2)  # the other one does not listen yet
 
 
 main()

@@ -1,9 +1,8 @@
-"""What each rank of the lab's job runs: the operations of a job file, trees in random order, with real bytes.
+"""Each rank's part of the lab's job: the operations of a job file, trees in random order, with real bytes.
 
-python worker.py JOB.json
+    python worker.py JOB.json
 
-Rank 0 prints one line of JSON: seconds of each repetition, by operation and tree; an operation ends with its
-last rank.
+Rank 0 prints one line of JSON: seconds of each repetition, by operation and tree; an operation ends with its last rank.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ LIBRARY = "library"
 
 
 def timed(comm: MPI.Intracomm, operation: Callable[[], object]) -> float:
-    """Seconds from a barrier to the last rank's end."""
+    """Return the seconds from a barrier to the last rank's end."""
     comm.Barrier()
     started = time.perf_counter()
     operation()
@@ -34,7 +33,7 @@ def timed(comm: MPI.Intracomm, operation: Callable[[], object]) -> float:
 
 
 def exchange(comm: MPI.Intracomm, messages: list[list[int]], hosts: list[int]) -> None:
-    """Sends all messages of a task graph, each rank its own one after the other."""
+    """Send all messages of a task graph, each rank its own one after the other."""
     coming, room = [], []
     for number, (_, target, size_bytes) in enumerate(messages):
         if hosts[target] == comm.rank:
@@ -47,7 +46,7 @@ def exchange(comm: MPI.Intracomm, messages: list[list[int]], hosts: list[int]) -
 
 
 def main() -> None:
-    """Runs the job."""
+    """Run the job."""
     comm = MPI.COMM_WORLD
     job: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
     root = job["root"]
@@ -59,7 +58,7 @@ def main() -> None:
         for kind in ("broadcast", "scatter")
     }
     choice = random.Random(job["seed"])
-    told: dict[str, dict[str, list[float]]] = {}
+    times: dict[str, dict[str, list[float]]] = {}
     for _ in range(job["repetitions"]):
         work: list[tuple[str, str, Callable[[], object]]] = [
             ("broadcast", LIBRARY, lambda: comm.Bcast(message, root)),
@@ -74,9 +73,9 @@ def main() -> None:
             work.append(("mapping", name, partial(exchange, comm, job["messages"], hosts)))
         choice.shuffle(work)
         for kind, name, operation in work:
-            told.setdefault(kind, {}).setdefault(name, []).append(timed(comm, operation))
+            times.setdefault(kind, {}).setdefault(name, []).append(timed(comm, operation))
     if comm.rank == 0:
-        print(json.dumps(told))
+        print(json.dumps(times))
 
 
 main()

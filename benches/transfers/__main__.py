@@ -1,7 +1,9 @@
 """Orders of transfers: Orchestra's cases and an hour of coflows in the fluid model, or its cases on real packets.
 
-make bench-transfers [ARGS="--seeds 5 --trace FB2010-1Hr-150-0.txt --step 2 --record docs/results/data"]
-make bench-transfers ARGS="lab [--runs 5 --hosts 5 --mbit 20 --only four priority --record docs/results/data]"
+    make bench-transfers [ARGS="--seeds 5 --trace FB2010-1Hr-150-0.txt --step 2 --record docs/results/data"]
+    make bench-transfers ARGS="lab [--runs 5 --hosts 5 --mbit 20 --only four priority --record docs/results/data]"
+
+fluid.py and lab.py describe the cases.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from benches.transfers import fluid, lab
 
 
 def main() -> None:
-    """Runs what was asked for."""
+    """Run the requested part."""
     if sys.argv[1:2] == ["lab"]:
         lab.main(sys.argv[2:])
     else:

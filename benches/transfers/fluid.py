@@ -1,10 +1,11 @@
-"""Orders of transfers in the fluid model: Orchestra's cases, and an hour of coflows as the public trace has them.
+"""Orders of transfers in the fluid model: Orchestra's cases, and an hour of coflows with the public trace's shape.
 
     make bench-transfers [ARGS="--seeds 5 --trace FB2010-1Hr-150-0.txt --step 2 --record docs/results/data"]
 
-Four equal shuffles and three high-priority shuffles beside a low one (section 7.4), the topologies of Fig. 13 (section 7.3),
-and the hour on ports of 1 Gbit/s: synthetic ones of its shape by seed, all coflows of all seeds together, or the real one by
-its path. Each simulation of an hour runs in a process of its own, which tells its time and peak memory.
+The cases are four equal shuffles, three high-priority shuffles during a low one (section 7.4), and the topologies of
+Fig. 13 (section 7.3). The hour is on ports of 1 Gbit/s: synthetic ones of its shape by seed, all coflows of all seeds
+together, or the real one by its path. Each simulation of an hour runs in a process of its own, which reports its time
+and peak memory.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from gavotte.transfer import POLICIES, Trace, read_trace, simulate_transfers, sy
 
 HOSTS = 30
 LEAST = (("sebf", 2.8), ("bssi", 2.8), ("d-clas", 1.9))
-"""How many times as fast as fair sharing they should be on an hour like the public one."""
+"""Goals: how many times as fast as fair sharing, on an hour like the public one."""
 COMMAND = "make bench-transfers"
 Row = tuple[float, int, float]
-"""Arrival, class, and bytes that each host sends in all."""
+"""Arrival, class, and total bytes that each host sends."""
 
 
 @dataclass(frozen=True)
 class Hour:
-    """What one simulation told."""
+    """Report of one simulation."""
 
     completion_s: np.ndarray
     seconds: float
@@ -43,7 +44,7 @@ class Hour:
 
 
 def shuffles(rows: Sequence[Row]) -> bytes:
-    """Shuffles among all hosts, as many bytes from each to each, as a table."""
+    """Shuffles among all hosts, the same bytes from each to each, as a table."""
     lines = ["coflow,arrival_s,class,source,target,bytes"]
     for number, (arrival_s, class_, bytes_a_host) in enumerate(rows):
         for source in range(HOSTS):
@@ -65,15 +66,17 @@ def show(columns: list[str], rows: list[list[str]]) -> None:
 
 
 def four_shuffles() -> tuple[list[str], list[list[str]]]:
-    """Fig. 15: 1 GB to each of 30 hosts, four times at once. T is one of them alone."""
+    """Fig. 15: 1 GB to each of 30 hosts, four times at once. T is the time of one alone."""
     fluid = {"fair": 4.0, "fifo": 2.5, "fifo+": 2.580}
     paper = {"fair": "1.45 x FIFO", "fifo": "34.6 s"}
     rows = []
     for policy in ("fair", "fifo", "fifo+", "weighted"):
         ends = [seconds / 8.0 for seconds in completions(shuffles([(0.0, 0, 1e9)] * 4), policy, 1e9)]
         average = sum(ends) / 4
-        told = f"{fluid[policy]:.3f}" if policy in fluid else "-"
-        rows.append([policy, f"{average:.3f}", told, " ".join(f"{end:.3f}" for end in ends), paper.get(policy, "-")])
+        fluid_text = f"{fluid[policy]:.3f}" if policy in fluid else "-"
+        rows.append(
+            [policy, f"{average:.3f}", fluid_text, " ".join(f"{end:.3f}" for end in ends), paper.get(policy, "-")]
+        )
     fifo, fair = (float(row[1]) for row in (rows[1], rows[0]))
     print(f"FIFO is {fair / fifo:.2f} x as fast as fair on average (paper: 1.45, 1.6 in theory)")
     print(f"FIFO's average <= 1.03 x 2.5 T: {'kept' if fifo <= 1.03 * 2.5 else 'MISSED'}")
@@ -82,7 +85,8 @@ def four_shuffles() -> tuple[list[str], list[list[str]]]:
 
 def priorities() -> tuple[list[str], list[list[str]]]:
     """Fig. 14: 2 GB a host in the background; from 10 s on three shuffles of 256 MB a host, one after the other."""
-    # Such that the low one takes the paper's 45.6 s without any order: the links are never idle before it ends.
+    # A rate such that the low class takes the paper's 45.6 s without any order: the links are never idle before it
+    # ends.
     port_bps = 8 * (2e9 + 3 * 256e6) / 45.6
     found = {}
     for policy in ("fair", "priority"):
@@ -106,7 +110,7 @@ def priorities() -> tuple[list[str], list[list[str]]]:
 
 
 def figure_13() -> tuple[list[str], list[list[str]]]:
-    """One unit from each sender of one's own, as many from the shared one; a port sends one unit in one unit of time."""
+    """One unit from each own sender, as many from the shared one; a port sends one unit in one unit of time."""
     rows = []
     for name, private, measured in (("A", 2, 18), ("B", 3, 24), ("C", 4, 29)):
         lines = ["coflow,arrival_s,source,target,bytes"]
@@ -132,7 +136,7 @@ def hour_child(source: int | str, policy: str, step_s: float | None) -> Hour:
 def hour(
     sources: Sequence[int | str], policies: Sequence[str], step_s: float | None
 ) -> tuple[list[str], list[list[str]]]:
-    """Policies on all sources."""
+    """Print all policies on all sources."""
     paper = {"sebf": "3.16 (Varys)", "d-clas": "1.93 (Aalo)"}
     for source in sources:
         trace = synthetic_trace(source) if isinstance(source, int) else read_trace(source)
@@ -173,7 +177,17 @@ def hour(
     for policy, least in ((name, least) for name, least in LEAST if name in found):
         gain = average_s(found["fair"]) / average_s(found[policy])
         print(f"{policy} >= {least} x fair: {gain:.2f}, {'kept' if gain >= least else 'MISSED'}")
-    columns = ["policy", "average, s", "beside fair", "by seed", "paper", "p95, s", "longest, s", "run, s", "peak, MB"]
+    columns = [
+        "policy",
+        "average, s",
+        "compared with fair",
+        "by seed",
+        "paper",
+        "p95, s",
+        "longest, s",
+        "run, s",
+        "peak, MB",
+    ]
     return columns, rows
 
 
@@ -186,7 +200,7 @@ def record(
     plot: Mapping[str, object],
     title: str,
 ) -> None:
-    """As docs/results keeps it."""
+    """Write the numbers for docs/results."""
     columns, rows = parts
     write_figure(
         folder / f"{name}.json",

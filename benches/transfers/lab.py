@@ -1,10 +1,10 @@
-"""Four equal shuffles and three of a high class on real packets, carried out by the controller of transfers.
+"""Four equal shuffles and three of a high class on real packets, sent by the controller of transfers.
 
     make bench-transfers ARGS="lab [--runs 5 --hosts 5 --mbit 20 --only four priority --max-seconds 300 --record docs/results/data]"
 
-Every host sends as much to every other. T is what one shuffle takes alone at the ports' goodput (1448/1514 of the wire rate), so
-that no measurement is in it. Policies are interleaved. What it will take is printed first; after `--max-seconds` no round
-begins. The figures beside are Orchestra's: on EC2 (Fig. 14 and 15), and in a fluid.
+Every host sends as much to every other. T is the time of one shuffle alone at the ports' goodput (1448/1514 of the wire
+rate), so it contains no measurement. Policies are interleaved. The expected time is printed first; after
+`--max-seconds` no round begins. Orchestra's figures are next to ours: on EC2 (Fig. 14 and 15), and in a fluid.
 """
 
 from __future__ import annotations
@@ -39,22 +39,24 @@ PAPER_FOUR = {"fair": "1.45 x FIFO", "fifo": "34.6 s"}
 PAPER_PRIORITY = {"fair": ("14.1", "45.6"), "priority": ("8.1", "48.7")}
 
 LOW_T, HIGH_T, HIGH_AT = 10.0, 1.28, 3.04
-"""The low class's shuffle, each high one, and when the first of these comes: 2 GB, 256 MB and 10 of 45.6 s, in T of 0.2 GB."""
+"""The low class's shuffle, each high one, and the arrival of the first of these: 2 GB, 256 MB and 10 of 45.6 s, in T of
+0.2 GB.
+"""
 
 ROUND_S = {"four": 4.0, "priority": (LOW_T + 3 * HIGH_T) / 2}
 """How long one policy keeps all ports busy once, in T."""
 
 AROUND_S = 2.5
-"""What comes to that: enrolment, first looks, release."""
+"""Additional time: enrolment, first looks, release."""
 
 PATIENCE = 3.0
-"""A transfer has failed that takes so many times as long as all of its round should."""
+"""A transfer has failed if it takes this many times as long as all of its round should."""
 
 Row = list[str]
 
 
 def cloud(hosts: int, mbit: float) -> tuple[Topology, Network]:
-    """Equal hosts on one switch, and what their ports carry."""
+    """Equal hosts on one switch, and the rate of their ports."""
     names = [f"h{number}" for number in range(hosts)]
     ports = {"egress": f"{mbit}mbit", "ingress": f"{mbit}mbit", "cpus": 4.0, "switch": "core"}
     topology = {"format": FORMAT, "switch": [{"name": "core"}], "host": [{"name": name} | ports for name in names]}
@@ -70,14 +72,14 @@ def cloud(hosts: int, mbit: float) -> tuple[Topology, Network]:
 
 
 def all_to_all(names: Sequence[str], alone_s: float, mbit: float) -> list[HostBytes]:
-    """A shuffle that takes so long alone."""
+    """A shuffle that takes this long alone."""
     each = round(alone_s * 1e6 * mbit * GOODPUT_PER_WIRE / 8 / (len(names) - 1))
     return [HostBytes(source, target, each) for source in names for target in names if source != target]
 
 
 @contextmanager
 def running(inventory: Inventory, network: Network, policy: str) -> Iterator[Controller]:
-    """A controller with an empty queue."""
+    """Start a controller with an empty queue."""
     controller, stop = Controller(inventory, network, MemoryQueue(), policy), threading.Event()
     thread = threading.Thread(target=controller.run, args=(stop,))
     thread.start()
@@ -89,12 +91,12 @@ def running(inventory: Inventory, network: Network, policy: str) -> Iterator[Con
 
 
 def round_s(name: str, given: argparse.Namespace) -> float:
-    """What one policy takes once."""
+    """One run of one policy."""
     return ROUND_S[name] * float(given.alone) + AROUND_S
 
 
 def took_s(controller: Controller, submitted: Transfer, limit_s: float) -> float:
-    """From its submission to its end."""
+    """Time from its submission to its end."""
     done = controller.wait(submitted.id, limit_s)
     if done.state != "done" or done.finished_s is None:
         raise GavotteError(f"transfer {done.id} is {done.state}: {done.error}")
@@ -102,7 +104,7 @@ def took_s(controller: Controller, submitted: Transfer, limit_s: float) -> float
 
 
 def four(controller: Controller, names: Sequence[str], given: argparse.Namespace) -> list[float]:
-    """When each of four equal shuffles ends that come at once, in T."""
+    """Return when each of four equal shuffles ends that arrive at once, in T."""
     flows = all_to_all(names, given.alone, given.mbit)
     submitted = [controller.submit(flows) for _ in range(4)]
     limit_s = PATIENCE * round_s("four", given)
@@ -110,7 +112,7 @@ def four(controller: Controller, names: Sequence[str], given: argparse.Namespace
 
 
 def priority(controller: Controller, names: Sequence[str], given: argparse.Namespace) -> list[float]:
-    """How long the low class's shuffle takes, then each high one, in seconds."""
+    """Return the times of the low class's shuffle, then of each high one, in seconds."""
     unit_s, limit_s = given.alone / 2, PATIENCE * round_s("priority", given)
     low = controller.submit(all_to_all(names, LOW_T * unit_s, given.mbit), priority_class=1)
     threading.Event().wait(HIGH_AT * unit_s)
@@ -125,15 +127,15 @@ CASES = {"four": (four, ("fair", "fifo", "fifo+")), "priority": (priority, ("fai
 
 
 def show(columns: Row, rows: Sequence[Row]) -> None:
-    """Prints a table."""
+    """Print a table."""
     widths = [max(len(row[at]) for row in [columns, *rows]) for at in range(len(columns))]
     for row in [columns, *rows]:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     print(flush=True)
 
 
-def told_four(runs: Mapping[str, list[list[float]]], idle: Mapping[str, float]) -> tuple[Row, list[Row]]:
-    """Beside the fluid's."""
+def table_of_four(runs: Mapping[str, list[list[float]]], idle: Mapping[str, float]) -> tuple[Row, list[Row]]:
+    """Print the times next to the fluid's."""
     rows, middle = [], {}
     for policy, ends in runs.items():
         averages = [statistics.mean(each) for each in ends]
@@ -162,7 +164,7 @@ def told_four(runs: Mapping[str, list[list[float]]], idle: Mapping[str, float]) 
         "average, T",
         "all runs",
         "fluid, T",
-        "beside the fluid",
+        "compared with the fluid",
         "ends, T",
         "paper",
         "least idle share",
@@ -170,8 +172,8 @@ def told_four(runs: Mapping[str, list[list[float]]], idle: Mapping[str, float]) 
     return columns, rows
 
 
-def told_priority(runs: Mapping[str, list[list[float]]], idle: Mapping[str, float]) -> tuple[Row, list[Row]]:
-    """Beside the paper's."""
+def table_of_priority(runs: Mapping[str, list[list[float]]], idle: Mapping[str, float]) -> tuple[Row, list[Row]]:
+    """Print the times next to the paper's."""
     rows, middle = [], {}
     for policy, each in runs.items():
         high = statistics.median(statistics.mean(run[1:]) for run in each)
@@ -187,10 +189,10 @@ def told_priority(runs: Mapping[str, list[list[float]]], idle: Mapping[str, floa
 
 
 def record(
-    folder: Path, name: str, told: tuple[Row, list[Row]], given: argparse.Namespace, about: str, runs: int
+    folder: Path, name: str, table: tuple[Row, list[Row]], given: argparse.Namespace, about: str, runs: int
 ) -> None:
-    """As docs/results keeps it."""
-    columns, rows = told
+    """Write the numbers for docs/results."""
+    columns, rows = table
     four_of = name == "four"
     write_figure(
         folder / f"orchestra-{name}-lab.json",
@@ -210,14 +212,14 @@ def record(
 
 
 def main(words: Sequence[str]) -> None:
-    """Prints one row for each policy."""
+    """Print one row for each policy."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="of each policy")
     parser.add_argument("--hosts", type=int, default=5)
     parser.add_argument("--mbit", type=float, default=20.0, help="of each port, on the wire")
     parser.add_argument("--alone", type=float, default=3.0, help="T: seconds that one of the four shuffles takes alone")
     parser.add_argument(
-        "--max-seconds", type=float, help="begin no round after so long; left out = as many as asked for"
+        "--max-seconds", type=float, help="begin no round after this time; left out = as many as asked for"
     )
     parser.add_argument("--only", nargs="*", choices=CASES, default=list(CASES))
     parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
@@ -248,7 +250,7 @@ def main(words: Sequence[str]) -> None:
                     after = processor_times()
                     share = (after[1] - before[1]) / max(1.0, after[0] - before[0])
                     idle[policy] = min(share, idle.get(policy, 1.0))
-        told = (told_four if name == "four" else told_priority)(runs, idle)
-        show(*told)
+        table = (table_of_four if name == "four" else table_of_priority)(runs, idle)
+        show(*table)
         if given.record:
-            record(given.record, name, told, given, about, min(map(len, runs.values())))
+            record(given.record, name, table, given, about, min(map(len, runs.values())))

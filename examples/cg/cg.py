@@ -1,13 +1,13 @@
 """Conjugate gradients on a grid, spread over the ranks of an MPI job (the RPCA paper, section V-A).
 
-The matrix is the five-point Laplacian of a square grid, shifted so that it converges in tens of iterations; each rank
-has a block of its rows. Each iteration multiplies it with a vector that all ranks need whole: an all-to-all, here a
-gather followed by a broadcast, as in the paper. It ends when the residual is 1e-5 of the first. Run it as
+The matrix is the five-point Laplacian of a square grid, shifted so that it converges in tens of iterations. Each rank
+has a block of its rows. Each iteration multiplies the matrix with a vector that all ranks need whole. As in the paper,
+this all-to-all is a gather followed by a broadcast. The program ends when the residual is 1e-5 of the first. Run it as
 
     mpirun -n 16 python cg.py [--size 262144] [--exchange HOW ...]
 
-where HOW is `allgather` (the library's own), `gather-broadcast` (the library's own two), or a `*.tree.json` of
-`gavotte collective --operation allgather`, whose trees or ring then are used. It runs once for each; rank 0 prints a
+where HOW is `allgather` (the library's own), `gather-broadcast` (the library's own two), or a `*.tree.json` of `gavotte
+collective --operation allgather`, whose trees or ring are then used. The program runs once for each; rank 0 prints a
 line of JSON a run.
 """
 
@@ -25,11 +25,11 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 ENOUGH = 1e-5
-"""The paper's: |r| <= 1e-5 g0."""
+"""The paper's criterion: |r| <= 1e-5 g0."""
 
 
 def exchanger(comm: MPI.Intracomm, how: str):  # type: ignore[no-untyped-def]
-    """The function that fills `whole` with everybody's `mine`."""
+    """Return the function that fills `whole` with every rank's `mine`."""
     if how == "allgather":
         return comm.Allgather
     if how == "gather-broadcast":
@@ -46,7 +46,7 @@ def exchanger(comm: MPI.Intracomm, how: str):  # type: ignore[no-untyped-def]
 
 
 def multiplied(whole: Floats, first: int, last: int, side: int, shift: float) -> Floats:
-    """Rows `first` to `last` of the matrix times the vector."""
+    """Return rows `first` to `last` of the matrix times the vector."""
     rows = np.arange(first, last)
     product = (4 + shift) * whole[first:last]
     for step, inside in (
@@ -60,7 +60,7 @@ def multiplied(whole: Floats, first: int, last: int, side: int, shift: float) ->
 
 
 def main() -> None:
-    """Reads the arguments."""
+    """Read the arguments."""
     parser = argparse.ArgumentParser(description="conjugate gradients by MPI")
     parser.add_argument("--size", type=int, default=262144, help="of the vector; rounded to a square of whole blocks")
     parser.add_argument("--shift", type=float, default=0.2, help="added to the diagonal; less takes more iterations")
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def run(comm: MPI.Intracomm, asked: argparse.Namespace, how: str) -> None:
-    """Solves one system."""
+    """Solve one system."""
     side = comm.size * max(1, round(math.sqrt(asked.size) / comm.size))
     share = side * side // comm.size
     first, last = comm.rank * share, (comm.rank + 1) * share
@@ -110,9 +110,9 @@ def run(comm: MPI.Intracomm, asked: argparse.Namespace, how: str) -> None:
     checksum = comm.reduce(float(np.abs(solution).sum()), root=0)
     talked = comm.reduce(talked, op=MPI.MAX, root=0)
     if comm.rank == 0:
-        told = {"program": "cg", "exchange": how, "ranks": comm.size, "block_bytes": direction.nbytes}
-        told |= {"steps": iterations, "total_s": total, "communication_s": talked, "checksum": round(checksum, 4)}
-        print(json.dumps(told), flush=True)
+        result = {"program": "cg", "exchange": how, "ranks": comm.size, "block_bytes": direction.nbytes}
+        result |= {"steps": iterations, "total_s": total, "communication_s": talked, "checksum": round(checksum, 4)}
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

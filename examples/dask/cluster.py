@@ -26,11 +26,11 @@ Send = Callable[[Any], Any]
 
 
 def parser(about: str | None, **sizes: int) -> argparse.ArgumentParser:
-    """What both programs can be told.
+    """Read the arguments of both programs.
 
     Args:
         about: what the program does.
-        sizes: names of its own numbers, and what they are if left out.
+        sizes: names of its own numbers, with their defaults.
     """
     words = argparse.ArgumentParser(description=about)
     for name, value in (sizes | {"workers": 4, "mbit": 100}).items():
@@ -42,12 +42,12 @@ def parser(about: str | None, **sizes: int) -> argparse.ArgumentParser:
 
 
 def in_lab(program: str, words: list[str], *, workers: int, mbit: int) -> None:
-    """Runs a program on h0 of a new lab, with the scheduler's address and the hosts file before its other words.
+    """Run a program on h0 of a new lab, with the scheduler's address and the hosts file before its other arguments.
 
     Args:
         program: path of the Python program.
-        words: what follows.
-        workers: how many hosts have one.
+        words: its other arguments.
+        workers: number of hosts with a worker.
         mbit: rate of each host's port.
     """
     names = [f"h{i}" for i in range(workers + 1)]
@@ -81,7 +81,7 @@ def in_lab(program: str, words: list[str], *, workers: int, mbit: int) -> None:
 
 @contextmanager
 def senders(scheduler: str, hosts: str, workers: int) -> Iterator[tuple[Client, dict[str, Send]]]:
-    """A client whose workers are all there, and two ways to bring an object to them: Gavotte's and Dask's."""
+    """Return a client whose workers have all joined, and two ways to bring an object to them: Gavotte's and Dask's."""
     with Client(scheduler, timeout=READY_S) as client:
         client.wait_for_workers(workers, timeout=READY_S)
         yield (

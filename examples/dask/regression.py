@@ -4,7 +4,7 @@ Each iteration broadcasts the weights and shuffles the parts of the gradient.
 
     python examples/dask/regression.py [--features 500000] [--iterations 5] [--ways gavotte dask]
 
-Prints a JSON line a way: the median seconds of an iteration and of its broadcast, and the loss, the same for all.
+It prints a JSON line a way: the median seconds of an iteration and of its broadcast, and the loss, the same for all.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from cluster import Send, in_lab, parser, senders
 from distributed import Client, wait
 
 POINTS = 200
-"""Of one worker; each has so many features that are not 0."""
+"""Points of one worker; each has this many features that are not 0."""
 
 PRESENT = 50
 
 
 def points(seed: int, features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Places and values of the features of some points, (POINTS, PRESENT) each, and their classes, -1 or 1."""
+    """Return indices and values of the features of some points, (POINTS, PRESENT) each, and their classes, -1 or 1."""
     draw = np.random.default_rng(seed)
     places = draw.integers(0, features, (POINTS, PRESENT))
     values = draw.normal(size=(POINTS, PRESENT))
@@ -32,7 +32,7 @@ def points(seed: int, features: int) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 
 def gradient(part: tuple[np.ndarray, np.ndarray, np.ndarray], weights: np.ndarray) -> tuple[np.ndarray, float]:
-    """Gradient and loss of one worker's points."""
+    """Return gradient and loss of one worker's points."""
     places, values, classes = part
     margins = classes * (weights[places] * values).sum(axis=1)
     slopes = -classes / (1.0 + np.exp(margins))
@@ -42,22 +42,22 @@ def gradient(part: tuple[np.ndarray, np.ndarray, np.ndarray], weights: np.ndarra
 
 
 def slice_of(found: tuple[np.ndarray, float], number: int, count: int) -> np.ndarray:
-    """A worker's part of one slice: what the shuffle moves."""
+    """Return a worker's part of one slice, which the shuffle moves."""
     return np.array_split(found[0], count)[number]
 
 
 def added(*slices: np.ndarray) -> np.ndarray:
-    """One slice of the whole gradient."""
+    """Return one slice of the whole gradient."""
     return np.sum(slices, axis=0)
 
 
 def loss_of(found: tuple[np.ndarray, float]) -> float:
-    """The loss alone."""
+    """Return the loss alone."""
     return found[1]
 
 
 def descend(client: Client, send: Send, features: int, iterations: int) -> tuple[list[float], list[float], float]:
-    """Seconds of each iteration and of its broadcast, and the last loss."""
+    """Return the seconds of each iteration and of its broadcast, and the last loss."""
     workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
     count = len(workers)
     parts = [client.submit(points, i, features, workers=[at], pure=False) for i, at in enumerate(workers)]
@@ -83,7 +83,7 @@ def descend(client: Client, send: Send, features: int, iterations: int) -> tuple
 
 
 def main() -> None:
-    """Runs in a lab of its own, or beside the cluster that `--at` names."""
+    """Run in a new lab, or in the cluster that `--at` names."""
     given = parser(__doc__, features=500_000, iterations=5).parse_args()
     if given.at is None:
         words = ["--features", str(given.features), "--iterations", str(given.iterations)]
@@ -93,9 +93,9 @@ def main() -> None:
     with senders(given.at, given.hosts, given.workers) as (client, found):
         for way in given.ways:
             took, sent_s, loss = descend(client, found[way], given.features, given.iterations)
-            told = {"way": way, "features": given.features, "iterations": given.iterations}
-            told |= {"iteration_s": statistics.median(took), "broadcast_s": statistics.median(sent_s)}
-            print(json.dumps(told | {"loss": round(loss, 6)}), flush=True)
+            result = {"way": way, "features": given.features, "iterations": given.iterations}
+            result |= {"iteration_s": statistics.median(took), "broadcast_s": statistics.median(sent_s)}
+            print(json.dumps(result | {"loss": round(loss, 6)}), flush=True)
 
 
 if __name__ == "__main__":

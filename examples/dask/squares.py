@@ -1,11 +1,11 @@
 """Alternating least squares on Dask in a lab, as in section 7.5 of Orchestra's paper.
 
-All ratings are broadcast once, and in each half of an iteration the factors that the other half has found.
+All ratings are broadcast once. Each half of an iteration broadcasts the factors from the other half.
 
     python examples/dask/squares.py [--users 3000] [--films 1000] [--iterations 3] [--ways gavotte dask]
 
-Prints a JSON line a way: seconds of the broadcast of the ratings, the median seconds of an iteration, and the root mean
-square error, the same for all.
+It prints a JSON line a way: seconds of the broadcast of the ratings, the median seconds of an iteration, and the root
+mean square error, the same for all.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ DAMPING = 0.1
 
 
 def ratings(users: int, films: int) -> np.ndarray:
-    """(users, films) stars of low rank with noise; seed 0."""
+    """Return (users, films) stars of low rank with noise; seed 0."""
     draw = np.random.default_rng(0)
     stars = draw.normal(size=(users, RANK)) @ draw.normal(size=(RANK, films))
     return stars + 0.1 * draw.normal(size=(users, films))
 
 
 def solved(stars: np.ndarray, other: np.ndarray, first: int, last: int, by_film: bool) -> np.ndarray:
-    """The factors of some users, or films, that fit the others' best."""
+    """Return the factors of some users, or films, that fit the others' best."""
     rows = (stars.T if by_film else stars)[first:last]
     square = other.T @ other + DAMPING * np.eye(RANK)
     return np.linalg.solve(square, other.T @ rows.T).T
 
 
 def alternate(client: Client, send: Send, users: int, films: int, iterations: int) -> tuple[float, list[float], float]:
-    """Seconds of the first broadcast, of each iteration, and the error."""
+    """Return the seconds of the first broadcast and of each iteration, and the error."""
     workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
     stars = ratings(users, films)
     begin = time.monotonic()
@@ -61,7 +61,7 @@ def alternate(client: Client, send: Send, users: int, films: int, iterations: in
 
 
 def main() -> None:
-    """Runs in a lab of its own, or beside the cluster that `--at` names."""
+    """Run in a new lab, or in the cluster that `--at` names."""
     given = parser(__doc__, users=3000, films=1000, iterations=3).parse_args()
     sizes = [given.users, given.films, given.iterations]
     if given.at is None:
@@ -72,8 +72,8 @@ def main() -> None:
     with senders(given.at, given.hosts, given.workers) as (client, found):
         for way in given.ways:
             first_s, took, error = alternate(client, found[way], *sizes)
-            told = {"way": way, "ratings_bytes": 8 * given.users * given.films, "broadcast_s": first_s}
-            print(json.dumps(told | {"iteration_s": statistics.median(took), "error": round(error, 6)}), flush=True)
+            result = {"way": way, "ratings_bytes": 8 * given.users * given.films, "broadcast_s": first_s}
+            print(json.dumps(result | {"iteration_s": statistics.median(took), "error": round(error, 6)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 """N bodies that attract each other, spread over the ranks of an MPI job (the RPCA paper, section V-A).
 
-Each rank moves a block of the bodies. In each step every rank needs all of them: an all-to-all, here a gather followed
-by a broadcast, as in the paper. Run it as
+Each rank moves a block of the bodies. In each step every rank needs all of them. As in the paper, this all-to-all is a
+gather followed by a broadcast. Run it as
 
     mpirun -n 16 python nbody.py [--steps 40] [--bodies 1024] [--attributes 960] [--exchange HOW ...]
 
-where HOW is `allgather` (the library's own), `gather-broadcast` (the library's own two), or a `*.tree.json` of
-`gavotte collective --operation allgather`, whose trees or ring then are used. It runs once for each; rank 0 prints a
+where HOW is `allgather` (the library's own), `gather-broadcast` (the library's own two), or a `*.tree.json` of `gavotte
+collective --operation allgather`, whose trees or ring are then used. The program runs once for each; rank 0 prints a
 line of JSON a run.
 """
 
@@ -27,7 +27,7 @@ STEP = 1e-3
 
 
 def exchanger(comm: MPI.Intracomm, how: str):  # type: ignore[no-untyped-def]
-    """The function that fills `whole` with everybody's `mine`."""
+    """Return the function that fills `whole` with every rank's `mine`."""
     if how == "allgather":
         return comm.Allgather
     if how == "gather-broadcast":
@@ -44,18 +44,18 @@ def exchanger(comm: MPI.Intracomm, how: str):  # type: ignore[no-untyped-def]
 
 
 def acceleration(mine: Floats, whole: Floats) -> Floats:
-    """Of this rank's bodies; columns 0 to 2 are the position, 3 the mass."""
+    """Return the new velocities of this rank's bodies; columns 0 to 2 are the position, 3 the mass."""
     apart = whole[None, :, :3] - mine[:, None, :3]
     pull = whole[None, :, 3] / (np.einsum("ijk,ijk->ij", apart, apart) + SOFTENING**2) ** 1.5
     return np.einsum("ij,ijk->ik", pull, apart)
 
 
 def main() -> None:
-    """Reads the arguments."""
+    """Read the arguments."""
     parser = argparse.ArgumentParser(description="N bodies by MPI")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--bodies", type=int, default=1024)
-    parser.add_argument("--attributes", type=int, default=960, help="bytes that each body carries besides")
+    parser.add_argument("--attributes", type=int, default=960, help="additional bytes of each body")
     parser.add_argument(
         "--exchange", nargs="+", default=["gather-broadcast"], help="allgather, gather-broadcast or FILE.tree.json"
     )
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def run(comm: MPI.Intracomm, asked: argparse.Namespace, how: str) -> None:
-    """Moves the bodies from their beginning."""
+    """Move the bodies from their first positions."""
     share = -(-asked.bodies // comm.size)
     everything = np.random.default_rng(asked.seed).normal(size=(share * comm.size, 4 + asked.attributes // 8))
     everything[:, 3] = 1 / len(everything)
@@ -87,9 +87,9 @@ def run(comm: MPI.Intracomm, asked: argparse.Namespace, how: str) -> None:
     checksum = comm.reduce(float(np.abs(mine[:, :3]).sum()), root=0)
     talked = comm.reduce(talked, op=MPI.MAX, root=0)
     if comm.rank == 0:
-        told = {"program": "nbody", "exchange": how, "ranks": comm.size, "block_bytes": mine.nbytes}
-        told |= {"steps": asked.steps, "total_s": total, "communication_s": talked, "checksum": round(checksum, 6)}
-        print(json.dumps(told), flush=True)
+        result = {"program": "nbody", "exchange": how, "ranks": comm.size, "block_bytes": mine.nbytes}
+        result |= {"steps": asked.steps, "total_s": total, "communication_s": talked, "checksum": round(checksum, 6)}
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

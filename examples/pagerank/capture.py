@@ -1,4 +1,4 @@
-"""Makes the example's files anew: runs PageRank in a lab of 16 hosts and captures its packets at the switch.
+"""Makes the example's files: runs PageRank in a lab of 16 hosts and captures its packets at the switch.
 
     python examples/pagerank/capture.py [FOLDER [-- OPTIONS OF PAGERANK.PY]]
 
@@ -6,8 +6,8 @@ It needs `mpirun` of Open MPI and `tcpdump`, and writes to FOLDER, by default py
 demo reads them:
 
     pagerank.pcap.gz    headers of all segments with payload that crossed the switch
-    truth.json          what the program itself counted
-    ranks.hosts         which address is which rank
+    truth.json          the program's own counts
+    ranks.hosts         rank of each address
 
 `gavotte profile pcap pagerank.pcap.gz --tasks ranks.hosts -o pagerank.app.toml` then makes the App.
 """
@@ -42,13 +42,14 @@ FILTER = "tcp and (tcp[tcpflags] & tcp-syn != 0 or ip[2:2] - ((ip[0] & 0xf) << 2
 """Openings of connections and segments with payload; bare acknowledgements would be 40 % of the file."""
 
 FLUSH_S = 0.5
-"""What tcpdump is given to fetch the last packets from the kernel. Without its immediate mode the kernel hands packets
-over in blocks that may be a second old, and those in the last block are lost."""
+"""Time for tcpdump to fetch the last packets from the kernel. Without its immediate mode the kernel passes packets in
+blocks that may be a second old, and those in the last block are lost.
+"""
 
 
 @contextmanager
 def capturing(lab: Session, target: Path) -> Iterator[None]:
-    """Captures what comes into the switch, each packet once, while the block runs."""
+    """Capture all packets that enter the switch, each once, while the block runs."""
     command = ["tcpdump", "-i", "any", "-Q", "in", "-B", "16384", "-s", str(SNAP_BYTES), "-Z", "root"]
     tcpdump = lab.exec(
         SWITCH, [*command, "--immediate-mode", "-w", str(target), FILTER], stderr=subprocess.PIPE, text=True
@@ -70,10 +71,10 @@ def capturing(lab: Session, target: Path) -> Iterator[None]:
 
 
 def job(lab: Session, scratch: Path, arguments: list[str]) -> str:
-    """Runs the program with one rank a host, started from the first; returns the line it prints.
+    """Run the program with one rank a host, started from the first; return the line it prints.
 
-    Open MPI names its temporary files by host and process number. All labs have the same ones, so each job gets
-    a folder of its own.
+    Open MPI names its temporary files by host and process number. All labs have the same ones, so each job gets a
+    folder of its own.
     """
     hosts = [host.name for host in lab.status().hosts]
     mca = {
@@ -95,14 +96,14 @@ def job(lab: Session, scratch: Path, arguments: list[str]) -> str:
 
 
 def truth_text(line: str) -> str:
-    """Lays out the program's line with one row of the matrix a line."""
-    told = json.loads(line)
-    rows = ",\n".join(f"    {json.dumps(row)}" for row in told.pop("payload_bytes"))
-    return json.dumps(told, indent=2)[:-2] + f',\n  "payload_bytes": [\n{rows}\n  ]\n}}\n'
+    """Format the program's line with one row of the matrix a line."""
+    report = json.loads(line)
+    rows = ",\n".join(f"    {json.dumps(row)}" for row in report.pop("payload_bytes"))
+    return json.dumps(report, indent=2)[:-2] + f',\n  "payload_bytes": [\n{rows}\n  ]\n}}\n'
 
 
 def main() -> int:
-    """Captures one run."""
+    """Capture one run."""
     parser = argparse.ArgumentParser(description="capture one run of PageRank in a lab")
     parser.add_argument("folder", type=Path, nargs="?", default=TARGET, help="where the files go")
     parser.add_argument("options", nargs="*", help="passed on to pagerank.py, behind a --")

@@ -1,13 +1,13 @@
 """PageRank over an R-MAT graph, spread over the ranks of an MPI job.
 
-The graph is Graph500's power-law graph without the shuffling of its vertices, so that low numbers are the
-popular pages, as in a crawl that is ordered by site. Vertices are cut into one block a rank, and a rank keeps the
-edges that end in its block. Once, at the start, the ranks tell each other which vertices they need; from
-then on an iteration moves only those values (`Alltoallv`). The traffic is therefore as skewed as the graph.
+The graph is Graph500's power-law graph without the shuffling of its vertices. Low numbers are therefore the popular
+pages, as in a crawl that is ordered by site. Vertices are cut into one block a rank, and a rank keeps the edges that
+end in its block. At the start, the ranks exchange lists of the vertices they need. After that an iteration moves only
+those values (`Alltoallv`). The traffic is therefore as skewed as the graph.
 
-Run it as `mpirun -n 16 python pagerank.py`. Rank 0 prints one line of JSON: the checksum of the result, and the
-bytes of payload that each rank handed to each other one, counted in the program. The scalars of `Allreduce`
-are not counted: they are 16 bytes a rank and iteration, and the library chooses their way.
+Run it as `mpirun -n 16 python pagerank.py`. Rank 0 prints one line of JSON: the checksum of the result, and the bytes
+of payload that each rank sent to each other one, counted in the program. The scalars of `Allreduce` are not counted:
+they are 16 bytes a rank and iteration, and the library chooses their way.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ Floats = NDArray[np.float64]
 
 @dataclass
 class Exchange:
-    """Who needs which vertices of whom, agreed once; and the bytes that this rank has handed out."""
+    """The vertices that each rank needs from each other one, agreed once, and the bytes that this rank has sent."""
 
     comm: MPI.Intracomm
-    give: Ids  # positions in this rank's block, grouped by the rank that wants them
+    give: Ids  # positions in this rank's block, grouped by the rank that needs them
     give_counts: Ids
     need_counts: Ids
     sent_bytes: Ids = field(repr=False)
 
     @classmethod
     def agree(cls, comm: MPI.Intracomm, bounds: Ids, needed: Ids) -> Exchange:
-        """Tells every rank which of its vertices this one needs.
+        """Send every rank the list of its vertices that this one needs.
 
         Args:
             comm: all ranks.
@@ -58,7 +58,7 @@ class Exchange:
         return cls(comm, asked - bounds[comm.rank], give_counts, need_counts, sent_bytes)
 
     def values(self, own: Floats) -> Floats:
-        """Hands out the wanted values of this rank's block; returns those of all needed vertices, in order."""
+        """Send the needed values of this rank's block; return those of all needed vertices, in order."""
         received = np.empty(int(self.need_counts.sum()))
         self.comm.Alltoallv([own[self.give], self.give_counts], [received, self.need_counts])
         self.sent_bytes += self.give_counts * own.itemsize
@@ -85,7 +85,7 @@ class Block:
 
     @classmethod
     def of(cls, graph: Graph, first: int, end: int) -> Block:
-        """Draws the whole graph and keeps what concerns the vertices from `first` to before `end`."""
+        """Draw the whole graph and keep the edges that end in vertices from `first` to before `end`."""
         degree = np.zeros(end - first)
         sources, targets = [], []
         for source, target in graph.chunks():
@@ -98,7 +98,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Result:
-    """What the iterations came to; `rank` is this rank's block of the answer."""
+    """Result of the iterations; `rank` is this rank's block of the answer."""
 
     rank: Floats
     iterations: int
@@ -107,7 +107,7 @@ class Result:
 
 
 def pagerank(comm: MPI.Intracomm, graph: Graph, iterations: int, tolerance: float) -> Result:
-    """Iterates until the ranks change by less than `tolerance` in sum, or `iterations` times."""
+    """Iterate until the ranks change by less than `tolerance` in sum, or `iterations` times."""
     bounds = graph.vertices * np.arange(comm.size + 1, dtype=np.int64) // comm.size
     first, end = int(bounds[comm.rank]), int(bounds[comm.rank + 1])
     block = Block.of(graph, first, end)
@@ -133,11 +133,11 @@ def pagerank(comm: MPI.Intracomm, graph: Graph, iterations: int, tolerance: floa
 
 
 def main() -> int:
-    """Runs the job; rank 0 prints the JSON line."""
+    """Run the job; rank 0 prints the JSON line."""
     parser = argparse.ArgumentParser(description="PageRank over an R-MAT graph, under mpirun")
     parser.add_argument("--scale", type=int, default=19, help="2**SCALE vertices")
     parser.add_argument("--edge-factor", type=int, default=16, help="edges a vertex")
-    parser.add_argument("--iterations", type=int, default=20, help="at most so many")
+    parser.add_argument("--iterations", type=int, default=20, help="at most this many")
     parser.add_argument("--tolerance", type=float, default=0.0, help="stop at a smaller change, in sum")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--save", type=Path, metavar="FILE.npy", help="where rank 0 writes the answer")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-# Graph500's corner probabilities 0.57, 0.19, 0.19, 0.05 as running sums, in units of 2**-16: every level of every edge
-# takes one 16-bit draw, a fifth of the time that a float would take.
+# Graph500's corner probabilities 0.57, 0.19, 0.19, 0.05 as running sums, in units of 2**-16. Every level of every edge
+# takes one 16-bit draw, a fifth of the time of a float.
 CORNERS = tuple(round(share * 65536) for share in (0.57, 0.76, 0.95))
 CHUNK_EDGES = 1 << 16  # small enough for the cache, and each chunk has its own seed
 
@@ -18,7 +18,7 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Graph:
-    """What to draw: `2**scale` vertices, `edge_factor` edges a vertex."""
+    """Parameters of a graph: `2**scale` vertices, `edge_factor` edges a vertex."""
 
     scale: int
     edge_factor: int
@@ -31,11 +31,11 @@ class Graph:
 
     @property
     def edges(self) -> int:
-        """The number of edges; some occur twice, and then weigh twice."""
+        """The number of edges; some occur twice, and then count twice."""
         return self.edge_factor << self.scale
 
     def chunks(self) -> Iterator[tuple[Ids, Ids]]:
-        """Draws the edges as arrays of sources and targets, the same ones for any number of ranks."""
+        """Draw the edges as arrays of sources and targets, the same ones for any number of ranks."""
         for number, start in enumerate(range(0, self.edges, CHUNK_EDGES)):
             count = min(CHUNK_EDGES, self.edges - start)
             generator = np.random.default_rng((self.seed, number))

@@ -29,7 +29,7 @@ RANKS = 12
 SNAP_BYTES = 72
 """Linux cooked header 20, IPv4 20, TCP with time stamps 32: the headers and nothing of the payload."""
 FLUSH_S = 0.5
-"""What tcpdump is given to fetch the last packets from the kernel."""
+"""Time for tcpdump to fetch the last packets from the kernel."""
 JOB_S = 300.0
 GAVOTTE = str(Path(sys.executable).parent / "gavotte")
 
@@ -39,8 +39,8 @@ class Program:
     """A program and its input.
 
     Attributes:
-        line: what mpirun starts; `{inputs}` is the folder of this file.
-        package: Debian's, which brings it.
+        line: arguments of mpirun; `{inputs}` is the folder of this file.
+        package: Debian's package of the program.
         prepare: commands to run first, in the job's folder.
     """
 
@@ -74,12 +74,12 @@ def available(name: str) -> bool:
 
 
 class Loop:
-    """One program in a lab that stands.
+    """One program in a running lab.
 
     Args:
         lab: the lab.
         name: one of `PROGRAMS`.
-        folder: where all files go.
+        folder: for all files.
         ranks: of the program; it is captured with one on each of the first hosts.
         show: whether to print each command before it runs.
     """
@@ -92,10 +92,10 @@ class Loop:
         folder.mkdir(parents=True, exist_ok=True)
 
     def gavotte(self, *words: object) -> str:
-        """Runs one of our commands in `folder`, with `--hosts lab` for the lab; returns what it prints.
+        """Run one of our commands in `folder`, with `--hosts lab` for the lab; return its output.
 
         Raises:
-            GavotteError: with what it said, when it fails.
+            GavotteError: with its message, when it fails.
         """
         line = [GAVOTTE, *map(str, words)]
         if self._show:
@@ -108,7 +108,7 @@ class Loop:
         return ran.stdout
 
     def job(self, ranks: Sequence[str]) -> float:
-        """Runs the program with rank i on the i-th of these hosts; returns its wall time in seconds.
+        """Run the program with rank i on the i-th of these hosts; return its wall time in seconds.
 
         Raises:
             GavotteError: when it fails.
@@ -144,12 +144,14 @@ class Loop:
                 if job.poll() is None:
                     job.terminate()
         if status:
-            told = (place / "output").read_text(errors="replace").strip().splitlines()
-            raise GavotteError(f"{self._name} left with status {status}", hint=told[-1] if told else "it said nothing")
+            lines = (place / "output").read_text(errors="replace").strip().splitlines()
+            raise GavotteError(
+                f"{self._name} left with status {status}", hint=lines[-1] if lines else "it printed nothing"
+            )
         return time.monotonic() - began_s
 
     def profile(self) -> Path:
-        """Captures one run with a rank on each of the first hosts, in their order, and makes an App of it."""
+        """Capture one run with a rank on each of the first hosts, in their order, and make an App of it."""
         hosts = self.first
         captures = [f"{self._name}-{host}.pcap" for host in hosts]
         with capturing(self._lab, [(host, self._folder / file) for host, file in zip(hosts, captures, strict=True)]):
@@ -163,24 +165,24 @@ class Loop:
         return self.app
 
     def place(self, network: Path, method: str, seed: int = 0) -> Path:
-        """Places the App; returns the Placement."""
+        """Place the App; return the Placement."""
         placement = self._folder / f"{self._name}-{method}-{seed}.placement.json"
         self.gavotte("place", network, self.app, "--method", method, "--seed", seed, "-o", placement)
         return placement
 
     def ranks(self, placement: Path) -> list[str]:
-        """Exports a Placement to a file that Open MPI takes; returns the host of each rank."""
+        """Export a Placement to a file that Open MPI reads; return the host of each rank."""
         file = placement.with_suffix(".ranks")
         self.gavotte("export", placement, "--format", "openmpi-seq", "-o", file)
         return file.read_text().split()
 
     def replay(self, placement: Path) -> float:
-        """Sends the App's bytes between the hosts of a Placement; returns the seconds until the last had arrived."""
+        """Send the App's bytes between the hosts of a Placement; return the seconds until the last had arrived."""
         return float(json.loads(self.gavotte("run", placement, self.app, "--hosts", "lab", "--json"))["completion_s"])
 
 
 def measured(loop: Loop) -> Path:
-    """Measures the cloud and makes a Network of it."""
+    """Measure the cloud and make a Network of it."""
     loop.gavotte("measure", "--hosts", "lab", "--sharing", "-o", "cloud.npz")
     loop.gavotte("model", "cloud.npz", "--fill", "-o", "cloud.network.json")
     return loop.app.parent / "cloud.network.json"
@@ -188,7 +190,7 @@ def measured(loop: Loop) -> Path:
 
 @contextmanager
 def capturing(lab: Session, targets: Sequence[tuple[str, Path]]) -> Iterator[None]:
-    """Captures what each host sends while the block runs: so every packet is there once."""
+    """Capture each host's egress while the block runs, so that every packet is captured once."""
     running: list[subprocess.Popen[str]] = []
     try:
         for host, target in targets:
@@ -214,7 +216,7 @@ def capturing(lab: Session, targets: Sequence[tuple[str, Path]]) -> Iterator[Non
 
 
 def main() -> int:
-    """Places one program and runs it before and after."""
+    """Place one program and run it before and after."""
     parser = argparse.ArgumentParser(description="take a real MPI program through the whole loop in a lab")
     parser.add_argument("program", choices=PROGRAMS)
     parser.add_argument(

@@ -1,4 +1,4 @@
-//! Datagrams that say they are a NetFlow or IPFIX meter's; the first byte says how long the first one is.
+//! Any datagrams of a NetFlow or IPFIX meter; the first byte gives the length of the first one.
 #![no_main]
 
 use gavotte_capture::{Directory, Flows, Kind};

@@ -1,4 +1,4 @@
-//! What a stranger sends to the data port: frames, and both sides of the handshake.
+//! Any bytes that an unknown client sends to the data port: frames, and both sides of the handshake.
 #![no_main]
 
 use gavotte_agent::contract::data::{Hello, Report, Welcome};

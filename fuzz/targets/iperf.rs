@@ -1,4 +1,4 @@
-//! What a host's own iperf3 prints.
+//! The output of a host's own iperf3.
 #![no_main]
 
 use gavotte_agent::work::iperf_report::read;

@@ -1,4 +1,4 @@
-//! Headers of trains: any bytes are refused, what was written is read back, and one bit off is no longer ours.
+//! Headers of trains: any bytes are rejected, a written header is read back, and one changed bit is detected.
 #![no_main]
 
 use gavotte_probe::gated::wire::{Ack, DATA_BYTES, Data};

@@ -1,4 +1,4 @@
-//! What a controller asks of an agent: taken or refused, never a panic.
+//! A controller's requests to an agent: each is accepted or refused, and never causes a panic.
 #![no_main]
 
 use gavotte_agent::contract::agents::{EnrolRequest, MeasureRequest};

@@ -1,4 +1,4 @@
-//! A datagram that says it is an sFlow agent's.
+//! Any datagram of an sFlow agent.
 #![no_main]
 
 use gavotte_capture::{Directory, Samples};

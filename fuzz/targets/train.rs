@@ -1,4 +1,4 @@
-//! A sender that holds the run's secret and says what it likes: the receiver records it and answers.
+//! A sender that knows the run's secret and sends anything: the receiver records it and answers.
 #![no_main]
 
 use gavotte_probe::gated::recorder::Recorder;

@@ -1,13 +1,13 @@
 """Gavotte makes distributed applications faster on a network their owner can neither see nor control.
 
-What the command line can do, this package can. `import gavotte` gives the nouns with their readers and writers, and the
-rooms, each with a front door of the verb's name:
+This package can do everything that the command line can. `import gavotte` gives the nouns with their readers and
+writers, and the rooms, each with a function of the verb's name:
 
     network = gavotte.model.model(gavotte.read_history("cloud.npz"))
     placement = gavotte.place.place(network, [gavotte.read_app("sort.app.toml")])
     gavotte.write_placement("sort.placement.json", placement)
 
-Everything is loaded on first use. docs/reference/library.md has all of it on one page.
+Everything is loaded on first use. `make docs` builds a page for each room.
 """
 
 from __future__ import annotations
@@ -100,13 +100,13 @@ __all__ = [
 ]
 
 _DOORS = {"broadcast": "transfer"}
-"""Front doors whose rooms have several: door to room."""
+"""Functions whose room has another name: function to room."""
 _ROOMS = [name for name in __all__ if name.isalpha() and name.islower() and name not in _DOORS]
 _NOUNS = ["app", "collective", "guarantee", "history", "inventory", "network", "placement", "record", "topology"]
 
 
 def __getattr__(name: str) -> Any:
-    """Loads a room or a noun on first use, so that the command line and the lab's keeper start fast."""
+    """Load a room or a noun on first use, so that the command line and the lab's keeper start fast."""
     if name in _ROOMS:
         return import_module(f"gavotte.{name}")
     if name in _DOORS:

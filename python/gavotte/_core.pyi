@@ -56,37 +56,37 @@ _Indices = npt.NDArray[np.uint32]
 _Over = float | tuple[Network, Sequence[int]]
 
 def version() -> str:
-    """The version of the compiled module."""
+    """Return the version of the compiled module."""
 
 def build_profile() -> str:
-    """How the module was compiled: `release`, or `debug`, which no measurement should use."""
+    """Return how the module was compiled: `release`, or `debug`, which no measurement should use."""
 
 def policies() -> list[str]:
-    """Names of the policies that place in one pass, the best known first."""
+    """Return the names of the policies that place in one pass, the best known first."""
 
 def mechanisms() -> list[str]:
-    """Names of the ways to broadcast; of two that cost the same, the first is chosen."""
+    """Return the names of the mechanisms of a broadcast. Of two with the same cost, the first is chosen."""
 
 @final
 class BroadcastGround:
-    """A network, and who sends to whom in it."""
+    """A network with the source and the receivers of a broadcast."""
 
     def __new__(cls, network: Network, source: int, receivers: Sequence[int]) -> BroadcastGround:
-        """Checks who is there.
+        """Check the hosts.
 
         Raises:
             ValueError: when a host does not exist or is named twice.
         """
 
     def bound(self, size_bytes: int) -> tuple[float, str]:
-        """Seconds that any mechanism needs at least, and the port that says so; 0 when nothing known limits."""
+        """Return the least seconds of any mechanism, and the port that sets them; 0 when nothing known limits."""
 
     def prices(self, size_bytes: int, partitions: Sequence[int]) -> list[tuple[str, float, int]]:
-        """Name, seconds and bytes of a piece of each mechanism; the partitions, by host, are Cornet's."""
+        """Return name, seconds and bytes of a piece of each mechanism. The partitions, by host, are Cornet's."""
 
 @final
 class Conductor:
-    """One broadcast under way: told what happens and when, it says who has which blocks from whom.
+    """One running broadcast. It receives events with their times, and decides which host gets which blocks from which.
 
     Blocks are bit masks, lowest first.
     """
@@ -102,78 +102,78 @@ class Conductor:
         partitions: Sequence[int],
         seed: int,
     ) -> Conductor:
-        """Nobody has opened a copy yet.
+        """Create a broadcast in which no host has opened a copy yet.
 
         Raises:
-            ValueError: for an unknown mechanism, or blocks that make no sense.
+            ValueError: for an unknown mechanism, or invalid blocks.
         """
 
     def absent(self, host: int) -> None:
-        """Takes that a receiver is not there, before the start: nobody waits for it, and it may come."""
+        """Record, before the start, that a receiver is missing. No host waits for it, and it may join."""
 
     def invite(self, host: int) -> None:
-        """Takes that a host of the network is to receive it, too: nobody waits for it, and it may come."""
+        """Record that a further host of the network is a receiver. No host waits for it, and it may join."""
 
     def expect(self, host: int, now_s: float) -> None:
-        """Takes that a receiver that was not there, or was lost, is now."""
+        """Record that a missing or lost receiver has joined."""
 
     def opened(self, host: int, have: bytes, held_bytes: int, now_s: float) -> None:
-        """Takes that a host has opened its copy, and what was there."""
+        """Record that a host has opened its copy, with the blocks that it already had."""
 
     def progress(self, host: int, have: bytes, held_bytes: int, now_s: float) -> None:
-        """Takes how far a host is."""
+        """Record a host's progress."""
 
     def kept(self, host: int) -> None:
-        """Takes that a host has all of it, under its name."""
+        """Record that a host has a complete copy under its final name."""
 
     def lost(self, host: int, why: str, now_s: float) -> None:
-        """Takes that a host is out of it."""
+        """Record that a host no longer takes part."""
 
     def broken(self, child: int, parent: int, why: str, now_s: float) -> None:
-        """Takes that a host can have nothing more from a parent."""
+        """Record that a host can get nothing more from a parent."""
 
     def tick(self, now_s: float) -> None:
-        """Looks for hosts that stand still or fall behind."""
+        """Look for hosts that stall or fall behind."""
 
     def changes(self) -> list[tuple[int, list[tuple[int, bytes, int]]]]:
-        """Hosts and from which parents each is to have which blocks, since the last call.
+        """Return the hosts with changes since the last call, and which blocks each gets from which parents.
 
-        At what bit/s comes with each: 0 = any, 1 = it waits.
+        Each parent comes with its limit in bit/s: 0 = none, 1 = it waits.
         """
 
     def flows(self) -> list[tuple[int, int, int]]:
-        """Parent, child and bytes left of each subscription as it was last given."""
+        """Return parent, child and bytes left of each newest subscription."""
 
     def hold(self) -> None:
-        """Has every parent wait until a limit for it is told."""
+        """Make every parent wait until it gets a limit."""
 
     def limit(self, parent: int, child: int, pace_bps: float, now_s: float) -> None:
-        """Limits what a parent sends to a child: infinite = no limit, 0 = it waits."""
+        """Limit the rate from a parent to a child: infinite = no limit, 0 = it waits."""
 
     def answers(self, now_s: float) -> list[tuple[int, list[tuple[int, bytes]]]]:
-        """The answers of Cornet's tracker that are due: hosts, and peers of each with their blocks."""
+        """Return the due answers of Cornet's tracker: hosts, and peers of each with their blocks."""
 
     def log(self) -> list[str]:
-        """What was changed and why, since the last call."""
+        """Return the changes since the last call, with reasons."""
 
     def edges(self) -> list[tuple[int, int]]:
-        """Parent and child of each edge; of a mesh, none."""
+        """Return parent and child of each edge; none for a mesh."""
 
     def is_over(self) -> bool:
-        """Whether every receiver has all or is lost."""
+        """Return whether every receiver is complete or lost."""
 
     def loss(self, host: int) -> str | None:
-        """Why a host is out; None unless it is."""
+        """Return why a host no longer takes part; None if it does."""
 
 @final
 class Ranks:
     """Ranks 0 to R - 1 on hosts of a network; several may be on one."""
 
     def __new__(cls, network: Network, hosts: Sequence[int]) -> Ranks:
-        """Puts ranks on hosts.
+        """Assign ranks to hosts.
 
         Args:
-            network: where hosts share anything, one without a known cap carries what it carries on its best pair.
+            network: if hosts share any link, a host without a known cap carries as much as on its best pair.
             hosts: the host of each rank.
 
         Raises:
@@ -183,14 +183,14 @@ class Ranks:
 
     @staticmethod
     def at(network: Network, hosts: Sequence[int], rate_bps: _Floats, latency_s: _Floats) -> Ranks:
-        """Ranks on a network that is as `network` but for its pairs: (N, N) rates and latencies, NaN = unknown."""
+        """Return ranks on a network like `network` with other pairs: (N, N) rates and latencies, NaN = unknown."""
 
     @property
     def count(self) -> int:
-        """R."""
+        """The number of ranks R."""
 
     def alpha_beta(self) -> tuple[_Floats, _Floats]:
-        """(R, R) seconds that a message alone takes besides its bytes, and for each of them; row = source."""
+        """Return two (R, R) arrays: fixed seconds of a message alone, and seconds per byte; row = source."""
 
     def tree(
         self,
@@ -204,24 +204,24 @@ class Ranks:
         steps: int,
         seed: int,
     ) -> tuple[list[int], list[int], int, float]:
-        """Makes a tree for a broadcast or scatter, or read backwards for a reduction or gather.
+        """Make a tree for a broadcast or scatter; read backwards it serves a reduction or gather.
 
         Args:
             algorithm: `flat`, `binomial`, `fnf`, `ecef`, `look-ahead` or `chain`; any other name searches.
-            root: who has the data first.
-            size_bytes: what each rank is to have in the end.
-            segments: pieces that they go in; for the search, at most.
+            root: rank that has the data first.
+            size_bytes: bytes that each rank has in the end.
+            segments: number of pieces; for the search, the most.
             scatter: whether each rank has bytes of its own.
-            back: whether all goes to the root.
+            back: whether all data goes to the root.
             steps: moves that the search tries.
-            seed: of the search.
+            seed: seed of the search.
 
         Returns:
-            each rank's parent (the root's is itself), an order with parents first and siblings as they are sent to, the
-            number of segments, and the seconds that all takes where messages share links.
+            each rank's parent (the root's is itself), an order with parents first and siblings in sending order, the
+            number of segments, and the total seconds when messages share links.
 
         Raises:
-            ValueError: naming what makes no sense.
+            ValueError: naming the invalid argument.
         """
 
     def tree_s(
@@ -234,31 +234,31 @@ class Ranks:
         scatter: bool,
         back: bool,
     ) -> float:
-        """Seconds that a tree takes; arguments as in `tree`, and its results.
+        """Return the seconds that a tree takes. Arguments are those of `tree`, and its results.
 
         Raises:
-            ValueError: naming what makes no sense.
+            ValueError: naming the invalid argument.
         """
 
     def ring(
         self, *, by_rank: bool, size_bytes: float, segments: int, reduce: bool, steps: int, seed: int
     ) -> tuple[list[int], list[int], int, int, float]:
-        """Makes a ring for an allgather or allreduce, from which ranks may hang.
+        """Make a ring for an allgather or allreduce, whose members may have further ranks as children.
 
         Args:
             by_rank: all ranks in their order, in one piece, without a search.
             size_bytes: each rank's block, or the vector.
-            segments: pieces of a block, or of a member's share, at most.
+            segments: most pieces of a block, or of a member's share.
             reduce: whether vectors are combined.
             steps: moves that the search tries.
-            seed: of the search.
+            seed: seed of the search.
 
         Returns:
-            each rank's parent (the member before, or the one it hangs from), an order with the members first, their
-            number, the number of segments, and the seconds that all takes where messages share links.
+            each rank's parent (the member before it, or the member that it is a child of), an order with the members
+            first, their number, the number of segments, and the total seconds when messages share links.
 
         Raises:
-            ValueError: naming what makes no sense.
+            ValueError: naming the invalid argument.
         """
 
     def ring_s(
@@ -271,19 +271,19 @@ class Ranks:
         segments: int,
         reduce: bool,
     ) -> float:
-        """Seconds that a ring takes; arguments as in `ring`, and its results.
+        """Return the seconds that a ring takes. Arguments are those of `ring`, and its results.
 
         Raises:
-            ValueError: naming what makes no sense.
+            ValueError: naming the invalid argument.
         """
 
     def messages_s(
         self, *, source: Sequence[int], target: Sequence[int], size_bytes: Sequence[float]
     ) -> tuple[float, str]:
-        """Seconds that messages between ranks take which are all under way at once, and what held the last one back.
+        """Return the seconds of concurrent messages between ranks, and what held the last one back.
 
         Raises:
-            ValueError: naming what makes no sense.
+            ValueError: naming the invalid argument.
         """
 
     def exchanged(
@@ -295,20 +295,20 @@ class Ranks:
         hosts: Sequence[int],
         most: int,
     ) -> list[int]:
-        """Exchanges tasks while the link that is full for longest is so for less.
+        """Exchange tasks while this shortens the time of the link that is full for longest.
 
         Args:
             source: (E,) the sending task of each message.
-            target: (E,) the receiving one.
-            size_bytes: (E,) how much.
+            target: (E,) the receiving task.
+            size_bytes: (E,) bytes of each message.
             hosts: the rank of each task, no two the same.
-            most: exchanges.
+            most: most exchanges.
 
         Returns:
             the rank of each task.
 
         Raises:
-            ValueError: naming what makes no sense.
+            ValueError: naming the invalid argument.
         """
 
 _Row = tuple[int, str, str, int, int, int]
@@ -316,59 +316,59 @@ _Row = tuple[int, str, str, int, int, int]
 def captured(
     paths: Sequence[str], names: Sequence[str] | None, every_s: float | None
 ) -> tuple[list[_Row], list[tuple[str, float]], bool, tuple[float, float] | None]:
-    """Counts the payload in captures of packets.
+    """Count the payload in captures of packets.
 
     Args:
-        paths: pcap or pcapng files, one a host; `-` is standard input.
+        paths: pcap or pcapng files, one per host; `-` is standard input.
         names: the ends that are tasks: addresses, alone or with a port, or `*:PORT`; None finds them.
-        every_s: how long an interval is; None makes one of all.
+        every_s: length of an interval; None makes one interval.
 
     Returns:
-        Rows of interval, source, target, bytes and their 95 % interval; what else was counted; whether a file ends
-        within a record; when the first and last packet came.
+        Rows of interval, source, target, bytes and their 95 % interval; other counters; whether a file ends within a
+        record; times of the first and last packet.
 
     Raises:
-        FormatError: when a file is no capture, or damaged.
-        ValueError: when a name is no end.
+        FormatError: when a file is not a capture, or damaged.
+        ValueError: when a name is not an end.
     """
 
 @final
 class SocketWatch:
-    """The sockets of this network namespace: what they send and receive, and whose they are."""
+    """The sockets of this network namespace: their bytes in both directions, and their owners."""
 
     def __new__(cls) -> SocketWatch:
-        """Begins: what moved before does not count.
+        """Start watching. Earlier traffic does not count.
 
         Raises:
-            OSError: when the kernel tells nothing of sockets.
+            OSError: when the kernel gives no information about sockets.
         """
 
     def look(self) -> None:
-        """Reads all counters.
+        """Read all counters.
 
         Raises:
             OSError: when the kernel does not answer.
         """
 
     def report(self) -> tuple[list[tuple[str, str, bool, int, int]], list[tuple[str, int, str, str, int | None]]]:
-        """What moved since the last call, and whose ends are that were not known before.
+        """Return the traffic since the last call, and the owners of newly seen ends.
 
         Returns:
             (own end, other end, whether UDP, bytes sent, received), and (own end, process, name, cgroup, rank).
         """
 
     def counters(self) -> list[tuple[str, int]]:
-        """What the watch counts of itself, by name."""
+        """Return the watch's own counters, by name."""
 
     def without_datagrams(self) -> str | None:
-        """Why UDP is not counted; None = it is."""
+        """Return why UDP is not counted; None = it is."""
 
 @final
 class Exports:
-    """What flow meters exported."""
+    """Exports of flow meters."""
 
     def __new__(cls, kind: str, names: Sequence[str] | None, every_s: float | None) -> Exports:
-        """Nothing read yet.
+        """Create a reader that has read nothing yet.
 
         Args:
             kind: `sflow`, `netflow` or `ipfix`.
@@ -376,24 +376,24 @@ class Exports:
             every_s: likewise.
 
         Raises:
-            ValueError: for another kind, or a name that is no end.
+            ValueError: for another kind, or a name that is not an end.
         """
 
     def datagram(self, payload: bytes, address: str, port: int, time_s: float) -> None:
-        """Reads one datagram; a damaged one is counted."""
+        """Read one datagram; a damaged one is counted."""
 
     def capture(self, path: str) -> bool:
-        """Reads the datagrams in a capture; returns whether it ends within a record.
+        """Read the datagrams in a capture. Return whether it ends within a record.
 
         Raises:
             FormatError: as in `captured`.
         """
 
     def rows(self) -> list[_Row]:
-        """As in `captured`."""
+        """Return rows as in `captured`."""
 
     def counters(self) -> list[tuple[str, float]]:
-        """What else was counted."""
+        """Return the other counters."""
 
 class _Tasks(Protocol):
     """J tasks.
@@ -418,12 +418,12 @@ class _Tasks(Protocol):
     def allowed(self) -> Mapping[int, Sequence[int]]: ...
 
 class _Transfers(Protocol):
-    """T transfers between tasks, none from one to itself, or between hosts.
+    """T transfers between hosts, or between different tasks.
 
     Attributes:
-        source: (T,) who sends.
-        target: (T,) who receives.
-        bytes: (T,) how much.
+        source: (T,) senders.
+        target: (T,) receivers.
+        bytes: (T,) bytes of each.
         phase: (T,) transfers of a phase run together, phases one after the other.
     """
 
@@ -437,7 +437,7 @@ class _Transfers(Protocol):
     def phase(self) -> _Indices: ...
 
 class _Room(Protocol):
-    """Room on N hosts.
+    """Free resources of N hosts.
 
     Attributes:
         cpus: (N,) cores that each offers.
@@ -453,15 +453,15 @@ class _Room(Protocol):
     def storage_bytes(self) -> _Bytes: ...
 
 class _Rules(Protocol):
-    """What a placement must keep besides room; tasks by their index.
+    """Conditions of a placement in addition to the hosts' resources; tasks by their index.
 
     Attributes:
         apart: groups, no two tasks of which may share a host.
         together: groups that must share a host.
-        max_latency: (source, target, seconds): the most that one way may take; an unknown one keeps no bound.
-        max_hosts: (tasks, count): how many hosts they may use.
-        max_price: prices of using each host, (N, N) of a byte, row = source, and the most of all together; or None.
-        quotas: (hosts, what each task needs, the most that tasks on these hosts may need together).
+        max_latency: (source, target, seconds): the largest one-way latency; an unknown one breaks the bound.
+        max_hosts: (tasks, count): number of hosts that they may use.
+        max_price: prices of using each host, (N, N) prices of a byte, row = source, and the largest total; or None.
+        quotas: (hosts, needs of each task, the most that tasks on these hosts may need together).
     """
 
     @property
@@ -482,20 +482,20 @@ _Link = tuple[str, int, int]
 
 @final
 class Network:
-    """Hosts, what joins them and which links traffic loads. Immutable, and checked once for all that use it."""
+    """Hosts, the network between them, and the links that traffic loads. Immutable, and checked once for all users."""
 
     def __new__(cls, network: _Network, sharing: str | None = None) -> Network:
-        """Reads it.
+        """Read a Network.
 
-        A cap that is None is no limit. A pair's rate or latency that is None is unknown, which is not the same: each
-        user says what it makes of that.
+        A cap that is None is no limit. A pair's rate or latency that is None is unknown, which is different: each user
+        decides what to do with it.
 
         Args:
-            network: what is believed of the network.
-            sharing: `hose`, `pipe` or `groups`; None = as the Network says.
+            network: what is believed about the network.
+            sharing: `hose`, `pipe` or `groups`; None = the Network's own.
 
         Raises:
-            ValueError: naming the first thing that makes no sense.
+            ValueError: naming the first invalid value.
         """
 
     @property
@@ -507,28 +507,28 @@ class Network:
         """A number for each host's machine."""
 
     def pair_bps(self, m: int, n: int) -> float:
-        """The pair's own rate; an unknown one counts as no limit."""
+        """Return the pair's own rate; an unknown one counts as no limit."""
 
     def latency_s(self, m: int, n: int) -> float:
-        """One way; NaN = unknown."""
+        """Return the one-way latency; NaN = unknown."""
 
     def egress_bps(self, host: int) -> float:
-        """Cap on what it sends to other machines."""
+        """Return the cap on all that a host sends to other machines."""
 
     def ingress_bps(self, host: int) -> float:
-        """Cap on what it receives from other machines."""
+        """Return the cap on all that a host receives from other machines."""
 
     def inside(self, group: int) -> list[int]:
-        """The hosts of a group and of the groups below it."""
+        """Return the hosts of a group and of the groups below it."""
 
     def links(self, m: int, n: int) -> list[_Link]:
-        """What traffic from one host to another loads."""
+        """Return the links that traffic from one host to another loads."""
 
     def deciding(self) -> list[tuple[_Link, float]]:
-        """The links that may decide a completion time, with their rates."""
+        """Return the links that may decide a completion time, with their rates."""
 
     def deciding_count(self) -> int:
-        """How many of those there are."""
+        """Return the number of those links."""
 
 @final
 class Problem:
@@ -543,23 +543,23 @@ class Problem:
         rules: _Rules,
         load: _Transfers,
     ) -> Problem:
-        """Copies the arrays and checks them.
+        """Copy the arrays and check them.
 
         Args:
-            network: where.
+            network: the network between the hosts.
             tasks: what to place.
-            transfers: who sends how much to whom.
-            room: on each host.
-            rules: what a placement must keep besides room.
-            load: what is under way between hosts already; it delays transfers on links that both use.
+            transfers: bytes between tasks.
+            room: free resources of each host.
+            rules: conditions in addition to the resources.
+            load: running transfers between hosts. They delay transfers on links that both use.
 
         Raises:
-            ValueError: naming the first thing that makes no sense.
+            ValueError: naming the first invalid value.
             TypeError: when an array has another element type or dimension.
         """
 
     def place(self, policy: str, seed: int) -> _Indices:
-        """Places the tasks.
+        """Place the tasks.
 
         Args:
             policy: one of `policies()`.
@@ -584,16 +584,17 @@ class Problem:
         *,
         paced: bool = True,
     ) -> Found:
-        """Searches from the placements of greedy and the baselines and from others on, and is never worse than any.
+        """Search from the placements of greedy, the baselines and `starts`. The result is never worse than any.
 
         Args:
             seed: from 0 to 2^64 - 1; decides every random choice.
-            steps: proposals made at most.
-            threads: used at most; unless it is stopped, the answer does not depend on them.
-            limit_s: the clock stops it then; inf = never.
-            starts: (J,) placements to start from; those that break a rule are left out.
-            watch: told now and then what the best placement so far takes, in seconds.
-            paced: cool by the clock, so that the limit finds the search at its end; else the clock only ends it.
+            steps: most proposals.
+            threads: most threads; unless it is stopped, the answer does not depend on them.
+            limit_s: time limit; inf = none.
+            starts: (J,) placements to start from; those that break a rule are ignored.
+            watch: called now and then with the seconds of the best placement so far.
+            paced: whether cooling follows the clock, so that the search is complete at the limit; else the limit only
+                ends it.
 
         Raises:
             InfeasibleError: when no start was found; a placement may still exist.
@@ -601,7 +602,7 @@ class Problem:
         """
 
     def explain(self, assignment: _Indices) -> Explanation:
-        """Why an assignment takes as long as it does.
+        """Return why an assignment takes as long as it does.
 
         Args:
             assignment: (J,) the host of each task.
@@ -612,10 +613,10 @@ class Problem:
         """
 
     def compact(self) -> Compact:
-        """The problem in units of tasks that move as one."""
+        """Return the problem in units of tasks that move as one."""
 
     def evaluate(self, assignment: _Indices) -> Completion:
-        """The completion time of an assignment.
+        """Return the completion time of an assignment.
 
         Args:
             assignment: (J,) the host of each task.
@@ -626,28 +627,28 @@ class Problem:
         """
 
     def bound_s(self) -> float:
-        """No assignment completes sooner than this many seconds; `inf` if a task fits on no host."""
+        """Return a lower bound on the seconds of every assignment; `inf` if a task fits on no host."""
 
     def offers(self) -> list[tuple[int, float, float, tuple[int, float, float] | None]]:
-        """For each host its nano-cores and the bit/s that it can send to and receive from all others together.
+        """Return for each host its nano-cores and the bit/s that it can send to and receive from all others together.
 
-        Where others on its machine are reached past its caps: the machine's nano-cores, and what the host can send to
-        and receive from beyond it; else None.
+        If others on its machine are reached past its caps, a further entry has the machine's nano-cores, and what the
+        host can send to and receive from hosts beyond the machine; else None.
         """
 
     def flows_bound_s(self, work: int, limit_s: float, watch: Callable[[float], object] | None = None) -> Proven:
-        """The same from flows that no host can keep inside, for many tasks: at least `bound_s`.
+        """Return a lower bound from flows that no host can keep inside, for many tasks: at least `bound_s`.
 
         Args:
-            work: transfers that are looked at, about a tenth of a microsecond each; decides how good the bound is.
-            limit_s: the clock ends it then, with what is known; inf = never.
-            watch: told infinity now and then.
+            work: transfers that are considered, about a tenth of a microsecond each; decides how good the bound is.
+            limit_s: time limit, after which the best known bound is returned; inf = none.
+            watch: called with infinity now and then.
         """
 
     def volume_bound_s(self) -> float:
-        """No assignment completes sooner than this many seconds, by the bytes that tasks exchange themselves.
+        """Return a lower bound on the seconds of every assignment, from the bytes that tasks exchange.
 
-        It takes hardly any time, and is of use where each task has more partners than fit beside it.
+        It takes hardly any time, and is useful if each task has more partners than fit on its host.
         """
 
     def sets_bound_s(
@@ -658,27 +659,27 @@ class Problem:
         limit_s: float,
         watch: Callable[[float], object] | None = None,
     ) -> Proven:
-        """The same from sets of tasks: at least `bound_s` and at most `cap_s`, the time of a known assignment.
+        """Return a lower bound from sets of tasks: at least `bound_s`, and at most `cap_s` of a known assignment.
 
         Args:
             cap_s: seconds.
-            rounds: the first tries `cap_s` itself, each further one halves what the bound may be short.
-            work: sets times hosts that are looked at, which decides how good the bound is.
-            limit_s: the clock ends it then, with what is known; inf = never.
-            watch: told `cap_s` now and then.
+            rounds: the first tries `cap_s` itself; each further one halves the possible error of the bound.
+            work: number of sets times hosts to consider, which decides how good the bound is.
+            limit_s: time limit, after which the best known bound is returned; inf = none.
+            watch: called with `cap_s` now and then.
         """
 
 @final
 class Completion:
-    """How long the transfers of an assignment take."""
+    """Duration of the transfers of an assignment."""
 
     @property
     def seconds(self) -> float:
-        """All phases, one after the other."""
+        """Seconds of all phases, one after the other."""
 
     @property
     def bottleneck(self) -> Bottleneck | None:
-        """What the longest phase waits for; None if nothing crosses a limited link."""
+        """The link that the longest phase waits for; None if nothing crosses a limited link."""
 
 @final
 class Bottleneck:
@@ -694,7 +695,7 @@ class Bottleneck:
 
     @property
     def bytes(self) -> int:
-        """What crosses the link in that phase."""
+        """Bytes that cross the link in that phase."""
 
     @property
     def rate_bps(self) -> float:
@@ -702,11 +703,11 @@ class Bottleneck:
 
     @property
     def seconds(self) -> float:
-        """How long that takes."""
+        """Seconds that this takes."""
 
 @final
 class Found:
-    """What a search found."""
+    """Result of a search."""
 
     @property
     def hosts(self) -> _Indices:
@@ -742,7 +743,7 @@ class Proven:
 
 @final
 class LinkTime:
-    """What one link carries in one phase."""
+    """Load of one link in one phase."""
 
     @property
     def link(self) -> str:
@@ -754,19 +755,19 @@ class LinkTime:
 
     @property
     def bytes(self) -> int:
-        """What the placed tasks send over it."""
+        """Bytes that the placed tasks send over it."""
 
     @property
     def load_bytes(self) -> int:
-        """What is under way on it besides."""
+        """Bytes of other running transfers on it."""
 
     @property
     def rate_bps(self) -> float:
-        """Its rate."""
+        """Rate of the link."""
 
     @property
     def seconds(self) -> float:
-        """How long all that takes."""
+        """Seconds that all of this takes."""
 
 @final
 class Explanation:
@@ -798,27 +799,27 @@ class Compact:
 
     @property
     def nano_cores(self) -> list[int]:
-        """What each unit needs."""
+        """Nano-cores that each unit needs."""
 
     @property
     def memory_bytes(self) -> list[int]:
-        """What each unit needs."""
+        """Memory that each unit needs."""
 
     @property
     def storage_bytes(self) -> list[int]:
-        """What each unit needs."""
+        """Storage that each unit needs."""
 
     @property
     def host_nano_cores(self) -> list[int]:
-        """What each host offers."""
+        """Nano-cores that each host offers."""
 
     @property
     def host_memory_bytes(self) -> list[int]:
-        """What each host offers; 2^64 - 1 = not limited."""
+        """Memory that each host offers; 2^64 - 1 = not limited."""
 
     @property
     def host_storage_bytes(self) -> list[int]:
-        """What each host offers; 2^64 - 1 = not limited."""
+        """Storage that each host offers; 2^64 - 1 = not limited."""
 
     @property
     def allowed(self) -> list[list[int] | None]:
@@ -834,7 +835,7 @@ class Compact:
 
     @property
     def latencies(self) -> list[tuple[int, int, float]]:
-        """Source unit, target unit, seconds: the most that one way may take."""
+        """Source unit, target unit, seconds: the largest one-way latency."""
 
     @property
     def limits(self) -> list[tuple[list[int], int]]:
@@ -842,20 +843,20 @@ class Compact:
 
     @property
     def quotas(self) -> list[tuple[list[int], list[int], int]]:
-        """Hosts, what each unit needs there, and the most that units on these hosts may need together."""
+        """Hosts, needs of each unit on them, and the most that units on these hosts may need together."""
 
 class _Flows(Protocol):
-    """F flows; every column is contiguous and read where it is.
+    """F flows. Every column is contiguous and is not copied.
 
     Attributes:
         source: (F,) the sending host.
         target: (F,) the receiving host.
-        bytes: (F,) how much.
+        bytes: (F,) bytes of each.
         start_s: (F,) earliest start.
         weight: (F,) from 0.001 to 1000; None = 1.
-        cap_bps: (F,) the most that each sends; None = no caps.
-        startup_s: (F,) time to the first byte, besides the latency; None = 0.
-        label: (F,) picks one of several equal paths; None = the row.
+        cap_bps: (F,) the highest rate of each; None = no caps.
+        startup_s: (F,) time to the first byte, in addition to the latency; None = 0.
+        label: (F,) selects one of several equal paths; None = the row.
     """
 
     @property
@@ -883,8 +884,8 @@ class _Background(Protocol):
         target: the receiving host.
         poisson: mean arrivals per second and mean bytes; or
         on_off: mean seconds of sending and of rest.
-        weight: of each of its flows.
-        cap_bps: the most that each of its flows sends.
+        weight: weight of each of its flows.
+        cap_bps: highest rate of each of its flows.
     """
 
     @property
@@ -902,11 +903,11 @@ class _Background(Protocol):
 
 @final
 class Platform:
-    """What flows run over, checked. Immutable; its methods run without the GIL."""
+    """The network that flows use, checked. Immutable; its methods run without the GIL."""
 
     @staticmethod
     def topology(topology: _Topology, payload_share: float, seed: int) -> Platform:
-        """A described network.
+        """Return the platform of a described network.
 
         Args:
             topology: the description.
@@ -914,15 +915,18 @@ class Platform:
             seed: decides which of several equal paths a flow takes.
 
         Raises:
-            ValueError: naming the first thing that makes no sense.
+            ValueError: naming the first invalid value.
         """
 
     @staticmethod
     def network(network: Network) -> Platform:
-        """A measured network; each pair of hosts is a link of its own, and an unknown latency counts as none."""
+        """Return the platform of a measured network. Each pair of hosts is a link; an unknown latency counts as 0."""
 
     def links(self, source: int, target: int) -> list[tuple[int, float]]:
-        """The limited links from one host to another, each with its rate."""
+        """Return the limited links from one host to another, each with its rate."""
+
+    def latency_s(self, source: int, target: int) -> float:
+        """Return the time from one host to another through empty queues, in seconds."""
 
     def simulate(
         self,
@@ -935,36 +939,36 @@ class Platform:
         seed: int,
         accuracy: float = 0.0,
     ) -> Simulated:
-        """Runs flows.
+        """Simulate flows.
 
         Args:
             flows: what to send.
             edges: (E, 2) the second flow of each row waits for the first.
             phase: (F,) instead of edges.
             background: traffic of others.
-            until_s: stop here even if flows are left.
+            until_s: stop at this time even if flows are left.
             seed: decides the background.
-            accuracy: by how much of itself a rate may be off; 0 = exact.
+            accuracy: largest relative error of a rate; 0 = exact.
 
         Raises:
-            ValueError: naming the first thing that makes no sense.
+            ValueError: naming the first invalid value.
             TypeError: when an array has another element type or dimension.
         """
 
     def rates(self, flows: _Flows) -> _Floats:
-        """Max-min fair rates in bit/s of flows that are all there at once.
+        """Return max-min fair rates in bit/s of flows that all run at the same time.
 
         Raises:
-            ValueError: naming the first thing that makes no sense.
+            ValueError: naming the first invalid value.
         """
 
 @final
 class Simulated:
-    """What a run tells. Columns of links are in the order of `link_names`."""
+    """Result of a simulation. Columns of links are in the order of `link_names`."""
 
     @property
     def start_s(self) -> _Floats:
-        """(F,) When each flow was due and the flows before it were done; NaN = never."""
+        """(F,) When each flow was due and its predecessors were done; NaN = never."""
 
     @property
     def finish_s(self) -> _Floats:
@@ -980,19 +984,19 @@ class Simulated:
 
     @property
     def link_rate_bps(self) -> _Floats:
-        """Their rates."""
+        """Rates of the links."""
 
     @property
     def link_bytes(self) -> _Floats:
-        """What crossed them."""
+        """Bytes that crossed the links."""
 
     @property
     def link_busy_s(self) -> _Floats:
-        """For how long they held flows back."""
+        """How long the links held flows back."""
 
     @property
     def end_s(self) -> float:
-        """When the last flow finished, or the end asked for."""
+        """When the last flow finished, or the requested end."""
 
     @property
     def events(self) -> int:
@@ -1000,11 +1004,11 @@ class Simulated:
 
 @final
 class Guarded:
-    """What a run with guarantees tells. Columns have one entry a pair that ever sent, by source and target."""
+    """Result of a simulation with guarantees. Columns have one entry per pair that ever sent, by source and target."""
 
     @property
     def simulated(self) -> Simulated:
-        """As of any run."""
+        """The results that every simulation has."""
 
     @property
     def source(self) -> list[int]: ...
@@ -1012,15 +1016,15 @@ class Guarded:
     def target(self) -> list[int]: ...
     @property
     def guarantee_bps(self) -> list[float]:
-        """Mean while the pair had something to send; 0 = none."""
+        """Mean guarantee while the pair had something to send; 0 = none."""
 
     @property
     def limit_bps(self) -> list[float]:
-        """Mean; inf = none."""
+        """Mean limit; inf = none."""
 
     @property
     def rate_bps(self) -> list[float]:
-        """What arrived, mean while the pair had something to send."""
+        """Mean rate of arrival while the pair had something to send."""
 
     @property
     def marks(self) -> list[float]:
@@ -1028,7 +1032,7 @@ class Guarded:
 
     @property
     def lost_bytes(self) -> list[float]:
-        """What was lost on the way."""
+        """Bytes that were lost."""
 
     @property
     def windows(self) -> list[int]:
@@ -1036,7 +1040,7 @@ class Guarded:
 
     @property
     def met(self) -> list[int]:
-        """Those in which it had its guarantee."""
+        """Windows in which it reached its guarantee."""
 
     @property
     def held(self) -> list[str]:
@@ -1044,7 +1048,7 @@ class Guarded:
 
     @property
     def rates_bps(self) -> list[_Floats]:
-        """What arrived in each window from time 0 on."""
+        """Rate of arrival in each window from time 0 on."""
 
 def simulate_guarded(
     platform: Platform,
@@ -1059,28 +1063,30 @@ def simulate_guarded(
     seed: int,
     step_s: float,
     window_s: float,
+    packet_bytes: float,
 ) -> Guarded:
-    """Runs flows of hosts with bandwidth guarantees.
+    """Simulate flows of hosts with bandwidth guarantees.
 
     Args:
-        platform: what they run over.
+        platform: the network.
         flows: what to send.
         hoses: by host, guaranteed egress and ingress (0 = none), and their limits (inf = none).
         tenants: hosts and the same four rates of all together.
         protection: one of `protections()`.
         parameters: constants of the protection to change, by name.
         udp: (F,) whether a flow sends at its cap whatever is lost; None = all are TCP.
-        until_s: stop here even if flows are left.
+        until_s: stop at this time even if flows are left.
         seed: decides phases of agents and which packets are lost.
         step_s: time from one state to the next.
-        window_s: what guarantees are judged over.
+        window_s: window in which guarantees are judged.
+        packet_bytes: size of a full packet, headers included: the path's MTU.
 
     Raises:
-        ValueError: naming the first thing that makes no sense.
+        ValueError: naming the first invalid value.
     """
 
 def protections() -> list[str]:
-    """Names of ways to protect hosts from each other."""
+    """Return the names of ways to protect hosts from each other."""
 
 @final
 class FlowList:
@@ -1088,7 +1094,7 @@ class FlowList:
 
     @property
     def ids(self) -> list[str]:
-        """What each flow is called."""
+        """Name of each flow."""
 
     @property
     def source(self) -> _Indices: ...
@@ -1110,7 +1116,7 @@ class FlowList:
     def label(self) -> npt.NDArray[np.uint64]: ...
 
 def parse_flows(text: bytes, hosts: list[str]) -> FlowList:
-    """Reads a flow list.
+    """Read a flow list.
 
     Args:
         text: CSV with the columns `id,source,target,bytes,start_s`.
@@ -1121,10 +1127,10 @@ def parse_flows(text: bytes, hosts: list[str]) -> FlowList:
     """
 
 def format_finish(ids: list[str], finish_s: _Floats) -> bytes:
-    """Writes finish times as CSV with the columns `id,finish_s`."""
+    """Return finish times as CSV with the columns `id,finish_s`."""
 
 def column_quantile(times: _Floats, share: float) -> _Floats:
-    """A quantile of each pair's times.
+    """Return a quantile of each pair's times.
 
     Args:
         times: (n, M), contiguous; NaN or not above zero = not measured.
@@ -1148,7 +1154,7 @@ def principal(times: _Floats) -> tuple[_Floats, _Floats, int]:
     """
 
 def mode(times: _Floats, gaps: _Floats) -> tuple[_Floats, _Floats, npt.NDArray[np.uint32], float]:
-    """Rank one with a load, and each pair's most frequent time.
+    """Return a rank-one matrix with a load, and each pair's most frequent time.
 
     Args:
         times: (n, M), contiguous; NaN or not above zero = not measured.
@@ -1162,21 +1168,21 @@ def mode(times: _Floats, gaps: _Floats) -> tuple[_Floats, _Floats, npt.NDArray[n
     """
 
 def ecef_tree(weights: _Floats, root: int) -> tuple[_Indices, _Indices]:
-    """A broadcast tree by the earliest completion first.
+    """Return a broadcast tree by the rule "earliest completion first".
 
     Args:
-        weights: (N, N) what one transfer takes, row = source; not finite = cannot be used.
-        root: who has the message.
+        weights: (N, N) time of one transfer, row = source; not finite = cannot be used.
+        root: host that has the message.
 
     Returns:
         (N,) parent of each host, the root's is itself, and (N,) hosts in the order in which their transfers begin.
 
     Raises:
-        ValueError: for weights that are no square, or a host that cannot be reached.
+        ValueError: for weights that are not square, or a host that cannot be reached.
     """
 
 class _Underway(Protocol):
-    """A transfer under way."""
+    """A running transfer."""
 
     @property
     def arrival_s(self) -> float: ...
@@ -1190,30 +1196,30 @@ class _Underway(Protocol):
     def flows(self) -> Sequence[tuple[int, int, float]]: ...
 
 def order_names() -> list[str]:
-    """The policies that order transfers."""
+    """Return the policies that order transfers."""
 
 def order_rates(network: Network, name: str, coflows: Sequence[_Underway]) -> tuple[_Floats, float]:
-    """The rates that a policy gives to transfers under way.
+    """Return the rates that a policy gives to running transfers.
 
     Args:
-        network: hosts and what joins them.
-        name: of the policy.
+        network: hosts and the links between them.
+        name: name of the policy.
         coflows: the transfers; flows are source, target and bytes left.
 
     Returns:
-        (F,) bit/s, flow after flow of coflow after coflow; the seconds after which to ask again at the latest.
+        (F,) bit/s, flow after flow of coflow after coflow; the seconds after which to call again at the latest.
 
     Raises:
-        ValueError: for a policy that there is not.
+        ValueError: for an unknown policy.
     """
 
 @final
 class CoflowTrace:
-    """Coflows that come one after the other. Immutable; flows that join the same ports are one."""
+    """Coflows that arrive one after the other. Immutable; flows between the same ports count as one."""
 
     @staticmethod
     def read(text: bytes) -> CoflowTrace:
-        """Reads a table, or the format of the public traces.
+        """Read a table, or the format of the public traces.
 
         Raises:
             ValueError: naming line, field and remedy.
@@ -1229,40 +1235,40 @@ class CoflowTrace:
         target: _Indices,
         sizes: _Floats,
     ) -> CoflowTrace:
-        """A trace from columns.
+        """Make a trace from columns.
 
         Args:
-            ports: their names.
-            names: of C coflows.
+            ports: names of the ports.
+            names: names of C coflows.
             arrival_s: (C,) when they arrive.
-            coflow: (F,) which coflow each flow belongs to.
+            coflow: (F,) coflow of each flow.
             source: (F,) port.
             target: (F,) port.
             sizes: (F,) bytes.
 
         Raises:
-            ValueError: for a coflow or port that there is not.
+            ValueError: for an unknown coflow or port.
         """
 
     @property
     def ports(self) -> list[str]:
-        """Their names."""
+        """Names of the ports."""
 
     @property
     def names(self) -> list[str]:
-        """Of the coflows."""
+        """Names of the coflows."""
 
     @property
     def arrival_s(self) -> _Floats:
-        """(C,) When they arrive."""
+        """(C,) Arrival time of each coflow."""
 
     @property
     def classes(self) -> _Indices:
-        """(C,) Their classes; 0 is the highest."""
+        """(C,) Class of each coflow; 0 is the highest."""
 
     @property
     def flow_count(self) -> int:
-        """Flows of all coflows."""
+        """Number of flows of all coflows."""
 
     @property
     def bytes(self) -> float:
@@ -1272,31 +1278,31 @@ class CoflowTrace:
         """(F,) Number of the coflow, source, target and bytes, coflow after coflow."""
 
     def bounds_s(self, over: _Over) -> _Floats:
-        """(C,) How long each coflow takes at least, alone."""
+        """(C,) Least time of each coflow, alone."""
 
     def simulate(
         self, name: str, over: _Over, step_s: float, progress: Callable[[int, int], object]
     ) -> tuple[_Floats, int, int]:
-        """Runs it under a policy.
+        """Simulate it under a policy.
 
         Args:
-            name: of the policy.
+            name: name of the policy.
             over: the rate of all ports, or a network and the host of each port.
             step_s: how long the share of a flow that ended may idle; 0 = not at all.
             progress: called now and then with coflows done and all.
 
         Returns:
-            (C,) when each is done; how often rates were reckoned; the most flows at once.
+            (C,) when each is done; how often rates were computed; the most flows at once.
 
         Raises:
-            ValueError: for a policy that there is not, or a rate that is none.
+            ValueError: for an unknown policy, or an invalid rate.
         """
 
 def wss(network: Network, flows: Sequence[tuple[int, int, float]]) -> tuple[_Floats, float, str | None]:
-    """Rates of a shuffle in proportion to its bytes.
+    """Return rates of a shuffle in proportion to its bytes.
 
     Args:
-        network: hosts and what joins them.
+        network: hosts and the links between them.
         flows: source, target and bytes left of each.
 
     Returns:

@@ -27,11 +27,11 @@ def _brief(text: str) -> str:
 
 
 class GavotteError(Exception):
-    """A request that cannot be met, told in one line.
+    """A request that cannot be fulfilled, explained in one line.
 
     Args:
         message: what is wrong, without a trailing period.
-        hint: what to do about it, shown behind the message.
+        hint: the remedy, shown after the message.
     """
 
     def __init__(self, message: str, *, hint: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Results that are tables as well: rows for JSON, a DataFrame for pandas."""
+"""Results that can be read as tables: rows for JSON, a DataFrame for pandas."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 
 
 class Tabular:
-    """What has rows. Units are in their keys."""
+    """A result with rows. Units are part of the keys."""
 
     def to_records(self) -> list[dict[str, Any]]:
-        """The rows, each with the same keys."""
+        """Return the rows, each with the same keys."""
         raise NotImplementedError
 
     def to_frame(self) -> pd.DataFrame:
-        """The rows as a pandas DataFrame, one column a key."""
+        """Return the rows as a pandas DataFrame, one column per key."""
         import pandas as pd
 
         return pd.DataFrame(self.to_records())
 
 
 def matrix(rows: Sequence[Sequence[float | None]]) -> npt.NDArray[np.float64]:
-    """(N, M) values, NaN for None."""
+    """Return (N, M) values, NaN for None."""
     import numpy as np
 
     return np.array([[np.nan if value is None else value for value in row] for row in rows], dtype=np.float64)
 
 
 def square(names: Sequence[str], entries: Iterable[tuple[str, str, int]]) -> npt.NDArray[np.int64]:
-    """(N, N) sums of entries (source, target, value) in the order of names, row = source."""
+    """Return (N, N) sums of entries (source, target, value) in the order of names, row = source."""
     import numpy as np
 
     at = {name: index for index, name in enumerate(names)}

@@ -1,6 +1,6 @@
-"""An agent that misbehaves: a real gRPC server that speaks the contract and lies in one way of many.
+"""An agent that misbehaves: a real gRPC server that speaks the contract, and sends one kind of false answers.
 
-It measures nothing. What it says of its probes is made up, but for the one thing that is wrong with it.
+It measures nothing. Its results of probes are made up, and plausible except for the one thing that is wrong.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ESCAPES = "\x1b[2J\x1b]0;owned\x07 quite\nwell \u202e"
 
 
 class PlayedAgent(AgentServicer):
-    """Says that every probe found `RATE_BPS` and every transfer took a second."""
+    """Reports that every probe found `RATE_BPS` and every transfer took a second."""
 
     def __init__(self) -> None:
         self.over = threading.Event()
@@ -65,7 +65,7 @@ class PlayedAgent(AgentServicer):
             yield pb.ReplayReply(done=pb.TransferDone(id=each.id, start_s=0.1, finish_s=1.1, bytes=each.bytes))
 
     def answer(self, probe: pb.Probe) -> pb.ProbeReply:
-        """What became of one probe."""
+        """Return the result of one probe."""
         reply = pb.ProbeReply(round=probe.round, peer=probe.peer, rtt_s=1e-3, hops=2, started_s=0.1, seconds=0.1)
         kind = probe.WhichOneof("kind")
         if kind == "gated_train":
@@ -118,7 +118,7 @@ class Repeater(PlayedAgent):
 
 
 class Chatterer(PlayedAgent):
-    """Answers without an end, and what nobody asked."""
+    """Answers without an end, also questions that were never asked."""
 
     def Measure(self, request: Any, context: Any) -> Iterator[pb.ProbeReply]:  # noqa: N802
         while context.is_active():
@@ -126,7 +126,7 @@ class Chatterer(PlayedAgent):
 
 
 class Mute(PlayedAgent):
-    """Takes its part of a schedule and says nothing."""
+    """Accepts its part of a schedule and reports nothing."""
 
     def Measure(self, request: Any, context: Any) -> Iterator[pb.ProbeReply]:  # noqa: N802
         self.over.wait(60)
@@ -144,13 +144,13 @@ class Hanging(PlayedAgent):
         super().__init__()
         setattr(self, method, lambda request, context: self.over.wait(60))
 
-    # Whoever waits is let go when the test ends, not when the controller does.
+    # Waiting calls end when the test ends, not when the controller does.
     def Release(self, request: Any, context: Any) -> pb.ReleaseReply:  # noqa: N802
         return pb.ReleaseReply()
 
 
 class Frozen(Hanging):
-    """Connects, and from then on says nothing, not even that it is still held."""
+    """Connects, and from then on sends nothing, not even renewals."""
 
     def __init__(self) -> None:
         super().__init__("Renew")
@@ -161,7 +161,7 @@ class Frozen(Hanging):
 
 
 class Escaping(PlayedAgent):
-    """Tries to steer the terminal by all that it says."""
+    """Tries to steer the terminal by every text that it sends."""
 
     def Health(self, request: Any, context: Any) -> pb.HealthReply:  # noqa: N802
         health = super().Health(request, context)
@@ -182,7 +182,7 @@ class Escaping(PlayedAgent):
 
 
 class Unwell(PlayedAgent):
-    """Says of its host what cannot be."""
+    """Reports impossible properties of its host."""
 
     def __init__(self, **changes: Any) -> None:
         super().__init__()
@@ -196,7 +196,7 @@ class Unwell(PlayedAgent):
 
 
 class Storyteller(PlayedAgent):
-    """Tells of transfers what cannot be."""
+    """Reports impossible results of transfers."""
 
     def __init__(self, tell: Callable[[Sequence[pb.Transfer]], list[pb.ReplayReply]]) -> None:
         super().__init__()
@@ -207,17 +207,17 @@ class Storyteller(PlayedAgent):
 
 
 def ready() -> pb.ReplayReply:
-    """All transfers are connected."""
+    """Report that all transfers are connected."""
     return pb.ReplayReply(ready=pb.Ready(connected=1))
 
 
 def done(number: int, **changes: float) -> pb.ReplayReply:
-    """One transfer has ended."""
+    """Report that one transfer has ended."""
     return pb.ReplayReply(done=pb.TransferDone(id=number, **({"start_s": 0.1, "finish_s": 1.0} | changes)))  # type: ignore[arg-type]
 
 
 def rated(value: float) -> Callable[[pb.ProbeReply], None]:
-    """A lie of the rate that a probe found, whatever its kind."""
+    """Return a false rate of a probe, whatever its kind."""
 
     def lie(reply: pb.ProbeReply) -> None:
         kind = reply.WhichOneof("result")
@@ -232,7 +232,7 @@ def rated(value: float) -> Callable[[pb.ProbeReply], None]:
 
 
 def setting(**fields: Any) -> Callable[[pb.ProbeReply], None]:
-    """A lie of some fields."""
+    """Return an answer with some false fields."""
 
     def lie(reply: pb.ProbeReply) -> None:
         for name, value in fields.items():
@@ -242,7 +242,7 @@ def setting(**fields: Any) -> Callable[[pb.ProbeReply], None]:
 
 
 def binned(reply: pb.ProbeReply) -> None:
-    """No bytes, or all there are, in no time."""
+    """No bytes, or all that exist, in no time."""
     reply.gated_train.bin_s = 1e-300
     reply.gated_train.bin_bytes[:] = [2**63 - 1] * 3
     reply.gated_train.first_unix_ns = 0
@@ -272,7 +272,7 @@ WORSE: dict[str, Callable[[], PlayedAgent]] = {
     "data port 70000": lambda: Unwell(data_port=70_000),
     "another protocol": lambda: Unwell(protocol=2**32 - 1),
 }
-"""By what is wrong with them, agents that must be dropped by name."""
+"""Agents that must be dropped by name, by their fault."""
 
 ODD: dict[str, Callable[[], PlayedAgent]] = {
     "escapes": Escaping,
@@ -286,7 +286,7 @@ ODD: dict[str, Callable[[], PlayedAgent]] = {
 
 @contextmanager
 def serving(folder: Path, agents: dict[str, PlayedAgent]) -> Iterator[Inventory]:
-    """Serves agents by host name on sockets of their own; gives their inventory."""
+    """Serve agents by host name on sockets of their own; yield their inventory."""
     hosts = []
     with ExitStack() as stack:
         for number, (name, agent) in enumerate(agents.items(), start=1):

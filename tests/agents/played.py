@@ -1,4 +1,4 @@
-"""A fleet whose agents are played: their answers are made up, their requests kept."""
+"""A fleet with simulated agents: their answers are made up, their requests kept."""
 
 from __future__ import annotations
 
@@ -24,24 +24,27 @@ def inventory(names: Iterable[str]) -> Inventory:
 
 
 def answers(requests: Mapping[str, pb.MeasureRequest]) -> Iterator[tuple[str, pb.ProbeReply]]:
-    """What agents say of whom every probe reached."""
+    """What agents report of hosts that every probe reached."""
     bulk = pb.BulkResult(goodput_bps=1e8)
     for name, part in requests.items():
         for probe in part.probes:
             reply = pb.ProbeReply(round=probe.round, peer=probe.peer, seconds=1.0, bytes_sent=1000, bulk=bulk)
             if probe.HasField("burst_train"):
-                # A look at the path's length, which is hidden here.
+                # A look at the path's length, which is hidden.
                 reply.burst_train.received = 2
             yield name, reply
 
 
 class PlayedFleet(Fleet):
-    """A Fleet that calls nobody.
+    """A Fleet that calls no agent.
 
     Attributes:
         asked: all schedules so far.
         started: replays that were let go.
-        looks: host to those that it was to look at, each time.
+        looks: host to the hosts that it was to look at, each time.
+        excused: (host, round, peer) of probes that the host was told not to wait for.
+
+    Hosts in `there` reach and are reached. Those in `closed` reach others, but a firewall keeps others out.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class PlayedFleet(Fleet):
         say: Callable[[Mapping[str, pb.MeasureRequest]], Replies] = answers,
         replayed: Callable[[Mapping[str, pb.ReplayRequest]], Events] | None = None,
         there: Container[str] | None = None,
+        closed: Container[str] = (),
     ) -> None:
         reach: Reach = SimpleNamespace(channels={})  # type: ignore[assignment]
         super().__init__(inventory(names), reach)
@@ -57,9 +61,11 @@ class PlayedFleet(Fleet):
         self.asked: list[Mapping[str, pb.MeasureRequest]] = []
         self.started: list[str] = []
         self.looks: list[dict[str, list[str]]] = []
+        self.excused: list[tuple[str, int, str]] = []
         self._say = say
         self._replayed = replayed
         self._there = there
+        self._closed = closed
 
     def measure(self, requests: Mapping[str, pb.MeasureRequest], **_: object) -> Iterator[object]:  # type: ignore[override]
         self.asked.append(requests)
@@ -69,7 +75,14 @@ class PlayedFleet(Fleet):
         self.looks.append({name: list(peers) for name, peers in looks.items()})
         if self._there is None:
             return {}
-        return {name: frozenset(peer for peer in peers if peer in self._there) for name, peers in looks.items()}
+        return {
+            name: frozenset(peer for peer in peers if peer in self._there)
+            for name, peers in looks.items()
+            if name in self._there or name in self._closed
+        }
+
+    def excuse(self, host: str, number: int, peer: str) -> None:
+        self.excused.append((host, number, peer))
 
     def replay(self, requests: Mapping[str, pb.ReplayRequest], **_: object) -> Iterator[object]:  # type: ignore[override]
         assert self._replayed is not None

@@ -1,4 +1,4 @@
-"""What a refused call tells."""
+"""The information in a refused call."""
 
 from __future__ import annotations
 

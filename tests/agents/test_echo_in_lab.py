@@ -1,4 +1,4 @@
-"""The smallest kind of work, asked for from Python."""
+"""The smallest kind of work, requested from Python."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def holds(inventory: Inventory) -> list[HoldState]:
 
 
 def moving(inventory: Inventory) -> bool:
-    """Whether both ends of the transfer tell of it."""
+    """Whether both ends of the transfer report it."""
     return sum(state == "running" for hold in holds(inventory) for _, _, state in hold.jobs) == 2
 
 
@@ -80,5 +80,5 @@ def test_a_measurement_names_a_long_transfer_and_a_killed_run_frees_its_hosts(
         (beside,) = result.beside
         assert (beside.run_id, beside.purpose, beside.kind) == (held.run_id, "run sort", "transfer")
         assert beside.hosts == ("a", "c")
-    # Nobody released it: its lease ends.
+    # The hold was not released: its lease ends.
     until(lambda: not holds(inventory))

@@ -1,4 +1,4 @@
-"""An agent that lies, repeats itself, falls silent or hangs is dropped by name, and the others count."""
+"""An agent that sends false or repeated answers, falls silent or hangs is dropped by name, and the others count."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ def test_an_odd_agent_does_no_harm(odd: str, folder: Path) -> None:
     with serving(folder, among(ODD[odd]())) as inventory:
         result = measure(inventory)
         assert np.isfinite(known_rates(result.history)).all()
-        told = [*result.missing.values(), *result.lost.values(), *(each.reason for each in result.failures)]
-        told += [str(each) for each in result.beside] + [str(vars(host)) for host in check(inventory).hosts]
-    assert all(text.isprintable() for text in told)
+        texts = [*result.missing.values(), *result.lost.values(), *(each.reason for each in result.failures)]
+        texts += [str(each) for each in result.beside] + [str(vars(host)) for host in check(inventory).hosts]
+    assert all(text.isprintable() for text in texts)
 
 
 @pytest.mark.parametrize("wrong", [*WORSE, *ODD])

@@ -1,4 +1,4 @@
-"""Who has vanished, told from who could not reach whom."""
+"""Which host has vanished, from the pairs that could not reach each other."""
 
 from __future__ import annotations
 
@@ -56,6 +56,24 @@ def test_one_that_only_complains_itself_is_not_lost() -> None:
     assert losses.newly_lost() == {}
     losses.missed("a", "x", "timed out")
     assert list(losses.newly_lost()) == ["x"]
+
+
+def test_a_host_that_reaches_others_stays_until_it_fails_to() -> None:
+    losses = Losses()
+    losses.missed("a", "x", "no answer")
+    losses.missed("b", "x", "no answer")
+    asked: list[str] = []
+
+    def reaches(host: str) -> bool:
+        asked.append(host)
+        return True
+
+    assert losses.newly_lost(reaches) == {}
+    assert losses.newly_lost(reaches) == {}
+    assert asked == ["x"]
+    losses.missed("x", "a", "timed out")
+    losses.missed("b", "x", "no answer")
+    assert list(losses.newly_lost(lambda _: False)) == ["x"]
 
 
 def test_what_a_lost_host_said_is_forgotten() -> None:

@@ -1,4 +1,4 @@
-"""Every step of a schedule gets one answer, whatever agents say; transfers start when all are ready."""
+"""Every step of a schedule gets one answer, whatever agents send; transfers start when all are ready."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_a_host_whose_agent_goes_is_dropped_and_its_steps_are_told_of() -> None:
     fleet = PlayedFleet("abcd", say)
     found = list(carry_out(fleet, SCHEDULE, round_s=1.0))
     assert fleet.lost == {"a": "agent on a: gone"}
-    told = {(answer.error, answer.failure) for answer in found if "a" in (answer.source, answer.target)}
-    assert told == {("agent on a: gone", pb.FAILURE_DROPPED)}
+    failures = {(answer.error, answer.failure) for answer in found if "a" in (answer.source, answer.target)}
+    assert failures == {("agent on a: gone", pb.FAILURE_DROPPED)}
     assert not [answer for answer in found if answer.error and "a" not in (answer.source, answer.target)]
     with pytest.raises(AgentError, match="a to b: agent on a: gone"):
         next(answer for answer in found if (answer.source, answer.target) == ("a", "b")).checked()
@@ -95,19 +95,36 @@ def test_a_host_that_nobody_reaches_is_dropped() -> None:
 def test_of_two_that_lose_touch_others_tell_which_is_gone_before_anybody_else_waits_for_it() -> None:
     def say(parts: Mapping[str, pb.MeasureRequest]) -> Replies:
         yield "a", pb.ProbeReply(round=0, peer="b", error="no way", failure=pb.FAILURE_VANISHED)
-        # What comes next finds it dropped.
+        # The next schedule finds it dropped.
         until(lambda: "b" in fleet.lost)
         yield from ((name, reply) for name, reply in answers(parts) if "b" not in (name, reply.peer))
 
     fleet = PlayedFleet("abcd", say, there="acd")
     found = list(carry_out(fleet, SCHEDULE, round_s=1.0))
-    assert fleet.looks == [{"c": ["a", "b"], "d": ["a", "b"]}]
+    assert fleet.looks == [{"c": ["a", "b"], "d": ["a", "b"]}, {"b": ["a", "c", "d"]}]
     assert list(fleet.lost) == ["b"]
     assert {answer.failure for answer in found if "b" in (answer.source, answer.target)} == {
         pb.FAILURE_VANISHED,
         pb.FAILURE_DROPPED,
     }
     assert sum(not answer.error for answer in found) == 4
+
+
+def test_a_host_that_a_firewall_closes_stays_for_what_it_sends() -> None:
+    def say(parts: Mapping[str, pb.MeasureRequest]) -> Replies:
+        for name, reply in answers(parts):
+            if reply.peer == "a":
+                failure = pb.FAILURE_UNREACHABLE
+                reply = pb.ProbeReply(round=reply.round, peer=reply.peer, error="no way", failure=failure)
+            yield name, reply
+
+    fleet = PlayedFleet("abcd", say, there="bcd", closed="a")
+    found = list(carry_out(fleet, SCHEDULE, round_s=1.0))
+    assert not fleet.lost
+    assert {(answer.source, answer.target) for answer in found if answer.error} == {
+        (source, target) for _, source, target in STEPS if target == "a"
+    }
+    assert {("a", number, source) for number, source, target in STEPS if target == "a"} == set(fleet.excused)
 
 
 def test_who_waits_in_vain_for_a_probe_says_so() -> None:

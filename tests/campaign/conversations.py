@@ -1,4 +1,4 @@
-"""What a cloud's API was asked and what it answered: recorded from real services, and played to the same code."""
+"""Requests to a cloud's API with their answers: recorded from real services, and replayed to the same code."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ SECRET = "recorded"
 
 Turn = dict[str, Any]
 Hear = Callable[[str, str, str | None, Callable[[], tuple[int, Mapping[str, str], str]]], tuple[int, Any, str]]
-"""Takes a method, an address, a body and what would send them; gives status, headers and text of an answer."""
+"""A function that gets a method, an address, a body and the real sender; it returns status, headers and text of an
+answer.
+"""
 
 
 @contextmanager
 def _wires(hear: Hear) -> Iterator[None]:
-    """Has a function hear every request of `requests` (openstacksdk) and of `urllib3` (Kubernetes' client)."""
+    """Make a function answer every request of `requests` (openstacksdk) and of `urllib3` (Kubernetes' client)."""
     send, ask = HTTPAdapter.send, PoolManager.request
 
     def by_requests(
@@ -63,7 +65,7 @@ def _wires(hear: Hear) -> Iterator[None]:
 
 @contextmanager
 def recorded(path: Path) -> Iterator[None]:
-    """Lets every request go out and writes down what comes back."""
+    """Let every request go out and write down the answer."""
     turns: list[Turn] = []
     last: dict[str, Turn] = {}
 
@@ -82,7 +84,7 @@ def recorded(path: Path) -> Iterator[None]:
             "headers": kept,
             "reply": _short(_masked(text)),
         }
-        # What is asked until it changes is written once.
+        # A request that is repeated until its answer changes is written once.
         if last.get(key) is not None and last[key] | {"times": 1} == turn | {"times": 1}:
             last[key]["times"] = last[key].get("times", 1) + 1
         else:
@@ -97,10 +99,10 @@ def recorded(path: Path) -> Iterator[None]:
 
 @contextmanager
 def played(path: Path) -> Iterator[list[str]]:
-    """Answers every request as it was answered once; of one that comes more often than then, the last answer stays.
+    """Answer every request as it was answered in the recording; if it comes more often, the last answer is repeated.
 
     Yields:
-        what was asked, in order. What was never asked then raises.
+        the requests, in order. A request that is not in the recording raises.
     """
     answers: dict[str, list[Turn]] = defaultdict(list)
     for turn in json.loads(path.read_text()):
@@ -137,7 +139,9 @@ def _masked(text: str) -> str:
 
 
 def _short(text: str) -> str:
-    """Without who changed which field when, most of what Kubernetes says, and what changes with every answer."""
+    """Without the list of who changed which field when, most of Kubernetes' answers, and without values that change
+    each time.
+    """
     if '"managedFields"' not in text and '"resourceVersion"' not in text:
         return text
 
@@ -156,5 +160,5 @@ def _short(text: str) -> str:
 
 
 def _plain(body: Any) -> Any:
-    """A request without what is new in each run: the key of whoever logs in."""
+    """A request without the part that is new in each run: the key of the login."""
     return json.loads(re.sub(r"ssh-ed25519 [A-Za-z0-9+/=]+", "ssh-ed25519 KEY", json.dumps(body)))

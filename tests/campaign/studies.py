@@ -1,4 +1,4 @@
-"""Campaigns in few words, and samples as if they had been measured."""
+"""Short ways to make campaigns, and samples as if they had been measured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gavotte.formats.record import Quantity, Sample
 
 
 def campaign(*scenarios: Mapping[str, Any], driver: Mapping[str, Any] | None = None, **fields: Any) -> Campaign:
-    """Scenarios from a to b unless they say otherwise, in a lab."""
+    """Return a campaign of scenarios from a to b by default, in a lab."""
     listed = [
         {"name": f"s{number}", "kind": "pair", "source": ["a"]}
         | ({} if each.get("kind") in ("loopback", "all-to-all") else {"target": ["b"]})
@@ -23,7 +23,7 @@ def campaign(*scenarios: Mapping[str, Any], driver: Mapping[str, Any] | None = N
 
 
 def sample(scenario: str, repetition: int, value: float, *, connections: int = 1, **fields: Any) -> Sample:
-    """One sample from a to b."""
+    """Return one sample from a to b."""
     plain: dict[str, Any] = {
         "campaign": "study",
         "scenario": scenario,
@@ -43,12 +43,12 @@ def sample(scenario: str, repetition: int, value: float, *, connections: int = 1
 
 
 def repeated(scenario: str, values: Sequence[float], **fields: Any) -> list[Sample]:
-    """One sample a value."""
+    """Return one sample for each value."""
     return [sample(scenario, number, value, **fields) for number, value in enumerate(values)]
 
 
 def machines_of(hosts: Mapping[str, str], *, rate: str, machine_rate: str = "") -> str:
-    """A Topology's text: machines under one switch below the core, and host to machine."""
+    """Return a Topology's text: machines under one switch below the core, and host to machine."""
     lines = [
         'format = "gavotte/topology/1"',
         "[[switch]]",
@@ -66,7 +66,7 @@ def machines_of(hosts: Mapping[str, str], *, rate: str, machine_rate: str = "") 
 
 
 def scenario_text(name: str, kind: str, source: str, target: str = "", **more: Any) -> str:
-    """A scenario as a file has it; several hosts are parted by spaces."""
+    """Return a scenario as a file has it; spaces separate several hosts."""
     lines = ["[[scenario]]", f'name = "{name}"', f'kind = "{kind}"', f"source = {json.dumps(source.split())}"]
     if target:
         lines.append(f"target = {json.dumps(target.split())}")

@@ -95,12 +95,12 @@ def test_every_kind_of_scenario_text(tmp_path: Path) -> None:
     known = {"self": 0, "near": 0, "host": 0, "far": 2, "away": 2, "hosts": 2, "tenant": 4, "apart": 4}
     assert {name: distances[name] for name in known} == known
     hops = {name: samples[0].metrics["hops"].value for name, samples in found.items()}
-    # Within a machine nobody routes; another tenant is reached by way of the router, on the same machine, too.
+    # Within a machine no router forwards; another tenant is reached through the router, even on the same machine.
     assert (hops["near"], hops["far"], hops["tenant"], hops["vxlan"]) == (1, 2, 2, 1)
     pairs = {"all": 6, "incast": 2, "two": 2, "shuffle": 4}
     for samples in found.values():
         for sample in samples:
-            if sample.engine != "nuttcp":  # which tells of the sum alone
+            if sample.engine != "nuttcp":  # which reports the sum alone
                 assert len(sample.connection_bps) == sample.connections * pairs.get(sample.scenario, 1)
                 assert 0 < (sample.metrics["jain"].value or 0) <= 1.0000001
             assert sample.metadata["congestion_used"] == "cubic", sample.engine
@@ -111,10 +111,10 @@ def test_every_kind_of_scenario_text(tmp_path: Path) -> None:
                     {"kernel", "cpu_ticks", "interfaces", "clock_source", "versions"} <= each.keys()
                     for each in accounts.values()
                 )
-    told = found["far"][0].metadata["before"]["vm0"]
-    assert told["versions"]["agent"].startswith("gavotte-agent ")
+    state = found["far"][0].metadata["before"]["vm0"]
+    assert state["versions"]["agent"].startswith("gavotte-agent ")
     if shutil.which("ethtool"):
-        assert "generic-segmentation-offload" in told["interfaces"]["eth0"]["offloads"]
+        assert "generic-segmentation-offload" in state["interfaces"]["eth0"]["offloads"]
 
 
 def test_a_plain_user_measures_all_but_flavours() -> None:
@@ -126,7 +126,7 @@ def test_a_plain_user_measures_all_but_flavours() -> None:
         plain = tried.returncode == 0
         if plain:
             os.chown(folder, 65534, 65534)
-        else:  # an interpreter in root's own home: root without its rights can do as little, but map itself
+        else:  # an interpreter in root's own home: root without its privileges cannot read it, but can map itself
             words = ["setpriv", "--bounding-set=-all,+setfcap"]
     engine = {"engine": "nuttcp"} if shutil.which("nuttcp") else {}
     study = scenario_text("hosts", "pair", "pm0", "pm1") + scenario_text("apart", "pair", "vm3", "vm2", **engine)
@@ -163,7 +163,7 @@ def test_flavours_limit_processors(tmp_path: Path) -> None:
     )
     by_flavour = {sample.flavour: sample for sample in found["lo"]}
     assert by_flavour["tenth"].value < 0.7 * by_flavour["one"].value
-    # The account after the sample still shows the limits that it was taken under.
+    # The state after the sample still shows the limits that applied to it.
     limits = by_flavour["tenth"].metadata["after"]["vm0"]["cgroup"]
     quota = limits.get("cpu.max", f"{limits.get('cpu.cfs_quota_us')} {limits.get('cpu.cfs_period_us')}").split()
     assert int(quota[0]) / int(quota[1]) == pytest.approx(0.1)
@@ -214,7 +214,7 @@ def test_killed_ten_times_it_has_exactly_its_samples(tmp_path: Path, monkeypatch
     assert set(written) == {each["sample"] for each in planned}
     again = gavotte(*line[1:])
     assert again.returncode == 0
-    assert "0 samples taken, 12 were there" in again.stderr
+    assert "0 samples taken, 12 already present" in again.stderr
     # Nothing of the killed runs is left.
     until(lambda: not processes_of(runtime))
     assert [entry.name for entry in runtime.iterdir() if entry.is_dir()] == []

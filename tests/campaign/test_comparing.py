@@ -1,4 +1,4 @@
-"""Comparing: what is chance and what is not, and the exit status that says so."""
+"""Comparing: which differences are chance, and the exit status that reports the others."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_the_interval_is_students() -> None:
 
 def test_what_only_one_has_is_different_and_nothing_to_test_is_told() -> None:
     one = study(1)
-    told = compare(one, one + repeated("far", [1.0, 1.1]))
-    assert [cell.scenario for cell in told.cells if cell.different] == ["far"]
+    comparison = compare(one, one + repeated("far", [1.0, 1.1]))
+    assert [cell.scenario for cell in comparison.cells if cell.different] == ["far"]
     with pytest.raises(GavotteError, match="two or more values"):
         compare(repeated("near", [1.0]), repeated("near", [1.0]))
     with pytest.raises(GavotteError, match="two or more values of `speed`"):

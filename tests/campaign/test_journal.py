@@ -54,7 +54,7 @@ def test_damage_that_is_no_torn_end_is_told(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"r.jsonl:2"):
         Journal(path, resume=True)
     path.write_text(lines[0] + lines[0])
-    with pytest.raises(FormatError, match="stands twice"):
+    with pytest.raises(FormatError, match="occurs twice"):
         Journal(path, resume=True)
 
 

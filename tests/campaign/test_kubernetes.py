@@ -1,7 +1,7 @@
-"""Endpoints from Kubernetes: against recorded conversations with a real cluster, and with the cluster itself.
+"""Endpoints from Kubernetes: compared with recorded conversations with a real cluster, and with the cluster itself.
 
 `make test-kubernetes` starts a cluster whose pods really run (`tests/campaign/cluster`) and runs this file with
-`GAVOTTE_KUBERNETES=real`, or `record`, which writes the conversations anew.
+`GAVOTTE_KUBERNETES=real`, or `record`, which writes the conversations again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def study(name: str, nodes: list[dict[str, Any]] = NODES, **more: Any) -> Campai
 
 @contextmanager
 def talking(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A client: of the cluster, recorded or not, or of what it said once."""
+    """Return a client of the cluster, recorded or not, or of its recorded answers."""
     from kubernetes import client
 
     if MODE == "real":
@@ -55,10 +55,12 @@ def talking(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         with recorded(RECORDINGS / f"{name}.json"):
             yield api
     else:
-        # Nobody waits for a pod that was made long ago: time goes on when somebody sleeps.
+        # Recorded pods need no waiting: each sleep advances the clock.
         clock = [0.0]
-        told = SimpleNamespace(monotonic=lambda: clock[0], sleep=lambda seconds: clock.append(clock.pop() + seconds))
-        monkeypatch.setattr(cluster, "time", told)
+        fake_time = SimpleNamespace(
+            monotonic=lambda: clock[0], sleep=lambda seconds: clock.append(clock.pop() + seconds)
+        )
+        monkeypatch.setattr(cluster, "time", fake_time)
         with played(RECORDINGS / f"{name}.json"):
             yield client.ApiClient(client.Configuration(host="https://10.44.0.1:6443"))
 
@@ -104,7 +106,7 @@ def test_agents_run_where_hints_say_and_are_deleted(tmp_path: Path, monkeypatch:
         assert inventory.host[2].agent == "tls://127.0.0.1:1003"
         assert inventory.host[2].labels == {"machine": "node1"}
         assert len(left(api, mark_of(asked))) == 6
-        # A run that was killed here would leave them; the next one begins by deleting them.
+        # A run that was killed at this point would leave them; the next one begins by deleting them.
         again = Cluster(api, asked.driver, mark_of(asked), lines.append)
         again.delete()
         assert left(api, mark_of(asked)) == []
@@ -141,7 +143,7 @@ def test_endpoints_get_nodes_of_their_own_unless_they_share_one() -> None:
         return {name: f"{place.node}/{place.slot}" for name, place in found.items()}
 
     zone_x, fast = {"name": "p", "labels": {"zone": "x"}}, {"name": "q", "labels": {"disk": "fast"}}
-    # What comes first must not take the only node that another one can have.
+    # The first node must not take the only node that another one can have.
     assert where({"name": "p", "labels": {"zone": "x"}}, fast) == {"p": "n1/0", "q": "n2/0"}
     assert where(zone_x, {"name": "r", "same_node_as": "p"}, also=("n3",)) == {"p": "n1/0", "r": "n1/1", "n3": "n3/0"}
     with pytest.raises(GavotteError, match="none is left for"):

@@ -1,7 +1,7 @@
-"""Endpoints from OpenStack: against recorded conversations with real services, and against the services themselves.
+"""Endpoints from OpenStack: compared with recorded conversations with real services, and with the services themselves.
 
 `make test-openstack` starts Keystone, Nova, Neutron, Glance and Placement (`tests/campaign/cloud`) and runs this file
-with `GAVOTTE_OPENSTACK=real`, or `record`, which writes the conversations anew.
+with `GAVOTTE_OPENSTACK=real`, or `record`, which writes the conversations again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def study(name: str, servers: list[dict[str, Any]] = SERVERS, **more: Any) -> Ca
 
 @contextmanager
 def cloud(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A connection: to the services, recorded or not, or to what they said once."""
+    """Return a connection to the services, recorded or not, or to their recorded answers."""
     for key, value in LOGIN.items():
         monkeypatch.setenv(key, value)
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", "/nonexistent")
@@ -66,7 +66,7 @@ def cloud(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         with recorded(path):
             yield driver.connected("")
     else:
-        # Nobody waits for a server that was made long ago.
+        # Recorded servers need no waiting.
         monkeypatch.setattr("time.sleep", lambda _seconds: None)
         with played(path):
             yield driver.connected("")
@@ -88,7 +88,7 @@ def test_servers_are_made_where_hints_say_and_deleted(monkeypatch: pytest.Monkey
         assert [host.name for host in inventory.host] == ["a", "c", "b"]
         assert all(host.agent == f"ssh://debian@{host.address}" for host in inventory.host)
         assert len(left(connection, driver.mark_of(asked))) == 3
-        # A run that was killed here would leave them; the next one begins by deleting them.
+        # A run that was killed at this point would leave them; the next one begins by deleting them.
         again = driver.Servers(connection, asked.driver, driver.mark_of(asked))
         again.delete()
         assert left(connection, driver.mark_of(asked)) == []
@@ -117,7 +117,7 @@ def test_what_the_cloud_does_not_have_is_named_and_nothing_stays(monkeypatch: py
 
 @pytest.mark.timeout(900)
 def test_servers_that_nobody_can_reach_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fake virtualisation driver boots nothing: SSH fails, and whatever fails, nothing stays."""
+    """The fake virtualisation driver boots no server, so SSH fails. After every failure, no server stays."""
     asked = study("unreachable", [{"name": "a", "flavor": "tiny"}], wait_s=40.0)
     if MODE != "real":  # no packet goes to an address that only the recorded cloud had
 

@@ -1,4 +1,4 @@
-"""Plans: what is measured, in which order, byte for byte the same for one seed."""
+"""Plans: samples and their order, byte for byte the same for one seed."""
 
 from __future__ import annotations
 
@@ -66,16 +66,16 @@ def test_one_file_gives_one_plan_wherever_it_lies(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         texts.add(done.stdout)
     assert len(texts) == 1
-    told = json.loads(texts.pop())
-    assert len(told["samples"]) == 4 * 20
-    assert sum(not each["optional"] for each in told["samples"]) == 4 * 5
-    assert len({each["sample"] for each in told["samples"]}) == 80
+    report = json.loads(texts.pop())
+    assert len(report["samples"]) == 4 * 20
+    assert sum(not each["optional"] for each in report["samples"]) == 4 * 5
+    assert len({each["sample"] for each in report["samples"]}) == 80
     # 2 s at the slower end's 100 Mbit/s, of which TCP keeps 1448/1514.
-    assert told["estimate"]["bytes"] == 20 * round(2 * 100e6 * 1448 / 1514 / 8)
+    assert report["estimate"]["bytes"] == 20 * round(2 * 100e6 * 1448 / 1514 / 8)
     other = gavotte("campaign", "plan", write(tmp_path / "there", seed=2), "--json")
     again = json.loads(other.stdout)
-    assert {each["sample"] for each in again["samples"]} == {each["sample"] for each in told["samples"]}
-    assert again["samples"] != told["samples"]
+    assert {each["sample"] for each in again["samples"]} == {each["sample"] for each in report["samples"]}
+    assert again["samples"] != report["samples"]
 
 
 def test_kinds_say_who_sends_at_once() -> None:

@@ -1,4 +1,4 @@
-"""What endpoints and other programs print, and the tables that others read."""
+"""Output of endpoints and of other programs, and tables for other programs."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_what_iperf3_prints() -> None:
         "sum_received": {"bits_per_second": 2.8e8},
         "cpu_utilization_percent": {"host_total": 12.0, "remote_total": 20.0},
     }
-    told = {"end": end, "intervals": [{"sum": {"bits_per_second": 1e8 * n}} for n in range(4)]}
-    sent = read_iperf3(json.dumps(told))
+    report = {"end": end, "intervals": [{"sum": {"bits_per_second": 1e8 * n}} for n in range(4)]}
+    sent = read_iperf3(json.dumps(report))
     assert (sent.capacity_bps, sent.connection_bps, sent.bins_bps) == (2.8e8, [1.4e8, 1.4e8], [1e8, 2e8])
     assert (sent.retransmits, sent.rtt_loaded_s, sent.receiver_cpu) == (6, 0.04, 0.2)
     with pytest.raises(AgentError, match="unable to connect"):
@@ -74,7 +74,7 @@ def test_pairs_that_start_apart_are_counted_while_all_send() -> None:
     assert rates == pytest.approx([1e8, 2e8], rel=1e-3)
     assert total == pytest.approx(3e8, rel=1e-3)
     late = reply(0.0, 1e8)
-    # The first sends alone for a quarter: what it had then does not count.
+    # The first sends alone for a quarter of the time, which does not count.
     for at in range(5):
         late.bulk.flows[0].bin_bytes[at] *= 3
     assert together([late, reply(0.25, 2e8)], 0.05, 0.5)[0] == pytest.approx([1e8, 2e8], rel=1e-3)

@@ -12,7 +12,7 @@ from gavotte.cli.verbs import app
 
 
 def verbs(command: object, *names: str) -> list[tuple[str, ...]]:
-    """Its name and those of all below it."""
+    """Return a command's name and those of all below it."""
     below: dict[str, object] = getattr(command, "commands", {})
     return [names, *(found for name, sub in below.items() for found in verbs(sub, *names, name))]
 

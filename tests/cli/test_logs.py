@@ -1,4 +1,4 @@
-"""The log on stderr: nothing by default, what is done with `-v`, each step with `-vv`, before or after the verb."""
+"""The log on stderr: nothing by default, each action with `-v`, each step with `-vv`, before or after the verb."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def quiet_again() -> Iterator[None]:
 
 
 def levels(stderr: str) -> set[str]:
-    """Of the log's lines; the others are the verb's own."""
+    """Return the log's lines; the others are the verb's own."""
     return {found[1] for line in stderr.splitlines() if (found := LINE.match(line))}
 
 
@@ -59,7 +59,7 @@ def test_verbosity_may_stand_anywhere(nobody: str, words: str, expected: set[str
     loud = gavotte(*words.split(), nobody)
     assert levels(loud.stderr) == expected
     assert (loud.stdout, loud.returncode) == (quiet.stdout, quiet.returncode)
-    assert "a: goes without it: its agent does not answer (nothing listens at /nowhere.sock" in loud.stderr
+    assert "a: continuing without this host: its agent does not answer (nothing listens at /nowhere.sock" in loud.stderr
 
 
 def test_what_is_passed_on_keeps_its_own_options(tmp_path: Path) -> None:

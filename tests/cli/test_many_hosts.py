@@ -1,4 +1,4 @@
-"""Networks of so many hosts that no matrix of them fits: only some are looked at, or a line says why not."""
+"""Networks with too many hosts for a matrix: the verb looks at some of them, or a line says why not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 from gavotte.mapping import map_tasks
 from gavotte.mapping.mapping import MOST_HOSTS
-from gavotte.place import PlacementLimits, place
+from gavotte.place import Effort, PlacementLimits, Question, decide
 from gavotte.report import Outcome, report
 from gavotte.report.page import DRAWN
 
@@ -75,5 +75,10 @@ def test_prices_of_too_many_hosts_are_refused() -> None:
     with pytest.raises(
         GavotteError, match="8193 hosts are more than the 8192 whose prices are compared; leave hosts out"
     ):
-        place(free(8193), [APP], "greedy", limits=PlacementLimits(max_price_usd=1.0))
-    assert place(free(40), [APP], "greedy", limits=PlacementLimits(max_price_usd=1.0)).completion_s > 0
+        decide(Question(free(8193), [APP], limits=PlacementLimits(max_price_usd=1.0)), Effort("greedy"))
+    assert (
+        decide(
+            Question(free(40), [APP], limits=PlacementLimits(max_price_usd=1.0)), Effort("greedy")
+        ).placement.completion_s
+        > 0
+    )

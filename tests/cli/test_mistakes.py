@@ -1,4 +1,4 @@
-"""Mistakes that people make with names, files and units: each is told in a line that says what was meant, or taken."""
+"""Mistakes that people make with names, files and units: each causes a line with the likely meaning."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "mpiP report": lambda path: read_mpip(Request((str(path),))),
 }
 TABLES = {"list of flows", "table of bytes", "coflow trace"}
-"""Their columns may stand in any order and among others: what they lack is told by name."""
+"""Their columns may be in any order and among others: missing ones are named."""
 
 
 @pytest.mark.parametrize("wanted", READERS)
@@ -145,8 +145,8 @@ def test_what_was_meant_is_told(files: Path, words: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("300 Mbps", "`300 Mbps` is taken for bytes a second, as tc does: 2.40 Gbit/s; write 300mbit for bits"),
-        ("300", "`300` is taken for 300 bit/s; write e.g. 300mbit for Mbit/s"),
+        ("300 Mbps", "`300 Mbps` means bytes per second, as in tc: 2.40 Gbit/s; write 300mbit for bits"),
+        ("300", "`300` means 300 bit/s; write e.g. 300mbit for Mbit/s"),
         ("300mbit", None),
         ("300000000", None),
         ("1e8", None),
@@ -167,7 +167,7 @@ def test_a_warning_of_units_comes_once(tmp_path: Path) -> None:
     (tmp_path / "f.csv").write_text("id,source,target,bytes,start_s\n0,h0,h1,1000000,0\n")
     done = gavotte("simulate", "t.topology.toml", "f.csv", cwd=tmp_path)
     assert done.returncode == 0
-    assert done.stderr.count("warning: `25mbps` is taken for bytes a second, as tc does: 200 Mbit/s") == 1
+    assert done.stderr.count("warning: `25mbps` means bytes per second, as in tc: 200 Mbit/s") == 1
 
 
 def test_an_interrupted_measurement_names_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -191,4 +191,7 @@ def test_a_profile_with_next_to_no_bytes_warns(tmp_path: Path) -> None:
     words = ("profile", "pcap", capture, "--task", f"a={frames.A}", "--task", f"b={frames.B}")
     done = gavotte(*words, "--min-bytes", "0")
     assert done.returncode == 0
-    assert "warning: only 100 B between tasks, too little to place by; 900 B are of others: are all" in done.stderr
+    assert (
+        "warning: only 100 B between tasks, too little for a placement; 900 B belong to other traffic; check"
+        in done.stderr
+    )

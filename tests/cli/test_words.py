@@ -1,4 +1,4 @@
-"""What a user reads: help at 80 columns, the options that the README promises, tables that lose nothing."""
+"""The texts that a user reads: help at 80 columns, the options that the README promises, tables that lose nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gavotte.cli.verbs import app
 
 GROUPS = ("lab", "hosts", "history", "profile", "transfers", "guarantee", "campaign")
 PASS_THROUGH = ("lab exec", "lab run")
-"""Their output is that of the command that they run."""
+"""Verbs whose output is that of the command that they run."""
 RANDOM = {"demo", "measure", "measure sharing", "measure calibrate", "model", "place", "sequence"}
 RANDOM |= {"broadcast", "collective", "map", "watch", "simulate", "shuffle"}
 

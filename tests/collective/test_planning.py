@@ -1,4 +1,4 @@
-"""Trees from Networks: what must hold for every operation, algorithm and root."""
+"""Trees from Networks: properties of every operation, algorithm and root."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_an_allgather_broadcasts_all_blocks() -> None:
 
 
 def hoses(rates_bps: list[float]) -> Network:
-    """Each host's own cap limits, whoever receives."""
+    """Each host's own cap limits, for every receiver."""
     size = len(rates_bps)
     rows = [[None if i == j else rates_bps[i] for j in range(size)] for i in range(size)]
     return network(size).model_copy(update={"rate_bps": rows})
@@ -135,7 +135,7 @@ def test_an_unknown_pair() -> None:
     net = network(3)
     rows = [list(row) for row in net.rate_bps]
     rows[1][2] = None
-    # Slower than any that is known, so that no tree relies on it.
+    # Slower than any known pair, so that no tree relies on it.
     found = plan(net.model_copy(update={"rate_bps": rows}), "broadcast", size_bytes=10**6, root="h1", algorithm="ecef")
     assert found.stages[0].parent[2] == 0
     nothing = [[None] * 3] * 3
@@ -303,7 +303,7 @@ def test_a_flat_scatter_fills_the_roots_link() -> None:
         best = plan(net, operation, size_bytes=10**6, root="h1")
         assert best.algorithm == "flat"
         assert best.predicted_s <= min(best.baselines_s.values()) * 1.03
-    # Two ranks of one host share its way in; one beside the root costs nothing.
+    # Two ranks of one host share its ingress; one on the root's host costs nothing.
     shared = plan(net, "scatter", size_bytes=10**6, ranks=["h0", "h0", "h2", "h2"], algorithm="flat")
     assert shared.predicted_s == pytest.approx(0.8, rel=1e-3)
     past = history(net, 2, 0.0)

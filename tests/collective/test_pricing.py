@@ -1,4 +1,4 @@
-"""Predictions held against `simulate`: the messages of a plan, written down here by the docs' words, as flows."""
+"""Predictions compared with `simulate`: the messages of a plan, written by the rules of the documentation, as flows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEVERAL = ("allgather", "allreduce")
 
 
 def shared_network(size: int, seed: int) -> Network:
-    """Hosts with caps, some two on a machine, in racks behind uplinks of their own, or under one area."""
+    """Return hosts with caps, some two on a machine, in racks behind uplinks of their own, or under one area."""
     generator = np.random.default_rng(seed)
     names = [f"h{i}" for i in range(size)]
     hosts = [
@@ -60,7 +60,7 @@ def shared_network(size: int, seed: int) -> Network:
 
 
 class Script:
-    """Messages and which waits for which."""
+    """Return messages, and which waits for which."""
 
     def __init__(self) -> None:
         self.messages: Messages = []
@@ -68,7 +68,7 @@ class Script:
         self._last: dict[int, int] = {}
 
     def send(self, source: int, target: int, size_bytes: float, *after: int) -> int:
-        """After the sender's last message, and those that brought what it sends."""
+        """After the sender's last message, and after the messages that bring its data."""
         number = len(self.messages)
         self.messages.append((source, target, size_bytes))
         before = {*after, *([self._last[source]] if source in self._last else [])}

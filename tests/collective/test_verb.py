@@ -50,7 +50,7 @@ def test_a_ring(net: Path, tmp_path: Path) -> None:
     out = tmp_path / "c.tree.json"
     done = gavotte("collective", net, "--operation", "allgather", "--algorithm", "ring", "-o", out)
     assert done.returncode == 0, done.stderr
-    assert "allgather, round a ring of " in done.stdout
+    assert "allgather, around a ring of " in done.stdout
     assert read_collective(out).stages[0].ring > 1
 
 

@@ -16,17 +16,17 @@ import typer
 from gavotte.cli.verbs import app
 
 TREE = Path(__file__).parents[2]
-GUIDES = sorted((TREE / "docs" / "guides").glob("*.md"))
+GUIDES = [TREE / "docs" / "tutorial.md", *sorted((TREE / "docs" / "guides").glob("*.md"))]
 SHELL = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NEEDS = {"launch": "mpirun", "collectives": "mpicc", "reach-your-hosts": "ssh"}
-"""What a guide's reader has installed."""
+"""Programs that a guide's reader has installed."""
 WITHOUT_LAB = ("reach-your-hosts", "profile")
 LIMIT_S = 600
 
 
 def scripts(guide: Path) -> list[list[str]]:
-    """The commands, then the Python code that stands on its own."""
+    """Return the commands, then the Python code that runs alone."""
     text = guide.read_text("utf-8")
     python = [code for code in PYTHON.findall(text) if "comm" not in code]
     return [
@@ -36,12 +36,12 @@ def scripts(guide: Path) -> list[list[str]]:
 
 
 COMMAND = re.compile(r"^ *(?:\$ )?gavotte (.+)$", re.MULTILINE)
-"""Also where a page only shows it: beside what others must set up, or for hosts that nobody else has."""
+"""Commands also where a page only shows them: next to others' set-up, or for hosts that other readers lack."""
 PAGES = [TREE / "README.md", *sorted((TREE / "docs").rglob("*.md"))]
 
 
 def known(command: Any, words: list[str]) -> str:
-    """The first word of a command line that is no verb or option; empty where all are."""
+    """Return the first word of a command line that is not a verb or option; empty if all are."""
     options = {"--help", "-v", "-vv", "--verbose", "--version"}
     while below := getattr(command, "commands", None):
         options |= {name for option in command.params for name in option.opts}

@@ -1,4 +1,4 @@
-"""What launchers take, as text."""
+"""Files for launchers, as text."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_hosts_with_more_ranks_than_cores_are_named(form: str, tmp_path: Path) -
     words = ["export", str(tmp_path / "p.placement.json"), "--format", form]
     said = CliRunner().invoke(gavotte, [*words, "--network", str(tmp_path / "n.network.json"), "--json"])
     assert said.exit_code == 0
-    advice = "; use --format openmpi-seq, which binds nothing" if form == "openmpi" else ""
+    advice = "; use --format openmpi-seq, which does not bind ranks to cores" if form == "openmpi" else ""
     assert said.stderr == f"warning: `b` gets 3 ranks and has 2 cores{advice}\n"
     assert json.loads(said.stdout)["warnings"] == [f"`b` gets 3 ranks and has 2 cores{advice}"]
     assert CliRunner().invoke(gavotte, [*words, "--json"]).stderr == ""

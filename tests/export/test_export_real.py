@@ -1,4 +1,4 @@
-"""Real launchers in a lab: each rank runs on the host that the Placement says."""
+"""Real launchers in a lab: each rank runs on the host in the Placement."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def session() -> Iterator[lab.Session]:
 
 
 def ranks(session: lab.Session, command: list[str], variable: str, **options: Any) -> dict[int, str]:
-    """Runs a launcher; each rank says who it is and where: the host's name and its address must agree."""
+    """Run a launcher; each rank prints its number and host: the host's name and its address must agree."""
     program = ["sh", "-c", f'echo "${variable} $(hostname) $(hostname -I)"']
     ran: subprocess.CompletedProcess[str] = session.run(
         "a", [*command, *program], capture_output=True, text=True, timeout=90, **options
@@ -77,7 +77,7 @@ SLURM = ("/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged")
 
 
 def slurm_conf(session: lab.Session, folder: Path) -> str:
-    """A cluster of the lab's hosts, its controller on `a`, that touches nothing outside `folder`."""
+    """Start a cluster of the lab's hosts, its controller on `a`, that touches nothing outside `folder`."""
     addresses = {host.name: host.address for host in session.status().hosts}
     settings = {
         "ClusterName": "lab",
@@ -105,7 +105,7 @@ def slurm_conf(session: lab.Session, folder: Path) -> str:
 
 @pytest.fixture
 def slurm(session: lab.Session, tmp_path: Path) -> Iterator[dict[str, str]]:
-    """Slurm on the lab's hosts; the environment in which its commands find it."""
+    """Run Slurm on the lab's hosts; yield the environment for its commands."""
     if not all(Path(program).exists() for program in SLURM):
         pytest.skip("no Slurm")
     if os.geteuid() != 0:
@@ -134,12 +134,12 @@ def slurm(session: lab.Session, tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 def idle(session: lab.Session, environment: dict[str, str]) -> int:
-    """How many nodes take jobs."""
+    """Return the number of nodes that accept jobs."""
     command = ["sinfo", "--noheader", "--Node", "--format=%t"]
-    told: subprocess.CompletedProcess[str] = session.run(
+    done: subprocess.CompletedProcess[str] = session.run(
         "a", command, capture_output=True, text=True, timeout=30, env=environment
     )
-    return told.stdout.count("idle\n")
+    return done.stdout.count("idle\n")
 
 
 def test_slurm_runs_each_task_where_it_was_placed(session: lab.Session, slurm: dict[str, str], tmp_path: Path) -> None:

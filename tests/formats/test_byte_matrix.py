@@ -1,4 +1,4 @@
-"""The CSV of who sends how many bytes to whom."""
+"""The CSV of bytes by sender and receiver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_columns_may_stand_in_any_order_and_among_others(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "has no rows"),
         ("source,target,bytes\n", "has no rows"),
@@ -38,11 +38,11 @@ def test_columns_may_stand_in_any_order_and_among_others(tmp_path: Path) -> None
         ('source,target,bytes\n"a,b,5\n', "line 2"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, text: str, told: str) -> None:
+def test_what_is_wrong_is_named(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(FormatError) as error:
         read(tmp_path, text)
-    assert told in str(error.value)
-    assert error.value.hint or told == "line 2"
+    assert message in str(error.value)
+    assert error.value.hint or message == "line 2"
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

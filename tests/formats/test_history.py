@@ -13,7 +13,7 @@ from tests import builders
 
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.evidence import Evidence
-from gavotte.formats.history import History, Proof, read_history, write_history
+from gavotte.formats.history import BY_TCP, History, Proof, read_history, write_history
 
 
 def example() -> History:
@@ -95,6 +95,15 @@ def test_proofs_survive_and_unknown_verdicts_do_not(tmp_path: Path) -> None:
         ({"hops": np.full((3, 3), -1)}, "hops"),
         ({"hops": np.full((3, 3), 256)}, "hops"),
         ({"hops": np.full((3, 3), 2**64 - 1, dtype=np.uint64)}, "hops"),
+        ({"by_tcp": np.zeros((3, 3), dtype=np.int64)}, "by_tcp"),
+        ({"by_tcp": np.full((2, 3, 3), 9)}, "by_tcp"),
+        ({"mtu_bytes": np.full((2, 2), 1500)}, "mtu_bytes"),
+        ({"mtu_bytes": np.full((3, 3), 1500.0)}, "mtu_bytes"),
+        ({"mtu_bytes": np.full((3, 3), 67)}, "mtu_bytes"),
+        ({"mtu_bytes": np.full((3, 3), -1)}, "mtu_bytes"),
+        ({"mtu_bytes": np.full((3, 3), 65_537)}, "mtu_bytes"),
+        ({"ipv6": np.zeros(2, dtype=np.bool_)}, "ipv6"),
+        ({"ipv6": np.zeros(3)}, "ipv6"),
         ({"cpus": np.array([1.0, 0.0, 1.0])}, "cpus"),
         ({"cpus": np.array([1.0, 1e10, 1.0])}, "cpus"),
         ({"memory_bytes": np.full(3, 1 << 62)}, "memory_bytes"),
@@ -120,7 +129,35 @@ def test_optional_arrays_may_be_left_out(tmp_path: Path) -> None:
     history = example()
     keys = ("alpha_s", "beta_Bps", "time_s")
     np.savez(tmp_path / "h.npz", hosts=np.array(history.hosts), **{key: getattr(history, key) for key in keys})
-    assert read_history(tmp_path / "h.npz").cpus.tolist() == [1.0, 1.0, 1.0]
+    found = read_history(tmp_path / "h.npz")
+    assert found.cpus.tolist() == [1.0, 1.0, 1.0]
+    assert found.mtu_bytes is None
+    assert found.mtu().tolist() == [[0] * 3] * 3
+
+
+def test_mtus_survive_and_follow_their_hosts(tmp_path: Path) -> None:
+    mtu_bytes = np.array([[0, 1400, 9000], [1400, 0, 1500], [0, 1500, 0]])
+    write_history(tmp_path / "h.npz", replace(example(), mtu_bytes=mtu_bytes))
+    found = read_history(tmp_path / "h.npz")
+    assert found.mtu().tolist() == mtu_bytes.tolist()
+    assert found.without(["b"]).mtu().tolist() == [[0, 9000], [0, 0]]
+
+
+def test_the_family_of_addresses_survives_and_follows_the_hosts(tmp_path: Path) -> None:
+    write_history(tmp_path / "h.npz", replace(example(), ipv6=np.array([False, True, True])))
+    found = read_history(tmp_path / "h.npz")
+    assert found.without(["b"]).over_ipv6().tolist() == [False, True]
+    assert example().over_ipv6().tolist() == [False] * 3
+
+
+def test_paths_measured_by_tcp_survive_and_follow_their_hosts(tmp_path: Path) -> None:
+    by_tcp = np.zeros(example().beta_Bps.shape, dtype=np.int64)
+    by_tcp[0, 2, 1] = BY_TCP.index("udp-blocked")
+    write_history(tmp_path / "h.npz", replace(example(), by_tcp=by_tcp))
+    found = read_history(tmp_path / "h.npz")
+    assert found.measured_by_tcp("udp-blocked") == [(2, 1)]
+    assert found.of_hosts([2, 1]).measured_by_tcp("udp-blocked") == [(0, 1)]
+    assert example().measured_by_tcp("udp-blocked") == []
 
 
 def test_damage_anywhere_is_one_line(tmp_path: Path) -> None:
@@ -147,7 +184,7 @@ def test_what_would_fill_the_memory_is_not_unpacked(tmp_path: Path, monkeypatch:
         "time_s": np.array([1.0]),
         "alpha_s": np.full((1, 2, 2), 1e-4),
     }
-    # A foreign array is not read however large it is.
+    # A foreign array is not read, whatever its size.
     np.savez_compressed(path, **arrays, beta_Bps=np.full((1, 2, 2), 1e7), zeros=np.zeros(1 << 20))
     monkeypatch.setattr("gavotte.formats.history.MAX_BYTES", 1 << 20)
     assert read_history(path).hosts == ("a", "b")
@@ -166,6 +203,6 @@ def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
 def test_a_bucket_is_whole_only_after_a_pause_that_fills_it() -> None:
     proof = replace(Proof.empty((1, 2, 2)), bucket_bytes=np.full((1, 2, 2), 1e6))
     rate = np.full((1, 2, 2), 10e6)
-    # An emptied bucket that is met again after 0.1 s holds the very 1 MB that came in: nobody knows its depth.
+    # A bucket that was emptied 0.1 s ago holds exactly the 1 MB that came in since: its depth stays unknown.
     for idle_s, full in ((0.1, False), (0.2, True), (np.inf, True), (np.nan, False)):
         assert replace(proof, idle_s=np.full((1, 2, 2), idle_s)).bucket_full(rate).all() == full

@@ -16,16 +16,17 @@ from gavotte.formats.network import FORMAT, MATRICES, Doubt, Group, Host, Networ
 
 def test_hosts_in_another_order_keep_all_that_is_known_of_them() -> None:
     size, choice = 5, random.Random(1)
-    matrices = {
-        key: [
-            [
-                None if i == j else choice.choice(get_args(Doubt)) if key == "doubt" else 1.0 + choice.random()
-                for j in range(size)
-            ]
-            for i in range(size)
-        ]
-        for key in MATRICES
-    }
+
+    def value(key: str) -> object:
+        if key == "doubt":
+            return choice.choice(get_args(Doubt))
+        if key == "policed":
+            return choice.random() < 0.5
+        if key in ("mtu_bytes", "connections"):
+            return choice.randint(1280, 9216) if key == "mtu_bytes" else choice.randint(1, 64)
+        return 1.0 + choice.random()
+
+    matrices = {key: [[None if i == j else value(key) for j in range(size)] for i in range(size)] for key in MATRICES}
     hosts = [Host(name=f"h{i}", cpus=i + 1) for i in range(size)]
     groups = [Group(name="a", members=["h0", "h3"]), Group(name="b", members=["h1", "h2"])]
     network = Network.model_validate({"format": FORMAT, "hosts": hosts, "groups": groups} | matrices)

@@ -121,6 +121,12 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "switches in a circle": ("topology.toml", TOPOLOGY.replace('parent = "core"', 'parent = "tor0"')),
     "two roots": ("topology.toml", TOPOLOGY.replace('parent = "core"', "")),
     "two places": ("topology.toml", TOPOLOGY.replace('switch = "core"', 'switch = "core"\nmachine = "pm0"')),
+    "MTU too small": ("topology.toml", TOPOLOGY.replace("cpus = 4.0", "mtu = 1000")),
+    "MTU of a root": ("topology.toml", TOPOLOGY.replace('name = "core"', 'name = "core"\nmtu = 9000')),
+    "two MTUs on a machine": (
+        "topology.toml",
+        TOPOLOGY + '[[host]]\nname = "vm9"\nmachine = "pm0"\nmtu = 1400\n',
+    ),
     "infinite cpus": ("topology.toml", TOPOLOGY.replace("cpus = 4.0", "cpus = inf")),
     "unknown task": ("app.toml", APP.replace('target = "reduce-0"', 'target = "x"')),
     "negative bytes": ("app.toml", APP.replace("bytes = 104857600", "bytes = -1")),
@@ -310,6 +316,6 @@ def test_a_pipe_is_read_whole(tmp_path: Path) -> None:
 
 
 def test_a_message_does_not_repeat_thousands_of_characters() -> None:
-    told = str(FormatError("f.csv", "line 2", f"`{'9' * 5000}` is not a number", "use e.g. 7"))
-    assert len(told) < 400
-    assert told.endswith("9` is not a number; use e.g. 7")
+    text = str(FormatError("f.csv", "line 2", f"`{'9' * 5000}` is not a number", "use e.g. 7"))
+    assert len(text) < 400
+    assert text.endswith("9` is not a number; use e.g. 7")

@@ -1,4 +1,4 @@
-"""The committed schemas are what the types say today."""
+"""The committed schemas agree with the types."""
 
 from __future__ import annotations
 

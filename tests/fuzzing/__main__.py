@@ -1,7 +1,12 @@
-"""Runs commands on damaged files until the time is over, and prints what they said.
+"""Runs commands on damaged files until the time is over, and prints the defects.
 
-A defect is an exception that no verb foresees, an end by a signal, an exit status but 0, 1 and 2, a second error line,
-a control character on the terminal, or more than a minute. Its files are kept, with the line that shows it again.
+These are defects:
+
+- an exception that no verb foresees, or an end by a signal;
+- an exit status other than 0, 1 and 2, or a second error line;
+- a control character on the terminal, or more than a minute.
+
+The files of a defect are kept, with the line that shows it again.
 """
 
 from __future__ import annotations
@@ -37,11 +42,11 @@ MEMORY_BYTES = 6 << 30
 
 
 class _Late(BaseException):
-    """A command takes too long."""
+    """Raised when a command takes too long."""
 
 
 def attempt(words: list[str]) -> tuple[int, str, str]:
-    """Runs one command in this process: its status, what it said, and what is wrong with that; empty = nothing."""
+    """Run one command in this process; return its status, output, and defect (empty = none)."""
     from gavotte.cli import entry
 
     def late(*_: object) -> None:
@@ -74,7 +79,7 @@ def attempt(words: list[str]) -> tuple[int, str, str]:
 
 
 def read(name: str) -> str:
-    """Reads one file by what reads its kind: what is wrong with that; empty = nothing."""
+    """Read one file by the reader of its kind; return the defect (empty = none)."""
 
     def late(*_: object) -> None:
         raise _Late
@@ -96,14 +101,14 @@ def read(name: str) -> str:
 
 
 def nowhere(*_: object, **__: object) -> NoReturn:
-    """Resolves no name: nobody is asked for damaged ones."""
+    """Resolve no name: no server is asked for damaged ones."""
     raise socket.gaierror(socket.EAI_NONAME, "not asked")
 
 
 def batch(seed: int, folder: Path, pipe: int) -> None:
-    """Some inputs in a process of its own, told of through a pipe before (`?`) and after each."""
+    """Run some inputs in a process of its own, which reports before (`?`) and after each through a pipe."""
     os.chdir(folder)
-    # At once: none of them is to fill the disk or the memory of the machine.
+    # These limits keep every input from filling the machine's disk or memory.
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     sound = {each.name: each.read_bytes() for each in Path("sound").iterdir()}
     rng = random.Random(seed)
@@ -145,14 +150,14 @@ def batch(seed: int, folder: Path, pipe: int) -> None:
 
 
 def keep(command: str, wrong: str, said: str) -> None:
-    """Puts a defect's files aside."""
+    """Keep a defect's files."""
     place = Path(os.environ["GAVOTTE_FUZZ_KEPT"]) / f"{time.time_ns()}"
     shutil.copytree("run", place)
     (place / "WHY.txt").write_text(f"gavotte {command}\n\n{said}\n\n{wrong}\n")
 
 
 def main() -> int:
-    """As the module says; exit status 1 when there are defects."""
+    """Run the fuzzer; the exit status is 1 if there are defects."""
     parser = argparse.ArgumentParser(description="Run commands on damaged files.")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))

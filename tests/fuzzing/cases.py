@@ -49,7 +49,7 @@ PROFILED = {
     "x.netflow": ("netflow", gzip.decompress((test_exports.HERE / "softflowd-9.pcap.gz").read_bytes())),
     "x.ipfix": ("ipfix", gzip.decompress((test_exports.HERE / "pmacctd-10.pcap.gz").read_bytes())),
 }
-"""By file: the source of traffic that it is, and its content."""
+"""By file: its source of traffic, and its content."""
 
 COMMANDS = (
     *(f"profile {source} {name} -o out.app.toml" for name, (source, _) in PROFILED.items()),
@@ -97,7 +97,7 @@ COMMANDS = (
 
 
 def write(folder: Path) -> None:
-    """Writes a sound file of every kind."""
+    """Write a sound file of every kind."""
     matrix = [[None if i == j else 1e8 * (1 + i + 2 * j) for j in range(4)] for i in range(4)]
     hosts = [{"name": name, "cpus": 2.0, "egress_bps": 2e8, "machine": f"pm{i // 2}"} for i, name in enumerate(HOSTS)]
     delay = [[None if i == j else 1e-4 for j in range(4)] for i in range(4)]
@@ -216,7 +216,7 @@ def write(folder: Path) -> None:
 
 
 def _capture() -> bytes:
-    """Two TCP segments of Ethernet, as tcpdump writes them."""
+    """Return two TCP segments of Ethernet, as tcpdump writes them."""
     import struct
 
     def frame(source: int, target: int, size: int) -> bytes:
@@ -293,7 +293,7 @@ def _osmef(path: str) -> object:
 
 
 def reader_of(name: str) -> Callable[[str], object]:
-    """What reads a file that `write` made."""
+    """Return the reader of a file that `write` made."""
     return next(reader for ending, reader in _READERS.items() if name.endswith(ending))
 
 

@@ -1,4 +1,4 @@
-"""Damages a file: as text, as the values that it holds, or as the arrays of a History."""
+"""Damages a file: as text, as its values, or as the arrays of a History."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _VALUE = re.compile(rb"(?<==)\s*[^\s\[{][^\n,}\]]*|(?<=,)[^\n,]+|\b[0-9][0-9.e+-
 
 
 def damaged(content: bytes, name: str, rng: random.Random) -> bytes:
-    """One to three damages to a file's content; what fits its kind, or what fits none."""
+    """Return a file's content with one to three damages of its own kind, or of any kind."""
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         kinds = [_bytes, _bytes]
         if name.endswith((".json", ".jsonl", ".partial")):

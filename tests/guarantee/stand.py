@@ -1,4 +1,4 @@
-"""What tests of guarantees in a lab share: traffic, agents, and what is on interfaces."""
+"""Helpers of tests of guarantees in a lab: traffic, agents, and the state of interfaces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRAFFIC = Path(__file__).with_name("traffic.py")
 
 
 def heard(process: subprocess.Popen[str]) -> str:
-    """Its next line."""
+    """Return its next line."""
     assert process.stdout is not None
     return process.stdout.readline()
 
@@ -28,7 +28,7 @@ def address(cloud: lab.Session, host: str) -> str:
 
 
 def agent_of(cloud: lab.Session, host: str) -> int:
-    """Process number of a host's agent."""
+    """Return the process number of a host's agent."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             try:
@@ -41,6 +41,6 @@ def agent_of(cloud: lab.Session, host: str) -> int:
 
 
 def qdiscs(cloud: lab.Session, hosts: Sequence[str]) -> str:
-    """What is on the hosts' interfaces."""
+    """Return the state of the hosts' interfaces."""
     said = [cloud.run(host, ["tc", "qdisc", "show", "dev", "eth0"], capture_output=True, text=True) for host in hosts]
     return "".join(each.stdout for each in said)

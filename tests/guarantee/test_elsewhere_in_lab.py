@@ -50,7 +50,7 @@ def inventory(cloud: lab.Session) -> Iterator[Inventory]:
 
 
 def wanted(**entries: Any) -> Guarantee:
-    """X and Y may send 10 Mbit/s at least, Z and T receive as much, but for what is said otherwise."""
+    """By default X and Y may send 10 Mbit/s at least, and Z and T receive as much."""
     kept = [{"host": host, ("egress" if host in "xy" else "ingress"): "10mbit"} for host in HOSTS]
     return Guarantee.model_validate({"format": "gavotte/guarantee/1", "guarantee": kept, **entries})
 
@@ -60,7 +60,7 @@ def state(inventory: Inventory, host: str) -> GuardedHost:
 
 
 def carried_bps(cloud: lab.Session, port: int, *flows: tuple[str, str, str]) -> list[float]:
-    """What TCP carries for two seconds of three, wire bit/s, by flow: sender, receiver, its address."""
+    """Return the rates of TCP for two seconds of three, wire bit/s, by flow: sender, receiver, its address."""
     with ExitStack() as stack:
         sinks = [
             stack.enter_context(traffic(cloud, target, "sink", port, 4, stdout=subprocess.PIPE, text=True))
@@ -71,8 +71,8 @@ def carried_bps(cloud: lab.Session, port: int, *flows: tuple[str, str, str]) -> 
         senders = [traffic(cloud, source, "tcp", place, port, 3, 1) for source, _, place in flows]
         for sender in senders:
             sender.wait()
-        told = [json.loads(sink.communicate()[0]) for sink in sinks]
-    sums = [[sum(each) for each in zip(*one["bins"].values(), strict=True)][5:15] for one in told]
+        counts = [json.loads(sink.communicate()[0]) for sink in sinks]
+    sums = [[sum(each) for each in zip(*one["bins"].values(), strict=True)][5:15] for one in counts]
     return [8 * WIRE_PER_PAYLOAD * sum(bins) / (len(bins) * 0.2) for bins in sums]
 
 
@@ -86,7 +86,7 @@ for part; do
     ip -6 address replace $address/64 dev $device nodad
 done
 """
-"""Gives devices IPv6 addresses: ADDRESS@DEVICE, or ADDRESS@ROUTED for the one that leads there."""
+"""Give devices IPv6 addresses: ADDRESS@DEVICE, or ADDRESS@ROUTED for the device that leads to it."""
 
 
 def test_pairs_have_guarantees_over_ipv6(cloud: lab.Session, inventory: Inventory) -> None:
@@ -103,12 +103,12 @@ def test_pairs_have_guarantees_over_ipv6(cloud: lab.Session, inventory: Inventor
     apply(wanted(guarantee=kept), six, fixed=True)
     (static_bps,) = carried_bps(cloud, 5101, ("x", "y", wide["y"]))
     assert 2e6 < static_bps < 11e6
-    # The receiver's agent is heard: the pair may have more.
+    # The receiver's agent reports, so the pair may have more.
     apply(wanted(guarantee=kept), six)
     (free_bps,) = carried_bps(cloud, 5102, ("x", "y", wide["y"]))
     assert free_bps > 15e6
-    told = {(pair.source, pair.target): pair for pair in status(inventory).pairs}
-    assert told["x", "y"].met is not None
+    pairs = {(pair.source, pair.target): pair for pair in status(inventory).pairs}
+    assert pairs["x", "y"].met is not None
 
 
 CONTAINER = """
@@ -130,7 +130,7 @@ wait $inside || true
 ip link del veth0
 [ -z "$group" ] || rmdir /sys/fs/cgroup/$group
 """
-"""What a container runtime does: a network of its own behind a veth, routed by the host."""
+"""A container as its runtime makes it: a network of its own behind a veth, routed by the host."""
 
 
 @pytest.mark.parametrize("found_by", ["device", "cgroup"])
@@ -157,8 +157,8 @@ def test_a_container_has_a_guarantee(cloud: lab.Session, inventory: Inventory, f
             bins = json.loads(sink.communicate()[0])["bins"]
         # Its packets come from its own address, at the rate of its own hose.
         assert 5e6 < 8 * WIRE_PER_PAYLOAD * sum(bins[own][4:12]) / 1.6 < 11e6
-        told = {(pair.source, pair.target): pair for pair in status(inventory).pairs}
-        assert told["web", "z"].guarantee_bps == pytest.approx(10e6, rel=0.01)
+        pairs = {(pair.source, pair.target): pair for pair in status(inventory).pairs}
+        assert pairs["web", "z"].guarantee_bps == pytest.approx(10e6, rel=0.01)
         clear(inventory)
         queues = cloud.run("x", ["nsenter", "-t", inside, "-n", "tc", "qdisc", "show"], capture_output=True, text=True)
         assert "htb" not in queues.stdout
@@ -182,14 +182,14 @@ def test_a_tenant_has_together_what_one_of_its_hosts_wants(cloud: lab.Session, i
     kept = [{"host": host, "egress": "5mbit"} for host in "xy"] + [{"host": host, "ingress": "40mbit"} for host in "zt"]
     apply(wanted(guarantee=kept, tenant=tenant), inventory, fixed=True)
     (alone_bps,) = carried_bps(cloud, 5104, ("y", "z", address(cloud, "z")))
-    # It is the second of the tenant, has 5 Mbit/s by itself, and gets what the first leaves.
+    # It is the second of the tenant, has 5 Mbit/s alone, and gets the rest that the first leaves.
     assert 20e6 < alone_bps < 31e6
     both_bps = carried_bps(cloud, 5105, ("x", "z", address(cloud, "z")), ("y", "t", address(cloud, "t")))
     assert all(5e6 < bps < 21e6 for bps in both_bps)
     assert 20e6 < sum(both_bps) < 32e6
-    # As their flows end, each divides for a moment by what the other wanted before.
+    # As their flows end, each divides for a moment by the other's earlier need.
     until(lambda: sum(host.egress_bps for host in status(inventory).hosts if host.host in "xy") <= 30e6 * 1.001)
-    # Without the first, everybody has its own again.
+    # Without the first, every host has its own guarantee again.
     os.kill(agent_of(cloud, "x"), signal.SIGSTOP)
     try:
         alone = inventory.model_copy(update={"host": [host for host in inventory.host if host.name == "y"]})
@@ -212,7 +212,7 @@ def test_a_killed_agent_leaves_static_limits_where_it_should(cloud: lab.Session,
     agent = cloud.exec("x", [str(agent_binary()), "serve", "--socket", str(path)], stderr=subprocess.DEVNULL)
     try:
         until(lambda: "htb" not in qdiscs(cloud, ["x"]))
-        until(lambda: state(inventory, "x").why == "its agent keeps no guarantees")
+        until(lambda: state(inventory, "x").why == "its agent enforces no guarantees")
     finally:
         agent.terminate()
         agent.wait()

@@ -1,4 +1,4 @@
-"""Admission: a link that cannot keep what is guaranteed over it is named, with both numbers."""
+"""Admission: a link that cannot keep its guarantees is named, with both numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.guarantee import FORMAT, Guarantee, read_guarantee
 from gavotte.formats.network import write_network
 from gavotte.guarantee import plan
-from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.terms.goodput import GOODPUT_PER_WIRE, goodput_per_wire
 
 MBIT = 1e6 * GOODPUT_PER_WIRE
 """A wire rate of 1 Mbit/s, as a Network counts it."""
@@ -51,6 +51,15 @@ def test_each_link_has_its_sum(tmp_path: Path) -> None:
     assert found.unlimited == []
 
 
+@pytest.mark.parametrize("mtu_bytes", [1280, 1400, 9000])
+def test_sums_count_headers_by_the_mtu_of_the_paths(tmp_path: Path, mtu_bytes: int) -> None:
+    mtus = [[None if m == n else mtu_bytes for n in range(4)] for m in range(4)]
+    network = builders.network(4, 100e6, egress_bps=60e6, groups=GROUPS, sharing="groups", mtu_bytes=mtus)
+    sums = {link.link: link.sum_bps for link in plan(guarantee(tmp_path, text("vm0", "vm1", "vm2")), network).links}
+    for link, wire_bps in {"egress of vm0": 45e6, "up link of rack0": 90e6, "path from vm0 to vm2": 45e6}.items():
+        assert sums[link] == pytest.approx(wire_bps * goodput_per_wire(mtu_bytes))
+
+
 def test_the_link_that_is_over_is_told(tmp_path: Path) -> None:
     network = builders.network(4, None, groups=GROUPS)
     (tmp_path / "g.guarantee.toml").write_text(text("vm0", "vm1", rates='egress = "45mbit"\ningress = "50mbit"'))
@@ -61,10 +70,10 @@ def test_the_link_that_is_over_is_told(tmp_path: Path) -> None:
         "error: down link of rack0: guarantees sum to 95.6 Mbit/s, which is more than 86.1 Mbit/s, 90 % of its rate; "
         "lower them, or place hosts elsewhere\n"
     )
-    told = json.loads(done.stdout)
-    assert not told["admitted"]
-    assert told["over"] == ["down link of rack0"]
-    assert told["links"][0] == {
+    report = json.loads(done.stdout)
+    assert not report["admitted"]
+    assert report["over"] == ["down link of rack0"]
+    assert report["links"][0] == {
         "link": "down link of rack0",
         "sum_bps": pytest.approx(100 * MBIT),
         "capacity_bps": pytest.approx(90 * MBIT),
@@ -110,7 +119,7 @@ def test_what_is_admitted_fits_and_what_is_not_does_not(rates: list[int], up: in
         ),
         (
             text("vm0", more='[[tenant]]\nname = "a"\nhosts = ["vm0"]\negress = "9mbit"'),
-            "tenant[0].egress: 9.00 Mbit/s is below what its hosts have, 45.0 Mbit/s",
+            "tenant[0].egress: 9.00 Mbit/s is below the sum of its hosts, 45.0 Mbit/s",
         ),
         (text("vm0") + "headroom = 0.1\n", "guarantee[0].headroom: "),
         (text("vm0").replace("[[", 'mode = "dctcp"\n[[', 1), "mode"),
@@ -133,4 +142,4 @@ def test_a_network_that_knows_nothing_is_said_to(tmp_path: Path) -> None:
     write_network(tmp_path / "n.network.json", builders.network(2))
     done: Any = gavotte("guarantee", "plan", "g.guarantee.toml", "--network", "n.network.json", cwd=tmp_path)
     assert done.returncode == 0
-    assert "warning: the network knows no limit of vm0" in done.stderr
+    assert "warning: the Network has no limit for vm0" in done.stderr

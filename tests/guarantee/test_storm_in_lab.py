@@ -1,4 +1,4 @@
-"""A short storm: guarantees changed, agents killed, hosts taken out. The long one is in `benches/guarantee`."""
+"""A short storm: guarantees changed, agents killed, hosts removed. The long one is in `benches/guarantee`."""
 
 from __future__ import annotations
 

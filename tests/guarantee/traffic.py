@@ -1,14 +1,14 @@
-"""Traffic between hosts of a lab, and what arrives of it: run as a program there, by path.
+"""Traffic between hosts of a lab, and the received bytes: run as a program in the lab, by path.
 
     traffic.py sink PORT SECONDS [--bin S]         counts TCP and UDP payload by source address, in bins; prints JSON
-    traffic.py tcp ADDRESS PORT SECONDS FLOWS [AT]  sends as fast as CUBIC goes, set on each socket, from AT on
+    traffic.py tcp ADDRESS PORT SECONDS FLOWS [AT]  sends as fast as CUBIC allows, set on each socket, from AT on
     traffic.py udp ADDRESS PORT SECONDS BPS [AT]   sends 1400-byte datagrams at a pace
-    traffic.py serve PORT SECONDS                  answers each connection's 8 bytes, a length, with so many
-    traffic.py fetch ADDRESS PORT COUNT BYTES GAP  asks so often, on a connection each; prints each time in seconds
+    traffic.py serve PORT SECONDS                  answers each connection's 8 bytes, a length, with that many bytes
+    traffic.py fetch ADDRESS PORT COUNT BYTES GAP  requests COUNT times, each on a connection; prints times in seconds
     traffic.py echo PORT SECONDS                   sends datagrams back
-    traffic.py rtt ADDRESS PORT COUNT GAP          one datagram after the other there and back; prints seconds
+    traffic.py rtt ADDRESS PORT COUNT GAP          sends one datagram after the other there and back; prints seconds
 
-AT is a moment of the monotonic clock. It needs nothing but Python's own library: a host starts dozens of them.
+AT is a moment of the monotonic clock. The program needs only Python's own library, because a host starts dozens of it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import time
 from collections import defaultdict
 
 CONGESTION = b"cubic"
-"""The lab's default may be BBR, which takes little notice of loss."""
+"""The lab's default may be BBR, which hardly reacts to loss."""
 
 PAYLOAD = 1400
 
 
 def sink(port: int, seconds: float, bin_s: float) -> None:
-    """Counts what arrives, by source address; the clock is the machine's monotonic one, the same on all lab hosts."""
+    """Count arrivals by source address; the clock is the machine's monotonic one, the same on all lab hosts."""
     listener = socket.create_server(("", port), family=socket.AF_INET6, backlog=1024, dualstack_ipv6=True)
     datagrams = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     datagrams.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -88,7 +88,7 @@ def family(address: str) -> socket.AddressFamily:
 
 
 def tcp(address: str, port: int, seconds: float, flows: int) -> None:
-    """Sends on several connections until the time is over."""
+    """Send on several connections until the time is over."""
     end = time.monotonic() + seconds
     block = bytes(1 << 16)
     sockets = []
@@ -96,7 +96,7 @@ def tcp(address: str, port: int, seconds: float, flows: int) -> None:
     for _ in range(flows):
         one = socket.socket(family(address))
         one.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CONGESTION)
-        # Bounded, so that little is under way when the time is over.
+        # Bounded, so that few bytes are on their way when the time is over.
         one.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         one.settimeout(max(0.1, end - time.monotonic()))
         one.connect((address, port))
@@ -117,7 +117,7 @@ def tcp(address: str, port: int, seconds: float, flows: int) -> None:
 
 
 def udp(address: str, port: int, seconds: float, rate_bps: float) -> None:
-    """Sends at a pace, several datagrams a wake-up."""
+    """Send at a pace, several datagrams a wake-up."""
     one = socket.socket(family(address), socket.SOCK_DGRAM)
     one.connect((address, port))
     one.setblocking(False)
@@ -134,7 +134,7 @@ def udp(address: str, port: int, seconds: float, rate_bps: float) -> None:
 
 
 def serve(port: int, seconds: float) -> None:
-    """Answers short requests, one after the other, until the time is over."""
+    """Answer short requests, one after the other, until the time is over."""
     listener = socket.create_server(("", port), backlog=1024)
     end = time.monotonic() + seconds
     print("ready", flush=True)
@@ -149,7 +149,7 @@ def serve(port: int, seconds: float) -> None:
 
 
 def fetch(address: str, port: int, count: int, size: int, gap_s: float) -> None:
-    """Short flows: a connection, a request and its answer each."""
+    """Send short flows: a connection, a request and its answer each."""
     took = []
     for _ in range(count):
         begin = time.monotonic()
@@ -164,7 +164,7 @@ def fetch(address: str, port: int, count: int, size: int, gap_s: float) -> None:
 
 
 def echo(port: int, seconds: float) -> None:
-    """Sends datagrams back until the time is over."""
+    """Send datagrams back until the time is over."""
     one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     one.bind(("", port))
     end = time.monotonic() + seconds
@@ -177,7 +177,7 @@ def echo(port: int, seconds: float) -> None:
 
 
 def rtt(address: str, port: int, count: int, gap_s: float) -> None:
-    """Round trips of datagrams, one at a time."""
+    """Measure round trips of datagrams, one at a time."""
     one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     one.connect((address, port))
     one.settimeout(0.5)
@@ -194,7 +194,7 @@ def rtt(address: str, port: int, count: int, gap_s: float) -> None:
 
 
 def at(words: list[str]) -> None:
-    """Waits until the moment that the last argument says, if there is one."""
+    """Wait until the moment in the last argument, if there is one."""
     if len(words) > 4:
         time.sleep(max(0.0, float(words[4]) - time.monotonic()))
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import tomli_w
 from tests.builders import topology
+from tests.hosts.restrictions import Restriction
 from tests.shell import GAVOTTE, until
 
 from gavotte import lab
@@ -29,7 +30,7 @@ def sshd() -> str | None:
 
 
 def lacking() -> str:
-    """What keeps SSH servers from running here; empty when nothing does."""
+    """The reason why SSH servers cannot run on this machine; empty if they can."""
     for program in ("ssh", "ssh-keygen", "unshare"):
         if shutil.which(program) is None:
             return f"{program} is not installed"
@@ -53,8 +54,9 @@ class Cluster:
         """Where the agent is kept on a host."""
         return self.folder / host / "cache"
 
-    def serve(self, host: str) -> None:
-        """Starts a host's SSH server and waits until it greets."""
+    def serve(self, host: str, restriction: Restriction | None = None) -> None:
+        """Start a host's SSH server, whose users are restricted, and wait until it greets."""
+        restriction = restriction or Restriction()
         place = self.folder / host
         if not place.exists():
             place.mkdir()
@@ -69,14 +71,21 @@ class Cluster:
                 "KbdInteractiveAuthentication": "no",
                 "PermitRootLogin": "yes",
                 "PidFile": "none",
-                # Below the first level bash leaves ~/.bashrc alone, which may wait for what it likes.
+                # Below the first level bash does not read ~/.bashrc, which may wait for anything.
                 "SetEnv": f"XDG_CACHE_HOME={self.cache(host)} SHLVL=1",
                 "StrictModes": "no",
                 "UsePAM": "no",
             }
             write_settings(place / "sshd_config", settings)
-        # Its privilege separation wants /run/sshd, which must not be made on the machine that runs the tests.
-        script = 'mount -t tmpfs none /run && mkdir -m 755 /run/sshd && exec "$@"'
+        settings_now = []
+        if restriction.wrapper:
+            # The user's whole line reaches the last program of the wrapper by SSH_ORIGINAL_COMMAND.
+            ends = restriction.wrapper[-1].endswith(".py")
+            shell = "" if ends else ' sh -c "$SSH_ORIGINAL_COMMAND"'
+            settings_now = ["-o", f"ForceCommand={' '.join(restriction.wrapper)}{shell}"]
+        # Its privilege separation needs /run/sshd, which must not be made on the machine that runs the tests.
+        mounts = f" && {restriction.mounts}" if restriction.mounts else ""
+        script = f'mount -t tmpfs none /run && mkdir -m 755 /run/sshd{mounts} && exec "$@"'
         line = [
             "unshare",
             "--mount",
@@ -89,9 +98,13 @@ class Cluster:
             "-e",
             "-f",
             str(place / "sshd_config"),
+            *settings_now,
         ]
+        environment = {**self.cloud.environment(), "CACHE": str(self.cache(host)), "PLACE": str(place)}
         with (place / "sshd.log").open("ab") as log:
-            self.servers[host] = self.cloud.exec(host, line, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.servers[host] = self.cloud.exec(
+                host, line, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
+            )
         connect = f"socket.create_connection(('{self.addresses[host]}', 22), 2)"
         probe = f"import socket; assert {connect}.recv(4) == b'SSH-'"
 
@@ -102,8 +115,14 @@ class Cluster:
 
         until(answers)
 
+    def restrict(self, host: str, restriction: Restriction | None) -> None:
+        """Start a host's SSH server again, under other restrictions or none."""
+        self.servers[host].terminate()
+        self.servers[host].wait(timeout=30)
+        self.serve(host, restriction)
+
     def configure(self) -> None:
-        """Writes the controller's ssh configuration, known hosts and inventory."""
+        """Write the controller's ssh configuration, known hosts and inventory."""
         keys = [f"{self.addresses[h]} {(self.folder / h / 'host_key.pub').read_text().strip()}" for h in HOSTS]
         (self.folder / "known_hosts").write_text("\n".join(keys) + "\n")
         common = {
@@ -116,7 +135,7 @@ class Cluster:
         self.write_inventory(self.inventory, {name: f"ssh://{name}" for name in HOSTS})
 
     def write_inventory(self, path: Path, agents: dict[str, str], **top: str) -> Inventory:
-        """Writes an inventory of these agents and reads it back."""
+        """Write an inventory of these agents and read it back."""
         entries = [{"name": n, "address": self.addresses[n], "agent": agent} for n, agent in agents.items()]
         path.write_text(
             tomli_w.dumps({"format": "gavotte/hosts/1", "ssh_config": str(self.config), **top, "host": entries})
@@ -124,24 +143,24 @@ class Cluster:
         return read_inventory(path)
 
     def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
-        """Starts the command line on the controller's host."""
+        """Start the command line on the controller's host."""
         line = [str(GAVOTTE), *map(str, arguments)]
         return self.cloud.exec(CONTROLLER, line, text=True, **options)
 
     def gavotte(self, *arguments: str | Path, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Runs the command line on the controller's host."""
+        """Run the command line on the controller's host."""
         line = [str(GAVOTTE), *map(str, arguments)]
         environment = {**self.cloud.environment(), **(env or {})}
         return self.cloud.run(CONTROLLER, line, capture_output=True, text=True, timeout=90, env=environment)
 
     def verdicts(self, inventory: Path, **options: Any) -> dict[str, dict[str, Any]]:
-        """Runs `hosts check` and returns what it says of each host."""
+        """Run `hosts check` and return its verdict on each host."""
         done = self.gavotte("hosts", "check", "--hosts", inventory, "--json", **options)
         assert done.stdout, done.stderr
         return {host["name"]: host for host in json.loads(done.stdout)["hosts"]}
 
     def agents(self) -> list[str]:
-        """Command lines of the agents that run on behalf of this cluster."""
+        """Return the command lines of the agents of this cluster."""
         found = []
         for entry in Path("/proc").glob("[0-9]*/cmdline"):
             try:
@@ -168,7 +187,7 @@ def write_settings(path: Path, common: dict[str, Any], *blocks: tuple[str, dict[
 
 @contextmanager
 def cluster(folder: Path) -> Iterator[Cluster]:
-    """Holds a lab with SSH servers on four hosts."""
+    """Run a lab with SSH servers on four hosts."""
     servers: dict[str, subprocess.Popen[bytes]] = {}
     try:
         with lab.session(CLOUD, source="tests", agents=False) as cloud:

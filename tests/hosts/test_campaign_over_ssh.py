@@ -1,4 +1,4 @@
-"""A campaign between hosts that exist, reached by real SSH servers."""
+"""A campaign between existing hosts, reached by real SSH servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gavotte hosts keys`: what is made, for whom, and what it never overwrites."""
+"""`gavotte hosts keys`: the files it makes for each host, and the files it never overwrites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents log, as `gavotte hosts logs` prints it."""
+"""The agents' log, as `gavotte hosts logs` prints it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def test_the_log_of_an_agent_names_run_peer_and_round(small_cloud: Session) -> N
     measured = gavotte("-v", "measure", "--hosts", hosts, "--json", "-o", "/dev/null")
     assert measured.returncode == 0, measured.stderr
     run = measured.stderr.split("INFO gavotte.agents.fleet: run ")[1].split(":")[0]
-    told = json.loads(gavotte("hosts", "logs", "a", "--hosts", hosts, "--lines", "400", "--json").stdout)
-    lines = told["lines"]
-    assert told["host"] == "a"
+    report = json.loads(gavotte("hosts", "logs", "a", "--hosts", hosts, "--lines", "400", "--json").stdout)
+    lines = report["lines"]
+    assert report["host"] == "a"
     assert any("enrolled run=" in line and run in line for line in lines)
     assert any(f'schedule{{run="{run}"}}' in line and "schedule begins" in line for line in lines)
     last = gavotte("hosts", "logs", "a", "--hosts", hosts, "--lines", "1").stdout

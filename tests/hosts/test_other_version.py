@@ -1,4 +1,4 @@
-"""An agent of another version, played by a small gRPC server that says so."""
+"""An agent of another version, simulated by a small gRPC server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real agents behind mutual TLS on loopback: who gets in, and one line for who does not."""
+"""Real agents behind mutual TLS on loopback: accepted controllers, and one line for refused ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gavotte.hosts import Bearer, HostState, check, keys
 
 @contextmanager
 def served(folder: Path, host: str = "a", *, address: str = "127.0.0.1") -> Iterator[int]:
-    """Holds an agent with a host's keys; yields its control port."""
+    """Run an agent with a host's keys; yield its control port."""
     with socket.create_server((address, 0)) as holder:
         port = holder.getsockname()[1]
     place = folder / "hosts" / host
@@ -152,7 +152,7 @@ def test_what_does_not_speak_tls(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
 
         def answer() -> None:
-            # Until the listener is shut down, which ends the wait with an error; a caller that hangs up is no news.
+            # Until the listener is shut down, which ends the wait with an error. Callers that hang up do not matter.
             while True:
                 try:
                     peer, _ = silent.accept()

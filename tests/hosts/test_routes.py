@@ -1,4 +1,4 @@
-"""The `agent` key of an inventory: its three forms, and what is none."""
+"""The `agent` key of an inventory: its three forms, and wrong ones."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_an_inventory_of_all_three(tmp_path: Path) -> None:
     write_inventory(tmp_path / "y.hosts.toml", inventory)
     again = read_inventory(tmp_path / "y.hosts.toml")
     assert again == inventory
-    # That one core was stated and the other was not survives.
+    # The difference between a stated core and a missing one survives.
     assert ["cpus" in host.model_fields_set for host in again.host] == [True, False]
     path.write_text(path.read_text().replace("tls://10.0.0.2", "ftp://10.0.0.2"))
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Slurm's variables: what they say, and one line when they say nothing that makes sense."""
+"""Slurm's variables: their meaning, and one line when they make no sense."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_an_allocation(names: None) -> None:
     with pytest.raises(GavotteError, match="is not a node"):
         from_slurm(environ | {"SLURM_JOB_NODELIST": "node 1"})
     inventory = from_slurm(environ | {"SLURM_JOB_NODELIST": "Node[1-2],login"})
-    assert inventory.names == ["node1", "node2", "login"]
+    assert inventory.names == ["Node1", "Node2", "login"]
     assert [host.agent for host in inventory.host] == ["ssh://Node1", "ssh://Node2", "ssh://login"]
     assert [host.cpus for host in inventory.host] == [8, 8, 4]
     assert {host.memory_bytes for host in inventory.host} == {2 << 30}

@@ -1,4 +1,4 @@
-"""Names from an ssh configuration; what they mean is asked of the real client."""
+"""Names from an ssh configuration; the real client resolves them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ host=db !db9 db* # a comment
     HostName=10.1.0.3
     Port 2222
 Match host elsewhere
-    User nobody
+    User guest
 Host *.example web?
     User ada
 Host *
@@ -49,7 +49,7 @@ def test_names_are_those_of_host_lines_that_are_no_patterns(config: Path) -> Non
 @needs_ssh
 def test_the_client_says_what_a_name_means(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inventory = from_ssh_config("web?,db", file=config)
-    # The included file comes first, so its word counts.
+    # The included file comes first, so its value counts.
     assert {host.name: host.address for host in inventory.host} == {
         "web1": "10.1.0.9", "web7": "10.1.0.7", "db": "10.1.0.3",
     }  # fmt: skip

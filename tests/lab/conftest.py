@@ -25,7 +25,7 @@ while True:
 
 @pytest.fixture
 def runtime_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A runtime folder that nothing else uses, its path short enough for sockets."""
+    """A runtime folder of one test, its path short enough for sockets."""
     folder = Path(tempfile.mkdtemp(prefix="gvt-", dir="/tmp"))
     monkeypatch.setenv("GAVOTTE_RUNTIME_DIR", str(folder))
     monkeypatch.delenv("GAVOTTE_LAB", raising=False)
@@ -35,7 +35,7 @@ def runtime_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def listener(runtime_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Makes a program that listens as an agent does, and the lab take it for its agent."""
+    """Make a program that listens as an agent does, and have the lab use it as its agent."""
     path = runtime_folder / "agent"
     path.write_text(LISTENER)
     path.chmod(0o755)

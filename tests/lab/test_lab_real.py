@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from tests.builders import topology
 from tests.lab.clouds import tree_of_ten
+from tests.lab.goodput import assert_goodput
 from tests.shell import processes_of, until
 
 from gavotte import lab
@@ -159,28 +160,9 @@ def test_tcp_gets_the_rates_of_the_topology(runtime_folder: Path) -> None:
         ("far", "up", 100e6),
     ]
 
-    def goodput_bps(session: lab.Session, source: str, target: str) -> float:
-        listen = ["iperf3", "-s", "-1", "--forceflush"]
-        server = session.exec(target, listen, stdout=subprocess.PIPE, text=True)
-        try:
-            assert server.stdout is not None
-            while "listening" not in server.stdout.readline():
-                assert server.poll() is None
-            command = ["iperf3", "-c", target, "-t", "2", "-O", "1", "-C", "cubic", "-J"]
-            client = session.run(source, command, capture_output=True, text=True, timeout=20)
-        finally:
-            server.kill()
-            server.communicate()
-        return float(json.loads(client.stdout)["end"]["sum_received"]["bits_per_second"])
-
     with lab.session(topology(hosts, switches=switches, machine=machines), agents=False) as session:
         for source, target, wire_bps in cases:
-            expected = wire_bps * GOODPUT_PER_WIRE
-            for _attempt in range(8):  # the machine may be busy with something else
-                got = goodput_bps(session, source, target)
-                if abs(got / expected - 1) < 0.02:
-                    break
-            assert got == pytest.approx(expected, rel=0.02), f"{source} to {target}"
+            assert_goodput(session, source, target, wire_bps * GOODPUT_PER_WIRE)
 
 
 def test_up_status_exec_down(cleared: Path, listener: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -307,7 +289,7 @@ def test_an_agent_that_ends_is_told(cleared: Path, monkeypatch: pytest.MonkeyPat
     broken.write_text("#!/bin/sh\necho port taken >&2\nexit 3\n")
     broken.chmod(0o755)
     monkeypatch.setenv("GAVOTTE_AGENT", str(broken))
-    with pytest.raises(AgentError, match="the agent of a exited at once; it said: port taken"):
+    with pytest.raises(AgentError, match="the agent of a exited at once; it printed: port taken"):
         lab.up(TWO, source="x")
     assert not (cleared / "lab").exists()
     until(lambda: not processes_of(cleared))

@@ -1,4 +1,4 @@
-"""What is on disk: whose lab it is, whether it lives, what is swept."""
+"""The lab's files: its owner, whether it is alive, which files are removed."""
 
 from __future__ import annotations
 

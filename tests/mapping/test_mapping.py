@@ -26,7 +26,7 @@ def app(tasks: int, transfers: list[tuple[int, int, int]]) -> App:
 
 
 def test_greedy_by_hand() -> None:
-    # h2 has most bandwidth and h0 the best of it; t1 has most bytes, t3 talks to it most, t0 less.
+    # h2 has most bandwidth and h0 the best of it; t1 has most bytes, t3 exchanges most with it, t0 less.
     rates = [[0, 10, 90, 10], [10, 0, 50, 10], [90, 50, 0, 20], [10, 10, 20, 0]]
     placed = map_tasks(
         network([[float(r) for r in row] for row in rates]), app(4, [(1, 3, 900), (0, 1, 500)]), "greedy"

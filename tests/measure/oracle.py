@@ -1,4 +1,4 @@
-"""A network that answers as real ones do, but at once: max-min fair shares of a described tree, plus noise."""
+"""A network that answers like real ones, but at once: max-min fair shares of a described tree, plus noise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOLD_S = 0.4
 
 
 class Oracle:
-    """Plays a topology: a `Carrier` without packets.
+    """Simulates a topology: a `Carrier` without packets.
 
     Attributes:
         names: of the hosts.
@@ -135,11 +135,11 @@ class Oracle:
         return frozenset()
 
     def _slip(self) -> float:
-        """What one measurement as a whole is off by."""
+        """Return the factor by which one whole measurement is off."""
         return 1 + self._rng.gauss(0, self._noise / 3)
 
     def history(self) -> History:
-        """Singles of all pairs."""
+        """Return the rates of all pairs alone."""
         size = len(self.names)
         beta = np.full((1, size, size), np.nan)
         for i in range(size):

@@ -1,12 +1,13 @@
-"""Agents that are played on a described network: max-min fair shares within a round, and what company does to trains.
+"""Simulated agents on a described network: max-min fair shares within a round, and disturbed trains.
 
-A train beside others on a full link either finds no steady rate, and then sends for all its time, or reads something
-between its share and what it carries alone, as they start and end at other times. Both were seen in labs.
+A train next to others on a full link may find no steady rate, and then sends for all its time. It may also read
+something between its share and its rate alone, since trains start and end at different times. Both were seen in labs.
 """
 
 from __future__ import annotations
 
 import random
+import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,8 +23,8 @@ from gavotte.measure import measuring, pilot
 from gavotte.terms import Pair
 from gavotte.terms.goodput import UDP_PAYLOAD_BYTES
 
-TRAIN_S, TRAIN_BYTES = 0.06, 700_000
-"""How long trains go on at least, and how far: in labs, 95 ms at 60 Mbit/s, 60 at 100, 58 at 200."""
+TRAIN_S, TRAIN_BYTES, SLOW_TRAIN_S = 0.06, 1_000_000, 0.16
+"""Least time of trains. Slow ones take until that many bytes have arrived, at most for the last time."""
 
 UNSTEADY = 0.6
 """Share of disturbed trains that find no rate."""
@@ -33,11 +34,11 @@ BIN_S = 0.01
 BULK_NOISE = 0.02
 BURST_NOISE = 0.02
 GLANCE_PACKETS = 2
-"""So many only ask for the path's length."""
+"""Probes of at most this many bytes only find the path's length."""
 
 
 class PlayedNetwork:
-    """What agents of a network answer.
+    """The answers of a network's agents.
 
     Attributes:
         oracle: the network.
@@ -45,9 +46,9 @@ class PlayedNetwork:
         rounds: how often pairs were sent together.
         busy: links that others fill: no train that crosses one finds a steady rate; bulk TCP finds many.
         late: whether a train cannot connect while another fills a link of its way, unless both start once all have.
-        slow: pairs that are so late then, too, s.
-        stalled: trains, as they are sent, whose receiver lost a time slice and read a fifth less.
-        crowded: rounds by how many pairs went together.
+        slow: pairs that are late by this many seconds even then.
+        stalled: trains, by number, whose receiver lost a time slice and read a fifth less.
+        crowded: rounds by their number of pairs.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class PlayedNetwork:
 
     @contextmanager
     def held(self, missing: Collection[str] = ()) -> Iterator[None]:
-        """`measure` and pilots meet these agents, but for those that are missing."""
+        """Make `measure` and pilots use these agents, except for the missing ones."""
 
         @contextmanager
         def enrolled(*_: object, **__: object) -> Iterator[Fleet]:
@@ -91,7 +92,7 @@ class PlayedNetwork:
             yield
 
     def say(self, requests: Mapping[str, pb.MeasureRequest]) -> Iterator[tuple[str, pb.ProbeReply]]:
-        """Answers schedules round by round."""
+        """Answer schedules round by round."""
         rounds: dict[int, list[tuple[str, pb.Probe]]] = defaultdict(list)
         for name, part in requests.items():
             for probe in part.probes:
@@ -113,7 +114,7 @@ class PlayedNetwork:
                 yield name, reply
 
     def _waits(self, probe: pb.Probe, pair: Pair, ends: Mapping[Pair, float]) -> float:
-        """How long a train waits for those that were first."""
+        """How long a train waits for the first ones."""
         train = probe.gated_train
         if not self.late or probe.WhichOneof("kind") != "gated_train" or train.hold_s >= TRAIN_S:
             return 0.0
@@ -132,10 +133,10 @@ class PlayedNetwork:
         if kind == "burst_train" and probe.burst_train.packets > GLANCE_PACKETS:
             asked = probe.burst_train
             size = asked.bursts * asked.packets * asked.payload_bytes
-            told = pb.BurstTrainResult(sent=1, received=1, rate_bps=share_bps * (1 + self._rng.gauss(0, BURST_NOISE)))
+            result = pb.BurstTrainResult(sent=1, received=1, rate_bps=share_bps * (1 + self._rng.gauss(0, BURST_NOISE)))
             sent_s = asked.bursts * (asked.packets / 150e3 + asked.gap_s)
-            # What finds a queue of 50 ms full is lost, and waited for a little.
-            return pb.ProbeReply(seconds=min(8 * size / share_bps, sent_s + 0.08), bytes_sent=size, burst_train=told)
+            # A packet that finds a queue of 50 ms full is lost, after a short wait.
+            return pb.ProbeReply(seconds=min(8 * size / share_bps, sent_s + 0.08), bytes_sent=size, burst_train=result)
         if kind == "burst_train":
             return pb.ProbeReply(seconds=0.002, bytes_sent=128, burst_train=pb.BurstTrainResult(sent=2, received=2))
         alone_bps = float(self.oracle.rates([pair])[0])
@@ -145,12 +146,11 @@ class PlayedNetwork:
             bps = share_bps * (1 + self._rng.gauss(0, BULK_NOISE))
             if busy:
                 bps *= self._rng.uniform(0.2, 0.8)
-            size = int(bps * probe.bulk.seconds / 8)
-            bins = int(probe.bulk.seconds / probe.bulk.bin_s)
-            flow = pb.FlowResult(bytes=size, seconds=probe.bulk.seconds, bin_bytes=[size // bins] * bins)
-            return pb.ProbeReply(
-                seconds=probe.bulk.seconds, bytes_sent=size, bulk=pb.BulkResult(goodput_bps=bps, flows=[flow])
-            )
+            seconds = min(probe.bulk.seconds, 8 * (probe.bulk.max_bytes or sys.maxsize) / bps)
+            size = int(bps * seconds / 8)
+            bins = max(1, int(seconds / probe.bulk.bin_s))
+            flow = pb.FlowResult(bytes=size, seconds=seconds, bin_bytes=[size // bins] * bins)
+            return pb.ProbeReply(seconds=seconds, bytes_sent=size, bulk=pb.BulkResult(goodput_bps=bps, flows=[flow]))
         return self._train(probe.gated_train, alone_bps, share_bps, lost=lost, busy=busy)
 
     def _train(
@@ -164,7 +164,8 @@ class PlayedNetwork:
             seconds = longest_s
             result.refusal, result.refused = "the rate is unsteady", pb.GATED_REFUSAL_UNSTEADY
         else:
-            seconds = max(TRAIN_S, 8 * TRAIN_BYTES / (share_bps if lost else alone_bps), asked.hold_s)
+            slow_s = min(8 * TRAIN_BYTES / (share_bps if lost else alone_bps), SLOW_TRAIN_S)
+            seconds = max(TRAIN_S, slow_s, asked.hold_s)
             result.verdict = pb.VERDICT_PATH_LIMITED
             level = self._rng.uniform(share_bps, alone_bps) if lost else alone_bps
             result.rate_bps = level * wrong
@@ -174,7 +175,7 @@ class PlayedNetwork:
             result.bin_s, result.first_unix_ns = BIN_S, int(1e18)
             level = share_bps * wrong / 8 * BIN_S
             result.bin_bytes.extend(int(level * (1 + self._rng.gauss(0, 0.02))) for _ in range(round(seconds / BIN_S)))
-        # What a full link drops was sent, too.
+        # Bytes that a full link drops were sent, too.
         sent = int((0.5 * (share_bps + alone_bps) if lost else alone_bps) / 8 * seconds)
         return pb.ProbeReply(
             seconds=asked.pause_s + seconds + 0.003,

@@ -1,4 +1,4 @@
-"""Random clouds of four kinds, and what a tenant could at best find out about each."""
+"""Random clouds of four kinds, and the limits that a tenant could find in each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gavotte.terms.hierarchy import Hierarchy, hierarchy_of
 
 KINDS = ("hose", "pipe", "tor", "core")
 OBSERVABLE = 1.15
-"""A limit must cut what could cross it by this factor before it has to be found; below, either answer is right."""
+"""A limit that cuts the possible traffic by this factor must be found; below it, either answer is right."""
 NEAR = 0.10
 
 
@@ -39,13 +39,13 @@ class Cloud:
     pair_bps: dict[Pair, float] = field(default_factory=dict)
 
     def oracle(self, *, noise: float = 0.0, seed: int = 0) -> Oracle:
-        """Plays it."""
+        """Return the cloud as a simulated network."""
         return Oracle(self.topology, noise=noise, seed=seed, pair_bps=self.pair_bps)
 
 
 @dataclass
 class Score:
-    """How a Network compares with its cloud.
+    """Comparison of a Network with its cloud.
 
     Attributes:
         clusters: whether machines and racks are those of the cloud.
@@ -63,12 +63,12 @@ class Score:
 
     @property
     def all_right(self) -> bool:
-        """Nothing wrong, nothing missed."""
+        """Whether no verdict is wrong or missing."""
         return self.clusters and self.sharing and not self.unknown and not self.wrong
 
 
 def random_cloud(kind: str, seed: int, *, hosts: int = 8, per_rack: int = 4) -> Cloud:
-    """Draws a cloud with machines of one and two hosts.
+    """Draw a cloud with machines of one and two hosts.
 
     Args:
         kind: one of `KINDS`.
@@ -121,7 +121,7 @@ def _limit(
     vms: Sequence[dict[str, Any]],
     rng: random.Random,
 ) -> None:
-    """Sets the rates that make the kind: uplinks well below what the hosts under them send."""
+    """Set the rates that make the kind: uplinks well below the sum of their hosts' rates."""
     mbit: defaultdict[str, float] = defaultdict(float)
     parent = {switch["name"]: switch.get("parent") for switch in switches}
     rack_of = {machine["name"]: machine["switch"] for machine in machines}
@@ -143,7 +143,7 @@ def _limit(
 
 
 def score(cloud: Cloud, network: Network) -> Score:
-    """Compares what was learnt with what is true and could be learnt."""
+    """Compare the Network with the truth, as far as a tenant could know it."""
     found = Score()
     oracle = cloud.oracle()
     size = len(oracle.names)
@@ -190,7 +190,9 @@ def _flows(tree: Hierarchy, link: int) -> frozenset[Pair]:
 
 
 def _limits(oracle: Oracle, tree: Hierarchy) -> list[tuple[float | None, float]]:
-    """For each link of the tree its true capacity, and what could cross it without; both TCP goodput."""
+    """Return for each link of the tree its true capacity, and the traffic that could cross it without; both TCP
+    goodput.
+    """
     size = len(oracle.names)
     crossing: dict[str, set[Pair]] = {}
     for i in range(size):
@@ -212,7 +214,7 @@ def _limits(oracle: Oracle, tree: Hierarchy) -> list[tuple[float | None, float]]
         alone = max((float(oracle.rates([pair])[0]) for pair in flows), default=0.0)
         oracle.links.update(kept)
         least = min(kept.values())
-        # A link that one path fills alone and that only one other can use shows in no experiment.
+        # No experiment shows a link that one path fills alone and that only one other can use.
         limits.append((least * GOODPUT_PER_WIRE, max(could, alone) * GOODPUT_PER_WIRE))
     return limits
 

@@ -1,4 +1,4 @@
-"""What goes wrong while measuring: hosts vanish, disks fill up, controllers are killed, two runs meet."""
+"""Failures during a measurement: hosts vanish, disks fill up, controllers are killed, two runs meet."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ CLOUD = builders.topology(
 
 @pytest.fixture
 def cloud() -> Iterator[lab.Session]:
-    """Six hosts in two racks, of its own: things get broken here."""
+    """Six hosts in two racks, for this file alone, because its tests break things."""
     with lab.session(CLOUD, source="bad things") as session:
         yield session
 
@@ -92,7 +92,7 @@ def test_a_host_that_vanishes_does_not_hold_up_the_others(
     assert done
     assert list(result.lost) == [VICTIM]
     assert not result.missing
-    # Given up as a host: no pair of it was waited for until it failed by itself.
+    # The host was given up: no pair of it was waited for until it failed alone.
     assert not result.failures
     rest = [index for index, name in enumerate(HOSTS) if name != VICTIM]
     rates = result.history.beta_Bps[0][np.ix_(rest, rest)]
@@ -127,7 +127,7 @@ def test_a_host_whose_interface_goes_down_is_waited_for_once(
     rest = [index for index, name in enumerate(HOSTS) if name != VICTIM]
     rates = result.history.beta_Bps[:, rest][:, :, rest]
     assert np.isfinite(rates[:, ~np.eye(len(rest), dtype=bool)]).all()
-    # Whoever was sending to it then found out; for all others it was gone already.
+    # The host that was sending to it found out at this moment; for all others it was gone already.
     waited = [answer for answer in answers if answer.target == VICTIM and answer.failure in OUT_OF_TOUCH]
     assert len(waited) <= 1
     assert all(answer.failure != pb.FAILURE_LATE for answer in answers)
@@ -199,7 +199,7 @@ def test_all_agents_gone_ends_the_measurement(cloud: lab.Session, tmp_path: Path
     until(lambda: journal.exists() and journal.read_bytes().count(b'"at"') >= after)
     for host in HOSTS:
         faults.kill_agent(cloud, host)
-    # Of 9 snapshots in 160 s none is waited for.
+    # None of 9 snapshots in 160 s is waited for.
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 1
     assert "Traceback" not in said
@@ -218,7 +218,7 @@ def test_a_measurement_that_lost_hosts_does_not_replace_one_that_has_them(cloud:
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 1
     assert f"warning: {VICTIM}: " in said
-    assert f"{output} stays as it was" in said
+    assert f"{output} was not changed" in said
     assert output.read_bytes() == before
     assert read_history(tmp_path / "h.lost.npz").answered == 20
 
@@ -268,7 +268,7 @@ def test_the_agents_of_a_killed_controller_are_free_again(cloud: lab.Session, tm
         measure(inventory)
     process.kill()
     process.communicate()
-    # It waits for the lease of the one that was killed, and not for that one's 99 snapshots.
+    # It waits for the lease of the killed one, and not for that one's 99 snapshots.
     assert measure(inventory).answered == 30
 
 
@@ -296,7 +296,7 @@ def test_an_agent_held_by_another_run_says_so(small_cloud: lab.Session, tmp_path
         pytest.raises(AgentError, match=f"agent on . refuses the run: held by run `{fleet.run_id}`"),
     ):
         measure(inventory, journal=tmp_path / "h.npz.partial")
-    # Nothing was found, so nothing is left that the next call would have to go on with.
+    # There are no answers, so there is no journal that the next call would have to continue.
     assert not list(tmp_path.iterdir())
 
 
@@ -335,7 +335,7 @@ def test_a_full_disk_is_one_line(small_cloud: lab.Session, tmp_path: Path) -> No
     assert "cannot be written: File too large" in errors[0]
     assert "Traceback" not in said
     assert not output.exists()
-    # What was found before is kept, and can be gone on with.
+    # Earlier answers are kept, and can be continued.
     again = gavotte("measure", "--hosts", small_cloud.hosts_file, "-o", output, "--resume")
     assert again.communicate(timeout=60)[1]
     assert again.returncode == 0
@@ -349,13 +349,13 @@ def test_paths_that_did_not_answer_replace_none_that_had(cloud: lab.Session, tmp
     process.communicate(timeout=60)
     assert process.returncode == 0
     before = output.read_bytes()
-    # Both hosts are well, only the path between them is gone.
+    # Both hosts are well; only the path between them is gone.
     address = address_of(read_inventory(cloud.hosts_file), VICTIM)
     assert cloud.run("h0", ["ip", "route", "add", "blackhole", address]).returncode == 0
     process = gavotte(*arguments)
     said = process.communicate(timeout=90)[1]
     assert process.returncode == 1
-    assert "stays as it was" in said
+    assert "was not changed" in said
     assert output.read_bytes() == before
     assert read_history(tmp_path / "h.lost.npz").answered
 

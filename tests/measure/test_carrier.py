@@ -1,13 +1,16 @@
-"""What the carrier of experiments decides by: codes of failures, not their words."""
+"""The carrier of experiments decides by codes of failures, not by their texts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
+from tests import builders
 from tests.agents.played import Events, PlayedFleet, Replies
 
 from gavotte.agents import agent_pb2 as pb
+from gavotte.measure.round_trips import RoundTrips, round_trips_of
 from gavotte.measure.sharing.carrier import FleetCarrier
 from gavotte.terms import Pair
 
@@ -46,6 +49,42 @@ def test_an_unsteady_path_was_full(refused: pb.GatedRefusal, filled: bool) -> No
     fleet = PlayedFleet("ab", lambda _: [("a", pb.ProbeReply(peer="b", error="words", gated_train=train))])
     series = FleetCarrier(fleet, ["a", "b"], trains=True).carry([[pair]], {pair: 1e8}, "disjoint")
     assert series[pair].filled is filled
+
+
+@pytest.mark.parametrize(("round_trip_s", "pause_s", "seconds"), [(1e-4, 0.2, 0.7), (0.1, 1.4, 1.5)])
+def test_far_pairs_get_time_to_connect_and_to_start(round_trip_s: float, pause_s: float, seconds: float) -> None:
+    pauses_s: list[float] = []
+    seconds_s: list[float] = []
+
+    def say(parts: Mapping[str, pb.MeasureRequest]) -> Replies:
+        for name, part in parts.items():
+            for probe in part.probes:
+                if probe.HasField("bulk"):
+                    seconds_s.append(probe.bulk.seconds)
+                else:
+                    pauses_s.append(probe.gated_train.pause_s)
+                yield name, pb.ProbeReply(round=probe.round, peer=probe.peer, error="words")
+
+    carrier = FleetCarrier(PlayedFleet("abc", say), list("abc"), trains=True, round_trips=RoundTrips({}))
+    carrier.carry([[(0, 1)]], {(0, 1): 1e8}, "disjoint")
+    assert pauses_s == [0.2]
+    carrier = FleetCarrier(
+        PlayedFleet("abc", say), list("abc"), trains=True, round_trips=RoundTrips({(0, 1): round_trip_s})
+    )
+    carrier.carry([[(0, 1)]], {(0, 1): 1e8}, "disjoint")
+    carrier.carry([[(0, 1)]], {(0, 1): 1e8}, "fan-in")
+    assert pauses_s[1:] == pytest.approx([pause_s])
+    assert seconds_s == pytest.approx([seconds], rel=0.01)
+
+
+def test_a_history_has_the_shortest_round_trips() -> None:
+    alpha_s = np.full((2, 3, 3), 0.05)
+    alpha_s[0, 0, 1], alpha_s[1, 2, 0] = 0.01, np.nan
+    trips = RoundTrips(round_trips_of(builders.history(np.full((2, 3, 3), 1e6), alpha_s)))
+    assert trips.of((0, 1)) == trips.of((1, 0)) == pytest.approx(0.06)
+    assert trips.of((0, 2)) == pytest.approx(0.1)
+    assert trips.slowest_s([(0, 1), (1, 2)]) == pytest.approx(0.1)
+    assert (trips.slowest_s([]), trips.of((1, 1))) == (0.0, 0.0)
 
 
 def test_a_host_that_transfers_do_not_reach_costs_one_round_its_waiting_time() -> None:

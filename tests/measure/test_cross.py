@@ -1,4 +1,4 @@
-"""The two formulas of Choreo section 3.2, the error of the ill-conditioned one, and what a Network knows."""
+"""The two formulas of Choreo section 3.2, the error of the ill-conditioned one, and cross traffic in a Network."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ def turns(c: float, noise: float, rng: np.random.Generator, count: int = 5) -> t
 def test_the_interval_holds_the_truth_and_what_cannot_be_told_is_not(c: float, noise: float) -> None:
     rng = np.random.default_rng(int(c))
     found = [load_from_turns(*turns(c, noise, rng)) for _ in range(400)]
-    # Means of few windows are a little longer-tailed than Student's t: 95 % are wanted, 92 % asked for.
+    # Means of few windows are a little longer-tailed than Student's t: the test demands 92 % for an interval of 95 %.
     assert np.mean([load.low - 1e-9 <= c <= load.high + 1e-9 for load in found]) > 0.92
-    told = sum(bool(np.isfinite(load.connections)) for load in found)
+    count = sum(bool(np.isfinite(load.connections)) for load in found)
     if c <= 3:
-        assert told > 200
+        assert count > 200
     if noise == 0.3:
-        assert told < 200
+        assert count < 200
 
 
 def test_a_wild_ratio_gives_no_number() -> None:
-    # As it came out with the two runs one after the other: 2 others were called 49.
+    # Result of the two runs one after the other: 2 others were estimated as 49.
     load = load_from_turns(np.array([80e6, 95e6, 100e6]), np.array([190e6, 150e6, 180e6]), 2)
     assert np.isnan(load.connections)
     assert load.high == float("inf")
@@ -127,7 +127,7 @@ def test_what_cannot_be_told_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     write_inventory(hosts, inventory(["a", "b"]))
     refused = CliRunner().invoke(app, ["measure", "cross", "a", "b", "--hosts", str(hosts), "--json"])
     assert isinstance(refused.exception, GavotteError)
-    assert "cannot be told" in str(refused.exception)
+    assert "is unknown without the rate" in str(refused.exception)
     assert '"median": null' in refused.stdout
 
 
@@ -137,9 +137,9 @@ def test_a_network_knows_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     found = cross(inventory(["a", "b"]), "a", "b", known=known)
     assert found.how == "known rate"
     assert found.median == pytest.approx(12.0, rel=1e-3)
-    # Its lower end makes a lower load.
+    # The lower end of its rate gives a lower load.
     assert found.low == pytest.approx(0.9 * 13 - 1, rel=1e-3)
-    # What slows the path down as a rule is no part of its rate, and a guess is no knowledge.
+    # A path's usual slow-down is not part of its rate, and a guess is not knowledge.
     slowed = network(["a", "b"], PATH_BPS / 2, excess=[[None, 1.0], [None, None]])
     assert cross(inventory(["a", "b"]), "a", "b", known=slowed).median == pytest.approx(12.0, rel=1e-3)
     guessed = network(["a", "b"], PATH_BPS, doubt=[[None, "guessed"], [None, None]])
@@ -155,10 +155,10 @@ def test_a_network_is_told_the_load(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     words = ["measure", "cross", "a", "b", "--hosts", str(hosts), "--network", str(before), "-o", str(after)]
     done = CliRunner().invoke(app, [*words, "--beside", "pipeline"])
     assert done.exit_code == 0, done.output
-    told = read_network(after)
-    assert told.cross[0][1] == pytest.approx(2.0, rel=1e-3)
-    assert told.cross[1][0] is None
-    assert told.cross_beside == ["join", "pipeline", "sort"]
+    loaded = read_network(after)
+    assert loaded.cross[0][1] == pytest.approx(2.0, rel=1e-3)
+    assert loaded.cross[1][0] is None
+    assert loaded.cross_beside == ["join", "pipeline", "sort"]
     assert "the cross traffic contains them" in done.output
 
 

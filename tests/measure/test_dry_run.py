@@ -1,4 +1,4 @@
-"""A dry run says what the run then does: the same rounds, the same bytes, the same seconds."""
+"""A dry run predicts the run: the same rounds, the same bytes, the same seconds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def two_racks() -> Network:
 
 @pytest.fixture
 def fleets(monkeypatch: pytest.MonkeyPatch) -> list[PlayedFleet]:
-    """Every fleet that a measurement holds."""
+    """Keep every fleet that a measurement holds."""
     held: list[PlayedFleet] = []
 
     @contextmanager
@@ -78,7 +78,7 @@ def test_it_plans_as_the_run_does(
     rounds = [next(iter(parts.values())).rounds for parts in asked]
     probes = [probe for parts in asked for probe in _probes(parts)]
     assert len(probes) == 2 * dry["paths"] == 2 * json.loads(run.stdout)["paths"]
-    # Where there are racks, a few are measured twice.
+    # With racks, a few are measured twice.
     assert dry["bytes"] == pytest.approx(
         len(probes) * bulk().typical(5e7 if known and known.rate_bps[0][1] else 1e9)[0], rel=0.2
     )
@@ -101,13 +101,13 @@ def test_no_round_has_two_pairs_on_a_known_link(fleets: list[PlayedFleet]) -> No
         if probe.HasField("bulk") and (name[1] < "4") != (probe.peer[1] < "4")
     ]
     assert len(leaving) == len(set(leaving)) == 3 * 32
-    # Agents that are done run ahead into the next round of a schedule, so each is one of its own.
+    # Agents that have finished enter the next round of a schedule early, so each round is a schedule of its own.
     assert {number for _, number, _ in leaving} == {0}
 
 
 @pytest.mark.parametrize("up_bps", [4e7, 1e8])
 def test_no_round_has_pairs_both_ways_on_a_link_that_one_pair_fills(up_bps: float) -> None:
-    # What comes back to a train waited there: of 110 paths 27 were measured twice, and one had no rate.
+    # Answers to a train waited in that queue: of 110 paths 27 were measured twice, and one had no rate.
     racks = [Group(name=f"rack{i}", members=list(NAMES[4 * i : 4 * i + 4]), up_bps=up_bps) for i in range(2)]
     plan = plan_measurement(NAMES, known=two_racks().model_copy(update={"groups": racks}))
     ways = [{(i < 4, j < 4) for i, j in pairs if (i < 4) != (j < 4)} for pairs in plan.first]
@@ -140,7 +140,7 @@ def test_slower_paths_are_said_to_take_longer(tmp_path: Path) -> None:
     for rate in (None, "1gbit", "20mbit"):
         option = () if rate is None else ("--assumed-rate", rate)
         ran = CliRunner().invoke(app, ["measure", "--hosts", str(hosts), "--dry-run", "--json", *option])
-        assert ("name what yours do with --assumed-rate" in ran.stderr) == (rate is None)
+        assert ("give your rate with --assumed-rate" in ran.stderr) == (rate is None)
         seconds[rate] = json.loads(ran.stdout)["seconds"]
     assert seconds[None] == seconds["1gbit"] < seconds["20mbit"] / 2
     bad = CliRunner().invoke(app, ["measure", "--hosts", str(hosts), "--dry-run", "--assumed-rate", "fast"])

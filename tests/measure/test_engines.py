@@ -1,4 +1,4 @@
-"""A second opinion on bulk rates, and what else a bulk probe tells."""
+"""A second opinion on bulk rates, and other results of a bulk probe."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def test_json_tells_of_cores_and_flows(small_cloud: lab.Session) -> None:
     hosts = small_cloud.hosts_file
     said = gavotte("measure", "--hosts", hosts, "--method", "bulk", "--flows", "2", "--json")
     assert said.returncode == 0, said.stderr
-    told = json.loads(said.stdout)
-    assert len(told["flows"]) == 6
-    for path in told["flows"]:
+    report = json.loads(said.stdout)
+    assert len(report["flows"]) == 6
+    for path in report["flows"]:
         assert len(path["flows"]) == 2
         for flow in path["flows"]:
             assert flow["cwnd_bytes"] > 0
             assert 0 < flow["min_rtt_s"] <= 2 * flow["rtt_s"]
     for key in ("sender_cpu", "receiver_cpu"):
         for i in range(3):
-            assert told[key][i][i] is None
-            assert all(0 <= told[key][i][j] <= 1 for j in range(3) if i != j)
+            assert report[key][i][i] is None
+            assert all(0 <= report[key][i][j] <= 1 for j in range(3) if i != j)
 
 
 @pytest.mark.lab

@@ -1,4 +1,4 @@
-"""What a plan says beforehand beside what agents are then asked for: rounds, bytes, and the seconds these take."""
+"""A plan's estimate, compared with the agents' schedules: rounds, bytes, and their seconds."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NEAR = 0.2
 
 
 class Timed(PlayedNetwork):
-    """Adds up what the schedules and replays take that agents are asked for.
+    """Adds up the cost of the schedules and replays that agents get.
 
     Attributes:
         seconds: of all, each round as long as its slowest probe.
@@ -73,7 +73,7 @@ class Timed(PlayedNetwork):
 
 
 def known_of(topology: Topology, method: str | Method = "train") -> tuple[History, Network]:
-    """What a measurement tells of it, and what a Network says after experiments."""
+    """Evidence of a measurement, and the Network after experiments."""
     network = Timed(Oracle(topology))
     with network.held():
         history = measure(network.inventory, method=method, seed=7).history
@@ -125,7 +125,7 @@ def test_experiments_take_what_was_said(up: str | None, hosts: int, method: str 
 
 
 def test_what_hosts_were_seen_to_receive_is_no_limit_on_it() -> None:
-    # Of 6 hosts whose caps nobody tested, 22 % more bytes were said, and 49 % more seconds.
+    # With 6 hosts whose caps were never tested, the estimate had 22 % more bytes, and 49 % more seconds.
     topology = racks(None, hosts=6, count=1)
     network = Timed(Oracle(topology))
     with network.held():
@@ -157,12 +157,12 @@ def test_a_link_that_experiments_did_not_tell_is_reckoned_with(topology: Topolog
     cost = expected_cost(plan_measurement(network.oracle.names, seed=1, known=some), network.inventory, some)
     with network.held():
         found = measure(network.inventory, seed=1, known=some)
-    # It was stopped here, with a third of the paths untold.
+    # It stopped at this point, with a third of the paths unmeasured.
     assert not found.stopped
     assert found.answered == found.paths
     assert set(found.shared) <= {f"out of {hidden}"}
     assert cost.bytes == pytest.approx(network.sent, rel=NEAR)
-    # Half of them were said.
+    # The estimate had half of them.
     assert cost.seconds == pytest.approx(network.seconds + network.schedules * SCHEDULE_S, rel=NEAR)
 
 

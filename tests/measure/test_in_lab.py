@@ -1,4 +1,4 @@
-"""Real packets: all paths answer, and what they answer is near what the lab was told to be."""
+"""Real packets: all paths answer, and their rates are near the lab's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_choreo_trains(small_cloud: lab.Session) -> None:
     history = result.history
     assert history.hops.tolist() == [[0, 1, 3], [1, 0, 3], [3, 3, 0]]
     rate = 8 * np.nan_to_num(history.beta_Bps).max(axis=0)
-    # The shared machine upsets a train now and then; the better of two is what the path can do.
+    # The shared machine disturbs a train now and then; the better of two is the path's rate.
     for source, target in ((0, 2), (1, 2), (2, 0), (2, 1)):
         assert rate[source, target] == pytest.approx(EGRESS_BPS[source] * UDP_PAYLOAD_BYTES / WIRE_BYTES, rel=0.15)
     assert rate[0, 1] > 2 * EGRESS_BPS[0]
@@ -49,7 +49,7 @@ def test_bulk_tcp(small_cloud: lab.Session) -> None:
 
 
 def test_ping_pong_tells_each_direction_apart(small_cloud: lab.Session) -> None:
-    # 100 Mbit/s to and 150 fro read 120 in both while the whole message came back.
+    # 100 Mbit/s to and 150 fro read 120 in both directions when the whole message came back.
     result = measure(read_inventory(small_cloud.hosts_file), method="pingpong", pairs=[("a", "c"), ("c", "a")])
     rate = 8 * result.history.beta_Bps[0]
     assert rate[0, 2] == pytest.approx(EGRESS_BPS[0] * GOODPUT_PER_WIRE, rel=0.08)
@@ -58,9 +58,9 @@ def test_ping_pong_tells_each_direction_apart(small_cloud: lab.Session) -> None:
 
 def test_an_idle_path_has_no_cross_traffic(small_cloud: lab.Session) -> None:
     inventory = read_inventory(small_cloud.hosts_file)
-    told = cross(inventory, "a", "c", max_bps=float(EGRESS_BPS[0]) * GOODPUT_PER_WIRE, seconds=2.0)
-    assert told.median < 0.3
-    assert told.start_s > 1.7e9
+    load = cross(inventory, "a", "c", max_bps=float(EGRESS_BPS[0]) * GOODPUT_PER_WIRE, seconds=2.0)
+    assert load.median < 0.3
+    assert load.start_s > 1.7e9
     # The rate of an idle path is found by turns of one and several connections, too.
     turns = cross(inventory, "a", "c", seconds=2.0)
     assert turns.told
@@ -118,7 +118,7 @@ def test_a_bucket_that_had_no_time_to_fill_is_called_a_lower_bound(tmp_path: Pat
     assert host.burst_bytes == pytest.approx((1 << 20) * GOODPUT_PER_WIRE, rel=0.05)
     assert host.peak_bps is not None
     assert host.peak_bps > 1.5 * 100e6
-    # The second snapshot follows at once, and 80 ms fill the bucket again: what is claimed must hold either way.
+    # The second snapshot follows at once, and 80 ms fill the bucket again: each claim must hold either way.
     depth = proof.bucket_bytes[1]
     assert depth[full[1]] == pytest.approx(1 << 20, rel=0.05)
     assert (depth[off] < 1.05 * (1 << 20)).all()
@@ -149,11 +149,11 @@ def test_some_pairs_only(small_cloud: lab.Session) -> None:
 
 
 def test_a_budget_that_was_admitted_leaves_no_path_out(small_cloud: lab.Session) -> None:
-    # A train asks for 64 MB beforehand and seldom sends more than seven: six of them were refused for it.
+    # A train asks for 64 MB beforehand and seldom sends more than seven: six of them were refused for that.
     inventory = read_inventory(small_cloud.hosts_file)
     limits = CostLimits(bytes=plan_measurement(inventory.names).cost().bytes)
     result = measure(inventory, limits=limits, again=False)
-    # Two hosts of one machine may be too fast for a short train, which is then said; that is not the budget's fault.
+    # Two hosts of one machine may be too fast for a short train, which then says so; the budget is not the reason.
     assert not [failure for failure in result.failures if "budget" in failure.reason]
     assert result.answered >= 4
     assert limits.bytes is not None

@@ -1,4 +1,4 @@
-"""A journal with anything in it is gone on with or refused in one line; nothing wrong gets into the answers."""
+"""Any content of a journal is continued or refused in one line; no wrong value becomes an answer."""
 
 from __future__ import annotations
 

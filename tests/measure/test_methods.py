@@ -36,7 +36,7 @@ def test_jain() -> None:
 
 
 def test_pingpong_reads_latency_from_one_byte_and_bandwidth_from_the_largest() -> None:
-    # Until the answer of one byte is back: the latency once more.
+    # Until the answer of one byte is back: one more latency.
     sizes = [pb.SizeTimes(bytes=size, seconds=[2e-4 + (size - 1) / 1e7]) for size in PINGPONG_BYTES]
     reading = METHODS["pingpong"].read(pb.ProbeReply(ping_pong=pb.PingPongResult(sizes=sizes)))
     assert reading.alpha_s == pytest.approx(1e-4, rel=0.01)
@@ -64,7 +64,7 @@ def test_choreo_trains_take_any_shape_that_agents_take() -> None:
 
 @pytest.mark.parametrize("rate_bps", [19e6, 38e6, 191e6])
 def test_what_a_slow_path_loses_takes_no_time(rate_bps: float) -> None:
-    # In labs 0.100 to 0.108 s, whatever the path carries (`make bench-dry-run`); 0.145 was said.
+    # In labs 0.100 to 0.108 s, for any path (`make bench-dry-run`); the estimate was 0.145.
     assert choreo().typical(rate_bps)[1] == pytest.approx(0.102, rel=0.15)
 
 

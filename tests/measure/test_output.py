@@ -1,4 +1,4 @@
-"""What `-o` may be called."""
+"""Allowed names for `-o`."""
 
 from __future__ import annotations
 

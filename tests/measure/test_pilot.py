@@ -1,4 +1,4 @@
-"""A few probes foretell what a whole measurement costs, of hosts that no Network tells."""
+"""A few probes predict the cost of a whole measurement, for hosts that no Network covers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gavotte.cli.verbs import app
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.inventory import write_inventory
 from gavotte.formats.topology import Topology
-from gavotte.measure import CostLimits, Method, Pilot, bulk, choreo, foretell, measure, plan_measurement, take_pilot
+from gavotte.measure import CostLimits, Method, Pilot, bulk, choreo, measure, plan_measurement, predict_cost, take_pilot
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 CLOUDS: dict[str, Callable[[], Topology]] = {
@@ -41,9 +41,9 @@ def pilot(network: PlayedNetwork, **options: int | None) -> Pilot:
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_the_run_sends_what_was_foretold(cloud: str, method: str | Method) -> None:
     oracle = Oracle(CLOUDS[cloud]())
-    told = pilot(PlayedNetwork(oracle, seed=1))
+    outcome = pilot(PlayedNetwork(oracle, seed=1))
     played = PlayedNetwork(oracle, seed=2)
-    cost = foretell(plan_measurement(played.inventory.names, method, seed=1), told)
+    cost = predict_cost(plan_measurement(played.inventory.names, method, seed=1), outcome)
     with played.held():
         found = measure(played.inventory, method=method, seed=1)
     assert found.answered == found.paths
@@ -54,35 +54,35 @@ def test_the_run_sends_what_was_foretold(cloud: str, method: str | Method) -> No
 
 def test_it_tells_what_hosts_send_and_which_links_are_full() -> None:
     network = PlayedNetwork(Oracle(racks()), seed=1)
-    told = pilot(network)
-    for host in told.network.hosts:
+    outcome = pilot(network)
+    for host in outcome.network.hosts:
         assert host.egress_bps == pytest.approx(60e6 * GOODPUT_PER_WIRE, rel=0.02)
-    assert sorted(told.shared) == sorted(f"{way} rack-{i}" for way in ("out of", "into") for i in range(3))
-    for bps in told.shared.values():
+    assert sorted(outcome.shared) == sorted(f"{way} rack-{i}" for way in ("out of", "into") for i in range(3))
+    for bps in outcome.shared.values():
         assert bps == pytest.approx(100e6 * GOODPUT_PER_WIRE, rel=0.05)
-    assert told.bytes_sent == network.sent - 66 * 128
-    assert network.sent < 0.2 * foretell(plan_measurement(network.inventory.names), told).bytes
-    assert (told.missing, told.untested) == ({}, [])
+    assert outcome.bytes_sent == network.sent - 66 * 128
+    assert network.sent < 0.2 * predict_cost(plan_measurement(network.inventory.names), outcome).bytes
+    assert (outcome.missing, outcome.untested) == ({}, [])
 
 
 def test_a_racks_link_explains_what_its_machines_lose() -> None:
-    told = pilot(PlayedNetwork(Oracle(machines("10gbit")), seed=1))
-    assert sorted(told.shared) == ["out of rack-0, into rack-1", "out of rack-1, into rack-0"]
+    outcome = pilot(PlayedNetwork(Oracle(machines("10gbit")), seed=1))
+    assert sorted(outcome.shared) == ["out of rack-0, into rack-1", "out of rack-1, into rack-0"]
     alone = pilot(PlayedNetwork(Oracle(machines("10gbit", up="500mbit")), seed=1))
     assert alone.shared == {}
 
 
 def test_later_snapshots_know_which_links_are_full() -> None:
     network = PlayedNetwork(Oracle(racks()), seed=1)
-    told = pilot(network)
+    outcome = pilot(network)
     plan = plan_measurement(network.inventory.names, seed=1)
-    one, three = (foretell(replace(plan, count=count), told) for count in (1, 3))
+    one, three = (predict_cost(replace(plan, count=count), outcome) for count in (1, 3))
     assert one.bytes < three.bytes < 3 * one.bytes
     with network.held():
         found = measure(network.inventory, seed=1, count=3)
     assert three.bytes == pytest.approx(found.bytes_sent, rel=0.2)
-    assert foretell(replace(plan, count=3, every_s=100.0), told).seconds > 200
-    priced = foretell(plan, told, CostLimits(price_per_gb=2.0))
+    assert predict_cost(replace(plan, count=3, every_s=100.0), outcome).seconds > 200
+    priced = predict_cost(plan, outcome, CostLimits(price_per_gb=2.0))
     assert priced.money == pytest.approx(2e-9 * priced.bytes)
 
 
@@ -90,10 +90,10 @@ def test_a_pilot_keeps_to_the_budget() -> None:
     network = PlayedNetwork(Oracle(racks()), seed=1)
     usual = pilot(network).bytes_sent
     network = PlayedNetwork(Oracle(racks()), seed=1)
-    told = pilot(network, most_bytes=usual // 2)
-    assert told.bytes_sent <= usual // 2
-    assert told.shared == {}
-    assert len(told.untested) == 6
+    outcome = pilot(network, most_bytes=usual // 2)
+    assert outcome.bytes_sent <= usual // 2
+    assert outcome.shared == {}
+    assert len(outcome.untested) == 6
 
 
 def test_hosts_that_are_not_there_are_not_counted(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_the_command_says_what_it_sent_and_what_is_to_come(tmp_path: Path) -> No
     assert ran.exit_code == shared.exit_code == some.exit_code == 0, ran.output
     assert "pilot: " in ran.stderr
     assert "hosts send 57." in ran.stderr
-    assert "; 6 shared links full, as " in ran.stderr
+    assert "; 6 shared links filled, for example " in ran.stderr
     assert "--assumed-rate" not in ran.stderr
     said = json.loads(ran.stdout)
     assert len(said["pilot"]["egress_bps"]) == 12
@@ -147,13 +147,13 @@ def test_it_is_for_dry_runs_of_hosts_that_no_network_tells(tmp_path: Path, more:
     write_inventory(hosts, PlayedNetwork(Oracle(racks())).inventory)
     ran = CliRunner().invoke(app, ["measure", "--hosts", str(hosts), "--pilot", *more])
     assert isinstance(ran.exception, GavotteError)
-    assert "--pilot foretells what hosts cost" in str(ran.exception)
+    assert "--pilot predicts the cost of hosts" in str(ran.exception)
 
 
 def test_iperf3_takes_longer_to_begin() -> None:
-    told = pilot(PlayedNetwork(Oracle(racks(None, hosts=4, count=2)), seed=1))
+    outcome = pilot(PlayedNetwork(Oracle(racks(None, hosts=4, count=2)), seed=1))
     own, other = (
-        foretell(plan_measurement(told.inventory.names, bulk(seconds=0.5, engine=engine)), told)
+        predict_cost(plan_measurement(outcome.inventory.names, bulk(seconds=0.5, engine=engine)), outcome)
         for engine in ("gavotte", "iperf3")
     )
     assert own.bytes == other.bytes

@@ -1,4 +1,4 @@
-"""Oversubscribed racks, on a played network: each path's own rate, each shared link's, and what that costs."""
+"""Oversubscribed racks, on a simulated network: each path's own rate, each shared link's, and the cost."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_each_path_and_each_shared_link_is_told(seed: int) -> None:
     topology, over = random_racks(seed)
     found, plain = (simulated(each, seed, "train") for each in (topology, unlimited(topology)))
     outcome = judge("simulated", seed, topology, over, found, plain)
-    assert (outcome.answered, outcome.told, outcome.wrong) == (outcome.paths, outcome.links, 0)
+    assert (outcome.answered, outcome.recognised, outcome.wrong) == (outcome.paths, outcome.links, 0)
     assert outcome.links == len(shared_links(topology)) > 0
     assert outcome.worst_error < 0.02
     assert outcome.worst_link_error < 0.03
@@ -76,7 +76,7 @@ def test_the_network_has_the_racks_caps_and_the_hosts_own() -> None:
     for group in network.groups:
         assert group.up_bps == pytest.approx(100e6 * GOODPUT_PER_WIRE, rel=0.03)
         assert group.down_bps == pytest.approx(100e6 * GOODPUT_PER_WIRE, rel=0.03)
-    # Nobody experimented on hosts: the best that each reached stands for its cap.
+    # There are no experiments on hosts: each host's best rate counts as its cap.
     for host in network.hosts:
         assert host.egress_bps == pytest.approx(60e6 * GOODPUT_PER_WIRE, rel=0.01)
         assert host.egress_low_bps is not None
@@ -94,7 +94,7 @@ def test_bulk_is_not_wrong_without_a_word() -> None:
     topology = racks("80mbit")
     found = simulated(topology, 1, "bulk")
     assert found.shared
-    # What is within the tolerance of 8 % is not doubted, and TCP is off by 2 % as it is.
+    # A rate within the tolerance of 8 % is not doubted, and TCP is off by 2 % in any case.
     assert worst_error(topology, found) < 0.12
 
 
@@ -112,7 +112,7 @@ def test_racks_that_hide_are_measured_one_by_one() -> None:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize(("hosts", "count", "up"), [(6, 2, "200mbit"), (8, 2, "150mbit"), (12, 3, "200mbit")])
 def test_racks_that_no_network_tells_are_within_what_was_said(hosts: int, count: int, up: str, seed: int) -> None:
-    # Held to what hosts of this rate take without racks, 17 of 20 measurements left paths without a rate.
+    # Limited to the cost of such hosts without racks, 17 of 20 measurements left paths without a rate.
     topology = racks(up, hosts=hosts, count=count, egress="100mbit")
     network = PlayedNetwork(Oracle(topology), seed=seed, late=seed % 2 == 1)
     with network.held():
@@ -134,7 +134,7 @@ def test_lost_time_slices_do_not_take_rounds_apart(stalled: tuple[int, ...]) -> 
             found = measure(each.inventory, seed=1)
     assert found.shared == {}
     assert worst_error(topology, found) < 0.02
-    # Each once more, alone. One of them doubled all rounds after it.
+    # Each is measured again, alone. One of them doubled all rounds after it.
     assert len(network.rounds) == len(plain.rounds) + len(stalled)
 
 
@@ -159,7 +159,7 @@ def test_a_later_snapshot_knows_the_links() -> None:
 
 
 def test_it_stops_where_it_would_cost_a_quarter_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Within racks, which are measured first, nothing tells how much the others will cost.
+    # Pairs within racks come first, and do not show the cost of the others.
     within = {(i, j): 60e6 for i in range(12) for j in range(12) if i % 3 == j % 3}
     network = PlayedNetwork(Oracle(racks(None, egress="20gbit"), pair_bps=within), seed=1)
     with network.held():
@@ -192,7 +192,7 @@ def test_what_hosts_of_one_machine_take_keeps_no_path_from_being_measured(method
         found = measure(network.inventory, method=method, seed=1)
     assert (found.answered, found.stopped) == (found.paths, "")
     assert found.bytes_sent == pytest.approx(network.sent, rel=0.01)
-    # Who set a budget of bytes wants it kept, whatever they cross.
+    # A budget of bytes is kept for every kind of path.
     budget = CostLimits(bytes=plan_measurement(network.inventory.names, method).cost().bytes)
     with network.held():
         assert "more bytes" in measure(network.inventory, method=method, seed=1, limits=budget).stopped
@@ -226,10 +226,10 @@ def test_a_byte_budget_that_leaves_doubts_says_so() -> None:
         found = measure(network.inventory, seed=1, limits=limits)
     names = {name: i for i, name in enumerate(network.inventory.names)}
     error = np.abs(8 * found.history.beta_Bps[0] / truth_bps(topology) - 1)
-    told = {(names[a], names[b]) for a, b in found.doubtful} | {
+    doubtful = {(names[a], names[b]) for a, b in found.doubtful} | {
         (names[f.source], names[f.target]) for f in found.failures
     }
-    assert {(int(i), int(j)) for i, j in np.argwhere(error > 0.02)} <= told
+    assert {(int(i), int(j)) for i, j in np.argwhere(error > 0.02)} <= doubtful
 
 
 def test_a_few_unknown_pairs_are_filled_by_hosts_and_groups_and_marked() -> None:
@@ -250,7 +250,7 @@ def test_a_few_unknown_pairs_are_filled_by_hosts_and_groups_and_marked() -> None
 
 @pytest.mark.parametrize("seed", range(8))
 def test_trains_that_cannot_connect_beside_others_hide_no_link(seed: int) -> None:
-    # Two hosts of 150 Mbit/s in each of two racks: in labs, every second measurement told no link.
+    # Two hosts of 150 Mbit/s in each of two racks: in labs, every second measurement found no link.
     topology = racks("60mbit", hosts=4, count=2, egress="150mbit")
     network = PlayedNetwork(Oracle(topology), seed=seed, late=True)
     with network.held():
@@ -276,7 +276,7 @@ def test_where_trains_did_not_go_together_longer_ones_do(up: str | None) -> None
 
 
 def test_many_links_are_tested_again_in_a_round_or_two() -> None:
-    # Each by itself, of ten hosts in a tree of racks, they took 3.5 s where all paths took 2.5.
+    # One by one, in a tree of racks with ten hosts, they took 3.5 s while all paths took 2.5.
     plain = PlayedNetwork(Oracle(racks(None, count=4)), seed=1, late=True)
     slow = {(i, j): 0.2 * (i + 1) for i in range(12) for j in range(12)}
     late = PlayedNetwork(Oracle(racks(None, count=4)), seed=1, late=True, slow=slow)
@@ -293,7 +293,7 @@ def test_what_stays_untested_is_said_and_marked() -> None:
     network = PlayedNetwork(
         Oracle(topology), seed=1, late=True, slow={(0, 1): 0.2, (0, 3): 0.2, (1, 0): 0.2, (1, 2): 0.2}
     )
-    # A budget has nothing left for more experiments.
+    # The budget has no bytes left for more experiments.
     limits = CostLimits(bytes=plan_measurement(network.inventory.names).cost().bytes)
     with network.held():
         found = measure(network.inventory, seed=1, limits=limits)

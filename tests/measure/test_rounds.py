@@ -33,7 +33,7 @@ def test_a_plan_tells_each_agent_both_its_parts() -> None:
     assert todo.paths == 12
     once = plan_measurement("abcd", "choreo", seed=3).cost()
     cost = todo.cost(price_per_gb=2.0)
-    # Two of the first four may be measured twice, to tell whether links are shared.
+    # Two of the first four may be measured twice, to find whether links are shared.
     assert (cost.bytes, cost.max_bytes) == (26 * 2_944_000, 26 * 2_944_000)
     assert once.seconds < cost.seconds < 2 * once.seconds
     assert cost.money == pytest.approx(26 * 0.002944 * 2)

@@ -68,7 +68,7 @@ def test_experiments_of_one_round_share_no_link(kind: str) -> None:
     assert sorted((t.link, t.pairs) for members in rounds for t in members) == sorted((t.link, t.pairs) for t in trials)
     assert len(rounds) < len(trials)
     for members in rounds:
-        # What answers takes the way back.
+        # Answers travel the way back.
         crossed = [{link for s, t in trial.pairs for link in (*tree.path(s, t), *tree.path(t, s))} for trial in members]
         assert len(set().union(*crossed)) == sum(len(links) for links in crossed)
 
@@ -79,7 +79,7 @@ def test_the_same_seed_gives_the_same_experiments() -> None:
 
 @pytest.mark.parametrize("up", [None, "100mbit"])
 def test_the_noise_of_rates_decides_nothing(up: str | None) -> None:
-    # A thousandth more or less laid 6 hosts' experiments so that 20 s were said to take 25.
+    # A thousandth more or less arranged 6 hosts' experiments such that the estimate of 20 s was 25.
     history = Oracle(racks(up)).history()
     tree = hierarchy_of(history.hosts, history.hops)
     rate = typical_rate(history)
@@ -137,7 +137,7 @@ def test_losses_are_confirmed_and_the_rest_is_not_repeated() -> None:
         by_subject.setdefault(record.subject, []).append(record.verdict)
     assert "shared" in {verdict for verdicts in by_subject.values() for verdict in verdicts}
     for verdicts in by_subject.values():
-        # Where nothing was lost, once more at most: with all sources, when the first try could not use them.
+        # Without losses, one more try at most: with all sources, when the first try could not use them.
         settled = (set(verdicts) == {"independent"} and len(verdicts) <= 2) or verdicts.count("shared") > 1
         assert settled or "unknown" in verdicts
         assert len(verdicts) <= ATTEMPTS
@@ -153,7 +153,7 @@ def test_experiments_end_where_they_would_cost_more_than_was_said(most: Most) ->
     assert result.stopped.startswith("more time" if most.seconds == 0 else "more bytes")
     whole = random_cloud("hose", 1, hosts=8).oracle()
     assert not run_experiments(whole, tree, rate, hosts=range(tree.size), seed=0).stopped
-    # The round that is on its way is the last one.
+    # The current round is the last one.
     assert oracle.asked < whole.asked
     assert oracle.bytes_sent < min(most.bytes + whole.bytes_sent / 4, whole.bytes_sent)
 
@@ -201,13 +201,13 @@ def test_a_busy_host_is_no_shared_link(steady: tuple[float, float], filled: tupl
 
 @pytest.mark.parametrize(("spread", "verdict"), [(0.005, "shared"), (0.05, "unknown")])
 def test_a_full_link_gives_an_even_sum(spread: float, verdict: str) -> None:
-    # The first went on alone and was steady then: what all carried at the same time decides.
+    # The first continued alone and was steady then: only the rate while all sent decides.
     found = Together(0.3, (40e6, 60e6), 100e6 * (1 - spread), 100e6 * (1 + spread), (100e6, math.nan), (True, True))
     assert judge([100e6, 100e6], found)[0] == verdict
 
 
 def shaped(cap_bps: float, bucket_bytes: float, seconds: float, *, shares: Sequence[float]) -> list[Series]:
-    """What flows bring through one token bucket: its depth at once, then its rate."""
+    """Bytes of flows through one token bucket: its depth at once, then its rate."""
     bits = np.full(round(seconds / 0.01), cap_bps * 0.01)
     bits[0] += 8 * bucket_bytes
     return [Series(0.0, 0.01, share * bits) for share in shares]
@@ -232,7 +232,7 @@ def test_a_lost_segment_only_delays_what_came_after_it(stall: tuple[float, float
 
 
 def transfers(series: Series, *, flows: int = 4, queued: int = 8) -> list[pb.TransferDone]:
-    """The same as that many connections tell it: one counts late, since its first byte waited, another ends late."""
+    """The same by several connections: one counts late, since its first byte waited, another ends late."""
     even = [int(bits / 8 / flows) for bits in series.bits]
     finish_s = 0.1 + len(even) * 0.01
     dones = [pb.TransferDone(start_s=0.1, finish_s=finish_s, bin_bytes=even) for _ in range(flows)]

@@ -1,4 +1,4 @@
-"""Real packets: a rack's uplink is told from its hosts' caps, from hop counts and experiments alone."""
+"""Real packets: a rack's uplink is distinguished from its hosts' caps, by hop counts and experiments alone."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_uplink_is_found_and_nothing_is_invented(tmp_path: Path) -> None:
         "rack-0": ["vm0", "vm1", "vm2"],
         "rack-1": ["vm3", "vm4", "vm5"],
     }
-    # What a busy machine hides is unknown; what is claimed is true.
+    # Limits that a busy machine hides are unknown; every claim is true.
     for group in network.groups:
         for claimed in (group.up_bps, group.down_bps):
             assert claimed is None or claimed == pytest.approx(UPLINK_BPS * GOODPUT_PER_WIRE, rel=0.15)
@@ -58,8 +58,8 @@ def test_an_uplink_is_found_and_nothing_is_invented(tmp_path: Path) -> None:
         assert host.ingress_bps is None
 
 
-def test_a_pilot_foretells_what_unknown_racks_cost(tmp_path: Path) -> None:
-    # Without, 40 MB were said of racks that took 82.
+def test_a_pilot_predicts_what_unknown_racks_cost(tmp_path: Path) -> None:
+    # Without it, the estimate was 40 MB for racks that took 82.
     with lab.session(two_racks(), source="tests") as session:
         words = ("measure", "--hosts", session.hosts_file, "--json")
         said = json.loads(gavotte(*words, "--dry-run", "--pilot", cwd=tmp_path).stdout)
@@ -142,14 +142,14 @@ def test_experiments_over_budget_or_of_strangers_are_refused(small_cloud: lab.Se
 
 @pytest.mark.parametrize("seed", [4, 8])
 def test_the_uplink_of_two_small_racks_is_told_or_named_as_unknown(seed: int) -> None:
-    # One pair fills it. Those of a round used to go one after the other, or opposite ways, and nothing was told.
+    # One pair fills it. Pairs of a round once went one after the other, or opposite ways, and showed nothing.
     hosts = [{"name": f"vm{i}", "switch": f"tor{i % 2}", "egress": "150mbit"} for i in range(4)]
     topology = builders.topology(
         hosts, switches=["core", *({"name": f"tor{i}", "parent": "core", "up": "60mbit"} for i in range(2))]
     )
     with lab.session(topology, source="tests") as session:
         found = measure(read_inventory(session.hosts_file), seed=seed)
-    # On a busy machine trains may not go together, and links stay unknown.
+    # On a busy machine trains may not run together, and links stay unknown.
     assert {*found.shared, *found.untested} == {"out of rack-0, into rack-1", "out of rack-1, into rack-0"}
     for sum_bps in found.shared.values():
         assert sum_bps == pytest.approx(60e6 * GOODPUT_PER_WIRE, rel=0.15)

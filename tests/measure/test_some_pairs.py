@@ -1,4 +1,4 @@
-"""`gavotte measure --pairs` over real packets, and what `gavotte model --fill` makes of it."""
+"""`gavotte measure --pairs` over real packets, and the Network that `gavotte model --fill` makes of it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_some_pairs_are_measured_and_the_others_guessed(session: lab.Session, tm
     rates = np.array(read_network(target).rate_bps, dtype=np.float64)
     expected = np.array(MBPS)[:, None] * 1e6 * GOODPUT_PER_WIRE * np.ones(8)
     off = np.abs(rates / expected - 1)[~np.eye(8, dtype=bool)]
-    # One doubtful path may be off; what is guessed from three such is not.
+    # One doubtful path may be off; a guess from three such paths is not.
     assert np.median(off) < 0.05
     assert (off < 0.2).mean() > 0.9
     job = tmp_path / "a.app.json"

@@ -8,7 +8,7 @@ from gavotte.formats.history import Floats
 
 
 def truth(size: int, rng: np.random.Generator) -> Floats:
-    """(N, N) seconds for 8 MB: two racks, hosts and pairs of their own speed."""
+    """Return (N, N) seconds for 8 MB: two racks, hosts and pairs of their own speed."""
     rack = np.arange(size) % 2
     rate = np.where(rack[:, None] == rack[None, :], 100e6, 40e6)
     rate = rate * rng.lognormal(0, 0.2, size)[:, None] * rng.lognormal(0, 0.2, (size, size))
@@ -26,7 +26,7 @@ def disturbed(
     band: float = 0.05,
     load: float = 0.0,
 ) -> Floats:
-    """(n, N, N) snapshots: a band, rare slow-downs of each pair, and a load of each snapshot."""
+    """Return (n, N, N) snapshots: a band, rare slow-downs of each pair, and a load of each snapshot."""
     shape = (count, *times.shape)
     slow = 1 + (rng.random(shape) < spikes) * rng.exponential(2.0, shape)
     loads: Floats = np.exp(rng.normal(0, load, count))
@@ -34,13 +34,13 @@ def disturbed(
 
 
 def hot(times: Floats, count: int, rng: np.random.Generator, *, share: float = 0.3) -> Floats:
-    """(n, N, N) snapshots; that share of the pairs takes 2.5 times as long, each third time."""
+    """Return (n, N, N) snapshots; this share of the pairs takes 2.5 times as long, each third time."""
     shape = (count, *times.shape)
     slow = (rng.random(times.shape) < share) & (rng.random(shape) < 1 / 3)
     return np.asarray(times * rng.lognormal(0, 0.02, shape) * np.where(slow, 2.5, 1.0))
 
 
 def error(found: Floats, wanted: Floats) -> float:
-    """Root mean square of relative errors, one factor for all taken out."""
+    """Return the root mean square of relative errors, one factor for all removed."""
     ratio = (found / wanted)[np.isfinite(wanted)]
     return float(np.sqrt(np.mean((ratio / np.median(ratio) - 1) ** 2)))

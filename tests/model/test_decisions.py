@@ -1,4 +1,4 @@
-"""Trees and mappings, and what they take."""
+"""Trees and mappings, and their times."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_hosts_that_never_answered_do_not_keep_calibration_going() -> None:
     there = np.delete(np.delete(times, [3, 7], axis=1), [3, 7], axis=2)
     assert settled(times) == settled(there)
     assert not settled(np.full((5, 4, 4), np.nan)).stop
-    # One that fell silent is still there, by what it did before.
+    # A pair that fell silent still counts, by its earlier times.
     times[3:, 5] = np.nan
     times[3:, :, 5] = np.nan
     assert settled(times).stop

@@ -1,4 +1,4 @@
-"""What each estimator finds, where the truth is known."""
+"""The result of each estimator, with a known truth."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_cells_that_were_not_measured_do_no_harm(method: str) -> None:
     found = estimate(times, method)
     assert np.isnan(found[3, 5])
     found[3, 5] = wanted[3, 5]
-    # The pursuit has a price on D, so that pairs seen seldom come out low.
+    # The pursuit has a price on D, so that seldom seen pairs come out low.
     assert error(found, wanted) < (0.05 if method == "rpca" else 0.02)
 
 
@@ -78,7 +78,7 @@ def test_excess_makes_a_link_dear_that_is_often_slow() -> None:
     rng = np.random.default_rng(6)
     wanted = truth(24, rng)
     times = disturbed(wanted, 10, rng, spikes=0.0)
-    # Of host 3, all it sends is three times as long in four of ten snapshots.
+    # Everything that host 3 sends takes three times as long in four of ten snapshots.
     times[::3, 3] *= 3
     cost = estimate(times, "mode+excess")
     assert error(estimate(times, "mode"), wanted) < 0.03
@@ -91,7 +91,7 @@ def test_excess_of_chance_alone_is_spread_over_all() -> None:
     rng = np.random.default_rng(7)
     wanted = truth(24, rng)
     times = disturbed(wanted, 10, rng, spikes=0.1)
-    # What a pair's mean says of itself is chance here.
+    # A pair's own mean shows only chance in this case.
     assert error(estimate(times, "mode+excess"), wanted) < error(estimate(times, "mean"), wanted) / 4
 
 

@@ -1,4 +1,4 @@
-"""Pairs that were never measured are guessed from their hosts' others, and the Network says so."""
+"""Pairs that were never measured are guessed from their hosts' others, and the Network marks them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_hosts_own_caps_are_guessed_as_the_slower_of_two() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_noise_does_not_choose_the_form(seed: int) -> None:
-    # By either form, more than half of what is held out is guessed to 0.1 %; of the rest, one is 40 % off.
+    # By either form, more than half of the set-aside pairs are guessed to 0.1 %; of the rest, one is 40 % off.
     rate = 1e6 * np.array([20, 40, 60, 30, 50, 25, 45, 35])[:, None] * np.ones(8)
     noisy = 8 / (rate * np.random.default_rng(seed).lognormal(0, 0.001, rate.shape))
     known = np.where(random_rings(8, 3, seed=0), noisy, np.nan)
@@ -83,11 +83,11 @@ def test_a_sparse_history_becomes_a_network_only_when_asked() -> None:
     assert "never measured" in network.notes[-1]
     never = np.isnan(measured.beta_Bps).all(axis=0) & ~np.eye(SIZE, dtype=bool)
     rate_bps = np.array(network.rate_bps, dtype=np.float64)
-    # Racks are no matter of single hosts, so guesses are poor here, and said to be.
+    # Racks are no property of single hosts, so guesses are poor in this case, and marked so.
     assert constant.guess is not None
     off_by = np.median(np.abs(np.log(rate_bps * whole / 64e6))[never])
     assert np.log1p(constant.guess.typical_error) == pytest.approx(off_by, rel=0.3)
-    # Guesses are less sure than measured rates, and no cap rests on one.
+    # Guesses are less certain than measured rates, and no cap depends on one.
     low_bps = np.array(network.rate_low_bps, dtype=np.float64)
     assert (
         np.median((low_bps / rate_bps)[never]) < np.median((low_bps / rate_bps)[~never & np.isfinite(rate_bps)]) - 0.1
@@ -102,7 +102,7 @@ def test_a_sparse_history_becomes_a_network_only_when_asked() -> None:
 
 
 def test_a_few_pairs_without_an_answer_are_guessed_unasked_and_marked() -> None:
-    """3 of 132: the other 129 are worth a Network."""
+    """3 of 132 are missing: the other 129 are worth a Network."""
     rng = np.random.default_rng(11)
     rack = np.arange(12) // 4
     hops = np.where(rack[:, None] == rack[None, :], 2, 4)

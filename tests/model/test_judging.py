@@ -1,4 +1,4 @@
-"""What a History says of its own constant, and the command that tells it."""
+"""A History's verdict on its own constant, and the command that prints it."""
 
 from __future__ import annotations
 
@@ -47,14 +47,16 @@ def test_expected_excess_is_no_part_of_what_times_are_compared_with(
     slow = times > 1.5 * wanted
     # With the excess in the constant, undisturbed values of hot pairs count, too.
     assert judge(measured, found).norm.share == pytest.approx(slow[:, off].mean(), abs=0.02)
-    told = off & (slow.mean(axis=0) < 0.4)
-    assert found.undisturbed_bps[told] == pytest.approx((64e6 / wanted)[told], rel=0.05)
-    assert np.median((found.undisturbed_bps / found.rate_bps)[told & (slow.mean(axis=0) > 0.3)]) > 1.3
+    result = off & (slow.mean(axis=0) < 0.4)
+    assert found.undisturbed_bps[result] == pytest.approx((64e6 / wanted)[result], rel=0.05)
+    assert np.median((found.undisturbed_bps / found.rate_bps)[result & (slow.mean(axis=0) > 0.3)]) > 1.3
     # The interval is that of the undisturbed rate, slower by the excess.
-    assert (found.rate_low_bps < found.rate_bps)[told].all()
+    assert (found.rate_low_bps < found.rate_bps)[result].all()
     monkeypatch.setattr("gavotte.model.constant.choose", lambda *_, **__: Choice("mode"))
     without = find_constant(measured)
-    assert (found.rate_low_bps / found.rate_bps)[told] == pytest.approx((without.rate_low_bps / without.rate_bps)[told])
+    assert (found.rate_low_bps / found.rate_bps)[result] == pytest.approx(
+        (without.rate_low_bps / without.rate_bps)[result]
+    )
 
 
 def test_an_interval_holds_the_truth_as_often_as_it_says() -> None:
@@ -151,7 +153,7 @@ def test_tuning_pays_where_hosts_differ_and_not_where_all_are_alike() -> None:
     uneven = history(8e6 / disturbed(truth(30, rng), 8, rng))
     alike = np.full((30, 30), 0.1)
     np.fill_diagonal(alike, np.nan)
-    # A band so wide that no constant says anything of the next snapshot.
+    # A band so wide that no constant predicts the next snapshot.
     even = history(8e6 / disturbed(alike, 8, rng, spikes=0.0, band=0.8))
     pays, not_so = (judge(h, find_constant(h)) for h in (uneven, even))
     assert pays.gains is not None

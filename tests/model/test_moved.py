@@ -1,4 +1,4 @@
-"""What moved while it was measured, and what only looked so."""
+"""Pairs that moved during the measurement, and pairs that only seemed to."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_spikes_and_loads_are_no_moves(spikes: float, load: float) -> None:
 
 
 def test_values_told_again_are_no_move() -> None:
-    """As where a host's report, in ticks of 10 ms, stands until its next one."""
+    """As if a host's report, in ticks of 10 ms, stayed until its next one."""
     rng = np.random.default_rng(6)
     times: Floats = 0.01 * np.ceil(100 * rng.lognormal(-1.5, 1.0, (15, 40, 40)))
     for row in range(1, 15):
@@ -76,7 +76,7 @@ def test_pairs_measured_only_before_their_host_moved_are_kept_scaled_and_marked(
 
 
 def test_a_cut_that_decides_worse_is_not_made() -> None:
-    """Values that swing between two levels: the newest four agree, and the next are as the older ones."""
+    """Values that swing between two levels: the newest four agree, and the next are like the older ones."""
     rng = np.random.default_rng(8)
     times = disturbed(truth(24, rng), 12, rng, spikes=0.0, band=0.01)
     slow = rng.random((24, 24)) < 0.3

@@ -1,4 +1,4 @@
-"""Verdicts: right where the evidence allows, silent where it does not."""
+"""Verdicts: right where the evidence is sufficient, absent where it is not."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def test_a_hose_gives_each_host_its_cap_and_groups_none() -> None:
     topology = builders.topology(hosts, switches=["core", "tor0", "tor1"])
     _, network = learnt(Cloud("hose", topology), noise=0.0)
     assert network.sharing == "hose"
-    for host, told in zip(topology.host, network.hosts, strict=True):
+    for host, modelled in zip(topology.host, network.hosts, strict=True):
         assert host.egress is not None
-        assert told.egress_bps == pytest.approx(host.egress * GOODPUT_PER_WIRE, rel=0.02)
+        assert modelled.egress_bps == pytest.approx(host.egress * GOODPUT_PER_WIRE, rel=0.02)
     assert [group.name for group in network.groups] == ["rack-0", "rack-1"]
     assert not [group for group in network.groups if group.up_bps or group.down_bps]
 
@@ -78,7 +78,7 @@ def test_groups_form_the_tree() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_limit_is_below_what_was_seen(seed: int) -> None:
-    """Noise makes some of what crossed a link more than what the link is found to carry."""
+    """Noise lets some rates on a link exceed the link's estimated rate."""
     _, network = learnt(random_cloud("hose", seed, hosts=8), noise=0.05)
     assert any(verdict.rate_bps for verdict in network.verdicts)
     for verdict in network.verdicts:
@@ -106,7 +106,7 @@ def test_a_limit_is_printed_only_where_one_was_found(tmp_path: Path) -> None:
 
 
 def test_the_table_of_links_knows_what_the_table_of_hosts_knows(tmp_path: Path) -> None:
-    # Experiments on racks cross hosts' links, too, but seldom with all that these carry.
+    # Experiments on racks cross hosts' links, too, but seldom at these links' full rate.
     history, _ = learnt(random_cloud("hose", 2, hosts=8), noise=0.0)
     record = next(each for each in history.evidence if len(each.pairs) > 1)
     write_history(tmp_path / "h.npz", replace(history, evidence=(record,)))
@@ -126,7 +126,7 @@ def test_without_evidence_nothing_changes() -> None:
 
 
 def drop(history: History, keep: int) -> History:
-    """Keeps only the first tries of each link."""
+    """Keep only the first tries of each link."""
     seen: dict[str, int] = {}
     kept = []
     for record in history.evidence:
@@ -144,7 +144,7 @@ def test_one_experiment_claims_nothing() -> None:
 
 
 def test_a_loss_with_two_explanations_claims_neither() -> None:
-    """Both pairs cross the uplinks of their host, machine and rack, and nothing else was ever tried."""
+    """Both pairs cross the uplinks of their host, machine and rack, and no other experiment was ever tried."""
     cloud = random_cloud("tor", 1, hosts=8)
     history, _ = learnt(cloud, noise=0.0)
     tree = hierarchy_of(history.hosts, history.hops)

@@ -1,9 +1,9 @@
-"""What each rank runs: random operations, each compared with what must come out.
+"""Each rank's part: random operations, each compared with the expected result.
 
     python program.py own|preload TREES.json... SEED CASES
 
-`own` runs gavotte.mpi and the library's own operation and compares both; `preload` calls MPI alone, which the preloaded
-library answers, and compares with what every rank can work out, since all draw the same numbers.
+`own` runs gavotte.mpi and the library's own operation and compares both. `preload` calls MPI alone, which the preloaded
+library answers. It compares with results that every rank can compute, since all draw the same numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OPS = {"sum": (MPI.SUM, np.add), "max": (MPI.MAX, np.maximum), "min": (MPI.MIN, 
 
 
 def values(generator: np.random.Generator, ranks: int, count: int, dtype: Any) -> list[Array]:
-    """One array for each rank, of whole numbers, so that sums do not depend on their order.
+    """Return one array for each rank, of whole numbers, so that sums do not depend on their order.
 
     None overflows: Open MPI 4.1 adds bytes with AVX that saturates, and wraps the last few of an array.
     """
@@ -36,7 +36,7 @@ def own(
     rings: list[along.Tree],
     generator: np.random.Generator,
 ) -> None:
-    """gavotte.mpi beside the library."""
+    """Run gavotte.mpi next to the library."""
     roots = sorted({root for _, root in trees})
     root, count = int(generator.choice(roots)), int(generator.integers(0, 60_000))
     dtype = TYPES[generator.integers(len(TYPES))]
@@ -80,7 +80,7 @@ def own(
 
 
 def preload(comm: MPI.Intracomm, generator: np.random.Generator) -> None:
-    """Every way a program may call the operations."""
+    """Run every way in which a program may call the operations."""
     root, count = int(generator.integers(comm.size)), int(generator.integers(1, 60_000))
     dtype = TYPES[generator.integers(len(TYPES))]
     all_of = values(generator, comm.size, count, dtype)
@@ -88,7 +88,7 @@ def preload(comm: MPI.Intracomm, generator: np.random.Generator) -> None:
     got = mine.copy()
     comm.Bcast(got, root)
     assert (got == all_of[root]).all(), "bcast"
-    # The root's type with gaps, the others' without: equal signatures, unlike types.
+    # The root's type with gaps, the others' without: equal signatures, different types.
     kind = MPI._typedict[np.dtype(dtype).char]
     strided = kind.Create_vector(count, 1, 2).Commit()
     pair = kind.Create_resized(0, 2 * mine.itemsize).Commit()
@@ -142,7 +142,7 @@ def preload(comm: MPI.Intracomm, generator: np.random.Generator) -> None:
     got = mine.copy()
     comm.Allreduce(MPI.IN_PLACE, got, op)
     assert (got == numpys.reduce(all_of, dtype=dtype)).all(), "allreduce in place"
-    # None of these may be taken over.
+    # The preloaded library must take over none of these.
     half = comm.Split(comm.rank % 2, comm.rank)
     got = mine.copy()
     half.Bcast(got, 0)
@@ -158,7 +158,7 @@ def preload(comm: MPI.Intracomm, generator: np.random.Generator) -> None:
 
 
 def main() -> None:
-    """Runs the cases on a communicator like the world's, the world, and one freed after use."""
+    """Run the cases on a communicator like the world's, the world, and one freed after use."""
     mode, *files, seed, cases = sys.argv[1:]
     read = [tree for path in files for tree in along.read_trees(path)]
     trees = {(tree.operation, tree.root): tree for tree in read if not tree.ring}
@@ -173,10 +173,10 @@ def main() -> None:
             preload(comm, generator)
         if comm is not world:
             comm.Free()
-    told = world.gather(MPI.Get_processor_name(), 0)
+    names = world.gather(MPI.Get_processor_name(), 0)
     if world.rank == 0:
-        assert told is not None
-        print(f"{cases} cases on {world.size} ranks of {len(set(told))} hosts")
+        assert names is not None
+        print(f"{cases} cases on {world.size} ranks of {len(set(names))} hosts")
 
 
 main()

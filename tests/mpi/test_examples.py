@@ -1,4 +1,4 @@
-"""N-body and CG across lab hosts: the same result whichever way the bytes go."""
+"""N-body and CG across lab hosts: the same result for every exchange."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def test_every_exchange_gives_the_same_result(tmp_path: Path) -> None:
             line: list[str | Path] = [EXAMPLES / program / f"{program}.py", *words, "--exchange", *ways]
             ran = launch(session, "openmpi", line, ranks=RANKS, scratch=tmp_path, timeout_s=100)
             assert ran.returncode == 0, ran.stderr
-            results = [json.loads(told) for told in ran.stdout.splitlines()]
-            assert [told["exchange"] for told in results] == ways
-            assert {told["ranks"] for told in results} == {4}
-            assert len({(told["steps"], told["checksum"]) for told in results}) == 1, results
+            results = [json.loads(report) for report in ran.stdout.splitlines()]
+            assert [report["exchange"] for report in results] == ways
+            assert {report["ranks"] for report in results} == {4}
+            assert len({(report["steps"], report["checksum"]) for report in results}) == 1, results
             assert results[0]["steps"] >= 3
-            assert all(0 < told["communication_s"] <= told["total_s"] for told in results)
+            assert all(0 < report["communication_s"] <= report["total_s"] for report in results)

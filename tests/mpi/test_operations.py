@@ -30,7 +30,7 @@ def session() -> Iterator[lab.Session]:
 
 
 def collectives(roots: list[str]) -> list[Collective]:
-    """Trees for the four operations and some roots, a flat one too; with pieces that do not divide what is sent."""
+    """Trees for the four operations and some roots, a flat one too; with pieces that do not divide the data."""
     shapes: dict[Operation, str] = {"broadcast": "chain", "reduce": "search", "scatter": "search", "gather": "ecef"}
     net = network(4)
     return [
@@ -42,7 +42,7 @@ def collectives(roots: list[str]) -> list[Collective]:
 
 
 def rings() -> list[Collective]:
-    """A ring of all, one of three with two ranks hanging from one member, a star, and trees, for unlike sizes."""
+    """A ring of all, one of three with two ranks attached to one member, a star, and trees, for different sizes."""
     found = []
     names: tuple[Operation, ...] = ("allgather", "allreduce")
     for name in names:
@@ -109,9 +109,9 @@ def test_an_unchanged_program_under_the_shim(session: lab.Session, tmp_path: Pat
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip() == f"{CASES} cases on 5 ranks of 4 hosts"
-    told = {line.split()[1]: int(line.split()[2]) for line in ran.stderr.splitlines() if line.startswith("gavotte: ")}
-    assert set(told) == {"broadcast:", "reduce:", "scatter:", "gather:", "allgather:", "allreduce:"}
-    assert all(count > 0 for count in told.values()), told
+    counts = {line.split()[1]: int(line.split()[2]) for line in ran.stderr.splitlines() if line.startswith("gavotte: ")}
+    assert set(counts) == {"broadcast:", "reduce:", "scatter:", "gather:", "allgather:", "allreduce:"}
+    assert all(count > 0 for count in counts.values()), counts
     operations: dict[object, list[dict[str, object]]] = {}
     for each in read_records(tmp_path / "times.jsonl"):
         assert 0 < each.value < 60
@@ -120,7 +120,7 @@ def test_an_unchanged_program_under_the_shim(session: lab.Session, tmp_path: Pat
         operations.setdefault(each.labels["operation"], []).append(dict(each.labels))
     assert all(len(edges) == edges[0]["edges"] for edges in operations.values())
     # Each scatter and broadcast of the program, and the second half of those along two trees.
-    assert 0 < len(operations) <= sum(told.values())
+    assert 0 < len(operations) <= sum(counts.values())
 
 
 @pytest.mark.lab

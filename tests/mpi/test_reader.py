@@ -1,4 +1,4 @@
-"""The preloaded library's reader of trees, under sanitizers: it never crashes, and takes what it should alone."""
+"""The preloaded library's reader of trees, under sanitizers: it never crashes, and accepts only valid trees."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Reader:
         )
 
     def read(self, content: bytes, rank: int, ranks: int = RANKS) -> str | None:
-        """What it says it read, or None where it refuses."""
+        """Return the tree that it reports, or None if it refuses."""
         self._path.write_bytes(content)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -50,7 +50,7 @@ class Reader:
         return line.rsplit(maxsplit=1)[0][len("yes") :].strip() if line.startswith("yes") else None
 
     def close(self) -> None:
-        """Lets it end, which also tells leaks."""
+        """Let it end, which also reports leaks."""
         _, said = self._process.communicate(timeout=30)
         assert self._process.returncode == 0, said
 
@@ -89,7 +89,7 @@ def written() -> str:
 
 
 def expected(content: bytes, rank: int, ranks: int = RANKS) -> str | None:
-    """What must be read, or None: the format of docs/reference/formats.md, said once more."""
+    """Return the correct result, or None: an independent implementation of the format in docs/reference/formats.md."""
     try:
         text = content.decode("ascii")
     except UnicodeDecodeError:
@@ -102,11 +102,11 @@ def expected(content: bytes, rank: int, ranks: int = RANKS) -> str | None:
     count = re.fullmatch(r"ranks ([0-9]{1,16})", lines[1])
     if count is None or int(count[1]) != ranks:
         return None
-    told: list[str] = []
+    parts: list[str] = []
     awaited, begin = None, 2
     if len(lines) > 2 and lines[2].startswith("hosts "):
-        told, begin = lines[2].split(" ")[1:], 3
-        if len(told) != ranks or not all(HOST.fullmatch(name) for name in told):
+        parts, begin = lines[2].split(" ")[1:], 3
+        if len(parts) != ranks or not all(HOST.fullmatch(name) for name in parts):
             return None
     if (len(lines) - begin) % 3:
         return None
@@ -135,12 +135,12 @@ def expected(content: bytes, rank: int, ranks: int = RANKS) -> str | None:
         if (awaited is None) != (kind not in (7, 9)) or (awaited is not None and awaited != (kind, root)):
             return None
         awaited = (kind + 1, root) if kind in (6, 8) else None
-        told.append(f"{kind} {root} {members} {size_bytes} {segment_bytes} : {_seen(parent, order, members, rank)} ;")
-    return " ".join(told) if awaited is None else None
+        parts.append(f"{kind} {root} {members} {size_bytes} {segment_bytes} : {_seen(parent, order, members, rank)} ;")
+    return " ".join(parts) if awaited is None else None
 
 
 def _seen(parent: list[int], order: list[int], members: int, rank: int) -> str:
-    """A rank's parent (-1 = none, or a member), its children or who hangs from it, and `below` of shim_trees.h."""
+    """A rank's parent (-1 = none, or a member), its children or attached ranks, and `below` of shim_trees.h."""
 
     def children(of: int) -> list[int]:
         among = order[members:] if members else order[1:]
@@ -219,7 +219,7 @@ def test_truncated_files(reader: Reader) -> None:
 
 
 def test_all_small_trees_are_found(reader: Reader) -> None:
-    """Of all parents and orders of three ranks, the reader takes as many as there are ordered trees and rings."""
+    """Among all parents and orders of three ranks, the reader accepts as many as there are ordered trees and rings."""
     triples = [(a, b, c) for a in range(3) for b in range(3) for c in range(3)]
     for kind, first in (("broadcast", 0), ("allgather", 1), ("allgather", 2), ("allgather", 3)):
         taken = 0
@@ -230,8 +230,8 @@ def test_all_small_trees_are_found(reader: Reader) -> None:
                 found = reader.read(content, 1, 3)
                 assert found == expected(content, 1, 3)
                 taken += found is not None
-        # From one root two orders of two parents each... for the second the root or the first: 2 x 2. Rings: 3! orders,
-        # and in a ring of two the third hangs from either.
+        # From one root two orders of two parents each: for the second the root or the first, 2 x 2. Rings: 3! orders,
+        # and in a ring of two the third is attached to either.
         assert (
             taken == {("broadcast", 0): 4, ("allgather", 1): 6, ("allgather", 2): 12, ("allgather", 3): 6}[kind, first]
         )

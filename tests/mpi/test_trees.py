@@ -1,4 +1,4 @@
-"""Trees are read without the rest of Gavotte, and wrong files are told."""
+"""Trees are read without the rest of Gavotte, and wrong files are reported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gavotte.formats.collective import read_collective, write_collective
 
 
 def trees_module() -> ModuleType:
-    """Loads the file alone: importing its package starts MPI."""
+    """Load the file alone: importing its package starts MPI."""
     path = Path(__file__).parents[2] / "python" / "gavotte" / "mpi" / "trees.py"
     spec = importlib.util.spec_from_file_location("trees_alone", path)
     assert spec is not None

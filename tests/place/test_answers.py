@@ -1,4 +1,4 @@
-"""What an answer says of itself: bound, gap, bottleneck, runner-up, worth; and that it is the same every time."""
+"""Properties of an answer: bound, gap, bottleneck, runner-up, worth; and that it is the same every time."""
 
 from __future__ import annotations
 
@@ -21,21 +21,26 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import write_app
 from gavotte.formats.network import Sharing, write_network
 from gavotte.formats.placement import read_placement
-from gavotte.place import METHODS, Running, build_instance, decide, evaluate, explain, place, worth
+from gavotte.place import (
+    METHODS,
+    Effort,
+    Question,
+    Running,
+    build_instance,
+    decide,
+    evaluate,
+    explain,
+    place,
+    worth,
+)
 
 
 @pytest.mark.parametrize("method", ["auto", "optimal", "search", "ilp"])
 def test_same_seed_same_answer_at_any_thread_count(method: str) -> None:
     answers = [
         decide(
-            cloud(),
-            [ring("abcdefgh")],
-            method,
-            seed=7,
-            threads=threads,
-            time_limit_s=2.0,
-            clock=lambda: 0.0,
-            repeatable=True,
+            Question(cloud(), [ring("abcdefgh")]),
+            Effort(method, seed=7, threads=threads, time_limit_s=2.0, clock=lambda: 0.0, repeatable=True),
         )
         for threads in (1, 2, 5)
     ]
@@ -44,7 +49,7 @@ def test_same_seed_same_answer_at_any_thread_count(method: str) -> None:
 
 
 def test_optimal_is_proven_and_never_above_the_others() -> None:
-    best = decide(cloud(), [ring()], "optimal")
+    best = decide(Question(cloud(), [ring()]), Effort("optimal"))
     assert best.placement.optimal
     assert best.gap == 0.0
     for method in ("search", "greedy", "random", "round-robin", "min-machines"):
@@ -58,8 +63,11 @@ def test_the_bound_is_the_same_for_all_methods(sharing: Sharing) -> None:
     groups = [{"name": "rack", "members": ["vm0", "vm1"], "up_bps": 8 * MBIT}]
     net = builders.network(hosts, rng.uniform(4e6, 4e7, (5, 5)), sharing=sharing, groups=groups)
     app = ring("abcdefghi")
-    told = {m: decide(net, [app], m, time_limit_s=1.0, repeatable=True) for m in ("search", "greedy", "round-robin")}
-    bounds = {round(answer.placement.bound_s, 9) for answer in told.values()}
+    by_method = {
+        m: decide(Question(net, [app]), Effort(m, time_limit_s=1.0, repeatable=True))
+        for m in ("search", "greedy", "round-robin")
+    }
+    bounds = {round(answer.placement.bound_s, 9) for answer in by_method.values()}
     assert len(bounds) == 1
     assert bounds.pop() > 0
 
@@ -79,7 +87,7 @@ def test_a_signal_gets_the_best_placement_so_far() -> None:
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.3)
-        answer = decide(net, [app], "search", time_limit_s=600.0)
+        answer = decide(Question(net, [app]), Effort("search", time_limit_s=600.0))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
@@ -89,7 +97,9 @@ def test_a_signal_gets_the_best_placement_so_far() -> None:
 
 def test_a_watch_sees_best_and_bound_approach() -> None:
     seen: list[tuple[float, float, float]] = []
-    answer = decide(cloud(), [ring("abcdefgh")], time_limit_s=2.0, watch=lambda *row: seen.append(row))
+    answer = decide(
+        Question(cloud(), [ring("abcdefgh")]), Effort(time_limit_s=2.0, watch=lambda *row: seen.append(row))
+    )
     assert seen
     assert seen[-1][0] >= answer.placement.bound_s
     assert all(bound_s <= answer.placement.completion_s for _, bound_s, _ in seen)
@@ -97,7 +107,7 @@ def test_a_watch_sees_best_and_bound_approach() -> None:
 
 
 def test_auto_says_what_it_chose() -> None:
-    answer = decide(cloud(), [ring()])
+    answer = decide(Question(cloud(), [ring()]))
     assert (answer.placement.method, answer.chosen) == ("auto", "optimal")
 
 
@@ -113,7 +123,7 @@ def test_phases_add_up() -> None:
 def test_explanation_names_bytes_slack_and_the_next_move() -> None:
     hosts = dict(zip("abcdef", ("vm0", "vm0", "vm1", "vm1", "vm2", "vm2"), strict=True))
     given = evaluate(cloud(), [ring()], hosts)
-    found = explain(cloud(), [ring()], given)
+    found = explain(Question(cloud(), [ring()]), given)
     assert found.bottleneck.startswith("egress of vm0: 2.00 MB at 8.00 Mbit/s")
     assert [(row.source, row.target, row.bytes, row.share) for row in found.crossing] == [("b", "c", 2 * MB, 1.0)]
     assert found.links[0].slack_s == 0.0
@@ -135,7 +145,7 @@ def test_running_applications_hold_room_and_delay() -> None:
     beside = evaluate(cloud(), [ring("ab", cpus=1.5)], {"a": "vm3", "b": "vm0"}, running=light)
     # a's 1 MB waits for x's 1 MB at vm3 (32 Mbit/s); b's 2 MB have vm0 (8 Mbit/s) alone.
     assert beside.completion_s == pytest.approx(2.0)
-    said = explain(cloud(), [ring("ab", cpus=1.5)], beside, running=light)
+    said = explain(Question(cloud(), [ring("ab", cpus=1.5)], running=light), beside)
     loaded = next(link for link in said.links if link.link == "egress of vm3")
     assert (loaded.bytes, loaded.load_bytes) == (MB, MB)
     assert loaded.seconds == pytest.approx(0.5)
@@ -152,7 +162,7 @@ def test_running_applications_hold_room_and_delay() -> None:
 
 def test_worth_is_beyond_doubt_on_an_uneven_network_and_none_on_an_even_one() -> None:
     found = place(cloud(), [ring()])
-    gain = worth(cloud(), [ring()], found)
+    gain = worth(Question(cloud(), [ring()]), found)
     assert gain is not None
     assert gain.worthwhile
     assert gain.low < gain.gain < gain.high
@@ -160,7 +170,7 @@ def test_worth_is_beyond_doubt_on_an_uneven_network_and_none_on_an_even_one() ->
     apart = ring(cpus=2.0)
     even = [host.model_copy(update={"egress_bps": 8 * MBIT}) for host in cloud(6).hosts]
     flat = cloud(6).model_copy(update={"hosts": even})
-    none = worth(flat, [apart], place(flat, [apart]))
+    none = worth(Question(flat, [apart]), place(flat, [apart]))
     assert none is not None
     assert not none.worthwhile
     assert "any placement will do" in none.reason
@@ -168,22 +178,22 @@ def test_worth_is_beyond_doubt_on_an_uneven_network_and_none_on_an_even_one() ->
 
 def test_worth_has_a_floor_in_seconds() -> None:
     found = place(cloud(), [ring()])
-    gain = worth(cloud(), [ring()], found)
+    gain = worth(Question(cloud(), [ring()]), found)
     assert gain is not None
     assert gain.saving_s == pytest.approx(gain.baseline_s - found.completion_s)
     assert gain.saving_s == pytest.approx(gain.gain * gain.baseline_s)
     tiny = ring()  # the same shape, so the same gain, of a millionth of the bytes
     tiny = tiny.model_copy(update={"transfer": [t.model_copy(update={"bytes": t.bytes // MB}) for t in tiny.transfer]})
-    none = worth(cloud(), [tiny], place(cloud(), [tiny]))
+    none = worth(Question(cloud(), [tiny]), place(cloud(), [tiny]))
     assert none is not None
     assert none.gain == pytest.approx(gain.gain)
     assert not none.worthwhile
     assert "below the floor of 0.1 s: any placement will do" in none.reason
-    asked = worth(cloud(), [tiny], place(cloud(), [tiny]), least_saving_s=none.saving_s / 2)
+    asked = worth(Question(cloud(), [tiny]), place(cloud(), [tiny]), least_saving_s=none.saving_s / 2)
     assert asked is not None
     assert asked.worthwhile
     with pytest.raises(GavotteError, match="least saving"):
-        worth(cloud(), [ring()], found, least_saving_s=-1.0)
+        worth(Question(cloud(), [ring()]), found, least_saving_s=-1.0)
 
 
 def test_the_goal_of_latency_is_told(tmp_path: Path) -> None:
@@ -243,7 +253,7 @@ def test_ctrl_c_gets_the_best_placement_so_far(tmp_path: Path) -> None:
         child.send_signal(signal.SIGINT)
         said = child.stderr.read()
         assert child.wait(60) == 130
-    assert "interrupted: this is the best placement found until then" in said
+    assert "interrupted; this is the best placement found so far" in said
     assert read_placement(out).completion_s > 0
 
 
@@ -258,4 +268,6 @@ def test_a_search_of_full_hosts_starts_from_a_partition() -> None:
     blocks = [sorted(t for t, at in zip(numbers, found.hosts, strict=True) if at == host) for host in range(4)]
     # The quarters of the grid: each sends four of its neighbours one megabyte each.
     assert sorted(blocks) == [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
-    assert place(net, [app], time_limit_s=2.0, repeatable=True).completion_s == pytest.approx(4.0)
+    assert decide(
+        Question(net, [app]), Effort(time_limit_s=2.0, repeatable=True)
+    ).placement.completion_s == pytest.approx(4.0)

@@ -1,4 +1,4 @@
-"""Choreo's examples and the workloads that its evaluation is repeated with."""
+"""Choreo's examples, and the workloads of the benchmark that repeats its evaluation."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def test_every_method_places_and_times_scale() -> None:
 def test_gains_are_shares_of_the_baseline() -> None:
     times = {"auto": [1.0, 3.0, 1.0], "random": [4.0, 2.0, 1.0]}
     assert gains(times, "auto", "random") == pytest.approx([0.75, -0.5, 0.0])
-    told = row("x", gains(times, "auto", "random")).split()
-    assert [cell for cell in told if cell != "%"] == (
+    cells = row("x", gains(times, "auto", "random")).split()
+    assert [cell for cell in cells if cell != "%"] == (
         "x 3 8.3 36.3 0.0 75.0 -50.0 33.3 75.0 33.3 50.0".split()  # noqa: SIM905 - a row reads best as one
     )
 
@@ -115,6 +115,6 @@ def test_a_sequence_runs_as_forecast(small_cloud: lab.Session) -> None:
     done = sequence(net, apps, Advance(net))
     assert done.running_s["one"] > 8 * 15e6 / 200e6 * 1.2, "the second takes half of the link"
     ran = run(done.placement, apps, read_inventory(small_cloud.hosts_file))
-    # One link carries both until the end. Which of two young connections has more of it is TCP's affair.
+    # One link carries both until the end. TCP decides which of two young connections has more of it.
     assert ran.completion_s == pytest.approx(done.placement.completion_s, rel=0.25)
     assert ran.apps.keys() == {"one", "two"}

@@ -1,4 +1,4 @@
-"""The columns hold every set that a placement below the cap can have, and never claim more time than it takes."""
+"""The columns contain every set that a placement below the cap can have, and never overestimate its time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cross traffic that was found on a path (Choreo section 3.2), and what one's own running applications add."""
+"""Measured cross traffic on a path (Choreo section 3.2), and the traffic of your own running applications."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ METHODS = ("auto", "optimal", "ilp", "search", "greedy")
 
 
 def loaded(**fields: Any) -> Network:
-    """Three hosts: a to b is the fastest path while nobody is on it, and one other connection was found there."""
+    """Three hosts: a to b is the fastest path when idle, and one other connection was found on it."""
     rates = [[None, 1200 * MBIT, 800 * MBIT], [1.0, None, 1.0], [1.0, 1.0, None]]
     cross = [[None, 1.0, None], [None] * 3, [None] * 3]
     return network(["a", "b", "c"], rates, sharing="pipe", cross=cross, **fields)
@@ -57,21 +57,21 @@ def on_b(cloud: Network, there: Running) -> float:
 
 def test_what_the_load_contains_is_not_counted_twice() -> None:
     cloud = loaded()
-    # The bytes beside the load: (150 + 75) MB at 600 Mbit/s.
+    # The bytes next to the load: (150 + 75) MB at 600 Mbit/s.
     assert on_b(cloud, running()) == pytest.approx(3.0)
-    # The one connection found was our own, so that its bytes are all there is: 225 MB at 1200.
+    # The one connection found was our own, so its bytes are all there is: 225 MB at 1200.
     fresh = cloud.model_copy(update={"cross_beside": ["own"]})
     assert on_b(fresh, running()) == pytest.approx(1.5)
-    # Of two found, one is somebody else's.
+    # Of two connections found, one belongs to another user.
     two = cloud.with_cross("a", "b", 2.0, beside=["own"])
     assert on_b(two, running()) == pytest.approx(3.0)
-    # What runs elsewhere was no part of it.
+    # Applications that run elsewhere were not part of it.
     assert on_b(fresh, running("c")) == pytest.approx(2.0)
 
 
 def test_a_connection_that_shares_a_cap_is_part_of_the_load() -> None:
     cloud = loaded(cross_beside=["own"], egress_bps=1200 * MBIT)
-    # From a to c it fills a's egress, which the path from a to b was found to share.
+    # From a to c it fills a's egress, which the path from a to b shares.
     evaluated = evaluate(cloud, [PAIR], {"x": "a", "y": "b"}, sharing="hose", running=[running("c")])
     assert evaluated.completion_s == pytest.approx(1.5)
     assert "egress" in evaluated.bottleneck

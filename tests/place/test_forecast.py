@@ -1,4 +1,4 @@
-"""What a job that ran will take under another placement, and when nothing can be told."""
+"""The predicted time of a job under another placement, and when no prediction is possible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import write_app
 from gavotte.formats.network import Network, write_network
 from gavotte.formats.placement import write_placement
-from gavotte.place import Forecast, forecast
+from gavotte.place import Forecast, Question, forecast
 
 APP = builders.app("job", ("a", "b", 10 * MB))
 BEFORE, AFTER = {"a": "vm0", "b": "vm1"}, {"a": "vm0", "b": "vm2"}
@@ -29,7 +29,7 @@ def cloud(**fields: Any) -> Network:
 
 
 def told(took_s: list[float], network: Network | None = None, **options: Any) -> Forecast:
-    return forecast(network or cloud(), [APP], BEFORE, AFTER, took_s, **{"rate_error": 0.0} | options)
+    return forecast(Question(network or cloud(), [APP]), BEFORE, AFTER, took_s, **{"rate_error": 0.0} | options)
 
 
 def test_what_a_run_took_beyond_the_model_stays_or_shrinks() -> None:
@@ -57,9 +57,9 @@ def test_errors_of_rates_and_of_runs_widen_the_interval() -> None:
 
 
 def test_all_within_a_host_keeps_what_else_the_job_does() -> None:
-    found = forecast(cloud(cpus=2.0), [APP], BEFORE, {"a": "vm0", "b": "vm0"}, [15.0], rate_error=0.0)
+    found = forecast(Question(cloud(cpus=2.0), [APP]), BEFORE, {"a": "vm0", "b": "vm0"}, [15.0], rate_error=0.0)
     assert (found.low_s, found.high_s) == pytest.approx((0.0, 5.0))
-    back = forecast(cloud(cpus=2.0), [APP], {"a": "vm0", "b": "vm0"}, BEFORE, [5.0], rate_error=0.0)
+    back = forecast(Question(cloud(cpus=2.0), [APP]), {"a": "vm0", "b": "vm0"}, BEFORE, [5.0], rate_error=0.0)
     assert (back.low_s, back.high_s) == pytest.approx((15.0, 15.0))
 
 
@@ -81,7 +81,7 @@ def test_an_unknown_link_that_decides_is_named(verdict: dict[str, Any], deciding
     found = told([15.0], cloud(groups=RACK, verdicts=[verdict]))
     assert (found.low_s is None) is deciding
     assert [f"`{verdict['link']}`" in each for each in found.unknown] == [True] * deciding
-    assert ("cannot foretell" in found.reason) is deciding
+    assert ("cannot predict" in found.reason) is deciding
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ def test_what_is_no_run_is_refused() -> None:
     with pytest.raises(GavotteError, match="out of range"):
         told([1.0], rate_error=1.0)
     with pytest.raises(GavotteError, match="no host for task `a`"):
-        forecast(cloud(), [APP], {"b": "vm1"}, AFTER, [1.0])
+        forecast(Question(cloud(), [APP]), {"b": "vm1"}, AFTER, [1.0])
 
 
-def test_the_command_foretells(tmp_path: Path) -> None:
+def test_the_command_predicts(tmp_path: Path) -> None:
     network, app, before = (tmp_path / each for each in ("n.network.json", "a.app.toml", "p.placement.json"))
     write_network(network, cloud())
     write_app(app, APP)

@@ -1,4 +1,4 @@
-"""Guarantees of tasks as constraints: what is placed is admitted by `plan`, and what cannot be names the link."""
+"""Guarantees of tasks as constraints: `plan` admits every placement, and an impossible one names the link."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gavotte.formats.app import App, write_app
 from gavotte.formats.guarantee import FORMAT, Guarantee, read_guarantee, write_guarantee
 from gavotte.formats.network import Network, write_network
 from gavotte.guarantee import on_hosts, plan, rooms
-from gavotte.place import PlacementLimits, Quota, decide
+from gavotte.place import Effort, PlacementLimits, Question, Quota, decide
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 MBIT = 1e6 * GOODPUT_PER_WIRE
@@ -54,12 +54,17 @@ def test_no_link_is_asked_for_more_than_it_can_guarantee(method: str) -> None:
     network, wanted = racks(60), of_tasks(dict.fromkeys(TASKS, (40, 40)))
     # 90 Mbit/s a host: two tasks each; 54 behind the uplink: one task; so vm2 and vm3 have two, and one is too many.
     with pytest.raises(InfeasibleError):
-        decide(network, [ring()], method, limits=limits(wanted, network), time_limit_s=5.0)
+        decide(Question(network, [ring()], limits=limits(wanted, network)), Effort(method, time_limit_s=5.0))
     wanted = of_tasks(dict.fromkeys("abcde", (40, 40)))
-    placed = decide(network, [ring()], method, limits=limits(wanted, network), time_limit_s=5.0).placement
+    placed = decide(
+        Question(network, [ring()], limits=limits(wanted, network)), Effort(method, time_limit_s=5.0)
+    ).placement
     assert plan(on_hosts(wanted, placed.assignment), network).over == []
     # Without them all would be on one host.
-    assert len(set(decide(network, [ring()], method, time_limit_s=5.0).placement.assignment.values())) == 1
+    assert (
+        len(set(decide(Question(network, [ring()]), Effort(method, time_limit_s=5.0)).placement.assignment.values()))
+        == 1
+    )
 
 
 @pytest.mark.parametrize("method", ["optimal", "search"])
@@ -74,9 +79,11 @@ def test_what_is_placed_is_admitted_and_nothing_else_is_refused(
     network = racks(up)
     wanted = of_tasks({task: (max(out, 1), into) for task, (out, into) in zip(TASKS, each, strict=True)})
     try:
-        placed = decide(network, [ring()], method, limits=limits(wanted, network), time_limit_s=5.0).placement
+        placed = decide(
+            Question(network, [ring()], limits=limits(wanted, network)), Effort(method, time_limit_s=5.0)
+        ).placement
     except InfeasibleError:
-        # Hosts of a rack are alike, so it is enough to look at half of the placements.
+        # Hosts of a rack are alike, so half of the placements are enough.
         every = (
             dict(zip(TASKS, hosts, strict=True)) for hosts in product(network.names, repeat=6) if hosts[0] != "vm3"
         )
@@ -86,7 +93,7 @@ def test_what_is_placed_is_admitted_and_nothing_else_is_refused(
 
 
 def _over(wanted: Guarantee, assignment: Mapping[str, str], network: Network) -> bool:
-    """By sums, without the percent that `plan` forgives."""
+    """By sums, without the percent that `plan` tolerates."""
     own = {each.host: each for each in wanted.guarantee}
     behind = {"r0": ({"vm0", "vm1"}, network.groups[0].up_bps)}
     behind |= {host.name: ({host.name}, host.egress_bps) for host in network.hosts}
@@ -106,10 +113,10 @@ def test_what_no_placement_can_keep_names_the_link() -> None:
         (ring(), dict.fromkeys(TASKS, 80), "are to have 480 Mbit/s together, and the links of all hosts"),
         (pinned, {"a": 80}, "link of r0 can guarantee"),
     ]
-    for app, mbps, told in cases:
+    for app, mbps, message in cases:
         bounds = limits(of_tasks({task: (rate, rate) for task, rate in mbps.items()}), network)
-        with pytest.raises(InfeasibleError, match=told):
-            decide(network, [app], limits=bounds)
+        with pytest.raises(InfeasibleError, match=message):
+            decide(Question(network, [app], limits=bounds))
 
 
 def test_a_host_has_no_more_than_its_slowest_path() -> None:

@@ -14,7 +14,7 @@ from tests.builders import MB, MBIT
 from gavotte.errors import InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import FORMAT, Host, Network
-from gavotte.place import decide
+from gavotte.place import Effort, Question, decide
 from gavotte.place.columns import Instance, build_instance
 from gavotte.place.exact import hubs
 from gavotte.place.exact.hubs import hub_bound_s
@@ -43,7 +43,7 @@ def cloud(count: int, rng: random.Random, *, cpus: float = 2.0, machines: bool =
 
 
 def least_s(instance: Instance) -> float:
-    """By looking at every placement."""
+    """Compute the best time by trying every placement."""
 
     def time_s(hosts: tuple[int, ...]) -> float:
         try:
@@ -78,7 +78,7 @@ def test_it_is_near_the_best_where_one_task_decides() -> None:
     rng = random.Random(0)
     net, app = cloud(12, rng, cpus=9.0), wheel(rng)
     instance = build_instance(net, [app], "hose")
-    found = decide(net, [app], "search", time_limit_s=1.0, repeatable=True).placement.completion_s
+    found = decide(Question(net, [app]), Effort("search", time_limit_s=1.0, repeatable=True)).placement.completion_s
     bound_s, _ = hub_bound_s(instance, limit_s=60, strict=False)
     assert instance.core.bound_s() < 0.95 * bound_s
     assert 0.97 * found <= bound_s <= found * (1 + 1e-9)

@@ -1,4 +1,4 @@
-"""What a signal, or a clock that is cut short, leaves of an answer. The real command runs, with its own handlers."""
+"""The answer after a signal, or after a time limit cuts the search. The real command runs, with its own handlers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from tests.place.clouds import cloud, ring
 from gavotte.formats.app import App, write_app
 from gavotte.formats.network import Network, write_network
 from gavotte.formats.placement import read_placement
-from gavotte.place import PlacementLimits, decide, methods, spend
+from gavotte.place import Answer, Effort, Goal, Question, decide, methods
+from gavotte.place.placing import solve
+from gavotte.place.thrift import spend
 
 pytestmark = pytest.mark.slow
 
@@ -28,14 +30,14 @@ from gavotte.cli import main
 
 place, name, delay_s = sys.argv[1], sys.argv[2], float(sys.argv[3])
 module = __import__(place, fromlist=[name])
-before, told = getattr(module, name), []
+before, sent = getattr(module, name), []
 
 def send():
     os.kill(os.getpid(), signal.SIGINT)
 
 def signalled(*args, **options):
-    if not told:
-        told.append(True)
+    if not sent:
+        sent.append(True)
         threading.Timer(delay_s, send).start() if delay_s else send()
     return before(*args, **options)
 
@@ -46,7 +48,7 @@ main()
 
 
 def tangle(tasks: int = 40, hosts: int = 16) -> tuple[Network, App]:
-    """So many tasks with four random partners each that no search ends of itself."""
+    """Return enough tasks, with four random partners each, that no search ends early."""
     rng = np.random.default_rng(1)
     egress = [{"name": f"vm{m}", "cpus": 4.0, "egress_bps": float(rng.uniform(1e8, 1e9))} for m in range(hosts)]
     ways = [(i, int(j)) for i in range(tasks) for j in rng.integers(0, tasks, 4) if i != j]
@@ -64,7 +66,7 @@ def dense(tasks: int, hosts: int) -> tuple[Network, App]:
 @pytest.mark.parametrize(
     ("place", "name", "delay_s", "method"),
     [
-        ("gavotte.place.placing", "build_instance", 0, "auto"),
+        ("gavotte.place.question", "build_instance", 0, "auto"),
         ("gavotte.place.placing", "check_sums", 0, "greedy"),
         ("gavotte.place.methods", "_bound", 0, "auto"),
         ("gavotte.place.methods", "_bound", 0.1, "auto"),
@@ -77,7 +79,7 @@ def dense(tasks: int, hosts: int) -> tuple[Network, App]:
         ("gavotte.place.methods", "_partition", 0.1, "search"),
         ("gavotte.place.methods", "_partition", 3, "search"),
         ("gavotte.place.placing", "check_constraints", 0, "greedy"),
-        ("gavotte.place", "worth", 0, "greedy"),
+        ("gavotte.place.answer", "worth", 0, "greedy"),
     ],
 )
 def test_ctrl_c_at_any_moment_gets_a_placement(
@@ -93,7 +95,7 @@ def test_ctrl_c_at_any_moment_gets_a_placement(
     command += [str(tmp_path / "a.app.toml"), "--method", method, "--time-limit", limit, "-o", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=dict(os.environ), check=False)
     assert done.returncode == 130, done.stderr
-    assert "interrupted: this is the best placement found until then" in done.stderr
+    assert "interrupted; this is the best placement found so far" in done.stderr
     assert f"wrote {out}" in done.stderr
     assert "t39" in done.stdout
     found = read_placement(out)
@@ -104,12 +106,12 @@ def test_ctrl_c_at_any_moment_gets_a_placement(
 def test_ctrl_c_while_hosts_are_spared_keeps_the_least_time() -> None:
     network, app = cloud(), ring("abcdef", cpus=0.5)
 
-    def under(limits: PlacementLimits, limit_s: float) -> object:
-        if limits.max_hosts is not None:
+    def solved(question: Question, effort: Effort) -> Answer:
+        if question.limits.max_hosts is not None:
             raise KeyboardInterrupt
-        return decide(network, [app], "greedy", limits=limits, time_limit_s=limit_s)
+        return solve(question, effort)
 
-    found = spend(network, [app], "hosts", 10.0, under, limit_s=2.0)  # type: ignore[arg-type]
+    found = spend(Question(network, [app]), Effort("greedy", time_limit_s=2.0), Goal("hosts", 10.0), solved)
     assert found.interrupted
     assert set(found.placement.assignment) == set("abcdef")
 
@@ -117,19 +119,21 @@ def test_ctrl_c_while_hosts_are_spared_keeps_the_least_time() -> None:
 def test_a_short_limit_is_kept_where_all_tasks_exchange_bytes() -> None:
     network, app = dense(64, 32)
     begin_s = time.process_time()
-    answer = decide(network, [app], time_limit_s=0.1)
+    answer = decide(Question(network, [app]), Effort(time_limit_s=0.1))
     assert answer.stopped
     assert time.process_time() - begin_s < 4.0  # a tenth of a second was 10 s
 
 
 def test_the_bound_is_the_same_for_all_methods_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(methods, "LEAST_S", 60.0)  # on a machine however busy
+    monkeypatch.setattr(methods, "LEAST_S", 60.0)  # even on a busy machine
     network, app = tangle(20, 10)
-    told = [decide(network, [app], method, time_limit_s=0.5) for method in ("search", "greedy", "random")]
-    assert len({answer.placement.bound_s for answer in told}) == 1
-    assert not any(answer.bound_stopped for answer in told)
-    counted = decide(network, [app], "greedy", time_limit_s=0.5, repeatable=True)
-    assert told[0].placement.bound_s == counted.placement.bound_s
+    answers = [
+        decide(Question(network, [app]), Effort(method, time_limit_s=0.5)) for method in ("search", "greedy", "random")
+    ]
+    assert len({answer.placement.bound_s for answer in answers}) == 1
+    assert not any(answer.bound_stopped for answer in answers)
+    counted = decide(Question(network, [app]), Effort("greedy", time_limit_s=0.5, repeatable=True))
+    assert answers[0].placement.bound_s == counted.placement.bound_s
 
 
 @pytest.mark.parametrize("method", ["auto", "search", "greedy", "random"])
@@ -137,6 +141,6 @@ def test_a_bound_that_is_cut_short_says_so_whatever_the_method(method: str, monk
     monkeypatch.setattr(methods, "LEAST_S", 1e-9)
     monkeypatch.setattr(methods, "BOUND_SHARE", 1e-9)
     network, app = tangle()
-    answer = decide(network, [app], method, time_limit_s=0.2)
+    answer = decide(Question(network, [app]), Effort(method, time_limit_s=0.2))
     assert answer.stopped
     assert answer.bound_stopped

@@ -12,7 +12,18 @@ from tests.place.clouds import cloud, ring
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.network import Network
-from gavotte.place import Answer, PlacementLimits, decide, evaluate, explain, place, spend, worst_case
+from gavotte.place import (
+    Answer,
+    Effort,
+    Goal,
+    PlacementLimits,
+    Question,
+    decide,
+    evaluate,
+    explain,
+    place,
+    worst_case,
+)
 from gavotte.place import latency_s as latency_s_of
 from gavotte.place.constraints import price_usd
 
@@ -20,7 +31,7 @@ METHODS = ("optimal", "ilp", "search")
 
 
 def priced() -> Network:
-    """Three hosts of four cores: the fast one is dear, and so are bytes to and from it."""
+    """Three hosts of four cores: the fast one is expensive, and so are bytes to and from it."""
     prices = [[None, 1.0, 4.0], [1.0, None, 5.0], [4.0, 5.0, None]]
     network = cloud(3, cpus=4.0, price_usd_per_gb=prices)
     hosts = [host.model_copy(update={"price_usd": 0.001 * (m + 1)}) for m, host in enumerate(network.hosts)]
@@ -29,7 +40,7 @@ def priced() -> Network:
 
 @cache
 def every_placement() -> list[tuple[float, float, int]]:
-    """Time, price and hosts of every assignment of the ring to the priced hosts that has room."""
+    """Return time, price and hosts of every assignment of the ring to the priced hosts that fits."""
     network, found = priced(), []
     for hosts in product(network.names, repeat=6):
         assignment = dict(zip("abcdef", hosts, strict=True))
@@ -47,7 +58,9 @@ def test_price_is_a_limit_and_the_best_below_it_is_found(method: str) -> None:
     every = every_placement()
     cheapest = min(price for _, price, _ in every)
     for most in (cheapest, cheapest * 1.5):
-        answer = decide(network, [ring()], method, limits=PlacementLimits(max_price_usd=most), time_limit_s=10.0)
+        answer = decide(
+            Question(network, [ring()], limits=PlacementLimits(max_price_usd=most)), Effort(method, time_limit_s=10.0)
+        )
         assert answer.price_usd <= most * (1 + 1e-9)
         least_s = min(time_s for time_s, price, _ in every if price <= most * (1 + 1e-9))
         assert answer.placement.completion_s == pytest.approx(least_s)
@@ -61,7 +74,10 @@ def test_price_counts_hosts_and_bytes_once() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_hosts_are_a_limit(method: str) -> None:
-    found = place(cloud(cpus=4.0), [ring("abcdef")], method, limits=PlacementLimits(max_hosts=2), time_limit_s=5.0)
+    found = decide(
+        Question(cloud(cpus=4.0), [ring("abcdef")], limits=PlacementLimits(max_hosts=2)),
+        Effort(method, time_limit_s=5.0),
+    ).placement
     assert len(set(found.assignment.values())) == 2
 
 
@@ -70,7 +86,7 @@ def test_the_next_best_move_keeps_limits_and_allowed_hosts() -> None:
     given = evaluate(network, [app], {"a": "vm0", "b": "vm0", "c": "vm1"})
 
     def hosts_after(**options: Any) -> set[str]:
-        move = explain(network, [app], given, **options).runner_up
+        move = explain(Question(network, [app], **options), given).runner_up
         assert move is not None
         return set((given.assignment | {task: target for task, _, target in move.moves}).values())
 
@@ -82,18 +98,16 @@ def test_the_next_best_move_keeps_limits_and_allowed_hosts() -> None:
 
 def test_what_breaks_a_limit_is_an_error() -> None:
     with pytest.raises(InfeasibleError, match="at most 2 hosts"):
-        place(cloud(), [ring()], limits=PlacementLimits(max_hosts=2), time_limit_s=5.0)
+        decide(Question(cloud(), [ring()], limits=PlacementLimits(max_hosts=2)), Effort(time_limit_s=5.0))
     with pytest.raises(InfeasibleError, match=r"a price of at most 0\.001 USD"):
-        place(priced(), [ring()], limits=PlacementLimits(max_price_usd=0.001), time_limit_s=5.0)
+        decide(Question(priced(), [ring()], limits=PlacementLimits(max_price_usd=0.001)), Effort(time_limit_s=5.0))
     with pytest.raises(InfeasibleError, match=r"greedy costs .* USD, more than 0\.001 USD"):
-        place(priced(), [ring()], "greedy", limits=PlacementLimits(max_price_usd=0.001))
+        decide(Question(priced(), [ring()], limits=PlacementLimits(max_price_usd=0.001)), Effort("greedy"))
 
 
 def spent(network: Network, goal: str, within: float) -> Answer:
-    def under(limits: PlacementLimits, limit_s: float) -> Answer:
-        return decide(network, [ring()], "search", limits=limits, time_limit_s=limit_s, repeatable=True)
-
-    return spend(network, [ring()], goal, within, under, limit_s=2.0, repeatable=True)
+    effort = Effort("search", time_limit_s=2.0, repeatable=True)
+    return decide(Question(network, [ring()]), effort, Goal(goal, within))
 
 
 @pytest.mark.parametrize("within", [0.0, 0.5])
@@ -142,11 +156,11 @@ def test_robust_placement_has_the_least_worst_case() -> None:
 @pytest.mark.parametrize("method", ["search", "optimal"])
 def test_threads_change_nothing(method: str) -> None:
     app = ring("abcdefghijkl", cpus=0.5)
-    told = [
-        decide(cloud(8), [app], method, seed=3, time_limit_s=0.5, threads=threads, clock=lambda: 0.0)
+    answers = [
+        decide(Question(cloud(8), [app]), Effort(method, seed=3, time_limit_s=0.5, threads=threads, clock=lambda: 0.0))
         for threads in (1, 2, 5)
     ]
-    assert told[0] == told[1] == told[2]
+    assert answers[0] == answers[1] == answers[2]
 
 
 def test_the_least_latency_is_that_of_every_placement() -> None:
@@ -155,13 +169,12 @@ def test_the_least_latency_is_that_of_every_placement() -> None:
     rows = [[0.0 if m == n else 0.001 * (1 + latency_s[m][n - (n > m)]) for n in range(4)] for m in range(4)]
     network, app = cloud(latency_s=rows), ring()
 
-    def under(limits: PlacementLimits, limit_s: float) -> Answer:
-        return decide(network, [app], "auto", limits=limits, time_limit_s=limit_s, repeatable=True)
-
-    found = spend(network, [app], "latency", 1e5, under, limit_s=4.0, repeatable=True)
+    effort = Effort(time_limit_s=4.0, repeatable=True)
+    found = decide(Question(network, [app]), effort, Goal("latency", 1e5))
     feasible = (places for places in product(range(4), repeat=6) if max(map(places.count, range(4))) <= 2)
     ends = [(i, (i + 1) % 6) for i in range(6)]
     least_s = min(max(rows[at[i]][at[j]] if at[i] != at[j] else 0.0 for i, j in ends) for at in feasible)
     assert latency_s_of(network, [app], found.placement.assignment) == pytest.approx(least_s)
+    unknown = network.model_copy(update={"latency_s": [[None] * 4] * 4})
     with pytest.raises(GavotteError, match="the network has no latencies"):
-        spend(network.model_copy(update={"latency_s": [[None] * 4] * 4}), [app], "latency", 0.0, under)
+        decide(Question(unknown, [app]), effort, Goal("latency", 0.0))

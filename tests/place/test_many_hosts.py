@@ -13,7 +13,7 @@ from tests.builders import MB, MBIT
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.network import FORMAT, Group, Host, Network, read_network, write_network
-from gavotte.place import METHODS, decide, evaluate
+from gavotte.place import METHODS, Effort, Question, decide, evaluate
 from gavotte.simulate import Flows, replay_placement, simulate
 
 
@@ -51,14 +51,15 @@ def drawn(rng: random.Random, tasks: int) -> App:
 
 
 @pytest.mark.parametrize("sharing", ["hose", "groups"])
-# Of these only the ILP's solver stops by the clock, so that it may differ.
+# Only the ILP's solver among these stops by the clock, so its answer may differ.
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "ilp"])
 def test_an_empty_matrix_is_one_of_unknown_pairs(method: str, sharing: str) -> None:
     for seed in range(3):
         without, full = (racks(9, random.Random(seed), sharing, matrix=matrix) for matrix in (False, True))
         app = drawn(random.Random(seed), 6)
         one, other = (
-            decide(net, [app], method, time_limit_s=0.3, repeatable=True, seed=seed) for net in (without, full)
+            decide(Question(net, [app]), Effort(method, time_limit_s=0.3, repeatable=True, seed=seed))
+            for net in (without, full)
         )
         assert one.placement.assignment == other.placement.assignment
         assert one.placement.completion_s == other.placement.completion_s
@@ -70,7 +71,7 @@ def test_an_empty_matrix_is_one_of_unknown_pairs(method: str, sharing: str) -> N
 
 def test_pipes_need_pairs() -> None:
     with pytest.raises(GavotteError, match="no pair of hosts has a rate"):
-        decide(racks(4, random.Random(0), "pipe", matrix=False), [drawn(random.Random(0), 3)])
+        decide(Question(racks(4, random.Random(0), "pipe", matrix=False), [drawn(random.Random(0), 3)]))
 
 
 def test_memory_grows_with_hosts_not_with_pairs(tmp_path: Path) -> None:
@@ -81,7 +82,7 @@ def test_memory_grows_with_hosts_not_with_pairs(tmp_path: Path) -> None:
     tracemalloc.start()
     network = read_network(path)
     app = drawn(random.Random(1), 60)
-    placement = decide(network, [app], "auto", time_limit_s=0.5).placement
+    placement = decide(Question(network, [app]), Effort("auto", time_limit_s=0.5)).placement
     done = simulate(network, Flows([0, 1], [2, 3], [MB, MB], [0.0, 0.0]))  # type: ignore[arg-type]
     _, peak_bytes = tracemalloc.get_traced_memory()
     tracemalloc.stop()

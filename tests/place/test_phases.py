@@ -20,17 +20,17 @@ from gavotte.export import export
 from gavotte.formats.app import App, Constraints, write_app
 from gavotte.formats.network import Network, write_network
 from gavotte.formats.placement import Placement, read_placement
-from gavotte.place import decide, decide_phases, states
+from gavotte.place import Answer, Effort, Question, decide, states
 from gavotte.run import host_transfers
 from gavotte.simulate import replay_placement
 from gavotte.terms.unfolding import unfold
 
 SQUARE = (("a", "b", 100 * MB, 0), ("c", "d", 100 * MB, 0), ("a", "c", 100 * MB, 3), ("b", "d", 100 * MB, 3))
-"""Who exchanges bytes changes between the phases: no placement on two hosts suits both."""
+"""The pairs that exchange bytes change between the phases: no placement on two hosts suits both."""
 
 
 LIMIT_S = 0.2
-"""As an amount of work: what is found does not depend on how busy the machine is."""
+"""As an amount of work: the result does not depend on how busy the machine is."""
 
 
 def two_hosts() -> Network:
@@ -46,9 +46,11 @@ def square(state_bytes: int | None) -> App:
     ("state_bytes", "expected_s"), [(0, 0.0), (10 * MB, 0.1), (190 * MB, 1.9), (210 * MB, 2.0), (None, 2.0)]
 )
 def test_tasks_move_where_that_saves_more_than_it_costs(state_bytes: int | None, expected_s: float) -> None:
-    """Two tasks change places at once, each way over a link of its own: 0.1 s for 10 MB. Without, 2 s."""
+    """Two tasks exchange their hosts at once, each way over a link of its own: 0.1 s for 10 MB. Without, 2 s."""
     app = square(state_bytes)
-    answer = decide_phases(two_hosts(), [app], states([app]), time_limit_s=LIMIT_S, repeatable=True)
+    answer = decide(
+        Question(two_hosts(), [app], state_bytes=states([app])), Effort(time_limit_s=LIMIT_S, repeatable=True)
+    )
     placement = answer.placement
     assert placement.completion_s == pytest.approx(expected_s)
     assert bool(placement.moves) == (expected_s < 2.0)
@@ -58,8 +60,14 @@ def test_tasks_move_where_that_saves_more_than_it_costs(state_bytes: int | None,
     assert placement.bound_s <= expected_s + 1e-9
 
 
+def moving(net: Network, apps: list[App], seed: int = 0) -> Answer:
+    """Place with tasks that may move between phases."""
+    effort = Effort(time_limit_s=LIMIT_S, seed=seed, repeatable=True)
+    return decide(Question(net, apps, state_bytes=states(apps)), effort)
+
+
 def takes_s(net: Network, ways: Sequence[tuple[int, int, int]]) -> float:
-    """Of transfers between hosts, by the definition of the completion time."""
+    """Return the time of transfers between hosts, by the definition of the completion time."""
     loads: Counter[tuple[str, int, int]] = Counter()
     rates: dict[tuple[str, int, int], float | None] = {}
     for m, n, size in ways:
@@ -74,7 +82,7 @@ def takes_s(net: Network, ways: Sequence[tuple[int, int, int]]) -> float:
 
 
 def every_path_s(net: Network, app: App, state_bytes: Mapping[str, int]) -> float:
-    """The least time of any hosts in any phase."""
+    """Return the least time over all hosts in each phase."""
     at = {task.name: index for index, task in enumerate(app.task)}
     phases = sorted({transfer.phase for transfer in app.transfer})
     rooms = [
@@ -122,7 +130,9 @@ def test_beside_the_best_of_all_paths() -> None:
     ratios = []
     for seed in range(12):
         net, app = drawn(seed)
-        answer = decide_phases(net, [app], states([app]), time_limit_s=LIMIT_S, seed=seed, repeatable=True)
+        answer = decide(
+            Question(net, [app], state_bytes=states([app])), Effort(time_limit_s=LIMIT_S, seed=seed, repeatable=True)
+        )
         placement, best_s = answer.placement, every_path_s(net, app, states([app]))
         ratios.append(placement.completion_s / best_s)
         assert answer.unmoved_s is not None
@@ -139,7 +149,9 @@ def test_what_stays_stays_and_rules_hold_in_each_phase() -> None:
     app = square(MB).model_copy(update={"constraints": Constraints(apart=[["a", "d"]], max_hosts=2)})
     tasks = [task.model_copy(update={"state_bytes": None}) if task.name == "c" else task for task in app.task]
     app = app.model_copy(update={"task": tasks})
-    placement = decide_phases(net, [app], states([app]), time_limit_s=LIMIT_S, repeatable=True).placement
+    placement = decide(
+        Question(net, [app], state_bytes=states([app])), Effort(time_limit_s=LIMIT_S, repeatable=True)
+    ).placement
     assert placement.moves
     assert "c" not in {move.task for move in placement.moves}
     assert len({*placement.assignment.values(), *(move.host for move in placement.moves)}) == 2
@@ -152,7 +164,9 @@ def test_what_stays_stays_and_rules_hold_in_each_phase() -> None:
 
 def test_bytes_go_from_where_tasks_are_then() -> None:
     app = square(10 * MB)
-    placement = decide_phases(two_hosts(), [app], states([app]), time_limit_s=LIMIT_S, repeatable=True).placement
+    placement = decide(
+        Question(two_hosts(), [app], state_bytes=states([app])), Effort(time_limit_s=LIMIT_S, repeatable=True)
+    ).placement
     (written,), whole = unfold([app], placement)
     assert replay_placement(two_hosts(), [app], placement).completion_s == pytest.approx(0.1)
     crossing = [each for each in host_transfers(placement, [app]).transfers if each.source != each.target]
@@ -171,7 +185,9 @@ def test_bytes_go_from_where_tasks_are_then() -> None:
 def test_several_applications_move_by_their_own_keys() -> None:
     apps = [square(MB), square(MB).model_copy(update={"name": "other"})]
     net = builders.network(4, cpus=2.0, egress_bps=800 * MBIT, ingress_bps=800 * MBIT)
-    placement = decide_phases(net, apps, states(apps), time_limit_s=LIMIT_S, repeatable=True).placement
+    placement = decide(
+        Question(net, apps, state_bytes=states(apps)), Effort(time_limit_s=LIMIT_S, repeatable=True)
+    ).placement
     assert {move.task.partition("/")[0] for move in placement.moves} == {"square", "other"}
     assert placement.completion_s < 0.1
     replayed = replay_placement(net, apps, placement)
@@ -182,12 +198,14 @@ def test_phases_with_the_same_traffic_are_one() -> None:
     ways = [(source, target, size, phase) for phase in range(40) for source, target, size, _ in SQUARE[:2]]
     tasks = [{"name": name, "state_bytes": 0} for name in "abcd"]
     app = builders.app("steady", *ways, tasks=tasks)
-    answer = decide_phases(two_hosts(), [app], states([app]), time_limit_s=LIMIT_S, repeatable=True)
+    answer = decide(
+        Question(two_hosts(), [app], state_bytes=states([app])), Effort(time_limit_s=LIMIT_S, repeatable=True)
+    )
     assert answer.unmoved_s is None
     assert not answer.placement.moves
     assert (
         answer.placement.completion_s
-        == decide(two_hosts(), [app], time_limit_s=LIMIT_S, repeatable=True).placement.completion_s
+        == decide(Question(two_hosts(), [app]), Effort(time_limit_s=LIMIT_S, repeatable=True)).placement.completion_s
     )
 
 

@@ -1,4 +1,4 @@
-"""The front door: nouns in, Placement out, and one clear line where there is none."""
+"""The front door: nouns in, Placement out, and one clear line if there is none."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
-from gavotte.place import METHODS, evaluate, place
+from gavotte.place import (
+    METHODS,
+    Effort,
+    Question,
+    decide,
+    evaluate,
+    place,
+)
 
 
 def network(size: int = 3, *, rate_bps: float | None = 8 * MBIT, **fields: Any) -> Network:
@@ -62,7 +69,10 @@ def test_transfer_within_a_task_is_free() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_repeats_itself_and_survives_the_file(method: str) -> None:
-    first, second = (place(network(5), [app(tasks="abcdefgh")], method, seed=3, clock=lambda: 0.0) for _ in range(2))
+    first, second = (
+        decide(Question(network(5), [app(tasks="abcdefgh")]), Effort(method, seed=3, clock=lambda: 0.0)).placement
+        for _ in range(2)
+    )
     assert first == second
     assert Placement.model_validate_json(first.model_dump_json()) == first
 

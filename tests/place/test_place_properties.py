@@ -1,4 +1,4 @@
-"""Whatever the network and the applications: capacity kept, time as defined, bound not above it."""
+"""For any network and applications: capacity kept, time as defined, bound not above it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def completion_s(network: Network, apps: list[App], assignment: dict[str, str]) 
     loads: defaultdict[int, Counter[tuple[str, ...]]] = defaultdict(Counter)
     rate: dict[tuple[str, ...], float | None] = {}
     known = [pair for i, row in enumerate(network.rate_bps) for j, pair in enumerate(row) if pair and i != j]
-    unknown = min(known, default=float("inf")) / 2  # never taken for fast; no limit where no pair has a rate
+    unknown = min(known, default=float("inf")) / 2  # never treated as fast; no limit if no pair has a rate
     for app in apps:
         prefix = "" if len(apps) == 1 else f"{app.name}/"
         for transfer in app.transfer:
@@ -111,7 +111,7 @@ def check(network: Network, apps: list[App], method: str, seed: int) -> Placemen
     except InfeasibleError:
         return None
     except GavotteError as error:
-        # Under `pipe` nothing but the pairs' rates limits anything; else a pair without a cap is not known.
+        # Under `pipe` only the pairs' rates limit; otherwise a pair without a cap is unknown.
         assert ("no pair of hosts has a rate" if network.sharing == "pipe" else "does not say how fast") in str(error)
         assert not network.any_rate
         return None

@@ -1,4 +1,4 @@
-"""The lab cloud that real matrices are replayed on has the rates of the network it stands for, all scaled alike."""
+"""The lab cloud for replays of real matrices has the rates of its network, all scaled alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every method that can plan keeps every constraint, and what contradicts itself is named."""
+"""Every method that can plan keeps every constraint, and contradictions are named."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App, read_app, write_app
 from gavotte.formats.network import Network, write_network
 from gavotte.formats.placement import read_placement
-from gavotte.place import evaluate, place
+from gavotte.place import Effort, evaluate, place
 from gavotte.place.sequence import Live, arrive, reconsider, sequence, state_of, unfold
 from gavotte.simulate import Advance, replay_placement
 
@@ -53,7 +53,7 @@ def drawn(seed: int, count: int = 3) -> list[App]:
 def test_what_runs_is_cross_traffic_only_while_it_runs(method: str) -> None:
     net = network(6)
     apps = [pair("first", 24 * MB), pair("second", arrival_s=1.0), pair("late", arrival_s=99.0)]
-    done = sequence(net, apps, Advance(net), method=method, time_limit_s=0.2)
+    done = sequence(net, apps, Advance(net), effort=Effort(method=method, time_limit_s=0.2))
     senders = {one.app: one.placement.assignment["a"] for one in done.arrivals}
     assert senders == {"first": "vm5", "second": "vm4", "late": "vm5"}
     assert [one.beside for one in done.arrivals] == [[], ["first"], []]
@@ -65,7 +65,7 @@ def test_what_runs_is_cross_traffic_only_while_it_runs(method: str) -> None:
 def test_without_reviews_it_takes_what_the_simulator_says() -> None:
     for seed in range(8):
         net, apps = network(), drawn(seed)
-        done = sequence(net, apps, Advance(net), method="auto", time_limit_s=0.1)
+        done = sequence(net, apps, Advance(net), effort=Effort(method="auto", time_limit_s=0.1))
         replayed = replay_placement(net, apps, done.placement)
         assert done.running_s == pytest.approx(replayed.apps, rel=1e-6, abs=1e-5)
         assert done.placement.completion_s == pytest.approx(replayed.completion_s, rel=1e-6, abs=1e-5)
@@ -76,7 +76,7 @@ def test_a_task_moves_if_that_saves_more_than_it_costs(cost_s: float, moved: boo
     """6 MB at 8 Mbit/s take 6 s; from vm3, 1.5 s."""
     net = network()
     live = Live(pair("one"), {"a": "vm0", "b": "vm1"})
-    decision = reconsider(net, [live], Advance(net), migration_s=cost_s, time_limit_s=0.2)
+    decision = reconsider(net, [live], Advance(net), migration_s=cost_s, effort=Effort(time_limit_s=0.2))
     assert decision.keep_s == pytest.approx(6.0)
     if moved:
         assert [(move.task, move.source, move.target) for move in decision.moves] == [("a", "vm0", "vm3")]
@@ -92,13 +92,16 @@ def test_equal_hosts_are_no_reason_to_move() -> None:
     net = network(hosts=hosts)
     live = [Live(pair("one"), {"a": "vm2", "b": "vm1"}), Live(pair("two"), {"a": "vm0", "b": "vm3"})]
     for method in ("auto", "greedy", "random"):
-        assert reconsider(net, live, Advance(net), migration_s=0.0, method=method, time_limit_s=0.1).moves == []
+        assert (
+            reconsider(net, live, Advance(net), migration_s=0.0, effort=Effort(method=method, time_limit_s=0.1)).moves
+            == []
+        )
 
 
 def test_an_application_that_is_moving_is_left_alone() -> None:
     net = network()
     live = [Live(pair("one"), {"a": "vm0", "b": "vm1"}, pause_s=1.0)]
-    decision = reconsider(net, live, Advance(net), migration_s=0.0, time_limit_s=0.1)
+    decision = reconsider(net, live, Advance(net), migration_s=0.0, effort=Effort(time_limit_s=0.1))
     assert (decision.moves, decision.pause_s) == ([], [1.0])
     assert decision.keep_s == pytest.approx(7.0)
 
@@ -114,7 +117,7 @@ def test_decisions_keep_the_rules_and_are_never_for_the_worse(seed: int, method:
     except InfeasibleError:
         return  # drawn one by one they overbook a host
     advance = Advance(net)
-    decision = reconsider(net, live, advance, migration_s=cost_s, method=method, time_limit_s=0.05)
+    decision = reconsider(net, live, advance, migration_s=cost_s, effort=Effort(method=method, time_limit_s=0.05))
     after = {f"{one.name}/{t}": h for one, own in zip(apps, decision.assignments, strict=True) for t, h in own.items()}
     evaluate(net, apps, after)
     assert decision.move_s <= decision.keep_s
@@ -122,24 +125,28 @@ def test_decisions_keep_the_rules_and_are_never_for_the_worse(seed: int, method:
     assert decision.cost_s == pytest.approx(cost_s * len(decision.moves))
     moved = advance(apps, decision.assignments, pause_s=decision.pause_s)
     assert sum(moved.finish_s) == pytest.approx(decision.move_s)
-    again = reconsider(net, live, advance, migration_s=cost_s, method=method, time_limit_s=0.05)
+    again = reconsider(net, live, advance, migration_s=cost_s, effort=Effort(method=method, time_limit_s=0.05))
     assert again == decision
 
 
 def test_reviews_shorten_what_a_bad_start_made_long() -> None:
     net, apps = network(), [pair("one", 12 * MB), pair("two", 12 * MB, arrival_s=1.0)]
-    plain = sequence(net, apps, Advance(net), method="min-machines")
-    reviewed = sequence(net, apps, Advance(net), method="min-machines", every_s=2.0, migration_s=0.5)
+    plain = sequence(net, apps, Advance(net), effort=Effort(method="min-machines", time_limit_s=1.0))
+    reviewed = sequence(
+        net, apps, Advance(net), every_s=2.0, migration_s=0.5, effort=Effort(method="min-machines", time_limit_s=1.0)
+    )
     assert plain.arrivals[0].placement.assignment == {"a": "vm0", "b": "vm1"}
     first = reviewed.reviews[0]
     assert (first.time_s, first.apps) == (2.0, ["one", "two"])
     assert first.decision.moves
-    # Nothing arrives after the first review, so what it promised is what it saves.
+    # No application arrives after the first review, so it saves what it promised.
     assert plain.sum_s - reviewed.sum_s >= first.decision.saving_s - 1e-4
     assert reviewed.placement.assignment == plain.placement.assignment
     assert reviewed.placement.completion_s == pytest.approx(plain.placement.completion_s)
     assert reviewed.final["one"] != reviewed.arrivals[0].placement.assignment
-    dear = sequence(net, apps, Advance(net), method="min-machines", every_s=2.0, migration_s=60.0)
+    dear = sequence(
+        net, apps, Advance(net), every_s=2.0, migration_s=60.0, effort=Effort(method="min-machines", time_limit_s=1.0)
+    )
     assert dear.running_s == pytest.approx(plain.running_s, rel=1e-5)
 
 
@@ -150,7 +157,7 @@ def test_auto_is_never_worse_than_greedy_by_the_forecast_it_chooses_by() -> None
         live = [Live(first, place(net, [first], "greedy").assignment)]
         sums = {}
         for method in ("auto", "greedy"):
-            found = arrive(net, second, live, advance, method=method, time_limit_s=0.05)
+            found = arrive(net, second, live, advance, effort=Effort(method=method, time_limit_s=0.05))
             sums[method] = sum(advance([first, second], [live[0].assignment, found.assignment]).finish_s)
         assert sums["auto"] <= sums["greedy"] + 1e-9
 
@@ -166,7 +173,7 @@ def test_room_is_held_while_an_application_runs() -> None:
 def test_round_robin_goes_on_where_it_stopped() -> None:
     net = network(5)
     apps = [pair(name, 60 * MB, arrival_s=at, cpus=0.5) for at, name in enumerate(("one", "two", "three"))]
-    done = sequence(net, apps, Advance(net), method="round-robin")
+    done = sequence(net, apps, Advance(net), effort=Effort(method="round-robin", time_limit_s=1.0))
     assert [list(one.placement.assignment.values()) for one in done.arrivals] == [
         ["vm0", "vm1"],
         ["vm2", "vm3"],
@@ -184,7 +191,9 @@ def test_an_application_without_transfers_ends_as_it_arrives() -> None:
 def test_a_review_that_meets_an_arrival_comes_after_it() -> None:
     net = network()
     apps = [pair("one"), pair("two", arrival_s=1.0)]
-    done = sequence(net, apps, Advance(net), method="min-machines", every_s=1.0, migration_s=60.0)
+    done = sequence(
+        net, apps, Advance(net), every_s=1.0, migration_s=60.0, effort=Effort(method="min-machines", time_limit_s=1.0)
+    )
     assert done.reviews[0].apps == ["one", "two"]
     assert [review.time_s for review in done.reviews] == [1.0, 2.0, 3.0, 4.0, 5.0]
 
@@ -196,7 +205,7 @@ def test_errors_are_one_line() -> None:
     with pytest.raises(GavotteError, match="a migration cannot cost -1 s"):
         reconsider(net, [Live(pair("one"), {"a": "vm0", "b": "vm1"})], Advance(net), migration_s=-1.0)
     with pytest.raises(GavotteError, match="unknown method `best`"):
-        sequence(net, [pair("one")], Advance(net), method="best")
+        sequence(net, [pair("one")], Advance(net), effort=Effort(method="best", time_limit_s=1.0))
     with pytest.raises(GavotteError, match="two applications are called `one`"):
         sequence(net, [pair("one"), pair("one")], Advance(net))
 
@@ -214,14 +223,16 @@ def test_command_line(tmp_path: Path) -> None:
     ran = runner.invoke(gavotte, [*line, "--json", "-o", str(target)])
     assert ran.exit_code == 0, ran.output
     document = json.loads(ran.stdout)
-    expected = sequence(net, apps, Advance(net), method="min-machines", every_s=2.0, migration_s=0.5)
+    expected = sequence(
+        net, apps, Advance(net), every_s=2.0, migration_s=0.5, effort=Effort(method="min-machines", time_limit_s=1.0)
+    )
     assert document["sum_s"] == pytest.approx(expected.sum_s)
     assert document["running_s"] == pytest.approx(expected.running_s)
     assert len(document["reviews"][0]["moves"]) == len(expected.reviews[0].decision.moves)
     assert read_placement(target).assignment == expected.placement.assignment
     shown = runner.invoke(gavotte, line)
     assert shown.exit_code == 0
-    for text in ("arrives", "migrates", "vm0: a; vm1: b", "standing still", f"{expected.running_s['two']:.3f}"):
+    for text in ("arrives", "migrates", "vm0: a; vm1: b", "of pause", f"{expected.running_s['two']:.3f}"):
         assert text in shown.stdout
     assert "sum of running times" in shown.stderr
     assert runner.invoke(gavotte, line[:-2]).exit_code == 2, "a cost must be stated"

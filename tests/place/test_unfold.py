@@ -1,4 +1,4 @@
-"""A sequence with migrations, written out so that it can be replayed: nothing is lost, and it goes where it should."""
+"""A sequence with migrations, written for replay: no bytes are lost, and all go where they should."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gavotte import lab
 from gavotte.formats.app import App
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import Network
+from gavotte.place import Effort
 from gavotte.place.sequence import InSequence, sequence, unfold
 from gavotte.run import run
 from gavotte.simulate import Advance, simulate_placement
@@ -63,7 +64,7 @@ def test_a_migration_becomes_a_second_task_and_a_transfer_of_state() -> None:
         "two/x@2": "b",
         "two/y": "c",
     }
-    # Bytes within a machine cross no cap here, so the state is free and the rest is as forecast.
+    # Bytes within a machine cross no cap, so the state is free and the rest is as forecast.
     replayed_s = simulate_placement(network(), [one, two], placement)
     assert replayed_s == pytest.approx(0.1 + done.running_s["two"] - COST_S, rel=1e-3)
 
@@ -82,7 +83,14 @@ def test_bytes_are_kept_over_phases_reviews_and_moves() -> None:
             )
             for number in range(2)
         ]
-        done = sequence(network(), loads, Advance(network()), every_s=0.2, migration_s=0.0, method="random", seed=seed)
+        done = sequence(
+            network(),
+            loads,
+            Advance(network()),
+            every_s=0.2,
+            migration_s=0.0,
+            effort=Effort(method="random", seed=seed, time_limit_s=1.0),
+        )
         unfolded, placement = unfold(loads, done, lambda source, target: STATE)
         for app, own in zip(loads, unfolded, strict=True):
             moves = sum(move.app == app.name for review in done.reviews for move in review.decision.moves)
@@ -108,7 +116,7 @@ def _names(app: App) -> list[str]:
 
 @pytest.mark.lab
 def test_a_migration_runs_for_real(small_cloud: lab.Session) -> None:
-    """What the shapers allow bounds both runs from below; which is faster is for the benchmark to say."""
+    """The shapers' rates bound both runs from below; the benchmark shows which is faster."""
     done = in_sequence()
     unfolded, placement = unfold(apps(), done, lambda source, target: STATE)
     inventory = read_inventory(small_cloud.hosts_file)

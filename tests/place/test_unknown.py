@@ -1,4 +1,4 @@
-"""Pairs of unknown rate are never taken for fast."""
+"""Pairs of unknown rate are never treated as fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames and capture files for the tests, built by dpkt: another hand than the reader's."""
+"""Frames and capture files for the tests, built by dpkt, so that they do not share the reader's mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Profiles in one call, as most tests want them: the App, and the report by attribute."""
+"""Profiles in one call for most tests: the App, and the report by attribute."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Has real flow meters read a capture, and records the datagrams that they export.
+"""Has real flow meters read a capture, and records their exported datagrams.
 
     python -m tests.profile.recording FOLDER
 
-makes tests/profile/recorded/*.pcap.gz anew, out of the example's capture, with Debian's softflowd and pmacct.
+makes tests/profile/recorded/*.pcap.gz again, from the example's capture, with Debian's softflowd and pmacct.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ METERS = {
 
 
 def available(meter: str) -> bool:
-    """Whether the meter's program is here."""
+    """Whether the meter's program is installed."""
     return shutil.which(METERS[meter][0]) is not None
 
 
 def record(meter: str, capture: Path, target: Path, *, rate: int = 1) -> int:
-    """Writes what the meter exports of a capture as a pcap of its datagrams; returns how many there were."""
+    """Write the meter's export of a capture as a pcap of its datagrams; return their number."""
     program, kind = METERS[meter]
     with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
@@ -96,7 +96,7 @@ def record(meter: str, capture: Path, target: Path, *, rate: int = 1) -> int:
 
 
 def write(target: Path, found: list[tuple[float, bytes, tuple[str, int]]], port: int = 6343) -> None:
-    """Writes datagrams as a pcap of raw IP."""
+    """Write datagrams as a pcap of raw IP."""
     with target.open("wb") as stream:
         writer = dpkt.pcap.Writer(stream, linktype=101)
         for time_s, payload, (address, source_port) in found:
@@ -107,7 +107,7 @@ def write(target: Path, found: list[tuple[float, bytes, tuple[str, int]]], port:
 
 
 def ethernet(cooked: bytes) -> bytes:
-    """A cooked capture (Linux, version 2) as one of Ethernet, which is all that some meters read."""
+    """Convert a cooked capture (Linux, version 2) to Ethernet, the only kind that some meters read."""
     head = struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)
     out = [head]
     at = 24
@@ -120,10 +120,10 @@ def ethernet(cooked: bytes) -> bytes:
 
 
 def main(folder: Path) -> None:
-    """Makes the recordings that the tests keep."""
+    """Make the recordings of the tests."""
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        Path(scratch).chmod(0o755)  # softflowd gives its privileges up before it reads
+        Path(scratch).chmod(0o755)  # softflowd gives up its privileges before it reads
         plain = Path(scratch) / "plain.pcap"
         plain.write_bytes(ethernet(gzip.decompress(CAPTURE.read_bytes())))
         for meter in METERS:

@@ -1,4 +1,4 @@
-"""What the compiled reader makes of captures: both formats, every link type, tunnels, and each byte once."""
+"""The compiled reader of captures: both formats, every link type, tunnels, and each byte once."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_cut_gzip_keeps_the_whole_records(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", "is neither pcap nor pcapng"),
         (b"\xd4\xc3", "is neither pcap nor pcapng"),
@@ -136,16 +136,20 @@ def test_a_cut_gzip_keeps_the_whole_records(tmp_path: Path) -> None:
         (pcapng_bytes([]) + struct.pack("<III", 0x80000001, 5, 0), "is too short for a block"),
     ],
 )
-def test_damage_is_one_clear_line(tmp_path: Path, content: Any, told: Any) -> None:
-    with pytest.raises(FormatError, match=told) as caught:
+def test_damage_is_one_clear_line(tmp_path: Path, content: Any, message: Any) -> None:
+    with pytest.raises(FormatError, match=message) as caught:
         read(content, tmp_path)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(str(tmp_path))
 
 
 def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
-    for path, told in ((tmp_path / "none.pcap", "no such file"), (tmp_path, "cannot be read"), ("a\0b", "cannot be")):
-        with pytest.raises(FormatError, match=told):
+    for path, message in (
+        (tmp_path / "none.pcap", "no such file"),
+        (tmp_path, "cannot be read"),
+        ("a\0b", "cannot be"),
+    ):
+        with pytest.raises(FormatError, match=message):
             captured([str(path)], None, None)
 
 
@@ -269,7 +273,7 @@ def test_what_carries_no_payload_between_hosts_is_ignored(tmp_path: Path) -> Non
 
 
 def test_ways_and_interfaces_are_told_apart(tmp_path: Path) -> None:
-    """UDP has no numbers: the second sight of a datagram is known by where it was seen."""
+    """UDP has no numbers: the second copy of a datagram is recognised by its interface."""
     frames = [sll2(udp(payload=100), kind, index) for kind in (0, 4) for index in (2, 3)]
     sums, seen = read(pcap_bytes(frames, SLL2), tmp_path)
     assert sums == {(A, B): 100}
@@ -329,7 +333,7 @@ def test_loopback_is_told_apart_by_service(tmp_path: Path) -> None:
 def test_bytes_are_conserved_whatever_is_repeated_reordered_or_missed(
     tmp_path: Path, start: Any, sizes: Any, seed: Any
 ) -> None:
-    """The first and the furthest segment are seen; all else may be lost, late or doubled."""
+    """The first and the furthest segment are seen; all others may be lost, late or doubled."""
     at, whole = start, []
     for size in sizes:
         whole.append(seg(at, size))

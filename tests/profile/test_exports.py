@@ -1,4 +1,4 @@
-"""sFlow, NetFlow and IPFIX as real meters export them, damaged ones, and what comes over UDP."""
+"""sFlow, NetFlow and IPFIX as real meters export them, damaged ones, and exports over UDP."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def exact() -> Traffic:
 
 @pytest.mark.parametrize("meter", sorted(set(METERS) - {"pmacctd-sflow"}))
 def test_flow_meters_tell_what_the_capture_holds(meter: str, exact: Traffic) -> None:
-    """They count retransmissions as well, and headers are taken off by an estimate: 0.1 % in all here."""
+    """They count retransmissions as well, and headers are subtracted by an estimate: 0.1 % in all."""
     found = read(meter)
     assert found.bytes == pytest.approx(exact.bytes, rel=1e-3)
     wanted = exact.to_numpy()
@@ -96,10 +96,10 @@ def test_sfcapd_reads_the_same_frames(tmp_path: Path) -> None:
         other.terminate()
         other.wait(10)
     files = [each for each in tmp_path.iterdir() if each.name.startswith("nfcapd")]
-    told = subprocess.run(
+    done = subprocess.run(
         ["nfdump", "-r", files[0], "-o", "fmt:%byt", "-q", "-N"], capture_output=True, text=True, check=True
     )
-    assert sum(map(int, told.stdout.split())) == found.seen["frame_bytes"]
+    assert sum(map(int, done.stdout.split())) == found.seen["frame_bytes"]
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
@@ -109,8 +109,8 @@ def test_tshark_reads_the_same_frames(tmp_path: Path) -> None:
     port = struct.unpack_from(">H", path.read_bytes(), 24 + 16 + 22)[0]
     words = ["tshark", "-n", "-r", str(path), "-d", f"udp.port=={port},sflow", "-T", "fields"]
     words += ["-e", "sflow_245.header.frame_length", "-e", "sflow.flow_sample.sampling_rate"]
-    told = subprocess.run(words, capture_output=True, text=True, check=True, env={"HOME": str(tmp_path)})
-    columns = [line.split("\t") for line in told.stdout.splitlines()]
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env={"HOME": str(tmp_path)})
+    columns = [line.split("\t") for line in done.stdout.splitlines()]
     frames, rates = ([int(each) for row in columns for each in row[n].split(",") if each] for n in (0, 1))
     assert (
         sum(frame * rate for frame, rate in zip(frames, rates, strict=True))
@@ -153,9 +153,9 @@ def test_listening_gives_what_the_file_gives(tmp_path: Path, meter: str, how: st
         replay(HERE / f"{meter}.pcap.gz", int(where.rpartition(":")[2]), wait_s=0.2)
         if how == "stopped":
             listener.send_signal(signal.SIGINT)
-        told, _ = listener.communicate(timeout=30)
+        report, _ = listener.communicate(timeout=30)
     assert listener.returncode == 0
-    found = json.loads(told)
+    found = json.loads(report)
     assert found["attributed_bytes"] == read(meter).attributed_bytes
     assert found["report"]["socket_drops"] == 0
 
@@ -191,7 +191,7 @@ def test_a_series_adds_up_to_the_whole() -> None:
 
 @pytest.mark.slow
 def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
-    for source, words, told in (
+    for source, words, report in (
         ("sflow", [HERE / "pmacctd-9.pcap.gz"], "contains no sFlow version 5 datagram"),
         ("ipfix", [HERE / "pmacctd-9.pcap.gz"], "contains no IPFIX datagram; check exporter and port; it has 38"),
         ("netflow", [EXAMPLE / "pagerank.pcap.gz"], "contains no NetFlow version 5 or 9 datagram"),
@@ -203,7 +203,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     ):
         result = gavotte("profile", source, *map(str, words), cwd=tmp_path)
         assert result.returncode == 1
-        assert told in result.stderr
+        assert report in result.stderr
         assert result.stderr.count("\n") == 1
 
 
@@ -234,7 +234,7 @@ def test_a_meter_of_today_exports_the_same(tmp_path: Path, meter: str, exact: Tr
 @examples(200)
 @given(data=st.data(), meter=st.sampled_from(sorted(METERS)), damage=st.booleans())
 def test_mutated_exports(tmp_path: Path, data: st.DataObject, meter: str, damage: bool) -> None:
-    """Whatever comes: a profile, or one line that says what is wrong."""
+    """For any bytes: a profile, or one line that says what is wrong."""
     some = datagrams(HERE / f"{meter}.pcap.gz")[:4]
     if damage:
         some = [mutate(data, each) for each in some]

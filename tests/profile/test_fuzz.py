@@ -1,4 +1,4 @@
-"""Whatever the bytes: a profile, or one line that says what is wrong."""
+"""For any bytes: a profile, or one line that says what is wrong."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ FUZZ = examples(300)
 
 def survives(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    told = ""
+    result = ""
     try:
         app, report = from_pcap(path, name="fuzz", min_bytes=0)
         assert app.total_bytes == report.bytes
     except GavotteError as error:
-        told = str(error)
-    assert "\n" not in told
-    assert len(told) < 400
+        result = str(error)
+    assert "\n" not in result
+    assert len(result) < 400
 
 
 @FUZZ
@@ -66,7 +66,7 @@ def test_mutated_captures(tmp_path: Path, data: st.DataObject, seed: Any, packed
     survives(tmp_path / "fuzz", mutate(data, gzip.compress(seed, 1) if packed else seed))
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="the example's capture is not there")
+@pytest.mark.skipif(not REAL.exists(), reason="the example's capture is missing")
 @FUZZ
 @given(data=st.data())
 def test_a_mutated_real_capture(tmp_path: Path, data: st.DataObject) -> None:
@@ -80,16 +80,16 @@ def test_a_mutated_real_capture(tmp_path: Path, data: st.DataObject) -> None:
 def test_random_hosts_files(tmp_path: Path, content: Any) -> None:
     path = tmp_path / "hosts"
     path.write_bytes(content)
-    told = ""
+    result = ""
     try:
         assert read_tasks(path)
     except GavotteError as error:
-        told = str(error)
-    assert "\n" not in told
+        result = str(error)
+    assert "\n" not in result
 
 
 def mutate(data: st.DataObject, content: bytes) -> bytes:
-    """Overwrites, inserts or cuts in a few places."""
+    """Overwrite, insert or cut in a few places."""
     mutated = bytearray(content)
     for _ in range(data.draw(st.integers(1, 6))):
         at = data.draw(st.integers(0, max(len(mutated) - 1, 0)))

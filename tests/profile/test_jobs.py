@@ -1,4 +1,4 @@
-"""Real MPI jobs: sources agree on one run, and a job that its own profile placed is faster by what was said."""
+"""Real MPI jobs: sources agree on one run, and a job placed by its own profile is as much faster as predicted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 LAUNCHING_BYTES = 10_000
-"""What mpirun itself says to each host, at most."""
+"""Most bytes of mpirun's own messages to each host."""
 
 
 def test_sources_agree_on_one_run() -> None:
@@ -44,7 +44,7 @@ HOSTS = ["h0", "h1", "h2", "h3"]
 
 
 def test_a_job_placed_by_its_own_profile_is_faster_by_what_was_said(tmp_path: Path) -> None:
-    """Ranks 0 and 2, and 1 and 3, talk; a host in each pair's way is in the other rack until they are placed."""
+    """Ranks 0 and 2, and 1 and 3, exchange; before they are placed, each pair is split between the racks."""
     matrix = np.zeros((4, 4), dtype=np.int64)
     matrix[[0, 2, 1, 3], [2, 0, 3, 1]] = 2_000_000
     (tmp_path / "matrix.json").write_text(json.dumps(matrix.tolist()))

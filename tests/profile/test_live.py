@@ -48,7 +48,7 @@ def talk(port: int, sizes: list[int]) -> None:
 
 
 def send(port: int, size: int) -> None:
-    """Longer than a look lasts: whose a shorter connection was, only its address tells."""
+    """Longer than one reading takes; a shorter connection is known by its address only."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         for _ in range(size // 10_000):
             connection.sendall(bytes(10_000))
@@ -59,7 +59,7 @@ def send(port: int, size: int) -> None:
 
 
 def watched(port: int, sizes: list[int], tasks: dict[str, str] | None, **options: Any) -> Traffic:
-    """Talks as soon as the watch has begun, and ends it a second later."""
+    """Send as soon as the watch has begun, and end it a second later."""
     timer: list[threading.Thread] = []
 
     def ready(_: str) -> None:
@@ -128,7 +128,7 @@ def test_datagrams_are_counted_to_the_byte(host: str) -> None:
         found = profile("live", [], tasks, name="udp", for_s=1.0, ready=lambda _: ready.start()).traffic
         ready.join()
     if not found.seen["counts_datagrams"]:
-        pytest.skip("this kernel lets nobody count datagrams")
+        pytest.skip("this kernel lets no user count datagrams")
     assert found.counts["sender", "receiver"] == Count.exact(20 * 61_401)
     assert found.seen["uncounted_datagrams"] == 0
 
@@ -176,7 +176,7 @@ def test_a_user_without_rights_sees_its_own_processes() -> None:
 
 @pytest.mark.lab
 def test_agents_watch_their_hosts(small_cloud: lab.Session, tmp_path: Path) -> None:
-    """One side is on each host, TCP and UDP, and both tell of it; loopback of one host is not that of another."""
+    """One side is on each host, TCP and UDP, and both report it; loopback of one host is not that of another."""
     inventory = read_inventory(small_cloud.hosts_file)
     (tmp_path / "job.py").write_text(JOB)
     address = next(host.address for host in inventory.host if host.name == "b")
@@ -193,7 +193,7 @@ def test_agents_watch_their_hosts(small_cloud: lab.Session, tmp_path: Path) -> N
     assert [each.wait(30) for each in jobs] == [0, 0]
     assert found.counts["left", "right"] == Count.exact(500_000 + 30 * 1000)
     assert found.counts["right", "left"] == Count.exact(7_000)
-    # Each talks to itself over its own loopback.
+    # Each sends to itself over its own loopback.
     assert found.counts["left", "left"] == found.counts["right", "right"] == Count.exact(20_000)
     assert found.seen["hosts"] == 3
 

@@ -1,4 +1,4 @@
-"""Sources that are logs: Open MPI's monitoring, Spark, Dask, NCCL, clouds' flow logs and Hubble."""
+"""Logs as sources: Open MPI's monitoring, Spark, Dask, NCCL, clouds' flow logs and Hubble."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_open_mpi_counts_what_the_program_sent() -> None:
     assert found.seen["collective_bytes"] == found.bytes - found.seen["message_bytes"]
     assert found.counts["rank0", "rank1"] == Count.exact(20_000 + 1_601_000)
     assert (found.seen["missing_ranks"], found.unattributed_bytes) == (0, 0)
-    # An allreduce and a broadcast of 800 kB and an alltoall cannot do with less than what must be known elsewhere.
+    # An allreduce and a broadcast of 800 kB and an alltoall move at least the data that other ranks must get.
     assert found.seen["collective_bytes"] >= 2 * 800_000 * 3 / 4 * 4
 
 
@@ -93,7 +93,7 @@ def test_spark_splits_what_was_read_over_those_that_wrote(tmp_path: Path) -> Non
     found = read("spark", tmp_path / "app")
     assert found.counts == {
         ("executor-1", "executor-1"): Count.exact(1500),
-        # 2000 bytes of 3000 and 1000: the second wrote 1000 at most, so that 1000 to 2000 came of the first.
+        # 2000 bytes of 3000 and 1000: the second wrote 1000 at most, so 1000 to 2000 came from the first.
         ("executor-1", "executor-3"): Count(1500, 1000, 2000),
         ("executor-2", "executor-1"): Count.exact(500),
         ("executor-2", "executor-3"): Count(500, 0, 1000),
@@ -131,7 +131,7 @@ def test_dask_workers_as_they_recorded_it() -> None:
 
 
 def test_a_dask_scheduler_tells_roughly_what_its_workers_do() -> None:
-    """Both of one run; the exact bytes are within the interval."""
+    """Both are of one run; the exact bytes are within the interval."""
     exact = read("dask", HERE / "dask-same-run.json").counts
     rough = read("dask", HERE / "dask-stream.json").counts
     assert len(exact) == 6
@@ -219,11 +219,11 @@ def test_hubble_tells_who_and_not_how_much(tmp_path: Path) -> None:
     assert read("flows", tmp_path / "flows.json", tasks={"shop/web": "w", "shop/db": "d"}).counts["w", "d"].bytes == 3
 
 
-# ---- whatever comes ----
+# ---- any input ----
 
 
 @pytest.mark.parametrize(
-    ("source", "content", "told"),
+    ("source", "content", "message"),
     [
         ("ompi", "hello", "is not output of Open MPI's monitoring"),
         ("ompi", "# POINT TO POINT\nE\t0\tx\n", "line 2: is not `kind rank rank bytes messages`"),
@@ -247,9 +247,9 @@ def test_hubble_tells_who_and_not_how_much(tmp_path: Path) -> None:
         ("flows", "", "has no flow with data"),
     ],
 )
-def test_damage_is_one_clear_line(tmp_path: Path, source: str, content: str, told: str) -> None:
+def test_damage_is_one_clear_line(tmp_path: Path, source: str, content: str, message: str) -> None:
     (tmp_path / "bad").write_text(content)
-    with pytest.raises(FormatError, match=told) as caught:
+    with pytest.raises(FormatError, match=message) as caught:
         read(source, tmp_path / "bad")
     assert "\n" not in str(caught.value)
 

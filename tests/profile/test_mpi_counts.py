@@ -1,4 +1,4 @@
-"""The counting shim under real MPI libraries, beside Open MPI's own monitoring."""
+"""The counting shim under real MPI libraries, compared with Open MPI's own monitoring."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def counted(*paths: Path) -> Traffic:
 
 
 def expected(source: int, target: int) -> int:
-    """What the job sends for certain: messages, its part of the alltoall, persistent messages."""
+    """Bytes that the job certainly sends: messages, its part of the alltoall, persistent messages."""
     return 10_000 * (source + 1) * (target + 1) + 500 + 12 * (target == (source + 1) % 4)
 
 
@@ -119,14 +119,14 @@ def test_files_become_intervals(tmp_path: Path) -> None:
 
 def test_damage_is_one_clear_line(tmp_path: Path) -> None:
     paths = write(tmp_path)
-    for text, told in (
+    for text, message in (
         ("hello", "is not a count that the shim wrote"),
         (FILE.format(rank=7, other=1), "line 1: is rank 7 of 3"),
         (FILE.format(rank=0, other=9), "line 4: is not `rank exact shaped brought`"),
         (FILE.format(rank=0, other=1).removesuffix("end\n"), "is cut short"),
     ):
         paths[0].write_text(text)
-        with pytest.raises(FormatError, match=told):
+        with pytest.raises(FormatError, match=message):
             counted(*paths)
     write(tmp_path)
     with pytest.raises(FormatError, match="is rank 1's, as"):

@@ -1,4 +1,4 @@
-"""mpiP reports: the matrix as it stands, the diagonal left out, damage named."""
+"""mpiP reports: the matrix, the diagonal left out, damage named."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def test_nothing_to_place_for_is_an_error(tmp_path: Path) -> None:
 @examples(200)
 @given(at=st.integers(0, len(MPIP_REPORT)), cut=st.integers(0, 40), put=st.text(max_size=12))
 def test_any_damage_is_one_line(tmp_path: Path, at: int, cut: int, put: str) -> None:
-    told = ""
+    result = ""
     try:
         profile("mpip", write(tmp_path, MPIP_REPORT[:at] + put + MPIP_REPORT[at + cut :]), name="ring", min_bytes=0)
     except GavotteError as error:
-        told = str(error)
+        result = str(error)
     except UnicodeEncodeError:  # a lone surrogate has an impossible rank or size in a file
         return
-    assert "\n" not in told
+    assert "\n" not in result
 
 
 @pytest.mark.skipif(not REAL.is_dir(), reason="the real reports are not on this machine")
@@ -87,6 +87,6 @@ def test_ranks_may_have_names_and_what_has_none_is_not_lost(tmp_path: Path) -> N
 @pytest.mark.parametrize("file", ["my run.mpiP", "x" * 200 + ".mpiP", "a'b\"c.mpiP"])
 def test_a_files_name_that_is_no_applications_is_made_one(file: str, tmp_path: Path) -> None:
     (tmp_path / file).write_text(MPIP_REPORT)
-    told = gavotte("profile", "mpip", tmp_path / file, "-o", tmp_path / "a.app.toml")
-    assert told.returncode == 0, told.stderr
+    done = gavotte("profile", "mpip", tmp_path / file, "-o", tmp_path / "a.app.toml")
+    assert done.returncode == 0, done.stderr
     assert read_app(tmp_path / "a.app.toml").name in ("my-run", "x" * 128, "a-b-c")

@@ -23,7 +23,7 @@ def test_an_inventory_names_a_task_for_each_host(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("10.0.0.1\n", "line 1: `10.0.0.1` has no name"),
         ("\nvm1 10.0.0.1\n", "line 2: `vm1` is not an IP address"),
@@ -31,10 +31,10 @@ def test_an_inventory_names_a_task_for_each_host(tmp_path: Path) -> None:
         ("# nothing\n", "names no address"),
     ],
 )
-def test_mistakes_name_the_line(tmp_path: Path, text: Any, told: Any) -> None:
+def test_mistakes_name_the_line(tmp_path: Path, text: Any, message: Any) -> None:
     path = tmp_path / "hosts"
     path.write_text(text)
-    with pytest.raises(FormatError, match=told):
+    with pytest.raises(FormatError, match=message):
         read_tasks(path)
 
 

@@ -87,7 +87,7 @@ def _endless() -> list[str]:
     ]
 
 
-# How lines look, by the public thread that shows them; sizes are ours.
+# Lines as in the public thread that shows them; sizes are ours.
 SEEN = {
     # NVIDIA/nccl issue 629 (2.10): one process with several devices, no identity, no word before `comm`.
     "devices of one process": (
@@ -99,7 +99,7 @@ SEEN = {
         ],
         {(0, 1): 4000, (1, 0): 4000},
     ),
-    # Issue 1953 (2.28): rank 0 alone tells whole rings, each rank its neighbours.
+    # Issue 1953 (2.28): rank 0 alone reports whole rings, each rank its neighbours.
     "neighbours in rings": (
         [
             "ubuntu:80:80 [0] NCCL INFO ncclCommInitRankConfig comm 0xa rank 0 nranks 3 commId 0x5e - Init START",
@@ -114,7 +114,7 @@ SEEN = {
         ],
         {(0, 2): 8000, (1, 0): 8000},
     ),
-    # Issue 820: where only rank 0 tells of rings, they are everybody's, also of who came before.
+    # Issue 820: if only rank 0 reports rings, they are all ranks' rings, also those of earlier ranks.
     "rings of rank 0": (
         [
             "m:22474:22474 [1] NCCL INFO comm 0xb rank 1 nranks 3 cudaDev 1 busId 2000 - Init COMPLETE",
@@ -125,7 +125,7 @@ SEEN = {
         ],
         {(1, 0): 8000},
     ),
-    # Issue 1453 (2.22): rank 0 alone tells the algorithm, without the operation, behind mpirun's tag.
+    # Issue 1453 (2.22): rank 0 alone reports the algorithm, without the operation, behind mpirun's tag.
     "algorithms by number": (
         [
             "[0] h100:97:98 [0] NCCL INFO ncclCommInitRank comm 0xa rank 0 nranks 3 commId 0x1 - Init START",
@@ -166,7 +166,7 @@ SEEN = {
         ],
         {(1, 0): 4000},
     ),
-    # Not NCCL's: numbers of thousands of digits where it writes ranks and channels.
+    # Not NCCL's: numbers of thousands of digits in place of ranks and channels.
     "endless numbers": (
         [
             "n0:9:9 [0] NCCL INFO ncclCommInitRank comm 0xa rank 0 nranks 2 commId 0x1 - Init START",
@@ -193,13 +193,13 @@ def test_nccl_lines_as_public_threads_show_them(tmp_path: Path, case: str) -> No
     lines, wanted = SEEN[case]
     (tmp_path / "log").write_text("\n".join(lines))
     found = read(tmp_path / "log")
-    told = {(f"rank{source}", f"rank{target}"): size for (source, target), size in wanted.items()}
-    assert {pair: count.bytes for pair, count in found.counts.items()} == told
+    values = {(f"rank{source}", f"rank{target}"): size for (source, target), size in wanted.items()}
+    assert {pair: count.bytes for pair, count in found.counts.items()} == values
     assert found.seen["unknown_operations"] == 0
 
 
 def test_a_split_communicator_has_ranks_of_the_whole(tmp_path: Path) -> None:
-    """PyTorch makes its groups by ncclCommSplit; a member without a log is nobody's rank."""
+    """PyTorch makes its groups by ncclCommSplit; a member without a log has no rank."""
     lines = []
     for rank in (1, 3):
         before = f"n{rank}:{rank}:{rank} [0] NCCL INFO"

@@ -1,4 +1,4 @@
-"""The example's application: right in itself, and its committed capture against what the program counted."""
+"""The example's application: right in itself, and its committed capture agrees with the program's counts."""
 
 from __future__ import annotations
 
@@ -62,25 +62,25 @@ def test_the_ranks_agree_with_linear_algebra(tmp_path: Path, ranks: int) -> None
     command = [*mpirun, *mca, *job, "--tolerance", "1e-13", "--save", str(saved)]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=100, check=False)
     assert ran.returncode == 0, ran.stderr
-    told = json.loads(ran.stdout)
+    report = json.loads(ran.stdout)
 
     graph = rmat().Graph(9, 16, 7)
     edges = [np.concatenate(ends) for ends in zip(*graph.chunks(), strict=True)]
     answer = np.load(saved)
     np.testing.assert_allclose(answer, dense_pagerank(graph.vertices, *edges), rtol=1e-9)
-    assert told["sum"] == pytest.approx(1, abs=1e-12)
-    assert told["change"] < 1e-13
-    assert told["iterations"] < 200
-    assert float(told["checksum"]) == pytest.approx(np.square(answer).sum(), rel=1e-9)
+    assert report["sum"] == pytest.approx(1, abs=1e-12)
+    assert report["change"] < 1e-13
+    assert report["iterations"] < 200
+    assert float(report["checksum"]) == pytest.approx(np.square(answer).sum(), rel=1e-9)
 
     bounds = graph.vertices * np.arange(ranks + 1) // ranks
     owner = np.searchsorted(bounds, np.arange(graph.vertices), side="right") - 1
     wanted = {(int(s), int(owner[t])) for s, t in zip(*edges, strict=True)}
     unique = Counter((int(owner[vertex]), rank) for vertex, rank in wanted)
-    matrix = told["payload_bytes"]
+    matrix = report["payload_bytes"]
     for a in range(ranks):
         for b in range(ranks):
-            expected = unique[a, b] * 8 * told["iterations"] + unique[b, a] * 8 + 8
+            expected = unique[a, b] * 8 * report["iterations"] + unique[b, a] * 8 + 8
             assert matrix[a][b] == (expected if a != b else 0)
 
 
@@ -109,7 +109,7 @@ def test_the_capture_shows_what_the_program_sent(truth: dict[str, Any]) -> None:
 
 
 def test_the_truth_belongs_to_the_program(truth: dict[str, Any]) -> None:
-    """The matrix follows from the graph alone, so whoever runs the example again finds it again."""
+    """The matrix follows from the graph alone, so another run of the example finds it again."""
     graph = rmat().Graph(truth["scale"], truth["edge_factor"], truth["seed"])
     block = graph.vertices // RANKS
     wanted = np.zeros((graph.vertices, RANKS), dtype=bool)

@@ -125,9 +125,9 @@ def test_the_commands(tmp_path: Path) -> None:
     frames = [tcp(A, B, 1000, seq=n * 1000) for n in range(3)] + [tcp(B, C, 1000, seq=n * 1000) for n in range(3)]
     (tmp_path / "a.pcap").write_bytes(pcap_bytes(frames))
     (tmp_path / "b.pcap").write_bytes(pcap_bytes(frames[:3]))
-    told = gavotte("profile", "pcap", "a.pcap", "--every", "0.001", "--json", "-o", "a.app.toml", cwd=tmp_path).stdout
-    assert len(json.loads(told)["series"]) >= 5
-    (tmp_path / "a.json").write_text(told)
+    done = gavotte("profile", "pcap", "a.pcap", "--every", "0.001", "--json", "-o", "a.app.toml", cwd=tmp_path).stdout
+    assert len(json.loads(done)["series"]) >= 5
+    (tmp_path / "a.json").write_text(done)
     gavotte("profile", "pcap", "b.pcap", "-o", "b.app.toml", cwd=tmp_path)
     same = gavotte("profile", "diff", "a.json", "a.app.toml", "--json", cwd=tmp_path)
     assert (same.returncode, json.loads(same.stdout)["changed"]) == (0, False)

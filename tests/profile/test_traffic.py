@@ -1,4 +1,4 @@
-"""What every source returns: pairs with intervals, nothing lost, and arrays and tables of it."""
+"""The result of every source: pairs with intervals, no bytes lost, and arrays and tables of it."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def test_the_command_adds_up(tmp_path: Path) -> None:
     capture.write_bytes(pcap_bytes([tcp(A, B, 5000), tcp(B, A, 4000), tcp(A, C, 3000), udp(A, "224.0.0.251", 50)]))
     names.write_text(f"{A} first\n{B} second\n")
     for options, unattributed in (([], 50), (["--tasks", str(names), "-o", str(out)], 3050)):
-        told = json.loads(gavotte("profile", "pcap", str(capture), "--json", *options).stdout)
-        assert told["bytes"] == 12050 == told["attributed_bytes"] + told["unattributed_bytes"]
-        assert told["unattributed_bytes"] == unattributed
-        assert sum(pair["bytes"] for pair in told["pairs"]) == told["attributed_bytes"]
-        assert set(told["pairs"][0]) == {"source", "target", "bytes", "low_bytes", "high_bytes"}
+        report = json.loads(gavotte("profile", "pcap", str(capture), "--json", *options).stdout)
+        assert report["bytes"] == 12050 == report["attributed_bytes"] + report["unattributed_bytes"]
+        assert report["unattributed_bytes"] == unattributed
+        assert sum(pair["bytes"] for pair in report["pairs"]) == report["attributed_bytes"]
+        assert set(report["pairs"][0]) == {"source", "target", "bytes", "low_bytes", "high_bytes"}
     assert read_app(out).total_bytes == 9000

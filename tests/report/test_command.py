@@ -1,4 +1,4 @@
-"""`gavotte report` from files, and one line for what is wrong with them."""
+"""`gavotte report` from files, and one line for each mistake."""
 
 from __future__ import annotations
 

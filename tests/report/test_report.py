@@ -1,4 +1,4 @@
-"""The page: one file, labels that keep clear of each other, doubtful cells marked, and wrong inputs in one line."""
+"""The page: one file, labels that do not overlap, doubtful cells marked, and wrong inputs in one line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def placed(network: Network, app: App) -> Placement:
 
 
 class Page(HTMLParser):
-    """Checks that tags nest, and collects what refers to other files, and the data of the grids."""
+    """Checks that tags nest, and collects references to other files, and the data of the grids."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -126,15 +126,15 @@ def test_the_page_is_one_file_with_date_version_and_every_pair(tmp_path: Path) -
     assert "2.500 s" in page.text
     assert "by hand" in page.text
     assert "<dt>seed</dt><dd>7</dd>" in page.text
-    told = {line["label"]: line for line in page.data["rates"]["told"]}
+    lines = {line["label"]: line for line in page.data["rates"]["told"]}
     rate = network.rate_bps[0][1]
     assert rate is not None
-    assert told["rate"]["values"][1] == pytest.approx(rate / 1e6, rel=1e-3)
+    assert lines["rate"]["values"][1] == pytest.approx(rate / 1e6, rel=1e-3)
     low = network.rate_low_bps[0][1]
     assert low is not None
-    assert told["95 % interval"]["values"][1] == pytest.approx(low / 1e6, rel=1e-3)
-    assert told["95 % interval"]["high"][1] == pytest.approx(rate**2 / low / 1e6, rel=1e-3)
-    assert told["snapshots"]["values"][1] == 4
+    assert lines["95 % interval"]["values"][1] == pytest.approx(low / 1e6, rel=1e-3)
+    assert lines["95 % interval"]["high"][1] == pytest.approx(rate**2 / low / 1e6, rel=1e-3)
+    assert lines["snapshots"]["values"][1] == 4
 
 
 def test_what_is_read_on_the_page(tmp_path: Path, snapshot: SnapshotAssertion) -> None:
@@ -159,8 +159,8 @@ def test_doubtful_cells_are_marked_and_say_why(tmp_path: Path) -> None:
     network = network.model_copy(update={"rate_low_bps": rows})
     report(tmp_path / "r.html", network, history=past)
     page = Page(tmp_path / "r.html")
-    told = page.data["rates"]["told"]
-    words = next(line for line in told if line["words"])
+    lines = page.data["rates"]["told"]
+    words = next(line for line in lines if line["words"])
     says = [words["words"][code] for code in words["values"]]
     assert says[1] == "a lower bound: a host was the limit"
     assert says[5] == "wide interval"

@@ -1,4 +1,4 @@
-"""The example that takes a real program from capture to rank file, on the smallest program there is."""
+"""The example that takes a real program from capture to rank file, on the smallest program."""
 
 from __future__ import annotations
 

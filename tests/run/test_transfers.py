@@ -1,4 +1,4 @@
-"""Placement and applications must belong together; then every byte has its way."""
+"""Placement and applications must belong together; every byte then has its path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Applications stopped and taken up again end when the simulator says they end in one go."""
+"""Stopped and resumed applications end when the simulator predicts for one uninterrupted run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_stops_change_nothing(seed: int, stops_s: list[float]) -> None:
             for before, after in zip(was.transfer, now.transfer, strict=True)
         )
         left, now_s = done.apps, now_s + stop_s
-    # Each stop rounds what is left of each transfer up to a byte: 1 us at 8 Mbit/s.
+    # Each stop rounds the rest of each transfer up to a byte: 1 us at 8 Mbit/s.
     assert ends_s == pytest.approx(in_one_go, rel=1e-6, abs=2e-4)
     assert sum(one.total_bytes for one in left) == 0
 

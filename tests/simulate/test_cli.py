@@ -1,4 +1,4 @@
-"""`gavotte simulate`: files in and out, what is shown, one line for each mistake."""
+"""`gavotte simulate`: files in and out, tables, one line for each mistake."""
 
 from __future__ import annotations
 
@@ -142,12 +142,12 @@ def test_a_placement_on_its_network(here: Path) -> None:
     found = json.loads(gavotte(here, *arguments, "--json").stdout)
     predicted_s = read_placement(here / "one.placement.json").completion_s
     assert found["predicted_s"] == predicted_s == 4.0
-    # Two phases, each with half a second of latency besides.
+    # Two phases, each with another half second of latency.
     assert found["completion_s"] == found["apps"]["one"] == 5.0
     assert found["flows"] == 3
     assert finish_s(here / "finish.csv") == {"x>y.0": 2.5, "x>z.0": 3.5, "y>z.1": 5.0}
-    told = gavotte(here, *arguments).stderr.splitlines()
-    assert "greedy: completed in 5.000 s, predicted 4.000 s" in told
+    done = gavotte(here, *arguments).stderr.splitlines()
+    assert "greedy: completed in 5.000 s, predicted 4.000 s" in done
 
 
 def test_shares_as_tcp_makes_them(here: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_placement_on_other_hosts(here: Path) -> None:
 
 
 def test_a_signal_ends_a_simulation_that_would_take_minutes(tmp_path: Path) -> None:
-    """Racks that all share with all: each of 400,000 flows moves the rates of thousands of links."""
+    """Racks that all share with all: each of 400,000 flows changes the rates of thousands of links."""
     racks, hosts = 100, 4000
     lines = ['format = "gavotte/topology/1"', '[[switch]]\nname = "core"']
     lines += [f'[[switch]]\nname = "tor{rack}"\nparent = "core"\nup = "10gbit"' for rack in range(racks)]
@@ -222,6 +222,22 @@ def test_a_signal_ends_a_simulation_that_would_take_minutes(tmp_path: Path) -> N
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         time.sleep(4)
         process.send_signal(signal.SIGTERM)
-        told = process.communicate(timeout=12)[1]
-    assert told == "error: stopped by SIGTERM\n"
+        report = process.communicate(timeout=12)[1]
+    assert report == "error: stopped by SIGTERM\n"
     assert process.returncode == 128 + signal.SIGTERM
+
+
+def test_a_topology_with_latency_loss_and_policer(here: Path) -> None:
+    far = TOPOLOGY.replace('name = "c"\n', 'name = "c"\nlatency = "150ms"\njitter = "20ms"\npolicer = true\n')
+    (here / "far.topology.toml").write_text(far)
+    times = []
+    for name in ("t", "far"):
+        done = gavotte(here, f"{name}.topology.toml", "flows.csv", "-o", f"{name}.csv")
+        assert done.returncode == 0
+        assert "warning" not in done.stderr
+        times.append(finish_s(here / f"{name}.csv"))
+    later_s = {name: times[1][name] - near_s for name, near_s in times[0].items()}
+    assert later_s == pytest.approx({"left": 0.16, "right": 0.16, "other": 0.0}, abs=1e-9)
+    (here / "lossy.topology.toml").write_text(TOPOLOGY + "loss = 0.01\n")
+    done = gavotte(here, "lossy.topology.toml", "flows.csv")
+    assert "warning: `loss` is ignored: flows get the rates" in done.stderr

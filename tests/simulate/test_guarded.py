@@ -1,4 +1,4 @@
-"""`gavotte simulate --guarantee`: guarantees kept in the simulator, and what it tells of them."""
+"""`gavotte simulate --guarantee`: guarantees kept in the simulator, and its report of them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.guarantee import FORMAT, Guarantee
 from gavotte.formats.topology import Topology
 from gavotte.simulate import PROTECTIONS, Flows, simulate_guarded
+from gavotte.terms.goodput import goodput_per_wire
 
 HOSTS = ["x", "t", "z", "w"]
 TOPOLOGY = """
@@ -54,7 +55,7 @@ def guarantee(**more: object) -> Guarantee:
 
 
 def flows(count: int = 2) -> Flows:
-    """x to z and t to w, as much as there is."""
+    """x to z and t to w, with unlimited bytes."""
     pairs = [(0, 2), (1, 3)][:count]
     source, target = (np.array(ends) for ends in zip(*pairs, strict=True))
     return Flows(source, target, np.full(count, 10**12), np.zeros(count))
@@ -70,22 +71,22 @@ def network() -> Topology:
 def test_what_programs_see(here: Path) -> None:
     done = gavotte(here, "--until", "8", "--json", "-o", "finish.csv")
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert told["guarantee"]["protection"] == "ecn"
-    pair = told["guarantee"]["pairs"][0]
+    report = json.loads(done.stdout)
+    assert report["guarantee"]["protection"] == "ecn"
+    pair = report["guarantee"]["pairs"][0]
     assert (pair["source"], pair["target"]) == ("x", "z")
     assert pair["guarantee_bps"] == pytest.approx(45e6, rel=0.01)
     assert pair["rate_bps"] > 0.98 * 45e6
     assert pair["met"] >= 0.9
     assert {"limit_bps", "marks", "lost_bytes", "held"} <= pair.keys()
-    assert [host["host"] for host in told["guarantee"]["hosts"]] == HOSTS
+    assert [host["host"] for host in report["guarantee"]["hosts"]] == HOSTS
     assert (here / "finish.csv").read_text().startswith("id,finish_s\ntcp,")
 
 
 def test_what_people_see_without_protection(here: Path) -> None:
     done = gavotte(here, "--until", "5", "--protection", "none")
     assert done.returncode == 0, done.stderr
-    assert "pairs, those worst off first" in done.stdout
+    assert "pairs, worst first" in done.stdout
     assert "unlimited" in done.stdout
 
 
@@ -105,6 +106,18 @@ def test_a_guarantee_is_wire_and_flows_are_payload() -> None:
     assert float(done.pairs[0].rates_bps[10:].mean()) == pytest.approx(45e6, rel=0.02)
     link = next(link for link in done.simulation.links if "left up" in link.name)
     assert 8 * link.bytes / 4 == pytest.approx(share * 45e6, rel=0.1)
+
+
+@pytest.mark.parametrize("mtu_bytes", [1280, 1400, 9000])
+@pytest.mark.parametrize("ipv6", [False, True])
+def test_a_guarantee_on_a_measured_path_counts_the_headers_of_its_packets(mtu_bytes: int, ipv6: bool) -> None:
+    mtus = [[None if m == n else mtu_bytes for n in range(4)] for m in range(4)]
+    known = builders.network([{"name": host, "ipv6": ipv6} for host in HOSTS], 100e6, mtu_bytes=mtus)
+    one = Flows(np.array([0]), np.array([2]), np.array([20_000_000]), np.zeros(1))
+    done = simulate_guarded(known, one, guarantee(), protection="static")
+    assert done.pairs[0].guarantee_bps == pytest.approx(45e6, rel=0.01)
+    carried_bps = 8 * 20e6 / done.simulation.finish_s[0]
+    assert carried_bps == pytest.approx(45e6 * goodput_per_wire(mtu_bytes, ipv6=ipv6), rel=0.02)
 
 
 def test_a_host_says_why_it_had_less() -> None:

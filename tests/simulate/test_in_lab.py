@@ -1,4 +1,4 @@
-"""The simulator beside real TCP transfers; `benches/fluid/lab.py` does the same at length and prints the errors."""
+"""The simulator compared with real TCP transfers; `benches/fluid/lab.py` does the same at length and prints errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benches.fluid.workloads import draw
 pytestmark = pytest.mark.lab
 
 LOOSE = 0.15
-"""Three times what the benchmark aims at: a test machine may be busy."""
+"""Three times the benchmark's goal: a test machine may be busy."""
 
 
 @pytest.mark.parametrize("seed", [101, 105])
@@ -17,5 +17,5 @@ def test_long_flows_finish_when_the_model_says(seed: int) -> None:
     done = compare(draw(seed, least_s=3.0), tries=2)
     assert abs(done.tcp.makespan) < LOOSE
     assert done.tcp.median_flow < LOOSE
-    # Bytes do not travel faster than caps let them: only the token buckets are above.
+    # Bytes do not travel faster than caps allow, except for the token buckets.
     assert done.measured.finish_s.max() > 0.97 * done.equal_s.max()

@@ -78,6 +78,8 @@ def test_a_topology_carries_less_payload_than_its_rates() -> None:
     described = builders.topology([{"name": f"vm{m}", "egress": "8mbit"} for m in range(3)])
     one = app("one", ("x", "y", MB, 0))
     assert simulate_placement(described, [one], placement(SPREAD, "one")) == pytest.approx(1 / GOODPUT_PER_WIRE)
+    described = described.model_copy(update={"addresses": "ipv6"})
+    assert simulate_placement(described, [one], placement(SPREAD, "one")) == pytest.approx(1514 / 1428)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Weights as TCP's round trips make them: which queues are full, there and back, decides."""
+"""Weights from TCP's round trips: the full queues, there and back, decide."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def flows(*pairs: tuple[int, int], **columns: Any) -> Flows:
 
 
 def topology() -> Topology:
-    """a and b behind a narrow uplink, c and d at the core; c receives less than it could be sent."""
+    """a and b behind a narrow uplink, c and d at the core; c receives less than others could send."""
     return builders.topology(
         [
             {"name": "a", "switch": "tor", "egress": "20mbit"},
@@ -53,6 +53,14 @@ def test_who_passes_two_full_queues_gets_half() -> None:
     weight = tcp_weights(topology(), flows((0, 3), (1, 3)), base_s=1e-9)
     assert weight[0] / weight[1] == pytest.approx(2.0, rel=1e-3)
     assert rates(topology(), flows((0, 3), (1, 3), weight=weight)) / 1e6 == pytest.approx([7.0, 3.0], rel=1e-3)
+
+
+def test_a_longer_path_has_less() -> None:
+    hosts = [{"name": name, "latency": latency} for name, latency in (("a", "1ms"), ("b", "51ms"), ("c", "0s"))]
+    hosts[2]["ingress"] = "10mbit"
+    # Round trips of 2 and 102 ms through empty queues, and the one full queue of 50 ms.
+    weight = tcp_weights(builders.topology(hosts), flows((0, 2), (1, 2)))
+    assert weight[0] / weight[1] == pytest.approx(152 / 52, rel=1e-3)
 
 
 def test_acknowledgements_wait_too() -> None:
@@ -95,7 +103,7 @@ def test_no_flows_and_bad_flows() -> None:
 def test_the_simulator_takes_them() -> None:
     late = flows((2, 0), (2, 1), (0, 1))
     equal, tcp = (simulate(topology(), late, tcp=tcp).finish_s for tcp in (False, True))
-    # The link to a and b is shared 1 to 2, so b's flow is done first; the other then has the link for itself.
+    # The link to a and b is shared 1 to 2, so b's flow ends first; the other then has the link alone.
     assert equal[:2] == pytest.approx([1.6, 1.6])
     assert tcp[:2] == pytest.approx([1.6, 1.2], rel=0.01)
 

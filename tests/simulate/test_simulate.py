@@ -1,4 +1,4 @@
-"""The front door of the simulator: nouns and arrays in, finish times out, one clear line where there are none."""
+"""The front door of the simulator: nouns and arrays in, finish times out, one clear line if there are none."""
 
 from __future__ import annotations
 
@@ -70,6 +70,16 @@ def test_payload_is_less_than_the_wire_carries() -> None:
     wire = simulate(topology(), flows((1, 2, MB, 0.0)))
     tcp = simulate(topology(), flows((1, 2, MB, 0.0)), payload_share=GOODPUT_PER_WIRE)
     assert tcp.finish_s[0] == pytest.approx(wire.finish_s[0] / GOODPUT_PER_WIRE)
+
+
+def test_a_flow_takes_one_of_several_uplinks_and_many_take_all() -> None:
+    switches: list[builders.Named] = ["core", {"name": "tor", "up": "8mbit", "uplinks": 4}]
+    fabric = builders.topology([{"name": "a", "switch": "tor"}, "b"], switches=switches)
+    assert rates(fabric, flows((0, 1, 1, 0.0))).tolist() == [8 * MBIT]
+    assert rates(fabric, flows(*[(0, 1, 1, 0.0)] * 64)).sum() == pytest.approx(32 * MBIT)
+    # Two flows may meet on one link while others are idle: the seed decides.
+    sums = {rates(fabric, flows(*[(0, 1, 1, 0.0)] * 2), seed=seed).sum() for seed in range(16)}
+    assert sums == {8 * MBIT, 16 * MBIT}
 
 
 def test_flows_share_by_weight_up_to_their_caps() -> None:

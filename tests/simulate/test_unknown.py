@@ -1,4 +1,4 @@
-"""What no Network says is never simulated as fast: a warning where some pairs are unknown, a refusal where all are."""
+"""Unknown rates are never simulated as fast: a warning if some pairs are unknown, a refusal if all are."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gavotte.formats.placement import write_placement
 from gavotte.simulate import Flows, rates, simulate
 from gavotte.transfer import wss_bound, wss_rates
 
-WARNING = "warning: 1 pair has no rate; they are planned as slower than all others until you measure them"
+WARNING = "warning: 1 pair has no rate; placement treats them as slower than all others until you measure them"
 REFUSED = "error: the network does not say how fast a sends to b; measure that pair, or set its rate_bps"
 
 COMMANDS = {

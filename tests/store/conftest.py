@@ -37,7 +37,7 @@ class Server:
     port: int
 
     def new_database(self) -> str:
-        """Makes an empty database and returns its name."""
+        """Make an empty database and return its name."""
         name = f"store{next(_numbers)}"
         with psycopg.connect(self.socket_url("postgres"), autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")
@@ -67,7 +67,7 @@ def _free_port() -> int:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """PostgreSQL refuses to run as root, so that it then runs as its own user, or as nobody."""
+    """PostgreSQL refuses to run as root, so it then runs as its own user, or as `nobody`."""
     binaries = _binaries()
     if binaries is None:
         pytest.skip("no PostgreSQL here: apt-get install postgresql")

@@ -1,4 +1,4 @@
-"""What can go wrong with a database: one clear line each, and nothing half-written."""
+"""Failures of a database: one clear line each, and nothing half-written."""
 
 from __future__ import annotations
 
@@ -366,7 +366,7 @@ def test_a_killed_command_leaves_nothing(tmp_path: Path) -> None:
     for _ in range(10):  # a busy machine may let the command finish first
         command = subprocess.Popen([GAVOTTE, "history", "import", tmp_path / "large.npz", "--store", path])
         deadline = time.monotonic() + 30
-        # The log was gone after the last close; what is in it now is of the unfinished import.
+        # The log was removed at the last close; its content now is of the unfinished import.
         while command.poll() is None and time.monotonic() < deadline:
             if log.exists() and log.stat().st_size > 1 << 20:
                 command.send_signal(signal.SIGKILL)

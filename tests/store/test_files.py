@@ -40,7 +40,7 @@ def test_a_series_round_trips_exactly(store: Store, tmp_path: Path, form: str) -
     history = world(times=(1.1, 1e9 + 1e-7), missing=0.4)
     history.alpha_s[0, 0, 1] = 5e-324
     history.beta_Bps[0, 0, 1] = 99999999999999984.0
-    history.beta_Bps[1, 1, 1] = 3.0  # a diagonal that holds something is kept too
+    history.beta_Bps[1, 1, 1] = 3.0  # a diagonal with a value is kept, too
     store.add("cloud", history)
     path = tmp_path / f"cloud.{form}"
     assert export_series(store, "cloud", path) == 2
@@ -233,7 +233,7 @@ def test_the_link_that_names_standard_output_stays(store: Store, tmp_path: Path,
     """With output sent to a file, /dev/stdout names that file; a rename would replace the link instead."""
     store.add("cloud", world(), records=[Record(kind="run", metric="x_s", value=1.0, time_s=1.0)])
     with (tmp_path / "out").open("wb") as stream:
-        name = Path(f"/proc/self/fd/{stream.fileno()}")  # what /dev/stdout is, for another number
+        name = Path(f"/proc/self/fd/{stream.fileno()}")  # the target of /dev/stdout, for another number
         if form == "jsonl":
             export_records(store, name)
         else:
@@ -317,7 +317,7 @@ def test_damage_anywhere_in_a_parquet_is_one_line(store: Store, tmp_path: Path) 
 
 
 def read_or_refused(read: Callable[[Path], Any], path: Path) -> None:
-    """What is read must be fit for a store; what is not must be one line with a remedy."""
+    """Every History that is read must be fit for a store; any other must cause one line with a remedy."""
     error: FormatError | None = None
     with contextlib.suppress(FormatError):
         try:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Told:
-    """What a command said, and its status."""
+    """A command's output and status."""
 
     stdout: str
     stderr: str
@@ -30,7 +30,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Shell:
-    """Runs the command inside this process, in a folder and an environment of the test's own."""
+    """Run the command inside this process, in a folder and an environment of the test's own."""
 
     folder: Path
     patch: pytest.MonkeyPatch
@@ -56,7 +56,7 @@ def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captu
 def test_from_import_to_delete(tmp_path: Path, history: Shell) -> None:
     empty = history("list", "--json")
     assert json.loads(empty.stdout)["series"] == []
-    assert not (tmp_path / "data").exists()  # looking makes nothing
+    assert not (tmp_path / "data").exists()  # reading makes no file
     measured = world(times=(1e9, 1e9 + 60))
     write_history(tmp_path / "cloud.npz", measured)
     write_records(tmp_path / "r.jsonl", [Record(kind="run", metric="x_s", value=1.0, time_s=2.0)])

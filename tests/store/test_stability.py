@@ -59,9 +59,9 @@ def test_the_command_shows_a_file(tmp_path: Path) -> None:
     said = CliRunner().invoke(app, ["history", "stability", str(file), "--age", "1m", "--age", "2h"])
     assert said.exit_code == 0, said.output
     assert "path length" in said.output
-    told = json.loads(CliRunner().invoke(app, ["history", "stability", str(file), "--json"]).stdout)
-    assert [each["age_s"] for each in told["by_age"]] == [60, 300, 600, 1800]
-    assert told["by_age"][3]["mean"] is None
+    report = json.loads(CliRunner().invoke(app, ["history", "stability", str(file), "--json"]).stdout)
+    assert [each["age_s"] for each in report["by_age"]] == [60, 300, 600, 1800]
+    assert report["by_age"][3]["mean"] is None
     for bad in ("5", "xm", "-1s", ""):
         refused = CliRunner().invoke(app, ["history", "stability", str(file), "--age", bad])
         assert isinstance(refused.exception, GavotteError), bad

@@ -1,4 +1,4 @@
-"""What goes into a store comes out of it, in SQLite and in PostgreSQL."""
+"""Content of a store is read as it was written, in SQLite and in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -238,7 +238,7 @@ def test_a_nul_in_a_kind_is_refused(url: str) -> None:
 def test_one_call_records_a_measurement(url: str) -> None:
     added = record_measurement("cloud", world(), store=url, records=[sample()])
     assert (added.snapshots, added.records) == (2, 1)
-    with pytest.raises(StoreError):  # nothing of a refused call is kept, its Records neither
+    with pytest.raises(StoreError):  # a refused call leaves nothing, not even its Records
         record_measurement("cloud", world(), store=url, records=[sample(7.0)])
     with open_store(url) as store:
         assert store.records() == [sample()]

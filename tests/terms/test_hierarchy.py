@@ -1,4 +1,4 @@
-"""Path lengths become a tree, and nothing is made of lengths that contradict each other."""
+"""Path lengths become a tree, unless they contradict each other."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_paths_cross_the_links_between_and_none_inside_a_machine() -> None:
     found = hierarchy_of("abcde", TWO_RACKS)
     assert found.path(0, 1) == ()
     assert [found.label(link) for link in found.path(0, 2)] == ["out of a", "out of machine-0", "into c"]
-    # Of two racks one's uplink and the other's downlink have the same paths.
+    # With two racks, one's uplink and the other's downlink have the same paths.
     assert found.label(found.path(0, 3)[2]) == "out of rack-0, into rack-1"
 
 

@@ -1,4 +1,4 @@
-"""One Norm(N_E), by medians or by a constant that is given."""
+"""One Norm(N_E), by medians or by a given constant."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ def test_benchmarks_and_model_share_one_norm() -> None:
     times = disturbed(truth(12, rng), 10, rng)
     constant = estimate(times, "mode")
     assert benchmarks_norm is norm_of
-    told = norm(times, constant, 0.05)
-    assert (told.share, told.tolerance) == (norm_of(times, constant), TOLERANCE)
-    assert (told.wide_share, told.wide_tolerance) == (norm_of(times, constant, tolerance=told.wide_tolerance), 3 * 0.05)
+    whole = norm(times, constant, 0.05)
+    assert (whole.share, whole.tolerance) == (norm_of(times, constant), TOLERANCE)
+    assert (whole.wide_share, whole.wide_tolerance) == (
+        norm_of(times, constant, tolerance=whole.wide_tolerance),
+        3 * 0.05,
+    )
 
 
 @pytest.mark.parametrize("load", [0.0, 0.3])

@@ -1,4 +1,4 @@
-"""A Spark job whose tasks read a file where a broadcast has put it; prints each copy's host and checksum."""
+"""A Spark job whose tasks read a file after a broadcast; prints each copy's host and checksum."""
 
 import hashlib
 import socket
@@ -14,7 +14,7 @@ DEADLINE_S = 120.0
 
 
 def read(_: Iterator[int]) -> Iterator[tuple[str, str]]:
-    """What this executor's host has. The lab's hosts share a disk, so that each has a path of its own."""
+    """The lab's hosts share a disk, so each executor's host has a path of its own."""
     host = socket.gethostname()
     yield host, hashlib.sha256(Path(SIDE.replace("{host}", host)).read_bytes()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""What programs send: objects that survive the way to a Dask worker, and matrices that make sense."""
+"""Data of programs: objects that survive the way to a Dask worker, and matrices that make sense."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_an_array_is_not_copied(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"123", b"\xff" * 100, bytes(8), (5).to_bytes(8, "little") + b"x" * 40])
 def test_what_is_no_object_is_told(content: bytes) -> None:
-    with pytest.raises(GavotteError, match="not what a `Scatter` sends"):
+    with pytest.raises(GavotteError, match="not written by a `Scatter`"):
         unpack(memoryview(content))
 
 
@@ -50,14 +50,14 @@ def test_a_matrix_is_flows() -> None:
     assert shuffle.flows(matrix) == flows
     assert shuffle.flows({("a", "c"): 2_000_000, ("b", "a"): 5, ("c", "b"): 0}) == flows
     assert shuffle.bound_s(matrix) == pytest.approx(2.0)
-    for wrong, told in (
+    for wrong, message in (
         (np.zeros((2, 3)), "a matrix of 2 x 3 for 3 hosts"),
         (7, "a matrix of one number"),
         (np.full((3, 3), 0.5), "whole numbers"),
         (np.full((3, 3), np.nan), "whole numbers"),
         (-matrix, "-2000000 bytes from a to c"),
     ):
-        with pytest.raises(GavotteError, match=told):
+        with pytest.raises(GavotteError, match=message):
             shuffle.flows(wrong)
 
 

@@ -67,7 +67,7 @@ def test_the_papers_applications_find_the_same_either_way(program: str, words: l
     line: list[str | Path] = [sys.executable, EXAMPLES / program, "--workers", "2", *words]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    gavotte, dask = (json.loads(told) for told in done.stdout.splitlines())
+    gavotte, dask = (json.loads(report) for report in done.stdout.splitlines())
     assert (gavotte["way"], dask["way"]) == ("gavotte", "dask")
     assert gavotte[same] == dask[same]
     assert 0 < gavotte["broadcast_s"] < 60

@@ -1,4 +1,4 @@
-"""Real broadcasts: every receiver that lives has the same bytes, whoever dies; who has not is named with the reason."""
+"""Real broadcasts: every surviving receiver has the same bytes; the others are named with the reason."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
-    """Under way for more than a second."""
+    """It takes more than a second."""
     path = tmp_path / "large"
     path.write_bytes(os.urandom(8_000_000))
     return path
 
 
 def kill(session: lab.Session, name: str) -> None:
-    """Ends a host's agent, as a crash would."""
+    """End a host's agent, as a crash would."""
     (agent,) = (
         number
         for number, line in processes_of(os.environ[RUNTIME_DIR_VARIABLE]).items()
@@ -61,7 +61,7 @@ def kill(session: lab.Session, name: str) -> None:
 
 
 def right(result: BroadcastResult, file: Path) -> set[str]:
-    """Receivers whose copies are as the file."""
+    """Return receivers whose copies equal the file."""
     whole = file.read_bytes()
     for each in result.receivers:
         if each.ok:
@@ -71,7 +71,7 @@ def right(result: BroadcastResult, file: Path) -> set[str]:
 
 
 def when(share: float, what: Callable[[], None], *, host: str) -> Callable[[str, int, int], None]:
-    """Does something once, when a receiver has this share."""
+    """Do something once, when a receiver has this share."""
     done = threading.Event()
 
     def watch(name: str, held: int, total: int) -> None:
@@ -90,12 +90,12 @@ def test_each_mechanism_brings_the_same_bytes(cloud: lab.Session, file: Path, tm
         output = tmp_path / (mechanism + "-{host}")
         done = gavotte(*line, "-o", output, "--mechanism", mechanism, env=environment)
         assert done.returncode == 0, done.stderr
-        told = json.loads(done.stdout)
-        assert [each["host"] for each in told["receivers"]] == HOSTS[1:]
-        assert all(each["ok"] and not each["error"] for each in told["receivers"])
-        assert told["bytes"] == 3_000_001
-        assert told["elapsed_s"] == max(each["finish_s"] for each in told["receivers"])
-        assert told["bound_s"] > 0
+        report = json.loads(done.stdout)
+        assert [each["host"] for each in report["receivers"]] == HOSTS[1:]
+        assert all(each["ok"] and not each["error"] for each in report["receivers"])
+        assert report["bytes"] == 3_000_001
+        assert report["elapsed_s"] == max(each["finish_s"] for each in report["receivers"])
+        assert report["bound_s"] > 0
         assert "times the lower bound" in done.stderr
         for host in HOSTS[1:]:
             copy = tmp_path / f"{mechanism}-{host}"
@@ -112,7 +112,7 @@ def test_what_is_there_is_not_sent_again(cloud: lab.Session, file: Path, tmp_pat
     whole = file.read_bytes()
     (tmp_path / "out-h1.partial").write_bytes(whole[:2_000_000] + b"?" * 1_500_000)
     (tmp_path / "out-h2.partial").write_bytes(whole)
-    # Equal hosts stand in the chain as they are named; which would come first by a probe is chance.
+    # Equal hosts are in the chain in their given order; a probe would order them by chance.
     equal = builders.network([{"name": name, "egress_bps": 48e6} for name in HOSTS])
     result = broadcast(
         str(file),
@@ -182,10 +182,10 @@ def test_a_copy_that_cannot_be_kept_is_told(cloud: lab.Session, file: Path, tmp_
         "--json",
     ]
     done = gavotte(*line, env={**os.environ, **cloud.environment()})
-    told = json.loads(done.stdout)
+    report = json.loads(done.stdout)
     assert done.returncode == 1
-    assert {each["host"] for each in told["receivers"] if each["ok"]} == {"h1", "h4", "h5"}
-    assert "2 of 5 receivers do not have it" in done.stderr
+    assert {each["host"] for each in report["receivers"] if each["ok"]} == {"h1", "h4", "h5"}
+    assert "2 of 5 receivers did not get the file" in done.stderr
     assert "h3: " in done.stderr
     assert (tmp_path / "elsewhere").read_bytes() == b"untouched"
 
@@ -225,11 +225,11 @@ def test_a_relay_whose_bytes_come_wrong_is_left(cloud: lab.Session, large: Path,
         network=equal,
         watch=when(0.2, corrupt, host="h2"),
     )
-    # What is on the relay's disk is its own; nobody else has taken it.
+    # The blocks on the relay's disk are its own; no other host has them.
     assert result.lost == {}
     assert (tmp_path / "out-h2").read_bytes() == (tmp_path / "out-h3").read_bytes() == whole
     assert sum(each.bad_blocks for each in result.receivers) >= 3
-    assert any("came wrong" in change for change in result.changes)
+    assert any("was corrupt" in change for change in result.changes)
 
 
 def test_a_full_disk_is_told_and_hurts_nobody_else(cloud: lab.Session, file: Path, tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_full_disk_is_told_and_hurts_nobody_else(cloud: lab.Session, file: Pat
         pytest.skip("this user may not mount")
     result = broadcast(str(file), read_inventory(cloud.hosts_file), "h0", str(tmp_path / "{host}" / "out"))
     assert right(result, file) == {"h1", "h2", "h4", "h5"}
-    assert "no room for 3000001 bytes" in result.lost["h3"]
+    assert "no space for 3000001 bytes" in result.lost["h3"]
 
 
 def test_a_controller_that_is_killed_goes_on_from_what_is_there(
@@ -296,7 +296,7 @@ def test_a_folder_is_brought_with_all_that_is_in_it(cloud: lab.Session, tmp_path
     (folder / "link").symlink_to("inner/file3")
     line: list[str | Path] = ["broadcast", folder, "--hosts", "lab", "--from", "h0", "-o", tmp_path / "copy-{host}"]
     environment = {**os.environ, **cloud.environment()}
-    # What an earlier one has left: a file of its own, and half of one that is wanted.
+    # Leftovers of an earlier broadcast: a file of its own, and half of a needed one.
     (tmp_path / "copy-h2.partial" / "inner").mkdir(parents=True)
     (tmp_path / "copy-h2.partial" / "stale").write_bytes(b"1")
     (tmp_path / "copy-h2.partial" / "large").write_bytes((folder / "large").read_bytes()[:1_500_000])
@@ -314,13 +314,13 @@ def test_a_folder_is_brought_with_all_that_is_in_it(cloud: lab.Session, tmp_path
 
     for host in HOSTS[1:]:
         assert listed(tmp_path / f"copy-{host}") == listed(folder)
-    # The same again finds all of it there; what differs is not written over.
+    # Another run finds all of it in place; different files are not overwritten.
     (tmp_path / "copy-h1" / "large").write_bytes(b"mine")
     again = gavotte(*line, "--json", env=environment)
     assert again.returncode == 1
-    told = {each["host"]: each["error"] for each in json.loads(again.stdout)["receivers"] if not each["ok"]}
-    assert list(told) == ["h1"]
-    assert "is there already and differs" in told["h1"]
+    errors = {each["host"]: each["error"] for each in json.loads(again.stdout)["receivers"] if not each["ok"]}
+    assert list(errors) == ["h1"]
+    assert "exists already and differs" in errors["h1"]
     assert (tmp_path / "copy-h1" / "large").read_bytes() == b"mine"
 
 

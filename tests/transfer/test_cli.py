@@ -1,4 +1,4 @@
-"""`gavotte transfers simulate`: what programs and people see, files out, one line for each mistake."""
+"""`gavotte transfers simulate`: output for programs and people, files, one line for each mistake."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def test_what_programs_see(here: Path) -> None:
 def test_policies_beside_each_other(here: Path) -> None:
     done = simulate(here, "trace.csv", "--policy", "fair", "--policy", "sebf", "--port-bps", "8mbit")
     assert [line.split() for line in done.stdout.splitlines()] == [
-        ["policy", "average", "s", "p95", "s", "longest", "s", "beside", "fair"],
+        ["policy", "average", "s", "p95", "s", "longest", "s", "against", "fair"],
         ["fair", "5.00", "6.80", "7.00", "1.00", "x"],
         ["sebf", "4.00", "6.70", "7.00", "1.25", "x"],
     ]
-    assert done.stderr.splitlines() == ["2 coflows, 3 flows, 3.50 s on average if each were alone"]
+    assert done.stderr.splitlines() == ["2 coflows, 3 flows, 3.50 s on average if each ran alone"]
     every = json.loads(simulate(here, "trace.csv", "--policy", "all", "--json").stdout)["simulations"]
     names = ["fair", "weighted", "fifo", "fifo+", "priority", "scf", "sebf", "d-clas", "bssi"]
     assert [each["policy"] for each in every] == names
@@ -67,8 +67,8 @@ def test_a_network_in_place_of_ports(here: Path) -> None:
         (("none.csv", "--policy", "fair"), "none.csv: no such file", 1),
         (("n.network.json", "--policy", "fair"), "n.network.json: is a Network; use a coflow trace", 1),
         (("trace.csv",), "Missing option '--policy'", 2),
-        (("trace.csv", "--policy", "lifo"), "there is no policy `lifo`; use fair, weighted", 2),
-        (("trace.csv", "--policy", "all", "-o", "x.csv"), "-o takes the times of one policy", 2),
+        (("trace.csv", "--policy", "lifo"), "unknown policy `lifo`; use fair, weighted", 2),
+        (("trace.csv", "--policy", "all", "-o", "x.csv"), "-o writes the times of one policy", 2),
         (("trace.csv", "--policy", "fair", "--port-bps", "fast"), "`fast` is not a rate", 2),
         (("trace.csv", "--policy", "fair", "--step", "-1"), "'--step'", 2),
         (

@@ -1,4 +1,4 @@
-"""Racks inferred from block transfer times: those that are there, none where there are none, and kept over runs."""
+"""Racks inferred from block transfer times: existing ones, none if there are none, and kept over runs."""
 
 from __future__ import annotations
 

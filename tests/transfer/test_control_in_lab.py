@@ -67,7 +67,7 @@ def test_first_come_first_served(cloud: lab.Session) -> None:
         second = controller.submit(flows, name="second")
         done = controller.wait(first.id, 60.0)
         assert (done.state, done.error, done.moved) == ("done", "", (4_000_000, 2_000_000))
-        # What the second had in the kernel before it was told to wait is all that it may have moved.
+        # The second may only have moved the bytes that the kernel held before it had to wait.
         assert controller.get(second.id).moved_bytes < 2_000_000
         assert controller.wait(second.id, 60.0).state == "done"
     one, two = controller.list()
@@ -100,7 +100,7 @@ def test_a_broadcast_waits_for_a_shuffle_that_came_first(cloud: lab.Session, tmp
         first = controller.submit([HostBytes("a", "b", 16_000_000)], name="first")
         until(lambda: controller.get(first.id).moved_bytes > 0)
         second = controller.submit([HostBytes("a", "b", 0), HostBytes("a", "c", 0)], copies=copies)
-        # Alone, or side by side with the first, it would have ended long before.
+        # Alone, or at the same time as the first, it would have ended long before.
         assert controller.wait(first.id, 60.0).state == "done"
         assert not controller.get(second.id).over
         done = controller.wait(second.id, 60.0)
@@ -137,7 +137,7 @@ def test_a_broadcast_that_fails_says_who_has_it_not(cloud: lab.Session, tmp_path
     with running(controller):
         done = controller.wait(controller.submit(flows, copies=copies).id, 60.0)
         assert done.state == "failed"
-        assert "1 of 2 receivers do not have it: b: " in done.error
+        assert "1 of 2 receivers did not get the file: b: " in done.error
         assert (tmp_path / "copy-c").read_bytes() == b"1" * 100_000
         gone = controller.wait(controller.submit(flows, copies=nothing).id, 60.0)
         assert gone.state == "failed"
@@ -147,7 +147,7 @@ def test_a_broadcast_that_fails_says_who_has_it_not(cloud: lab.Session, tmp_path
 def test_broadcasts_that_make_no_sense_are_refused() -> None:
     controller = Controller(builders.inventory("abc"), TRUTH, MemoryQueue())
     to_b = [HostBytes("a", "b", 0)]
-    for copies, flows, told in (
+    for copies, flows, message in (
         (Copies("/x", "a", "/y-{host}", "cornet"), to_b, "cannot pace a broadcast by `cornet`"),
         (Copies("/x", "a", "/y-{host}", "magic"), to_b, "cannot pace"),
         (Copies("x", "a", "/y-{host}"), to_b, "not an absolute path"),
@@ -156,7 +156,7 @@ def test_broadcasts_that_make_no_sense_are_refused() -> None:
         (Copies("/x", "b", "/y"), to_b, "one source"),
         (Copies("/x", "a", "/y"), to_b * 2, "named twice"),
     ):
-        with pytest.raises(GavotteError, match=told):
+        with pytest.raises(GavotteError, match=message):
             controller.submit(flows, copies=copies)
     assert controller.list() == []
 
@@ -165,7 +165,7 @@ def test_who_cannot_join_is_told_why() -> None:
     controller = Controller(builders.inventory("abcd"), TRUTH, MemoryQueue())
     model = controller.submit([HostBytes("a", "b", 0)], copies=Copies("/x", "a", "/y-{host}")).id
     sort = controller.submit([HostBytes("a", "b", 1)]).id
-    for number, host, output, told in (
+    for number, host, output, message in (
         (9, "c", "", "there is no transfer 9"),
         (sort, "c", "", "is a shuffle"),
         (model, "q", "", "`q` is not a host of inventory and Network"),
@@ -174,7 +174,7 @@ def test_who_cannot_join_is_told_why() -> None:
         (model, "b", "", "`b` is a receiver of transfer 1 already"),
         (model, "c", "here", "not the absolute path of a file"),
     ):
-        with pytest.raises(GavotteError, match=told):
+        with pytest.raises(GavotteError, match=message):
             controller.join(number, host, output)
     joined = controller.join(model, "c", "/mine-{host}")
     assert [flow.target for flow in joined.flows] == ["b", "c"]
@@ -190,13 +190,13 @@ def test_who_cannot_join_is_told_why() -> None:
 def test_what_makes_no_sense_is_refused() -> None:
     inventory = builders.inventory("abc")
     controller = Controller(inventory, TRUTH, MemoryQueue())
-    for flows, options, told in (
+    for flows, options, message in (
         ([], {}, "without flows"),
         ([HostBytes("a", "q", 1)], {}, "`q` is not a host"),
         ([HostBytes("a", "b", 1)], {"weight": 0.0}, "weight"),
         ([HostBytes("a", "b", 1)], {"priority_class": -1}, "class"),
     ):
-        with pytest.raises(GavotteError, match=told):
+        with pytest.raises(GavotteError, match=message):
             controller.submit(flows, **options)
     with pytest.raises(GavotteError, match="no policy `best`"):
         Controller(inventory, TRUTH, MemoryQueue(), "best")
@@ -232,20 +232,25 @@ def test_a_killed_controller_loses_nothing(cloud: lab.Session, tmp_path: Path) -
         assert waited.returncode == 0, waited.stderr
         entry = json.loads(waited.stdout)
         assert (entry["state"], entry["moved_bytes"], entry["class"]) == ("done", 36_000_000, 2)
-        told = json.loads(gavotte("transfers", "list", *at, "--json").stdout)
-        assert (told["policy"], [each["state"] for each in told["transfers"]]) == ("sebf", ["done", "cancelled"])
+        report = json.loads(gavotte("transfers", "list", *at, "--json").stdout)
+        assert (report["policy"], [each["state"] for each in report["transfers"]]) == ("sebf", ["done", "cancelled"])
         assert gavotte("transfers", "wait", "2", *at).returncode == 1
         assert gavotte("transfers", "wait", "9", *at).returncode == 1
         (tmp_path / "model").write_bytes(b"weights" * 1000)
         copies: list[str | Path] = ["-o", tmp_path / "model-{host}", "--mechanism", "chain"]
         number = gavotte("transfers", "submit", tmp_path / "model", "--from", "a", "--to", "b,c", *copies, *at)
         assert number.stdout == "3\n", number.stderr
-        told = json.loads(gavotte("transfers", "wait", "3", *at, "--timeout", "60", "--json").stdout)
-        assert (told["kind"], told["state"], told["bytes"], told["moved_bytes"]) == ("broadcast", "done", 14000, 14000)
+        report = json.loads(gavotte("transfers", "wait", "3", *at, "--timeout", "60", "--json").stdout)
+        assert (report["kind"], report["state"], report["bytes"], report["moved_bytes"]) == (
+            "broadcast",
+            "done",
+            14000,
+            14000,
+        )
         assert (tmp_path / "model-c").read_bytes() == b"weights" * 1000
         assert gavotte("transfers", "submit", matrix, "--to", "b", *at).returncode == 2
         assert gavotte("transfers", "submit", matrix, "--from", "a", *at).returncode == 2
-        # A second controller at one socket is refused, and leaves the first alone.
+        # A second controller at one socket is refused, and does not disturb the first.
         assert subprocess.run(serve, capture_output=True, check=False).returncode == 1
     finally:
         second.send_signal(signal.SIGTERM)
@@ -288,6 +293,6 @@ def test_a_broadcast_goes_on_when_its_killed_controller_is_started_again(
     finally:
         second.send_signal(signal.SIGTERM)
         second.wait(30)
-    # More than half was there: the source has not sent it again.
+    # More than half was present: the source has not sent it again.
     assert sent_bytes() - before < 0.8 * size_bytes
     assert {(tmp_path / f"copy-{host}").read_bytes() == model.read_bytes() for host in "bc"} == {True}

@@ -1,4 +1,4 @@
-"""Hosts that are not there when a broadcast begins: they have it too, at nobody's cost, and the result names them."""
+"""Hosts that are missing when a broadcast begins: they get it too, at no cost to others, and the result names them."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def cloud() -> Iterator[lab.Session]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Under way for two seconds."""
+    """It takes two seconds."""
     path = tmp_path / "object"
     path.write_bytes(os.urandom(5_000_000))
     return path
 
 
 def when(share: float, what: Callable[[], None], *, host: str) -> Callable[[str, int, int], None]:
-    """Does something once, in a thread of its own, when a receiver has this share."""
+    """Do something once, in a thread of its own, when a receiver has this share."""
     done = threading.Event()
 
     def watch(name: str, held: int, total: int) -> None:
@@ -81,11 +81,11 @@ def test_a_host_that_comes_late_has_it_and_costs_nobody(
     for each in result.receivers:
         assert Path(each.path).read_bytes() == file.read_bytes()
     assert [each.host for each in result.receivers if each.joined_s is not None] == ["h2"]
-    told = " ".join(result.changes)
-    assert "h2 is not there" in told
-    assert "h2 joins after" in told
+    changes = " ".join(result.changes)
+    assert "h2 is missing" in changes
+    assert "h2 joins after" in changes
     if mechanism == "chain":
-        # It has it from one whose uplink was idle, not from the source.
+        # It got it from a host whose uplink was idle, not from the source.
         assert result.source_sent_bytes < 1.1 * 5_000_000
 
 
@@ -117,11 +117,11 @@ def test_who_never_comes_is_named_and_nobody_waits(cloud: lab.Session, file: Pat
         *("broadcast", file, "--hosts", "lab", "--from", "h0", "-o", tmp_path / "out-{host}", "--json"),
         env={**os.environ, **cloud.environment()},
     )
-    told = {each["host"]: each for each in json.loads(done.stdout)["receivers"]}
+    receivers = {each["host"]: each for each in json.loads(done.stdout)["receivers"]}
     assert done.returncode == 1
-    assert {host for host, each in told.items() if each["ok"]} == {"h1", "h2", "h4"}
-    assert "nothing listens" in told["h3"]["error"]
-    assert "1 of 4 receivers do not have it: h3" in done.stderr
+    assert {host for host, each in receivers.items() if each["ok"]} == {"h1", "h2", "h4"}
+    assert "nothing listens" in receivers["h3"]["error"]
+    assert "1 of 4 receivers did not get the file: h3" in done.stderr
     assert (tmp_path / "out-h4").read_bytes() == file.read_bytes()
 
 
@@ -153,12 +153,12 @@ def test_a_host_that_nobody_named_joins_a_broadcast_of_the_queue(
         mine = ("transfers", "join", str(asked.id), "h4", "-o", tmp_path / "mine", "--socket", at)
         done = gavotte(*mine)
         assert done.returncode == 0, done.stderr
-        told = client.wait(asked.id, MOST_S)
+        report = client.wait(asked.id, MOST_S)
         for host, why in (("h4", "is done"), ("h9", "not a host of inventory")):
             with pytest.raises(GavotteError, match=why):
                 client.join(asked.id, host)
-    assert (told["state"], told["error"], told["moved_bytes"]) == ("done", "", 4 * 10_000_000)
-    receivers = {each["host"]: each for each in told["receivers"]}
+    assert (report["state"], report["error"], report["moved_bytes"]) == ("done", "", 4 * 10_000_000)
+    receivers = {each["host"]: each for each in report["receivers"]}
     assert all(each["ok"] for each in receivers.values())
     assert [name for name, each in receivers.items() if each["joined_s"] is not None] == ["h3", "h4"]
     assert receivers["h3"]["joined_s"] < receivers["h3"]["finish_s"]
@@ -175,6 +175,6 @@ def test_one_that_joins_and_does_not_answer_is_named(cloud: lab.Session, file: P
         controller.join(asked.id, "h3")
         done = controller.wait(asked.id, MOST_S)
     assert done.state == "failed"
-    assert "1 of 2 receivers do not have it: h3: " in done.error
+    assert "1 of 2 receivers did not get the file: h3: " in done.error
     assert "nothing listens" in done.error
     assert (tmp_path / "out-h1").read_bytes() == file.read_bytes()

@@ -1,4 +1,4 @@
-"""Plans of broadcasts: priced by hosts' caps and groups, and the bound is what no mechanism can beat."""
+"""Plans of broadcasts: priced by hosts' caps and groups, with a bound that no mechanism can beat."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_mesh_is_for_few_receivers(receivers: int, chosen: str) -> None:
 
 def test_each_rack_is_entered_once() -> None:
     hosts = [{"name": f"h{i}", "egress_bps": 100e6, "ingress_bps": 100e6} for i in range(9)]
-    # Racks of which neighbours in the list are not.
+    # Racks that do not contain neighbours in the list.
     groups = [
         {"name": f"rack{r}", "members": [f"h{i}" for i in range(9) if i % 3 == r], "up_bps": 50e6, "down_bps": 50e6}
         for r in range(3)

@@ -32,7 +32,7 @@ MATRIX = [
 
 
 def small() -> Network:
-    """What is true of the small cloud."""
+    """The true Network of the small cloud."""
     hosts = [("a", 100, "pm0"), ("b", 200, "pm0"), ("c", 150, "pm1")]
     return builders.network([{"name": n, "egress_bps": rate * SHARE, "machine": pm} for n, rate, pm in hosts])
 
@@ -67,10 +67,10 @@ def test_the_command(small_cloud: lab.Session, tmp_path: Path) -> None:
         csv.writer(file).writerows([("source", "target", "bytes"), ("a", "c", 1_000_000), ("c", "b", 500_000)])
     write_network(network, small())
     hosts = ("--hosts", small_cloud.hosts_file)
-    told = json.loads(gavotte("shuffle", matrix, *hosts, "--json").stdout)
-    assert {"bytes", "bound_s", "elapsed_s", "ratio", "flows"} <= told.keys()
-    assert told["bytes"] == 1_500_000
-    assert [{"source", "target", "bytes", "finish_s"} - flow.keys() for flow in told["flows"]] == [set(), set()]
+    report = json.loads(gavotte("shuffle", matrix, *hosts, "--json").stdout)
+    assert {"bytes", "bound_s", "elapsed_s", "ratio", "flows"} <= report.keys()
+    assert report["bytes"] == 1_500_000
+    assert [{"source", "target", "bytes", "finish_s"} - flow.keys() for flow in report["flows"]] == [set(), set()]
     dry = gavotte("shuffle", matrix, *hosts, "--network", network, "--dry-run", "--json")
     assert json.loads(dry.stdout)["bottleneck"] == "egress of a"
     assert gavotte("shuffle", matrix, *hosts, "--mode", "fast").returncode == 2

@@ -40,7 +40,7 @@ def table(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        # The ingress of b, 1 MB a second, is all that counts.
+        # Only the ingress of b, 1 MB a second, limits.
         ("fair", [7.0, 3.0]),
         ("fifo", [6.0, 6.0]),
         ("sebf", [7.0, 1.0]),
@@ -75,7 +75,7 @@ def test_mistakes_are_one_line(table: Path, tmp_path: Path) -> None:
         simulate_transfers(trace, "lifo")
     with pytest.raises(GavotteError, match=r"-1 bit/s is not a rate of a port"):
         simulate_transfers(trace, "fair", port_bps=-1)
-    with pytest.raises(GavotteError, match="a step of -1 s"):
+    with pytest.raises(GavotteError, match="the step -1 s is out of range"):
         simulate_transfers(trace, "fair", step_s=-1)
     with pytest.raises(FormatError, match=r"none.csv: no such file"):
         read_trace(tmp_path / "none.csv")

@@ -84,6 +84,6 @@ def test_tasks_read_what_a_broadcast_has_put_beside_them(tmp_path: Path) -> None
     print(done.stdout)
     assert done.returncode == 0, done.stderr[-2000:]
     checksum = hashlib.sha256(table.read_bytes()).hexdigest()
-    told = [each.split() for each in done.stdout.splitlines()]
-    assert [each[1:] for each in told if each[0] == "side"] == [[host, checksum] for host in WORKERS]
-    assert ["rows", "200000"] in told
+    rows = [each.split() for each in done.stdout.splitlines()]
+    assert [each[1:] for each in rows if each[0] == "side"] == [[host, checksum] for host in WORKERS]
+    assert ["rows", "200000"] in rows

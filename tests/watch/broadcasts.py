@@ -1,4 +1,4 @@
-"""What each rank runs: broadcasts along a tree, observed. python broadcasts.py TREE.json TIMES.jsonl BYTES COUNT"""
+"""Each rank's part: observed broadcasts along a tree. python broadcasts.py TREE.json TIMES.jsonl BYTES COUNT"""
 
 from __future__ import annotations
 

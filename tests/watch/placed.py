@@ -1,4 +1,4 @@
-"""Applications that run where a test says."""
+"""Applications that run on given hosts."""
 
 from __future__ import annotations
 

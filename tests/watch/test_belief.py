@@ -1,4 +1,4 @@
-"""What an event does to a Network, and to an application that runs."""
+"""The effect of an event on a Network, and on a running application."""
 
 from __future__ import annotations
 

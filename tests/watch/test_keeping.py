@@ -1,4 +1,4 @@
-"""The whole of `gavotte watch` without packets: hosts come and go, and mistakes are told at once or survived."""
+"""The whole of `gavotte watch` without packets: hosts come and go, and mistakes are reported at once or survived."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gavotte.formats.app import write_app
 from gavotte.formats.network import Network, read_network, write_network
 from gavotte.formats.placement import read_placement, write_placement
 from gavotte.place import Running, evaluate
-from gavotte.watch import Event, Shift, Told, keep, keeping
+from gavotte.watch import Event, Shift, Told, WatchQuestion, WatchSession, keep, keeping
 from gavotte.watch.detect import Edge
 from gavotte.watch.loop import RETRY_TICKS
 from gavotte.watch.ring import SILENT_TICKS
@@ -35,7 +35,7 @@ def six() -> Network:
 
 
 class Quiet:
-    """A probe whose pairs take what the Network says; of hosts that are dead or not listed nothing is heard."""
+    """A probe whose pairs take the Network's times; hosts that are dead or not listed do not answer."""
 
     dead: Collection[str] = ()
     listed: Collection[str] = ("a", "b", "c", "d")
@@ -56,7 +56,7 @@ class Quiet:
 
 def test_when_hosts_go_or_come_the_running_placement_is_reviewed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "Probe", Quiet)
-    places, told, waits = {"x": "a", "y": "b"}, list[Told](), 0
+    places, events, waits = {"x": "a", "y": "b"}, list[Told](), 0
 
     def wait(_: float) -> bool:
         nonlocal waits
@@ -65,7 +65,7 @@ def test_when_hosts_go_or_come_the_running_placement_is_reviewed(monkeypatch: py
         return False
 
     def tell(each: Told) -> None:
-        told.append(each)
+        events.append(each)
         if each.placement is not None and each.placement.assignment is not None:
             places.update(each.placement.assignment)
 
@@ -73,41 +73,35 @@ def test_when_hosts_go_or_come_the_running_placement_is_reviewed(monkeypatch: py
         return placed([pair(0)], places)
 
     kept = keep(
-        network(),
-        hosts="lab",
-        wait=wait,
-        tell=tell,
-        complain=lambda text: pytest.fail(text),
-        running=running,
-        count=SILENT_TICKS + 2 * RETRY_TICKS,
-        seed=7,
+        WatchQuestion(network(), hosts="lab", count=SILENT_TICKS + 2 * RETRY_TICKS, seed=7),
+        WatchSession(wait, tell, complain=lambda text: pytest.fail(text), running=running),
     )
-    assert [each.event.kind for each in told] == ["gone", "came"]
-    assert told[0].placement is not None
-    assert told[0].placement.restart == ("x",)
+    assert [each.event.kind for each in events] == ["gone", "came"]
+    assert events[0].placement is not None
+    assert events[0].placement.restart == ("x",)
     assert places["x"] in ("c", "d")
-    assert told[1].placement is not None
-    assert told[1].placement.restart == ()
-    assert told[1].document["seed"] == 7
+    assert events[1].placement is not None
+    assert events[1].placement.restart == ()
+    assert events[1].document["seed"] == 7
     assert (kept.hosts, kept.gone) == (4, frozenset())
 
 
 def test_hosts_that_the_inventory_does_not_list_are_gone_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "Probe", Quiet)
     monkeypatch.setattr(Quiet, "listed", ("b", "c"))
-    told = list[Told]()
+    events = list[Told]()
     keep(
-        network(),
-        hosts="lab",
-        wait=lambda _: False,
-        tell=told.append,
-        complain=lambda text: pytest.fail(text),
-        running=lambda: placed([pair(0)], {"x": "a", "y": "b"}),
-        count=1,
+        WatchQuestion(network(), hosts="lab", count=1),
+        WatchSession(
+            wait=lambda _: False,
+            tell=events.append,
+            complain=lambda text: pytest.fail(text),
+            running=lambda: placed([pair(0)], {"x": "a", "y": "b"}),
+        ),
     )
-    assert [(each.event.kind, each.event.hosts) for each in told] == [("gone", ("a", "d"))]
-    assert told[0].placement is not None
-    assert told[0].placement.assignment == {"x": "c", "y": "b"}
+    assert [(each.event.kind, each.event.hosts) for each in events] == [("gone", ("a", "d"))]
+    assert events[0].placement is not None
+    assert events[0].placement.assignment == {"x": "c", "y": "b"}
 
 
 @pytest.fixture
@@ -168,7 +162,7 @@ def test_an_output_that_cannot_be_written_is_told_at_the_start_and_survived_late
     run = CliRunner().invoke(app, [*words, "-o", str(tmp_path / "none" / "out.json")])
     assert isinstance(run.exception, GavotteError)
     assert run.stdout == ""
-    folder, times, told, said = tmp_path / "folder", tmp_path / "later.jsonl", list[Told](), list[str]()
+    folder, times, events, said = tmp_path / "folder", tmp_path / "later.jsonl", list[Told](), list[str]()
     folder.mkdir()
     times.write_text(lines(operations(20, 14)))
 
@@ -180,15 +174,10 @@ def test_an_output_that_cannot_be_written_is_told_at_the_start_and_survived_late
         return False
 
     keep(
-        six(),
-        observations=times,
-        wait=wait,
-        tell=told.append,
-        complain=said.append,
-        output=folder / "out.json",
-        count=40,
+        WatchQuestion(six(), observations=times, count=40),
+        WatchSession(wait, events.append, said.append, output=folder / "out.json"),
     )
-    assert [each.event.kind for each in told] == ["moved"]
+    assert [each.event.kind for each in events] == ["moved"]
     assert len(said) == 1
     assert "cannot be written" in said[0]
 
@@ -223,4 +212,4 @@ def test_an_event_says_what_alarmed_and_who_moved() -> None:
 
 def test_there_is_something_to_watch_by() -> None:
     with pytest.raises(GavotteError, match="nothing to watch"):
-        keep(six(), wait=lambda _: True, tell=lambda _: None, complain=lambda _: None)
+        keep(WatchQuestion(six()), WatchSession(lambda _: True, lambda _: None, lambda _: None))

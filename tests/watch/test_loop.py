@@ -1,4 +1,4 @@
-"""The loop over a network made of numbers: it finds what moved, measures only that again, and outlives its hosts."""
+"""The loop over a network of numbers: it finds changed pairs, measures only those again, and survives lost hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gavotte.watch.ring import SILENT_TICKS
 
 
 class Cloud:
-    """Hosts whose transfers take what `seconds` says, with a band of 2 %."""
+    """Hosts whose transfers take `seconds`, with a band of 2 %."""
 
     def __init__(self, size: int) -> None:
         rng = np.random.default_rng(0)
@@ -122,14 +122,14 @@ def test_hosts_that_fall_silent_are_left_out_and_taken_in_again() -> None:
 
 
 def test_while_others_measure_nobody_is_gone_and_nothing_is_lost() -> None:
-    cloud, told = Cloud(5), list[str]()
-    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure, complain=told.append)
+    cloud, complaints = Cloud(5), list[str]()
+    watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure, complain=complaints.append)
     ticks(watcher, 10)
     cloud.busy = True
     cloud.slower("h3", 2.0)
     assert ticks(watcher, 10) == []
     assert watcher.tick(["h0", "h1", "h3", "h4", "h9"])[0].kind == "gone"
-    assert told == ["agent on h0 refuses the run: held by run `x`; looking again when it has ended"]
+    assert complaints == ["agent on h0 refuses the run: held by run `x`; looking again when it has ended"]
     cloud.busy = False
     cloud.seconds |= {(s, t): 0.2 for s in [*cloud.hosts, "h9"] for t in [*cloud.hosts, "h9"] if "h9" in (s, t)}
     events = ticks(watcher, 20)
@@ -238,7 +238,7 @@ def test_one_host_cannot_be_watched() -> None:
 def test_who_did_not_answer_is_not_present() -> None:
     cloud = Cloud(4)
     watcher = Watcher(dict(cloud.seconds), 0.02, cloud.measure)
-    told: list[tuple[int, int]] = []
+    answers: list[tuple[int, int]] = []
 
     def look(count: int) -> int:
         return watch(
@@ -247,13 +247,13 @@ def test_who_did_not_answer_is_not_present() -> None:
             wait=lambda _: False,
             report=lambda _: None,
             count=count,
-            alive=lambda taken: told.append((taken, len(watcher.present))),
+            alive=lambda taken: answers.append((taken, len(watcher.present))),
         )
 
     cloud.dead = set(cloud.hosts)
     assert look(1) == 0
-    assert told == [(0, 0)] * 2
+    assert answers == [(0, 0)] * 2
     cloud.dead = {"h0"}
-    told.clear()
+    answers.clear()
     assert look(1) == 1
-    assert told[-1] == (1, 3)
+    assert answers[-1] == (1, 3)

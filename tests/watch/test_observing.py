@@ -108,7 +108,7 @@ def test_with_agents_what_moved_is_calibrated() -> None:
     assert events[0].kind == "moved"
     assert {move.source for move in events[0].moves} == {"h1"}
     assert events[0].calibrated > 5
-    # Nothing moved that calibration can see: told once, then taken as it is.
+    # Calibration finds no move: the event is reported once, and the new time then counts as usual.
     quiet = watched(watcher, operations(30, 8, slow={("h1", "h3"): 2.0, ("h1", "h4"): 2.0, ("h2", "h5"): 1.5}))
     assert [event.kind for event in quiet] == ["false-alarm"]
 
@@ -123,7 +123,7 @@ def test_the_papers_threshold_calibrates_after_one_operation() -> None:
     cloud.slower("h1", 4.0)
     (moved,) = watched(watcher, operations(1, 9, slow=slow))
     assert (moved.kind, moved.alarm, moved.movers) == ("moved", "threshold", ("h1",))
-    # Twice on an edge that is not on the longest way is no operation twice as long.
+    # Twice the time on an edge outside the longest way does not double the operation.
     assert watched(watcher, operations(1, 9, slow=slow | {("h0", "h2"): 2.5})) == []
     with pytest.raises(GavotteError, match="spike"):
         Watcher(dict(cloud.seconds), 0.02, None, threshold=1.0)
@@ -290,9 +290,9 @@ def test_a_signal_ends_the_following(tmp_path: Path) -> None:
             assert watching.stdout is not None
             assert json.loads(watching.stdout.readline())["kind"] == "moved"
             watching.send_signal(signal.SIGTERM)
-            _, told = watching.communicate(timeout=60)
+            _, report = watching.communicate(timeout=60)
         finally:
             late.cancel()
             watching.kill()
     assert watching.returncode == 0
-    assert "40 operations" in told
+    assert "40 operations" in report

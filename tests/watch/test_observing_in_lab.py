@@ -1,4 +1,4 @@
-"""Real broadcasts, observed or under the preloaded library, show that a shaper has changed; nothing else is sent."""
+"""Real broadcasts, observed or under the preloaded library, show that a shaper has changed; no other bytes are sent."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ def test_a_shaper_that_changes_is_found_by_broadcasts_alone(tmp_path: Path, unch
                 timeout_s=60,
             )
             assert ran.returncode == 0, ran.stderr
-            # Of the binomial tree, h4 sends to h5 alone: one edge gets slower.
+            # In the binomial tree, h4 sends to h5 alone: one edge gets slower.
             device = session.run("h4", ["ip", "-o", "route"], capture_output=True, text=True).stdout.split("dev ")[1]
             shaper = ["tc", "qdisc", "replace", "dev", device.split()[0], "root"]
             slow = [*shaper, "tbf", "rate", f"{SLOW}mbit", "burst", "32kb", "latency", "50ms"]
             assert session.run("h4", slow).returncode == 0
     took: dict[tuple[str, str], list[float]] = defaultdict(list)
     records = read_records(times)
-    # An operation of which every mark was early has no line.
+    # An operation whose marks were all early has no line.
     operations = len({(record.labels["run"], record.labels["operation"]) for record in records})
     assert BEFORE + AFTER - 4 <= operations <= BEFORE + AFTER
     for record in records:

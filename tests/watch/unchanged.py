@@ -1,4 +1,4 @@
-"""What each rank runs: broadcasts by MPI alone. python unchanged.py BYTES COUNT"""
+"""Each rank's part: broadcasts by MPI alone. python unchanged.py BYTES COUNT"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-//! Why a probe or a transfer failed. The text goes to the controller as the `error` of its reply.
+//! Why a probe or a transfer failed. The agent sends the text to the controller as the `error` of its reply.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use gavotte_probe::sockets::SocketError;
@@ -10,35 +11,35 @@ use thiserror::Error;
 use crate::contract::agents::Failure;
 use crate::contract::{MAX_FRAME_BYTES, NONCE_BYTES};
 
-/// Making a connection to a peer.
+/// The operation of connecting to a peer.
 pub const CONNECT: &str = "connect to the peer";
-/// Waiting for its challenge.
-pub const GREET: &str = "hear from the peer";
-/// Waiting for its welcome.
+/// The operation of waiting for the peer's challenge.
+pub const GREET: &str = "wait for the peer's challenge";
+/// The operation of waiting for the peer's welcome.
 pub const READY: &str = "wait for the peer to be ready";
 
-/// A probe or a transfer that did not come to its end.
+/// A probe or a transfer that failed.
 #[derive(Debug, Error)]
 pub enum WorkError {
-    /// Not an enrolled peer of the run.
+    /// The name is not that of an enrolled peer of the run.
     #[error("`{0}` is not an enrolled peer")]
     UnknownPeer(String),
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Request(String),
-    /// The hold's bytes are used up.
+    /// The hold's byte budget is used up.
     #[error(transparent)]
     Budget(#[from] BudgetError),
-    /// This host lacks a program.
+    /// This host lacks a program that the work needs.
     #[error("`{0}` is not installed on this host; install it")]
     Lacking(&'static str),
     /// The train's parameters are out of range.
     #[error(transparent)]
     Shape(#[from] ShapeError),
-    /// The two agents did not come to terms.
+    /// The handshake of the two agents failed.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
-    /// A frame did not pass.
+    /// A frame could not be read or written.
     #[error(transparent)]
     Frame(#[from] FrameError),
     /// A socket option or a train's socket failed.
@@ -47,9 +48,9 @@ pub enum WorkError {
     /// A connection failed.
     #[error("{operation}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         operation: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file of this host cannot be read or written.
@@ -57,55 +58,63 @@ pub enum WorkError {
     File {
         /// The file.
         path: String,
-        /// What is wrong with it, in words.
+        /// The problem in words.
         problem: String,
     },
-    /// No job of that name.
-    #[error("no broadcast with that id is under way here")]
+    /// No broadcast has this name.
+    #[error("this agent takes part in no broadcast with that id")]
     UnknownJob,
     /// A deadline passed.
     #[error("{operation}: timed out after {} s", limit.as_secs_f64())]
     Late {
-        /// What was being done.
+        /// The operation that took too long.
         operation: &'static str,
-        /// How long it could take.
+        /// The operation's time limit.
         limit: Duration,
     },
-    /// The receiver says it failed.
-    #[error("the receiver says: {0}")]
+    /// The receiver reports that it failed.
+    #[error("the receiver failed: {0}")]
     Receiver(String),
-    /// Of a train, not two packets of any burst came at different times.
+    /// The packets of every burst of a train arrived at the same time, so the train has no rate.
     #[error("the train gave no rate: {received} of {sent} packets arrived")]
     NoRate {
-        /// Packets sent.
+        /// Packets that the sender sent.
         sent: u64,
-        /// Packets that came.
+        /// Packets that arrived.
         received: u64,
     },
-    /// A gated train gave no number that can be trusted.
+    /// No packet of a train arrived, although the TCP connection of the same path works.
+    #[error("none of {sent} packets arrived: UDP to port {port} is blocked on this path, though TCP is not")]
+    NoUdp {
+        /// Packets that the sender sent.
+        sent: u64,
+        /// The receiver's data port.
+        port: u16,
+    },
+    /// A gated train gave no trustworthy rate.
     #[error("the train was refused: {0}")]
     Refused(String),
-    /// The peer's schedule is elsewhere.
+    /// The peer's schedule is at another round.
     #[error(transparent)]
     Round(#[from] RoundError),
-    /// The peer takes no connections any more.
-    #[error("the other host is gone: it no longer accepts connections")]
+    /// The peer no longer accepts connections.
+    #[error("the other host accepts no connections: it is gone, or a firewall drops them")]
     Vanished,
-    /// The run goes on without this peer.
+    /// The run continues without this peer.
     #[error("`{peer}` was dropped: {reason}")]
     Dropped {
-        /// Its name.
+        /// The peer's name.
         peer: String,
-        /// Why, as the controller says.
+        /// The reason that the controller gave.
         reason: String,
     },
-    /// The hold was released or its time is over.
+    /// The hold was released or has expired.
     #[error("the hold is over")]
     Over,
 }
 
 impl WorkError {
-    /// What a controller decides by.
+    /// The code by which a controller decides what to do.
     pub fn failure(&self) -> Failure {
         match self {
             Self::UnknownPeer(_) | Self::Request(_) | Self::Shape(_) => Failure::Invalid,
@@ -126,85 +135,96 @@ impl WorkError {
             Self::Handshake(HandshakeError::Refused { failure, .. }) => *failure,
             Self::Handshake(HandshakeError::HungUp) | Self::Round(_) => Failure::Refused,
             Self::Socket(SocketError::Congestion { .. }) => Failure::Congestion,
+            // This host's own firewall blocks the packets.
+            Self::Socket(SocketError::System { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+                Failure::NoUdp
+            }
             Self::Handshake(_) | Self::Frame(_) | Self::Io { .. } | Self::Socket(_) => Failure::Broken,
             Self::Receiver(_) => Failure::Receiver,
             Self::NoRate { .. } | Self::Refused(_) => Failure::NoRate,
+            Self::NoUdp { .. } => Failure::NoUdp,
             Self::Vanished => Failure::Vanished,
             Self::Dropped { .. } => Failure::Dropped,
             Self::Over => Failure::Over,
         }
     }
 
-    /// Wraps an I/O error with what was being done.
+    /// Returns that UDP is blocked if `blocked` is set and any packets were sent.
+    pub fn unheard(blocked: bool, sent: u64, peer: SocketAddr) -> Option<Self> {
+        let port = peer.port();
+        (blocked && sent > 0).then_some(Self::NoUdp { sent, port })
+    }
+
+    /// Wraps an I/O error with the operation that failed.
     pub fn io(operation: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io { operation, source }
     }
 }
 
-/// Whether a connection died because nothing came back ([`gavotte_probe::sockets::tcp::set_patience`]).
+/// Whether a connection failed because the peer did not answer ([`gavotte_probe::sockets::tcp::set_patience`]).
 fn gave_no_sign(error: &io::Error) -> bool {
     use io::ErrorKind::{HostUnreachable, NetworkUnreachable, TimedOut};
     matches!(error.kind(), TimedOut | HostUnreachable | NetworkUnreachable)
 }
 
-/// The hold may not send that much any more.
+/// The hold's budget has fewer bytes left than requested.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("the byte budget is used up: {asked} bytes requested, {left} of {cap} left")]
 pub struct BudgetError {
-    /// Payload bytes that were asked for.
+    /// Requested payload bytes.
     pub asked: u64,
     /// Payload bytes that were left.
     pub left: u64,
-    /// Payload bytes of the whole hold.
+    /// Payload bytes that the whole hold may send.
     pub cap: u64,
 }
 
-/// Why a connection was not let in.
+/// Why an agent refused a connection of a round.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum RoundError {
-    /// The schedule has moved on.
+    /// The schedule has already passed this round.
     #[error("round {0} is over")]
     Over(u32),
-    /// Nobody expects this source in this round.
+    /// No probe of this round expects this source.
     #[error("not expected in round {0}")]
     NotExpected(u32),
 }
 
-/// Why two agents did not come to terms.
+/// Why the handshake of two agents failed.
 #[derive(Debug, Error)]
 pub enum HandshakeError {
-    /// A frame did not pass.
+    /// A frame could not be read or written.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// The connection closed before a challenge or a welcome came: the other side does not know this host or this run.
-    #[error("the other agent hung up: it is not enrolled in this run or does not know this host")]
+    /// The peer closed the connection before its challenge or welcome: it does not know this host or this run.
+    #[error("the other agent closed the connection: it is not enrolled in this run or does not know this host")]
     HungUp,
-    /// A frame was not sealed with the run's secret for this connection.
+    /// A frame was not sealed with this connection's key from the run's secret.
     #[error("a frame with a wrong MAC")]
     Forged,
-    /// A nonce of the wrong length.
+    /// A nonce has the wrong length.
     #[error("a nonce of {0} bytes instead of {NONCE_BYTES}")]
     Nonce(usize),
-    /// The other side said no.
+    /// The peer refused.
     #[error("refused: {reason}")]
     Refused {
-        /// Its reason.
+        /// The peer's reason.
         reason: String,
-        /// What kind of reason that is.
+        /// The kind of the reason.
         failure: Failure,
     },
 }
 
-/// A frame that cannot be read or written.
+/// Why a frame could not be read or written.
 #[derive(Debug, Error)]
 pub enum FrameError {
-    /// The message, or the length that announces it, is beyond [`MAX_FRAME_BYTES`].
+    /// The message, or the length before it, exceeds [`MAX_FRAME_BYTES`].
     #[error("a frame of {0} bytes is longer than {MAX_FRAME_BYTES}")]
     TooLong(usize),
-    /// The other side went away.
+    /// The other side closed the connection.
     #[error("the other agent closed the connection")]
     Closed,
-    /// Not the message it should be.
+    /// The frame does not contain the expected message.
     #[error("a malformed frame: {0}")]
     Malformed(#[from] prost::DecodeError),
     /// The connection failed.
@@ -225,7 +245,7 @@ impl From<io::Error> for FrameError {
 /// Runs `work` for at most `limit`.
 ///
 /// # Errors
-/// [`WorkError::Late`] when the limit passes first, else what `work` fails with.
+/// [`WorkError::Late`] if the limit passes first, otherwise the error of `work`.
 pub async fn within<T, E: Into<WorkError>>(
     operation: &'static str,
     limit: Duration,

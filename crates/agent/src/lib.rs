@@ -1,9 +1,15 @@
-//! The agent: one daemon on each host of an inventory, which measures the paths to its peers and moves bytes to
-//! them when a controller asks.
+//! The agent: a daemon on each host of an inventory. It measures the paths to its peers and sends them bytes when a
+//! controller asks for it.
 //!
-//! Five floors, each of which imports only from those before it: [`error`], [`contract`] and [`log`]; [`hold`], what a run may do
-//! here; [`plane`], authenticated connections between agents, and [`guarantee`], bandwidth that is kept for the host; [`work`], what
-//! is done over the plane; [`control`], the controller's side. What trains look like and how they are judged is in `gavotte-probe`.
+//! The modules form five floors; each imports only from floors before it:
+//!
+//! 1. [`error`], [`contract`] and [`log`];
+//! 2. [`hold`]: what a run may do on this host;
+//! 3. [`plane`]: authenticated connections between agents, and [`guarantee`]: bandwidth guarantees of this host;
+//! 4. [`work`]: the probes and transfers that use the plane;
+//! 5. [`control`]: the service for controllers.
+//!
+//! The crate `gavotte-probe` defines and evaluates packet trains.
 
 pub mod contract;
 pub mod control;

@@ -1,6 +1,7 @@
-//! What the agent says of itself: on stderr, and the last of it in memory for whoever asks.
+//! The agent's log: to stderr, with the last entries in memory for callers who ask.
 //!
-//! `GAVOTTE_LOG` is a level, or directives as of `tracing-subscriber`; `GAVOTTE_LOG_FORMAT=json` gives an object a line.
+//! `GAVOTTE_LOG` is a level, or directives in the format of `tracing-subscriber`. With `GAVOTTE_LOG_FORMAT=json` each
+//! entry is a JSON object on one line.
 
 use std::collections::{HashMap, VecDeque};
 use std::env;
@@ -18,22 +19,22 @@ use tracing_subscriber::{EnvFilter, fmt};
 
 const LEVELS: &str = "GAVOTTE_LOG";
 const FORMAT: &str = "GAVOTTE_LOG_FORMAT";
-/// Of others' crates only warnings, and what tonic has to say of connections that it could not accept.
+/// Levels for other crates: only warnings, and tonic's messages about connections that it could not accept.
 const OTHERS: &str = "warn,tonic::transport::server=debug";
-/// Entries kept in memory.
+/// Number of entries kept in memory.
 const KEPT: usize = 500;
-/// Longest entry, in bytes; the rest is cut off.
+/// Longest entry in bytes; the rest is cut off.
 const LONGEST: usize = 4096;
-/// Entries that one place in the code may make in a window; more are counted.
+/// Number of entries that one place in the code may write in a window; the log only counts further entries.
 const MOST: u32 = 100;
 const WINDOW: Duration = Duration::from_secs(10);
 
 static LAST: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 
-/// Starts the log, as the environment asks.
+/// Starts the log with the settings of the environment.
 ///
 /// # Errors
-/// When the environment makes no sense.
+/// If an environment variable is invalid.
 pub fn start() -> io::Result<()> {
     let asked = env::var(LEVELS).unwrap_or_default();
     let levels = match asked.as_str() {
@@ -58,19 +59,19 @@ pub fn start() -> io::Result<()> {
     Ok(())
 }
 
-/// The last entries, at most `most` of them, oldest first.
+/// Returns the last entries, at most `most` of them, oldest first.
 pub fn last(most: usize) -> Vec<String> {
     let all = LAST.lock().unwrap_or_else(PoisonError::into_inner);
     all.iter().skip(all.len().saturating_sub(most)).cloned().collect()
 }
 
-/// Takes one whole entry at a time.
+/// A writer that receives one whole entry at a time.
 struct Entry;
 
 impl Write for Entry {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let entry = clean(&String::from_utf8_lossy(bytes));
-        // Whoever read it may be gone, and there is nobody else to tell.
+        // The reader of stderr may be gone; the error has no other place to go.
         let _ = writeln!(io::stderr(), "{entry}");
         keep(entry);
         Ok(bytes.len())
@@ -89,7 +90,7 @@ fn keep(entry: String) {
     all.push_back(entry);
 }
 
-/// An entry on one line, without characters that a terminal would act on. The escapes are JSON's own.
+/// Returns the entry on one line, with JSON's escapes instead of characters that a terminal would act on.
 fn clean(entry: &str) -> String {
     let mut line = String::new();
     for each in entry.trim_end().chars() {
@@ -108,7 +109,7 @@ fn clean(entry: &str) -> String {
     line
 }
 
-/// Keeps one place in the code from filling the log.
+/// Prevents one place in the code from filling the log.
 struct Flood<K = Identifier>(Mutex<HashMap<K, Tally>>);
 
 struct Tally {
@@ -123,7 +124,7 @@ impl<K> Default for Flood<K> {
 }
 
 impl<K: Eq + Hash> Flood<K> {
-    /// Whether an entry may pass, and how many did not in the window before.
+    /// Returns whether an entry may pass, and how many entries were dropped in the previous window.
     fn admit(&self, place: K, now: Instant) -> (bool, u32) {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let tally = places.entry(place).or_insert(Tally { since: now, count: 0 });
@@ -141,7 +142,7 @@ impl<S: Subscriber> Layer<S> for Flood<Identifier> {
     fn event_enabled(&self, event: &Event<'_>, _: Context<'_, S>) -> bool {
         let (passes, left_out) = self.admit(event.metadata().callsite(), Instant::now());
         if left_out > 0 {
-            warn!(left_out, "entries like the next one were left out");
+            warn!(left_out, "entries like the next one were dropped");
         }
         passes
     }

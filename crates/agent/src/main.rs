@@ -14,6 +14,7 @@ use gavotte_agent::control::socket::ControlSocket;
 use gavotte_agent::guarantee::orphan;
 use gavotte_agent::hold::Caps;
 use gavotte_agent::log;
+use gavotte_impair::{Plan, Server};
 use gavotte_shaper::Port;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
@@ -28,43 +29,48 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serves a controller, on a Unix socket or over mutual TLS, until a signal comes.
+    /// Serve a controller, on a Unix socket or over mutual TLS, until a signal arrives.
     Serve(Serve),
-    /// Removes what an agent that was killed has left on this host's interfaces.
+    /// Remove what a killed agent left on this host's interfaces.
     Sweep(Sweep),
-    /// Marks packets that leave an interface as a switch would: those that find too long a (phantom) queue get CE.
+    /// Mark packets that leave an interface as a switch would: packets that find too long a (phantom) queue get CE.
     Mark(Mark),
+    /// Carry the packets of a lab's links that have latency, jitter, loss or a policer.
+    ///
+    /// Reads a plan as JSON from stdin, prints `ready` and runs until a signal arrives.
+    #[command(hide = true)]
+    Impair,
 }
 
 #[derive(Args)]
 struct Sweep {
-    /// Waits until stdin ends.
+    /// Wait until stdin ends.
     #[arg(long)]
     when_stdin_ends: bool,
-    /// Leaves each pair its guarantee as a limit instead.
+    /// Keep each pair's guarantee as a fixed limit instead.
     #[arg(long = "static")]
     remains: bool,
 }
 
 #[derive(Args)]
 struct Mark {
-    /// The interface.
+    /// Name of the interface.
     #[arg(long, value_name = "NAME")]
     device: String,
-    /// What the queue drains at, bit/s: a little less than the interface carries.
+    /// Rate at which the queue drains, in bit/s: a little less than the interface carries.
     #[arg(long, value_name = "BIT/S")]
     rate: u64,
-    /// Packets that find more than this in the queue are marked.
+    /// Mark packets that find more than this in the queue.
     #[arg(long, value_name = "BYTES", default_value_t = 60_000)]
     threshold: u64,
 }
 
 #[derive(Args)]
 struct Serve {
-    /// The Unix socket to make, for its owner only.
+    /// Unix socket to create, accessible to its owner only.
     #[arg(long, value_name = "PATH", required_unless_present = "tls")]
     socket: Option<PathBuf>,
-    /// Where to listen for a controller with a certificate of the authority.
+    /// Address to listen on for a controller with a certificate of the authority.
     #[arg(long, value_name = "ADDRESS:PORT", requires_all = ["ca", "cert", "key"])]
     tls: Option<SocketAddr>,
     /// Certificate of the authority (PEM).
@@ -82,27 +88,28 @@ struct Serve {
     /// Address of the data plane [default: all, IPv6 and IPv4].
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<IpAddr>,
-    /// Payload bytes that one hold may send at most.
+    /// Largest number of payload bytes that one hold may send.
     #[arg(long, value_name = "BYTES", default_value_t = MAX_BYTES)]
     max_bytes: u64,
-    /// How long one hold may last at most.
+    /// Longest time that one hold may last.
     #[arg(long, value_name = "SECONDS", default_value_t = MAX_SECONDS)]
     max_seconds: u64,
-    /// Ends the agent when the thread that started it ends, usually with its process.
+    /// End the agent when the thread that started it ends, usually with its process.
     #[arg(long)]
     die_with_parent: bool,
-    /// Ends the agent when stdin ends or brings nothing for so long; says `ready` on stdout when it serves.
+    /// End the agent when stdin ends or is silent for this long; print `ready` on stdout once the agent serves.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     lifeline: Option<u64>,
 }
 
 fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+    let result = match Arguments::parse().command {
         Command::Serve(arguments) => log::start().and_then(|()| run(&arguments)),
         Command::Sweep(arguments) => orphan::sweep(arguments.when_stdin_ends, arguments.remains).map(|_| ()),
         Command::Mark(arguments) => mark(&arguments),
+        Command::Impair => impair(),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("gavotte-agent: {error}");
@@ -115,7 +122,7 @@ fn run(arguments: &Serve) -> io::Result<()> {
     if arguments.die_with_parent {
         let parent = nix::unistd::getppid();
         nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM)?;
-        // The parent may have ended before the kernel was asked to watch it.
+        // The parent may have ended before the kernel began to watch it.
         if nix::unistd::getppid() != parent {
             return Ok(());
         }
@@ -143,7 +150,7 @@ fn run(arguments: &Serve) -> io::Result<()> {
         let [ca, cert, key] = [ca, cert, key].map(Clone::clone);
         doors.tls = Some(TlsDoor::bind(address, &KeyFiles { ca, cert, key })?);
     }
-    // Two threads: on a small host the agent must leave room for what it measures.
+    // Two threads: on a small host the agent must leave processor time for what it measures.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -158,16 +165,16 @@ fn run(arguments: &Serve) -> io::Result<()> {
                 _ = interrupt.recv() => {}
                 () = held(lifeline) => {}
             }
-            info!("was told to stop");
+            info!("stops");
         })
         .await
     });
-    // Threads that send a train see within a tenth of a second that nobody waits for them.
+    // Threads that send a train notice within a tenth of a second that their caller is gone.
     runtime.shutdown_timeout(Duration::from_secs(1));
     result
 }
 
-/// Marks until stdin ends, then says how many packets passed and how many it marked.
+/// Marks until stdin ends, then prints how many packets passed and how many were marked.
 fn mark(arguments: &Mark) -> io::Result<()> {
     let port = Port::install(&arguments.device, arguments.rate, arguments.threshold).map_err(io::Error::other)?;
     writeln!(io::stdout(), "marks")?;
@@ -176,14 +183,22 @@ fn mark(arguments: &Mark) -> io::Result<()> {
     writeln!(io::stdout(), "{passed} {marked}")
 }
 
-/// Returns when the lifeline is cut; never without one.
+/// Carries packets by the plan on stdin.
+fn impair() -> io::Result<()> {
+    let plan: Plan = serde_json::from_reader(io::stdin().lock())?;
+    let server = Server::open(&plan)?;
+    writeln!(io::stdout(), "ready")?;
+    server.run(|faults| eprintln!("{faults}"))
+}
+
+/// Returns when the lifeline is cut; never returns without a lifeline.
 async fn held(lifeline: Option<Duration>) {
     let Some(limit) = lifeline else {
         return std::future::pending().await;
     };
-    // Whoever listens may be gone, which the lifeline will tell.
+    // The reader of stdout may be gone; the lifeline then ends the agent.
     let _ = writeln!(io::stdout(), "gavotte-agent: ready");
     if let Err(error) = lifeline::cut(limit).await {
-        error!(%error, "no lifeline");
+        error!(%error, "cannot watch the lifeline");
     }
 }

@@ -1,12 +1,12 @@
-//! What can go wrong, in words that name the task, host or group.
+//! Errors, in words that name the task, host or group.
 
 use gavotte_net::InputError;
 use thiserror::Error;
 
-/// Input that describes no problem at all.
+/// Input that does not describe a valid problem.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum ProblemError {
-    /// An index or a column.
+    /// An invalid index or column.
     #[error(transparent)]
     Input(#[from] InputError),
     /// Prices that are not one for each host and pair of hosts, or not a sum of money.
@@ -18,7 +18,7 @@ pub enum ProblemError {
     /// A CPU amount that is negative, not a number, or beyond a million cores.
     #[error("{what} has {value} cpus; the amount must be from 0 to {most}")]
     Cpus {
-        /// Which task or host.
+        /// The task or host.
         what: String,
         /// Its value.
         value: f64,
@@ -41,7 +41,7 @@ pub enum ProblemError {
     NowhereAllowed(String),
 }
 
-/// No placement found, or one that breaks a rule.
+/// No placement was found, or an assignment breaks a rule.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum PlaceError {
     /// Even an empty host is too small for this task.
@@ -52,7 +52,7 @@ pub enum PlaceError {
         /// What it needs, in words.
         needs: String,
     },
-    /// The policy placed other tasks so that this one found no host. Other policies may still succeed.
+    /// The policy placed other tasks in such a way that no host is left for this one. Other policies may still succeed.
     #[error("{policy} finds no host for task `{task}`, which needs {needs}, once the tasks before it are placed")]
     NoRoom {
         /// Name of the policy.
@@ -62,7 +62,7 @@ pub enum PlaceError {
         /// What it needs, in words.
         needs: String,
     },
-    /// The search found no placement that costs so little. There may be one.
+    /// The search found no placement within the maximum price. One may exist.
     #[error("search found no placement within the maximum price")]
     TooDear,
     /// A random policy that gave up.

@@ -1,14 +1,15 @@
-//! Why a placement takes as long as it does: what is on its bottleneck, and what one more move would do.
+//! Explains why a placement takes as long as it does: the transfers on its bottleneck, and the effect of one more move.
 
-use crate::completion::Bottleneck;
-use crate::loads::{Loads, Rates};
-use crate::packing::Packing;
+use crate::packing::units_on_hosts::Packing;
+use crate::problem::completion::Bottleneck;
 use crate::problem::{Assignment, Problem};
+use crate::search::link_loads::{Loads, Rates};
 
-/// The best that one move can do to a placement, be it better or worse than the placement itself.
+/// The best single move from a placement. Its result may be better or worse than the placement itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunnerUp {
-    /// Tasks that change their host, with where they go: one task or those that go with it, and what it swaps with.
+    /// Tasks that change their host, with their new hosts: one task or those that go with it, and the tasks it swaps
+    /// with.
     pub moves: Vec<(usize, usize)>,
     /// The completion time after the move, in seconds.
     pub seconds: f64,
@@ -35,17 +36,18 @@ impl Problem {
         crossing
     }
 
-    /// The best relocation or swap that takes a task off the bottleneck of some phase: no other single move can help.
+    /// The best relocation or swap that takes a task off the bottleneck of some phase; no other single move can help.
     ///
-    /// `None` if nothing crosses a limited link, if no such move keeps all rules, or if `assignment` breaks one.
-    /// Takes time in proportion to (tasks at the bottleneck) x (hosts + tasks).
+    /// `None` if nothing crosses a limited link, if no such move keeps all rules, or if `assignment` breaks one. Takes
+    /// time in proportion to (tasks at the bottleneck) x (hosts + tasks).
     pub fn runner_up(&self, assignment: &Assignment) -> Option<RunnerUp> {
         self.best_move(assignment, &Rates::new(self), &mut |_| true)
     }
 
-    /// The same of as many moves as `more` lets it try, which is asked before each with what that looks at.
+    /// The same, over as many moves as `more` allows. `more` is called before each move with the number of exchanges
+    /// that the move examines.
     ///
-    /// A move looks at what each of its units exchanges with each other one.
+    /// A move examines the bytes that each of its units exchanges with each other unit.
     pub(crate) fn best_move(
         &self,
         assignment: &Assignment,
@@ -86,7 +88,7 @@ impl Problem {
         })
     }
 
-    /// The units at either end of what crosses the bottleneck of any phase, ascending.
+    /// The units that send or receive over the bottleneck of any phase, ascending.
     fn at_bottlenecks(&self, assignment: &Assignment) -> Vec<usize> {
         let ends = |worst: Bottleneck| {
             let crossing = self.crossing(assignment, &worst);
@@ -102,7 +104,7 @@ impl Problem {
     }
 }
 
-/// Time and cost after `moves`, which are taken back; `None` if they break a rule.
+/// Time and cost after `moves`, which are then undone; `None` if they break a rule.
 fn try_moves(
     packing: &mut Packing,
     loads: &mut Loads,

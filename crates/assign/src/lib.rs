@@ -1,59 +1,41 @@
-//! Places the tasks of an application on the hosts of a network, and says how good the placement is.
+//! Places the tasks of an application on the hosts of a network, and computes how good the placement is.
 //!
-//! In goes a [`Problem`]: tasks with their needs and transfers, hosts with their capacity, and what the network
-//! between them was measured to carry. A [`Policy`] turns it into an [`Assignment`], [`Problem::evaluate`] gives the
-//! [`Completion`] of any assignment, and [`Problem::bound_s`],
-//! [`Problem::sets_bound_s`] and [`Problem::flows_bound_s`] are times that no assignment can beat.
+//! The input is a [`Problem`]: tasks with their needs and transfers, hosts with their capacity, and the measured network between them.
+//! A [`Policy`] turns it into an [`Assignment`]. [`Problem::evaluate`] returns the [`Completion`] of any assignment. No assignment can
+//! beat [`Problem::bound_s`], [`Problem::sets_bound_s`] or [`Problem::flows_bound_s`].
+//!
+//! * `problem`: tasks, hosts, rules, and the completion-time model.
+//! * `packing`: which task is on which host, and what else fits.
+//! * `bound`: proven lower bounds.
+//! * `policies`: greedy and the baselines.
+//! * `search`: annealing, its starts, and the loads of links that it watches.
 //!
 //! Units: bytes, bit/s, seconds and CPU cores. Rates may be infinite, which means unlimited. Hosts, tasks and groups
 //! are known by their index in the problem; names serve messages only. Nothing here reads a clock, a file or an
 //! environment variable, and the same problem and seed always give the same answer.
 
-mod anneal;
-mod baselines;
 mod bound;
-mod completion;
-mod connected;
-mod cores;
 mod error;
 mod explain;
-mod flows;
-mod greedy;
-mod joined;
-mod loads;
-mod needs;
 mod packing;
-mod pairs;
-mod partial;
-mod parts;
 mod policies;
-mod policy;
-mod polish;
 mod problem;
-mod room;
-mod rules;
 mod search;
-mod sets;
-mod starts;
-mod stores;
-mod tree;
-mod units;
-mod validate;
 
-pub use baselines::{MinMachines, Random, RoundRobin};
-pub use bound::{HostOffer, Mates};
-pub use completion::{Bottleneck, Completion, LinkTime};
-pub use cores::Cores;
+pub use bound::star_knapsack::{HostOffer, Mates};
 pub use error::{PlaceError, ProblemError, UnknownPolicy};
 pub use explain::RunnerUp;
-pub use greedy::Greedy;
-pub use partial::Partial;
-pub use parts::{Capacity, Load, Parts, Task, Transfer};
+pub use packing::capacity_left::Room;
+pub use packing::task_by_task::Partial;
+pub use policies::baselines::{MinMachines, Random, RoundRobin};
+pub use policies::greedy::Greedy;
+pub use policies::policy::Policy;
 pub use policies::{policies, policy};
-pub use policy::Policy;
+pub use problem::completion::{Bottleneck, Completion, LinkTime};
+pub use problem::cores::Cores;
+pub use problem::parts::{Capacity, Load, Parts, Task, Transfer};
+pub use problem::rules::{MaxHosts, MaxLatency, MaxPrice, Quota, Rules};
+pub use problem::stores::{Stores, UNLIMITED_BYTES};
+pub use problem::units::{Edge, Units};
 pub use problem::{Assignment, Problem};
-pub use room::Room;
-pub use rules::{MaxHosts, MaxLatency, MaxPrice, Quota, Rules};
 pub use search::{DEFAULT_STEPS, Found, Search};
-pub use stores::{Stores, UNLIMITED_BYTES};
-pub use units::{Edge, Units};

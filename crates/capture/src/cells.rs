@@ -1,26 +1,26 @@
-//! Bytes by pair of ends and interval, as several views saw them; each pair is then taken from one view.
+//! Bytes by pair of ends and interval, as seen by several views. Each pair is then taken from one view.
 //!
-//! A view is whatever sees traffic for itself: a capture file, one side of a flow meter's interfaces. A packet passes
-//! many of them on its way, and is to count once.
+//! A view is anything that sees traffic on its own: a capture file, or one side of a flow meter's interfaces. A packet
+//! passes many views on its path, and must count once.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::ends::{Directory, End};
 
-/// Beyond so many sums, further bytes are only counted as unplaced: about 400 MB.
+/// Largest number of sums kept, about 400 MB. Further bytes only count as unplaced.
 pub const MOST_CELLS: usize = 1 << 22;
 
-/// The name of something counted, and how much of it there was.
+/// The name of a counter, and its value.
 pub type Counter = (&'static str, f64);
 
-/// What a cell adds up.
+/// The sum kept in a cell.
 pub(crate) trait Sum: Default {
     /// Adds another sum.
     fn add(&mut self, other: &Self);
     /// The best estimate.
     fn bytes(&self) -> f64;
-    /// Its 95 % interval, where `unit` is what a sample of any pair stands for.
+    /// Its 95 % interval; `unit` is the number of bytes that one sample of any pair stands for.
     fn range(&self, unit: f64) -> (f64, f64);
 }
 
@@ -39,7 +39,7 @@ impl Sum for u64 {
 /// Bytes from one end to another in one interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Number of the interval since the epoch; 0 where there is one for all.
+    /// Number of the interval since the epoch; 0 if one interval covers everything.
     pub interval: i64,
     /// Name of the sender.
     pub source: String,
@@ -60,7 +60,7 @@ type Pair = (End, End);
 pub(crate) struct Cells<S> {
     sums: HashMap<(u32, Pair, i64), S>,
     every_s: Option<f64>,
-    /// Bytes for which there was no room.
+    /// Bytes for which no cell was free.
     pub(crate) unplaced_bytes: f64,
 }
 
@@ -74,7 +74,7 @@ impl<S: Sum> Cells<S> {
         }
     }
 
-    /// The number of the interval that a time is in.
+    /// The number of the interval that contains a time.
     pub(crate) fn interval(&self, time_s: Option<f64>) -> i64 {
         match (self.every_s, time_s) {
             (Some(every_s), Some(time_s)) => (time_s / every_s).floor() as i64,
@@ -82,12 +82,12 @@ impl<S: Sum> Cells<S> {
         }
     }
 
-    /// How long an interval is.
+    /// The length of an interval.
     pub(crate) fn every_s(&self) -> Option<f64> {
         self.every_s
     }
 
-    /// Adds to what a view saw.
+    /// Adds bytes to what a view has seen.
     pub(crate) fn add(&mut self, view: u32, pair: Pair, interval: i64, sum: &S) {
         let full = self.sums.len() >= MOST_CELLS;
         match self.sums.get_mut(&(view, pair, interval)) {
@@ -101,8 +101,8 @@ impl<S: Sum> Cells<S> {
         }
     }
 
-    /// The rows, each pair from the view that `rank` puts highest; where it puts several equally high, from the one
-    /// that saw most.
+    /// The rows. Each pair comes from the view with the highest `rank`; of several such views, from the one that saw
+    /// most.
     pub(crate) fn rows<K: Ord + Copy>(
         &self,
         ends: &Directory,
@@ -118,7 +118,7 @@ impl<S: Sum> Cells<S> {
         for ((view, pair), sum) in &whole {
             let standing = (rank(*view, *pair), sum.bytes() * scale(*view), *view);
             let held = best.entry(*pair).or_insert(standing);
-            // The lowest number among equals, so that the answer does not hang on a map's order.
+            // Of equals the lowest number wins, so that the answer does not depend on a map's order.
             let way = standing
                 .0
                 .cmp(&held.0)
@@ -150,7 +150,7 @@ impl<S: Sum> Cells<S> {
     }
 }
 
-/// Numbers for keys, in the order they are met.
+/// Numbers for keys, in the order in which they first appear.
 #[derive(Debug)]
 pub(crate) struct Numbers<K> {
     known: HashMap<K, u32>,

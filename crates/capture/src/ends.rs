@@ -1,4 +1,4 @@
-//! Which task an address and port belong to, or what to call them where tasks are to be found.
+//! Finds the task of an address and port, or a name for it if the tasks are not known yet.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -6,10 +6,11 @@ use std::net::{IpAddr, SocketAddr};
 /// Index of an end in a [`Directory`].
 pub type End = u32;
 
-/// Beyond so many names, ends that nobody named share one: a scan of a whole network takes 40 MB and no more.
+/// Largest number of names kept. Further unnamed ends share one name, so that a scan of a whole network takes at most
+/// 40 MB.
 pub const MOST_NAMES: usize = 1 << 18;
 
-/// What ends beyond [`MOST_NAMES`] are called.
+/// The name of all ends beyond [`MOST_NAMES`].
 pub const OTHERS: &str = "others";
 
 /// Names of ends. The given ones come first, in their order; others are added as they are seen, by their address.
@@ -24,10 +25,10 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Of keys as `10.0.0.1`, `10.0.0.1:7077`, `[fd00::1]:7077` and `*:7077`; the most exact one holds.
+    /// Takes keys such as `10.0.0.1`, `10.0.0.1:7077`, `[fd00::1]:7077` and `*:7077`; the most exact key wins.
     ///
     /// # Errors
-    /// The key that is none of these.
+    /// The key that has none of these forms.
     pub fn new(keys: &[String]) -> Result<Self, String> {
         let mut directory = Self {
             names: keys.to_vec(),
@@ -49,8 +50,10 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Who sends to whom. Where no names were given, what an address sends itself is told apart by its service, the
-    /// end with the lower port: all of a machine's loopback would be one task otherwise.
+    /// Returns the sending and the receiving end.
+    ///
+    /// Without names, traffic from an address to itself is separated by its service, the end with the lower port. Otherwise all
+    /// of a machine's loopback would be one task.
     pub fn pair(&mut self, source: SocketAddr, target: SocketAddr) -> (End, End) {
         if self.given > 0 || source.ip() != target.ip() {
             return (self.end(source), self.end(target));

@@ -1,4 +1,4 @@
-//! Export datagrams in a capture: each UDP payload in it, with who sent it and when.
+//! Export datagrams in a capture: each UDP payload, with its sender and its time.
 
 use std::io::Read;
 use std::net::SocketAddr;
@@ -11,18 +11,19 @@ use crate::tally::{Tally, sockets};
 /// One UDP payload.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// Who sent it.
+    /// The sender.
     pub source: SocketAddr,
-    /// When it was captured.
+    /// The time of capture.
     pub time_s: Option<f64>,
-    /// What it carries, as far as it was kept.
+    /// The payload, as far as it was captured.
     pub payload: &'a [u8],
 }
 
-/// Gives the UDP payloads of a capture in their order, each once though `tcpdump -i any` saw it come in and go out.
+/// Passes the UDP payloads of a capture to `each`, in order. Each counts once, even if `tcpdump -i any` saw it both
+/// arrive and leave.
 ///
 /// # Errors
-/// What is wrong with the capture.
+/// The problem with the capture.
 pub fn read_datagrams(input: impl Read, mut each: impl FnMut(&Datagram<'_>)) -> Result<Ending, CaptureError> {
     let mut number = 0;
     let mut tally = Tally::default();

@@ -1,8 +1,9 @@
-//! NetFlow versions 5 and 9 and IPFIX: who sent how much payload to whom, from the meters' flow records.
+//! NetFlow versions 5 and 9 and IPFIX: payload bytes between pairs of ends, from the flow records of meters.
 //!
-//! `netflow_parser` decodes datagrams and keeps the templates of each exporter; data that come before their template
-//! wait for it. Meters count IP packets whole: the headers are taken off, and what is not known of TCP's options
-//! makes the interval. Where a meter samples packets, its options or its header say how many one stands for.
+//! `netflow_parser` decodes datagrams and keeps the templates of each exporter; data that arrive before their template
+//! wait for it. Meters count whole IP packets, so the headers are subtracted. The unknown length of TCP's options
+//! determines the interval. If a meter samples packets, its options or its header say how many packets one sample
+//! stands for.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -21,15 +22,15 @@ use crate::ends::{Directory, End};
 use crate::interval::sampled_range;
 use crate::sampled::gap;
 
-/// TCP's header without options, with those that Linux sends, and with all that fit.
+/// TCP's header without options, with the options that Linux sends, and with the longest possible options.
 const TCP_BYTES: [f64; 3] = [20.0, 32.0, 60.0];
 const UDP_BYTES: [f64; 3] = [8.0, 8.0, 8.0];
 
-/// A flow that lasts longer is counted where it ends.
+/// A flow that spans more intervals counts in the last one.
 const MOST_INTERVALS: i64 = 10_000;
 const MOST_SOURCES: usize = 1 << 14;
 
-/// Which exports to read; others are counted and left.
+/// The exports to read; others are counted and skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Versions 5, 7 and 9.
@@ -43,9 +44,9 @@ struct Octets {
     whole: f64,
     low: f64,
     high: f64,
-    /// Sum of squares of what one sampled packet stands for; 0 where none were left out.
+    /// Sum of squares of the bytes that each sampled packet stands for; 0 if nothing was sampled.
     squares: f64,
-    /// Octets that were counted themselves.
+    /// Octets that were counted directly.
     seen: f64,
 }
 
@@ -69,7 +70,7 @@ impl Sum for Octets {
     }
 }
 
-/// One direction of a flow as a meter tells it.
+/// One direction of a flow as a meter reports it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     source: Option<IpAddr>,
@@ -97,7 +98,7 @@ struct Sampling {
 }
 
 impl Sampling {
-    /// How many packets one stands for.
+    /// The number of packets that one sample stands for.
     fn rate(self) -> Option<f64> {
         match (self.packets, self.space) {
             (Some(packets), Some(space)) if packets > 0 => Some(1.0 + space as f64 / packets as f64),
@@ -111,7 +112,7 @@ impl Sampling {
 
 type Exporter = (IpAddr, u32);
 
-/// What flow meters exported.
+/// The flows that meters exported.
 pub struct Flows {
     kind: Kind,
     parser: AutoScopedParser,
@@ -132,10 +133,10 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// Nothing read yet.
+    /// An empty collection.
     ///
     /// # Panics
-    /// Never: the parser's limits are constants that it takes.
+    /// Never: the parser accepts the constant limits given here.
     pub fn new(kind: Kind, ends: Directory, every_s: Option<f64>) -> Self {
         let mut pending = PendingFlowsConfig::default();
         pending.max_pending_flows = 64;
@@ -164,7 +165,7 @@ impl Flows {
         }
     }
 
-    /// Reads a datagram from an exporter. One that is damaged or of another version is counted and left.
+    /// Reads a datagram from an exporter. A damaged datagram, or one of another version, is counted and skipped.
     pub fn datagram(&mut self, exporter: SocketAddr, payload: &[u8]) {
         let wanted = match payload {
             [0, 5 | 7 | 9, ..] => self.kind == Kind::NetFlow,
@@ -226,11 +227,11 @@ impl Flows {
             match &set.body {
                 v9::FlowSetBody::OptionsData(options) => {
                     for record in &options.fields {
-                        let mut told = Flow::default();
+                        let mut options = Flow::default();
                         for (field, value) in &record.options_fields {
-                            told.take(u16::from(*field), value);
+                            options.take(u16::from(*field), value);
                         }
-                        self.sampling(exporter, told.sampling);
+                        self.sampling(exporter, options.sampling);
                     }
                 }
                 v9::FlowSetBody::Data(data) => {
@@ -258,13 +259,13 @@ impl Flows {
                 ipfix::FlowSetBody::OptionsData(options) => {
                     records += options.fields.len() as u32;
                     for record in &options.fields {
-                        self.sampling(exporter, told(record).0.sampling);
+                        self.sampling(exporter, flow_of(record).0.sampling);
                     }
                 }
                 ipfix::FlowSetBody::Data(data) => {
                     records += data.fields.len() as u32;
                     for record in &data.fields {
-                        let (flow, boot_s) = told(record);
+                        let (flow, boot_s) = flow_of(record);
                         self.timed(exporter, flow, boot_s, export_s);
                     }
                 }
@@ -275,7 +276,7 @@ impl Flows {
         self.follow(exporter, header.sequence_number, records);
     }
 
-    /// Follows an exporter's numbers; each datagram's number is that of the first record in it.
+    /// Follows an exporter's sequence numbers; a datagram's number is that of its first record.
     fn follow(&mut self, exporter: Exporter, number: u32, records: u32) {
         if self.sequences.len() >= MOST_SOURCES && !self.sequences.contains_key(&exporter) {
             return;
@@ -338,7 +339,7 @@ impl Flows {
             let (octets, packets) = (octets as f64, packets as f64);
             let payload = |header: f64| (octets - packets * (ip + header)).max(0.0);
             let (low, whole, high) = (payload(headers[2]), payload(headers[1]), payload(headers[0]));
-            // A flow of bare acknowledgements has more octets of options than the estimate took off.
+            // In a flow of bare acknowledgements, the options have more octets than the estimate subtracted.
             if high <= 0.0 {
                 continue;
             }
@@ -358,7 +359,7 @@ impl Flows {
         }
     }
 
-    /// Adds a flow to the intervals that it lasted over, as if it had been steady.
+    /// Divides a flow among the intervals that it spans, as if its rate had been constant.
     fn spread(&mut self, view: u32, pair: (End, End), flow: &Flow, sum: &Octets) {
         let last = self.cells.interval(flow.end_s);
         let first = self.cells.interval(flow.start_s.or(flow.end_s)).min(last);
@@ -390,7 +391,7 @@ impl Flows {
         self.cells.rows(&self.ends, |_, _| 0_u8, |_| 1.0, 0.0)
     }
 
-    /// What else there is to tell.
+    /// The counters of skipped and unplaced data.
     pub fn counters(&self) -> Vec<Counter> {
         vec![
             ("datagrams", self.datagrams as f64),
@@ -409,7 +410,7 @@ impl Flows {
 }
 
 impl Flow {
-    /// Takes in a field by its number, which NetFlow version 9 and IANA share.
+    /// Reads a field by its number, which is the same in NetFlow version 9 and at IANA.
     fn take(&mut self, field: u16, value: &FieldValue) {
         let number = || value.as_u64().unwrap_or(0);
         let address = || match value {
@@ -445,8 +446,8 @@ fn known(address: &IpAddr) -> bool {
     *address != IpAddr::V4(Ipv4Addr::UNSPECIFIED) && !address.is_unspecified()
 }
 
-/// A flow of IPFIX fields, and when the meter started.
-fn told(record: &[(IpfixField, FieldValue)]) -> (Flow, Option<f64>) {
+/// A flow from IPFIX fields, and the start time of the meter.
+fn flow_of(record: &[(IpfixField, FieldValue)]) -> (Flow, Option<f64>) {
     let mut flow = Flow::default();
     let mut boot_s = None;
     for (field, value) in record {

@@ -5,16 +5,19 @@ const Z: f64 = 1.959_963_984_540_054;
 
 /// The 95 % interval of a total that samples stand for.
 ///
-/// Packets are sampled as a Poisson process. With all packets of one size, the number of samples n is Poisson and
-/// Garwood's interval is exact; with several sizes, n = whole^2 / squares is the number of equal samples that would
-/// be as uncertain, and the upper end allows for one more sample, of size `unit` (Fay and Feuer 1997). It narrows by
-/// the share that was seen itself, and ends above that. Chi-square quantiles are Wilson and Hilferty's, within 1 % for
-/// n >= 1.
+/// Packets are sampled as a Poisson process.
+///
+/// * With packets of one size, the number of samples n is Poisson and Garwood's interval is exact.
+/// * With several sizes, n = whole^2 / squares is the number of equal samples with the same uncertainty. The upper end
+///   allows for one more sample, of size `unit` (Fay and Feuer 1997).
+///
+/// The interval narrows by the share of bytes seen directly, and its lower end is not below these bytes. Chi-square
+/// quantiles are Wilson and Hilferty's, within 1 % for n >= 1.
 ///
 /// * `whole`: the sum of size times rate.
 /// * `squares`: the sum of its squares.
 /// * `seen`: the sum of sizes.
-/// * `unit`: what a sample that was not drawn may have stood for, at least the mean of those that were.
+/// * `unit`: the bytes that a sample not drawn may have stood for, at least the mean of the drawn samples.
 pub fn sampled_range(whole: f64, squares: f64, seen: f64, unit: f64) -> (f64, f64) {
     if whole <= 0.0 || squares <= 0.0 {
         return (whole.max(0.0), whole.max(0.0));

@@ -1,8 +1,9 @@
-//! Who sent how many bytes to whom, from packet captures and from the exports of sFlow, NetFlow and IPFIX meters.
+//! Traffic between pairs of ends in bytes, from packet captures and from the exports of sFlow, NetFlow and IPFIX
+//! meters.
 //!
-//! [`Packets`] counts the payload of captures, [`Samples`] what sFlow agents sampled, [`Flows`] what flow meters
-//! exported. All give [`Row`]s between the ends that a [`Directory`] names. Nothing is ever whole in memory: files are
-//! streamed, tables have bounds, and what finds no room in them is counted.
+//! [`Packets`] counts the payload of captures, [`Samples`] the samples of sFlow agents, [`Flows`] the exports of flow
+//! meters. All return [`Row`]s between the ends that a [`Directory`] names. Memory is bounded: files are streamed,
+//! tables have limits, and data that exceed a limit are counted.
 //!
 //! Bytes are TCP and UDP payload, times are seconds since the epoch.
 

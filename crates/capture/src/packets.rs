@@ -1,4 +1,4 @@
-//! Captures of packets: who sent how much payload to whom.
+//! Captures of packets: payload bytes between pairs of ends.
 
 use std::io::Read;
 
@@ -10,7 +10,7 @@ use crate::records::read_records;
 use crate::segment::{UnknownLink, decode};
 use crate::tally::{Tally, sockets};
 
-/// Payload by pair of ends, from one capture or one a host.
+/// Payload by pair of ends, from one capture or from one capture per host.
 #[derive(Debug)]
 pub struct Packets {
     ends: Directory,
@@ -27,7 +27,7 @@ pub struct Packets {
 }
 
 impl Packets {
-    /// Nothing read yet.
+    /// An empty collection.
     pub fn new(ends: Directory, every_s: Option<f64>) -> Self {
         Self {
             ends,
@@ -44,10 +44,10 @@ impl Packets {
         }
     }
 
-    /// Reads one capture. Each is a view of its own, so that what two of them caught counts once.
+    /// Reads one capture. Each capture is a view of its own, so that packets in two captures count once.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The problem with the capture.
     pub fn read(&mut self, input: impl Read) -> Result<(), CaptureError> {
         let mut tally = Tally::default();
         let mut times: Option<(f64, f64)> = None;
@@ -89,7 +89,7 @@ impl Packets {
         Ok(())
     }
 
-    /// When the first and the last packet came, in seconds since the epoch.
+    /// The times of the first and the last packet, in seconds since the epoch.
     pub fn whole_s(&self) -> Option<(f64, f64)> {
         self.whole_s
     }
@@ -104,7 +104,7 @@ impl Packets {
         self.cells.rows(&self.ends, |_, _| 0_u8, |_| 1.0, 0.0)
     }
 
-    /// What else there is to tell.
+    /// The counters of duplicate, unseen and unplaced data.
     pub fn counters(&self) -> Vec<Counter> {
         vec![
             ("packets", self.records as f64),
@@ -122,7 +122,7 @@ impl Packets {
 mod tests {
     use super::*;
 
-    /// What a fuzzer found: an IPv6 extension header that says that it is longer than what was kept.
+    /// A case from the fuzzer: an IPv6 extension header whose length exceeds the captured bytes.
     #[test]
     fn a_cut_extension_header_is_no_payload() {
         let file: &[u8] = include_bytes!("../../../fuzz/corpus/captures/cut-ipv6-extension");

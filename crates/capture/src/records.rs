@@ -1,7 +1,7 @@
 //! Capture files as a stream of records: pcap and pcapng, either byte order, gzip or plain.
 //!
-//! Only a window of the file is in memory. The formats are `pcap-parser`'s work; here is what byte counts need besides:
-//! each record's interface and its length on the wire, and whether the file ends within a record.
+//! Only a window of the file is in memory. `pcap-parser` reads the formats. This module adds the facts that byte counts
+//! need: each record's interface, its length on the wire, and whether the file ends within a record.
 
 use std::io::{self, Cursor, ErrorKind, Read};
 
@@ -12,12 +12,12 @@ use pcap_parser::{LegacyPcapReader, PcapBlockOwned, PcapError, PcapNGReader};
 
 use crate::error::CaptureError;
 
-/// A record that claims more is damage: capture tools keep at most 256 KiB of a packet.
+/// A record that claims more is damaged: capture tools keep at most 256 KiB of a packet.
 pub const MAX_RECORD_BYTES: usize = 1 << 24;
 const WINDOW_BYTES: usize = 1 << 20;
 const PCAP_HEADER_BYTES: u32 = 24;
 const OLD_PACKET: u32 = 2;
-/// Its kind, and its length twice.
+/// A block holds its type, and its length twice.
 const LEAST_BLOCK_BYTES: usize = 12;
 
 /// One captured packet.
@@ -27,27 +27,27 @@ pub struct Record<'a> {
     pub link: u32,
     /// Number of the interface in the file.
     pub interface: u32,
-    /// Seconds since the epoch, where the format has a time.
+    /// Seconds since the epoch, if the format has a time.
     pub time_s: Option<f64>,
     /// The packet's length before a snap length cut it.
     pub wire_bytes: u64,
-    /// What was kept of it.
+    /// The captured bytes of the packet.
     pub data: &'a [u8],
 }
 
 /// How a file ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Ending {
-    /// How many whole records it had.
+    /// Number of complete records.
     pub records: u64,
-    /// It ended within another one.
+    /// Whether the file ended within a further record.
     pub truncated: bool,
 }
 
-/// Reads the records of a capture in their order.
+/// Reads the records of a capture in order.
 ///
 /// # Errors
-/// What is wrong with the file, or what `each` returned.
+/// The problem with the file, or the error that `each` returned.
 pub fn read_records(
     input: impl Read,
     mut each: impl FnMut(&Record<'_>) -> Result<(), CaptureError>,
@@ -66,23 +66,23 @@ pub fn read_records(
 
 type Peeked<R> = io::Chain<Cursor<Vec<u8>>, R>;
 
-/// The first bytes, and the input as if they had not been read.
+/// Returns the first bytes, and an input that still contains them.
 fn peeked<R: Read>(mut input: R, size: u64) -> Result<(Vec<u8>, Peeked<R>), CaptureError> {
     let mut head = Vec::new();
     match input.by_ref().take(size).read_to_end(&mut head) {
         Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => {}
-        Err(error) => return Err(CaptureError::Io(told(&error))),
+        Err(error) => return Err(CaptureError::Io(describe(&error))),
     }
     Ok((head.clone(), Cursor::new(head).chain(input)))
 }
 
-fn told(error: &io::Error) -> String {
+fn describe(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_lowercase()
 }
 
-/// Keeps what a reader failed of, and turns the end of a cut gzip into an ordinary one.
+/// Keeps the error of a reader, and makes a truncated gzip file end like an ordinary file.
 struct Watched<R> {
     input: R,
     failed: Option<String>,
@@ -98,7 +98,7 @@ impl<R: Read> Read for Watched<R> {
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => self.read(buffer),
             Err(error) => {
-                self.failed = Some(told(&error));
+                self.failed = Some(describe(&error));
                 Err(error)
             }
             read => read,
@@ -111,7 +111,7 @@ fn plain<R: Read>(
     failure: CaptureError,
     each: &mut impl FnMut(&Record<'_>) -> Result<(), CaptureError>,
 ) -> Result<Ending, CaptureError> {
-    // The readers want the whole of their first block at once.
+    // The readers need their whole first block at once.
     let (head, input) = peeked(input, 12)?;
     let first = match head.as_slice() {
         [0x0a, 0x0d, 0x0d, 0x0a, a, b, c, d, 0x4d, ..] => u32::from_le_bytes([*a, *b, *c, *d]),
@@ -142,7 +142,7 @@ fn plain<R: Read>(
     Ok(ending)
 }
 
-/// A resolution as pcapng writes it: a power of ten, or of two with the highest bit set.
+/// Converts a pcapng resolution: a power of ten, or, with the highest bit set, a power of two.
 fn ticks_per_s(resolution: u8) -> f64 {
     let power = i32::from(resolution & 0x7f);
     if resolution & 0x80 == 0 {
@@ -158,11 +158,11 @@ struct Interface {
     offset_s: f64,
 }
 
-/// What the blocks so far said of those that follow.
+/// The facts from earlier blocks that later blocks need.
 #[derive(Default)]
 struct Section {
     big_endian: bool,
-    /// It is pcapng.
+    /// Whether the file is pcapng.
     blocks: bool,
     interfaces: Vec<Interface>,
     nanoseconds: bool,
@@ -181,7 +181,7 @@ fn walk(
             record: number,
             problem: problem.to_owned(),
         };
-        // The parser of process information takes 12 off whatever length there is (pcap-parser 0.17.0).
+        // The parser of process information subtracts 12 from any length (pcap-parser 0.17.0).
         if section.blocks
             && section
                 .claimed(reader.data())
@@ -226,7 +226,7 @@ fn refill(reader: &mut impl PcapReaderIterator) -> Result<(), CaptureError> {
 }
 
 impl Section {
-    /// How many bytes the record or block at hand says that it has.
+    /// The length that the current record or block claims, in bytes.
     fn claimed(&self, data: &[u8]) -> Option<usize> {
         let at = if self.blocks { 4 } else { 8 };
         let four: [u8; 4] = data.get(at..at + 4)?.try_into().ok()?;
@@ -238,7 +238,7 @@ impl Section {
         Some(size as usize)
     }
 
-    /// Whether a block is all there and still too short for what it is to hold.
+    /// Whether a block is complete but still too short for its contents.
     fn whole(&self, data: &[u8]) -> bool {
         self.blocks && self.claimed(data).is_some_and(|size| size <= data.len())
     }
@@ -299,7 +299,7 @@ impl Section {
                 let kept = packet.data.len().min(packet.origlen as usize);
                 self.packet(0, None, packet.origlen, &packet.data[..kept]).map(Some)
             }
-            // Its number comes as it would be in little-endian order.
+            // The parser always decodes this block type as little-endian.
             Block::Unknown(found) if [OLD_PACKET, OLD_PACKET.swap_bytes()].contains(&found.block_type) => {
                 self.old(found.data).map(Some)
             }
@@ -307,7 +307,7 @@ impl Section {
         }
     }
 
-    /// The Packet Block that pcapng had until 2004 and some tools still write.
+    /// Reads the Packet Block that pcapng had until 2004 and that some tools still write.
     fn old<'a>(&self, body: &'a [u8]) -> Result<Record<'a>, &'static str> {
         let word = |at: usize| -> Option<u32> {
             let four: [u8; 4] = body.get(at..at + 4)?.try_into().ok()?;

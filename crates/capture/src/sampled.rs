@@ -1,7 +1,7 @@
-//! sFlow version 5: who sent how much payload to whom, from a sample of the packets.
+//! sFlow version 5: payload bytes between pairs of ends, from a sample of the packets.
 //!
-//! Each sample stands for as many packets as its own rate says, and for those whose samples were lost on the way or
-//! dropped by the agent. `sflow-parser` decodes datagrams; the sampled headers are read as those of a capture.
+//! Each sample stands for a number of packets: its own rate, plus packets whose samples were lost in the network or
+//! dropped by the agent. `sflow-parser` decodes datagrams; the sampled headers are read like those of a capture.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -18,23 +18,23 @@ use crate::records::Record;
 use crate::segment::{LINK_ETHERNET, LINK_IP, decode};
 use crate::tally::sockets;
 
-/// A gap of more is an agent that started anew.
+/// A larger gap means that the agent restarted.
 const MOST_GAP: u32 = 1 << 16;
 
-/// Beyond so many data sources, losses of further ones are not followed.
+/// Largest number of data sources whose losses are followed.
 const MOST_SOURCES: usize = 1 << 16;
 
-/// TCP over IP version 4 with the options that Linux sends, for samples that keep no header.
+/// TCP over IP version 4 with the options that Linux sends, for samples without a header.
 const TCP_HEADERS_BYTES: u64 = 20 + 32;
 const UDP_HEADERS_BYTES: u64 = 20 + 8;
 const IPV6_MORE_BYTES: u64 = 20;
 
-/// Sampled payload: what it stands for, and how sure that is.
+/// Sampled payload: the total that it stands for, and its uncertainty.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sampled {
     /// Sum of payload times rate.
     whole: f64,
-    /// Sum of the squares of that.
+    /// Sum of the squares of these products.
     squares: f64,
     /// Payload of the samples themselves.
     seen: f64,
@@ -54,8 +54,8 @@ impl Sum for Sampled {
     }
 }
 
-/// Who sampled. Agents that were never told their address all say the same one (pmacct's: that of the machine's name), so that where
-/// their datagrams come from is part of it.
+/// The meter that sampled. Agents without a configured address all report the same one (pmacct: that of the machine's name), so the
+/// sender of the datagrams is part of it.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 struct Agent {
     address: Option<IpAddr>,
@@ -63,7 +63,7 @@ struct Agent {
     from: IpAddr,
 }
 
-/// On which side of its interfaces an agent takes samples; a packet passes both.
+/// The direction in which an agent samples at its interfaces; a packet passes both.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 enum Side {
     In,
@@ -86,12 +86,12 @@ struct Loss {
     dropped: u64,
 }
 
-/// What sFlow agents sampled.
+/// The samples of sFlow agents.
 #[derive(Debug)]
 pub struct Samples {
     ends: Directory,
     cells: Cells<Sampled>,
-    /// Of all pairs together.
+    /// The sum over all pairs.
     pooled: Sampled,
     views: Numbers<(Agent, Side)>,
     agents: HashMap<Agent, Loss>,
@@ -106,7 +106,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Nothing read yet.
+    /// An empty collection.
     pub fn new(ends: Directory, every_s: Option<f64>) -> Self {
         Self {
             ends,
@@ -125,7 +125,7 @@ impl Samples {
         }
     }
 
-    /// Reads a datagram that came from an address. One that is damaged, or no sFlow version 5, is counted and left.
+    /// Reads a datagram from an address. A datagram that is damaged or not sFlow version 5 is counted and skipped.
     pub fn datagram(&mut self, from: IpAddr, payload: &[u8], time_s: Option<f64>) {
         if !payload.starts_with(&[0, 0, 0, 5]) {
             self.other += 1;
@@ -169,7 +169,7 @@ impl Samples {
         }
     }
 
-    /// Follows the numbers of a data source, and its count of samples that it could not take.
+    /// Follows a data source's sequence numbers, and its count of samples that it could not take.
     fn lost(&mut self, agent: Agent, source: (u32, u32), sequence: u32, drops: u32) {
         let Some(loss) = self.agents.get_mut(&agent) else {
             return;
@@ -219,7 +219,8 @@ impl Samples {
         self.cells.add(view, pair, self.cells.interval(time_s), &sum);
     }
 
-    /// Bytes by pair: from the sender's own agent if it has one, else the receiver's, else the view that saw most.
+    /// Bytes by pair: from the sender's own agent if it has one, otherwise from the receiver's, otherwise from the view
+    /// that saw most.
     pub fn rows(&self) -> Vec<Row> {
         let rank = |view: u32, pair: (End, End)| {
             let (agent, _) = self.views.keys[view as usize];
@@ -236,12 +237,12 @@ impl Samples {
                 (taken + (loss.lost + loss.dropped) as f64) / taken
             })
         };
-        // The mean of what samples stand for, by bytes: packets that carry most are large.
+        // The mean size that samples stand for, weighted by bytes, because the packets that carry most bytes are large.
         let unit = self.pooled.squares / self.pooled.whole.max(1.0);
         self.cells.rows(&self.ends, rank, scale, unit)
     }
 
-    /// What else there is to tell.
+    /// The counters of skipped, lost and unplaced data.
     pub fn counters(&self) -> Vec<Counter> {
         let sum = |of: fn(&Loss) -> u64| self.agents.values().map(of).sum::<u64>() as f64;
         vec![
@@ -260,11 +261,12 @@ impl Samples {
     }
 }
 
-/// How many numbers were left out before this one. Far ones, and those behind, are a new start or a late datagram.
+/// The number of sequence numbers skipped before this one. Numbers far ahead or behind mean a restart or a late
+/// datagram.
 pub(crate) fn gap(last: &mut Option<u32>, number: u32) -> u64 {
     let missed = last.map_or(0, |last| number.wrapping_sub(last).wrapping_sub(1));
     if missed >= u32::MAX - MOST_GAP {
-        return 0; // a datagram that others overtook
+        return 0; // a datagram that later ones overtook
     }
     *last = Some(number);
     if missed > MOST_GAP { 0 } else { u64::from(missed) }
@@ -329,7 +331,7 @@ fn read(record: &FlowRecord) -> Option<Found> {
     }
 }
 
-/// A sample that names its ends and the length of the IP packet, and nothing of its headers.
+/// A sample that has its ends and the length of the IP packet, but no headers.
 fn headless(length: u32, protocol: u32, source: (IpAddr, u32), target: (IpAddr, u32)) -> Found {
     let more = if source.0.is_ipv6() { IPV6_MORE_BYTES } else { 0 };
     let headers = match protocol {

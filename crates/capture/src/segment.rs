@@ -1,10 +1,10 @@
-//! From a captured frame to the payload it carries: link layer, tunnels, IP, TCP or UDP.
+//! Decodes a captured frame down to its payload: link layer, tunnels, IP, TCP or UDP.
 //!
-//! Lengths come from the headers, because a snap length cuts frames and Ethernet pads them; where a header says 0,
-//! as IP headers of segments that the NIC is to cut (TSO, BIG TCP) do, from the record's length on the wire.
+//! Lengths come from the headers, because a snap length cuts frames and Ethernet pads them. The IP headers of segments
+//! that the NIC will split (TSO, BIG TCP) have length 0. Their length is the record's length on the wire.
 //!
-//! A packet in a tunnel (VXLAN, Geneve, GRE, IP in IP) counts as the packet inside: its ends are what the application
-//! named, and a capture on both sides of the tunnel then sees one connection and not two.
+//! A packet in a tunnel (VXLAN, Geneve, GRE, IP in IP) counts as the inner packet: its ends are the addresses that the
+//! application used. A capture on both sides of the tunnel then sees one connection and not two.
 
 use std::net::IpAddr;
 
@@ -29,44 +29,45 @@ const TRANSPARENT_ETHERNET: u16 = 0x6558;
 const VLANS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 const MPLS: [u16; 2] = [0x8847, 0x8848];
 
-/// UDP ports of tunnels: VXLAN, as Linux calls it by default, as IANA does; Geneve.
+/// UDP ports of tunnels: VXLAN with Linux's default port and with IANA's; Geneve.
 const VXLAN: [u16; 2] = [8472, 4789];
 const GENEVE: u16 = 6081;
 
-/// Tunnels within tunnels that are followed.
+/// Largest number of nested tunnels that are decoded.
 const MOST_LAYERS: u32 = 4;
 
-/// What one packet says about bytes between two hosts.
+/// The facts in one packet about bytes between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Segment<'a> {
-    /// Who sent it.
+    /// The sender.
     pub source: IpAddr,
-    /// Who is to receive it.
+    /// The receiver.
     pub target: IpAddr,
     /// The sender's port.
     pub source_port: u16,
     /// The receiver's port.
     pub target_port: u16,
-    /// TCP's number of the first payload byte.
+    /// TCP's sequence number of the first payload byte.
     pub sequence: Option<u32>,
-    /// It opens a connection (SYN).
+    /// Whether it opens a connection (SYN).
     pub starts: bool,
     /// Payload on the wire.
     pub payload_bytes: u64,
-    /// What was kept of the payload.
+    /// The captured part of the payload.
     pub payload: &'a [u8],
-    /// Tells apart where the packet was seen: interface, and whether on its way in or out.
+    /// Identifies the place where the packet was seen: the interface, and the direction.
     pub vantage: u64,
 }
 
-/// A kind of link that is not known here.
+/// An unsupported link type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownLink(pub u32);
 
-/// Reads a record's headers. None is anything but TCP and UDP over IP, a later fragment, or a packet cut before its ports.
+/// Reads a record's headers. Returns `None` for anything but TCP and UDP over IP, for a later fragment, or for a packet
+/// cut before its ports.
 ///
 /// # Errors
-/// The link type, where it is not known.
+/// The link type, if it is not supported.
 pub fn decode<'a>(record: &Record<'a>) -> Result<Option<Segment<'a>>, UnknownLink> {
     let vantage = u64::from(record.interface) << 40;
     let packet = Packet {
@@ -102,7 +103,7 @@ fn long(data: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(data.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// A packet from some layer on.
+/// A packet from one layer on.
 #[derive(Clone, Copy)]
 struct Packet<'a> {
     data: &'a [u8],
@@ -110,12 +111,12 @@ struct Packet<'a> {
     layers: u32,
 }
 
-/// What IP tells of the packet inside.
+/// The facts from the IP header about the inner packet.
 #[derive(Clone, Copy)]
 struct Ends {
     source: IpAddr,
     target: IpAddr,
-    /// Further fragments follow, so that only UDP itself knows how long the datagram is.
+    /// Whether further fragments follow. Then only the UDP header has the length of the datagram.
     more: bool,
 }
 
@@ -140,7 +141,7 @@ impl<'a> Packet<'a> {
         self.typed(14, 12)
     }
 
-    /// What follows a link header of so many bytes that has the type of the next one at `at`.
+    /// The content after a link header of `header` bytes; the type of the next header is at `at`.
     fn typed(self, header: usize, at: usize) -> Option<Segment<'a>> {
         self.after(header)?.of(short(self.data, at)?)
     }
@@ -202,8 +203,8 @@ impl<'a> Packet<'a> {
             target: IpAddr::from(header.destination_addr()).to_canonical(),
             more: false,
         };
-        // By hand: etherparse's iterator takes the lengths of those that a lax reading has found on trust, and reads behind
-        // the end of a header that is cut off.
+        // Extension headers are read by hand. etherparse's iterator trusts the lengths that a lax reading found, and
+        // reads beyond the end of a header that is cut off.
         let mut protocol = header.next_header();
         loop {
             let size = match protocol {
@@ -239,7 +240,8 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// TCP by hand: a snap length of 54 bytes leaves the fixed header without its options, which a parser refuses.
+    /// Reads TCP by hand: a snap length of 54 bytes keeps the fixed header without its options, and a parser rejects
+    /// that.
     fn tcp(self, ends: Ends) -> Option<Segment<'a>> {
         let data = self.data;
         let header = u64::from(*data.get(12)? >> 4) * 4;
@@ -282,7 +284,7 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// The packet in a UDP tunnel; None where the port is a tunnel's but what follows is not.
+    /// The packet in a UDP tunnel; `None` if the port is a tunnel's but the content is not.
     fn tunnel(self, port: u16) -> Option<Segment<'a>> {
         let head = self.after(8)?;
         if VXLAN.contains(&port) && long(head.data, 0)? == 0x0800_0000 {
@@ -299,7 +301,7 @@ impl<'a> Packet<'a> {
     fn gre(self) -> Option<Segment<'a>> {
         let flags = short(self.data, 0)?;
         let kind = short(self.data, 2)?;
-        // Checksum, key and sequence number are there if their bits are; version 1 is PPTP's.
+        // Checksum, key and sequence number are present if their bits are set; version 1 is PPTP's.
         let optional = [0x8000, 0x2000, 0x1000].iter().filter(|bit| flags & **bit != 0).count();
         if flags & 0x7 != 0 {
             return None;

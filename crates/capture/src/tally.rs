@@ -1,10 +1,11 @@
-//! Counts each payload byte once, though packets are sent again, seen twice, or missed by the capture.
+//! Counts each payload byte once, even if packets are retransmitted, seen twice, or missed by the capture.
 //!
-//! TCP numbers its bytes: what a connection carried is how far its sequence numbers moved. A retransmission, or the
-//! second sight of a packet that `tcpdump -i any` caught on its way in and out, moves them no further; a packet that the
-//! capture dropped, or a sampling capture left out, shows in the next one's number.
+//! TCP numbers its bytes, so the progress of its sequence numbers is the number of bytes that a connection carried.
 //!
-//! UDP has no numbers. A flow is counted where it was first seen (interface, way in or out), and nowhere else.
+//! * A retransmission, or a packet that `tcpdump -i any` caught twice, on its way in and out, makes no progress.
+//! * A packet that the capture dropped, or that a sampling capture left out, shows in the next one's number.
+//!
+//! UDP has no numbers. A flow counts only at the place where it was first seen (interface, direction).
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -13,11 +14,11 @@ use lru::LruCache;
 
 use crate::segment::Segment;
 
-/// A sequence number further off than this, either way, is a new connection whose start was not captured: twice
-/// the largest window that Linux opens by default, and 3 % of all numbers.
+/// A jump of the sequence number by more than this, forward or back, is a new connection whose start was not captured.
+/// It is twice the largest window that Linux opens by default, and 3 % of all numbers.
 pub const JUMP_BYTES: i64 = 64 << 20;
 
-/// Beyond so many, the flow that was silent longest is forgotten: about 30 MB.
+/// Largest number of flows kept, about 30 MB. Above it, the flow that was silent longest is forgotten.
 pub const FLOWS_KEPT: usize = 1 << 17;
 
 type Key = (IpAddr, IpAddr, u16, u16);
@@ -27,7 +28,7 @@ type Key = (IpAddr, IpAddr, u16, u16);
 struct Connection {
     /// Sequence number of the first byte.
     first: u32,
-    /// And of the byte behind the furthest one.
+    /// Sequence number after the furthest byte.
     following: u32,
 }
 
@@ -40,7 +41,7 @@ pub struct Tally {
     pub duplicate_packets: u64,
     /// Payload that was counted before.
     pub duplicate_bytes: u64,
-    /// Counted payload that only sequence numbers tell of.
+    /// Bytes counted only from gaps in the sequence numbers.
     pub unseen_bytes: u64,
 }
 
@@ -51,7 +52,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Remembers so many flows.
+    /// Creates a tally that keeps at most `flows` flows.
     pub fn keeping(flows: usize) -> Self {
         let kept = NonZeroUsize::new(flows.max(1)).unwrap_or(NonZeroUsize::MIN);
         Self {
@@ -63,7 +64,7 @@ impl Tally {
         }
     }
 
-    /// How many bytes a segment adds to what its flow is known to have carried.
+    /// The number of new bytes that a segment adds to its flow.
     pub fn fresh(&mut self, segment: &Segment<'_>) -> u64 {
         match segment.sequence {
             Some(sequence) => self.stream(segment, sequence),
@@ -73,7 +74,7 @@ impl Tally {
 
     fn stream(&mut self, segment: &Segment<'_>, sequence: u32) -> u64 {
         let count = segment.payload_bytes;
-        let bare = !segment.starts && count == 0; // an acknowledgement or reset: its number binds nobody
+        let bare = !segment.starts && count == 0; // an acknowledgement or reset: its number proves nothing
         let end = sequence.wrapping_add(count as u32);
         let Some(connection) = self.connections.get_mut(&key(segment)) else {
             if !bare {

@@ -26,7 +26,7 @@ fn the_old_packet_block_is_read_in_big_endian_order() {
     assert!(ending.is_ok_and(|ending| ending.records == 1 && !ending.truncated));
 }
 
-/// What a fuzzer found: the crate takes 12 from the length of process information, whatever that is.
+/// A fuzzer's finding: the crate subtracts 12 from the length of process information, whatever it is.
 #[test]
 fn a_block_shorter_than_its_frame_is_damage() {
     let file: &[u8] = include_bytes!("../../../fuzz/corpus/captures/short-process-information");

@@ -1,9 +1,9 @@
-//! What it costs to send from one host to another.
+//! The cost of sending from one host to another.
 
 use crate::error::TreeError;
 use crate::shared::Shared;
 
-/// The alpha-beta model of N hosts: sending b bytes from i to j takes `alpha_s + b * per_byte_s` seconds; infinite where
+/// The alpha-beta model of N hosts: sending b bytes from i to j takes `alpha_s + b * per_byte_s` seconds; infinite if
 /// the pair cannot be used.
 #[derive(Clone, Debug)]
 pub struct Costs {
@@ -18,7 +18,7 @@ impl Costs {
     ///
     /// # Errors
     ///
-    /// When there are no hosts, a matrix has another size, or a time is negative or not a number.
+    /// If there are no hosts, a matrix has another size, or a time is negative or not a number.
     pub fn new(hosts: usize, mut alpha_s: Vec<f64>, mut per_byte_s: Vec<f64>) -> Result<Self, TreeError> {
         if hosts == 0 {
             return Err(TreeError::NoHosts);
@@ -39,7 +39,7 @@ impl Costs {
             }
         }
         for (alpha_s, per_byte_s) in alpha_s.iter_mut().zip(&mut per_byte_s) {
-            // In one place only, or no bytes at all would take 0 x infinity.
+            // Only one of the two is infinite; otherwise zero bytes would take 0 x infinity.
             if per_byte_s.is_infinite() {
                 (*alpha_s, *per_byte_s) = (f64::INFINITY, 0.0);
             }
@@ -52,12 +52,12 @@ impl Costs {
         })
     }
 
-    /// The same with links that pairs share.
+    /// The same costs, with links that pairs share.
     pub(crate) fn sharing(self, shared: Shared) -> Self {
         Self { shared, ..self }
     }
 
-    /// Links that pairs share.
+    /// The links that pairs share.
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }

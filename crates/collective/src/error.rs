@@ -1,8 +1,8 @@
-//! What can go wrong.
+//! Errors.
 
 use thiserror::Error;
 
-/// Costs, an operation or a tree that make no sense.
+/// Invalid costs, an invalid operation or an invalid tree.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum TreeError {
     /// No hosts.
@@ -37,24 +37,24 @@ pub enum TreeError {
     /// A number of bytes that is negative, infinite or not a number.
     #[error("cannot send {0} bytes; use 0 or more")]
     Bytes(f64),
-    /// A host that nobody can send to.
+    /// A host that no other host can send to.
     #[error("no usable pair leads to host {0}")]
     Unreachable(usize),
-    /// A pair of which nothing is known.
+    /// A pair whose rate is unknown.
     #[error("the rate from `{0}` to `{1}` is unknown; measure that pair, or use other hosts")]
     UnknownPair(String, String),
-    /// A network that makes no sense.
+    /// An invalid network.
     #[error("{0}")]
     Network(String),
     /// A schedule that cannot be simulated.
     #[error("cannot be simulated: {0}")]
     Fluid(String),
-    /// Parents and order that are no tree, or a mapping that is none.
+    /// Parents and order that do not form a tree, or an invalid mapping.
     #[error("invalid for {hosts} hosts: {why}")]
     NoTree {
         /// Number of hosts.
         hosts: usize,
-        /// Why not.
+        /// The reason.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Better mappings of tasks to hosts, one each, by exchanging two at a time.
+//! Improves mappings of tasks to hosts, one task per host, by exchanging two tasks at a time.
 
 use gavotte_net::Link;
 
@@ -10,29 +10,30 @@ use crate::shared::Shared;
 /// Bytes from one task, or rank, to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Message {
-    /// Who sends.
+    /// The sender.
     pub source: usize,
-    /// Who receives.
+    /// The receiver.
     pub target: usize,
-    /// How much.
+    /// The number of bytes.
     pub bytes: f64,
 }
 
-/// An exchange must gain more than this share, so that rounding cannot make it go round in circles.
+/// An exchange must gain more than this share, so that rounding errors cannot make the search cycle.
 const LEAST_GAIN: f64 = 1e-9;
 
-/// Tasks that are tried elsewhere in an exchange: those with most bytes on the link that is full for longest.
+/// Number of tasks that an exchange tries elsewhere: those with most bytes on the link that is full for longest.
 const MOST_MOVED: usize = 24;
 
-/// Exchanges tasks whose messages cross the link that is full for longest with others or with nobody, each time the
-/// exchange that makes that time least, until none does.
+/// Swaps or moves tasks whose messages cross the link that is full for longest, until no step shortens that time. Each
+/// step is the one that shortens it most.
 ///
-/// All messages are under way at once, so a link is full for all that crosses it: a pair, a cap of a host, a group's
-/// link. `hosts` has the host of each task, no two the same, as ranks of `ranks`; `most` is the number of exchanges at most.
+/// All messages are sent at the same time, so a link is full until all bytes have crossed it. A link is a pair, a cap
+/// of a host, or a group's link. `hosts` has the host of each task, no two the same, as ranks of `ranks`; `most` is the
+/// largest number of exchanges.
 ///
 /// # Errors
 ///
-/// When a task or host does not exist, or two tasks share a host.
+/// If a task or host does not exist, or two tasks share a host.
 pub fn exchange(ranks: &Ranks, messages: &[Message], hosts: Vec<usize>, most: usize) -> Result<Vec<usize>, TreeError> {
     let shared = ranks.shared(false, |link| !matches!(link, Link::Pair { .. }));
     let mut state = State::new(ranks.costs(false), &shared, messages, hosts)?;
@@ -43,7 +44,7 @@ pub fn exchange(ranks: &Ranks, messages: &[Message], hosts: Vec<usize>, most: us
             let from = state.host[mover];
             for to in (0..ranks.count()).filter(|&to| to != from) {
                 state.swap(from, to);
-                // Most exchanges leave the fullest link as it is: no need to look at the others.
+                // Most exchanges do not change the fullest link, so the others need no check.
                 if state.full_s(worst) < best.0 {
                     let (then_s, _) = state.fullest();
                     if then_s < best.0 {
@@ -60,7 +61,7 @@ pub fn exchange(ranks: &Ranks, messages: &[Message], hosts: Vec<usize>, most: us
     Ok(state.host)
 }
 
-/// A link that is full for long: one that messages share, or that of one message's pair alone.
+/// A link with a long full time: a link that messages share, or the link of one message's pair.
 #[derive(Clone, Copy)]
 enum Full {
     Shared(usize),
@@ -70,7 +71,7 @@ enum Full {
 struct State<'a> {
     costs: &'a Costs,
     shared: &'a Shared,
-    /// One for each two tasks.
+    /// One message for each two tasks.
     messages: Vec<Message>,
     /// Messages that a task sends or receives.
     of_task: Vec<Vec<usize>>,
@@ -119,7 +120,7 @@ impl<'a> State<'a> {
         Ok(state)
     }
 
-    /// Counts anew, so that rounding does not add up.
+    /// Recomputes the sums from zero, so that rounding errors do not accumulate.
     fn refresh(&mut self) {
         self.shared.clear(&mut self.load_s);
         for number in 0..self.messages.len() {
@@ -155,7 +156,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The tasks whose messages cross a link, those with most bytes there first, and not too many.
+    /// The tasks whose messages cross a link, those with most bytes on it first, up to a limit.
     fn across(&self, full: Full) -> Vec<usize> {
         let crosses = |number: usize| {
             let Message { source, target, .. } = self.messages[number];
@@ -190,7 +191,7 @@ impl<'a> State<'a> {
         self.count_all(a, b, 1.0);
     }
 
-    /// All messages of two tasks, those between them once.
+    /// Counts all messages of two tasks; messages between the two count once.
     fn count_all(&mut self, a: Option<usize>, b: Option<usize>, sign: f64) {
         for (task, counted) in [(a, None), (b, a)] {
             let Some(task) = task else { continue };
@@ -205,7 +206,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// One message for each two tasks: all that goes from the one to the other shares their pair.
+/// One message for each two tasks: all messages from one task to another share their pair.
 fn merged(messages: &[Message]) -> Vec<Message> {
     let mut sorted = messages.to_vec();
     sorted.sort_by_key(|message| (message.source, message.target));

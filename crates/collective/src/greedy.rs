@@ -1,17 +1,17 @@
-//! Trees made in one pass.
+//! Trees built in one pass.
 
 use crate::costs::Costs;
 use crate::error::TreeError;
 use crate::tree::Tree;
 
-/// The binomial tree by rank, as MPICH makes it: whatever the network is.
+/// The binomial tree by rank, as MPICH builds it. It ignores the network.
 ///
 /// With r = (rank - root) mod N, the parent of r is r without its lowest bit, and r sends to r + 2^k, the largest
 /// first.
 ///
 /// # Errors
 ///
-/// When the root does not exist.
+/// If the root does not exist.
 pub fn binomial(hosts: usize, root: usize) -> Result<Tree, TreeError> {
     check(hosts, root)?;
     let mut children = vec![Vec::new(); hosts];
@@ -30,12 +30,15 @@ pub fn binomial(hosts: usize, root: usize) -> Result<Tree, TreeError> {
     Tree::new(root, children)
 }
 
-/// Fastest-Node-First (Banikazemi et al., ICPP '98; the RPCA paper, section II-C): in each round every sender, in the
-/// order in which they joined, takes the host that it reaches fastest; these join after the round. Of equals, the first.
+/// Fastest-Node-First (Banikazemi et al., ICPP '98; the RPCA paper, section II-C):
+///
+/// 1. In each round, every sender takes the host that it reaches fastest, in the order in which the senders joined. Of
+///    equals, the first.
+/// 2. These hosts become senders after the round.
 ///
 /// # Errors
 ///
-/// When the root does not exist.
+/// If the root does not exist.
 pub fn fnf(costs: &Costs, root: usize, bytes: f64) -> Result<Tree, TreeError> {
     let hosts = costs.hosts();
     check(hosts, root)?;
@@ -57,12 +60,12 @@ pub fn fnf(costs: &Costs, root: usize, bytes: f64) -> Result<Tree, TreeError> {
     Tree::new(root, children)
 }
 
-/// How [`ecef`] chooses.
+/// The settings of [`ecef`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Eager {
-    /// Counts, besides when a receiver would be done, how fast it could then reach its nearest host.
+    /// Whether to count how fast a receiver could then reach its nearest host, in addition to its own completion.
     pub look_ahead: bool,
-    /// Most children of a host; 1 makes a chain.
+    /// Largest number of children of a host; 1 makes a chain.
     pub most_children: usize,
 }
 
@@ -75,12 +78,12 @@ impl Default for Eager {
     }
 }
 
-/// Earliest completion first: again and again the transfer that would be done first (Bhat, Raghavendra and Prasanna,
-/// ICDCS '99). O(N^2) in practice, O(N^3) with look-ahead. Ties go to the sender and receiver of lower number.
+/// Earliest completion first: repeatedly adds the transfer that would complete first (Bhat, Raghavendra and Prasanna,
+/// ICDCS '99). O(N^2) in practice, O(N^3) with look-ahead. Ties go to the sender and receiver with the lower number.
 ///
 /// # Errors
 ///
-/// When the root does not exist, or no usable pair leads to a host.
+/// If the root does not exist, or no usable pair leads to a host.
 pub fn ecef(costs: &Costs, root: usize, bytes: f64, eager: Eager) -> Result<Tree, TreeError> {
     let hosts = costs.hosts();
     check(hosts, root)?;
@@ -133,8 +136,8 @@ pub fn ecef(costs: &Costs, root: usize, bytes: f64, eager: Eager) -> Result<Tree
     Tree::new(root, children)
 }
 
-/// The first of the hosts that take the fewest seconds; none where none is usable. The innermost loop of all greedy trees:
-/// comparing so takes half the time of `min_by` and `total_cmp`.
+/// The first of the hosts with the fewest seconds; `None` if no host is usable. This is the innermost loop of all
+/// greedy trees: these comparisons take half the time of `min_by` and `total_cmp`.
 fn nearest(left: &[usize], seconds: impl Fn(usize) -> f64) -> Option<usize> {
     let mut best = (f64::INFINITY, None);
     for &host in left {
@@ -146,7 +149,7 @@ fn nearest(left: &[usize], seconds: impl Fn(usize) -> f64) -> Option<usize> {
     best.1
 }
 
-/// By host that is left: seconds to the nearest other one that is.
+/// For each host that is left, the seconds to the nearest other one.
 fn onward(seconds: &[f64], hosts: usize, left: &[usize]) -> Vec<f64> {
     let mut onward_s = vec![0.0; hosts];
     for &from in left {

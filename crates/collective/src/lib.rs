@@ -1,14 +1,19 @@
 //! Trees along which collective operations run fast on a network of unequal pairs.
 //!
-//! In go [`Costs`], the alpha-beta model of each directed pair, and a [`TreeOperation`], what goes from the root to whom. A
-//! [`Tree`] says who sends to whom in which order, [`time`] how long that takes, and the functions that make trees are
-//! the binomial tree by rank ([`binomial`]), Fastest-Node-First ([`fnf`]), earliest completion first ([`ecef`]) and a
-//! local search over trees and numbers of segments ([`search`]).
+//! The input is [`Costs`], the alpha-beta model of each directed pair, and a [`TreeOperation`], the bytes from the root
+//! to each host. A [`Tree`] is the order in which each host sends to others, and [`time`] computes its duration. These
+//! functions make trees:
 //!
-//! Where everybody needs what everybody has, a [`Ring`] may be faster: [`search_ring`] looks for one, [`ring_time`] times it.
-//! Apart from both, [`exchange`] maps tasks to hosts.
+//! * [`binomial`] builds the binomial tree by rank;
+//! * [`fnf`] builds Fastest-Node-First's tree;
+//! * [`ecef`] builds the tree of earliest completion first;
+//! * [`search`] improves trees and numbers of segments by local search.
 //!
-//! A reduction or a gather is the broadcast or scatter on the transposed costs, read backwards; it takes as long.
+//! If every host needs the data of every other, a [`Ring`] may be faster: [`search_ring`] searches for one,
+//! [`ring_time`] computes its duration. Independently of both, [`exchange`] maps tasks to hosts.
+//!
+//! A reduction or a gather is the broadcast or scatter on the transposed costs, in reverse order; it takes the same
+//! time.
 //!
 //! Units: seconds and bytes. Nothing here reads a clock or a file, and the same input and seed give the same tree.
 

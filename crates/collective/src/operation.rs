@@ -1,15 +1,15 @@
-//! What an operation along a tree has to do.
+//! An operation along a tree.
 
 use crate::error::TreeError;
 
-/// What goes from the root to the others.
+/// The data that goes from the root to the other hosts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TreeOperation {
-    /// What each host is to have in the end, in bytes: the message of a broadcast, one block of a scatter.
+    /// The bytes that each host has in the end: the message of a broadcast, or one block of a scatter.
     pub bytes: f64,
-    /// Equal pieces, each sent on as soon as it is there; at least 1.
+    /// Number of equal pieces, each forwarded as soon as it arrives; at least 1.
     pub segments: u32,
-    /// Whether each host has a block of its own (scatter), so that a link carries one for every host below it.
+    /// Whether each host has a block of its own (scatter), so that a link carries one block for every host below it.
     pub scatter: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Schedules by their true price: what they take on a network whose links messages share.
+//! The exact duration ("price") of schedules on a network where messages share links.
 
 use gavotte_fluid::Platform;
 
@@ -14,12 +14,12 @@ use crate::time::time;
 use crate::tree::Tree;
 
 impl Ranks {
-    /// Seconds of an operation along a tree; `back` reads it backwards, as a reduction or a gather. A root that scatters
-    /// whole blocks to all others itself does so at once, as MPI libraries do.
+    /// Seconds of an operation along a tree. `back` reverses it, as for a reduction or a gather. A root that scatters
+    /// whole blocks directly to all others sends them all at the same time, as MPI libraries do.
     ///
     /// # Errors
     ///
-    /// As [`time`].
+    /// The errors of [`time`].
     pub fn tree_s(&self, tree: &Tree, operation: TreeOperation, back: bool) -> Result<f64, TreeError> {
         let alone_s = time(self.costs(back), tree, operation)?;
         let operation = operation.check()?;
@@ -40,7 +40,7 @@ impl Ranks {
     ///
     /// # Errors
     ///
-    /// As [`ring_time`].
+    /// The errors of [`ring_time`].
     pub fn ring_s(&self, ring: &Ring, operation: RingOperation) -> Result<f64, TreeError> {
         let alone_s = ring_time(self.costs(false), ring, operation)?;
         let hung = ring.members().len() < ring.hosts();
@@ -50,11 +50,11 @@ impl Ranks {
         Ok(Script::of_ring(ring, operation.check()?).price(self)?.seconds)
     }
 
-    /// As [`crate::search`], by the true price of what it found.
+    /// Like [`crate::search`], but compares the results by their exact duration.
     ///
     /// # Errors
     ///
-    /// As [`crate::search`].
+    /// The errors of [`crate::search`].
     pub fn search(
         &self,
         root: usize,
@@ -71,11 +71,11 @@ impl Ranks {
         cheapest(found, |found| found.seconds, price).map(|(seconds, found)| Found { seconds, ..found })
     }
 
-    /// As [`crate::search_ring`], by the true price of what it found.
+    /// Like [`crate::search_ring`], but compares the results by their exact duration.
     ///
     /// # Errors
     ///
-    /// As [`crate::search_ring`].
+    /// The errors of [`crate::search_ring`].
     pub fn search_ring(&self, operation: RingOperation, steps: u64, seed: u64) -> Result<FoundRing, TreeError> {
         let found = ring_candidates(self.costs(false), operation, steps, seed)?;
         let price = |found: &FoundRing| {
@@ -85,11 +85,11 @@ impl Ranks {
         cheapest(found, |found| found.seconds, price).map(|(seconds, found)| FoundRing { seconds, ..found })
     }
 
-    /// Seconds of messages that all start at once, and the link that holds the last one back.
+    /// Seconds of messages that all start at the same time, and the link that limits the last one.
     ///
     /// # Errors
     ///
-    /// When the fluid model refuses them.
+    /// If the fluid model refuses the messages.
     pub fn messages_s(&self, messages: &[Message]) -> Result<(f64, String), TreeError> {
         let sent = messages
             .iter()
@@ -99,7 +99,7 @@ impl Ranks {
     }
 }
 
-/// The candidate of the least price. Those that cannot be less, since their bounds are not, are not priced.
+/// The candidate with the shortest duration. Candidates whose lower bound is not shorter are not simulated.
 fn cheapest<T>(
     candidates: Vec<T>,
     bound_s: impl Fn(&T) -> f64,

@@ -1,4 +1,4 @@
-//! The ranks of an operation on the hosts of a network: what a message costs, and which links it shares with others.
+//! The ranks of an operation on the hosts of a network: the cost of each message, and the links that messages share.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use crate::costs::Costs;
 use crate::error::TreeError;
 use crate::shared::Shared;
 
-/// Ranks that meet in memory; what matters is only that this is much faster than any network.
+/// Ranks that exchange messages in memory. The exact value does not matter; it is only much faster than any network.
 const LOCAL_ALPHA_S: f64 = 1e-6;
 const LOCAL_PER_BYTE_S: f64 = 8.0 / 40e9;
 
-/// Ranks 0 to R - 1, each on a host; several may be on one.
+/// Ranks 0 to R - 1, each on a host; several may be on one host.
 ///
-/// Where hosts share anything, a host without a known cap is taken to carry what it carries on its best pair and no more:
-/// a cap that nobody knows must not make sending to all at once look free.
+/// If hosts share links, an unknown cap equals the rate of the host's best pair. Otherwise sending to all at the same
+/// time would appear free.
 #[derive(Clone, Debug)]
 pub struct Ranks {
     network: Arc<Network>,
@@ -34,7 +34,7 @@ impl Ranks {
     ///
     /// # Errors
     ///
-    /// When there are no ranks, a host does not exist, or neither a pair's rate nor a cap on its way is known.
+    /// If there are no ranks, a host does not exist, or neither a pair's rate nor a cap on its path is known.
     pub fn new(network: Arc<Network>, hosts: Vec<usize>) -> Result<Self, TreeError> {
         let count = network.hosts().len();
         if let Some(&host) = hosts.iter().find(|&&host| host >= count) {
@@ -58,11 +58,11 @@ impl Ranks {
         Ok(ranks)
     }
 
-    /// Ranks on a network that is as `network` but for its pairs.
+    /// Puts ranks on a network like `network`, but with other rates and latencies of the pairs.
     ///
     /// # Errors
     ///
-    /// As [`Ranks::new`], or when a rate or latency makes no sense.
+    /// The errors of [`Ranks::new`], and an invalid rate or latency.
     pub fn at(
         network: &Network,
         hosts: Vec<usize>,
@@ -80,35 +80,35 @@ impl Ranks {
         Self::new(Arc::new(network), hosts)
     }
 
-    /// How many there are.
+    /// The number of ranks.
     pub fn count(&self) -> usize {
         self.hosts.len()
     }
 
-    /// What messages cost one at a time; `back` for those that go from the column to the row.
+    /// The cost of single messages; with `back`, of messages from the column to the row.
     pub fn costs(&self, back: bool) -> &Costs {
         if back { &self.back } else { &self.there }
     }
 
-    /// Whether an operation in which each rank sends one message at a time, and receives one at a time, never has two on
-    /// one link: its messages then take what they take alone.
+    /// Whether two messages never share a link if each rank sends one message at a time and receives one at a time.
+    /// Each message then takes as long as it would alone.
     pub(crate) fn are_apart(&self) -> bool {
         self.there.shared().is_empty()
     }
 
-    /// Whether a host that receives from two at once receives more slowly from each.
+    /// Whether a host that receives from two hosts at once receives more slowly from each.
     pub(crate) fn share_caps(&self) -> bool {
         self.network.sharing() != Sharing::Pipe
     }
 
-    /// Seconds that a message takes between two ranks that meet in memory; none where it crosses a network.
+    /// Seconds of a message between two ranks that exchange it in memory; `None` if it crosses a network.
     pub(crate) fn local_s(&self, source: usize, target: usize, bytes: f64) -> Option<f64> {
         let local = self.in_memory(self.hosts[source], self.hosts[target]);
         local.then_some(LOCAL_ALPHA_S + bytes * LOCAL_PER_BYTE_S)
     }
 
-    /// Whether nothing but memory lies between two hosts: one host, or virtual machines of one physical machine where no
-    /// pair has a rate, and all that limits are caps on what leaves machines.
+    /// Whether only memory lies between two hosts. That holds within one host. It also holds for virtual machines of
+    /// one physical machine if no pair has a rate and only caps on traffic between machines limit.
     fn in_memory(&self, m: usize, n: usize) -> bool {
         let mates = || self.network.colocated(m, n) && !self.rated;
         m == n || (self.share_caps() && mates())
@@ -122,13 +122,13 @@ impl Ranks {
         }
     }
 
-    /// The hosts of each pair of ranks, row = source; those of the way back where `back`.
+    /// The hosts of each pair of ranks, row = source; with `back`, of the reverse direction.
     fn pairs(&self, back: bool) -> impl Iterator<Item = (usize, usize)> + '_ {
         let rows = self.hosts.iter();
         rows.flat_map(move |&m| self.hosts.iter().map(move |&n| if back { (n, m) } else { (m, n) }))
     }
 
-    /// The links that several messages may be on at once.
+    /// The links that several messages may use at the same time.
     pub(crate) fn shared(&self, back: bool, crowded: impl Fn(Link) -> bool) -> Shared {
         let mut shared = Shared::new(self.count());
         for (m, n) in self.pairs(back) {
@@ -165,7 +165,7 @@ impl Ranks {
         let mut busy = vec![0_usize; self.network.hosts().len()];
         self.hosts.iter().for_each(|&host| busy[host] += 1);
         let mut shared = self.shared(back, |link| match link {
-            // One rank sends one message at a time: nothing to share.
+            // One rank sends one message at a time, so no link is shared.
             Link::Pair { .. } => false,
             Link::Egress(host) | Link::Ingress(host) => busy[host] > 1,
             Link::Up(_) | Link::Down(_) => true,
@@ -177,7 +177,7 @@ impl Ranks {
     }
 }
 
-/// Each host's caps; where one is not known and caps are shared, its best pair's rate.
+/// Each host's caps. If caps are shared, an unknown cap is the rate of the host's best pair.
 fn caps(network: &Network) -> (Vec<BitsPerSec>, Vec<BitsPerSec>) {
     let hosts = network.hosts();
     let mut egress: Vec<BitsPerSec> = hosts.iter().map(|host| host.egress).collect();
@@ -214,7 +214,7 @@ impl Platform for Ranks {
         self.link_rate(self.network.link(link.0 as usize))
     }
 
-    /// Zero where it is unknown.
+    /// The latency; zero if it is unknown.
     fn latency_s(&self, source: usize, target: usize) -> f64 {
         let (m, n) = (self.hosts[source], self.hosts[target]);
         self.network.latency_s(m, n).unwrap_or(0.0)

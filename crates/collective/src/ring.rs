@@ -1,20 +1,20 @@
-//! Rings: who passes on to whom when everybody needs what everybody has.
+//! Rings: the order in which hosts pass data on if every host needs the data of all hosts.
 
 use crate::costs::Costs;
 use crate::error::TreeError;
 
-/// Members that send round, each to the next and the last to the first, and hosts that hang from members.
+/// Members that each send to the next, the last to the first, and hosts that hang from members.
 ///
-/// In a plain ring every host sends all but one of the blocks, so the slowest sender sets the pace of all. One that hangs
-/// from a member sends its own part there and nothing else; the member sends it everything besides.
+/// In a plain ring every host sends all but one of the blocks, so the slowest sender sets the pace of all. A hanging
+/// host sends only its own part to its member; the member sends it all other parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ring {
     members: Vec<usize>,
-    /// By member's place: what hangs from it.
+    /// For each member, the hosts that hang from it.
     hung: Vec<Vec<usize>>,
 }
 
-/// What goes round.
+/// An operation round a ring.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RingOperation {
     /// The block of a host (allgather), or the vector that is to be combined (allreduce).
@@ -35,11 +35,11 @@ impl RingOperation {
 }
 
 impl Ring {
-    /// A ring from its members in order and what hangs from each.
+    /// A ring from its members in order and the hosts that hang from each.
     ///
     /// # Errors
     ///
-    /// When there is no member, or they do not name each of hosts 0 to N - 1 once.
+    /// If there is no member, or if the lists do not contain each of hosts 0 to N - 1 once.
     pub fn new(members: Vec<usize>, hung: Vec<Vec<usize>>) -> Result<Self, TreeError> {
         let hosts = members.len() + hung.iter().map(Vec::len).sum::<usize>();
         let mut seen = vec![false; hosts];
@@ -59,7 +59,7 @@ impl Ring {
     ///
     /// # Errors
     ///
-    /// As for [`Ring::new`], or when a host hangs from one that is no member.
+    /// The errors of [`Ring::new`], or if a host hangs from one that is not a member.
     pub fn from_parents(parent: &[usize], order: &[usize], members: usize) -> Result<Self, TreeError> {
         let hosts = parent.len();
         let no_ring = |why: String| TreeError::NoTree { hosts, why };
@@ -79,21 +79,21 @@ impl Ring {
         Self::new(members.to_vec(), hung)
     }
 
-    /// The ring by rank, whatever the network is: what MPI libraries send round.
+    /// The ring by rank, which ignores the network: the ring that MPI libraries use.
     ///
     /// # Errors
     ///
-    /// When there are no hosts.
+    /// If there are no hosts.
     pub fn by_rank(hosts: usize) -> Result<Self, TreeError> {
         Self::new((0..hosts).collect(), vec![Vec::new(); hosts])
     }
 
-    /// The members as they send round.
+    /// The members, in ring order.
     pub fn members(&self) -> &[usize] {
         &self.members
     }
 
-    /// What hangs from the member at a place.
+    /// The hosts that hang from the member at a place.
     pub fn hung(&self, place: usize) -> &[usize] {
         &self.hung[place]
     }
@@ -127,15 +127,19 @@ impl Ring {
 
 /// Seconds until the last host has everything.
 ///
-/// A host sends one message at a time and may receive meanwhile. Every member sends the block of its own, then those that
-/// hang from it, then what came from the member before in the order it came, each to the next member and then to each
-/// that hangs from it. Of a vector, member i sends share i first, and what comes is added, until after all but one of the
-/// rounds each share is whole at one member, from where it goes round as a block does. A ring without hanging hosts
-/// takes N - 1 times (twice that, when it combines) as long as its slowest pair.
+/// A host sends one message at a time and may receive at the same time.
+///
+/// 1. Every member sends its own block, then those of its hanging hosts, then the blocks from the previous member in
+///    their order.
+/// 2. Each block goes to the next member and then to each hanging host.
+/// 3. If vectors are combined, member i sends share i first, and members add the shares that arrive. After all but one
+///    of the rounds, each share is complete at one member. From there it goes round as a block does.
+///
+/// A ring without hanging hosts takes N - 1 times as long as its slowest pair; twice that if it combines vectors.
 ///
 /// # Errors
 ///
-/// When the ring has other hosts than the costs, or the bytes make no sense.
+/// If the ring and the costs have different hosts, or if the bytes are invalid.
 pub fn ring_time(costs: &Costs, ring: &Ring, operation: RingOperation) -> Result<f64, TreeError> {
     let operation = operation.check()?;
     let (hosts, found) = (costs.hosts(), ring.hosts());
@@ -154,7 +158,7 @@ fn collected_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
     let (members, pieces) = (ring.members.len(), operation.segments as usize);
     let piece_bytes = operation.bytes / f64::from(operation.segments);
     let seconds = |from: usize, to: usize| costs.seconds(from, to, piece_bytes);
-    // By member: when each piece of the blocks that it is to pass on in this round is there.
+    // For each member: the time at which each piece that it must pass on in this round has arrived.
     let own = |place: usize| -> Vec<f64> {
         let from = ring.members[place];
         let came = |host: &usize| seconds(*host, from);

@@ -1,4 +1,4 @@
-//! Better rings by simulated annealing over the order of hosts and over which of them hang.
+//! Improves rings by simulated annealing over the order of hosts and over the hosts that hang from members.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -7,42 +7,43 @@ use crate::costs::Costs;
 use crate::error::TreeError;
 use crate::ring::{Ring, RingOperation, ring_time};
 
-/// The mean host's time counts so much beside the busiest one's: it brings hosts that are near side by side.
+/// Weight of the mean host's time relative to the busiest one's. It makes near hosts adjacent.
 const MEAN_COUNTS: f64 = 0.02;
 
-/// So much counts the eighth-power mean: the busiest host alone gives most moves nothing to gain. At 196 hosts whose own
-/// caps limit, the allreduce found takes 12 % less time.
+/// Weight of the eighth-power mean. With the busiest host's time alone, most moves gain nothing. At 196 hosts whose own caps limit,
+/// the resulting allreduce takes 12 % less time.
 const NORM_COUNTS: f64 = 0.5;
 
-/// Places that are drawn when a near one is wanted.
+/// Number of places drawn to find a near one.
 const DRAWN: usize = 8;
 
-/// How hot a chain starts and ends, as a share of the time that it starts with.
+/// Temperature at the start and end of a chain, as a share of its initial time.
 const HOT: f64 = 0.02;
 const COLD: f64 = 0.000_05;
 
-/// A ring, the number of segments that suits it, and its time.
+/// A ring, the best number of segments for it, and its time.
 #[derive(Clone, Debug)]
 pub struct FoundRing {
-    /// Who sends round, and who hangs from whom.
+    /// The members in ring order, and the hosts that hang from them.
     pub ring: Ring,
-    /// Pieces of a block, or of a member's share.
+    /// Number of pieces of a block, or of a member's share.
     pub segments: u32,
-    /// How long it takes, as [`ring_time`] tells; or as long as a link that messages share is full, if that is longer.
+    /// Its duration according to [`ring_time`]; or the full time of the busiest link that messages share, if that is
+    /// longer.
     pub seconds: f64,
 }
 
-/// Looks for the ring and the number of segments that take the least time; `operation.segments` is the most allowed, `steps`
-/// the moves tried in all.
+/// Searches for the ring and the number of segments with the shortest time. `operation.segments` is the largest number
+/// allowed; `steps` is the total number of moves tried.
 ///
 /// # Errors
 ///
-/// When there are no hosts or the bytes make no sense, or when every ring found uses a pair that cannot be used.
+/// If there are no hosts, the bytes are invalid, or every ring found uses a pair that cannot be used.
 pub fn search_ring(costs: &Costs, operation: RingOperation, steps: u64, seed: u64) -> Result<FoundRing, TreeError> {
     Ok(ring_candidates(costs, operation, steps, seed)?.swap_remove(0))
 }
 
-/// What a search found, and what it set out from, each in the pieces that suit it, the best first.
+/// The results of a search and its starting points, each with its best number of segments, the best first.
 pub(crate) fn ring_candidates(
     costs: &Costs,
     operation: RingOperation,
@@ -87,7 +88,7 @@ pub(crate) fn ring_candidates(
     Ok(found)
 }
 
-/// How long the busiest link that messages share is full, at least.
+/// A lower bound on the time that the busiest link shared by messages is full.
 fn full_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
     let (mut load_s, shared) = (Vec::new(), costs.shared());
     shared.clear(&mut load_s);
@@ -110,7 +111,7 @@ fn full_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
     load_s.into_iter().fold(0.0, f64::max)
 }
 
-/// From host 0 always to the nearest that is left.
+/// A ring that starts at host 0 and always continues with the nearest host that is left.
 fn nearest(costs: &Costs, operation: RingOperation) -> Vec<usize> {
     let mut order: Vec<usize> = (0..costs.hosts()).collect();
     for at in 1..order.len() {
@@ -122,7 +123,7 @@ fn nearest(costs: &Costs, operation: RingOperation) -> Vec<usize> {
     order
 }
 
-/// Hosts in a circle; one that hangs does so from the nearest member before it.
+/// Hosts in a circle; a hanging host hangs from the nearest member before it.
 #[derive(Clone, Debug)]
 struct State {
     order: Vec<usize>,
@@ -204,7 +205,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Changes the order, or what hangs; at least one member is left.
+    /// Changes the order or the hanging hosts; at least one member remains.
     fn propose(&mut self) {
         let count = self.state.order.len();
         let one = if self.rng.random_bool(0.5) {
@@ -220,7 +221,8 @@ impl<'a> Chain<'a> {
             2 if one < other => self.state.order[low..=high].rotate_left(1),
             2 => self.state.order[low..=high].rotate_right(1),
             3 => {
-                // A near host behind this one, with what follows it: those that hang from it, or its neighbours.
+                // A near host after this one, with the hosts that follow it: those that hang from it, or its
+                // neighbours.
                 let host = self.state.order[one];
                 let seconds = |&place: &usize| self.costs.seconds(host, self.state.order[place], self.operation.bytes);
                 let drawn: Vec<usize> = (0..DRAWN).map(|_| self.rng.random_range(0..count)).collect();
@@ -247,7 +249,7 @@ impl<'a> Chain<'a> {
                 if self.state.hangs.iter().all(|&hangs| hangs) {
                     self.state.hangs[host] = false;
                 }
-                // Mostly to another place at once: behind a host with rate to spare.
+                // Mostly move it directly to another place: after a host with rate to spare.
                 if self.rng.random_bool(0.7) {
                     self.state.order.remove(one);
                     self.state.order.insert(other.min(count - 1), host);
@@ -256,8 +258,8 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// About what [`ring_time`] tells, by how long each host is busy: the shares go round only when the slowest vector
-    /// that hangs has come, so the two halves of a combination follow each other.
+    /// Approximately the value of [`ring_time`], computed from how long each host is busy. The shares go round only
+    /// after the slowest hanging vector has arrived, so the two halves of a combination follow each other.
     fn value(&mut self) -> f64 {
         let (order, hangs) = (&self.state.order, &self.state.hangs);
         let count = order.len();
@@ -331,7 +333,7 @@ impl<'a> Chain<'a> {
         }
         let count = count as f64;
         let full_s = load_s.iter().copied().fold(0.0, f64::max);
-        // A little of all that is full, too, so that each crossing less counts.
+        // Add a small share of the load of all links, too, so that each crossing less counts.
         let crossed_s = MEAN_COUNTS * load_s.iter().sum::<f64>() / load_s.len().max(1) as f64;
         (up_s + down_s).max(full_s)
             + crossed_s

@@ -1,7 +1,8 @@
-//! Who sends what after what, and how long that takes where messages share links: the true price of a schedule.
+//! The messages of a schedule and their dependencies, and the duration of the schedule when messages share links.
 //!
-//! Every message is a flow of the fluid model, which starts when its sender is done with the one before and has what it
-//! sends. Where no two messages meet on a link this is what the evaluators [`crate::time`] and [`crate::ring_time`] say.
+//! Every message is a flow of the fluid model. It starts when its sender has finished the message before and has the
+//! data to send. If no two messages share a link, the result equals that of the evaluators [`crate::time`] and
+//! [`crate::ring_time`].
 
 use gavotte_fluid::{Flows, LinkId, Order, Platform, Workload, simulate};
 
@@ -11,10 +12,11 @@ use crate::ranks::Ranks;
 use crate::ring::{Ring, RingOperation};
 use crate::tree::Tree;
 
-/// Of the root's processor for each message beyond the first that it sends at once: of many small ones that is what counts.
+/// Processor time of the root for each further message that it sends at the same time. With many small messages, this
+/// time dominates.
 const MESSAGE_S: f64 = 20e-6;
 
-/// Messages, each known by its number, and which waits for which.
+/// Messages, identified by number, and the messages that each one waits for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
     source: Vec<u32>,
@@ -22,11 +24,11 @@ pub(crate) struct Script {
     bytes: Vec<f64>,
     start_s: Vec<f64>,
     waits: Vec<(u32, u32)>,
-    /// By rank: the message that it sent last.
+    /// For each rank, the message that it sent last.
     last: Vec<Option<u32>>,
 }
 
-/// What a script takes, and the link that held its last message back.
+/// The duration of a script, and the link that limited its last message.
 #[derive(Clone, Debug)]
 pub(crate) struct Priced {
     pub(crate) seconds: f64,
@@ -41,7 +43,7 @@ impl Script {
         }
     }
 
-    /// A message that starts at a time, whatever else its sender does.
+    /// A message that starts at a given time, independently of its sender's other messages.
     fn send_at(&mut self, start_s: f64, source: usize, target: usize, bytes: f64) -> u32 {
         let number = self.source.len() as u32;
         self.source.push(source as u32);
@@ -51,7 +53,7 @@ impl Script {
         number
     }
 
-    /// A message that its sender sends after the one before.
+    /// A message that its sender sends after its previous message.
     fn send(&mut self, source: usize, target: usize, bytes: f64) -> u32 {
         let number = self.send_at(0.0, source, target, bytes);
         if let Some(before) = self.last[source].replace(number) {
@@ -60,7 +62,7 @@ impl Script {
         number
     }
 
-    /// See [`crate::time`].
+    /// The messages of [`crate::time`].
     pub(crate) fn of_tree(tree: &Tree, operation: TreeOperation) -> Self {
         let mut script = Self::new(tree.hosts());
         let order = tree.order();
@@ -88,7 +90,7 @@ impl Script {
         script
     }
 
-    /// From the root to all others at once.
+    /// Messages from the root to all others at the same time.
     pub(crate) fn of_flat(ranks: usize, root: usize, bytes: f64) -> Self {
         let mut script = Self::new(ranks);
         for (place, rank) in (0..ranks).filter(|&rank| rank != root).enumerate() {
@@ -97,7 +99,7 @@ impl Script {
         script
     }
 
-    /// All at once.
+    /// Messages that all start at the same time.
     pub(crate) fn of_messages(ranks: usize, messages: impl Iterator<Item = (usize, usize, f64)>) -> Self {
         let mut script = Self::new(ranks);
         for (source, target, bytes) in messages {
@@ -106,7 +108,7 @@ impl Script {
         script
     }
 
-    /// See [`crate::ring_time`].
+    /// The messages of [`crate::ring_time`].
     pub(crate) fn of_ring(ring: &Ring, operation: RingOperation) -> Self {
         if operation.reduce {
             Self::of_combining(ring, operation)
@@ -119,7 +121,7 @@ impl Script {
         let (members, pieces) = (ring.members().len(), operation.segments as usize);
         let bytes = operation.bytes / f64::from(operation.segments);
         let mut script = Self::new(ring.hosts());
-        // By member: what it is to pass on in this round, each with the message that brought it.
+        // For each member: the blocks that it must pass on in this round, each with the message that delivered it.
         let mut there: Vec<Vec<Option<u32>>> = Vec::new();
         for (place, &member) in ring.members().iter().enumerate() {
             let mut own = vec![None; pieces];
@@ -157,7 +159,7 @@ impl Script {
         let (members, pieces) = (ring.members().len(), operation.segments as usize);
         let bytes = operation.bytes / members as f64 / f64::from(operation.segments);
         let mut script = Self::new(ring.hosts());
-        // By member and what hangs from it: the messages that bring its vector up, share by share.
+        // For each member and the hosts that hang from it: the messages that bring its vector up, share by share.
         let up: Vec<Vec<Vec<u32>>> = ring
             .members()
             .iter()
@@ -202,7 +204,7 @@ impl Script {
         script
     }
 
-    /// The same read backwards: each message goes the other way, after those that waited for it.
+    /// The reversed script: each message goes the other way, after the messages that waited for it.
     pub(crate) fn backwards(mut self) -> Self {
         std::mem::swap(&mut self.source, &mut self.target);
         for (before, after) in &mut self.waits {
@@ -211,7 +213,7 @@ impl Script {
         self
     }
 
-    /// How long it takes on a network.
+    /// The duration on a network.
     pub(crate) fn price(&self, ranks: &Ranks) -> Result<Priced, TreeError> {
         let fail = |error: gavotte_fluid::FluidError| TreeError::Fluid(error.to_string());
         let bytes: Vec<u64> = self.bytes.iter().map(|bytes| bytes.round() as u64).collect();

@@ -1,7 +1,7 @@
-//! Better trees by simulated annealing over trees, orders of children and numbers of segments.
+//! Improves trees by simulated annealing over trees, orders of children and numbers of segments.
 //!
-//! It starts from the best of the trees made in one pass, each with its best number of segments. Half of the moves
-//! start on the way to the host that is done last, since only they can make that time less.
+//! It starts from the best of the trees built in one pass, each with its best number of segments. Half of the moves
+//! start on the path to the host that finishes last, because only they can shorten that time.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -13,46 +13,47 @@ use crate::operation::TreeOperation;
 use crate::shape::{Shape, Timed};
 use crate::tree::Tree;
 
-/// The mean host's time, and the mean shared link's, count so much beside the last one's: most moves leave the latter as
-/// it is.
+/// Weight of the mean time of hosts, and of shared links, relative to the maximum. Most moves do not change the
+/// maximum.
 const MEAN_COUNTS: f64 = 0.02;
 
-/// How hot a chain starts and ends, as a share of the time that it starts with.
+/// Temperature at the start and end of a chain, as a share of its initial time.
 const HOT: f64 = 0.01;
 const COLD: f64 = 0.000_05;
 
-/// Starts that are improved, out of all.
+/// Number of starts that are improved.
 const STARTS: usize = 3;
 
-/// Above so many hosts, look-ahead would take longer than the search.
+/// With more hosts, look-ahead would take longer than the search.
 const LOOK_AHEAD_HOSTS: usize = 512;
 
-/// Places that are drawn when a near one is wanted.
+/// Number of places drawn to find a near one.
 const DRAWN: usize = 8;
 
-/// A tree, the number of segments that suits it, and its time.
+/// A tree, the best number of segments for it, and its time.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Who sends to whom.
+    /// The tree.
     pub tree: Tree,
-    /// Pieces that the bytes go in.
+    /// Number of pieces of the bytes.
     pub segments: u32,
-    /// How long it takes, as [`crate::time`] tells; or as long as a link that messages share is full, if that is longer.
+    /// Its duration according to [`crate::time`]; or the full time of the busiest link that messages share, if that is
+    /// longer.
     pub seconds: f64,
 }
 
-/// Looks for the tree and the number of segments that take the least time.
+/// Searches for the tree and the number of segments with the shortest time.
 ///
-/// `operation.segments` is the most segments allowed; `steps` the moves tried in all.
+/// `operation.segments` is the largest number of segments allowed; `steps` is the total number of moves tried.
 ///
 /// # Errors
 ///
-/// When the root does not exist, the bytes make no sense, or no usable pair leads to a host.
+/// If the root does not exist, the bytes are invalid, or no usable pair leads to a host.
 pub fn search(costs: &Costs, root: usize, operation: TreeOperation, steps: u64, seed: u64) -> Result<Found, TreeError> {
     Ok(candidates(costs, root, operation, steps, seed)?.swap_remove(0))
 }
 
-/// What a search improved and what it set out from, the best first.
+/// The improved trees and their starts, the best first.
 pub(crate) fn candidates(
     costs: &Costs,
     root: usize,
@@ -81,7 +82,7 @@ pub(crate) fn candidates(
     Ok(found)
 }
 
-/// Trees made in one pass, each with its best number of segments.
+/// Trees built in one pass, each with its best number of segments.
 fn starts(costs: &Costs, root: usize, operation: TreeOperation) -> Result<Vec<Found>, TreeError> {
     let mut trees = vec![binomial(costs.hosts(), root)?];
     for pieces in [1, 16, operation.segments] {
@@ -97,7 +98,7 @@ fn starts(costs: &Costs, root: usize, operation: TreeOperation) -> Result<Vec<Fo
                 most_children,
             };
             match ecef(costs, root, bytes, eager) {
-                // So narrow a tree need not lead everywhere where some pairs cannot be used.
+                // If some pairs cannot be used, such a narrow tree may not reach every host.
                 Err(TreeError::Unreachable(_)) => {}
                 other => trees.push(other?),
             }
@@ -140,7 +141,7 @@ struct Chain<'a> {
     shape: Shape,
     timed: Timed,
     rng: Xoshiro256PlusPlus,
-    /// Children as they were before the move.
+    /// The lists of children before the move.
     undo: Vec<(usize, Vec<usize>)>,
     /// Places whose hosts the move swapped.
     swapped: Option<(usize, usize)>,
@@ -204,7 +205,7 @@ impl<'a> Chain<'a> {
         self.best
     }
 
-    /// Makes a move; says whether there was anything to do.
+    /// Makes a move; returns whether one was possible.
     fn propose(&mut self) -> bool {
         let place = self.pick();
         let kind = self.rng.random::<f64>();
@@ -226,7 +227,7 @@ impl<'a> Chain<'a> {
         self.reattach(place)
     }
 
-    /// A place but the root's: on the way to the last one, or any.
+    /// A place other than the root: on the path to the last one, or any.
     fn pick(&mut self) -> usize {
         let mut place = self.timed.last;
         if place == 0 || self.rng.random_bool(0.5) {
@@ -262,7 +263,7 @@ impl<'a> Chain<'a> {
         self.operation.segments != now
     }
 
-    /// Puts a place elsewhere among its siblings.
+    /// Moves a place to another position among its siblings.
     fn reorder(&mut self, place: usize) -> bool {
         let above = self.shape.parent[place];
         let mut siblings = self.shape.children[above].clone();
@@ -276,7 +277,7 @@ impl<'a> Chain<'a> {
         true
     }
 
-    /// Hangs a place, with all below it, below another one.
+    /// Moves a place, with all places below it, below another one.
     fn reattach(&mut self, place: usize) -> bool {
         let to = self.near(place);
         if self.shape.is_below(to, place) {
@@ -287,7 +288,8 @@ impl<'a> Chain<'a> {
         true
     }
 
-    /// Takes a place alone out, its children following in its stead, and puts it on the way to another, or below it.
+    /// Removes a single place, with its children taking its position. Inserts it on the path to another place, or below
+    /// it.
     fn splice(&mut self, place: usize) -> bool {
         let to = self.near(place);
         let inside = self.shape.children[place].clone();

@@ -17,23 +17,23 @@ pub(crate) struct Shape {
     load_s: Vec<f64>,
 }
 
-/// What an evaluation tells.
+/// The results of an evaluation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timed {
-    /// When the last place is done.
+    /// The time at which the last place finishes.
     pub(crate) end_s: f64,
-    /// How long the busiest link that messages share is full, at least.
+    /// A lower bound on the time that the busiest link shared by messages is full.
     pub(crate) full_s: f64,
     /// The mean of all such links.
     pub(crate) mean_full_s: f64,
-    /// Mean over places of when they are done.
+    /// Mean over places of the time at which they finish.
     pub(crate) mean_s: f64,
     /// The last place.
     pub(crate) last: usize,
 }
 
 impl Timed {
-    /// What it takes at least where messages share links; without such, just what it takes.
+    /// A lower bound on the duration if messages share links; without shared links, the duration itself.
     pub(crate) fn bound_s(self) -> f64 {
         self.end_s.max(self.full_s)
     }
@@ -81,7 +81,7 @@ impl Shape {
         place == above
     }
 
-    /// See [`crate::time`].
+    /// The evaluation of [`crate::time`].
     pub(crate) fn timed(&mut self, costs: &Costs, operation: TreeOperation) -> Timed {
         let pieces = f64::from(operation.segments);
         let piece_bytes = operation.bytes / pieces;
@@ -126,7 +126,7 @@ impl Shape {
             }
             let mut done_s = self.first_s[place];
             if operation.segments > 1 {
-                // Where a pair cannot be used, none of the later pieces would take 0 x infinity.
+                // If a pair cannot be used, zero later pieces must not take 0 x infinity.
                 done_s += (pieces - 1.0) * self.pace_s[place];
             }
             timed.mean_s += done_s;

@@ -1,15 +1,16 @@
-//! Links that messages of several pairs share, and how long what crosses them takes at least.
+//! Links that messages of several pairs share, and a lower bound on the time until all bytes have crossed them.
 
 use std::collections::HashMap;
 
-/// By pair of ranks, the shared links on its way: what a search looks at beside the costs of one message at a time.
+/// For each pair of ranks, the shared links on its path. A search considers them in addition to the costs of single
+/// messages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Shared {
     ranks: usize,
-    /// By pair, row = source: where its links begin in `links`; the last entry is their end.
+    /// For each pair, row = source: the start of its links in `links`; the last entry is the end.
     first: Vec<u32>,
     links: Vec<u32>,
-    /// By link.
+    /// For each link.
     per_byte_s: Vec<f64>,
     numbers: HashMap<usize, u32>,
     /// Whether pairs' own links are shared, too.
@@ -24,7 +25,7 @@ impl Shared {
         }
     }
 
-    /// What is added next is of the next pair.
+    /// Starts the next pair; links added from now on belong to it.
     pub(crate) fn begin_pair(&mut self) {
         if self.first.is_empty() {
             self.first.push(0);
@@ -32,7 +33,7 @@ impl Shared {
         self.first.push(self.links.len() as u32);
     }
 
-    /// A link of the pair begun last, known by any number.
+    /// Adds a link to the current pair; any number may identify it.
     pub(crate) fn add(&mut self, link: usize, per_byte_s: f64) {
         let next = self.per_byte_s.len() as u32;
         let number = *self.numbers.entry(link).or_insert(next);
@@ -45,17 +46,17 @@ impl Shared {
         }
     }
 
-    /// Several ranks are on one host.
+    /// Records that several ranks are on one host.
     pub(crate) fn crowd(&mut self) {
         self.crowded = true;
     }
 
-    /// Whether no two messages that differ in sender and receiver meet on a link.
+    /// Whether no two messages with different senders and receivers share a link.
     pub(crate) fn is_empty(&self) -> bool {
         self.links.is_empty() && !self.crowded
     }
 
-    /// Forgets what `load_s` counted; it has an entry for each link.
+    /// Clears `load_s`, and gives it an entry for each link.
     pub(crate) fn clear(&self, load_s: &mut Vec<f64>) {
         load_s.clear();
         load_s.resize(self.per_byte_s.len(), 0.0);

@@ -1,4 +1,4 @@
-//! How long an operation along a tree takes: the one evaluator of all trees.
+//! The duration of an operation along a tree; the only evaluator of trees.
 
 use crate::costs::Costs;
 use crate::error::TreeError;
@@ -8,15 +8,16 @@ use crate::tree::Tree;
 
 /// Seconds until the last host has all of its bytes.
 ///
-/// A host sends one message at a time, and each occupies it for the message's whole alpha + bytes/beta; it may receive
-/// meanwhile. It sends the first segment to all its children in their order, then the second, each as soon as it has
-/// it. Segments then come at a steady pace, so no list of events is needed: if a host gets its first segment at `a` and
-/// then one every `p` seconds, and sending one segment to all its children takes it `c`, child k gets its first segment
-/// at `a` + (the first k of those times) and then one every max(`p`, `c`).
+/// 1. A host sends one message at a time, which occupies it for the message's whole alpha + bytes/beta. It may receive
+///    at the same time.
+/// 2. It sends the first segment to all its children in their order, then the second, each as soon as it has it.
+/// 3. Segments then arrive at a steady pace, so no list of events is needed. Suppose a host gets its first segment at
+///    `a` and then one every `p` seconds, and sending one segment to all its children takes `c`. Child k gets its first
+///    segment at `a` + (the first k of those times) and then one every max(`p`, `c`).
 ///
 /// # Errors
 ///
-/// When the tree has other hosts than the costs, or the bytes make no sense.
+/// If the tree and the costs have different hosts, or if the bytes are invalid.
 pub fn time(costs: &Costs, tree: &Tree, operation: TreeOperation) -> Result<f64, TreeError> {
     let operation = operation.check()?;
     let (hosts, found) = (costs.hosts(), tree.hosts());
@@ -27,11 +28,11 @@ pub fn time(costs: &Costs, tree: &Tree, operation: TreeOperation) -> Result<f64,
     Ok(Shape::of(tree).timed(costs, operation).end_s)
 }
 
-/// All hosts in the order in which the transfers to them begin, the root first, when whole messages go down a tree.
+/// All hosts in the order in which the transfers to them begin, the root first, for whole messages.
 ///
 /// # Errors
 ///
-/// As for [`time`].
+/// The errors of [`time`].
 pub fn begun(costs: &Costs, tree: &Tree, bytes: f64) -> Result<Vec<usize>, TreeError> {
     time(
         costs,

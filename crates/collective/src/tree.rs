@@ -1,4 +1,4 @@
-//! Who sends to whom, in which order.
+//! Trees: the hosts that each host sends to, in order.
 
 use crate::error::TreeError;
 
@@ -14,7 +14,7 @@ impl Tree {
     ///
     /// # Errors
     ///
-    /// When a host is not reached from the root, or more than once.
+    /// If a host is not reached from the root, or more than once.
     pub fn new(root: usize, children: Vec<Vec<usize>>) -> Result<Self, TreeError> {
         let hosts = children.len();
         let no_tree = |why: String| TreeError::NoTree { hosts, why };
@@ -43,12 +43,13 @@ impl Tree {
         Ok(Self { root, children })
     }
 
-    /// A tree from each host's parent (its own index or more than N - 1 at the root is not read) and an order of hosts
-    /// in which siblings stand as their parent sends to them.
+    /// Builds a tree from each host's parent and an order of hosts.
+    ///
+    /// The root's parent is ignored. Siblings have the order in which their parent sends to them.
     ///
     /// # Errors
     ///
-    /// When they are no tree.
+    /// If they do not form a tree.
     pub fn from_parents(root: usize, parent: &[usize], order: &[usize]) -> Result<Self, TreeError> {
         let hosts = parent.len();
         let mut children = vec![Vec::new(); hosts];
@@ -73,11 +74,11 @@ impl Tree {
         Self::new(root, children)
     }
 
-    /// The root sends to each other host itself.
+    /// The tree in which the root sends to each other host directly.
     ///
     /// # Errors
     ///
-    /// When the root does not exist.
+    /// If the root does not exist.
     pub fn flat(hosts: usize, root: usize) -> Result<Self, TreeError> {
         let mut children = vec![Vec::new(); hosts];
         if let Some(below) = children.get_mut(root) {

@@ -1,11 +1,11 @@
-//! Rings by hand, and what must hold for all.
+//! Rings worked out by hand, and properties of all rings.
 
 use std::collections::HashMap;
 
 use gavotte_collective::{Costs, Ring, RingOperation, ring_time, search_ring};
 use proptest::prelude::*;
 
-/// Hosts whose own caps limit: a byte takes each sender its own time, whoever receives.
+/// Hosts limited by their own caps: a byte takes each sender a fixed time, whichever host receives it.
 fn hoses(per_byte_s: &[f64]) -> Costs {
     let hosts = per_byte_s.len();
     let rows = per_byte_s.iter().flat_map(|&each| std::iter::repeat_n(each, hosts));
@@ -29,12 +29,13 @@ fn a_plain_ring_takes_as_long_as_its_slowest_pair() {
 
 #[test]
 fn a_host_that_hangs_sends_its_own_alone() {
-    // The third hangs from the first: the first sends two blocks round and three down, the third one up.
+    // The third host is a leaf of the first. The first sends two blocks around the ring and three down; the third sends
+    // one up.
     let costs = hoses(&[1.0, 2.0, 5.0, 2.0]);
     let ring = Ring::new(vec![0, 1, 3], vec![vec![2], vec![], vec![]]).unwrap();
     assert_eq!((ring.order(), ring.parents()), (vec![0, 1, 3, 2], vec![0, 0, 0, 1]));
-    // It has its block after 60 s; the first one passes it on twice (60 s up, 12 s each on), and the last one to come,
-    // host 1's by way of host 3, is there by then.
+    // The third host's block arrives after 60 s. The first host passes it on twice (60 s up, 12 s for each further
+    // hop). By then the last other block, host 1's by way of host 3, has arrived.
     let found_s = ring_time(&costs, &ring, BLOCKS).unwrap();
     assert!(found_s < 3.0 * 12.0 * 5.0, "{found_s}");
     assert!(found_s >= 60.0 + 12.0, "{found_s}");
@@ -64,7 +65,7 @@ fn the_search_hangs_the_slow_from_the_fast() {
 
 #[test]
 fn near_hosts_come_side_by_side() {
-    // Two of each machine are near; any ring that enters a machine twice has a longer mean.
+    // Two hosts of each machine are near each other; any ring that enters a machine twice has a longer mean.
     let machine = [0, 1, 2, 0, 1, 2];
     let pairs = (0..36).map(|at| if machine[at / 6] == machine[at % 6] { 0.01 } else { 1.0 });
     let costs = Costs::new(6, vec![0.0; 36], pairs.collect()).unwrap();
@@ -120,7 +121,7 @@ fn random_ring() -> impl Strategy<Value = (Costs, Ring)> {
     })
 }
 
-/// A host, and what it sends in its order: (block, piece, receiver).
+/// A host, and its sends in order: (block, piece, receiver).
 type Queue = (usize, Vec<(usize, usize, usize)>);
 
 fn sent(ring: &Ring, pieces: usize) -> Vec<Queue> {
@@ -160,7 +161,7 @@ proptest! {
             list.reverse();
         }
         let mut free = vec![0.0_f64; hosts];
-        // Whoever has what it is to send next sends it; the order in which hosts are asked does not matter.
+        // Each host that has its next block sends it; the order in which hosts are processed does not matter.
         while queues.iter().any(|(_, list)| !list.is_empty()) {
             let mut moved = false;
             for (host, list) in &mut queues {
@@ -176,8 +177,8 @@ proptest! {
         }
         prop_assert_eq!(there.len(), hosts * hosts * pieces, "everybody has everything");
         let replayed = there.values().fold(0.0_f64, |most, &each| most.max(each));
-        let told = ring_time(&costs, &ring, RingOperation { bytes, segments, reduce: false }).unwrap();
-        prop_assert!((told - replayed).abs() <= 1e-9 * replayed.max(1.0), "{told} {replayed}");
+        let predicted = ring_time(&costs, &ring, RingOperation { bytes, segments, reduce: false }).unwrap();
+        prop_assert!((predicted - replayed).abs() <= 1e-9 * replayed.max(1.0), "{predicted} {replayed}");
     }
 
     #[test]

@@ -1,11 +1,11 @@
-//! Ranks on networks whose links messages share.
+//! Ranks on networks in which messages share links.
 
 use std::sync::Arc;
 
 use gavotte_collective::{Message, Ranks, Ring, RingOperation, Tree, TreeOperation, exchange};
 use gavotte_net::{BitsPerSec, Group, Host, Network, NetworkParts, Sharing};
 
-/// Hosts without known caps, their pairs in bit/s, and racks by host behind links of `up_bps`.
+/// Hosts without known caps, their pairs in bit/s, and each host's rack behind links of `up_bps`.
 fn network(rate_bps: Vec<f64>, rack: &[usize], up_bps: f64) -> Arc<Network> {
     let hosts = (0..rack.len()).map(|machine| Host {
         name: format!("h{machine}"),
@@ -37,7 +37,8 @@ fn on(network: &Arc<Network>, hosts: &[usize]) -> Ranks {
 
 #[test]
 fn an_uplink_is_shared_by_those_that_send_at_once() {
-    // 0 sends to 2 first, then to 1; when 1 has it, both 1 and 2 send on: 1 to 3 over the uplink, 2 in its own rack.
+    // 0 sends to 2 first, then to 1. When 1 has it, both 1 and 2 pass it on: 1 to 3 over the uplink, 2 within its own
+    // rack.
     let network = network(vec![8e6; 16], &[0, 0, 1, 1], 8e6);
     let ranks = on(&network, &[0, 1, 2, 3]);
     let tree = Tree::new(0, vec![vec![1, 2], vec![3], vec![], vec![]]).unwrap();
@@ -46,7 +47,7 @@ fn an_uplink_is_shared_by_those_that_send_at_once() {
         segments: 1,
         scatter: false,
     };
-    // After 1 s both cross, each at half the uplink's rate.
+    // After 1 s both flows cross, each at half the uplink's rate.
     assert!((ranks.tree_s(&tree, operation, false).unwrap() - 3.0).abs() < 1e-6);
     assert!((ranks.tree_s(&tree, operation, true).unwrap() - 3.0).abs() < 1e-6);
 }
@@ -63,14 +64,15 @@ fn ranks_of_a_host_share_its_caps_and_meet_in_memory() {
         .ring_s(&Ring::by_rank(3).unwrap(), ring)
         .unwrap();
     assert!((alone - 2.0).abs() < 1e-6, "{alone}");
-    // Beside each other they cross once, three blocks; in turn, each host sends two streams at once.
-    let beside = on(&network, &[0, 0, 1, 1])
+    // If neighbouring ranks are on one host, the ring crosses once, with three blocks. If they alternate, each host
+    // sends two streams at once.
+    let neighbouring = on(&network, &[0, 0, 1, 1])
         .ring_s(&Ring::by_rank(4).unwrap(), ring)
         .unwrap();
     let in_turn = on(&network, &[0, 1, 0, 1])
         .ring_s(&Ring::by_rank(4).unwrap(), ring)
         .unwrap();
-    assert!((beside - 3.0).abs() < 0.01, "{beside}");
+    assert!((neighbouring - 3.0).abs() < 0.01, "{neighbouring}");
     assert!((in_turn - 6.0).abs() < 0.01, "{in_turn}");
 }
 
@@ -83,7 +85,7 @@ fn what_hangs_shares_the_way_in() {
         segments: 1,
         reduce: false,
     };
-    // 0 receives from 1 and 2 at once; then it passes 2's block on to 1 and 1's down to 2, after its own to both.
+    // 0 receives from 1 and 2 at the same time. After its own block, it passes 2's block on to 1, and 1's down to 2.
     let seconds = on(&network, &[0, 1, 2]).ring_s(&ring, operation).unwrap();
     assert!((seconds - 4.0).abs() < 1e-6, "{seconds}");
 }
@@ -101,7 +103,7 @@ fn nothing_known_is_an_error() {
 
 #[test]
 fn exchanges_help_and_stay_a_mapping() {
-    // Two tasks that talk sit on a slow pair; the fast one is free.
+    // Two communicating tasks are on a slow pair; the fast pair is free.
     let mut rate_bps = vec![1.0; 16];
     (rate_bps[2 * 4 + 3], rate_bps[3 * 4 + 2]) = (10.0, 10.0);
     let network = network(rate_bps, &[0, 1, 2, 3], 1e12);
@@ -121,7 +123,7 @@ fn exchanges_help_and_stay_a_mapping() {
 
 #[test]
 fn exchanges_bring_partners_into_one_rack() {
-    // Four tasks talk in pairs across one uplink that all share.
+    // Four tasks communicate in pairs across one uplink that all of them share.
     let network = network(vec![8e6; 16], &[0, 0, 1, 1], 8e6);
     let ranks = on(&network, &[0, 1, 2, 3]);
     let messages = [(0, 2), (2, 0), (1, 3), (3, 1)].map(|(source, target)| Message {

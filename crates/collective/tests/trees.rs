@@ -1,4 +1,4 @@
-//! Trees of the paper, trees by hand, and what must hold for all.
+//! Trees of the paper, trees worked out by hand, and properties of all trees.
 
 use gavotte_collective::{Costs, Eager, Tree, TreeError, TreeOperation, begun, binomial, ecef, fnf, search, time};
 use proptest::prelude::*;
@@ -8,8 +8,8 @@ fn weights(rows: &[&[f64]]) -> Costs {
     Costs::new(hosts, rows.concat(), vec![0.0; hosts * hosts]).unwrap()
 }
 
-/// Host i is Machine i + 1 of Fig. 1. The paper's text gives the first choices and the longest paths, and its picture
-/// the weights; these are small whole numbers with all that the text says.
+/// Host i is Machine i + 1 of Fig. 1. The paper's text gives the first choices and the longest paths, its picture the
+/// weights. These weights are small integers that agree with the text.
 fn figure_1(first_to_third: f64) -> Costs {
     weights(&[
         &[0.0, 2.0, first_to_third, 5.0, 6.0, 3.0],
@@ -21,7 +21,7 @@ fn figure_1(first_to_third: f64) -> Costs {
     ])
 }
 
-/// Sum of the weights down to the farthest host, as the figure counts.
+/// The sum of the weights to the farthest host, as in the figure.
 fn longest_path(costs: &Costs, tree: &Tree) -> f64 {
     let parents = tree.parents();
     let mut path = vec![0.0; tree.hosts()];
@@ -64,7 +64,7 @@ fn binomial_is_mpichs() {
 
 #[test]
 fn a_chain_in_segments() {
-    // Three equal links of 1 s a byte and 0.5 s each: 4 segments of 1 byte go down a chain of 4 hosts.
+    // Three equal links with 1 s per byte and 0.5 s latency: 4 segments of 1 byte pass down a chain of 4 hosts.
     let costs = Costs::new(4, vec![0.5; 16], vec![1.0; 16]).unwrap();
     let chain = Tree::from_parents(0, &[0, 0, 1, 2], &[0, 1, 2, 3]).unwrap();
     let operation = TreeOperation {
@@ -73,7 +73,7 @@ fn a_chain_in_segments() {
         scatter: false,
     };
     assert!((time(&costs, &chain, operation).unwrap() - (3.0 * 1.5 + 3.0 * 1.5)).abs() < 1e-12);
-    // Whole: each link carries 4 bytes; scattered, 12, 8 and 4.
+    // Unsplit, each link carries 4 bytes; scattered, the links carry 12, 8 and 4.
     let whole = TreeOperation {
         segments: 1,
         ..operation
@@ -109,7 +109,7 @@ fn random_costs() -> impl Strategy<Value = (Costs, usize)> {
     })
 }
 
-/// When each host has each segment, event by event: host by host in order, segment by segment, child by child.
+/// The time when each host has each segment, event by event: host by host in order, segment by segment, child by child.
 fn replayed(costs: &Costs, tree: &Tree, operation: TreeOperation) -> f64 {
     let (pieces, sizes) = (operation.segments as usize, tree.sizes());
     let mut there = vec![vec![0.0_f64; pieces]; tree.hosts()];
@@ -231,7 +231,7 @@ fn what_cannot_be_used_is_not_even_for_nothing() {
 
 #[test]
 fn the_earliest_completion_goes_first() {
-    // 0 sends to 1 in 1 s; then 1 serves 2 in 1 s while 0 needs 3 s for it.
+    // 0 sends to 1 in 1 s. Then 1 sends to 2 in 1 s, which would take 0 3 s.
     let far = 9.0;
     let costs = weights(&[&[far, 1.0, 3.0], &[far, far, 1.0], &[far, far, far]]);
     let tree = ecef(&costs, 0, 0.0, Eager::default()).unwrap();

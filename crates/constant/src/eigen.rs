@@ -7,10 +7,10 @@ pub(crate) struct Eigen {
     pub(crate) vectors: Vec<Vec<f64>>,
 }
 
-/// Sweeps after which rotations have long become nothing; ten are usual.
+/// Number of sweeps after which rotations are certainly negligible; ten are usual.
 const SWEEPS: usize = 50;
 
-/// Jacobi's method (Golub and Van Loan, section 8.5): exact to rounding also for the small eigenvalues, and short.
+/// Jacobi's method (Golub and Van Loan, section 8.5): short, and exact to rounding also for the small eigenvalues.
 pub(crate) fn eigen(mut matrix: Vec<Vec<f64>>) -> Eigen {
     let size = matrix.len();
     let mut vectors: Vec<Vec<f64>> = (0..size)
@@ -39,7 +39,7 @@ pub(crate) fn eigen(mut matrix: Vec<Vec<f64>>) -> Eigen {
     }
 }
 
-/// Makes one entry zero; the rows of `vectors` turn along.
+/// Makes one entry zero; the rows of `vectors` rotate, too.
 fn rotate(matrix: &mut [Vec<f64>], vectors: &mut [Vec<f64>], p: usize, q: usize) {
     if matrix[p][q] == 0.0 {
         return;

@@ -1,8 +1,10 @@
-//! Finds what lasts in transfer times that were measured over and over.
+//! Finds the lasting part of repeatedly measured transfer times.
 //!
-//! In goes a [`Times`]: n snapshots of m pairs, NaN = not measured. [`principal`] splits it into a low-rank part and
-//! sparse errors as the RPCA paper does (Gong, He, Li, SC'14, section IV); [`mode`] takes the paper's own problem, rank
-//! one and the fewest errors, at its word; [`quantile`] is each pair's own.
+//! The input is a [`Times`]: n snapshots of m pairs, NaN = not measured.
+//!
+//! * [`principal`] splits it into a low-rank part and sparse errors, as the RPCA paper does (Gong, He, Li, SC'14, section IV).
+//! * [`mode`] solves the paper's own problem literally: rank one and the fewest errors.
+//! * [`quantile`] is a quantile of each pair.
 //!
 //! The answers depend on the input alone, not on how many threads computed them.
 

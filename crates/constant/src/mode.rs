@@ -2,33 +2,35 @@
 
 use crate::times::{Times, median, sorted};
 
-/// Pairs that the load factors are taken from: the median of so many is known to 1 % of the band.
+/// Number of pairs used for the load factors. Their median is exact to 1 % of the band.
 const SAMPLE: usize = 16_384;
 /// Alternations between rows and columns; three are usual.
 const ROUNDS: usize = 10;
-/// Where columns are too short to show a width.
+/// The band's width if columns are too short to estimate it.
 const USUAL_BAND: f64 = 0.05;
 
-/// What [`mode`] found.
+/// The result of [`mode`].
 #[derive(Clone, Debug)]
 pub struct Mode {
     /// (n) factor of each snapshot, of median 1.
     pub load: Vec<f64>,
     /// (m) the lasting time of each pair; NaN = never measured.
     pub constant: Vec<f64>,
-    /// (m) in how many snapshots it was seen.
+    /// (m) the number of snapshots that agree with the lasting time.
     pub agreeing: Vec<u32>,
     /// Standard deviation of the logarithm of undisturbed times, of a typical pair.
     pub band: f64,
 }
 
-/// Takes |E|0 at its word: each pair's constant is the centre of the largest set of load-free times that agree.
+/// Implements |E|0 literally: each pair's constant is the centre of the largest set of load-free times that agree.
 ///
-/// Times are taken as load of the snapshot x constant of the pair x band x rare slow-down. The band's width is pooled over
-/// pairs from their low order statistics, which slow-downs do not reach; times agree when they lie within four widths
-/// (ratio between 1.02 and 2.2). Of equally large sets, the faster wins, because disturbances slow down.
+/// 1. A time is modelled as load of the snapshot x constant of the pair x band x rare slow-down.
+/// 2. The band's width is pooled over pairs from their low order statistics, which slow-downs do not reach.
+/// 3. Times agree if they lie within four widths (ratio between 1.02 and 2.2).
+/// 4. Of equally large sets, the faster wins, because disturbances slow down.
 ///
-/// `gaps[k]` is what the spacing of the order statistics 1 and ceil(0.4 k) (at least 2) of k standard normals is on average, for k up to n.
+/// `gaps[k]` is the mean spacing of the order statistics 1 and ceil(0.4 k) (at least 2) of k standard normals, for k up
+/// to n.
 pub fn mode(times: &Times, gaps: &[f64]) -> Mode {
     let n = times.snapshots();
     let mut sample = sample(times);
@@ -74,7 +76,7 @@ fn common_divisor(a: usize, b: usize) -> usize {
     if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
-/// Rank one of least L1 error in logarithms: medians of columns and of rows in turn.
+/// The rank-one matrix with the smallest L1 error in logarithms: medians of columns and of rows in turn.
 fn alternate(sample: &[Vec<f64>], load: &mut [f64]) {
     for _ in 0..ROUNDS {
         let centres: Vec<f64> = sample
@@ -122,7 +124,7 @@ fn width(sample: &mut [Vec<f64>], load: &[f64], gaps: &[f64]) -> f64 {
     median(&mut widths).unwrap_or(USUAL_BAND)
 }
 
-/// Loads again, from what agrees with the constants.
+/// Computes the loads again, from the times that agree with the constants.
 fn refit(sample: &mut [Vec<f64>], load: &mut [f64], window: f64, within: f64) {
     let mut sums = vec![(0.0, 0_u32); load.len()];
     for column in sample {

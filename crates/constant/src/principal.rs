@@ -11,7 +11,7 @@ const LANES: usize = 64;
 const BLOCK: usize = 16;
 /// Tiles of one piece of work. Fixed, so that sums are taken in the same order on any number of threads.
 const PIECE: usize = 32;
-/// Where the residual is this share of the matrix, the split is found: 28 steps are usual, and D is then known to 1e-5.
+/// If the residual is this share of the matrix, the split is found. 28 steps are usual, and D is then known to 1e-5.
 const TOLERANCE: f64 = 1e-6;
 const MAX_STEPS: u32 = 300;
 
@@ -22,13 +22,17 @@ pub struct Principal {
     pub load: Vec<f64>,
     /// (m) the lasting time of each pair; NaN = never measured.
     pub constant: Vec<f64>,
-    /// Steps it took.
+    /// Number of steps.
     pub steps: u32,
 }
 
-/// One tile of the state: `a` is the input over its column's median (NaN = not measured), `y` the multipliers, `x` what
-/// the next D is taken from, A - E + Y/mu; each n rows of `LANES`. In single precision: values are near 1, all is known to
-/// 1e-5 in the end, and half the memory passes by in half the time.
+/// One tile of the state; each array has n rows of `LANES`.
+///
+/// * `a`: the input over its column's median; NaN = not measured.
+/// * `y`: the multipliers.
+/// * `x`: A - E + Y/mu, from which the next D is computed.
+///
+/// Single precision suffices: values are near 1, results are exact to 1e-5, and half the memory takes half the time.
 struct Tile {
     a: Vec<f32>,
     x: Vec<f32>,
@@ -39,17 +43,19 @@ struct Tile {
 #[derive(Clone, Copy)]
 struct Weights {
     mu: f32,
-    /// Of the next step.
+    /// The value for the next step.
     next_mu: f32,
     lambda: f32,
 }
 
-/// Splits times into low rank and sparse errors: min |D|* + lambda |E|1 with A = D + E, lambda = 1/sqrt(max(n, m)), over the root
-/// of the share of cells that were measured (Candès, Li, Ma, Wright 2011, Theorem 1.2).
+/// Splits times into a low-rank part and sparse errors: min |D|* + lambda |E|1 with A = D + E.
 ///
-/// Inexact ALM (Lin, Chen, Ma 2010, Algorithm 5). m is much larger than n, so that singular values are thresholded through the n x n Gram
-/// matrix, and m x n state is passed once a step. Columns are first divided by their medians: without, links slower
-/// than rms x sqrt(n) are clipped. A cell that was not measured binds nothing: there E is what A lacks.
+/// lambda is 1/sqrt(max(n, m)) over the root of the share of measured cells (Candès, Li, Ma, Wright 2011, Theorem 1.2).
+///
+/// The method is inexact ALM (Lin, Chen, Ma 2010, Algorithm 5). m is much larger than n, so singular values are
+/// thresholded through the n x n Gram matrix, and each step passes once over the m x n state. Columns are first divided
+/// by their medians; otherwise links slower than rms x sqrt(n) are clipped. A cell that was not measured is not a
+/// constraint: its E is A - D.
 pub fn principal(times: &Times) -> Principal {
     let scale = quantile(times, 0.5);
     let n = times.snapshots();
@@ -119,7 +125,8 @@ fn cut(times: &Times, scale: &[f64]) -> Vec<Tile> {
         .collect()
 }
 
-/// Changes every tile by `work`, which has room for n rows and gives a number; returns X X^T and the numbers' sum.
+/// Changes every tile by `work`, which gets room for n rows and returns a number. Returns X X^T and the sum of the
+/// numbers.
 fn gram(tiles: &mut [Tile], n: usize, work: impl Fn(&mut Tile, &mut [f32]) -> f64 + Sync) -> (Vec<Vec<f64>>, f64) {
     let pairs = || (0..n).flat_map(|row| (0..=row).map(move |column| (row, column)));
     let parts: Vec<(Vec<f64>, f64)> = tiles
@@ -147,7 +154,7 @@ fn gram(tiles: &mut [Tile], n: usize, work: impl Fn(&mut Tile, &mut [f32]) -> f6
     (whole, total)
 }
 
-/// Of the first `LANES`: sums side by side, which the compiler may not make of one by itself.
+/// Dot product of the first `LANES`, as parallel sums. The compiler may not split a single sum.
 fn dot(a: &[f32], b: &[f32]) -> f64 {
     let mut sums = [0.0; BLOCK];
     let blocks = a[..LANES].as_chunks::<BLOCK>().0.iter();
@@ -159,7 +166,8 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
     f64::from(sums.iter().sum::<f32>())
 }
 
-/// The matrix that, put before X, takes `by` off its singular values: by row, and with a row of zeros to make them even.
+/// The matrix whose product with X has the singular values of X less `by`. It is stored by row, with a row of zeros
+/// added if the number of rows is odd.
 fn thresholded(gram: Vec<Vec<f64>>, by: f64) -> Vec<f32> {
     let n = gram.len();
     let found = eigen(gram);
@@ -201,8 +209,8 @@ fn product(shrink: &[f32], x: &[f32], d: &mut [f32]) {
 
 /// One step on one tile; returns its residual squared.
 ///
-/// With gap = A - D, the errors E are gap + Y/mu softened by lambda/mu, so that the multipliers become Y + mu gap cut off at
-/// lambda, and the residual A - D - E is their change over mu.
+/// With gap = A - D, the errors E are gap + Y/mu, softened by lambda/mu. The multipliers become Y + mu gap, cut off at lambda. The
+/// residual A - D - E is their change over mu.
 fn step(tile: &mut Tile, shrink: &[f32], weights: Weights, d: &mut [f32]) -> f64 {
     let Weights { mu, next_mu, lambda } = weights;
     let (inverse, next_inverse) = (1.0 / mu, 1.0 / next_mu);
@@ -218,10 +226,10 @@ fn step(tile: &mut Tile, shrink: &[f32], weights: Weights, d: &mut [f32]) -> f64
     for ((a, d), (x, y)) in cells.zip(state) {
         for lane in 0..BLOCK {
             let raised = y[lane] + mu * (a[lane] - d[lane]);
-            // By comparisons, which become a minimum and a maximum of registers; `clamp` and `max` care for NaN and do not.
+            // Comparisons become a minimum and a maximum of registers. `clamp` and `max` handle NaN and do not.
             let below = if raised < lambda { raised } else { lambda };
             let within = if below > -lambda { below } else { -lambda };
-            // Of a cell that was not measured E is what A lacks.
+            // In a cell that was not measured, E is A - D.
             let cut = if a[lane].is_nan() { 0.0 } else { within };
             let rest = (cut - y[lane]) * inverse;
             residual[lane] += rest * rest;
@@ -232,7 +240,7 @@ fn step(tile: &mut Tile, shrink: &[f32], weights: Weights, d: &mut [f32]) -> f64
     f64::from(residual.iter().sum::<f32>())
 }
 
-/// D is not of rank one where there is noise: what is asked for is its first component.
+/// The first component of D, because D is not of rank one if there is noise.
 fn rank_one(tiles: &mut [Tile], n: usize, mu: f32, scale: &[f64]) -> (Vec<f64>, Vec<f64>) {
     let (d_gram, _) = gram(tiles, n, |tile, _| {
         for (x, &y) in tile.x.iter_mut().zip(&tile.y) {
@@ -249,7 +257,7 @@ fn rank_one(tiles: &mut [Tile], n: usize, mu: f32, scale: &[f64]) -> (Vec<f64>, 
         mean = -mean;
     }
     let level = tiles.par_iter().flat_map_iter(|tile| {
-        // Onto the measured cells alone: what D puts into the others is shrunk.
+        // Projects onto the measured cells only, because the values of D in the others are shrunk.
         let (mut sums, mut squares) = ([0.0; LANES], [0.0; LANES]);
         for (row, &u) in load.iter().enumerate() {
             for lane in 0..LANES {

@@ -1,4 +1,4 @@
-//! Snapshots of pairs, and passing over them column by column.
+//! Snapshots of pairs, and functions that process them column by column.
 
 use rayon::prelude::*;
 use thiserror::Error;
@@ -6,7 +6,7 @@ use thiserror::Error;
 /// Columns that one piece of work covers; their snapshots fit into the first-level cache.
 const CHUNK: usize = 256;
 
-/// A matrix that is none.
+/// Input that is not a matrix.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum TimesError {
     /// No snapshot, or no pair.
@@ -15,14 +15,14 @@ pub enum TimesError {
     /// Entries that do not fill whole rows.
     #[error("{found} times do not make {snapshots} snapshots of the same pairs")]
     Ragged {
-        /// How many entries there are.
+        /// The number of entries.
         found: usize,
-        /// How many rows they should fill.
+        /// The number of rows that they should fill.
         snapshots: usize,
     },
 }
 
-/// n snapshots of m pairs, row by row. What is NaN, infinite or not above zero was not measured.
+/// n snapshots of m pairs, row by row. A value that is NaN, infinite or not above zero was not measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Times<'a> {
     values: &'a [f64],
@@ -31,11 +31,11 @@ pub struct Times<'a> {
 }
 
 impl<'a> Times<'a> {
-    /// Looks at `values` as rows.
+    /// Interprets `values` as rows.
     ///
     /// # Errors
     ///
-    /// When there is nothing, or the last row is not whole.
+    /// If there are no values, or the last row is incomplete.
     pub fn new(values: &'a [f64], snapshots: usize) -> Result<Self, TimesError> {
         if values.is_empty() || snapshots == 0 {
             return Err(TimesError::Empty);
@@ -54,17 +54,17 @@ impl<'a> Times<'a> {
         })
     }
 
-    /// n.
+    /// The number of snapshots, n.
     pub fn snapshots(&self) -> usize {
         self.snapshots
     }
 
-    /// m.
+    /// The number of pairs, m.
     pub fn pairs(&self) -> usize {
         self.pairs
     }
 
-    /// One value, None = not measured.
+    /// One value; `None` if it was not measured.
     pub fn get(&self, snapshot: usize, pair: usize) -> Option<f64> {
         let value = self.values[snapshot * self.pairs + pair];
         (value > 0.0 && value.is_finite()).then_some(value)
@@ -90,7 +90,8 @@ impl<'a> Times<'a> {
     }
 }
 
-/// A quantile of each pair's times, `share` from 0 (least) to 1, between two values in proportion; NaN = never measured.
+/// A quantile of each pair's times, with `share` from 0 (smallest) to 1, interpolated between two values; NaN = never
+/// measured.
 pub fn quantile(times: &Times, share: f64) -> Vec<f64> {
     times.map(|column| {
         let known = sorted(column);
@@ -106,7 +107,7 @@ pub(crate) fn sorted(column: &mut [f64]) -> &mut [f64] {
         if value.is_nan() {
             continue;
         }
-        // Insertion: a column is a dozen values long, and nothing beats it there.
+        // Insertion sort: a column has about a dozen values, and nothing is faster there.
         let mut hole = known;
         while hole > 0 && column[hole - 1] > value {
             column[hole] = column[hole - 1];
@@ -127,7 +128,7 @@ fn between(rising: &[f64], share: f64) -> f64 {
     low + (high - low) * at.fract()
 }
 
-/// The median of the values that are not NaN, in no particular order afterwards; None of none.
+/// The median of the values that are not NaN; `None` if there are none. The order of the values changes.
 pub(crate) fn median(values: &mut Vec<f64>) -> Option<f64> {
     values.retain(|value| !value.is_nan());
     let last = values.len().checked_sub(1)?;

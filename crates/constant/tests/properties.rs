@@ -1,12 +1,12 @@
-//! What must hold for any input.
+//! Properties that hold for any input.
 
 use gavotte_constant::{Times, mode, principal, quantile};
 use proptest::prelude::*;
 
-/// Spacings for up to ten snapshots, near enough for tests.
+/// Average spacings of order statistics for up to ten snapshots, accurate enough for tests.
 const GAPS: [f64; 11] = [0.0, 0.0, 1.13, 0.85, 0.73, 0.67, 0.98, 0.91, 0.86, 1.10, 1.16];
 
-/// Rank one: load x constant.
+/// A rank-one matrix: load x constant.
 fn rank_one(load: &[f64], constant: &[f64]) -> Vec<f64> {
     load.iter().flat_map(|u| constant.iter().map(move |c| u * c)).collect()
 }
@@ -37,7 +37,7 @@ proptest! {
     ) {
         let load = [0.7, 1.3, 1.0, 1.0, 0.9, 1.1, 1.0, 1.0];
         let mut values = rank_one(&load, &constant);
-        // Two of eight snapshots of a pair at most, so that five still agree.
+        // At most two of eight snapshots of a pair, so that five still agree.
         let mut touched = vec![0; constant.len()];
         for (row, pair, factor) in spikes {
             if touched[pair] < 1 {

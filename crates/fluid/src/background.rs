@@ -1,4 +1,4 @@
-//! Traffic that others send: random, but the same for the same seed.
+//! Background traffic: random, but the same for the same seed.
 
 use gavotte_net::{InputError, check_index, check_value};
 use rand::rngs::Xoshiro256PlusPlus;
@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use crate::checks::{check_cap, check_weight};
 use crate::switches::mix;
 
-/// How background traffic comes and goes.
+/// The pattern of background traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pattern {
     /// Flows of exponential size arrive at exponential intervals.
@@ -17,12 +17,12 @@ pub enum Pattern {
         /// Mean size.
         mean_bytes: f64,
     },
-    /// One flow sends all it can for an exponential time, then rests for one; at first in either state as often as in
-    /// the long run.
+    /// One flow sends as much as possible for an exponential time, then pauses for an exponential time. The first state
+    /// is random, with the long-run probabilities.
     OnOff {
         /// Mean time of sending.
         mean_on_s: f64,
-        /// Mean time of rest.
+        /// Mean length of a pause.
         mean_off_s: f64,
     },
 }
@@ -34,11 +34,11 @@ pub struct Background {
     pub source: u32,
     /// The receiving host.
     pub target: u32,
-    /// When it sends.
+    /// The times at which it sends.
     pub pattern: Pattern,
     /// Weight of each of its flows.
     pub weight: f64,
-    /// The most that each of its flows sends, in bit/s; infinite = no cap.
+    /// Highest rate of each of its flows, in bit/s; infinite = no cap.
     pub cap_bps: f64,
 }
 
@@ -69,16 +69,16 @@ impl Background {
     }
 }
 
-/// What a source does next.
+/// The next action of a source.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// Starts a flow of so many bytes (infinite: until told to stop).
+    /// Starts a flow of this many bytes; an infinite flow runs until `Stop`.
     Start(f64),
     /// Stops its flow.
     Stop,
 }
 
-/// The steps of one source, one after the other.
+/// The steps of one source in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Steps {
     pattern: Pattern,
@@ -87,7 +87,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Each source draws from a generator of its own, so that one more does not change the others.
+    /// Each source has its own random generator, so that an additional source does not change the others.
     pub(crate) fn new(pattern: Pattern, seed: u64, number: usize) -> Self {
         Self {
             pattern,
@@ -107,7 +107,7 @@ impl Steps {
         }
     }
 
-    /// The step, and the seconds until the one after it.
+    /// The next step, and the seconds until the step after it.
     pub(crate) fn step(&mut self) -> (Step, f64) {
         match self.pattern {
             Pattern::Poisson { per_s, mean_bytes } => {

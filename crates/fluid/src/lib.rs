@@ -1,13 +1,14 @@
 //! Simulates flows that share a network max-min fairly: when each finishes, and what each link carries.
 //!
-//! In goes a [`Platform`] (a described [`Topology`], a measured [`Network`](gavotte_net::Network), or your own) and a [`Workload`]: flows with
-//! start times, sizes, weights and caps, an [`Order`] among them, and [`Background`] traffic. [`simulate`] gives the
-//! [`Outcome`]; [`rates`] the rates of flows that are all there at once.
+//! The input is a [`Platform`] and a [`Workload`]. A platform is a described [`Topology`], a measured
+//! [`Network`](gavotte_net::Network), or your own. A workload has flows with start times, sizes, weights and caps, an [`Order`] among
+//! them, and [`Background`] traffic. [`simulate`] returns the [`Outcome`]; [`rates`] the rates of flows that all run at the same time.
 //!
-//! The model: a flow is a fluid that takes, from its start plus a latency on, its max-min fair share of the links on its
-//! way, and a new share whenever another flow comes or goes. It knows no packets, queues or loss, so it fits long flows.
+//! The model: a flow is a fluid that starts after a latency. It gets its max-min fair share of the links on its path,
+//! and a new share whenever another flow starts or ends. There are no packets, queues or loss, so the model fits long
+//! flows.
 //!
-//! Units: bit/s, bytes and seconds. Nothing here reads a clock or an environment variable; the same input and seed
+//! Units: bit/s, bytes and seconds. No code here reads a clock or an environment variable; the same input and seed
 //! always give the same output.
 //!
 //! ```

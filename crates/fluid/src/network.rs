@@ -1,4 +1,4 @@
-//! A measured network as a platform: each ordered pair of hosts is a link of its own.
+//! A measured network as a platform: each ordered pair of hosts has its own link.
 
 use gavotte_net::{BitsPerSec, Network};
 
@@ -17,7 +17,7 @@ impl Platform for Network {
         self.rate(self.link(link.0 as usize))
     }
 
-    /// Zero where it is unknown.
+    /// The latency, or zero if it is unknown.
     fn latency_s(&self, source: usize, target: usize) -> f64 {
         self.latency_s(source, target).unwrap_or(0.0)
     }

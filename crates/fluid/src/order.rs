@@ -1,4 +1,4 @@
-//! Which flows wait for which: a directed graph without circles.
+//! Dependencies between flows: a directed graph without cycles.
 
 use gavotte_net::check_index;
 
@@ -6,15 +6,14 @@ use crate::error::FluidError;
 
 /// Dependencies between the flows of a workload.
 ///
-/// Besides the flows there may be *barriers*, which stand between two sets of flows so that each flow of one waits for
-/// all of the other without an edge for each pair.
+/// A *barrier* lies between two sets of flows. Each flow of one set waits for all flows of the other, without an edge for each pair.
 #[derive(Clone, Debug, Default)]
 pub struct Order {
     flows: usize,
-    /// By node: where its successors begin in `after`. Flows first, then barriers.
+    /// By node: the index in `after` where its successors begin. Flows come first, then barriers.
     first: Vec<u32>,
     after: Vec<u32>,
-    /// By node: how many nodes it waits for.
+    /// By node: the number of nodes that it waits for.
     waits: Vec<u32>,
 }
 
@@ -27,7 +26,7 @@ impl Order {
         }
     }
 
-    /// For each pair `(a, b)`, flow `b` starts when flow `a` is done, or later. A pair given twice counts once.
+    /// For each pair `(a, b)`, flow `b` starts when flow `a` is done, or later. A repeated pair counts once.
     ///
     /// # Errors
     /// [`FluidError::Input`] for a flow that does not exist, [`FluidError::OrderCircle`] if flows wait for each other.
@@ -44,14 +43,14 @@ impl Order {
         }
     }
 
-    /// Flows of one phase run together; a phase starts when the one before is done. Phases run in ascending order.
+    /// Flows of one phase run together. A phase starts when the previous one is done. Phases run in ascending order.
     pub fn phases(phase: &[u32]) -> Self {
         let flows = phase.len();
         let mut distinct = phase.to_vec();
         distinct.sort_unstable();
         distinct.dedup();
         let last = distinct.len().saturating_sub(1);
-        // Barrier k stands after phase k.
+        // Barrier k follows phase k.
         let barrier = |k: usize| (flows + k) as u32;
         let mut pairs = Vec::with_capacity(2 * flows);
         for (flow, phase) in phase.iter().enumerate() {
@@ -87,17 +86,17 @@ impl Order {
         }
     }
 
-    /// How many flows it was made for.
+    /// The number of flows that it was created for.
     pub(crate) fn flow_count(&self) -> usize {
         self.flows
     }
 
-    /// Flows and barriers.
+    /// The number of flows and barriers.
     pub(crate) fn node_count(&self) -> usize {
         self.flows.max(self.waits.len())
     }
 
-    /// For each node, how many others it waits for; empty if none waits.
+    /// For each node, the number of nodes that it waits for; empty if no node waits.
     pub(crate) fn waits(&self) -> &[u32] {
         &self.waits
     }
@@ -124,7 +123,7 @@ impl Order {
                 }
             }
         }
-        // What is left waits for a circle or is on one; walking back along the waits ends up on one.
+        // The remaining nodes are on a cycle or wait for one; a walk back along the waits ends on one.
         let mut waited_for = vec![0; waits.len()];
         for node in (0..waits.len()).filter(|&node| waits[node] > 0) {
             self.after(node as u32)

@@ -15,7 +15,7 @@ use crate::workload::{Flows, Workload};
 /// Runs a workload over a platform.
 ///
 /// # Errors
-/// [`FluidError`] naming the first thing in the workload that makes no sense.
+/// [`FluidError`] that names the first invalid part of the workload.
 pub fn simulate(platform: &dyn Platform, workload: &Workload<'_>) -> Result<Outcome, FluidError> {
     workload.check(platform.host_count())?;
     let none = Order::none(workload.flows.len());
@@ -26,11 +26,11 @@ pub fn simulate(platform: &dyn Platform, workload: &Workload<'_>) -> Result<Outc
     Ok(run.into_outcome())
 }
 
-/// The max-min fair rate of each flow in bit/s if all are there at once, whatever their size and start; infinite if
-/// nothing limits it.
+/// The max-min fair rate of each flow in bit/s if all run at the same time, whatever their size and start; infinite if
+/// nothing limits a flow.
 ///
 /// # Errors
-/// [`FluidError`] naming the first flow that makes no sense.
+/// [`FluidError`] that names the first invalid flow.
 pub fn rates(platform: &dyn Platform, flows: Flows<'_>) -> Result<Vec<f64>, FluidError> {
     Workload::new(flows).check(platform.host_count())?;
     let mut traffic = Traffic::new(platform, 0.0);
@@ -44,7 +44,7 @@ pub fn rates(platform: &dyn Platform, flows: Flows<'_>) -> Result<Vec<f64>, Flui
         .collect())
 }
 
-/// A moment, and what begins then: a flow, by rank, or the next step of a background source, numbered after the nodes.
+/// A time, and what begins then: a flow, by rank, or the next step of a background source, numbered after the nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Due {
     time_s: f64,
@@ -67,21 +67,22 @@ impl Ord for Due {
     }
 }
 
-/// A simulation under way.
+/// A running simulation.
 ///
-/// Flows go by *rank*, their place when sorted by what they are, so that the order of the input makes no difference.
+/// Flows are ordered by *rank*, their place when sorted by their properties, so that the order of the input makes no
+/// difference.
 struct Run<'a> {
     workload: &'a Workload<'a>,
     order: &'a Order,
     traffic: Traffic<'a>,
     now_s: f64,
     due: BinaryHeap<Reverse<Due>>,
-    /// By rank, the flow; and back.
+    /// The flow of each rank, and the rank of each flow.
     flows: Vec<u32>,
     ranks: Vec<u32>,
-    /// By node: how many nodes it still waits for.
+    /// By node: the number of nodes that it still waits for.
     waits: Vec<u32>,
-    /// By background source.
+    /// The background sources.
     sources: Vec<Source>,
     left: usize,
     events: u64,
@@ -129,7 +130,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Sets off all that waits for nothing.
+    /// Releases all nodes that wait for no other.
     fn release_first(&mut self) {
         for node in 0..self.order.node_count() as u32 {
             if self.waits.get(node as usize).is_none_or(|&waits| waits == 0) {
@@ -179,7 +180,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A flow or barrier no longer waits for others.
+    /// Handles a flow or barrier that no longer waits for others.
     fn release(&mut self, node: u32) {
         let flow = node as usize;
         if flow >= self.flows.len() {
@@ -197,7 +198,7 @@ impl<'a> Run<'a> {
         }));
     }
 
-    /// A flow or barrier is done, which may release others.
+    /// Handles a finished flow or barrier, which may release others.
     fn complete(&mut self, node: u32) {
         if let Some(finish_s) = self.outcome.finish_s.get_mut(node as usize) {
             *finish_s = self.now_s;
@@ -212,7 +213,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What was due now: the first byte of a flow, or a step of the background.
+    /// Starts what is due now: the first byte of a flow, or a step of the background.
     fn begin(&mut self, number: u32) {
         let Some(source) = (number as usize).checked_sub(self.flows.len()) else {
             let flow = self.flows[number as usize];
@@ -273,7 +274,7 @@ fn start_of(flows: &Flows<'_>, flow: usize, owner: u32) -> Start {
     }
 }
 
-/// Flows sorted by all that they are.
+/// The flows sorted by all their properties.
 fn ranked(flows: &Flows<'_>) -> Vec<u32> {
     let mut order: Vec<u32> = (0..flows.len() as u32).collect();
     let ids = |flow: usize| {

@@ -1,11 +1,11 @@
-//! Ways through a hierarchy of switches: the one way of a tree, or equal-cost ways (ECMP) where switches have several
+//! Paths through a hierarchy of switches: the only path of a tree, or equal-cost paths (ECMP) if switches have several
 //! uplinks, as in leaf-spine fabrics and fat-trees.
 
 use gavotte_net::check_index;
 
 use crate::error::FluidError;
 
-/// "No way" in a table of hops.
+/// The value for no path in a table of hops.
 const NONE: u8 = u8::MAX;
 
 /// A link between a switch and the one above it.
@@ -15,7 +15,7 @@ struct Uplink {
     edge: u32,
 }
 
-/// Switches and the links that join them; a path goes up some of them, then down some.
+/// Switches and the links between them; a path goes up some links, then down.
 #[derive(Clone, Debug)]
 pub(crate) struct Switches {
     uplinks: Vec<Vec<Uplink>>,
@@ -24,10 +24,10 @@ pub(crate) struct Switches {
 
 #[derive(Clone, Debug)]
 enum Ways {
-    /// One uplink at most: hops to the root.
+    /// At most one uplink per switch: the number of hops to the root.
     Tree { depth: Vec<u32> },
-    /// Several: by lower switch x any switch, hops up from the lower one; and by target x switch, hops of the shortest
-    /// way that goes up, then down.
+    /// Several uplinks: by lower switch x any switch, the hops up from the lower one; by target x switch, the hops of
+    /// the shortest path that goes up, then down.
     Many { up: Vec<u8>, total: Vec<u8> },
 }
 
@@ -39,7 +39,8 @@ pub(crate) enum Hop {
 }
 
 impl Switches {
-    /// From the parents of each switch; a switch named twice is joined by two links. Links are numbered in that order.
+    /// Builds the hierarchy from the parents of each switch. A parent named twice is connected by two links. Links are
+    /// numbered in that order.
     pub(crate) fn new(parents: &[Vec<usize>], name: impl Fn(usize) -> String) -> Result<Self, FluidError> {
         let count = parents.len();
         let mut uplinks = Vec::with_capacity(count);
@@ -81,7 +82,7 @@ impl Switches {
 
     /// Calls `visit` with the links of the path that `flow`, a hash, takes from `source` to `target`.
     ///
-    /// PRECONDITION: there is one.
+    /// PRECONDITION: there is a path.
     pub(crate) fn path(&self, source: usize, target: usize, flow: u64, mut visit: impl FnMut(Hop)) {
         match &self.ways {
             Ways::Tree { depth } => {
@@ -110,7 +111,7 @@ impl Switches {
         }
     }
 
-    /// From `at` up to `top`, each uplink as `pick` says.
+    /// Climbs from `at` to `top`; `pick` chooses each uplink.
     fn climb(&self, mut at: usize, top: usize, pick: impl Fn(usize, &[Uplink]) -> Uplink, mut visit: impl FnMut(u32)) {
         while at != top {
             let uplink = pick(at, &self.uplinks[at]);
@@ -119,7 +120,8 @@ impl Switches {
         }
     }
 
-    /// From `top` down to `target`, found from below since a switch has few uplinks and many downlinks.
+    /// Descends from `top` to `target`. The path is found from below, since a switch has few uplinks and many
+    /// downlinks.
     fn descend(
         &self,
         top: usize,
@@ -151,7 +153,7 @@ impl Switches {
     }
 }
 
-/// Every switch after all switches above it, or a switch on a circle.
+/// All switches, each after the switches above it, or a switch on a cycle.
 fn top_down(uplinks: &[Vec<Uplink>]) -> Result<Vec<usize>, usize> {
     let mut below = vec![Vec::new(); uplinks.len()];
     let mut waiting: Vec<usize> = uplinks.iter().map(Vec::len).collect();
@@ -200,12 +202,12 @@ fn many(uplinks: &[Vec<Uplink>], top_down: &[usize]) -> Ways {
     Ways::Many { up, total }
 }
 
-/// One hop more.
+/// Adds one hop.
 fn one_more(hops: u8) -> u8 {
     hops.saturating_add(1)
 }
 
-/// The uplink that `hash` picks from the `good` ones.
+/// The uplink that `hash` picks among the `good` ones.
 fn choose(uplinks: &[Uplink], good: impl Fn(&Uplink) -> bool, hash: u64) -> Uplink {
     let count = uplinks.iter().filter(|uplink| good(uplink)).count() as u64;
     // Multiply-shift: uniform for any count.

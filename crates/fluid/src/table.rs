@@ -1,4 +1,4 @@
-//! Flow lists and finish times as CSV: `id,source,target,bytes,start_s` in, `id,finish_s` out.
+//! Flow lists and finish times as CSV: reads `id,source,target,bytes,start_s`, writes `id,finish_s`.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -9,7 +9,7 @@ use crate::error::FluidError;
 use crate::switches::mix;
 use crate::workload::Flows;
 
-/// The columns of a flow list, with the spellings they may have.
+/// The columns of a flow list, each with its accepted names.
 const COLUMNS: [(&str, &[&str]); 5] = [
     ("id", &["id"]),
     ("source", &["source", "src"]),
@@ -18,50 +18,55 @@ const COLUMNS: [(&str, &[&str]); 5] = [
     ("start_s", &["start_s"]),
 ];
 
-/// Columns that may be left out.
+/// Optional columns.
 const OPTIONAL: [&str; 4] = ["weight", "cap_bps", "startup_s", "udp"];
 
 /// A flow list, in columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FlowTable {
-    /// What each flow is called; no two the same.
+    /// The unique names of the flows.
     pub id: Vec<Box<str>>,
     /// The sending host.
     pub source: Vec<u32>,
     /// The receiving host.
     pub target: Vec<u32>,
-    /// How much.
+    /// The bytes of each flow.
     pub bytes: Vec<u64>,
     /// Earliest start, in seconds from 0.
     pub start_s: Vec<f64>,
-    /// Weight, if the list says it.
+    /// Weight, if the list has it.
     pub weight: Option<Vec<f64>>,
-    /// Cap in bit/s, if the list says it; an empty field or 0 is no cap.
+    /// Cap in bit/s, if the list has it; an empty field or 0 means no cap.
     pub cap_bps: Option<Vec<f64>>,
-    /// Start-up time besides the platform's latency, if the list says it.
+    /// Start-up time in addition to the platform's latency, if the list has it.
     pub startup_s: Option<Vec<f64>>,
-    /// Whether it is UDP that sends at its cap whatever is lost, if the list says it; for [`crate::simulate_guarded`].
+    /// Whether it is UDP that sends at its cap regardless of losses, if the list has it; for
+    /// [`crate::simulate_guarded`].
     pub udp: Option<Vec<bool>>,
-    /// From the id, so that the order of lines does not choose paths.
+    /// Derived from the id, so that the order of lines does not affect paths.
     pub label: Vec<u64>,
 }
 
-/// Where each column is.
+/// The position of each column.
 struct Header {
     required: [usize; 5],
     optional: [Option<usize>; 4],
 }
 
 impl FlowTable {
-    /// Reads a flow list. Hosts go by name or, unless a host has that name, by number from 0.
+    /// Reads a flow list. Hosts are given by name, ignoring case, or by number from 0 unless a host has that name.
     ///
     /// The first line names the columns, in any order: `id`, `source` (or `src`), `target` (or `dst`), `bytes`,
-    /// `start_s`, and if wanted `weight`, `cap_bps`, `startup_s`, `udp` (0 or 1).
+    /// `start_s`, and optionally `weight`, `cap_bps`, `startup_s`, `udp` (0 or 1).
     ///
     /// # Errors
-    /// [`FluidError::Line`] or [`FluidError::Table`] naming line, field and remedy.
+    /// [`FluidError::Line`] or [`FluidError::Table`] that names line, field and remedy.
     pub fn read(reader: impl io::Read, hosts: &[&str]) -> Result<Self, FluidError> {
-        let numbers: HashMap<&str, u32> = hosts.iter().enumerate().map(|(n, &name)| (name, n as u32)).collect();
+        let numbers = hosts
+            .iter()
+            .enumerate()
+            .map(|(n, name)| (name.to_ascii_lowercase(), n as u32))
+            .collect();
         let mut reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -89,7 +94,7 @@ impl FlowTable {
         Ok(table)
     }
 
-    /// As the columns of a workload.
+    /// The flows as the columns of a workload.
     pub fn flows(&self) -> Flows<'_> {
         Flows {
             source: &self.source,
@@ -107,7 +112,7 @@ impl FlowTable {
         &mut self,
         row: &Row<'_>,
         header: &Header,
-        hosts: &HashMap<&str, u32>,
+        hosts: &HashMap<String, u32>,
         count: usize,
     ) -> Result<(), FluidError> {
         let [id, source, target, bytes, start_s] = header.required;
@@ -233,23 +238,27 @@ impl Row<'_> {
         &self,
         at: usize,
         field: &'static str,
-        hosts: &HashMap<&str, u32>,
+        hosts: &HashMap<String, u32>,
         count: usize,
     ) -> Result<u32, FluidError> {
         let text = self.text(at, field)?;
         let number = || text.parse().ok().filter(|&number: &u32| (number as usize) < count);
-        hosts.get(text).copied().or_else(number).ok_or_else(|| {
-            let last = count.saturating_sub(1);
-            self.error(
-                field,
-                format!("no host `{text}`; use a host of the network or a number from 0 to {last}"),
-            )
-        })
+        hosts
+            .get(&text.to_ascii_lowercase())
+            .copied()
+            .or_else(number)
+            .ok_or_else(|| {
+                let last = count.saturating_sub(1);
+                self.error(
+                    field,
+                    format!("no host `{text}`; use a host of the network or a number from 0 to {last}"),
+                )
+            })
     }
 
     fn bytes(&self, at: usize) -> Result<u64, FluidError> {
         let text = self.text(at, "bytes")?;
-        // Other tools write sizes as floats; those that are whole numbers are as good.
+        // Other tools write sizes as floats; whole numbers among them are accepted.
         let whole = |value: &f64| (0.0..9e15).contains(value) && value.fract() == 0.0;
         let float = || text.parse().ok().filter(whole).map(|value| value as u64);
         let remedy = || {
@@ -271,7 +280,7 @@ impl Row<'_> {
 /// Writes finish times; a flow that never finished has an empty field.
 ///
 /// # Errors
-/// What `writer` says.
+/// The error of `writer`.
 pub fn write_finish<'a>(
     writer: impl io::Write,
     rows: impl IntoIterator<Item = (&'a str, f64)>,
@@ -293,7 +302,7 @@ fn broken(error: &csv::Error) -> FluidError {
     FluidError::Table(format!("the flow list is not readable CSV in UTF-8: {error}"))
 }
 
-/// The id as a number: itself if it is one, else its hash.
+/// The id as a number: the id itself if it is a number, otherwise its hash.
 fn label(id: &str) -> u64 {
     id.parse().unwrap_or_else(|_| {
         id.bytes()

@@ -1,12 +1,13 @@
 //! A described network: hosts on machines on switches (the Topology of the file formats).
 
-use gavotte_net::{BitsPerSec, Host, check_index};
+use gavotte_net::{BitsPerSec, Host, InputError, check_index};
 
+use crate::checks::check_latency;
 use crate::error::FluidError;
 use crate::platform::{LinkId, Platform};
 use crate::switches::{Hop, Switches, mix};
 
-/// A link from a switch to the one above.
+/// A link from a switch to the switch above it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Uplink {
     /// Index of the switch above.
@@ -15,31 +16,33 @@ pub struct Uplink {
     pub up: BitsPerSec,
     /// Rate from it.
     pub down: BitsPerSec,
+    /// Latency that it adds to every path over it, in each direction.
+    pub latency_s: f64,
 }
 
 /// A switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Switch {
-    /// For messages.
+    /// The name in messages.
     pub name: String,
-    /// Links upwards: none for a root, one in a tree, several in a multi-rooted tree.
+    /// Links to switches above: none for a root, one in a tree, several in a multi-rooted tree.
     pub uplinks: Vec<Uplink>,
 }
 
 /// A physical machine, whose hosts share its NIC.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// For messages.
+    /// The name in messages.
     pub name: String,
     /// Index of its switch.
     pub switch: usize,
-    /// Rate of the NIC, each way.
+    /// Rate of the NIC in each direction.
     pub rate: BitsPerSec,
     /// Rate from each host to each other inside the machine.
     pub machine_rate: BitsPerSec,
 }
 
-/// A description of a network, unchecked.
+/// An unchecked description of a network.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TopologyParts {
     /// Switches.
@@ -48,24 +51,26 @@ pub struct TopologyParts {
     pub machines: Vec<Machine>,
     /// Hosts.
     pub hosts: Vec<Host>,
-    /// Decides which of several equal paths each flow takes.
+    /// By host, the latency that it adds to its paths to and from other machines, in each direction; empty = none.
+    pub latency_s: Vec<f64>,
+    /// Seed of the choice among several equal paths.
     pub seed: u64,
 }
 
-/// A network as described: traffic between machines loads both hosts' caps, both NICs and the switch links on the way;
-/// inside a machine it has the rate `machine_rate` for each ordered pair of hosts.
+/// A described network. Traffic between machines loads both hosts' caps, both NICs and the switch links on the path.
+/// Inside a machine, each ordered pair of hosts has the rate `machine_rate`.
 ///
-/// Of several equally short ways up and down again, a flow takes one by a hash of source, target, label and seed, one
-/// choice at each switch, as ECMP does.
+/// Among several equally short paths, a flow chooses one as in ECMP: by a hash of source, target, label and seed, one
+/// choice at each switch.
 #[derive(Clone, Debug)]
 pub struct Topology {
     parts: TopologyParts,
     switches: Switches,
-    /// By number of the uplink: its switch and its place there.
+    /// By number of the uplink: its switch, and its index there.
     edges: Vec<(usize, usize)>,
 }
 
-/// What a link is.
+/// The kind of a link.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Egress(usize),
@@ -77,13 +82,13 @@ enum Kind {
     Inside(usize, usize),
 }
 
-/// How many links of a kind there are, and the kind.
+/// The number of links of a kind, and the kind.
 type Run = (usize, fn(usize) -> Kind);
 
 impl TopologyParts {
     /// Hosts numbered from zero, split evenly and in order over racks, each rack with an uplink to one core switch.
     ///
-    /// Every host has a machine of its own. `host_rate` and `uplink_rate` are full duplex.
+    /// Every host has its own machine. `host_rate` and `uplink_rate` are full duplex.
     pub fn racks(hosts: usize, racks: usize, host_rate: BitsPerSec, uplink_rate: BitsPerSec) -> Self {
         let rack = |r: usize| Switch {
             name: format!("rack{r}"),
@@ -91,6 +96,7 @@ impl TopologyParts {
                 parent: racks,
                 up: uplink_rate,
                 down: uplink_rate,
+                latency_s: 0.0,
             }],
         };
         let core = Switch {
@@ -113,6 +119,7 @@ impl TopologyParts {
             switches: (0..racks).map(rack).chain([core]).collect(),
             machines: (0..hosts).map(machine).collect(),
             hosts: (0..hosts).map(host).collect(),
+            latency_s: Vec::new(),
             seed: 0,
         }
     }
@@ -122,8 +129,8 @@ impl Topology {
     /// Checks a description.
     ///
     /// # Errors
-    /// [`FluidError`] if there is no host, an index points nowhere, switches form a circle, or two machines have no
-    /// way between them.
+    /// [`FluidError`] if there is no host, a latency is invalid, an index is out of range, switches form a cycle, or no
+    /// path connects two machines.
     pub fn new(parts: TopologyParts) -> Result<Self, FluidError> {
         if parts.hosts.is_empty() {
             return Err(FluidError::NoHosts);
@@ -147,6 +154,21 @@ impl Topology {
                 host.machine,
                 parts.machines.len(),
             )?;
+        }
+        for (switch, edge) in parts
+            .switches
+            .iter()
+            .flat_map(|switch| switch.uplinks.iter().map(move |edge| (switch, edge)))
+        {
+            check_latency(|| format!("the latency of switch `{}`", switch.name), edge.latency_s)?;
+        }
+        if !parts.latency_s.is_empty() && parts.latency_s.len() != parts.hosts.len() {
+            let (found, expected) = (parts.latency_s.len(), parts.hosts.len());
+            let what = "the list of latencies";
+            return Err(InputError::Length { what, found, expected }.into());
+        }
+        for (host, &latency_s) in parts.hosts.iter().zip(&parts.latency_s) {
+            check_latency(|| format!("the latency of host `{}`", host.name), latency_s)?;
         }
         let mut used: Vec<usize> = parts
             .hosts
@@ -215,6 +237,13 @@ impl Topology {
         Kind::Inside(place / hosts, place % hosts)
     }
 
+    /// Calls `visit` with the switch links of the path that a flow takes.
+    fn switch_path(&self, source: usize, target: usize, label: u64, visit: impl FnMut(Hop)) {
+        let flow = mix(mix(mix(self.parts.seed, source as u64), target as u64), label);
+        let switch = |host: usize| self.parts.machines[self.parts.hosts[host].machine].switch;
+        self.switches.path(switch(source), switch(target), flow, visit);
+    }
+
     fn uplink(&self, edge: usize) -> &Uplink {
         let (switch, place) = self.edges[edge];
         &self.parts.switches[switch].uplinks[place]
@@ -237,9 +266,7 @@ impl Platform for Topology {
         }
         path.push(self.id(Kind::Egress(source)));
         path.push(self.id(Kind::NicUp(from)));
-        let flow = mix(mix(mix(self.parts.seed, source as u64), target as u64), label);
-        let switch = |machine: usize| self.parts.machines[machine].switch;
-        self.switches.path(switch(from), switch(to), flow, |hop| {
+        self.switch_path(source, target, label, |hop| {
             path.push(match hop {
                 Hop::Up(edge) => self.id(Kind::Up(edge as usize)),
                 Hop::Down(edge) => self.id(Kind::Down(edge as usize)),
@@ -260,9 +287,19 @@ impl Platform for Topology {
         }
     }
 
-    /// Zero: a topology says nothing of latency.
-    fn latency_s(&self, _source: usize, _target: usize) -> f64 {
-        0.0
+    /// The sum over the path of a flow with label 0; equal paths are expected to have equal latencies.
+    fn latency_s(&self, source: usize, target: usize) -> f64 {
+        let (from, to) = (self.parts.hosts[source].machine, self.parts.hosts[target].machine);
+        if from == to {
+            return 0.0;
+        }
+        let of_host = |host: usize| self.parts.latency_s.get(host).copied().unwrap_or(0.0);
+        let mut sum_s = of_host(source) + of_host(target);
+        self.switch_path(source, target, 0, |hop| {
+            let (Hop::Up(edge) | Hop::Down(edge)) = hop;
+            sum_s += self.uplink(edge as usize).latency_s;
+        });
+        sum_s
     }
 
     fn link_name(&self, link: LinkId) -> String {

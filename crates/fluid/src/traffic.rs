@@ -1,4 +1,4 @@
-//! Flows on their way over a platform: routes turned into links of the solver.
+//! Active flows on a platform: converts routes into links of the solver.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::sharing::{Finished, Index, Sharing, Slot};
 /// A flow to start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
-    /// Number by which the caller knows it.
+    /// The caller's number of the flow.
     pub(crate) owner: u32,
     pub(crate) source: u32,
     pub(crate) target: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Start {
     pub(crate) bytes: f64,
 }
 
-/// The solver, with the links of a platform that were ever used.
+/// The solver, with all links of a platform that were used so far.
 pub(crate) struct Traffic<'a> {
     platform: &'a dyn Platform,
     pub(crate) sharing: Sharing,
@@ -29,7 +29,7 @@ pub(crate) struct Traffic<'a> {
     links: Vec<Option<LinkId>>,
     /// The number of each link, `None` if it is unlimited.
     numbers: HashMap<LinkId, Option<Index>>,
-    /// A cap is a link of the flow's own. The links of flows that are done serve again.
+    /// A cap is a private link of its flow. The links of finished flows are reused.
     caps: HashMap<Slot, Index>,
     spare: Vec<Index>,
     route: Vec<LinkId>,
@@ -73,13 +73,13 @@ impl<'a> Traffic<'a> {
         Some(slot)
     }
 
-    /// Ends a flow before it is done.
+    /// Ends a flow before it is finished.
     pub(crate) fn stop(&mut self, slot: Slot) {
         self.sharing.stop(slot);
         self.free_cap(slot);
     }
 
-    /// Ends the flows that are done, and appends them.
+    /// Ends the finished flows, and appends them to `finished`.
     pub(crate) fn finish(&mut self, finished: &mut Vec<Finished>) {
         let before = finished.len();
         self.sharing.finish(finished);
@@ -88,7 +88,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// The platform's link of this number in the solver.
+    /// The platform's link with this number in the solver.
     pub(crate) fn link(&self, number: Index) -> Option<LinkId> {
         self.links[number as usize]
     }
@@ -98,7 +98,7 @@ impl<'a> Traffic<'a> {
         self.platform.latency_s(source as usize, target as usize)
     }
 
-    /// What each link carried, in ascending order of links.
+    /// The bytes of each link, in ascending order of links.
     pub(crate) fn link_uses(&self) -> Vec<LinkUse> {
         let carried = self.sharing.carried();
         let limited = self.links.iter().zip(carried).enumerate();

@@ -1,4 +1,4 @@
-//! What runs over a platform: flows, their order, and traffic in the background.
+//! The input of a simulation: flows, their order, and background traffic.
 
 use gavotte_net::{InputError, check_index, check_length, check_value};
 
@@ -6,46 +6,46 @@ use crate::background::Background;
 use crate::checks::{check_cap, check_weight};
 use crate::order::Order;
 
-/// Flows in columns, one row a flow. Borrowed, so that arrays of any origin serve without a copy.
+/// Flows in columns, one row per flow. They are borrowed, so that arrays of any origin can be used without a copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Flows<'a> {
     /// The sending host.
     pub source: &'a [u32],
     /// The receiving host; a flow to its own host takes no time.
     pub target: &'a [u32],
-    /// How much.
+    /// The bytes of each flow.
     pub bytes: &'a [u64],
     /// Earliest start, in seconds from 0.
     pub start_s: &'a [f64],
-    /// Share of a full link in proportion to this, from 0.001 to 1000. `None` = 1.
+    /// Weight from 0.001 to 1000: a flow's share of a full link is proportional to it. `None` = 1.
     pub weight: Option<&'a [f64]>,
-    /// The most that a flow sends, in bit/s; infinite = no cap. `None` = no caps.
+    /// Highest rate of a flow, in bit/s; infinite = no cap. `None` = no caps.
     pub cap_bps: Option<&'a [f64]>,
-    /// Time from the start to the first byte, besides the platform's latency. `None` = 0.
+    /// Time from the start to the first byte, in addition to the platform's latency. `None` = 0.
     pub startup_s: Option<&'a [f64]>,
-    /// What picks one of several equal paths, besides source and target. `None` = the row.
+    /// Chooses one of several equal paths, together with source and target. `None` = the row.
     pub label: Option<&'a [u64]>,
 }
 
-/// All that [`crate::simulate`] runs.
+/// Everything that [`crate::simulate`] runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload<'a> {
-    /// The flows whose finish times are wanted.
+    /// The flows whose finish times are computed.
     pub flows: Flows<'a>,
-    /// Which of them wait for others. `None` = none.
+    /// The dependencies between flows. `None` = none.
     pub order: Option<&'a Order>,
-    /// Traffic that goes on until the last flow is done.
+    /// Traffic that continues until the last flow is done.
     pub background: &'a [Background],
-    /// Stop here even if flows are left; infinite = when the last flow is done.
+    /// The time at which to stop even if flows are left; infinite = when the last flow is done.
     pub until_s: f64,
-    /// Decides every random choice of the background.
+    /// Seed of all random choices of the background.
     pub seed: u64,
-    /// By how much of itself the rate of a full link's flows may be off at any time, from 0 (exact) to 0.1.
+    /// Largest relative error of the rates of a full link's flows at any time, from 0 (exact) to 0.1.
     pub accuracy: f64,
 }
 
 impl<'a> Workload<'a> {
-    /// Flows alone.
+    /// Creates a workload of flows only.
     pub fn new(flows: Flows<'a>) -> Self {
         Self {
             flows,
@@ -81,12 +81,12 @@ impl<'a> Workload<'a> {
 }
 
 impl Flows<'_> {
-    /// How many there are.
+    /// The number of flows.
     pub fn len(&self) -> usize {
         self.source.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no flows.
     pub fn is_empty(&self) -> bool {
         self.source.is_empty()
     }

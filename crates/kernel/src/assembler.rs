@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-/// A register. `R10` is the frame.
+/// A register. `R10` points to the stack frame.
 #[allow(missing_docs)] // their names are the standard's
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -22,7 +22,7 @@ pub enum Reg {
     R10,
 }
 
-/// Bytes of a load or store.
+/// Size of a load or store.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
@@ -32,7 +32,7 @@ pub enum Width {
     Double = 0x18,
 }
 
-/// What arithmetic is done, on 64 bits.
+/// A 64-bit arithmetic operation.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
@@ -50,7 +50,7 @@ pub enum Op {
     Arsh = 0xc0,
 }
 
-/// When a jump is taken.
+/// The condition of a jump.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
@@ -92,7 +92,7 @@ impl Assembler {
         self.emit(0x07 | op as u8, to as u8, 0, 0, value)
     }
 
-    /// Turns the low 16 or 32 bits of a register from network order to the host's, and clears the rest.
+    /// Converts the low 16 or 32 bits of a register from network to host byte order, and clears the rest.
     pub fn big_endian(&mut self, reg: Reg, bits: i32) -> &mut Self {
         self.emit(0xdc, reg as u8, 0, 0, bits)
     }
@@ -117,12 +117,12 @@ impl Assembler {
         self.emit(0xdb, to as u8, from as u8, offset, 0)
     }
 
-    /// The same, and `from` becomes what was there before.
+    /// The same, and loads the previous value into `from`.
     pub fn fetch_add(&mut self, to: Reg, offset: i16, from: Reg) -> &mut Self {
         self.emit(0xdb, to as u8, from as u8, offset, FETCH)
     }
 
-    /// `to` = a map.
+    /// Loads a map's address into `to`.
     pub fn load_map(&mut self, to: Reg, fd: i32) -> &mut Self {
         self.emit(0x18, to as u8, PSEUDO_MAP_FD, 0, fd).emit(0, 0, 0, 0, 0)
     }
@@ -132,13 +132,13 @@ impl Assembler {
         self.emit(0x85, 0, 0, 0, helper)
     }
 
-    /// Jumps to `label` when `left` compares so to `value`.
+    /// Jumps to `label` if `left` compares to `value` as `when` says.
     pub fn jump_value(&mut self, when: When, left: Reg, value: i32, label: &'static str) -> &mut Self {
         self.jumps.push((self.code.len(), label));
         self.emit(0x05 | when as u8, left as u8, 0, 0, value)
     }
 
-    /// Jumps to `label` when `left` compares so to `right`.
+    /// Jumps to `label` if `left` compares to `right` as `when` says.
     pub fn jump(&mut self, when: When, left: Reg, right: Reg, label: &'static str) -> &mut Self {
         self.jumps.push((self.code.len(), label));
         self.emit(0x0d | when as u8, left as u8, right as u8, 0, 0)
@@ -150,10 +150,10 @@ impl Assembler {
         self.emit(0x05, 0, 0, 0, 0)
     }
 
-    /// Where jumps to `label` go.
+    /// Defines `label` as the target of jumps.
     ///
     /// # Panics
-    /// When there is one of that name.
+    /// If the label already exists.
     pub fn label(&mut self, label: &'static str) -> &mut Self {
         let before = self.labels.insert(label, self.code.len());
         assert!(before.is_none(), "label `{label}` twice");
@@ -165,10 +165,10 @@ impl Assembler {
         self.op_value(Op::Mov, Reg::R0, value).emit(0x95, 0, 0, 0, 0)
     }
 
-    /// The program, with every jump resolved.
+    /// Returns the program with every jump resolved.
     ///
     /// # Panics
-    /// When a jump has no label, or one too far away.
+    /// If a jump's label is missing or too far away.
     pub fn finish(&mut self) -> Vec<[u8; 8]> {
         for (at, label) in std::mem::take(&mut self.jumps) {
             let distance = self.labels[label] as i64 - at as i64 - 1;

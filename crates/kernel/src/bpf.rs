@@ -1,5 +1,5 @@
-//! bpf(2) and mmap(2): maps and programs as owned descriptors. The only unsafe code of this crate; each function makes
-//! one call and gives back a plain result.
+//! bpf(2) and mmap(2): maps and programs as owned descriptors. This crate's unsafe code is in this module, in `packet`
+//! and in `priority`. Each function makes one call and returns a plain result.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -15,9 +15,9 @@ const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_MAP_TYPE_HASH: u32 = 1;
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
 const BPF_F_MMAPABLE: u32 = 1 << 10;
-/// Bytes of `union bpf_attr` that are filled in here; the kernel takes the rest as zeros.
+/// Bytes of `union bpf_attr` that are filled in here; the kernel assumes zeros for the rest.
 const ATTRIBUTE_BYTES: usize = 128;
-/// Entries of a map that are read by one call.
+/// Number of entries of a map that one call reads.
 const BATCH: usize = 4096;
 const SO_NETNS_COOKIE: libc::c_int = 71;
 const LOG_BYTES: usize = 256 * 1024;
@@ -48,7 +48,7 @@ impl Attribute {
     }
 
     /// # Safety
-    /// Every address in the attribute must be of live memory, as long as the command takes it to be.
+    /// Every address in the attribute must point to live memory of the size that the command expects.
     unsafe fn call(&mut self, command: libc::c_long) -> io::Result<i32> {
         // SAFETY: the attribute is live and of the length passed; what it points to is the caller's promise.
         let result = unsafe { libc::syscall(libc::SYS_bpf, command, self.0.as_mut_ptr(), ATTRIBUTE_BYTES) };
@@ -60,19 +60,19 @@ impl Attribute {
     }
 }
 
-/// What a program is for.
+/// The kind of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// To look at the packets of an interface.
+    /// Examines the packets of an interface.
     Classifier,
-    /// To look at the packets that reach the sockets of a cgroup.
+    /// Examines the packets that reach the sockets of a cgroup.
     Ingress,
-    /// To look at the packets that the sockets of a cgroup send.
+    /// Examines the packets that the sockets of a cgroup send.
     Egress,
 }
 
 impl Kind {
-    /// Its program type, and where it is attached.
+    /// The program type, and the place where the program is attached.
     fn types(self) -> (u32, u32) {
         match self {
             Self::Classifier => (3, 0),
@@ -83,7 +83,7 @@ impl Kind {
 }
 
 fn owned(fd: i32) -> OwnedFd {
-    // SAFETY: a fresh descriptor that the kernel gave to nobody else.
+    // SAFETY: a new descriptor with no other owner.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
@@ -104,15 +104,15 @@ fn create(kind: u32, key_bytes: u32, value_bytes: u32, entries: u32, flags: u32,
 pub struct HashMap<const K: usize, const V: usize>(OwnedFd);
 
 impl<const K: usize, const V: usize> HashMap<K, V> {
-    /// One with room for so many entries.
+    /// Creates a map for up to `entries` entries.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn new(entries: u32, name: &str) -> io::Result<Self> {
         create(BPF_MAP_TYPE_HASH, K as u32, V as u32, entries, 0, name).map(Self)
     }
 
-    /// Its descriptor, for programs.
+    /// The map's descriptor, for programs.
     pub fn fd(&self) -> i32 {
         self.0.as_raw_fd()
     }
@@ -120,7 +120,7 @@ impl<const K: usize, const V: usize> HashMap<K, V> {
     /// Sets an entry.
     ///
     /// # Errors
-    /// What the kernel says, as that it is full.
+    /// The kernel's error, for example if the map is full.
     pub fn set(&self, key: [u8; K], value: [u8; V]) -> io::Result<()> {
         let mut attribute = Attribute::new()
             .u32(0, self.fd() as u32)
@@ -130,10 +130,10 @@ impl<const K: usize, const V: usize> HashMap<K, V> {
         unsafe { attribute.call(BPF_MAP_UPDATE_ELEM) }.map(|_| ())
     }
 
-    /// All entries, as they are while they are read.
+    /// Returns all entries. Entries may change while they are read.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn all(&self) -> io::Result<Vec<([u8; K], [u8; V])>> {
         let (mut keys, mut values) = (vec![[0; K]; BATCH], vec![[0; V]; BATCH]);
         let mut from = None;
@@ -164,7 +164,7 @@ impl<const K: usize, const V: usize> HashMap<K, V> {
     }
 }
 
-/// An array of entries of `WORDS` 64-bit words, shared with the kernel: read and written without system calls.
+/// An array of entries of `WORDS` 64-bit words, shared with the kernel. It is read and written without system calls.
 #[derive(Debug)]
 pub struct Array<const WORDS: usize> {
     fd: OwnedFd,
@@ -178,10 +178,10 @@ unsafe impl<const WORDS: usize> Send for Array<WORDS> {}
 unsafe impl<const WORDS: usize> Sync for Array<WORDS> {}
 
 impl<const WORDS: usize> Array<WORDS> {
-    /// One of so many entries, all zeros.
+    /// Creates an array of `entries` entries, all zeros.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn new(entries: u32, name: &str) -> io::Result<Self> {
         let fd = create(BPF_MAP_TYPE_ARRAY, 4, 8 * WORDS as u32, entries, BPF_F_MMAPABLE, name)?;
         // SAFETY: a fresh mapping of a descriptor that allows it; the kernel rounds the length up to pages, as the map is.
@@ -206,7 +206,7 @@ impl<const WORDS: usize> Array<WORDS> {
         8 * WORDS * entries as usize
     }
 
-    /// Its descriptor, for programs.
+    /// The array's descriptor, for programs.
     pub fn fd(&self) -> i32 {
         self.fd.as_raw_fd()
     }
@@ -217,7 +217,7 @@ impl<const WORDS: usize> Array<WORDS> {
         unsafe { self.words.add(WORDS * entry as usize + word).as_ref() }
     }
 
-    /// An entry.
+    /// Returns an entry.
     pub fn get(&self, entry: u32) -> [u64; WORDS] {
         std::array::from_fn(|word| self.word(entry, word).load(Ordering::Relaxed))
     }
@@ -245,7 +245,7 @@ impl<const WORDS: usize> Drop for Array<WORDS> {
 /// Loads a program.
 ///
 /// # Errors
-/// What the kernel says, with the last lines of its verifier's log.
+/// The kernel's error, with the last lines of its verifier's log.
 pub fn load(code: &[[u8; 8]], kind: Kind, name: &str) -> io::Result<OwnedFd> {
     let licence = b"GPL\0";
     let base = || {
@@ -266,26 +266,26 @@ pub fn load(code: &[[u8; 8]], kind: Kind, name: &str) -> io::Result<OwnedFd> {
                 .u32(24, 1)
                 .u32(28, LOG_BYTES as u32)
                 .u64(32, log.as_mut_ptr() as u64);
-            // SAFETY: as above; the log lives until the call returns and is as long as told.
+            // SAFETY: as above; the log lives until the call returns and has the given length.
             if let Ok(fd) = unsafe { again.call(BPF_PROG_LOAD) } {
                 return Ok(owned(fd));
             }
-            let said = String::from_utf8_lossy(&log)
+            let log_text = String::from_utf8_lossy(&log)
                 .trim_end_matches('\0')
                 .trim_end()
                 .to_owned();
-            let from = said.len().saturating_sub(1500);
-            let tail = said.get(from..).unwrap_or_default();
+            let from = log_text.len().saturating_sub(1500);
+            let tail = log_text.get(from..).unwrap_or_default();
             Err(io::Error::new(error.kind(), format!("{error}: {tail}")))
         }
         Err(error) => Err(error),
     }
 }
 
-/// Attaches a program to a cgroup beside others, for as long as the link that it returns is open.
+/// Attaches a program to a cgroup in addition to others, until the returned link is closed.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn attach(program: &OwnedFd, kind: Kind, cgroup: &impl AsRawFd) -> io::Result<OwnedFd> {
     let mut attribute = Attribute::new()
         .u32(0, program.as_raw_fd() as u32)
@@ -295,14 +295,14 @@ pub fn attach(program: &OwnedFd, kind: Kind, cgroup: &impl AsRawFd) -> io::Resul
     unsafe { attribute.call(BPF_LINK_CREATE) }.map(owned)
 }
 
-/// The number that the kernel has for the network namespace of a socket.
+/// The kernel's number for the network namespace of a socket.
 ///
 /// # Errors
-/// What the kernel says; before Linux 5.14 it has none.
+/// The kernel's error; kernels before Linux 5.14 have no such number.
 pub fn namespace_cookie(socket: &impl AsRawFd) -> io::Result<u64> {
     let mut cookie = 0_u64;
     let mut length = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: the room is eight bytes, as told, and lives until the call returns.
+    // SAFETY: the buffer has the given eight bytes, and lives until the call returns.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

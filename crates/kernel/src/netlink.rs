@@ -1,7 +1,8 @@
-//! Netlink: messages as bytes, sent in chunks, acknowledged by the last of each. No unsafe code: the socket is nix's.
+//! Netlink: messages as bytes, sent in chunks, with one acknowledgement per chunk. There is no unsafe code: the socket
+//! is nix's.
 //!
-//! The kernel answers every message that fails, asked or not, so one acknowledgement a chunk tells of all of them; more
-//! than about a hundred would overflow the socket's buffer.
+//! The kernel reports every message that fails, whether requested or not. One acknowledgement per chunk is therefore
+//! enough. More than about a hundred messages would overflow the socket's buffer.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -12,35 +13,35 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeVal;
 
-/// Messages sent at once.
+/// Number of messages sent at once.
 const CHUNK: usize = 64;
-/// How long an answer may take: the kernel's own lock is contended when namespaces come and go.
+/// How long an answer may take: the kernel's own lock is contended while namespaces are created and removed.
 const ANSWER_LIMIT_S: i64 = 5;
-/// Some 20,000 sockets that end between two looks.
+/// Buffer for about 20,000 sockets that end between two reads.
 const HEARING_BYTES: usize = 8 << 20;
 const HEADER: usize = 16;
 const RECEIVE_BYTES: usize = 64 * 1024;
 
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
-/// Replace what is there.
+/// Replace an existing object.
 pub const NLM_F_REPLACE: u16 = 0x100;
-/// Fail where something is there.
+/// Fail if the object exists.
 pub const NLM_F_EXCL: u16 = 0x200;
-/// Make what is not there.
+/// Create the object if it does not exist.
 pub const NLM_F_CREATE: u16 = 0x400;
 const NLM_F_DUMP: u16 = 0x300;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 
-/// One request under construction: a header that is filled in when it is sent, a fixed part, attributes.
+/// A request under construction: a header that is filled in when it is sent, a fixed part, and attributes.
 #[derive(Clone, Debug)]
 pub struct Message {
     bytes: Vec<u8>,
 }
 
 impl Message {
-    /// A request of a kind with its fixed part.
+    /// Creates a request of this kind with its fixed part.
     #[must_use]
     pub fn new(kind: u16, flags: u16, fixed: &[u8]) -> Self {
         let mut bytes = vec![0; HEADER];
@@ -60,19 +61,19 @@ impl Message {
         self
     }
 
-    /// Adds a number.
+    /// Adds a number as an attribute.
     #[must_use]
     pub fn put_u32(self, kind: u16, value: u32) -> Self {
         self.put(kind, &value.to_ne_bytes())
     }
 
-    /// Adds a text, ended by a zero.
+    /// Adds a text that ends with a zero byte.
     #[must_use]
     pub fn put_text(self, kind: u16, value: &str) -> Self {
         self.put(kind, &[value.as_bytes(), &[0]].concat())
     }
 
-    /// Adds an attribute that holds others.
+    /// Adds an attribute that contains other attributes.
     #[must_use]
     pub fn nest(mut self, kind: u16, inside: impl FnOnce(Self) -> Self) -> Self {
         let at = self.bytes.len();
@@ -97,7 +98,7 @@ impl Message {
     }
 }
 
-/// A socket to a part of the kernel, in the network namespace of the thread that made it.
+/// A socket to a part of the kernel, in the network namespace of the thread that opened it.
 #[derive(Debug)]
 pub struct Netlink {
     socket: OwnedFd,
@@ -105,18 +106,18 @@ pub struct Netlink {
 }
 
 impl Netlink {
-    /// To the routing part: links, addresses, queues.
+    /// Opens a socket to the routing part: links, addresses, queues.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn open() -> io::Result<Self> {
         Self::to(SockProtocol::NetlinkRoute)
     }
 
-    /// To the part that tells of sockets.
+    /// Opens a socket to the part that reports sockets.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// The same as for [`Self::open`].
     pub fn sockets() -> io::Result<Self> {
         Self::to(SockProtocol::NetlinkSockDiag)
     }
@@ -128,10 +129,10 @@ impl Netlink {
         Ok(Self { socket, sequence: 0 })
     }
 
-    /// Sends messages in order, some at a time, and waits until the kernel has carried them out.
+    /// Sends messages in order, in chunks, and waits until the kernel has processed them.
     ///
     /// # Errors
-    /// The first refusal; messages of the same chunk behind it were carried out all the same.
+    /// The first refusal. Later messages of the same chunk were processed nevertheless.
     pub fn all(&mut self, messages: Vec<Message>) -> io::Result<()> {
         let mut messages = messages.into_iter().peekable();
         let mut refused = None;
@@ -156,15 +157,15 @@ impl Netlink {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Sends one message and waits until it is carried out.
+    /// Sends one message and waits until the kernel has processed it.
     ///
     /// # Errors
-    /// Its refusal.
+    /// The kernel's refusal.
     pub fn one(&mut self, message: Message) -> io::Result<()> {
         self.all(vec![message])
     }
 
-    /// Reads answers up to that to the last message sent.
+    /// Reads answers up to the one for the last message sent.
     fn acknowledged(&mut self) -> io::Result<()> {
         let mut refused = None;
         loop {
@@ -186,10 +187,10 @@ impl Netlink {
         }
     }
 
-    /// Asks one question; `each` is given the body of the answer.
+    /// Sends one question and passes the body of the answer to `each`.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn ask(&mut self, mut message: Message, mut each: impl FnMut(&[u8])) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         message.finish(self.sequence, 0);
@@ -209,10 +210,10 @@ impl Netlink {
         }
     }
 
-    /// Asks for everything of a kind; `each` is given the body of every answer.
+    /// Requests all objects of a kind and passes the body of every answer to `each`.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn dump(&mut self, mut message: Message, mut each: impl FnMut(&[u8])) -> io::Result<()> {
         self.sequence = self.sequence.wrapping_add(1);
         message.finish(self.sequence, NLM_F_DUMP);
@@ -250,15 +251,15 @@ impl Netlink {
     }
 }
 
-/// Hears what the kernel tells of sockets that end.
+/// Receives the kernel's announcements of sockets that end.
 #[derive(Debug)]
 pub struct Hearing(OwnedFd);
 
 impl Hearing {
-    /// Of these multicast groups, by bit.
+    /// Subscribes to these multicast groups, one per bit.
     ///
     /// # Errors
-    /// What the kernel says: without `CAP_NET_ADMIN`, that it is not permitted.
+    /// The kernel's error: without `CAP_NET_ADMIN`, that it is not permitted.
     pub fn sockets(groups: u32) -> io::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(
@@ -272,7 +273,7 @@ impl Hearing {
         Ok(Self(socket))
     }
 
-    /// Gives `each` the body of what came since the last call; returns whether some was lost.
+    /// Passes the bodies of all announcements since the last call to `each`. Returns whether any were lost.
     pub fn heard(&self, mut each: impl FnMut(&[u8])) -> bool {
         let mut buffer = vec![0; RECEIVE_BYTES];
         let mut lost = false;
@@ -287,13 +288,13 @@ impl Hearing {
     }
 }
 
-/// The error number of an `nlmsgerr`, negative as the kernel has it; 0 for an acknowledgement.
+/// The error number of an `nlmsgerr`, negative as in the kernel; 0 for an acknowledgement.
 fn code(body: &[u8]) -> i32 {
     body.get(..4)
         .map_or(-libc::EPROTO, |b| i32::from_ne_bytes([b[0], b[1], b[2], b[3]]))
 }
 
-/// Kind, sequence number and body of each message; stops at the first that makes no sense.
+/// Kind, sequence number and body of each message, up to the first invalid one.
 fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, u32, &[u8])> {
     std::iter::from_fn(move || {
         let length = u32_at(bytes, 0)? as usize;
@@ -305,41 +306,41 @@ fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u16, u32, &[u8])> {
     })
 }
 
-/// Kind and value of each attribute; stops at the first that makes no sense.
+/// Kind and value of each attribute, up to the first invalid one.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(u16_at(bytes, 0)?);
         let kind = u16_at(bytes, 2)?;
         let value = bytes.get(4..length)?;
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-        // The upper two bits say that it holds others, or is in network order.
+        // The upper two bits are flags: the value contains attributes, or is in network byte order.
         Some((kind & 0x3fff, value))
     })
 }
 
-/// The first attribute of a kind.
+/// The value of the first attribute of a kind.
 pub fn attribute(bytes: &[u8], kind: u16) -> Option<&[u8]> {
     attributes(bytes)
         .find(|(found, _)| *found == kind)
         .map(|(_, value)| value)
 }
 
-/// Two bytes as the host orders them.
+/// Two bytes in host byte order.
 pub fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
-/// Four bytes as the host orders them.
+/// Four bytes in host byte order.
 pub fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// Eight bytes as the host orders them.
+/// Eight bytes in host byte order.
 pub fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// A text that a zero may end.
+/// A text, up to its first zero byte.
 pub fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()

@@ -1,36 +1,36 @@
-//! Rate allocation (`ElasticSwitch`, section 4.2; Seawall): how fast a pair may send.
+//! Rate allocation (`ElasticSwitch`, section 4.2; Seawall): the rate at which a pair may send.
 
 use crate::parameters::Allocation;
 
-/// What the sending end knows of the last period.
+/// The sending end's information about the last period.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Feedback {
-    /// Rate of the pair behind its limiter, bit/s.
+    /// Rate of the pair behind its limiter, in bit/s.
     pub rate_bps: f64,
-    /// What of it was lost, as the receiver reports.
+    /// Bytes that were lost, as the receiver reports.
     pub lost_bytes: f64,
-    /// What arrived marked, as the receiver reports.
+    /// Bytes that arrived marked, as the receiver reports.
     pub marked_bytes: f64,
-    /// What arrived, as the receiver reports.
+    /// Bytes that arrived, as the receiver reports.
     pub bytes: f64,
 }
 
-/// What decides the limit of a pair.
+/// The reason for a pair's present limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// Nothing: it grows.
+    /// Nothing limits the pair: its limit grows.
     Growing,
-    /// It does not use what it has.
+    /// The pair does not use its limit.
     Unused,
     /// Packets were lost in the last period.
     Lost,
     /// Packets were marked in the last period.
     Marked,
-    /// It waits after congestion (Hold-Increase).
+    /// The pair waits after congestion (Hold-Increase).
     Holding,
-    /// The most that it may have.
+    /// The limit is at its maximum.
     Ceiling,
-    /// The receiver is silent: the guarantee and no more.
+    /// The receiver is silent: the limit is the guarantee.
     Silent,
 }
 
@@ -42,33 +42,33 @@ pub struct Allocator {
     ceiling_bps: f64,
     /// The weighted, TCP-like rate (the paper's `R_W`).
     weighted_bps: f64,
-    /// The rate before the last congestion, and after it.
+    /// The rate before the last congestion, and the rate after it.
     goal_bps: f64,
     low_bps: f64,
-    /// For how long it has grown since, and in how many periods beyond the goal.
+    /// How long the limit has grown since then, and in how many periods beyond the goal.
     grown_s: f64,
     beyond: f64,
     hold_until_s: f64,
-    /// Marks and drops until then are of what was sent before the last fall.
+    /// Until this time, marks and drops belong to packets that were sent before the last fall.
     deaf_until_s: f64,
     heard_s: f64,
     held: Held,
     fresh: bool,
 }
 
-/// A rate below which no limit goes, bit/s: one packet of 1500 bytes in a quarter of a second.
+/// The lowest limit in bit/s: one packet of 1500 bytes in a quarter of a second.
 const LEAST_BPS: f64 = 50e3;
-/// A report tells of so long a time at most: what was before it is forgotten, as after a silence.
+/// Longest time that a report covers. Earlier counts are forgotten, as after a silence.
 const REPORT_MOST_S: f64 = 0.5;
-/// Steps of growth by one report; 34 of 15 ms are in the longest time that one tells of.
+/// Largest number of growth steps for one report; the longest report covers 34 steps of 15 ms.
 const MOST_STEPS: f64 = 100.0;
 
 impl Allocator {
-    /// For a new pair.
+    /// Creates the allocator of a new pair.
     ///
-    /// It may send at `start_bps`, if that is above its guarantee, until there is feedback, so that a short flow is not
-    /// slowed; the first congestion takes it to its guarantee. `ceiling_bps` is the most that it may ever have (infinite
-    /// = no maximum).
+    /// Until there is feedback, the pair may send at `start_bps` if that is above its guarantee, so that a short flow
+    /// is not slowed. The first congestion reduces the limit to the guarantee. `ceiling_bps` is the highest limit
+    /// (infinite = no maximum).
     pub fn new(now_s: f64, guarantee_bps: f64, start_bps: f64, ceiling_bps: f64, rules: &Allocation) -> Self {
         Self {
             rules: *rules,
@@ -87,13 +87,13 @@ impl Allocator {
         }
     }
 
-    /// Takes the feedback of a period and the pair's present guarantee; returns the new limit in bit/s.
+    /// Processes the feedback of a period and the pair's present guarantee. Returns the new limit in bit/s.
     pub fn feedback(&mut self, now_s: f64, feedback: &Feedback, guarantee_bps: f64) -> f64 {
         let elapsed_s = (now_s - self.heard_s).clamp(0.0, REPORT_MOST_S);
         self.heard_s = now_s;
         self.guarantee_bps = guarantee_bps;
         let limit_bps = self.bounded(self.weighted_bps);
-        // What is marked or lost now was sent before the last fall had an effect.
+        // Packets that are marked or lost now were sent before the last fall had an effect.
         let hears = now_s >= self.deaf_until_s;
         let congested = hears && (feedback.lost_bytes > 0.0 || feedback.marked_bytes > 0.0);
         self.held = if congested {
@@ -116,7 +116,7 @@ impl Allocator {
         self.weighted_bps
     }
 
-    /// The limit now, in bit/s: after [`Allocation::silence_s`] without feedback the guarantee and no more.
+    /// The present limit in bit/s. After [`Allocation::silence_s`] without feedback it is the guarantee.
     pub fn limit_bps(&self, now_s: f64) -> f64 {
         if self.is_silent(now_s) {
             self.fallback_bps()
@@ -125,17 +125,17 @@ impl Allocator {
         }
     }
 
-    /// What decides the limit now.
+    /// The reason for the present limit.
     pub fn held(&self, now_s: f64) -> Held {
         if self.is_silent(now_s) { Held::Silent } else { self.held }
     }
 
-    /// The static limit, for when nobody tells what becomes of the packets: the guarantee, at most the ceiling.
+    /// The static limit without reports from the receiver: the guarantee, but at most the ceiling.
     pub fn fallback_bps(&self) -> f64 {
         self.guarantee_bps.max(LEAST_BPS).min(self.ceiling_bps)
     }
 
-    /// Sets the most that the pair may have.
+    /// Sets the highest limit of the pair.
     pub fn set_ceiling(&mut self, ceiling_bps: f64) {
         self.ceiling_bps = ceiling_bps;
     }
@@ -163,7 +163,7 @@ impl Allocator {
             0.0
         };
         self.goal_bps = limit_bps;
-        // Where reports are rare, one stands for as many falls as there would have been in its time.
+        // A report that covers a long time stands for as many falls as that time would have had.
         let falls = (elapsed_s / (rules.deaf_periods.ceil().max(1.0) * rules.period_s)).max(1.0);
         let rate_bps = limit_bps * (1.0 - lost).min((1.0 - rules.mark_decrease * marked).powf(falls));
         self.weighted_bps = if self.fresh { self.guarantee_bps } else { rate_bps };
@@ -180,8 +180,8 @@ impl Allocator {
         }
     }
 
-    /// Where reports are rare, one stands for as many steps as there would have been in its time, each from where the one
-    /// before has led.
+    /// Grows the limit. A report that covers a long time stands for as many steps as that time would have had. Each
+    /// step starts from the result of the step before.
     fn grow(&mut self, elapsed_s: f64, mut limit_bps: f64) {
         let rules = &self.rules;
         let steps = (elapsed_s / rules.period_s).ceil().clamp(1.0, MOST_STEPS);

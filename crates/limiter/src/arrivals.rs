@@ -1,15 +1,15 @@
-//! What arrived at a host, for those who sent it.
+//! Counts arrivals at a host for reports to the sending hosts.
 
 use std::collections::BTreeMap;
 
 /// Counts of one pair at its receiving end since the last report.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Counts {
-    /// What arrived.
+    /// Bytes that arrived.
     pub bytes: f64,
-    /// What did not, by gaps in the numbers of packets.
+    /// Bytes that were lost, found by gaps in the numbers of packets.
     pub lost_bytes: f64,
-    /// What arrived marked (CE), or would have been marked by the phantom queue of the receiving edge.
+    /// Bytes that arrived marked (CE), or that the phantom queue of the receiving edge would have marked.
     pub marked_bytes: f64,
 }
 
@@ -26,12 +26,12 @@ pub struct Arrivals<K> {
 }
 
 impl<K: Copy + Ord> Arrivals<K> {
-    /// Without pairs.
+    /// Creates an empty counter.
     pub fn new() -> Self {
         Self { pairs: BTreeMap::new() }
     }
 
-    /// Adds what a source's packets came to since the last call.
+    /// Adds a source's counts since the last call.
     pub fn note(&mut self, source: K, counts: Counts) {
         let own = self.pairs.entry(source).or_default();
         own.bytes += counts.bytes;
@@ -39,10 +39,10 @@ impl<K: Copy + Ord> Arrivals<K> {
         own.marked_bytes += counts.marked_bytes;
     }
 
-    /// What to tell each source, and starts anew.
+    /// Returns the report for each source, and resets the counts.
     ///
-    /// Of the losses, the share `pooled` ([`crate::Allocation::pooled_loss`]) is charged to all pairs by what each sent,
-    /// since a drop on a full link reaches only few of those that fill it.
+    /// The share `pooled` of the losses ([`crate::Allocation::pooled_loss`]) is divided among all pairs in proportion
+    /// to their bytes. The reason: a drop on a full link affects only few of the pairs that fill it.
     pub fn report(&mut self, pooled: f64) -> Vec<(K, Counts)> {
         let mut report: Vec<(K, Counts)> = std::mem::take(&mut self.pairs).into_iter().collect();
         let lost: f64 = report.iter().map(|(_, counts)| counts.lost_bytes).sum();

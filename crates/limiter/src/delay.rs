@@ -1,27 +1,28 @@
-//! How long packets wait between two hosts, by what the datagrams of their agents take.
+//! Measures how long packets wait between two hosts, from the transit times of the agents' datagrams.
 
-/// The least time of so long stands for a way on which nothing waits: clocks of two hosts drift apart by 1 ms in it at most.
+/// Window whose shortest transit time counts as that of an empty path, in seconds. In this time, the clocks of two
+/// hosts drift apart by at most 1 ms.
 const BASE_S: f64 = 10.0;
-/// Of two datagrams within so long the faster one counts: the other may have waited for a processor.
+/// The faster of two datagrams within this time counts, because the other may have waited for a processor.
 const PAIRED_S: f64 = 0.15;
-/// What a datagram told is forgotten after so long.
+/// Age at which a datagram's delay is ignored, in seconds.
 const FRESH_S: f64 = 1.0;
 
-/// The queue on the way from one host to another.
+/// The queue on the path from one host to another.
 ///
-/// Datagrams that wait with all other packets take longer while a queue stands. How much longer is known without
-/// synchronous clocks: against the fastest of late.
+/// Datagrams wait with all other packets, so they take longer while there is a queue. The additional time is known
+/// without synchronised clocks: it is the difference from the fastest recent datagram.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delay {
-    /// The least times of this stretch and the one before.
+    /// The shortest transit times of this window and of the previous one.
     least_s: [Option<f64>; 2],
     stretch_s: f64,
-    /// When the last two datagrams came, and what they took.
+    /// Arrival times and transit times of the last two datagrams.
     last: [Option<(f64, f64)>; 2],
 }
 
 impl Delay {
-    /// Takes what a datagram took, by clocks that differ by any amount.
+    /// Records a datagram's transit time, by clocks that may differ by any amount.
     pub fn note(&mut self, now_s: f64, took_s: f64) {
         if now_s - self.stretch_s >= BASE_S {
             (self.least_s, self.stretch_s) = ([None, self.least_s[0]], now_s);
@@ -30,7 +31,7 @@ impl Delay {
         self.last = [Some((now_s, took_s)), self.last[0]];
     }
 
-    /// How long packets wait now; 0 while nothing is known.
+    /// How long packets wait now, in seconds; 0 while it is unknown.
     pub fn queued_s(&self, now_s: f64) -> f64 {
         let Some((at_s, took_s)) = self.last[0].filter(|(at_s, _)| now_s - at_s <= FRESH_S) else {
             return 0.0;
@@ -41,8 +42,8 @@ impl Delay {
         took_s - least_s
     }
 
-    /// Share of a pair's bytes that counts as marked: none while packets wait for less than `most_s`, all from twice as
-    /// long on, as a phantom queue marks. Without a `most_s` above zero, none.
+    /// Share of a pair's bytes that counts as marked. It grows from none at a wait of `most_s` to all at twice that
+    /// wait, as with a phantom queue. It is zero unless `most_s` is above zero.
     pub fn marked(&self, now_s: f64, most_s: f64) -> f64 {
         if most_s > 0.0 {
             (self.queued_s(now_s) / most_s - 1.0).clamp(0.0, 1.0)
@@ -56,7 +57,7 @@ impl Delay {
 mod tests {
     use super::*;
 
-    /// Takes datagrams every 50 ms from `from_s` on; clocks differ by a minute and drift.
+    /// Records a datagram every 50 ms from `from_s` on; the clocks differ by a minute and drift.
     fn note(delay: &mut Delay, from_s: f64, queues_s: &[f64]) -> f64 {
         let mut now_s = from_s;
         for queue_s in queues_s {
@@ -74,7 +75,7 @@ mod tests {
         assert!((delay.queued_s(now_s) - 0.020).abs() < 1e-4);
         assert!((delay.marked(now_s, 0.0125) - 0.6).abs() < 0.01);
         assert!((delay.marked(now_s, 0.0)).abs() < f64::EPSILON);
-        // One that was held up alone says nothing.
+        // A single delayed datagram proves nothing.
         let now_s = note(&mut delay, now_s, &[0.0, 0.050]);
         assert!(delay.queued_s(now_s) < 1e-4);
         assert!(delay.queued_s(now_s + 2.0).abs() < f64::EPSILON);

@@ -1,13 +1,13 @@
-//! Max-min shares of one hose among pairs that want no more than a bound each.
+//! Max-min fair shares of one hose among pairs that each need at most a bound.
 
-/// Bounds in ascending order, with what they sum to.
+/// Bounds in ascending order, and their sums.
 pub(crate) struct Fill {
     hose_bps: f64,
     order: Vec<usize>,
     sorted: Vec<f64>,
-    /// `sums[i]` = the sum of the `i` least bounds.
+    /// `sums[i]` is the sum of the `i` lowest bounds.
     sums: Vec<f64>,
-    /// What a pair without a bound gets beside the others.
+    /// The share of a pair without a bound.
     level_bps: f64,
 }
 
@@ -35,12 +35,12 @@ impl Fill {
         fill
     }
 
-    /// What is left of the hose when each has its bound; zero if some have to do with less.
+    /// The part of the hose that is left when each pair has its bound; zero if some pairs get less.
     pub(crate) fn left_bps(&self) -> f64 {
         (self.hose_bps - self.sums[self.sums.len() - 1]).max(0.0)
     }
 
-    /// By pair: its share.
+    /// The share of each pair.
     pub(crate) fn shares(&self) -> Vec<f64> {
         let mut shares = vec![0.0; self.order.len()];
         for (&at, &bound) in self.order.iter().zip(&self.sorted) {
@@ -49,7 +49,7 @@ impl Fill {
         shares
     }
 
-    /// By pair: the share that it would have if it alone had no bound.
+    /// The share that each pair would have if only its own bound did not apply.
     pub(crate) fn offers(&self) -> Vec<f64> {
         let mut offers = vec![0.0; self.order.len()];
         for (place, &at) in self.order.iter().enumerate() {
@@ -62,10 +62,10 @@ impl Fill {
         offers
     }
 
-    /// The level if the bound at this place, which is below the level, did not hold.
+    /// The level without the bound at this place, which is below the level.
     fn without(&self, place: usize) -> f64 {
         let (count, own) = (self.sorted.len(), self.sorted[place]);
-        // The others' bounds up to `index` hold: does the level reach the next one?
+        // The other bounds up to `index` apply: does the level reach the next one?
         let level = |index: usize| (self.hose_bps - self.sums[index] + own) / (count - index + 1) as f64;
         let (mut low, mut high) = (place + 1, count);
         while low < high {

@@ -1,20 +1,21 @@
-//! Bandwidth guarantees between hosts (`ElasticSwitch`, SIGCOMM 2013): who is guaranteed what, and who may send more.
+//! Bandwidth guarantees between hosts (`ElasticSwitch`, SIGCOMM 2013): the guaranteed rate of each pair, and the pairs
+//! that may exceed it.
 //!
-//! Each host has a *hose guarantee*: a least rate to all others together, and one from all others together.
+//! Each host has a *hose guarantee*: a minimum rate to all others together, and one from all others together.
 //!
-//! - A [`Partitioner`] stands at each end of every hose. It divides the hose guarantee among the pairs that are active
+//! - A [`Partitioner`] runs at each end of every hose. It divides the hose guarantee among the active pairs
 //!   ([`Partitioner::partition`]) and exchanges [`Offer`]s with the other ends. The guarantee of a pair is the lower of
 //!   the shares of its two ends.
-//! - An [`Arrivals`] stands at each receiving host and tells what its pairs lost or had marked; a [`Delay`] for each
-//!   pair there says how long its packets wait, which stands for marks where nothing marks.
-//! - An [`Allocator`] stands at the sending end of each pair. From what arrived it says how fast the pair may send:
-//!   never less than its guarantee, and more while nothing is congested.
-//! - [`divide`] shares the guarantee of a tenant among its hosts.
+//! - An [`Arrivals`] runs at each receiving host and reports lost and marked packets of its pairs. A [`Delay`] for each
+//!   pair measures how long its packets wait, which replaces marks if no queue marks.
+//! - An [`Allocator`] runs at the sending end of each pair. It computes the pair's limit from the reports: never less
+//!   than its guarantee, and more while no link is congested.
+//! - [`divide`] divides the guarantee of a tenant among its hosts.
 //!
-//! [`Parameters`] holds every constant with its origin. Nothing here opens a socket, reads a clock or draws a random
-//! number: the agent, the simulator and the tests drive the same code and pass the time in.
+//! [`Parameters`] holds every constant with its origin. No code here opens a socket, reads a clock or draws a random
+//! number. The agent, the simulator and the tests run the same code and pass the time as an argument.
 //!
-//! Units: bit/s, bytes and seconds. Rates are as the limiter counts them, so on the wire.
+//! Units: bit/s, bytes and seconds. Rates are those that the limiter counts, on the wire.
 //!
 //! ```
 //! use gavotte_limiter::{Allocator, Arrivals, End, Parameters, Partitioner};

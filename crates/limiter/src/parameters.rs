@@ -1,19 +1,23 @@
-//! Every constant of guarantee partitioning and rate allocation, with where it comes from.
+//! Every constant of guarantee partitioning and rate allocation, with its origin.
 //!
-//! Origins: *paper* = `ElasticSwitch`, SIGCOMM 2013; *Seawall* = NSDI 2011; *inferred* = the papers give the idea but no
-//! number, and this one was tuned in the simulator (`make bench-guarantee`); *own* = not in the papers.
+//! Origins:
+//!
+//! * *paper*: `ElasticSwitch`, SIGCOMM 2013.
+//! * *Seawall*: NSDI 2011.
+//! * *inferred*: the papers give the idea but no number. It was tuned in the simulator (`make bench-guarantee`).
+//! * *own*: not in the papers.
 
 /// All constants.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameters {
-    /// Share of every link that is not guaranteed to anyone. 0.1: the paper keeps the sum of guarantees on a link of
-    /// 1000 Mbit/s below 900 (7.1).
+    /// Share of every link that is never guaranteed. 0.1: the paper keeps the sum of guarantees on a link of 1000
+    /// Mbit/s below 900 (7.1).
     pub headroom: f64,
     /// Share of a link's rate at which a phantom queue drains, so that it marks before the real queue grows. 0.95, own.
     pub phantom_drain: f64,
-    /// Of guarantee partitioning.
+    /// Constants of guarantee partitioning.
     pub partition: Partition,
-    /// Of rate allocation.
+    /// Constants of rate allocation.
     pub allocation: Allocation,
 }
 
@@ -29,10 +33,10 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// Sets one constant by its name; of those that are a size or a choice, by a number, 0 = no.
+    /// Sets one constant by its name. Integers and choices are set by a number too; for a choice, 0 means no.
     ///
     /// # Errors
-    /// The names that there are, if this is none of them.
+    /// All names, if no constant has this name.
     pub fn set(&mut self, name: &str, value: f64) -> Result<(), &'static [&'static str]> {
         let Self {
             headroom,
@@ -79,7 +83,7 @@ impl Parameters {
         Ok(())
     }
 
-    /// The names that [`Parameters::set`] knows.
+    /// The names that [`Parameters::set`] accepts.
     pub const NAMES: &'static [&'static str] = &[
         "headroom",
         "phantom_drain",
@@ -115,26 +119,26 @@ impl Parameters {
 /// Constants of guarantee partitioning.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Partition {
-    /// How often hoses are divided anew. 50 ms; the paper varies it from 50 to 150 ms (7.2).
+    /// Time between two divisions of the hoses. 50 ms; the paper varies it from 50 to 150 ms (7.2).
     pub period_s: f64,
-    /// A pair that uses at least this share of its limiter may want any more. 0.9, inferred.
+    /// A pair that uses at least this share of its limiter may need any rate. 0.9, inferred.
     pub full_use: f64,
-    /// A pair that uses less is thought to want this times its rate. 1.25, inferred.
+    /// The demand of a pair that uses less is its rate times this factor. 1.25, inferred.
     pub growth: f64,
-    /// Every active pair is thought to want this share of the hose at least, so that none starves. 0.002, inferred: with 0.01,
+    /// Smallest demand of an active pair as a share of the hose, so that no pair starves. 0.002, inferred: with 0.01,
     /// ten pairs with little to send take a tenth of the hose from a long flow.
     pub floor: f64,
-    /// Shares stay as they are while none would change by more than this share of itself. 0.05, inferred.
+    /// Shares change only if at least one of them would change by more than this share of itself. 0.05, inferred.
     pub hysteresis: f64,
-    /// A pair without traffic for so long gives its share back. 300 ms, longer than the least time-out of TCP, own; 100 ms
+    /// Idle time after which a pair gives its share back. 300 ms, longer than the least time-out of TCP, own; 100 ms
     /// in [`Partition::paper`], inferred.
     pub idle_s: f64,
-    /// All pairs that have sent less than this have one slot of the hose together, so that short flows to ever new hosts
-    /// cost a long one no more than they use. 64 KiB, own; 0 = off, as in the paper (7.1, Fig. 9).
+    /// Pairs that have sent fewer bytes share one slot of the hose (mice). Short flows to many different hosts then
+    /// cost a long flow no more than they use. 64 KiB, own; 0 = off, as in the paper (7.1, Fig. 9).
     pub mice_bytes: u64,
-    /// What the slot of such pairs has at least, as a share of the hose, while there are any. 0.03, own.
+    /// Smallest share of the hose for the slot of such pairs, while there are any. 0.03, own.
     pub mice_floor: f64,
-    /// An agent that is silent for so long is taken for lost. 1 s, own.
+    /// Silence after which an agent counts as lost. 1 s, own.
     pub silence_s: f64,
 }
 
@@ -155,7 +159,7 @@ impl Default for Partition {
 }
 
 impl Partition {
-    /// As in the paper: no slot for mice.
+    /// The paper's constants: no slot for mice.
     pub fn paper() -> Self {
         Self {
             idle_s: 0.1,
@@ -170,54 +174,55 @@ impl Partition {
 pub struct Allocation {
     /// How often limits change. 15 ms; the paper varies it from 10 to 30 ms (7.2).
     pub period_s: f64,
-    /// Whether a pair never has less than its guarantee. True; false is Seawall, which has weights and no guarantees.
+    /// Whether a pair never gets less than its guarantee. True; false is Seawall, which has weights and no guarantees.
     pub guarantees: bool,
     /// The step of the convex curve (7.2: 0.5 Mbit/s, "more aggressive" 2.5 Mbit/s), bit/s, for a pair with a guarantee
     /// of `weight_unit_bps` and in proportion for others.
     pub delta_bps: f64,
     /// The guarantee whose weight is 1, bit/s. Inferred: the papers weight by the guarantee and give no unit.
     pub weight_unit_bps: f64,
-    /// Seawall's time scalar `T_S` (7.2: 1.5, "more aggressive" 2.0): the concave curve comes back to the goal, the rate
+    /// Seawall's time scalar `T_S` (7.2: 1.5, "more aggressive" 2.0): the concave curve returns to the goal, the rate
     /// before the congestion, in 1/`T_S` seconds.
     pub time_scalar: f64,
-    /// On loss a pair falls by this share of its rate. Inferred.
+    /// A loss reduces a pair's rate by this share. Inferred.
     pub loss_decrease: f64,
-    /// On marks a pair falls by this share of its rate times the share of its bytes that were marked. Inferred.
+    /// Marks reduce a pair's rate by this share times the share of its bytes that were marked. Inferred.
     pub mark_decrease: f64,
-    /// Packets that wait for longer in the network count as marked, all of them from twice as long on: drops tell of a deep
-    /// queue seconds too late. Own; 0 = off, as in the paper and where queues mark.
+    /// Packets that wait longer than this in the network count as marked, with all of them from twice this wait on.
+    /// Drops reveal a deep queue seconds too late. Own; 0 = off, as in the paper and with queues that mark.
     pub delay_most_s: f64,
-    /// For so many periods after a fall, marks and drops are of packets that were sent before, and the pair neither falls by
-    /// them nor grows. Own; 0 in the paper.
+    /// Number of periods after a fall in which marks and drops belong to packets sent before it. In these periods the
+    /// pair neither falls nor grows. Own; 0 in the paper.
     pub deaf_periods: f64,
-    /// Hold-Increase (7.2): after loss a pair waits for this times the time in which its guarantee carries what was
-    /// lost. The paper says that the wait depends on drops and guarantee (Table 2); the factor is inferred; 0 = off.
+    /// Hold-Increase (7.2): after a loss, a pair waits for this factor times the time in which its guarantee carries
+    /// the lost bytes. The paper says that the wait depends on drops and guarantee (Table 2); the factor is inferred; 0
+    /// = off.
     pub hold_per_loss: f64,
     /// The same for marked bytes.
     pub hold_per_mark: f64,
-    /// No wait is longer, seconds. Inferred.
+    /// Longest wait in seconds. Inferred.
     pub hold_most_s: f64,
     /// Rate-Caution (7.2): the further a pair is above its guarantee, the slower it grows: by guarantee / rate to this
-    /// power. The paper has the idea, the formula is inferred; 0 = off. 2 with drops: a pair that a drop has missed has to
-    /// grow much slower than those that fell, or the rest is not shared by guarantees.
+    /// power. The paper has the idea, the formula is inferred; 0 = off. With drops it is 2: a pair without drops must
+    /// grow much slower than the pairs that fell, or the rest is not shared by guarantees.
     pub rate_caution: f64,
     /// A pair grows only while it uses at least this share of its limit. Inferred.
     pub use_to_grow: f64,
-    /// A limit that is used less than that falls by this share each period towards what is used, but not below the
-    /// guarantee, so that nobody keeps a high limit for later. Own.
+    /// Share by which an unused limit falls each period towards the used rate, but not below the guarantee. No pair can
+    /// therefore save a high limit for later. Own.
     pub unused_decrease: f64,
-    /// Share of its host's hose at which a new pair may start, until there is feedback, so that a short flow is not slowed.
-    /// Own; 0 in the paper, where a pair starts at its guarantee.
+    /// Share of its host's hose at which a new pair may start until there is feedback, so that a short flow is not
+    /// slowed. Own; 0 in the paper, where a pair starts at its guarantee.
     pub start: f64,
-    /// Share of a receiving host's losses that is charged to all its pairs by their guarantees instead of to those that
-    /// lost packets, so that a drop that hits few slows all. Own; 0 in the paper.
+    /// Share of a receiving host's losses that is divided among all its pairs in proportion to their bytes. A drop that
+    /// affects few pairs then slows all of them. Own; 0 in the paper.
     pub pooled_loss: f64,
-    /// A pair whose receiver is silent for so long has its guarantee and no more. 1 s, own.
+    /// Silence of the receiver after which a pair is limited to its guarantee. 1 s, own.
     pub silence_s: f64,
 }
 
 impl Default for Allocation {
-    /// Our own: drops and marks of a phantom queue.
+    /// Our own constants for drops and marks of a phantom queue.
     fn default() -> Self {
         Self {
             period_s: 0.015,
@@ -243,17 +248,18 @@ impl Default for Allocation {
 }
 
 impl Allocation {
-    /// Our own where nothing marks: drops alone.
+    /// Our own constants for networks without marks: drops alone.
     ///
-    /// Drops are rare, so each has to do little harm and count for long: a pair falls by 22 %, less than TCP does, stays
-    /// there for up to 0.6 s, comes back to where it was in two seconds, and then hardly grows. All five were tuned
-    /// in the simulator together: with more seldom or smaller falls, 300 senders leave a host less than its guarantee; with
-    /// larger ones, two pairs use less than 90 % of a link; where they come back in one second, two pairs whose guarantees
-    /// fill two thirds of a link share the rest 1 : 1.5 instead of 1 : 2.
+    /// Drops are rare, so each has a small effect that lasts. A pair falls by 22 %, less than TCP does, waits there for up to 0.6 s,
+    /// returns to its rate in two seconds, and then hardly grows. All five constants were tuned together in the simulator:
     ///
-    /// A deep queue drops nothing for seconds; that packets wait tells of it sooner. With a fall of 5 % by that, as by marks, 50
-    /// senders leave a host 87 % of its guarantee, with 20 and 30 % all of it; with 30 % two pairs use 72 % of the link,
-    /// with 20 % 75 (real packets, 100 Mbit/s).
+    /// * With rarer or smaller falls, 300 senders leave a host less than its guarantee.
+    /// * With larger falls, two pairs use less than 90 % of a link.
+    /// * If pairs return in one second, two pairs whose guarantees fill two thirds of a link share the rest 1 : 1.5 instead of 1 : 2.
+    ///
+    /// A deep queue drops nothing for seconds, but its delay shows earlier. With a fall of 5 % by delay, as by marks, 50 senders
+    /// leave a host 87 % of its guarantee; with 20 and 30 %, all of it. Two pairs use 72 % of the link with 30 %, and 75 % with 20 %
+    /// (real packets, 100 Mbit/s).
     pub fn loss() -> Self {
         Self {
             delta_bps: 0.2e6,
@@ -269,7 +275,7 @@ impl Allocation {
         }
     }
 
-    /// The paper's with drops, "less aggressive" (7.2).
+    /// The paper's constants with drops, "less aggressive" (7.2).
     pub fn paper_loss() -> Self {
         Self {
             delta_bps: 0.5e6,
@@ -283,7 +289,7 @@ impl Allocation {
         }
     }
 
-    /// The paper's with marks.
+    /// The paper's constants with marks.
     pub fn paper_ecn() -> Self {
         Self {
             mark_decrease: 0.5,

@@ -1,45 +1,46 @@
-//! Guarantee partitioning (`ElasticSwitch`, section 4.1): hose guarantees to guarantees of pairs.
+//! Guarantee partitioning (`ElasticSwitch`, section 4.1): divides hose guarantees into guarantees of pairs.
 
 use std::collections::BTreeMap;
 
 use crate::fill::Fill;
 use crate::parameters::Partition;
 
-/// Which end of its pairs a [`Partitioner`] stands at.
+/// The end of its pairs at which a [`Partitioner`] runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The sending one, which knows what pairs would send.
+    /// The sending end, which knows how much pairs could send.
     Source,
-    /// The receiving one, which relies on what the sources tell.
+    /// The receiving end, which relies on the sources' offers.
     Target,
 }
 
-/// What one end of a pair tells the other.
+/// The message of one end of a pair to the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Offer {
-    /// What the pair has of the hose of this end, bit/s. All shares of a hose sum to the hose at most.
+    /// The pair's share of the hose of this end, in bit/s. All shares of a hose add up to at most the hose.
     pub share_bps: f64,
-    /// What it could have if the other end set no bound, bit/s; from the source, at most what it wants. Both ends divide
-    /// by the other's offer, so that they find the max-min fair division in two rounds for each of its levels.
+    /// The share that the pair could have if the other end set no bound, in bit/s; from the source, at most its demand.
+    /// Both ends divide by the other's offer. They thus find the max-min fair division in two rounds for each of its
+    /// levels.
     pub offer_bps: f64,
 }
 
-/// What a pair has.
+/// The result of a division for one pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Share<K> {
     /// The host at the other end.
     pub peer: K,
-    /// As [`Offer::share_bps`].
+    /// The same as [`Offer::share_bps`].
     pub share_bps: f64,
-    /// As [`Offer::offer_bps`].
+    /// The same as [`Offer::offer_bps`].
     pub offer_bps: f64,
-    /// The guarantee of the pair, bit/s: the lower share of both ends, or this end's until the other has spoken and after
-    /// it has been silent for [`Partition::silence_s`].
+    /// The guarantee of the pair in bit/s: the lower share of both ends. It is this end's share until the other end's
+    /// first offer, and again after a silence of [`Partition::silence_s`].
     pub guarantee_bps: f64,
 }
 
 impl<K> Share<K> {
-    /// What to tell the other end.
+    /// The offer for the other end.
     pub fn offer(&self) -> Offer {
         Offer {
             share_bps: self.share_bps,
@@ -61,12 +62,12 @@ pub struct Partitioner<K> {
 
 #[derive(Clone, Debug)]
 struct PairState {
-    /// Since the last division.
+    /// Bytes since the last division.
     bytes: u64,
     limit_bps: f64,
-    /// Since it became known, to know mice.
+    /// Bytes since the pair's first packet, which show whether it is a mouse.
     total_bytes: u64,
-    /// Whether it has a share; one that paused is remembered for a while.
+    /// Whether the pair has a share; a paused pair is remembered for a while.
     active: bool,
     rate_bps: f64,
     active_s: Option<f64>,
@@ -76,7 +77,7 @@ struct PairState {
 }
 
 impl<K: Copy + Ord> Partitioner<K> {
-    /// For a hose of so many bit/s.
+    /// Creates the partitioner of a hose of `hose_bps`.
     pub fn new(end: End, hose_bps: f64, rules: &Partition) -> Self {
         Self {
             end,
@@ -88,19 +89,19 @@ impl<K: Copy + Ord> Partitioner<K> {
         }
     }
 
-    /// Changes the hose; counts from the next division on.
+    /// Changes the hose from the next division on.
     pub fn set_hose(&mut self, hose_bps: f64) {
         self.settled &= (hose_bps - self.hose_bps).abs() < f64::EPSILON;
         self.hose_bps = hose_bps;
     }
 
-    /// The hose, bit/s.
+    /// The hose in bit/s.
     pub fn hose_bps(&self) -> f64 {
         self.hose_bps
     }
 
-    /// Adds what a pair sent (behind its limiter) or received since the last call. With `bytes` of zero it announces a
-    /// new pair. `limit_bps` is the pair's limiter; a [`End::Target`] does not know it and says infinity.
+    /// Adds the bytes that a pair sent (behind its limiter) or received since the last call. Zero `bytes` announce a
+    /// new pair. `limit_bps` is the pair's limiter; a [`End::Target`] does not know it and passes infinity.
     pub fn observe(&mut self, peer: K, bytes: u64, limit_bps: f64) {
         let newcomer_bps = self.newcomer_bps();
         let pair = self.pairs.entry(peer).or_insert(PairState {
@@ -119,14 +120,14 @@ impl<K: Copy + Ord> Partitioner<K> {
         pair.limit_bps = limit_bps;
     }
 
-    /// Takes what the other end of a pair tells. For a pair that was never observed it does nothing.
+    /// Records the offer from the other end of a pair. Ignored for a pair that was never observed.
     pub fn hear(&mut self, peer: K, now_s: f64, offer: Offer) {
         if let Some(pair) = self.pairs.get_mut(&peer) {
             pair.heard = Some((now_s, offer));
         }
     }
 
-    /// Ends a pair at once. Pairs without traffic for [`Partition::idle_s`] end by themselves.
+    /// Removes a pair at once. Pairs without traffic for [`Partition::idle_s`] are removed automatically.
     pub fn forget(&mut self, peer: K) {
         self.pairs.remove(&peer);
     }
@@ -137,7 +138,7 @@ impl<K: Copy + Ord> Partitioner<K> {
         waited || self.pairs.values().any(|pair| pair.active_s.is_none())
     }
 
-    /// What a pair that is not yet known would get of the hose until the next division, bit/s: an equal part, or one of
+    /// The share of the hose that a new pair would get until the next division, in bit/s: an equal part, or a part of
     /// the slot for mice.
     pub fn newcomer_bps(&self) -> f64 {
         let count = self.pairs.values().filter(|pair| pair.active).count() as f64 + 1.0;
@@ -152,18 +153,19 @@ impl<K: Copy + Ord> Partitioner<K> {
         (self.hose_bps * self.rules.mice_floor / (mice as f64 + 1.0)).min(self.hose_bps / count)
     }
 
-    /// The guarantee that a pair has now, bit/s, between two divisions.
+    /// The present guarantee of a pair in bit/s, between two divisions.
     pub fn guarantee_bps(&self, peer: K, now_s: f64) -> Option<f64> {
         self.pairs.get(&peer).map(|pair| self.guarantee(pair, now_s))
     }
 
-    /// Divides the hose anew among the pairs that are active; by peer, in ascending order. The shares sum to the hose.
+    /// Divides the hose among the active pairs again. Returns the shares by peer, in ascending order; they add up to
+    /// the hose.
     pub fn partition(&mut self, now_s: f64) -> Vec<Share<K>> {
         self.measure(now_s);
         let entries = self.entries(now_s);
         let bounds: Vec<f64> = entries.iter().map(|entry| entry.bound_bps).collect();
         let fill = Fill::new(self.hose_bps, &bounds);
-        // What nobody asks for goes to all alike: room to grow, and a guarantee for what comes next.
+        // The rest is divided equally among all pairs, as room to grow and as a guarantee for new traffic.
         let more_bps = fill.left_bps() / entries.len().max(1) as f64;
         let mut shares = Vec::with_capacity(self.pairs.len());
         for ((entry, share_bps), offer_bps) in entries.into_iter().zip(fill.shares()).zip(fill.offers()) {
@@ -185,16 +187,16 @@ impl<K: Copy + Ord> Partitioner<K> {
                 pair.share_bps = if steady { pair.share_bps } else { share_bps };
             }
         }
-        let told = |(&peer, pair): (&K, &PairState)| Share {
+        let share = |(&peer, pair): (&K, &PairState)| Share {
             peer,
             share_bps: pair.share_bps,
             offer_bps: pair.offer_bps,
             guarantee_bps: self.guarantee(pair, now_s),
         };
-        self.pairs.iter().filter(|(_, pair)| pair.active).map(told).collect()
+        self.pairs.iter().filter(|(_, pair)| pair.active).map(share).collect()
     }
 
-    /// Turns bytes into rates and drops pairs that are idle.
+    /// Converts bytes into rates and removes idle pairs.
     fn measure(&mut self, now_s: f64) {
         let elapsed_s = self.last_s.map_or(self.rules.period_s, |last_s| now_s - last_s);
         let Partition {
@@ -203,7 +205,7 @@ impl<K: Copy + Ord> Partitioner<K> {
             silence_s,
             ..
         } = self.rules;
-        // Too short a time tells no rate: bytes go on being counted until the next division.
+        // A time that is too short gives no rate: continue to count until the next division.
         let counts = elapsed_s >= period_s / 2.0;
         let mut same = true;
         self.pairs.retain(|_, pair| {
@@ -224,7 +226,7 @@ impl<K: Copy + Ord> Partitioner<K> {
         self.last_s = if counts { Some(now_s) } else { self.last_s };
     }
 
-    /// Pairs, and all mice as one, with the most that each can use.
+    /// The pairs, with all mice as one, and the highest rate that each can use.
     fn entries(&self, now_s: f64) -> Vec<Entry<K>> {
         let mut entries = Vec::with_capacity(self.pairs.len());
         let (mut mice, mut mice_bps) = (Vec::new(), 0.0);
@@ -254,7 +256,7 @@ impl<K: Copy + Ord> Partitioner<K> {
         entries
     }
 
-    /// What a pair would use, bit/s.
+    /// The rate that a pair would use, in bit/s.
     fn demand(&self, pair: &PairState) -> f64 {
         let Partition {
             full_use,
@@ -272,7 +274,7 @@ impl<K: Copy + Ord> Partitioner<K> {
         pair.total_bytes < self.rules.mice_bytes
     }
 
-    /// What the other end said last, unless it has been silent since for too long.
+    /// The last offer of the other end, unless the other end has been silent for too long.
     fn heard(&self, pair: &PairState, now_s: f64) -> Option<Offer> {
         let fresh = |(at_s, _): &(f64, Offer)| now_s - at_s <= self.rules.silence_s;
         pair.heard.filter(fresh).map(|(_, offer)| offer)
@@ -284,7 +286,7 @@ impl<K: Copy + Ord> Partitioner<K> {
     }
 }
 
-/// What has one share of the hose: a pair, or all mice.
+/// The owner of one share of the hose: a pair, or all mice together.
 struct Entry<K> {
     peers: Vec<K>,
     demand_bps: f64,

@@ -1,23 +1,27 @@
-//! The guarantee of a tenant, shared among its hosts.
+//! Divides the guarantee of a tenant among its hosts.
 
 use crate::fill::Fill;
 
-/// What a host of a tenant has and wants.
+/// The guarantee and the demand of a tenant's host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
-    /// Its own guarantee, bit/s, which it keeps in any case.
+    /// The host's own guarantee in bit/s, which it always keeps.
     pub least_bps: f64,
-    /// What it would use, bit/s; infinite = all that it gets.
+    /// The rate that the host would use, in bit/s; infinite = any.
     pub demand_bps: f64,
-    /// Its limit, bit/s; infinite = none.
+    /// The host's limit in bit/s; infinite = none.
     pub most_bps: f64,
 }
 
-/// Hose guarantees for the hosts of a tenant with an aggregate guarantee of `total_bps`: by host, in bit/s.
+/// Divides an aggregate guarantee of `total_bps` among the hosts of a tenant. Returns each host's hose guarantee in
+/// bit/s.
 ///
-/// Each host keeps its own guarantee. What the aggregate is above the sum of those is shared max-min fairly among hosts
-/// that want more; what then is left is spread evenly up to the hosts' limits, so that none has to wait for its next
-/// turn to grow. The result sums to `total_bps` at most, unless the hosts' own guarantees already exceed it.
+/// 1. Each host keeps its own guarantee.
+/// 2. The rest of the aggregate is shared max-min fairly among hosts with a higher demand.
+/// 3. The remainder is spread evenly up to the hosts' limits, so that no host has to wait until the next division to
+///    grow.
+///
+/// The results add up to at most `total_bps`, unless the hosts' own guarantees already exceed it.
 pub fn divide(total_bps: f64, needs: &[Need]) -> Vec<f64> {
     let own: f64 = needs.iter().map(|need| need.least_bps).sum();
     let fill = |left_bps: f64, have: &[f64], want: fn(&Need) -> f64| -> Vec<f64> {

@@ -1,4 +1,4 @@
-//! Rate allocation: never below the guarantee, and what is left shared by guarantees.
+//! Rate allocation: no rate below its guarantee, and spare capacity shared in proportion to guarantees.
 
 use gavotte_limiter::{Allocation, Allocator, Feedback, Held};
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn rules() -> impl Strategy<Value = Allocation> {
 }
 
 proptest! {
-    /// Whatever is lost, marked and used, and however the guarantee changes: B <= R <= ceiling.
+    /// For any losses, marks, use, and changes of the guarantee: B <= R <= ceiling.
     #[test]
     fn a_limit_is_between_guarantee_and_ceiling(
         rules in rules(),
@@ -34,7 +34,7 @@ proptest! {
     }
 }
 
-/// Two pairs on one link with a phantom queue; their mean rates over the last half.
+/// Two pairs on one link with a phantom queue. Returns their mean rates over the last half.
 fn sharing(guarantees_bps: [f64; 2], link_bps: f64) -> [f64; 2] {
     let rules = Allocation::default();
     let mut pairs = guarantees_bps.map(|bps| Allocator::new(0.0, bps, bps, f64::INFINITY, &rules));

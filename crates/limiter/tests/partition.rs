@@ -1,4 +1,4 @@
-//! Guarantee partitioning against its definition: both ends exchange offers, one round late.
+//! Compares guarantee partitioning with its definition. Both ends exchange offers, with a delay of one round.
 
 use gavotte_limiter::{End, Need, Partition, Partitioner, Share, divide};
 use gavotte_net::max_min;
@@ -6,12 +6,12 @@ use proptest::prelude::*;
 
 const PERIOD_S: f64 = 0.05;
 
-/// Hosts with hoses, and pairs between sources and targets with what they want, in bit/s.
+/// Hosts with hoses, and pairs between sources and targets with their demands, in bit/s.
 #[derive(Clone, Debug)]
 struct Cloud {
     source_bps: Vec<f64>,
     target_bps: Vec<f64>,
-    /// Source, target, demand; infinite = any.
+    /// Source, target, demand; infinite = unlimited.
     pairs: Vec<(usize, usize, f64)>,
 }
 
@@ -52,7 +52,7 @@ impl Run {
         }
     }
 
-    /// What a source thinks a pair wants if nothing holds the pair back.
+    /// The demand of a pair that its source estimates if nothing limits the pair.
     fn demand_bps(&self, source: usize, bps: f64) -> f64 {
         (self.rules.growth * bps).max(self.rules.floor * self.cloud.source_bps[source])
     }
@@ -62,7 +62,7 @@ impl Run {
         self.round += 1;
         let now_s = f64::from(self.round) * PERIOD_S;
         for &(source, target, demand_bps) in &self.cloud.pairs {
-            // A pair that wants any amount fills its limiter; another is far below it.
+            // A pair with unlimited demand fills its limiter; any other pair is far below its limit.
             let (rate_bps, limit_bps) = if demand_bps.is_infinite() {
                 (1e9, 1e9)
             } else {
@@ -87,7 +87,7 @@ impl Run {
         [sources, targets]
     }
 
-    /// Max-min fair guarantees by water-filling over all hoses at once, and how many levels they have.
+    /// The max-min fair guarantees by water-filling over all hoses at once, and the number of their levels.
     fn oracle(&self) -> (Vec<f64>, usize) {
         let hoses: Vec<f64> = [&self.cloud.source_bps[..], &self.cloud.target_bps].concat();
         let own = |(number, &(source, _, bps)): (usize, &(usize, usize, f64))| (number, self.demand_bps(source, bps));
@@ -124,7 +124,7 @@ impl Run {
     }
 }
 
-/// As in the paper, and shares that follow at once.
+/// The paper's constants, with shares that follow at once.
 fn exact() -> Partition {
     Partition {
         hysteresis: 0.0,
@@ -133,8 +133,11 @@ fn exact() -> Partition {
 }
 
 proptest! {
-    /// Safety: whatever pairs want and whichever come and go, the guarantees of a host's pairs never exceed its hose,
-    /// at either end. No starvation: each pair has a guarantee. Efficiency: all of each hose is shared out.
+    /// For any demands, and any pairs that start or stop:
+    ///
+    /// 1. Safety: the guarantees of a host's pairs never exceed its hose, at either end.
+    /// 2. No starvation: each pair has a guarantee.
+    /// 3. Efficiency: each hose is divided completely.
     #[test]
     fn guarantees_stay_within_both_hoses(cloud in clouds(), changes in prop::collection::vec((0_usize..30, 1_u32..200), 20), mice: bool) {
         let rules = if mice { Partition::default() } else { Partition::paper() };
@@ -160,8 +163,9 @@ proptest! {
         }
     }
 
-    /// Optimality: both ends find the max-min fair division over hoses and demands, in two rounds for each of its levels:
-    /// a hose whose pairs have found theirs tells the others' other ends, and those tell the hoses of the next level.
+    /// Optimality: both ends find the max-min fair division over hoses and demands, in two rounds for each of its
+    /// levels. A hose whose pairs have reached their level sends it to the other ends, which send it to the hoses of
+    /// the next level.
     #[test]
     fn both_ends_agree_on_the_max_min_fair_division(cloud in clouds()) {
         let mut run = Run::new(cloud, exact());
@@ -180,7 +184,7 @@ proptest! {
         }
     }
 
-    /// A tenant's hosts keep what is their own, and get no more than the aggregate and their limits.
+    /// A tenant's hosts keep their own guarantees, and get no more than the aggregate and their limits.
     #[test]
     fn a_tenant_is_divided_within_its_aggregate(
         total in 1_f64..1e3,
@@ -223,7 +227,7 @@ fn a_silent_peer_is_no_bound_after_a_second() {
     assert!((shares[39] - 100e6).abs() < 1.0);
 }
 
-/// Section 7.1, Fig. 9: a long flow beside short ones, each to a host of its own.
+/// Section 7.1, Fig. 9: a long flow alongside short ones, each to a different host.
 fn left_to_an_elephant(new_per_s: f64, rules: &Partition) -> f64 {
     let mut end = Partitioner::new(End::Source, 450e6, rules);
     let (mut due, mut next, mut sum) = (0.0, 1_u32, 0.0);
@@ -232,7 +236,7 @@ fn left_to_an_elephant(new_per_s: f64, rules: &Partition) -> f64 {
         end.observe(0, 3_000_000, 450e6);
         due += new_per_s * PERIOD_S;
         while due >= 1.0 {
-            // It fills its limiter while it lasts.
+            // Each short flow fills its limiter while it lasts.
             end.observe(next, 20_000, 3e6);
             (next, due) = (next + 1, due - 1.0);
         }

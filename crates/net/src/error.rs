@@ -1,14 +1,14 @@
-//! What can go wrong, in words that name the part and the remedy.
+//! Errors, in words that name the part and the remedy.
 
 use thiserror::Error;
 
-/// A number, index or column that makes no sense.
+/// An invalid number, index or column.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum InputError {
     /// An index outside its list.
     #[error("{what} is {index}, but there are only {count}")]
     Index {
-        /// Which index.
+        /// The name of the index.
         what: String,
         /// Its value.
         index: usize,
@@ -18,17 +18,17 @@ pub enum InputError {
     /// A number outside its range.
     #[error("{what} is {value}; it must be {range}")]
     Value {
-        /// Which number.
+        /// The name of the number.
         what: String,
         /// Its value.
         value: f64,
-        /// What is allowed.
+        /// The allowed range.
         range: &'static str,
     },
     /// Columns or matrices that do not fit each other.
     #[error("{what} has {found} entries, but {expected} are needed")]
     Length {
-        /// Which column or matrix.
+        /// The name of the column or matrix.
         what: &'static str,
         /// Its length.
         found: usize,
@@ -37,7 +37,7 @@ pub enum InputError {
     },
 }
 
-/// Parts that make no network.
+/// Parts that do not make a valid network.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum NetworkError {
     /// A network without hosts.
@@ -57,7 +57,7 @@ pub enum NetworkError {
 /// Checks that `index` points into a list of `count`.
 ///
 /// # Errors
-/// [`InputError::Index`] about `what`.
+/// [`InputError::Index`] with the name `what`.
 pub fn check_index(what: impl FnOnce() -> String, index: usize, count: usize) -> Result<(), InputError> {
     if index < count {
         return Ok(());
@@ -66,10 +66,10 @@ pub fn check_index(what: impl FnOnce() -> String, index: usize, count: usize) ->
     Err(InputError::Index { what, index, count })
 }
 
-/// Checks that `value` is `ok`, which `range` says in words.
+/// Checks that `value` is `ok`; `range` describes the allowed values.
 ///
 /// # Errors
-/// [`InputError::Value`] about `what`.
+/// [`InputError::Value`] with the name `what`.
 pub fn check_value(what: impl FnOnce() -> String, value: f64, ok: bool, range: &'static str) -> Result<(), InputError> {
     if ok {
         return Ok(());
@@ -81,7 +81,7 @@ pub fn check_value(what: impl FnOnce() -> String, value: f64, ok: bool, range: &
 /// Checks the length of a column or matrix.
 ///
 /// # Errors
-/// [`InputError::Length`] about `what`.
+/// [`InputError::Length`] with the name `what`.
 pub fn check_length(what: &'static str, found: usize, expected: usize) -> Result<(), InputError> {
     if found == expected {
         return Ok(());

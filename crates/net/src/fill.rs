@@ -3,14 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Once the weight of a link's open flows is this share of what it was when last summed up, it is summed up anew: taking
-/// weights away one by one would leave the rounding of the large ones in place of the small ones.
+/// The total weight of a link's open flows is computed again when it falls to this share of the last sum. Subtracting
+/// weights one by one would leave the rounding errors of the large ones in place of the small ones.
 const STALE: f64 = 1e-4;
 
-/// What holds a flow back.
+/// The link that limits a flow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Held {
-    /// The full link of its way on which no flow has more for its weight.
+    /// The full link on its path where no flow has a higher rate per weight.
     pub link: u32,
     /// The flow's rate for each unit of its weight.
     pub level: f64,
@@ -21,7 +21,7 @@ pub struct Held {
 struct Open {
     flows: u32,
     weight: f64,
-    /// Their weight when it was last summed up.
+    /// Their total weight when it was last computed.
     summed: f64,
     room: f64,
 }
@@ -32,10 +32,11 @@ impl Open {
     }
 }
 
-/// The max-min fair share of each flow: the link with the least fair share fixes its flows, then the next.
+/// The max-min fair share of each flow: the link with the smallest fair share fixes the rates of its flows, then the
+/// next link.
 ///
-/// `rates` are those of the links, in any unit. A flow is the links on its way, none twice, with a weight above
-/// zero; nothing holds one back that crosses no link.
+/// `rates` are those of the links, in any unit. A flow is the list of links on its path, each once, with a weight above
+/// zero. A flow that crosses no link is not limited.
 pub fn max_min(rates: &[f64], flows: &[(&[u32], f64)]) -> Vec<Option<Held>> {
     let (first, on) = crossings(rates.len(), flows);
     let flows_on = |link: usize| &on[first[link] as usize..first[link + 1] as usize];
@@ -54,7 +55,7 @@ pub fn max_min(rates: &[f64], flows: &[(&[u32], f64)]) -> Vec<Option<Held>> {
         }
     };
     let mut links: Vec<Open> = (0..rates.len()).map(open).collect();
-    // The least share first: as bits, numbers from zero on are in the same order.
+    // Smallest share first. The bit patterns of non-negative numbers have the same order as the numbers.
     let mut queue: BinaryHeap<_> = (0..links.len())
         .filter(|&link| links[link].flows > 0)
         .map(|link| Reverse((links[link].level().to_bits(), link)))
@@ -94,7 +95,7 @@ pub fn max_min(rates: &[f64], flows: &[(&[u32], f64)]) -> Vec<Option<Held>> {
     held
 }
 
-/// The flows on each link: where those of a link begin, and all of them, link after link.
+/// The flows on each link: the start of each link's part, and all parts one after the other.
 fn crossings(links: usize, flows: &[(&[u32], f64)]) -> (Vec<u32>, Vec<u32>) {
     let mut first = vec![0_u32; links + 2];
     for (path, _) in flows {

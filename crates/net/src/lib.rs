@@ -1,11 +1,11 @@
-//! The network that the other crates reckon with: hosts, what joins them, and which links traffic loads.
+//! The network model of the other crates: hosts, the links between them, and which links traffic loads.
 //!
-//! In go [`NetworkParts`]: hosts with their caps, the rate and latency of each ordered pair of hosts, groups behind
-//! shared links, and a [`Sharing`] model. Out comes a [`Network`], checked once, that says which [`Link`]s lie between
-//! two hosts and how fast each is. [`max_min`] shares links fairly among weighted flows.
+//! The input is [`NetworkParts`]: hosts with their caps, the rate and latency of each ordered pair of hosts, groups
+//! behind shared links, and a [`Sharing`] model. The result is a [`Network`], checked once. It lists the [`Link`]s
+//! between two hosts and their rates. [`max_min`] shares links fairly among weighted flows.
 //!
-//! Units: bit/s and seconds. Hosts and groups are known by their index; names serve messages only. An unknown rate or
-//! latency stays distinguishable from an unlimited one, whatever a reader makes of it.
+//! Units: bit/s and seconds. Hosts and groups are identified by their index; names serve only in messages. An unknown
+//! rate or latency stays different from an unlimited one.
 
 mod error;
 mod fill;

@@ -3,7 +3,7 @@
 use crate::network::{Network, Sharing};
 use crate::units::BitsPerSec;
 
-/// Something with a rate that several flows may share.
+/// A resource with a rate that several flows may share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Link {
     /// The path from one host to another.
@@ -13,24 +13,26 @@ pub enum Link {
         /// Index of the receiving host.
         target: usize,
     },
-    /// All that a host sends to other machines.
+    /// All traffic from a host to other machines.
     Egress(usize),
-    /// All that a host receives from other machines.
+    /// All traffic from other machines to a host.
     Ingress(usize),
-    /// All that leaves a group.
+    /// All traffic that leaves a group.
     Up(usize),
-    /// All that enters a group.
+    /// All traffic that enters a group.
     Down(usize),
 }
 
-/// How many links of a kind there are, and the kind.
+/// The number of links of a kind, and the kind.
 type Run = (usize, fn(usize) -> Link);
 
 impl Network {
     /// Calls `visit` with each link that traffic from host `m` to host `n` loads.
     ///
-    /// Within a host there is none. Between hosts of one machine there is the pair alone, since that traffic reaches
-    /// neither the caps nor the switches. Pairs are no links where none has a rate.
+    /// 1. Within a host there is no link.
+    /// 2. Between hosts of one machine there is only the pair, because that traffic reaches neither the caps nor the
+    ///    switches.
+    /// 3. If no pair has a rate, pairs are not links.
     pub fn for_each_link(&self, m: usize, n: usize, mut visit: impl FnMut(Link)) {
         if m == n {
             return;
@@ -54,8 +56,8 @@ impl Network {
         self.sharing() != Sharing::Pipe && !self.colocated(m, n)
     }
 
-    /// Whether a link may be the slowest on some way. All that is on a pair is also on both caps, if they are loaded at
-    /// all, so a pair as fast as either never is.
+    /// Whether a link may be the slowest on some path. All traffic of a pair is also on both caps if it loads caps at
+    /// all. So a pair as fast as either cap is never the slowest.
     pub fn decides(&self, link: Link) -> bool {
         let loaded = match link {
             Link::Pair { source: m, target: n } => {
@@ -68,7 +70,7 @@ impl Network {
         loaded && self.rate(link).is_limited()
     }
 
-    /// The groups around `m` that do not hold `n`.
+    /// The groups that contain `m` but not `n`.
     pub fn left(&self, m: usize, n: usize) -> impl Iterator<Item = usize> + '_ {
         let outside = move |&group: &usize| !self.holds(group, n);
         self.around[m].iter().copied().filter(outside)
@@ -85,7 +87,7 @@ impl Network {
         }
     }
 
-    /// The link in words, such as "egress of vm3".
+    /// The name of the link in messages, such as "egress of vm3".
     pub fn link_name(&self, link: Link) -> String {
         let host = |host: usize| &self.hosts()[host].name;
         match link {
@@ -97,7 +99,7 @@ impl Network {
         }
     }
 
-    /// How many links there are: indices of [`Network::link_index`] are below this.
+    /// The number of links: indices of [`Network::link_index`] are below it.
     pub fn link_count(&self) -> usize {
         let pairs = self.hosts().len() * self.hosts().len();
         self.first_pair() + if self.paired() { pairs } else { 0 }

@@ -1,4 +1,4 @@
-//! A network as it was measured: pair rates, latencies, host caps and shared groups.
+//! A measured network: pair rates, latencies, host caps and shared groups.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,39 +10,39 @@ use crate::units::BitsPerSec;
 /// A host with its caps on traffic to and from other machines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Host {
-    /// For messages.
+    /// Name of the host in messages.
     pub name: String,
     /// Hosts with the same number are virtual machines of one physical machine.
     pub machine: usize,
-    /// Cap on all it sends.
+    /// Cap on all traffic it sends.
     pub egress: BitsPerSec,
-    /// Cap on all it receives.
+    /// Cap on all traffic it receives.
     pub ingress: BitsPerSec,
 }
 
 /// Hosts behind a shared up and down link, such as a rack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
-    /// For messages.
+    /// Name of the group in messages.
     pub name: String,
-    /// Indices of its hosts; those of the groups below need not be repeated.
+    /// Indices of its hosts. Hosts of the groups inside it need not be repeated.
     pub members: Vec<usize>,
-    /// Cap on what leaves it.
+    /// Cap on traffic that leaves the group.
     pub up: BitsPerSec,
-    /// Cap on what enters it.
+    /// Cap on traffic that enters the group.
     pub down: BitsPerSec,
-    /// Index of the group around it.
+    /// Index of the group that contains it.
     pub parent: Option<usize>,
 }
 
-/// Which links traffic is thought to share (Choreo, section 4.4 and Appendix).
+/// The links that traffic is assumed to share (Choreo, section 4.4 and Appendix).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
     /// Each ordered pair of hosts has a link of its own, and nothing else is shared.
     Pipe,
-    /// Besides, each host's egress and ingress are shared by all it exchanges with other machines.
+    /// Like `Pipe`, and all traffic of a host with other machines also shares its egress and ingress.
     Hose,
-    /// Besides, each group's up and down link are shared by all that leaves and enters it.
+    /// Like `Hose`, and all traffic that leaves or enters a group also shares its up or down link.
     Groups,
 }
 
@@ -69,7 +69,7 @@ impl fmt::Display for Sharing {
     }
 }
 
-/// What was measured, unchecked. The matrices are row-major, row = source; the diagonals are not read.
+/// The measurements, unchecked. The matrices are row-major, row = source; the diagonals are not read.
 #[derive(Clone, Debug)]
 pub struct NetworkParts {
     /// Hosts, N of them.
@@ -86,23 +86,23 @@ pub struct NetworkParts {
 
 /// A checked network: every index is in range, every rate is above zero or unknown, no group is around itself.
 ///
-/// Rates of pairs are told one by one, so that nothing outside relies on their being kept as a matrix.
+/// Rates are returned pair by pair, so that no caller relies on a matrix.
 #[derive(Clone, Debug)]
 pub struct Network {
     pub(crate) parts: NetworkParts,
-    /// By host: the groups around it, ascending.
+    /// For each host, the groups that contain it, ascending.
     pub(crate) around: Vec<Vec<usize>>,
-    /// By group: its hosts and those of the groups below it, ascending.
+    /// For each group, its hosts and those of the groups inside it, ascending.
     members: Vec<Vec<usize>>,
-    /// By host: how many hosts its machine has, itself included.
+    /// For each host, the number of hosts on its machine, itself included.
     colocated: Vec<usize>,
 }
 
 impl Network {
-    /// Checks what was measured.
+    /// Checks the measurements.
     ///
     /// # Errors
-    /// [`NetworkError`] names the first part that makes no sense.
+    /// [`NetworkError`] names the first invalid part.
     pub fn new(parts: NetworkParts) -> Result<Self, NetworkError> {
         let count = parts.hosts.len();
         if count == 0 {
@@ -160,27 +160,27 @@ impl Network {
         &self.parts.groups
     }
 
-    /// Which links traffic shares.
+    /// The links that traffic shares.
     pub fn sharing(&self) -> Sharing {
         self.parts.sharing
     }
 
-    /// The hosts of a group and of those below it, ascending.
+    /// The hosts of a group and of the groups inside it, ascending.
     pub fn members(&self, group: usize) -> &[usize] {
         &self.members[group]
     }
 
-    /// Whether a host is in a group or in one below it.
+    /// Whether a host is in a group or in a group inside it.
     pub fn holds(&self, group: usize, host: usize) -> bool {
         self.around[host].contains(&group)
     }
 
-    /// How many hosts a host's machine has, itself included.
+    /// The number of hosts on a host's machine, itself included.
     pub fn colocated_count(&self, host: usize) -> usize {
         self.colocated[host]
     }
 
-    /// Whether pairs may have rates of their own. Where none has, there is no matrix and no link of a pair.
+    /// Whether pairs may have rates of their own. If no pair has one, there is no matrix and no link of a pair.
     pub fn paired(&self) -> bool {
         !self.parts.rate_bps.is_empty()
     }
@@ -204,7 +204,7 @@ impl Network {
         self.known_rate(m, n).unwrap_or(BitsPerSec::UNLIMITED)
     }
 
-    /// One way from `m` to `n`, in seconds, if it is known; zero within a host.
+    /// The latency in one direction from `m` to `n`, in seconds, if it is known; zero within a host.
     pub fn latency_s(&self, m: usize, n: usize) -> Option<f64> {
         if m == n {
             return Some(0.0);
@@ -214,7 +214,7 @@ impl Network {
     }
 }
 
-/// By host: the groups that hold it or a group of which holds it, ascending.
+/// For each host, the groups that contain it directly or through a group inside them, ascending.
 fn groups_around(hosts: usize, groups: &[Group]) -> Result<Vec<Vec<usize>>, NetworkError> {
     let mut around = vec![Vec::new(); hosts];
     for (start, group) in groups.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Rates. Times are `f64` seconds and sizes bytes, said by the suffixes `_s` and `_bytes`.
+//! Rates. The suffix `_s` marks times in `f64` seconds, and `_bytes` sizes in bytes.
 
 use std::fmt;
 
@@ -10,28 +10,28 @@ impl BitsPerSec {
     /// No limit at all.
     pub const UNLIMITED: Self = Self(f64::INFINITY);
 
-    /// A rate of so many bit/s; `None` unless it is above zero.
+    /// A rate of `bps` bit/s; `None` unless it is above zero.
     pub fn new(bps: f64) -> Option<Self> {
         (bps > 0.0).then_some(Self(bps))
     }
 
-    /// In bit/s.
+    /// The rate in bit/s.
     pub fn bps(self) -> f64 {
         self.0
     }
 
-    /// In bytes per second.
+    /// The rate in bytes per second.
     pub fn bytes_per_s(self) -> f64 {
         self.0 / 8.0
     }
 
-    /// The lower of two.
+    /// The lower of the two rates.
     #[must_use]
     pub fn min(self, other: Self) -> Self {
         Self(self.0.min(other.0))
     }
 
-    /// Whether it is a limit.
+    /// Whether it is finite.
     pub fn is_limited(self) -> bool {
         self.0 < f64::INFINITY
     }

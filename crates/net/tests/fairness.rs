@@ -1,9 +1,10 @@
-//! Max-min fair shares, by their definition.
+//! Max-min fair shares, checked by their definition.
 
 use gavotte_net::max_min;
 use proptest::prelude::*;
 
-/// Small numbers, or any within eighteen decades: what is left when a large one is taken from a sum must keep its digits.
+/// Small numbers, or numbers across eighteen decades. The digits that remain after a large number is subtracted from a
+/// sum must be correct.
 fn weights() -> impl Strategy<Value = f64> {
     prop_oneof![
         (1_u32..4).prop_map(f64::from),
@@ -12,8 +13,8 @@ fn weights() -> impl Strategy<Value = f64> {
 }
 
 proptest! {
-    /// Bertsekas and Gallager, 6.5.2: an allocation is max-min fair if no link is overfull, and if each flow crosses a
-    /// full link on which no flow has more for its weight.
+    /// Bertsekas and Gallager, 6.5.2: an allocation is max-min fair under two conditions. No link is overloaded, and
+    /// each flow crosses a full link on which no flow has a higher rate per weight.
     #[test]
     fn every_flow_is_held_by_a_full_link_on_which_none_has_more(
         rates in prop::collection::vec(1_u32..9, 5),

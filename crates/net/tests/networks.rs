@@ -1,4 +1,4 @@
-//! What a network refuses, which links it has, and what it knows.
+//! Networks: refused parts, links, and known rates.
 
 use gavotte_net::{BitsPerSec, Group, Host, Link, Network, NetworkParts, Sharing};
 
@@ -8,7 +8,7 @@ fn bps(value: f64) -> BitsPerSec {
     BitsPerSec::new(value).expect("above zero")
 }
 
-/// Hosts 0 and 1 on one machine and in rack 0 of row 0, 2 alone in rack 1 of it, 3 elsewhere.
+/// Hosts 0 and 1 on one machine in rack 0 of row 0, 2 alone in rack 1 of the same row, 3 elsewhere.
 fn parts() -> NetworkParts {
     let host = |h: usize| Host {
         name: format!("vm{h}"),

@@ -1,38 +1,39 @@
 //! Choreo's throughput estimate from the arrivals of a packet train (IMC 2013, section 3.1).
 //!
-//! A train is K bursts of B packets with P bytes of UDP payload. Of each burst the receiver knows how many packets
-//! came (`n_i`) and the time from the first to the last of them (`t_i`). The paper prints
+//! A train has K bursts of B packets with P bytes of UDP payload each. For each burst, the receiver knows how many
+//! packets arrived (`n_i`) and the time from the first to the last of them (`t_i`). The paper prints
 //!
 //! ```text
 //! rate = P * sum(n_i) / sum(t_i)          (bytes per second)
 //! ```
 //!
-//! and this module computes exactly that. The paper calls it equivalent to `P (N-1) (1-l) / T`; strictly, n packets
-//! span n-1 intervals, so the printed form reads high by n/(n-1): 0.5 % at B = 200 and 0.05 % at B = 2000. That is
-//! far below the method's own error (9 % and 4 %, section 4.1), and keeping the printed form keeps the baseline honest.
+//! and this module computes exactly that. The paper calls it equivalent to `P (N-1) (1-l) / T`. Strictly, n packets
+//! span n-1 intervals, so the printed form is too high by n/(n-1): 0.5 % at B = 200 and 0.05 % at B = 2000. That is far
+//! below the method's own error (9 % and 4 %, section 4.1). Keeping the printed form keeps this a faithful baseline.
 //!
-//! The rate is of UDP payload. When packets were lost on the path the paper takes the lesser of this rate and the
-//! bound of Mathis et al., `MSS * C / (RTT * sqrt(l))` with `C = sqrt(3/2)`.
+//! The rate counts UDP payload. If the path lost packets, the paper takes the lower of this rate and the bound of
+//! Mathis et al., `MSS * C / (RTT * sqrt(l))` with `C = sqrt(3/2)`.
 
-/// What the receiver knows of one burst.
+/// The receiver's observations of one burst.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BurstArrivals {
-    /// Packets that came, each counted once (`n_i`).
+    /// Packets that arrived, each counted once (`n_i`).
     pub received: u32,
-    /// Lowest sequence number that came; meaningless when nothing did.
+    /// Lowest sequence number that arrived; undefined if no packet did.
     pub first_seq: u32,
-    /// Highest sequence number that came.
+    /// Highest sequence number that arrived.
     pub last_seq: u32,
-    /// Seconds from the first to the last packet that came, by the kernel's stamps (`t_i` as measured).
+    /// Time from the first to the last packet that arrived, by the kernel's timestamps, in seconds (`t_i` as measured).
     pub span_s: f64,
 }
 
 impl BurstArrivals {
-    /// The burst's `t_i` in seconds, with lost ends put back; `None` when the burst contributes nothing.
+    /// The burst's `t_i` in seconds, corrected for packets lost at either end; `None` if the burst gives no time.
     ///
-    /// The average time of one packet is the span over the sequence numbers it covers. Losses in the middle are thus
-    /// already in the span, and only the packets missing before the first and after the last arrival are added.
-    /// A burst of fewer than two packets has no span and contributes nothing, nor does one whose numbers make no sense.
+    /// The average time per packet is the span divided by the sequence numbers that it covers. Losses in the middle are
+    /// therefore already in the span. Only packets missing before the first and after the last arrival are added.
+    ///
+    /// A burst gives no time if fewer than two of its packets arrived, or if its numbers contradict each other.
     pub fn corrected_span_s(&self, packets: u32) -> Option<f64> {
         let covered = self
             .last_seq
@@ -48,8 +49,8 @@ impl BurstArrivals {
     }
 }
 
-/// Choreo's `P * sum(n_i) / sum(t_i)` in bits per second of UDP payload, for bursts of `packets` packets with
-/// `payload_bytes` each. `None` when no burst spans any time.
+/// Choreo's `P * sum(n_i) / sum(t_i)` in bit/s of UDP payload, for bursts of `packets` packets with `payload_bytes`
+/// bytes each. `None` if no burst spans any time.
 pub fn rate_bps(bursts: &[BurstArrivals], packets: u32, payload_bytes: u32) -> Option<f64> {
     let (count, seconds) = bursts
         .iter()
@@ -60,21 +61,22 @@ pub fn rate_bps(bursts: &[BurstArrivals], packets: u32, payload_bytes: u32) -> O
     (seconds > 0.0).then(|| 8.0 * f64::from(payload_bytes) * count as f64 / seconds)
 }
 
-/// Bound of Mathis et al. on a TCP connection's rate in bits per second: `MSS * C / (RTT * sqrt(loss))`, `C = sqrt(3/2)`.
+/// The bound of Mathis et al. on the rate of a TCP connection in bit/s: `MSS * C / (RTT * sqrt(loss))`, `C =
+/// sqrt(3/2)`.
 ///
-/// `None` when nothing was lost or the round-trip time is unknown: the bound is then no bound.
+/// `None` if no packet was lost or the round-trip time is unknown: then there is no bound.
 pub fn mathis_bps(mss_bytes: u32, rtt_s: f64, loss: f64) -> Option<f64> {
     let known = rtt_s.is_finite() && rtt_s > 0.0 && loss > 0.0 && loss <= 1.0;
     known.then(|| 8.0 * f64::from(mss_bytes) * 1.5f64.sqrt() / (rtt_s * loss.sqrt()))
 }
 
-/// Choreo's combined estimate: the lesser of the train's rate and the Mathis bound where there is one.
+/// Choreo's combined estimate: the lower of the train's rate and the Mathis bound, if there is one.
 pub fn combined_bps(rate_bps: f64, mathis_bps: Option<f64>) -> f64 {
     mathis_bps.map_or(rate_bps, |bound| bound.min(rate_bps))
 }
 
-/// Share of packets that the path lost. Packets that reached the host and were dropped by the socket's full
-/// buffer (`overflow`) were not lost by the path.
+/// Share of packets that the path lost. Packets that reached the host, but were dropped because the socket's buffer was
+/// full (`overflow`), are not lost by the path.
 pub fn path_loss(sent: u64, received: u64, overflow: u64) -> f64 {
     if sent == 0 {
         return 0.0;
@@ -199,7 +201,7 @@ mod tests {
                 received: n, first_seq: head, last_seq: packets - 1 - tail, span_s: spacing * f64::from(n - 1),
             };
             let rate = rate_bps(&vec![one; bursts], packets, P).unwrap();
-            // The true rate of what got through: n of every `packets` slots.
+            // The true rate of the packets that arrived: n of every `packets` slots.
             let through = 8.0 * f64::from(P) / spacing * f64::from(n) / f64::from(packets);
             prop_assert!(rate >= through * 0.999_999);
             prop_assert!(rate <= through * f64::from(packets) / f64::from(packets - 1) * 1.000_001);

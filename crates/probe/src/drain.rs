@@ -1,23 +1,27 @@
-//! The decision when to stop waiting for the rest of a train.
+//! Decides when the receiver of a train stops waiting for the rest of it.
 
 use std::time::{Duration, Instant};
 
-/// How long silence must last, once the sender is done, before the rest of a train counts as lost.
+/// How long silence must last, once the sender has finished, before the rest of a train counts as lost.
 pub const QUIET: Duration = Duration::from_millis(30);
-/// The same when nothing at all has come.
+/// The same if no packet has arrived at all.
 pub const QUIET_WHEN_EMPTY: Duration = Duration::from_millis(200);
-/// Longest the silence may have to be on a slow path, where packets come far apart.
+/// Longest silence that may be required on a slow path, where packets arrive far apart.
 pub const MAX_QUIET: Duration = Duration::from_millis(500);
-/// Longest wait after the sender is done, however busily packets still come out of a shaper's queue.
+/// Longest wait after the sender has finished, even if packets still arrive from a shaper's queue.
 pub const MAX_DRAIN: Duration = Duration::from_secs(5);
-/// How often a receiver that hears nothing looks whether it is still wanted.
+/// How often a receiver that hears nothing checks whether it is still needed.
 pub const GLANCE: Duration = Duration::from_millis(5);
 
-/// Decides how long the receiver of a train keeps listening. The clock comes in as an argument.
+/// Decides how long the receiver of a train listens. The caller passes in the time.
 ///
-/// The sender says over TCP that it is done. From then on the receiver waits while packets keep coming: a
-/// shaper's queue may hold them for up to a second. It stops when all have come, when it has been quiet for
-/// [`QUIET`] (or eight times the usual spacing on a slow path, at most [`MAX_QUIET`]), after [`MAX_DRAIN`], or at the deadline.
+/// The sender reports over TCP that it has finished. From then on the receiver waits while packets arrive, since a
+/// shaper's queue may hold them for up to a second. It stops at the first of these:
+///
+/// 1. all packets have arrived;
+/// 2. no packet has arrived for [`QUIET`], or for eight times the usual spacing on a slow path, at most [`MAX_QUIET`];
+/// 3. [`MAX_DRAIN`] has passed since the sender finished;
+/// 4. the deadline has passed.
 #[derive(Clone, Copy, Debug)]
 pub struct Drain {
     deadline: Instant,
@@ -28,7 +32,7 @@ pub struct Drain {
 }
 
 impl Drain {
-    /// Starts listening; never goes on past `deadline`.
+    /// Starts to listen, until `deadline` at the latest.
     pub fn new(deadline: Instant) -> Self {
         Self {
             deadline,
@@ -39,25 +43,25 @@ impl Drain {
         }
     }
 
-    /// Notes that the sender has sent everything.
+    /// Records that the sender has sent everything.
     pub fn sender_done(&mut self, now: Instant) {
         self.done.get_or_insert(now);
     }
 
-    /// Notes that `count` packets of the train came.
+    /// Records that `count` packets of the train arrived.
     pub fn packets_came(&mut self, now: Instant, count: u32) {
         self.first_packet.get_or_insert(now);
         self.last_packet = Some(now);
         self.packets = self.packets.saturating_add(count);
     }
 
-    /// Until when to listen before asking again; `None` when it is time to stop.
+    /// The time until which to listen before the next call; `None` if it is time to stop.
     pub fn listen(&self, now: Instant) -> Option<Instant> {
         let stop_at = self.stop_at();
         (now < stop_at).then(|| stop_at.min(now + GLANCE))
     }
 
-    /// When to stop if nothing more happens.
+    /// The time at which to stop if no more packets arrive.
     pub fn stop_at(&self) -> Instant {
         let Some(done) = self.done else {
             return self.deadline;

@@ -1,20 +1,20 @@
-//! One packet of a train on the wire.
+//! The format of one packet of a train.
 //!
 //! ```text
 //!  0      4          12      16     20          28                44
 //!  | GVP1 | probe id | burst | seq  | send stamp | keyed MAC (16) | zeros ...
 //! ```
 //!
-//! Integers are big-endian. The MAC is BLAKE3 keyed with a key derived from the run's secret, cut to 16 bytes,
-//! over everything before it; the probe id is fresh for each train, so a packet of an earlier train is refused
-//! by its id and a forged one by its MAC.
+//! Integers are big-endian. The MAC is BLAKE3 over all bytes before it, cut to 16 bytes; its key is derived from the
+//! run's secret. Each train has a fresh probe id. The receiver thus rejects packets of earlier trains by their id, and
+//! forged packets by their MAC.
 
 use thiserror::Error;
 
 /// First four bytes of every train packet; the last of them is the layout's version.
 pub const MAGIC: [u8; 4] = *b"GVP1";
 
-/// Bytes of a packet that carry meaning, hence the smallest UDP payload of a train.
+/// Size of the header in bytes, and therefore the smallest UDP payload of a train.
 pub const HEADER_BYTES: usize = 44;
 
 /// Largest UDP payload over IPv4.
@@ -23,12 +23,12 @@ pub const MAX_PAYLOAD_BYTES: usize = 65_507;
 const MAC_AT: usize = 28;
 const MAC_BYTES: usize = HEADER_BYTES - MAC_AT;
 
-/// The key that packets of one run are sealed with.
+/// The key that authenticates the packets of one run.
 #[derive(Clone)]
 pub struct PacketKey([u8; 32]);
 
 impl PacketKey {
-    /// Derives the packet key from the run's secret, so that no MAC of a packet is ever valid elsewhere.
+    /// Derives the packet key from the run's secret, so that a packet's MAC is valid for no other purpose.
     pub fn derive(secret: &[u8; 32]) -> Self {
         Self(blake3::derive_key("gavotte 1 train packet", secret))
     }
@@ -47,38 +47,38 @@ impl std::fmt::Debug for PacketKey {
     }
 }
 
-/// What a packet says about itself.
+/// The header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// The train it belongs to, chosen at random by the receiver.
+    /// The train that the packet belongs to; the receiver chooses it at random.
     pub probe_id: u64,
     /// Index of its burst in the train, from 0.
     pub burst: u32,
     /// Index of the packet in its burst, from 0.
     pub seq: u32,
-    /// Sender's wall clock when the burst was made ready, in nanoseconds since 1970.
+    /// The sender's wall clock when the burst was prepared, in nanoseconds since 1970.
     pub sent_ns: u64,
 }
 
 /// Why bytes are not a packet of this run.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum PacketError {
-    /// Fewer bytes than a header.
+    /// There are fewer bytes than a header has.
     #[error("{0} bytes are too short for a packet of a train")]
     Short(usize),
-    /// Some other protocol, or another version of this one.
+    /// The packet belongs to another protocol, or to another version of this one.
     #[error("not a train packet")]
     Magic,
-    /// Not sealed with the run's secret.
+    /// The MAC was not computed with the run's secret.
     #[error("the packet's MAC is wrong")]
     Mac,
 }
 
 impl Packet {
-    /// Writes the header into the front of `buffer` and leaves the rest alone.
+    /// Writes the header to the front of `buffer` and leaves the rest unchanged.
     ///
     /// # Errors
-    /// [`PacketError::Short`] when `buffer` cannot hold a header.
+    /// [`PacketError::Short`] if `buffer` cannot hold a header.
     pub fn write(&self, key: &PacketKey, buffer: &mut [u8]) -> Result<(), PacketError> {
         let mut body = [0; MAC_AT];
         body[0..4].copy_from_slice(&MAGIC);
@@ -89,10 +89,10 @@ impl Packet {
         seal(key, &body, buffer)
     }
 
-    /// Reads a packet and checks its MAC in constant time. Takes any bytes; what follows the header is not looked at.
+    /// Reads a packet and checks its MAC in constant time. Accepts any bytes; ignores those after the header.
     ///
     /// # Errors
-    /// A [`PacketError`] when the bytes are no packet of the run that `key` belongs to.
+    /// A [`PacketError`] if the bytes are not a packet of the run that `key` belongs to.
     pub fn read(key: &PacketKey, bytes: &[u8]) -> Result<Self, PacketError> {
         let header: [u8; MAC_AT] = open(key, MAGIC, bytes)?;
         let header = &header;
@@ -105,7 +105,7 @@ impl Packet {
     }
 }
 
-/// Writes `body` and its MAC into the front of `buffer`.
+/// Writes `body` and its MAC to the front of `buffer`.
 pub(crate) fn seal(key: &PacketKey, body: &[u8], buffer: &mut [u8]) -> Result<(), PacketError> {
     let short = PacketError::Short(buffer.len());
     let (front, rest) = buffer.split_at_mut_checked(body.len()).ok_or(short)?;
@@ -115,7 +115,7 @@ pub(crate) fn seal(key: &PacketKey, body: &[u8], buffer: &mut [u8]) -> Result<()
     Ok(())
 }
 
-/// Takes a body that starts with `magic` off the front of `bytes` and checks its MAC in constant time.
+/// Reads a body that starts with `magic` from the front of `bytes`, and checks its MAC in constant time.
 pub(crate) fn open<const N: usize>(key: &PacketKey, magic: [u8; 4], bytes: &[u8]) -> Result<[u8; N], PacketError> {
     let short = PacketError::Short(bytes.len());
     let (body, rest) = bytes.split_first_chunk::<N>().ok_or(short)?;

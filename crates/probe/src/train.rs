@@ -7,20 +7,21 @@ use thiserror::Error;
 use crate::choreo::BurstArrivals;
 use crate::packet::{HEADER_BYTES, MAX_PAYLOAD_BYTES};
 
-/// Most bursts of one train.
+/// Largest number of bursts in one train.
 pub const MAX_BURSTS: u32 = 1_000;
-/// Most packets of one burst.
+/// Largest number of packets in one burst.
 pub const MAX_PACKETS: u32 = 20_000;
-/// Most packets of one train; bounds the memory its receiver spends.
+/// Largest number of packets in one train; bounds the memory of its receiver.
 pub const MAX_TRAIN_PACKETS: u64 = 1_000_000;
-/// Most UDP payload of one burst, in bytes, which its sender makes ready as a whole.
+/// Largest UDP payload of one burst, in bytes: the sender prepares a burst as a whole.
 pub const MAX_BURST_BYTES: u64 = 64 << 20;
 /// Longest pause between two bursts, in seconds.
 pub const MAX_GAP_S: f64 = 10.0;
-/// Longest time all pauses of a train may take together, in seconds.
+/// Longest time of all pauses of a train together, in seconds.
 pub const MAX_PAUSES_S: f64 = 120.0;
 
-/// A train as Choreo parameterises it (section 4.1): K bursts of B packets of P bytes, delta apart.
+/// A train with Choreo's parameters (section 4.1): K bursts of B packets of P bytes, with pauses of delta between
+/// bursts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     bursts: u32,
@@ -29,34 +30,34 @@ pub struct Shape {
     gap: Duration,
 }
 
-/// Why a train cannot be sent as asked.
+/// Why the requested train cannot be sent.
 #[derive(Clone, Copy, Debug, Error, PartialEq)]
 pub enum ShapeError {
-    /// Number of bursts out of range.
+    /// The number of bursts is out of range.
     #[error("a train has 1 to {MAX_BURSTS} bursts, not {0}")]
     Bursts(u32),
-    /// Packets in a burst out of range.
+    /// The number of packets in a burst is out of range.
     #[error("a burst has 2 to {MAX_PACKETS} packets, not {0}")]
     Packets(u32),
-    /// Too many packets altogether.
+    /// The train has too many packets.
     #[error("a train has at most {MAX_TRAIN_PACKETS} packets, not {0}")]
     Train(u64),
-    /// Payload out of range.
+    /// The payload is out of range.
     #[error("the payload of a train packet is {HEADER_BYTES} to {MAX_PAYLOAD_BYTES} bytes, not {0}")]
     Payload(u32),
-    /// Burst too large.
+    /// The burst has too many bytes.
     #[error("a burst has at most {MAX_BURST_BYTES} bytes, not {0}")]
     Burst(u64),
-    /// Pause out of range.
+    /// The pause is out of range.
     #[error("the pause between bursts is 0 to {MAX_GAP_S} s and {MAX_PAUSES_S} s in all, not {0} s each")]
     Gap(f64),
 }
 
 impl Shape {
-    /// Checks a train's parameters; `gap_s` is in seconds, from the end of one burst to the start of the next.
+    /// Checks a train's parameters. `gap_s` is the time from the end of one burst to the start of the next, in seconds.
     ///
     /// # Errors
-    /// A [`ShapeError`] naming the parameter that is out of range.
+    /// A [`ShapeError`] that names the parameter that is out of range.
     pub fn new(bursts: u32, packets: u32, payload_bytes: u32, gap_s: f64) -> Result<Self, ShapeError> {
         if !(1..=MAX_BURSTS).contains(&bursts) {
             return Err(ShapeError::Bursts(bursts));
@@ -86,6 +87,16 @@ impl Shape {
         })
     }
 
+    /// The same train with packets of at most `payload_bytes`.
+    #[must_use]
+    pub fn fitting(self, payload_bytes: u32) -> Self {
+        let least = HEADER_BYTES as u32;
+        Self {
+            payload_bytes: self.payload_bytes.min(payload_bytes.max(least)),
+            ..self
+        }
+    }
+
     /// Number of bursts (the paper's K).
     pub fn bursts(&self) -> u32 {
         self.bursts
@@ -106,7 +117,7 @@ impl Shape {
         self.gap
     }
 
-    /// Packets of the whole train.
+    /// Number of packets of the whole train.
     pub fn total_packets(&self) -> u64 {
         u64::from(self.bursts) * u64::from(self.packets)
     }
@@ -116,13 +127,13 @@ impl Shape {
         self.total_packets() * u64::from(self.payload_bytes)
     }
 
-    /// Time that the pauses take together.
+    /// Duration of all pauses together.
     pub fn pauses(&self) -> Duration {
         self.gap * (self.bursts - 1)
     }
 }
 
-/// Folds the packets of one train into what Choreo needs of each burst.
+/// Collects the packets of one train into the observations that Choreo's estimate needs.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     shape: Shape,
@@ -141,7 +152,7 @@ struct Tally {
 }
 
 impl Arrivals {
-    /// Starts an empty record for a train of this shape.
+    /// Creates an empty record for a train of this shape.
     pub fn new(shape: Shape) -> Self {
         let words = shape.total_packets().div_ceil(64) as usize;
         Self {
@@ -152,7 +163,7 @@ impl Arrivals {
         }
     }
 
-    /// Takes one packet with the kernel's receive stamp in nanoseconds. Returns false, and changes nothing, for a
+    /// Records one packet with the kernel's receive timestamp in nanoseconds. Returns false and changes nothing for a
     /// duplicate or a packet outside the train.
     pub fn record(&mut self, burst: u32, seq: u32, stamp_ns: u64) -> bool {
         if burst >= self.shape.bursts || seq >= self.shape.packets {
@@ -184,17 +195,17 @@ impl Arrivals {
         true
     }
 
-    /// Packets that came, each counted once.
+    /// Number of packets that arrived, each counted once.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Whether every packet of the train has come.
+    /// Whether every packet of the train has arrived.
     pub fn is_complete(&self) -> bool {
         self.received == self.shape.total_packets()
     }
 
-    /// Seconds from the first to the last packet of the whole train; 0 when fewer than two came.
+    /// Time from the first to the last packet of the whole train, in seconds; 0 if fewer than two arrived.
     pub fn span_s(&self) -> f64 {
         let came = || self.bursts.iter().filter(|tally| tally.received > 0);
         let first = came().map(|tally| tally.first_ns).min().unwrap_or(0);
@@ -202,7 +213,7 @@ impl Arrivals {
         seconds(last - first)
     }
 
-    /// What came of each burst, in the order they were sent.
+    /// The observations of each burst, in the order in which they were sent.
     pub fn bursts(&self) -> Vec<BurstArrivals> {
         let burst = |tally: &Tally| BurstArrivals {
             received: tally.received,

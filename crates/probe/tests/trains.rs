@@ -1,4 +1,4 @@
-//! Trains over loopback, and recorded trains through the estimator.
+//! Trains over loopback, and the estimator on recorded trains.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use gavotte_probe::choreo;
 use gavotte_probe::packet::{HEADER_BYTES, Packet, PacketKey};
 use gavotte_probe::sockets::SocketError;
+use gavotte_probe::sockets::path::{INITIAL_TTL, Path};
 use gavotte_probe::sockets::receiver::TrainReceiver;
-use gavotte_probe::sockets::sender::{INITIAL_TTL, TrainSender};
+use gavotte_probe::sockets::sender::TrainSender;
 use gavotte_probe::train::{Arrivals, Shape};
 
 fn pair(local: &str, shape: Shape) -> (TrainReceiver, TrainSender) {
@@ -15,7 +16,7 @@ fn pair(local: &str, shape: Shape) -> (TrainReceiver, TrainSender) {
     let receiver = TrainReceiver::bind((local, 0).into()).unwrap();
     let peer = receiver.local_addr().unwrap();
     let key = PacketKey::derive(&[1; 32]);
-    let sender = TrainSender::connect(Some(local), peer, key, 7, shape).unwrap();
+    let sender = TrainSender::new(Path::open(Some(local), peer).unwrap(), key, 7, shape);
     (receiver, sender)
 }
 
@@ -69,7 +70,8 @@ fn ipv4_brings_its_time_to_live_to_a_socket_for_both_families() {
     let port = receiver.local_addr().unwrap().port();
     let shape = Shape::new(1, 2, 100, 0.0).unwrap();
     let peer = (IpAddr::from([127, 0, 0, 1]), port).into();
-    let mut sender = TrainSender::connect(None, peer, PacketKey::derive(&[1; 32]), 7, shape).unwrap();
+    let path = Path::open(None, peer).unwrap();
+    let mut sender = TrainSender::new(path, PacketKey::derive(&[1; 32]), 7, shape);
     sender.prepare(0);
     sender.send(|| true).1.unwrap();
     let mut seen = None;
@@ -87,15 +89,15 @@ fn a_payload_beyond_the_mtu_is_refused_not_fragmented() {
     let (_receiver, mut sender) = pair("127.0.0.1", shape);
     sender.prepare(0);
     let (sent, result) = sender.send(|| true);
-    // Loopback takes exactly 65,507 bytes of payload unless its MTU was lowered.
+    // Loopback carries exactly 65,507 bytes of payload unless its MTU was lowered.
     match result {
         Ok(()) => assert_eq!(sent, 2),
         Err(error) => assert!(matches!(error, SocketError::TooLong { .. })),
     }
 }
 
-/// A train of 10 bursts of 200 packets of 1472 bytes, 1 ms apart, recorded with kernel stamps behind a token bucket
-/// shaper (tbf, queue of 50 ms) between network namespaces on Linux 6.18.
+/// A recorded train of 10 bursts of 200 packets of 1472 bytes, 1 ms apart. It was recorded with kernel timestamps
+/// behind a token bucket shaper (tbf, queue of 50 ms) between network namespaces on Linux 6.18.
 fn recorded(csv: &str) -> (Arrivals, f64) {
     let mut arrivals = Arrivals::new(Shape::new(10, 200, 1472, 0.001).unwrap());
     for line in csv.lines().skip(1) {
@@ -106,7 +108,7 @@ fn recorded(csv: &str) -> (Arrivals, f64) {
     (arrivals, rate)
 }
 
-/// Share of a tbf rate that is UDP payload: the shaper counts 1514 bytes a packet.
+/// Share of a tbf rate that is UDP payload: the shaper counts 1514 bytes per packet.
 const PAYLOAD: f64 = 1472.0 / 1514.0;
 
 #[test]
@@ -127,7 +129,7 @@ fn a_shallow_bucket_is_read_within_three_percent_without_loss() {
 
 #[test]
 fn a_deep_bucket_is_read_high() {
-    // What the method is known for: the bucket's bytes pass at line rate and count as if the path were that fast.
+    // A known weakness of the method: the bucket's bytes pass at line rate, and count as if the path were that fast.
     let (_, rate) = recorded(include_str!("data/tbf_300mbit_512kb.csv"));
     let error = rate / (300e6 * PAYLOAD) - 1.0;
     assert!((0.05..1.0).contains(&error), "{error}");

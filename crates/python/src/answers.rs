@@ -1,9 +1,9 @@
-//! Placement: what the methods of `Problem` return.
+//! Placement: the results of the methods of `Problem`.
 
 use numpy::PyArray1;
 use pyo3::prelude::*;
 
-/// How long the transfers of an assignment take.
+/// The duration of an assignment's transfers.
 #[pyclass(frozen, get_all, module = "gavotte._core")]
 pub(crate) struct Completion {
     seconds: f64,
@@ -37,7 +37,7 @@ pub(crate) struct Bottleneck {
     seconds: f64,
 }
 
-/// What a search found.
+/// The result of a search.
 #[pyclass(frozen, get_all, module = "gavotte._core")]
 pub(crate) struct Found {
     pub(crate) hosts: Py<PyArray1<u32>>,
@@ -46,7 +46,7 @@ pub(crate) struct Found {
     pub(crate) steps: u64,
 }
 
-/// A bound, and what ended the work on it.
+/// A bound, and the reason why the work on it ended.
 #[pyclass(frozen, get_all, module = "gavotte._core")]
 pub(crate) struct Proven {
     pub(crate) seconds: f64,
@@ -54,7 +54,7 @@ pub(crate) struct Proven {
     pub(crate) interrupted: bool,
 }
 
-/// What one link carries in one phase.
+/// The load of one link in one phase.
 #[pyclass(frozen, get_all, module = "gavotte._core")]
 #[derive(Clone)]
 pub(crate) struct LinkTime {
@@ -66,7 +66,7 @@ pub(crate) struct LinkTime {
     seconds: f64,
 }
 
-/// Why an assignment takes as long as it does.
+/// The reasons why an assignment takes as long as it does.
 #[pyclass(frozen, get_all, module = "gavotte._core")]
 pub(crate) struct Explanation {
     links: Vec<LinkTime>,

@@ -1,4 +1,4 @@
-//! Broadcasts: what each way costs, and the conductor of one under way.
+//! Broadcasts: the duration of each mechanism, and the conductor of a running broadcast.
 
 use gavotte_swarm::broadcast as swarm;
 use gavotte_swarm::broadcast::blocks::Blocks;
@@ -24,13 +24,13 @@ impl From<UnknownMechanism> for Error {
     }
 }
 
-/// Parent, blocks (empty = all that is lacking) and pace in bit/s (0 = none).
+/// Parent, blocks (empty = all that are missing) and pace in bit/s (0 = none).
 type Feed = (usize, Vec<u8>, u64);
 
 /// A peer, and its blocks.
 type Holder = (usize, Vec<u8>);
 
-/// A network, and who sends to whom in it.
+/// A network, and the hosts of a broadcast in it.
 #[pyclass(frozen, module = "gavotte._core")]
 pub(crate) struct BroadcastGround(Ground);
 
@@ -42,14 +42,14 @@ impl BroadcastGround {
         Ok(Self(Ground::new(&network.0, source, &receivers).map_err(Error::from)?))
     }
 
-    /// Seconds that any mechanism needs at least, and the port that says so.
+    /// A lower bound in seconds for every mechanism, and the port that causes it.
     fn bound(&self, size_bytes: u64) -> (f64, String) {
         let bound = self.0.bound(size_bytes);
         (bound.seconds, bound.port)
     }
 
-    /// Name, seconds and bytes of a piece of each mechanism, in the order in which equals are preferred. The partitions, by
-    /// host, are for those that keep to any.
+    /// Name, seconds and piece size in bytes of each mechanism; equally fast ones in order of preference. The
+    /// partitions, by host, are for mechanisms that keep to partitions.
     #[allow(clippy::needless_pass_by_value, reason = "a list of numbers comes by value")]
     fn prices(&self, size_bytes: u64, partitions: Vec<usize>) -> Vec<(&'static str, f64, u32)> {
         let price = |mechanism: Mechanism| {
@@ -61,12 +61,12 @@ impl BroadcastGround {
             mechanism.price(&self.0, size_bytes, kept)
         };
         let prices = Mechanism::ALL.into_iter().map(price);
-        let told = |price: swarm::mechanism::Price| (price.mechanism.name(), price.seconds, price.piece_bytes);
-        prices.map(told).collect()
+        let columns = |price: swarm::mechanism::Price| (price.mechanism.name(), price.seconds, price.piece_bytes);
+        prices.map(columns).collect()
     }
 }
 
-/// One broadcast under way.
+/// One running broadcast.
 #[pyclass(module = "gavotte._core")]
 pub(crate) struct Conductor {
     inner: swarm::conductor::Conductor,
@@ -104,17 +104,17 @@ impl Conductor {
         })
     }
 
-    /// A receiver is not there, before the start; it may come.
+    /// Notes before the start that a receiver is unreachable. It may join later.
     fn absent(&mut self, host: usize) {
         self.inner.absent(host);
     }
 
-    /// A host of the network is to receive it, too.
+    /// Adds a host of the network as a receiver.
     fn invite(&mut self, host: usize) {
         self.inner.invite(host);
     }
 
-    /// One that was not there, or was lost, is now.
+    /// Records that a missing or lost receiver has joined.
     fn expect(&mut self, host: usize, now_s: f64) {
         self.inner.expect(host, now_s);
     }
@@ -147,7 +147,7 @@ impl Conductor {
 
     fn changes(&mut self) -> Vec<(usize, Vec<Feed>)> {
         let feed = |feed: swarm::conductor::Feed| {
-            // As the agents' contract has it: 0 = as TCP goes, 1 = it waits.
+            // As in the agents' contract: 0 = TCP sets the pace, 1 = the parent waits.
             let pace_bps = match feed.pace_bps {
                 0.0 => 1,
                 pace_bps if pace_bps.is_finite() => pace_bps.max(2.0) as u64,
@@ -166,7 +166,7 @@ impl Conductor {
         self.inner.flows()
     }
 
-    /// Has every parent wait until a limit for it is told.
+    /// Makes every parent wait until it gets a limit.
     fn hold(&mut self) {
         self.inner.hold();
     }
@@ -185,12 +185,12 @@ impl Conductor {
             .collect()
     }
 
-    /// What was changed and why, since the last call.
+    /// The changes since the last call, with their reasons.
     fn log(&mut self) -> Vec<String> {
         self.inner.log()
     }
 
-    /// Parent and child of each edge; of a mesh, none.
+    /// Parent and child of each edge; a mesh has none.
     fn edges(&self) -> Vec<(usize, usize)> {
         self.inner.edges()
     }
@@ -199,7 +199,7 @@ impl Conductor {
         self.inner.is_over()
     }
 
-    /// Why a host is out; None unless it is.
+    /// The reason why a host was lost; `None` unless it was.
     fn loss(&self, host: usize) -> Option<String> {
         match self.inner.standing(host) {
             Standing::Lost(why) => Some(why.clone()),
@@ -208,7 +208,7 @@ impl Conductor {
     }
 }
 
-/// Names of the mechanisms, in the order in which equals are preferred.
+/// Names of the mechanisms, in order of preference.
 #[pyfunction]
 pub(crate) fn mechanisms() -> Vec<&'static str> {
     Mechanism::ALL.map(Mechanism::name).to_vec()

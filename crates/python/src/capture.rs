@@ -1,4 +1,4 @@
-//! Who sent how many bytes to whom, from captures and from flow meters.
+//! Traffic between pairs of ends in bytes, from captures and from flow meters.
 
 use std::fs::File;
 use std::io::{Read, stdin};
@@ -9,10 +9,10 @@ use pyo3::prelude::*;
 
 use crate::errors::Error;
 
-/// Interval, source, target, bytes, and the ends of its 95 % interval.
-type Told = (i64, String, String, u64, u64, u64);
+/// Interval, source, target, bytes, and the ends of the 95 % interval of the bytes.
+type RowTuple = (i64, String, String, u64, u64, u64);
 
-fn told(rows: Vec<Row>) -> Vec<Told> {
+fn tuples(rows: Vec<Row>) -> Vec<RowTuple> {
     let tuple = |row: Row| {
         (
             row.interval,
@@ -44,7 +44,7 @@ fn opened(path: &str) -> Result<Box<dyn Read + Send>, Error> {
     if path == "-" {
         return Ok(Box::new(stdin()));
     }
-    let told = |error: std::io::Error| {
+    let unreadable = |error: std::io::Error| {
         let problem = match error.kind() {
             std::io::ErrorKind::NotFound => "no such file".to_owned(),
             _ => format!(
@@ -59,9 +59,9 @@ fn opened(path: &str) -> Result<Box<dyn Read + Send>, Error> {
             remedy: "check the path".to_owned(),
         }
     };
-    let file = File::open(path).map_err(told)?;
-    if file.metadata().map_err(told)?.is_dir() {
-        return Err(told(std::io::ErrorKind::IsADirectory.into()));
+    let file = File::open(path).map_err(unreadable)?;
+    if file.metadata().map_err(unreadable)?.is_dir() {
+        return Err(unreadable(std::io::ErrorKind::IsADirectory.into()));
     }
     Ok(Box::new(file))
 }
@@ -73,7 +73,7 @@ fn directory(names: Option<Vec<String>>) -> Result<Directory, Error> {
     )
 }
 
-type Captured = (Vec<Told>, Vec<Counter>, bool, Option<(f64, f64)>);
+type Captured = (Vec<RowTuple>, Vec<Counter>, bool, Option<(f64, f64)>);
 
 /// Reads captures of packets.
 #[pyfunction]
@@ -89,7 +89,7 @@ pub(crate) fn captured(
             packets.read(opened(path)?).map_err(format(path))?;
         }
         Ok::<_, Error>((
-            told(packets.rows()),
+            tuples(packets.rows()),
             packets.counters(),
             packets.truncated(),
             packets.whole_s(),
@@ -112,7 +112,7 @@ impl Reader {
     }
 }
 
-/// What flow meters exported: sFlow, NetFlow or IPFIX.
+/// The exports of flow meters: sFlow, NetFlow or IPFIX.
 #[pyclass(module = "gavotte._core")]
 pub(crate) struct Exports {
     reader: Reader,
@@ -150,14 +150,14 @@ impl Exports {
     }
 
     /// Bytes by pair.
-    fn rows(&self) -> Vec<Told> {
-        told(match &self.reader {
+    fn rows(&self) -> Vec<RowTuple> {
+        tuples(match &self.reader {
             Reader::Samples(samples) => samples.rows(),
             Reader::Flows(flows) => flows.rows(),
         })
     }
 
-    /// What else there is to tell.
+    /// The counters of skipped, lost and unplaced data.
     fn counters(&self) -> Vec<Counter> {
         match &self.reader {
             Reader::Samples(samples) => samples.counters(),

@@ -42,7 +42,7 @@ impl Ranks {
         Ok(Self(ranks.map_err(Error::from)?))
     }
 
-    /// Ranks on a network that is as `network` but for its pairs.
+    /// Ranks on a network like `network`, but with other rates and latencies of the pairs.
     #[staticmethod]
     fn at(
         network: &Network,
@@ -60,7 +60,7 @@ impl Ranks {
         self.0.count()
     }
 
-    /// What a message costs between each two ranks, besides its bytes and for each byte.
+    /// The cost of a message between each two ranks: a fixed part, and a part per byte.
     fn alpha_beta<'py>(&self, py: Python<'py>) -> PyResult<(Matrix<'py>, Matrix<'py>)> {
         let (costs, count) = (self.0.costs(false), self.0.count());
         let pairs = || (0..count * count).map(|at| (at / count, at % count));
@@ -114,7 +114,7 @@ impl Ranks {
         Ok(found.map_err(Error::from)?)
     }
 
-    /// How long a tree takes.
+    /// The duration of a tree.
     #[pyo3(signature = (*, parent, order, size_bytes, segments, scatter, back))]
     fn tree_s(
         &self,
@@ -176,7 +176,7 @@ impl Ranks {
         Ok(found.map_err(Error::from)?)
     }
 
-    /// How long a ring takes.
+    /// The duration of a ring.
     #[pyo3(signature = (*, parent, order, members, size_bytes, segments, reduce))]
     fn ring_s(
         &self,
@@ -200,7 +200,7 @@ impl Ranks {
         Ok(seconds.map_err(Error::from)?)
     }
 
-    /// How long messages take that are all under way at once, and what holds the last one back.
+    /// The duration of messages that are all sent at the same time, and the link that limits the last one.
     #[pyo3(signature = (*, source, target, size_bytes))]
     fn messages_s(
         &self,

@@ -1,4 +1,4 @@
-//! What lasts of measured times, and trees over it.
+//! The lasting part of measured times, and trees over it.
 
 use gavotte_collective::{Costs, Eager, TreeError, begun, ecef};
 use gavotte_constant as constant;

@@ -10,20 +10,20 @@ pyo3::import_exception!(gavotte.errors, FormatError);
 pyo3::import_exception!(gavotte.errors, GavotteError);
 pyo3::import_exception!(gavotte.errors, InfeasibleError);
 
-/// An error on its way to Python.
+/// An error to be raised in Python.
 pub(crate) enum Error {
-    /// Input that makes no sense: `ValueError`.
+    /// Invalid input: `ValueError`.
     Value(String),
     /// No answer under the constraints: `gavotte.errors.InfeasibleError`.
     Infeasible { message: String, hint: &'static str },
-    /// A file that does not say what its format demands: `gavotte.errors.FormatError`.
+    /// A file that violates its format: `gavotte.errors.FormatError`.
     Format {
         path: String,
         place: String,
         problem: String,
         remedy: String,
     },
-    /// A pair of hosts whose rate is needed and not known: `gavotte.errors.GavotteError`.
+    /// A pair of hosts whose rate is needed but unknown: `gavotte.errors.GavotteError`.
     UnknownPair(String, String),
 }
 
@@ -55,7 +55,9 @@ impl From<PlaceError> for Error {
             PlaceError::NoRoom { .. } | PlaceError::NoDraw { .. } => "another method may find one, or add hosts",
             PlaceError::TooDear => "allow a higher price, or use --method optimal",
             PlaceError::TooLarge { .. } => "add a larger host, or split the task",
-            PlaceError::NotAllowed { .. } | PlaceError::Overbooked { .. } => "put it, or a task beside it, elsewhere",
+            PlaceError::NotAllowed { .. } | PlaceError::Overbooked { .. } => {
+                "put it, or another task of its host, elsewhere"
+            }
         };
         Self::Infeasible { message, hint }
     }

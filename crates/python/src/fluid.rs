@@ -19,13 +19,13 @@ impl From<FluidError> for Error {
     }
 }
 
-/// What flows run over, checked.
+/// The network that flows run over, checked.
 #[pyclass(frozen, module = "gavotte._core")]
 pub(crate) struct Platform {
     pub(crate) inner: Arc<dyn fluid::Platform + Send + Sync>,
 }
 
-/// Columns of the flows, read where they are.
+/// Columns of the flows, read without copying.
 #[derive(FromPyObject)]
 pub(crate) struct FlowsOf<'py> {
     source: PyReadonlyArray1<'py, u32>,
@@ -56,7 +56,7 @@ impl FlowsOf<'_> {
     }
 }
 
-/// A source of background traffic; `poisson` is arrivals per second and mean bytes, `on_off` two mean times.
+/// A source of background traffic: `poisson` has arrivals per second and mean bytes, `on_off` two mean times.
 #[derive(FromPyObject)]
 struct BackgroundOf {
     source: u32,
@@ -121,6 +121,11 @@ impl Platform {
         limited.map(|(link, rate)| (link.0, rate.bps())).collect()
     }
 
+    /// The time from one host to another through empty queues, in seconds.
+    fn latency_s(&self, source: usize, target: usize) -> f64 {
+        self.inner.latency_s(source, target)
+    }
+
     /// Runs flows.
     #[allow(clippy::too_many_arguments, reason = "keywords on the Python side")]
     #[pyo3(signature = (flows, *, edges, phase, background, until_s, seed, accuracy=0.0))]
@@ -165,7 +170,7 @@ impl Platform {
         Ok(Simulated::new(py, platform, outcome))
     }
 
-    /// Max-min fair rates of flows that are all there at once.
+    /// Max-min fair rates of flows that all run at the same time.
     fn rates<'py>(&self, py: Python<'py>, flows: FlowsOf<'_>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let flows = flows.flows()?;
         let platform = &*self.inner;
@@ -176,12 +181,12 @@ impl Platform {
     }
 }
 
-/// What a run tells, in arrays.
+/// The results of a run, in arrays.
 #[pyclass(frozen, get_all, module = "gavotte._core")]
 pub(crate) struct Simulated {
     start_s: Py<PyArray1<f64>>,
     finish_s: Py<PyArray1<f64>>,
-    /// By flow: the place of its last bottleneck in the columns below, -1 = none.
+    /// For each flow, the index of its last bottleneck in the columns below; -1 = none.
     holder: Py<PyArray1<i64>>,
     link_names: Vec<String>,
     link_rate_bps: Py<PyArray1<f64>>,

@@ -21,7 +21,8 @@ fn hose([egress_bps, ingress_bps, egress_limit_bps, ingress_limit_bps]: [f64; 4]
     }
 }
 
-/// A protection by name, with some constants changed.
+/// The time limit of the polish after a search, as a share of the search's limit. The other constants are its smallest
+/// and largest value in seconds.
 fn protected(name: &str, parameters: &BTreeMap<String, f64>) -> PyResult<fluid::Protection> {
     let names = |names: &[&str]| names.join(", ");
     let mut known = fluid::Protection::named(name).ok_or_else(|| {
@@ -45,7 +46,7 @@ fn protected(name: &str, parameters: &BTreeMap<String, f64>) -> PyResult<fluid::
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "keywords on the Python side")]
 #[allow(clippy::needless_pass_by_value, reason = "lists and arrays come by value")]
-#[pyo3(signature = (platform, flows, *, hoses, tenants, protection, parameters, udp, until_s, seed, step_s, window_s))]
+#[pyo3(signature = (platform, flows, *, hoses, tenants, protection, parameters, udp, until_s, seed, step_s, window_s, packet_bytes))]
 pub(crate) fn simulate_guarded(
     py: Python<'_>,
     platform: &Platform,
@@ -59,6 +60,7 @@ pub(crate) fn simulate_guarded(
     seed: u64,
     step_s: f64,
     window_s: f64,
+    packet_bytes: f64,
 ) -> PyResult<Guarded> {
     let flows = flows.flows()?;
     let hoses: Vec<fluid::Hose> = hoses.into_iter().map(hose).collect();
@@ -77,6 +79,7 @@ pub(crate) fn simulate_guarded(
         parameters: known.parameters,
         queues: fluid::Queues {
             drain: known.drain,
+            packet_bytes,
             ..fluid::Queues::default()
         },
         udp: udp.as_ref().map(PyReadonlyArray1::as_slice).transpose()?,
@@ -101,7 +104,7 @@ pub(crate) fn protections() -> Vec<&'static str> {
     fluid::Protection::NAMES.to_vec()
 }
 
-/// What a run with guarantees tells. Columns have one entry a pair that ever sent, by source and target.
+/// The results of a run with guarantees. Columns have one entry for each pair that ever sent, by source and target.
 #[pyclass(frozen, get_all, module = "gavotte._core")]
 pub(crate) struct Guarded {
     simulated: Py<Simulated>,

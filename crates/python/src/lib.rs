@@ -1,6 +1,6 @@
-//! The compiled module `gavotte._core`: bindings to the other crates, and nothing else.
+//! The compiled module `gavotte._core`: only bindings to the other crates.
 //!
-//! Its Python face is described in `python/gavotte/_core.pyi`.
+//! Its Python interface is described in `python/gavotte/_core.pyi`.
 
 mod answers;
 mod broadcast;

@@ -1,4 +1,4 @@
-//! Networks of the file formats, read once for all that reckon with them.
+//! Networks from the file formats, read once for all functions that use them.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::errors::Error;
 
-/// What a link is, in words and numbers.
+/// A link: its kind and two indices.
 type Key = (&'static str, usize, usize);
 
 #[derive(FromPyObject)]
@@ -40,13 +40,13 @@ struct NetworkOf {
     sharing: String,
 }
 
-/// Hosts, what joins them and which links traffic loads, checked.
+/// Hosts, the network that connects them, and the links that traffic loads, checked.
 #[pyclass(frozen, module = "gavotte._core")]
 pub(crate) struct Network(pub(crate) Arc<net::Network>);
 
 #[pymethods]
 impl Network {
-    /// A cap that is not there is no limit; a pair without a rate or latency is unknown.
+    /// A missing cap is no limit. A pair without a rate or latency is unknown.
     #[new]
     #[pyo3(signature = (network, sharing = None))]
     fn new(network: NetworkOf, sharing: Option<&str>) -> PyResult<Self> {
@@ -55,7 +55,7 @@ impl Network {
         let mut machine_at: HashMap<String, usize> = HashMap::new();
         let mut host = |(m, host): (usize, HostOf)| {
             Ok(net::Host {
-                // By its first host; one that is not named is a machine of its own.
+                // A machine has the number of its first host; a host without a machine's name is a machine of its own.
                 machine: host.machine.map_or(m, |name| *machine_at.entry(name).or_insert(m)),
                 egress: rate(&host.name, host.egress_bps)?,
                 ingress: rate(&host.name, host.ingress_bps)?,
@@ -115,7 +115,7 @@ impl Network {
         self.0.hosts()[host].ingress.bps()
     }
 
-    /// The hosts of a group and of those below it.
+    /// The hosts of a group and of the groups inside it.
     fn inside(&self, group: usize) -> Vec<usize> {
         self.0.members(group).to_vec()
     }
@@ -133,7 +133,7 @@ impl Network {
         self.deciding_links().map(rated).collect()
     }
 
-    /// How many of those there are.
+    /// The number of these links.
     fn deciding_count(&self) -> usize {
         self.deciding_links().count()
     }
@@ -154,7 +154,7 @@ impl Network {
     }
 }
 
-/// A rate as a noun of the formats has it: none is no limit.
+/// A rate as the file formats express it: `None` means no limit.
 pub(crate) fn rate(name: &str, bps: Option<f64>) -> PyResult<BitsPerSec> {
     bps.map_or(Ok(BitsPerSec::UNLIMITED), |bps| {
         let wrong = || PyValueError::new_err(format!("a rate of `{name}` is {bps} bit/s; it must be above zero"));
@@ -162,7 +162,7 @@ pub(crate) fn rate(name: &str, bps: Option<f64>) -> PyResult<BitsPerSec> {
     })
 }
 
-/// Where each name stands.
+/// The index of each name.
 pub(crate) fn places<'a>(names: impl Iterator<Item = &'a String>) -> HashMap<String, usize> {
     names.cloned().zip(0..).collect()
 }

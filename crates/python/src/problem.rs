@@ -1,4 +1,4 @@
-//! Placement: `Problem` and what its methods return.
+//! Placement: `Problem` and the results of its methods.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,10 +18,11 @@ use crate::answers::{Compact, Completion, Explanation, Found, Proven};
 use crate::errors::Error;
 use crate::network::Network;
 
-/// How often what takes long lets Python see to signals.
+/// How often long work lets Python handle signals.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What the polish after a search may take, as a share of its limit, and in seconds at least and at most.
+/// The time limit of the polish after a search, as a share of the search's limit. The other constants are its smallest
+/// and largest value in seconds.
 const POLISH_SHARE: f64 = 0.1;
 const LEAST_POLISH_S: f64 = 0.02;
 const MOST_POLISH_S: f64 = 0.2;
@@ -32,7 +33,7 @@ pub(crate) fn policies() -> Vec<&'static str> {
     gavotte_assign::policies().map(gavotte_assign::Policy::name).to_vec()
 }
 
-/// Nano-cores of a host, bit/s that it can send and receive, and the same of its machine.
+/// Nano-cores of a host, its sending and receiving rate in bit/s, and the same for its machine.
 type HostOffered = (u64, f64, f64, Option<(u64, f64, f64)>);
 
 /// Columns of the tasks.
@@ -68,7 +69,7 @@ impl Tasks<'_> {
     }
 }
 
-/// Columns of transfers between tasks, or of what is under way between hosts.
+/// Columns of transfers between tasks, or of running transfers between hosts.
 #[derive(FromPyObject)]
 struct Transfers<'py> {
     source: PyReadonlyArray1<'py, u32>,
@@ -78,7 +79,7 @@ struct Transfers<'py> {
 }
 
 impl Transfers<'_> {
-    /// What `build` makes of each: of source, target, bytes and phase.
+    /// Calls `build` with the source, target, bytes and phase of each row, and collects the results.
     fn each<T>(&self, build: impl Fn(usize, usize, u64, u32) -> T) -> PyResult<Vec<T>> {
         let (source, target) = (self.source.as_array(), self.target.as_array());
         let (bytes, phase) = (self.bytes.as_array(), self.phase.as_array());
@@ -113,7 +114,7 @@ impl RoomOf<'_> {
     }
 }
 
-/// What a placement must keep besides room.
+/// Constraints other than room.
 #[derive(FromPyObject)]
 struct RulesOf<'py> {
     apart: Vec<Vec<usize>>,
@@ -197,14 +198,14 @@ impl Problem {
         Ok(Self(problem.map_err(Error::from)?))
     }
 
-    /// Places the tasks by the policy of this name.
+    /// Places the tasks with the policy of this name.
     fn place<'py>(&self, py: Python<'py>, policy: &str, seed: u64) -> PyResult<Bound<'py, PyArray1<u32>>> {
         let policy = gavotte_assign::policy(policy).map_err(Error::from)?;
         let placed = py.detach(|| policy.place(&self.0, seed)).map_err(Error::from)?;
         Ok(column(placed.hosts()).into_pyarray(py))
     }
 
-    /// Searches from the placements of greedy and the baselines and from others on.
+    /// Searches from the placements of greedy and of the baselines, and from other starts.
     #[allow(
         clippy::too_many_arguments,
         reason = "one for each limit of a search; Python names them"
@@ -241,7 +242,7 @@ impl Problem {
             }
         };
         let late = || ended.load(Ordering::Relaxed) || begin.elapsed().as_secs_f64() > limit_s + polish_s;
-        // Times are not negative, and so ordered as their bits are.
+        // Times are not negative, so their bit patterns have the same order as the numbers.
         let tell = |seconds: f64| {
             best_s.fetch_min(seconds.to_bits(), Ordering::Relaxed);
         };
@@ -254,7 +255,7 @@ impl Problem {
         };
         let look = |py: Python<'_>| {
             let best_s = f64::from_bits(best_s.load(Ordering::Relaxed));
-            told(py, watch.as_ref(), best_s)
+            report_best(py, watch.as_ref(), best_s)
         };
         let (found, signal) = heeding(py, &ended, &look, || search.run(&self.0, seed, &starts))?;
         match (found, signal) {
@@ -275,7 +276,7 @@ impl Problem {
         Ok(Completion::of(&self.0, &py.detach(|| self.0.evaluate(&assignment))))
     }
 
-    /// Why an assignment takes as long as it does.
+    /// Explains why an assignment takes as long as it does.
     fn explain(&self, py: Python<'_>, assignment: PyReadonlyArray1<'_, u32>) -> PyResult<Explanation> {
         let assignment = self.checked(&assignment)?;
         Ok(py.detach(|| Explanation::of(&self.0, &assignment)))
@@ -286,12 +287,12 @@ impl Problem {
         Compact::of(&self.0)
     }
 
-    /// The time that no assignment can beat.
+    /// A lower bound on the completion time of every assignment, in seconds.
     fn bound_s(&self, py: Python<'_>) -> f64 {
         py.detach(|| self.0.bound_s())
     }
 
-    /// For each host its cores, what it can send and receive, and the same of its machine.
+    /// For each host its cores, its sending and receiving rate, and the same for its machine.
     fn offers(&self, py: Python<'_>) -> Vec<HostOffered> {
         let machine = |offer: &HostOffer| {
             offer
@@ -302,19 +303,19 @@ impl Problem {
         py.detach(|| self.0.offers()).into_iter().map(offered).collect()
     }
 
-    /// A better such time where tasks are many; `work` transfers are looked at.
+    /// A better lower bound if there are many tasks; `work` is the number of transfers examined.
     #[pyo3(signature = (work, limit_s, watch = None))]
     fn flows_bound_s(&self, py: Python<'_>, work: u64, limit_s: f64, watch: Option<Py<PyAny>>) -> PyResult<Proven> {
         let bound_s = |over: &dyn Fn() -> bool| self.0.flows_bound_s(work, over);
         proven(py, limit_s, watch.as_ref(), f64::INFINITY, bound_s)
     }
 
-    /// The same from the bytes that tasks exchange themselves.
+    /// A lower bound from the bytes that tasks exchange directly.
     fn volume_bound_s(&self, py: Python<'_>) -> f64 {
         py.detach(|| self.0.volume_bound_s())
     }
 
-    /// A better such time, which takes longer to find; `cap_s` is that of a known assignment.
+    /// A better lower bound, which takes longer; `cap_s` is the time of a known assignment.
     #[pyo3(signature = (cap_s, rounds, work, limit_s, watch = None))]
     fn sets_bound_s(
         &self,
@@ -336,7 +337,7 @@ impl Problem {
     }
 }
 
-/// A bound that clock and signals may cut short; it is asked whether it is.
+/// A bound whose computation may be stopped early by the clock or a signal; the result says whether it was.
 fn proven(
     py: Python<'_>,
     limit_s: f64,
@@ -350,7 +351,7 @@ fn proven(
         stopped.fetch_or(over, Ordering::Relaxed);
         over
     };
-    let look = |py: Python<'_>| told(py, watch, best_s);
+    let look = |py: Python<'_>| report_best(py, watch, best_s);
     let (seconds, signal) = heeding(py, &ended, &look, || bound_s(&over))?;
     Ok(Proven {
         seconds,
@@ -359,9 +360,10 @@ fn proven(
     })
 }
 
-/// Runs `work` beside Python's main thread, which sees to signals and calls `look` meanwhile.
+/// Runs `work` in parallel with Python's main thread, which handles signals and calls `look` in the meantime.
 ///
-/// The first error of either, as a handler raises it, sets `ended` and is returned beside what `work` makes of that.
+/// The first error of either, such as one raised by a signal handler, sets `ended`. It is returned together with the
+/// result of `work`.
 fn heeding<T: Send>(
     py: Python<'_>,
     ended: &AtomicBool,
@@ -386,7 +388,7 @@ fn heeding<T: Send>(
             while waiting.recv_timeout(LOOK) == Err(mpsc::RecvTimeoutError::Timeout) {
                 see();
             }
-            // One that has just come must not cost what was made.
+            // A signal that has just arrived must not discard the result.
             see();
             (worker.join(), signal)
         })
@@ -396,7 +398,7 @@ fn heeding<T: Send>(
 }
 
 /// Calls `watch`, if there is one, with the best time so far.
-fn told(py: Python<'_>, watch: Option<&Py<PyAny>>, best_s: f64) -> PyResult<()> {
+fn report_best(py: Python<'_>, watch: Option<&Py<PyAny>>, best_s: f64) -> PyResult<()> {
     watch.map_or(Ok(()), |watch| watch.call1(py, (best_s,)).map(drop))
 }
 

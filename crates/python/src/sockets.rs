@@ -1,4 +1,4 @@
-//! What this machine's sockets send and receive.
+//! The traffic of this machine's sockets.
 
 use gavotte_sockets::{Moved, Owner};
 use pyo3::prelude::*;
@@ -24,7 +24,7 @@ impl SocketWatch {
         Ok(py.detach(|| self.0.look())?)
     }
 
-    /// What moved, and whose ends are, since the last call.
+    /// The traffic since the last call, and the processes that own the ends.
     fn report(&mut self) -> (Vec<Row>, Vec<Held>) {
         let report = self.0.report();
         let row = |each: Moved| {
@@ -45,7 +45,7 @@ impl SocketWatch {
         self.0.counters().to_vec()
     }
 
-    /// Why UDP is not counted; None = it is.
+    /// The reason why UDP is not counted; `None` if it is.
     fn without_datagrams(&self) -> Option<&str> {
         self.0.without_datagrams()
     }

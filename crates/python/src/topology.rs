@@ -1,4 +1,4 @@
-//! Topologies of the file formats as platforms.
+//! Topologies from the file formats as platforms.
 
 use gavotte_fluid as fluid;
 use gavotte_net::Host;
@@ -12,8 +12,10 @@ use crate::network::{place, places, rate};
 struct SwitchOf {
     name: String,
     parent: Option<String>,
+    uplinks: usize,
     up: Option<f64>,
     down_bps: Option<f64>,
+    mean_latency_s: f64,
 }
 
 #[derive(FromPyObject)]
@@ -32,6 +34,7 @@ struct HostOf {
     rate: Option<f64>,
     egress: Option<f64>,
     ingress: Option<f64>,
+    mean_latency_s: f64,
 }
 
 /// A `gavotte.formats.topology.Topology`.
@@ -43,7 +46,7 @@ pub(crate) struct TopologyOf {
 }
 
 impl TopologyOf {
-    /// Checks it; `share` of its rates carries the flows' bytes.
+    /// Checks it; the flows' bytes get this `share` of its rates.
     pub(crate) fn checked(self, share: f64, seed: u64) -> PyResult<fluid::Topology> {
         let rate = |name: &str, bps: Option<f64>| rate(name, bps.map(|bps| bps * share));
         let switch_at = places(self.switch.iter().map(|switch| &switch.name));
@@ -51,19 +54,25 @@ impl TopologyOf {
         let switch = |SwitchOf {
                           name,
                           parent,
+                          uplinks,
                           up,
                           down_bps,
+                          mean_latency_s,
                       }: SwitchOf| {
-            let uplink = |parent: String| {
+            let uplink = |parent: String| -> PyResult<fluid::Uplink> {
                 let (up, down) = (rate(&name, up)?, rate(&name, down_bps)?);
                 Ok(fluid::Uplink {
                     parent: place(&switch_at, &parent)?,
                     up,
                     down,
+                    latency_s: mean_latency_s,
                 })
             };
-            let uplinks = parent.into_iter().map(uplink).collect::<PyResult<_>>()?;
-            Ok(fluid::Switch { name, uplinks })
+            let links = match parent.map(uplink).transpose()? {
+                Some(link) => vec![link; uplinks],
+                None => Vec::new(),
+            };
+            Ok(fluid::Switch { name, uplinks: links })
         };
         let machine = |MachineOf {
                            name,
@@ -80,6 +89,7 @@ impl TopologyOf {
         };
         let switches = self.switch.into_iter().map(switch).collect::<PyResult<_>>()?;
         let mut machines: Vec<fluid::Machine> = self.machine.into_iter().map(machine).collect::<PyResult<_>>()?;
+        let latency_s = self.host.iter().map(|host| host.mean_latency_s).collect();
         let mut hosts = Vec::with_capacity(self.host.len());
         for host in self.host {
             let (egress, ingress) = (rate(&host.name, host.egress)?, rate(&host.name, host.ingress)?);
@@ -110,6 +120,7 @@ impl TopologyOf {
             switches,
             machines,
             hosts,
+            latency_s,
             seed,
         };
         Ok(fluid::Topology::new(parts).map_err(Error::from)?)

@@ -44,7 +44,7 @@ fn policy(name: &str) -> PyResult<Box<dyn orders::Policy>> {
     orders::policy(name).ok_or_else(unknown)
 }
 
-/// A transfer under way.
+/// A running transfer.
 #[derive(FromPyObject)]
 pub(crate) struct UnderwayOf {
     arrival_s: f64,
@@ -54,7 +54,7 @@ pub(crate) struct UnderwayOf {
     flows: Vec<(usize, usize, f64)>,
 }
 
-/// The rates that a policy gives to transfers under way, and when it wants to be asked again.
+/// The rates that a policy gives to running transfers, and the time at which it must be called again.
 #[pyfunction]
 #[allow(clippy::needless_pass_by_value, reason = "a list comes by value")]
 pub(crate) fn order_rates<'py>(
@@ -86,7 +86,7 @@ pub(crate) fn order_rates<'py>(
     Ok((rates_bps.into_pyarray(py), again_s))
 }
 
-/// What coflows run over.
+/// The network that coflows run over.
 #[derive(FromPyObject)]
 pub(crate) enum Over<'py> {
     /// One rate in bit/s for all ports.
@@ -199,7 +199,7 @@ impl CoflowTrace {
         )
     }
 
-    /// How long each coflow takes at least, alone.
+    /// A lower bound on the duration of each coflow, as if it ran alone.
     fn bounds_s<'py>(&self, py: Python<'py>, over: Over<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let (trace, mut fabric) = self.on(&over)?;
         let mut bound = |coflow: &Listed| {
@@ -212,7 +212,8 @@ impl CoflowTrace {
         Ok(bounds.into_pyarray(py))
     }
 
-    /// Runs it: when each coflow is done, how often rates were reckoned, and the most flows at once.
+    /// Runs the simulation. Returns each coflow's finish time, the number of rate computations, and the largest number
+    /// of simultaneous flows.
     fn simulate<'py>(
         &self,
         py: Python<'py>,
@@ -247,7 +248,7 @@ impl CoflowTrace {
 }
 
 impl CoflowTrace {
-    /// The trace with its ports as the fabric numbers them, and the fabric.
+    /// The trace with its ports numbered as in the fabric, and the fabric.
     fn on(&self, over: &Over<'_>) -> PyResult<(Trace, Fabric)> {
         match over {
             Over::Rate(bps) => {

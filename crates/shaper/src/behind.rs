@@ -12,10 +12,10 @@ const IFLA_LINK_NETNSID: u16 = 37;
 const NETNSA_NSID: u16 = 1;
 const NETNSA_FD: u16 = 3;
 
-/// Which of some network namespaces is at the other end of a veth of this one.
+/// Finds the network namespace at the other end of a veth among the candidates.
 ///
 /// # Errors
-/// When there is no such device, it leads nowhere else, or its namespace is none of those.
+/// If the device does not exist, does not lead to another namespace, or leads to one that is not a candidate.
 pub fn namespace_behind(device: &str, candidates: impl IntoIterator<Item = OwnedFd>) -> io::Result<OwnedFd> {
     let mut netlink = Netlink::open()?;
     let mut found = None;
@@ -25,10 +25,10 @@ pub fn namespace_behind(device: &str, candidates: impl IntoIterator<Item = Owned
             found = Some(attribute(rest, IFLA_LINK_NETNSID).and_then(|value| u32_at(value, 0)));
         }
     })?;
-    let nobody = |what| io::Error::new(io::ErrorKind::NotFound, what);
+    let missing = |what| io::Error::new(io::ErrorKind::NotFound, what);
     let wanted = found
-        .ok_or_else(|| nobody("no such interface"))?
-        .ok_or_else(|| nobody("it does not lead into another network namespace"))?;
+        .ok_or_else(|| missing("no such interface"))?
+        .ok_or_else(|| missing("it does not lead into another network namespace"))?;
     for candidate in candidates {
         // struct rtgenmsg: one byte and its padding.
         let ask = Message::new(RTM_GETNSID, 0, &[0; 4]).put_u32(NETNSA_FD, candidate.as_raw_fd() as u32);
@@ -36,10 +36,12 @@ pub fn namespace_behind(device: &str, candidates: impl IntoIterator<Item = Owned
         let asked = netlink.ask(ask, |body| {
             id = attribute(body.get(4..).unwrap_or_default(), NETNSA_NSID).and_then(|value| u32_at(value, 0));
         });
-        // What is no namespace any more is passed over.
+        // Skip descriptors that no longer refer to a namespace.
         if asked.is_ok() && id == Some(wanted) {
             return Ok(candidate);
         }
     }
-    Err(nobody("no process here is in the network namespace that it leads into"))
+    Err(missing(
+        "no process here is in the network namespace that it leads into",
+    ))
 }

@@ -1,4 +1,4 @@
-//! Who may shape in a network namespace, and what a process has left there that ended.
+//! The right to shape in a network namespace, and the removal of state that an ended process left there.
 
 use std::io;
 use std::net::IpAddr;
@@ -9,18 +9,19 @@ use crate::error::ShaperError;
 use crate::tc::{self, Link, Way};
 use gavotte_kernel::netlink::Netlink;
 
-/// What an interface takes when nobody has set it.
+/// Linux's default for an interface.
 const GSO_SEGMENTS_OF_LINUX: u32 = 65_535;
 
-/// The right to shape in this network namespace, which one process at a time has. The kernel takes it back when that ends.
+/// The right to shape in this network namespace. One process at a time holds it, and the kernel releases it when the
+/// process ends.
 #[derive(Debug)]
 pub(crate) struct Claim(#[allow(dead_code)] UnixListener);
 
 impl Claim {
-    /// `None` when another process, or another part of this one, has it.
+    /// Returns `None` if another process, or another part of this one, holds the right.
     pub(crate) fn take() -> Result<Option<Self>, ShaperError> {
         let failed = || ShaperError::kernel("claim this network namespace");
-        // Abstract names are apart in each network namespace.
+        // Each network namespace has its own abstract names.
         let name = SocketAddr::from_abstract_name(b"gavotte-shaper").map_err(failed())?;
         match UnixListener::bind_addr(&name) {
             Ok(listener) => Ok(Some(Self(listener))),
@@ -30,11 +31,11 @@ impl Claim {
     }
 }
 
-/// Removes whatever a process of ours that has ended left on any interface of this network namespace; gives their names.
-/// Leaves everything alone while one lives that shapes here.
+/// Removes the state that an ended process of ours left on any interface of this network namespace. Returns the
+/// interfaces' names. Changes nothing while a process shapes here.
 ///
 /// # Errors
-/// When the kernel does not answer, or does not let us.
+/// If the kernel does not answer or refuses.
 pub fn sweep() -> Result<Vec<String>, ShaperError> {
     let Some(_claim) = Claim::take()? else {
         return Ok(Vec::new());
@@ -50,7 +51,7 @@ pub fn sweep() -> Result<Vec<String>, ShaperError> {
     Ok(swept)
 }
 
-/// Removes what is ours from an interface; tells whether anything was.
+/// Removes our state from an interface. Returns whether there was any.
 pub(crate) fn remove(netlink: &mut Netlink, link: &Link) -> Result<bool, ShaperError> {
     let failed = || ShaperError::kernel(format!("tidy up {}", link.name));
     let qdiscs = tc::qdiscs(netlink).map_err(failed())?;
@@ -83,7 +84,7 @@ pub(crate) fn remove(netlink: &mut Netlink, link: &Link) -> Result<bool, ShaperE
     Ok(found)
 }
 
-/// The interface that has an address.
+/// Finds the interface with an address.
 pub(crate) fn find(netlink: &mut Netlink, address: IpAddr) -> Result<Link, ShaperError> {
     let index = tc::device_of(netlink, address)
         .map_err(ShaperError::kernel("list addresses"))?

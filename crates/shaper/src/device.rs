@@ -8,67 +8,67 @@ use crate::claim::{Claim, find, remove};
 use crate::error::ShaperError;
 use crate::loaded::{MAX_PAIRS, Programs};
 use crate::programs::{arrived, out, phantom};
-use crate::sizes::{GSO_SEGMENTS, RECKONED, leaf_bytes, quantum, rates};
+use crate::sizes::{GSO_SEGMENTS, RECKONED};
 use crate::tc::{self, ClassCounts, FIRST_PAIR, Link, NEWCOMERS, VM, Way};
 use gavotte_kernel::netlink::{Message, Netlink};
 
-/// A class is told its rate anew when that differs by more than this. Each telling takes the kernel 30 us, and the routing
-/// lock: with 0.01 that was half of what a host with one pair cost.
+/// Smallest relative difference for which a class gets its new rate. Each change takes the kernel 30 us and the routing
+/// lock. With 0.01, changes were half of the cost of a host with one pair.
 const CHANGED: f64 = 0.03;
 
-/// How an interface is set up.
+/// The setup of an interface.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setup {
-    /// The host's own address, by which the interface is found.
+    /// The host's own address, which identifies the interface.
     pub address: IpAddr,
-    /// What the host may send at most, bit/s.
+    /// Highest rate of the host, in bit/s.
     pub limit_bps: u64,
-    /// What pairs without a class of their own may send together, bit/s.
+    /// Highest rate of all pairs without their own class together, in bit/s.
     pub newcomers_bps: u64,
     /// Whether packets are made ECN-capable between the hosts.
     pub ect: bool,
-    /// Whether to use BPF where the kernel allows it.
+    /// Whether to use BPF if the kernel allows it.
     pub bpf: bool,
 }
 
-/// What a pair may send.
+/// The rates of a pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairRate {
-    /// Whereto.
+    /// The receiving host.
     pub target: IpAddr,
-    /// What it may always send, bit/s.
+    /// The rate that is always available to the pair, in bit/s.
     pub rate_bps: f64,
-    /// What it may send at most, bit/s.
+    /// The highest rate of the pair, in bit/s.
     pub ceil_bps: f64,
 }
 
-/// What was counted of packets to a host, since the interface was set up.
+/// Counts of packets to a host since the interface was set up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Packets that were numbered and went into their class.
+    /// Packets that were numbered and entered their class.
     pub packets: u64,
-    /// Bytes that did, with Ethernet's header.
+    /// Bytes of those packets, with Ethernet headers.
     pub bytes: u64,
-    /// Packets that the class had no room for; they have no number.
+    /// Packets that found the class's queue full; they have no number.
     pub dropped: u64,
 }
 
-/// What was counted of packets from a host, since the interface was set up.
+/// Counts of packets from a host since the interface was set up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Packets that bore a number.
+    /// Packets with a number.
     pub packets: u64,
-    /// All bytes with Ethernet's header.
+    /// Bytes of all packets, with Ethernet headers.
     pub bytes: u64,
     /// Numbers that did not arrive (yet).
     pub gaps: u64,
-    /// Packets with CE.
+    /// Packets with CE marks.
     pub ce: u64,
-    /// Packets that found too much in the phantom queue.
+    /// Packets that found the phantom queue too long.
     pub would_mark: u64,
 }
 
-/// What is known of a peer.
+/// The state of a peer.
 #[derive(Clone, Copy, Debug)]
 struct Peer {
     place: u32,
@@ -83,7 +83,7 @@ struct PairClass {
     leaf_bytes: u32,
 }
 
-/// An interface under guarantees, until this is dropped.
+/// An interface under guarantees, until this value is dropped.
 #[derive(Debug)]
 pub struct Shaper {
     netlink: Netlink,
@@ -98,18 +98,18 @@ pub struct Shaper {
 }
 
 impl Shaper {
-    /// Takes the interface that has the host's address, in the network namespace of this thread: a root HTB, and
-    /// classifiers. What a process left there that died is removed first.
+    /// Sets up the interface with the host's address in this thread's network namespace: a root HTB, and classifiers.
+    /// First removes the state that a killed process left there.
     ///
     /// # Errors
-    /// When there is no such interface, somebody else's root qdisc is there, or the kernel refuses.
+    /// If there is no such interface, it has a root qdisc of another program, or the kernel refuses.
     pub fn install(setup: Setup) -> Result<Self, ShaperError> {
         let claim = Claim::take()?.ok_or(ShaperError::Claimed)?;
         let mut netlink = Netlink::open().map_err(ShaperError::kernel("rtnetlink"))?;
         let link = find(&mut netlink, setup.address)?;
         remove(&mut netlink, &link)?;
         let qdiscs = tc::qdiscs(&mut netlink).map_err(ShaperError::kernel("list qdiscs"))?;
-        // Those that the kernel chose itself have no handle.
+        // Qdiscs that the kernel chose itself have no handle.
         if let Some(other) = qdiscs
             .iter()
             .find(|qdisc| qdisc.device == link.index && qdisc.is_root() && qdisc.handle != 0)
@@ -147,7 +147,11 @@ impl Shaper {
             tc::htb_root(device),
             self.vm_class(),
             self.newcomers_class(),
-            tc::leaf(device, NEWCOMERS, leaf_bytes(self.setup.newcomers_bps as f64)),
+            tc::leaf(
+                device,
+                NEWCOMERS,
+                self.link.sizes.leaf_bytes(self.setup.newcomers_bps as f64),
+            ),
         ];
         if let Some(programs) = &self.programs {
             let has_clsact = tc::qdiscs(&mut self.netlink)
@@ -165,7 +169,7 @@ impl Shaper {
                 "gavotte",
             ));
         }
-        // One by one, so that the first refusal is the one that is told.
+        // One by one, so that the first refusal is the one reported.
         for message in messages {
             self.netlink
                 .one(message)
@@ -180,8 +184,8 @@ impl Shaper {
             self.link.index,
             VM,
             tc::ROOT,
-            rates(bps as f64, bps as f64),
-            quantum(bps as f64),
+            self.link.sizes.rates(bps as f64, bps as f64),
+            self.link.sizes.quantum(bps as f64),
             0,
         )
     }
@@ -189,7 +193,14 @@ impl Shaper {
     fn newcomers_class(&self) -> Message {
         let bps = self.setup.newcomers_bps as f64;
         let parent = tc::ROOT | u32::from(VM);
-        tc::class(self.link.index, NEWCOMERS, parent, rates(bps, bps), quantum(bps), 0)
+        tc::class(
+            self.link.index,
+            NEWCOMERS,
+            parent,
+            self.link.sizes.rates(bps, bps),
+            self.link.sizes.quantum(bps),
+            0,
+        )
     }
 
     /// The interface's name.
@@ -197,16 +208,17 @@ impl Shaper {
         &self.link.name
     }
 
-    /// Why it works without BPF: packets are neither counted nor numbered, and only static rates make sense. `None` with.
+    /// The reason why it works without BPF, in which case packets are neither counted nor numbered and only static
+    /// rates make sense. `None` with BPF.
     pub fn without_bpf(&self) -> Option<&str> {
         self.without_bpf.as_deref()
     }
 
-    /// Knows a peer from now on: what goes to it and comes from it is counted, and belongs to the newcomers until
-    /// [`Self::set`] gives it a class.
+    /// Adds a peer. Traffic to and from it is counted, and belongs to the newcomers' class until [`Self::set`] gives it
+    /// its own.
     ///
     /// # Errors
-    /// When there are too many, or the kernel refuses.
+    /// If there are too many peers, or the kernel refuses.
     pub fn watch(&mut self, peer: IpAddr) -> Result<(), ShaperError> {
         if self.peers.contains_key(&peer) {
             return Ok(());
@@ -228,7 +240,7 @@ impl Shaper {
         Ok(())
     }
 
-    /// Says whether packets to and from a peer are made ECN-capable on their way.
+    /// Sets whether packets to and from a peer are made ECN-capable on their way.
     fn colour(&self, place: u32) {
         if let Some(programs) = &self.programs {
             programs.out.set_word(place, out::ECT, self.setup.ect.into());
@@ -236,7 +248,7 @@ impl Shaper {
         }
     }
 
-    /// Makes packets ECN-capable between the hosts from now on, or leaves them as they are.
+    /// Makes packets between the hosts ECN-capable from now on, or leaves them unchanged.
     pub fn set_ect(&mut self, ect: bool) {
         self.setup.ect = ect;
         for peer in self.peers.values() {
@@ -244,7 +256,7 @@ impl Shaper {
         }
     }
 
-    /// Sends what goes to a peer to a class.
+    /// Directs the packets to a peer into a class.
     fn point(&mut self, peer: IpAddr, minor: u16) -> Result<(), ShaperError> {
         if let Some(programs) = &self.programs {
             let place = self.peers[&peer].place;
@@ -262,11 +274,11 @@ impl Shaper {
         }
     }
 
-    /// Gives pairs their rates: makes the classes that are not there, changes those that differ by more than 1 %, in
-    /// batches. Gives the number of classes touched.
+    /// Sets the rates of pairs in batches. Creates missing classes and changes those that differ by more than `CHANGED`. Returns the
+    /// number of classes touched.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// If the kernel refuses.
     pub fn set(&mut self, pairs: &[PairRate]) -> Result<usize, ShaperError> {
         let mut messages = Vec::new();
         let mut fresh = Vec::new();
@@ -286,13 +298,20 @@ impl Shaper {
                 Some(class) => class.minor,
                 None => self.minor()?,
             };
-            let rates = rates(pair.rate_bps.min(pair.ceil_bps), pair.ceil_bps);
+            let rates = self.link.sizes.rates(pair.rate_bps.min(pair.ceil_bps), pair.ceil_bps);
             let parent = tc::ROOT | u32::from(VM);
-            messages.push(tc::class(device, minor, parent, rates, quantum(pair.rate_bps), 0));
-            // The reckoning drops first.
-            let wanted = 2 * leaf_bytes(pair.ceil_bps);
+            messages.push(tc::class(
+                device,
+                minor,
+                parent,
+                rates,
+                self.link.sizes.quantum(pair.rate_bps),
+                0,
+            ));
+            // The classifier drops packets by its estimate, before the queue is full.
+            let wanted = 2 * self.link.sizes.leaf_bytes(pair.ceil_bps);
             let mut leaf = before.map_or(0, |class| class.leaf_bytes);
-            // Not at every step: a queue may be a little off.
+            // Do not change the queue at every step: its length may be a little off.
             if wanted > leaf + leaf / 4 || wanted < leaf / 2 {
                 leaf = wanted;
                 messages.push(tc::leaf(device, minor, wanted));
@@ -320,11 +339,13 @@ impl Shaper {
         Ok(touched)
     }
 
-    /// Has the classifier reckon what waits in a pair's class, and drop what that has no room for; 0 bit/s = no more.
+    /// Makes the classifier estimate the queue of a pair's class and drop packets that do not fit; 0 bit/s = stop.
     fn reckon(&self, peer: IpAddr, ceil_bps: f64) {
         if let Some(programs) = &self.programs {
             let place = self.peers[&peer].place;
-            programs.out.set_word(place, out::ROOM, leaf_bytes(ceil_bps).into());
+            programs
+                .out
+                .set_word(place, out::ROOM, self.link.sizes.leaf_bytes(ceil_bps).into());
             programs
                 .out
                 .set_word(place, out::DRAIN, (ceil_bps / 8.0 * RECKONED) as u64);
@@ -336,7 +357,7 @@ impl Shaper {
             return Ok(minor);
         }
         let minor = self.next_minor;
-        // Leaf handles need the upper bit.
+        // Handles of leaf queues need the upper bit.
         if minor >= 0x7ff0 {
             return Err(ShaperError::Full(MAX_PAIRS / 2));
         }
@@ -344,12 +365,12 @@ impl Shaper {
         Ok(minor)
     }
 
-    /// Takes a pair's class away: its packets are newcomers again.
+    /// Removes a pair's class: its packets return to the newcomers' class.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// If the kernel refuses.
     pub fn idle(&mut self, peer: IpAddr) -> Result<(), ShaperError> {
-        // Without BPF classes stay: a filter points at each.
+        // Without BPF, classes stay: a filter points to each.
         if self.programs.is_none() {
             return Ok(());
         }
@@ -365,23 +386,27 @@ impl Shaper {
         Ok(())
     }
 
-    /// Changes what the host may send at most, and its newcomers, bit/s.
+    /// Changes the highest rates of the host and of its newcomers, in bit/s.
     ///
     /// # Errors
-    /// When the kernel refuses.
+    /// If the kernel refuses.
     pub fn limit(&mut self, limit_bps: u64, newcomers_bps: u64) -> Result<(), ShaperError> {
         if (limit_bps, newcomers_bps) == (self.setup.limit_bps, self.setup.newcomers_bps) {
             return Ok(());
         }
         self.setup.limit_bps = limit_bps;
         self.setup.newcomers_bps = newcomers_bps;
-        let leaf = tc::leaf(self.link.index, NEWCOMERS, leaf_bytes(newcomers_bps as f64));
+        let leaf = tc::leaf(
+            self.link.index,
+            NEWCOMERS,
+            self.link.sizes.leaf_bytes(newcomers_bps as f64),
+        );
         let messages = vec![self.vm_class(), self.newcomers_class(), leaf];
         self.netlink.all(messages).map_err(ShaperError::kernel("change limits"))
     }
 
-    /// Sets the phantom queue that everything arriving goes through: what drains it, bit/s (0 = there is none), and how
-    /// much in it is too much.
+    /// Sets the phantom queue of all arriving packets: the rate at which it drains, in bit/s (0 = no queue), and the
+    /// length from which it marks.
     pub fn phantom(&mut self, drain_bps: u64, threshold_bytes: u64) {
         if let Some(programs) = &self.programs {
             programs.phantom.set_word(0, phantom::THRESHOLD, threshold_bytes.max(1));
@@ -389,7 +414,7 @@ impl Shaper {
         }
     }
 
-    /// Counts of what goes to a peer; all 0 without BPF.
+    /// Returns the counts of packets to a peer; all are 0 without BPF.
     pub fn sent(&self, peer: IpAddr) -> Sent {
         let Some((programs, peer)) = self.programs.as_ref().zip(self.peers.get(&peer)) else {
             return Sent::default();
@@ -402,7 +427,7 @@ impl Shaper {
         }
     }
 
-    /// Counts of what comes from a peer; all 0 without BPF.
+    /// Returns the counts of packets from a peer; all are 0 without BPF.
     pub fn received(&self, peer: IpAddr) -> Received {
         let Some((programs, peer)) = self.programs.as_ref().zip(self.peers.get(&peer)) else {
             return Received::default();
@@ -418,7 +443,7 @@ impl Shaper {
         }
     }
 
-    /// Begins the count of packets and gaps from a peer anew, which numbers its own anew.
+    /// Restarts the count of packets and gaps from a peer, which restarts its numbers.
     pub fn renumber(&self, peer: IpAddr) {
         if let Some((programs, peer)) = self.programs.as_ref().zip(self.peers.get(&peer)) {
             programs.arrived.set_word(peer.place, arrived::PACKETS, 0);
@@ -427,10 +452,10 @@ impl Shaper {
         }
     }
 
-    /// What the kernel counted at the class of each pair that has one. Costs a system call, unlike [`Self::sent`].
+    /// The kernel's counts for the class of each pair that has one. Costs a system call, unlike [`Self::sent`].
     ///
     /// # Errors
-    /// When the kernel does not answer.
+    /// If the kernel does not answer.
     pub fn classes(&mut self) -> Result<HashMap<IpAddr, ClassCounts>, ShaperError> {
         let counts = tc::counts(&mut self.netlink, self.link.index).map_err(ShaperError::kernel("read classes"))?;
         let of = |(peer, known): (&IpAddr, &Peer)| Some((*peer, *counts.get(&known.class?.minor)?));
@@ -440,12 +465,12 @@ impl Shaper {
 
 impl Drop for Shaper {
     fn drop(&mut self) {
-        // The interface may be gone with its namespace.
+        // The interface may have disappeared with its namespace.
         let _ = remove(&mut self.netlink, &self.link);
     }
 }
 
-/// The priority that keeps a socket's packets out of the classes: for agents' own talk.
+/// The priority that keeps a socket's packets out of the classes, for the agents' own messages.
 pub const UNSHAPED: u32 = tc::ROOT;
 
 fn join(left: [u8; 4], right: [u8; 4]) -> [u8; 8] {
@@ -455,7 +480,7 @@ fn join(left: [u8; 4], right: [u8; 4]) -> [u8; 8] {
     both
 }
 
-/// What a pair has in the map: both addresses, IPv4 as mapped into IPv6.
+/// The key of a pair in the map: both addresses, with IPv4 mapped into IPv6.
 fn key(source: IpAddr, target: IpAddr) -> [u8; 32] {
     let mut both = [0; 32];
     for (at, address) in [(0, source), (16, target)] {

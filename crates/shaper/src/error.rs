@@ -1,4 +1,4 @@
-//! What can go wrong between this crate and the kernel.
+//! Errors between this crate and the kernel.
 
 use std::io;
 
@@ -10,12 +10,12 @@ pub enum ShaperError {
     /// The kernel refused a request.
     #[error("{what}: {source}")]
     Kernel {
-        /// What was being done.
+        /// The operation that failed.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The interface has a root queueing discipline that somebody else put there.
+    /// The interface has a root queueing discipline of another program.
     #[error("{device} has a root qdisc `{kind}` of its own; remove it with `tc qdisc del dev {device} root`")]
     Occupied {
         /// The interface.
@@ -23,13 +23,13 @@ pub enum ShaperError {
         /// The kind of qdisc.
         kind: String,
     },
-    /// There is no such interface, or no route over one.
+    /// There is no such interface, or no route through one.
     #[error("{0}")]
     Device(String),
     /// Another process shapes in this network namespace.
     #[error("another agent on this host keeps guarantees already")]
     Claimed,
-    /// More pairs than the maps have room for.
+    /// There are more pairs than the maps can hold.
     #[error("at most {0} pairs on one interface")]
     Full(u32),
 }

@@ -1,19 +1,20 @@
-//! What a process left that was killed, made static: each pair its guarantee and no more.
+//! Turns the guarantees that a killed process left into static limits.
 
 use std::collections::BTreeMap;
 
 use crate::claim::Claim;
 use crate::error::ShaperError;
-use crate::sizes::{UNLIMITED_BPS, leaf_bytes, quantum, rates};
+use crate::sizes::UNLIMITED_BPS;
 use crate::tc::{self, FIRST_PAIR, NEWCOMERS, VM};
 use gavotte_kernel::netlink::Netlink;
 
-/// Leaves the classes of a process of ours that has ended with their guarantees alone, on every interface of this network
-/// namespace; gives the interfaces' names. All pairs together, with those that come new, have the host's guarantee at most,
-/// where there is one. [`crate::sweep`], or whoever shapes here next, removes them.
+/// Keeps the guarantees of an ended process of ours as limits, on every interface of this network namespace.
+///
+/// All pairs together, including new ones, are limited to the host's guarantee, if it has one. [`crate::sweep`], or the
+/// next process that shapes here, removes the classes. Returns the interfaces' names.
 ///
 /// # Errors
-/// When the kernel does not answer, or does not let us.
+/// If the kernel does not answer or refuses.
 pub fn freeze() -> Result<Vec<String>, ShaperError> {
     let Some(_claim) = Claim::take()? else {
         return Ok(Vec::new());
@@ -30,13 +31,27 @@ pub fn freeze() -> Result<Vec<String>, ShaperError> {
         for (&minor, &rate_bps) in classes.iter().filter(|(minor, _)| **minor >= FIRST_PAIR) {
             let bps = rate_bps as f64;
             let parent = tc::ROOT | u32::from(VM);
-            messages.push(tc::class(link.index, minor, parent, rates(bps, bps), quantum(bps), 0));
-            messages.push(tc::leaf(link.index, minor, leaf_bytes(bps)));
+            messages.push(tc::class(
+                link.index,
+                minor,
+                parent,
+                link.sizes.rates(bps, bps),
+                link.sizes.quantum(bps),
+                0,
+            ));
+            messages.push(tc::leaf(link.index, minor, link.sizes.leaf_bytes(bps)));
         }
-        // The newcomers' class has the hose of the host.
+        // The newcomers' class has the rate of the host's hose.
         if let Some(&hose_bps) = classes.get(&NEWCOMERS).filter(|bps| **bps < UNLIMITED_BPS) {
             let bps = hose_bps as f64;
-            messages.push(tc::class(link.index, VM, tc::ROOT, rates(bps, bps), quantum(bps), 0));
+            messages.push(tc::class(
+                link.index,
+                VM,
+                tc::ROOT,
+                link.sizes.rates(bps, bps),
+                link.sizes.quantum(bps),
+                0,
+            ));
         }
         netlink.all(messages).map_err(failed())?;
         frozen.push(link.name);

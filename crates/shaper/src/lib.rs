@@ -1,11 +1,14 @@
 //! The data path of bandwidth guarantees on one host.
 //!
-//! What leaves the host waits in a class of its pair below a class of the host (HTB, changed by rtnetlink); BPF
-//! classifiers find the class of each packet, count and number packets per pair, find gaps in the numbers and marks where they arrive, and
-//! run a phantom queue there. What decides about rates is elsewhere: here are only mechanisms.
+//! 1. Outgoing packets wait in a class of their pair, below a class of the host (HTB, changed by rtnetlink).
+//! 2. A BPF classifier finds the class of each packet, and counts and numbers packets per pair.
+//! 3. At the receiver another classifier finds gaps in the numbers and marks, and runs a phantom queue.
 //!
-//! Numbers go into packets before they wait in their class, since nothing of the host's own lies behind it. So that a full
-//! class leaves no gap in them, the classifier reckons what waits and drops before it numbers: every gap is the network's.
+//! This crate has mechanisms only; other crates decide rates.
+//!
+//! Packets get their numbers before they wait in their class, since no later hook exists on the host. A full class must
+//! not leave a gap in the numbers. The classifier therefore estimates the queue and drops packets before it numbers
+//! them. Every gap is thus a loss in the network.
 
 mod behind;
 mod claim;

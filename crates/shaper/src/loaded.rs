@@ -7,7 +7,7 @@ use crate::programs::{self, Maps, arrived, out, phantom};
 use crate::tc;
 use gavotte_kernel::bpf::{self, Array, Kind};
 
-/// Most pairs of one interface, both directions together.
+/// Largest number of pairs of one interface, both directions together.
 pub const MAX_PAIRS: u32 = 8192;
 
 /// The programs and maps of an interface.

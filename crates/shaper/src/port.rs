@@ -1,4 +1,4 @@
-//! A port of a switch that marks.
+//! A switch port that marks packets.
 
 use std::os::fd::AsRawFd;
 
@@ -9,7 +9,8 @@ use crate::tc::{self, Link, Way};
 use gavotte_kernel::bpf::{self, Array, Kind};
 use gavotte_kernel::netlink::Netlink;
 
-/// A port of a switch that marks: a phantom queue before what leaves an interface, until this is dropped.
+/// A switch port that marks packets: a phantom queue for the packets that leave an interface, until this value is
+/// dropped.
 #[derive(Debug)]
 pub struct Port {
     netlink: Netlink,
@@ -18,11 +19,11 @@ pub struct Port {
 }
 
 impl Port {
-    /// Hangs a phantom queue before the interface `device`, which sets CE on ECN-capable packets that find more than
-    /// `threshold_bytes` in it; it drains at `drain_bps`.
+    /// Adds a phantom queue to the interface `device` that drains at `drain_bps`. It sets CE on ECN-capable packets
+    /// that find more than `threshold_bytes` in it.
     ///
     /// # Errors
-    /// When there is no such interface, or the kernel refuses.
+    /// If the interface does not exist, or the kernel refuses.
     pub fn install(device: &str, drain_bps: u64, threshold_bytes: u64) -> Result<Self, ShaperError> {
         let mut netlink = Netlink::open().map_err(ShaperError::kernel("rtnetlink"))?;
         let links = tc::links(&mut netlink).map_err(ShaperError::kernel("list interfaces"))?;
@@ -55,7 +56,7 @@ impl Port {
         Ok(Self { netlink, link, phantom })
     }
 
-    /// Packets that passed, and those that found too much.
+    /// The number of packets that passed, and the number of those that found the queue too long.
     pub fn counts(&self) -> (u64, u64) {
         let words = self.phantom.get(0);
         (words[phantom::PACKETS], words[phantom::MARKED])

@@ -1,8 +1,9 @@
-//! The classifiers: one for what leaves an interface, one for what enters, one for a port of a switch.
+//! The BPF classifiers: one for packets that leave an interface, one for packets that arrive, one for a switch port.
 //!
-//! All of them find the pair of a packet by its two addresses, IPv4 as mapped into IPv6, and pass every packet on. The
-//! number of a packet is its IP ID, or the lower 16 bits of its flow label, since IPv6 has no other field to spare.
-//! A packet of several segments counts as that many, with the headers that each of them will have.
+//! All of them identify a packet's pair by its two addresses, with IPv4 mapped into IPv6, and let every packet
+//! continue. The number of a packet is its IP ID. With IPv6 it is the lower 16 bits of the flow label, since IPv6 has
+//! no other field to spare. A packet of several segments counts as that many packets, with the headers that each of
+//! them will have.
 
 use gavotte_kernel::assembler::Op::{Add, And, Arsh, Div, Lsh, Mov, Mul, Rsh, Sub, Xor};
 use gavotte_kernel::assembler::Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
@@ -10,34 +11,34 @@ use gavotte_kernel::assembler::When::{Equal, Greater, Less, NotEqual, SignedGrea
 use gavotte_kernel::assembler::Width::{Double, Half, Word};
 use gavotte_kernel::assembler::{Assembler, Reg};
 
-/// Words of an entry that counts what leaves.
+/// Words of an entry that counts leaving packets.
 pub(crate) mod out {
     pub(crate) const PACKETS: usize = 0;
     pub(crate) const BYTES: usize = 1;
     /// Packets that found their class's queue full.
     pub(crate) const DROPPED: usize = 2;
-    /// What waits in the class, by reckoning; when that was; bytes that leave it per second (0 = nobody reckons); and
-    /// the most that may wait.
+    /// Estimated bytes that wait in the class, the time of that estimate, bytes per second that leave it (0 = no
+    /// estimate), and the largest number that may wait.
     pub(crate) const LEVEL: usize = 3;
     pub(crate) const LAST_NS: usize = 4;
     pub(crate) const DRAIN: usize = 5;
     pub(crate) const ROOM: usize = 6;
-    /// 1 = make what is not ECN-capable ECT(1), so that switches mark it.
+    /// 1 = make packets that are not ECN-capable ECT(1), so that switches mark them.
     pub(crate) const ECT: usize = 7;
     pub(crate) const WORDS: usize = 8;
 }
 
-/// Words of an entry that counts what arrives.
+/// Words of an entry that counts arriving packets.
 pub(crate) mod arrived {
     pub(crate) const PACKETS: usize = 0;
     pub(crate) const BYTES: usize = 1;
     /// The number that the next packet should have, widened from 16 bits.
     pub(crate) const NEXT: usize = 2;
-    /// The number of the first packet, plus 65536; 0 before it.
+    /// The number of the first packet, plus 65536; 0 before the first packet.
     pub(crate) const FIRST: usize = 3;
     pub(crate) const CE: usize = 4;
     pub(crate) const WOULD_MARK: usize = 5;
-    /// 1 = turn ECT(1) back into what it was.
+    /// 1 = turn ECT(1) back into the original value.
     pub(crate) const ECT: usize = 6;
     pub(crate) const WORDS: usize = 7;
 }
@@ -46,9 +47,10 @@ pub(crate) mod arrived {
 pub(crate) mod phantom {
     pub(crate) const LEVEL: usize = 0;
     pub(crate) const LAST_NS: usize = 1;
-    /// Bytes that leave it per second; 0 = there is none.
+    /// Bytes that leave the queue per second; 0 = no queue.
     pub(crate) const DRAIN: usize = 2;
-    /// From here on it marks, the more the longer it is; at twice as much everything.
+    /// The length from which the queue marks packets; the share of marks grows up to twice this length, where all are
+    /// marked.
     pub(crate) const THRESHOLD: usize = 3;
     pub(crate) const MARKED: usize = 4;
     pub(crate) const PACKETS: usize = 5;
@@ -81,13 +83,13 @@ const CTX_GSO_SEGS: i16 = 164;
 const ETHERNET: i16 = 14;
 const CHECKSUM: i32 = ETHERNET as i32 + 10;
 
-/// Where the fields of a header are, and how long it is.
+/// The positions of a header's fields, and its length.
 struct Header {
     kind: i32,
     bytes: i16,
     id: i16,
     addresses: i16,
-    /// Bits of the first 16 behind the traffic class.
+    /// Bits of the first 16 after the traffic class.
     behind: i32,
 }
 
@@ -105,11 +107,11 @@ const IPV6: Header = Header {
     addresses: ETHERNET + 8,
     behind: 4,
 };
-/// TCP's header, which every segment but the first brings again with those before it.
+/// TCP's header, which every further segment repeats together with the headers before it.
 const TCP_BYTES: i32 = 20;
 const IPV4_FRAGMENT: i16 = ETHERNET + 6;
 const IPV6_NEXT: i16 = ETHERNET + 6;
-/// What stands before an IPv4 address in an IPv6 one.
+/// The prefix of an IPv4 address mapped into IPv6.
 const MAPPED: i32 = i32::from_ne_bytes([0, 0, 0xff, 0xff]);
 /// A fragment header.
 const FRAGMENTED: i32 = 44;
@@ -119,26 +121,26 @@ const KEY: i16 = -32;
 const INDEX: i16 = -36;
 const PIECE: i16 = -40;
 const ID_RAW: i16 = -48;
-/// The first 16 bits as they are, and of them the traffic class.
+/// The first 16 bits unchanged, and the traffic class from them.
 const FIRST_RAW: i16 = -56;
 const TOS: i16 = -64;
 const UNNUMBERED: i16 = -72;
 const MARKED: i16 = -80;
-/// Bits behind the traffic class: 0 says that it is IPv4.
+/// Bits after the traffic class: 0 means IPv4.
 const BEHIND: i16 = -88;
 const ID_AT: i16 = -96;
 const COLOUR: i16 = -104;
 const LENGTH: i16 = -112;
 
-/// Let the packet go on to whatever filter is next.
+/// Lets the packet continue to the next filter.
 const PASS: i32 = -1;
 const DROP: i32 = 2;
 const RANDOM_BITS: i32 = 16;
 const RANDOM_MASK: i32 = (1 << RANDOM_BITS) - 1;
 const NOT_A_FRAGMENT: i32 = 0x3fff;
 const DSCP: i32 = 0xfc;
-/// The type of service of packets that are not numbered, since they overtake others in their host. Code point 3 is nobody's
-/// (RFC 2474), so that the network lets them wait with all others, and what they take tells of its queues.
+/// The type of service of packets that are not numbered because they overtake others on their host. Code point 3 has no
+/// meaning (RFC 2474). The network queues these packets with all others, so their transit time shows its queues.
 pub const CONTROL: u8 = 0x0c;
 const ECN: i32 = 3;
 const ECT_1: i32 = 1;
@@ -149,7 +151,7 @@ fn word(index: usize) -> i16 {
     8 * index as i16
 }
 
-/// Leaves the context in R6, segments in R8, bytes in R9 and the header's fields in the frame.
+/// Stores the context in R6, segments in R8, bytes in R9 and the header's fields in the frame.
 fn read(program: &mut Assembler) {
     program
         .op(Mov, R6, R1)
@@ -210,7 +212,7 @@ fn read(program: &mut Assembler) {
         .store(Double, R10, LENGTH, R9);
 }
 
-/// What both kinds of header have. The packet is R7 to R8.
+/// Reads the fields that both kinds of header have. The packet is R7 to R8.
 fn header(program: &mut Assembler, header: &Header) {
     program
         .op(Mov, R2, R7)
@@ -250,8 +252,9 @@ fn pair(program: &mut Assembler, maps: Maps) {
         .store(Word, R10, INDEX, R1);
 }
 
-/// Writes 16 bits of the header, and IPv4's checksum: `from` is a slot of the frame that holds what is there, `to` a
-/// register with what shall be, both as they lie in the packet; `at` a slot with the place.
+/// Writes 16 bits of the header, and IPv4's checksum.
+///
+/// `from` is a slot of the frame with the old value, `to` a register with the new one, both in packet order. `at` is a slot with the offset.
 fn rewrite(program: &mut Assembler, at: i16, from: i16, to: Reg, done: &'static str) {
     program
         .store(Half, R10, PIECE, to)
@@ -288,18 +291,19 @@ fn recolour(program: &mut Assembler, from: i32, to: i32) {
         .op(Lsh, R3, R2)
         .op(Xor, R7, R3)
         .big_endian(R7, 16)
-        // The place of the number is needed no more.
+        // The number's place is no longer needed.
         .store_value(Double, R10, ID_AT, ETHERNET.into());
     rewrite(program, ID_AT, FIRST_RAW, R7, "summed");
     program.label("coloured");
 }
 
-/// What leaves: sets the pair's class as priority, drops what its queue would have no room for, counts and numbers the
-/// rest, and makes it ECN-capable where the pair says so; [`ingress`] takes that back.
+/// The program for outgoing packets. It sets the pair's class as priority, and drops packets that find the class's
+/// queue full. It counts and numbers the rest, and makes them ECN-capable if the pair requires it; [`ingress`] reverses
+/// that.
 pub(crate) fn egress(maps: Maps, major: u32) -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
     read(&mut program);
-    // What bears a class already is the agents' own talk.
+    // Packets that already have a class are the agents' own messages.
     program
         .load(Word, R2, R6, CTX_PRIORITY)
         .op_value(Rsh, R2, 16)
@@ -339,7 +343,7 @@ pub(crate) fn egress(maps: Maps, major: u32) -> Vec<[u8; 8]> {
     program.finish()
 }
 
-/// R4 = what is left of a queue that drains, in the entry at R7: the words of its last time, drain and level.
+/// R4 = the present length of a draining queue in the entry at R7, given the words of its last time, drain and level.
 fn drain(program: &mut Assembler, [last_ns, drain, level]: [usize; 3]) {
     program
         .call(KTIME)
@@ -347,7 +351,7 @@ fn drain(program: &mut Assembler, [last_ns, drain, level]: [usize; 3]) {
         .store(Double, R7, word(last_ns), R0)
         .op(Mov, R2, R0)
         .op(Sub, R2, R1)
-        // Another processor may have been here later.
+        // Another processor may have updated the queue later.
         .jump_value(SignedGreater, R2, -1, "forward")
         .op_value(Mov, R2, 0)
         .label("forward")
@@ -364,7 +368,7 @@ fn drain(program: &mut Assembler, [last_ns, drain, level]: [usize; 3]) {
         .label("drained");
 }
 
-/// Puts the packet through the phantom queue: `MARKED` = 1 when it found too much there.
+/// Adds the packet to the phantom queue: `MARKED` = 1 if the queue was too long.
 fn queue(program: &mut Assembler, maps: Maps) {
     program
         .store_value(Double, R10, MARKED, 0)
@@ -378,7 +382,8 @@ fn queue(program: &mut Assembler, maps: Maps) {
     drain(program, [phantom::LAST_NS, phantom::DRAIN, phantom::LEVEL]);
     program
         .op(Add, R4, R9)
-        // R3 = how far it is above the threshold; a queue is only twice as long, as a switch would drop the rest.
+        // R3 = the excess over the threshold. The queue has at most twice the threshold, as a switch would drop the
+        // rest.
         .load(Double, R5, R7, word(phantom::THRESHOLD))
         .op(Mov, R3, R4)
         .op(Sub, R3, R5)
@@ -389,8 +394,8 @@ fn queue(program: &mut Assembler, maps: Maps) {
         .label("short")
         .store(Double, R7, word(phantom::LEVEL), R4)
         .jump_value(SignedLess, R3, 1, "queued")
-        // As many are marked as that is of the threshold. Between nothing and everything, as RED does: all or nothing would
-        // have everybody fall until the queue has drained, long after rates are low enough.
+        // The share of marked packets is the excess as a share of the threshold, as in RED. Marking all or none would
+        // make all senders slow down until the queue has drained, long after their rates are low enough.
         .op(Mov, R9, R3)
         .call(RANDOM)
         .load(Double, R5, R7, word(phantom::THRESHOLD))
@@ -401,11 +406,11 @@ fn queue(program: &mut Assembler, maps: Maps) {
         .store_value(Double, R10, MARKED, 1)
         .add_atomic(R7, word(phantom::MARKED), R8)
         .label("queued");
-    // R9 is bytes again.
+    // R9 holds bytes again.
     program.load(Double, R9, R10, LENGTH);
 }
 
-/// Sets CE when the packet is marked and its ECN field compares so to `code`.
+/// Sets CE on a marked packet, unless its ECN field compares to `code` as `skip_when` says.
 fn mark(program: &mut Assembler, skip_when: gavotte_kernel::assembler::When, code: i32) {
     program
         .load(Double, R1, R10, MARKED)
@@ -418,9 +423,9 @@ fn mark(program: &mut Assembler, skip_when: gavotte_kernel::assembler::When, cod
         .label("unmarked");
 }
 
-/// What arrives: counts bytes, packets, gaps in the numbers, CE; puts all of it through a phantom queue, whose marks are
-/// counted whether the packet can bear CE or not. ECT(0) is turned into CE, and ECT(1) back into what it was where the pair
-/// says so.
+/// The program for arriving packets. It counts bytes, packets, gaps in the numbers and CE marks. It adds every packet
+/// to a phantom queue, whose marks count even if the packet cannot carry CE. It turns ECT(0) into CE, and ECT(1) back
+/// into the original value if the pair requires it.
 pub(crate) fn ingress(maps: Maps) -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
     read(&mut program);
@@ -453,7 +458,7 @@ pub(crate) fn ingress(maps: Maps) -> Vec<[u8; 8]> {
         .store(Double, R7, word(arrived::NEXT), R1)
         .label("started")
         .add_atomic(R7, word(arrived::PACKETS), R8)
-        // How far it is ahead, as 16 bits with a sign: an overtaken packet is behind.
+        // The distance to the expected number, as a signed 16-bit number: an overtaken packet is behind.
         .load(Double, R2, R7, word(arrived::NEXT))
         .op(Add, R1, R8)
         .op(Sub, R1, R2)
@@ -468,7 +473,7 @@ pub(crate) fn ingress(maps: Maps) -> Vec<[u8; 8]> {
     program.finish()
 }
 
-/// A port of a switch: a phantom queue that sets CE on whatever is ECN-capable.
+/// The program of a switch port: a phantom queue that sets CE on ECN-capable packets.
 pub(crate) fn port(maps: Maps) -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
     read(&mut program);

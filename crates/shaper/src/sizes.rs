@@ -1,37 +1,84 @@
-//! How long queues, buckets and bursts are.
+//! The lengths of queues, buckets and bursts.
 
-use crate::tc::Rates;
-
-/// What stands for no limit: more than any interface carries.
+/// The value for no limit: more than any interface carries.
 pub const UNLIMITED_BPS: u64 = 400_000_000_000;
 
-/// Segments of the largest packet that is handed down whole: of 64 kB, HTB would send as many at once, and a queue of
-/// 30 ms at 10 Mbit/s holds less.
+/// Segments of the largest packet that is passed down whole. With packets of 64 kB, HTB would send that much at once,
+/// and a queue of 30 ms at 10 Mbit/s holds less.
 pub(crate) const GSO_SEGMENTS: u32 = 4;
-const PACKET_BYTES: u32 = 1514;
-/// Depth of a class's bucket, as time at its rate: what a timer may be late.
+/// Depth of a class's bucket as a time at its rate: how late a timer may be.
 const BURST_S: f64 = 0.001;
 /// Length of a class's queue, as time at its rate.
 const LEAF_S: f64 = 0.03;
-const LEAST_LEAF_BYTES: u32 = 8 * PACKET_BYTES;
-/// A class is reckoned to be a little slower than it is, so that its queue never holds more than the reckoning says.
+const LEAST_LEAF_PACKETS: u32 = 8;
+/// The estimate assumes a slightly lower rate than the class has, so that the queue never holds more than estimated.
 pub(crate) const RECKONED: f64 = 0.995;
 
-pub(crate) fn rates(rate_bps: f64, ceil_bps: f64) -> Rates {
-    let burst = (ceil_bps / 8.0 * BURST_S).max(f64::from(GSO_SEGMENTS * PACKET_BYTES));
-    Rates {
-        rate_bps: (rate_bps.max(8000.0) as u64).min(UNLIMITED_BPS),
-        ceil_bps: (ceil_bps.max(8000.0) as u64).min(UNLIMITED_BPS),
-        burst_bytes: burst.min(f64::from(u32::MAX)) as u32,
+/// A class's rates.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rates {
+    /// The rate that is always available to the class, in bit/s.
+    pub(crate) rate_bps: u64,
+    /// The highest rate of the class, in bit/s.
+    pub(crate) ceil_bps: u64,
+    /// Depth of the class's buckets.
+    pub(crate) burst_bytes: u32,
+}
+
+/// The sizes for one interface, by its largest packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    /// MTU and Ethernet's header.
+    packet_bytes: u32,
+}
+
+impl Sizes {
+    /// Sizes for an interface of this MTU. Loopback's is the largest that counts.
+    pub(crate) fn of_mtu(mtu_bytes: u32) -> Self {
+        Self {
+            packet_bytes: mtu_bytes.clamp(576, 65_536) + 14,
+        }
+    }
+
+    pub(crate) fn rates(self, rate_bps: f64, ceil_bps: f64) -> Rates {
+        let burst = (ceil_bps / 8.0 * BURST_S).max(f64::from(GSO_SEGMENTS * self.packet_bytes));
+        Rates {
+            rate_bps: (rate_bps.max(8000.0) as u64).min(UNLIMITED_BPS),
+            ceil_bps: (ceil_bps.max(8000.0) as u64).min(UNLIMITED_BPS),
+            burst_bytes: burst.min(f64::from(u32::MAX)) as u32,
+        }
+    }
+
+    pub(crate) fn quantum(self, rate_bps: f64) -> u32 {
+        // HTB shares what is left among classes by these.
+        (rate_bps / 8.0 * 0.01).clamp(f64::from(self.packet_bytes), 200_000.0) as u32
+    }
+
+    pub(crate) fn leaf_bytes(self, ceil_bps: f64) -> u32 {
+        let bytes = (ceil_bps / 8.0 * LEAF_S).min(16e6) as u32;
+        bytes.max(LEAST_LEAF_PACKETS * self.packet_bytes)
     }
 }
 
-pub(crate) fn quantum(rate_bps: f64) -> u32 {
-    // HTB shares what is left among classes by these.
-    (rate_bps / 8.0 * 0.01).clamp(f64::from(PACKET_BYTES), 200_000.0) as u32
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-pub(crate) fn leaf_bytes(ceil_bps: f64) -> u32 {
-    let bytes = (ceil_bps / 8.0 * LEAF_S).min(16e6) as u32;
-    bytes.max(LEAST_LEAF_BYTES)
+    #[test]
+    fn slow_classes_hold_whole_packets_of_the_interface() {
+        let (usual, jumbo) = (Sizes::of_mtu(1500), Sizes::of_mtu(9000));
+        assert_eq!((usual.leaf_bytes(1e4), jumbo.leaf_bytes(1e4)), (8 * 1514, 8 * 9014));
+        assert_eq!((usual.quantum(1e4), jumbo.quantum(1e4)), (1514, 9014));
+        assert_eq!(
+            (usual.rates(1e4, 1e4).burst_bytes, jumbo.rates(1e4, 1e4).burst_bytes),
+            (4 * 1514, 4 * 9014)
+        );
+    }
+
+    #[test]
+    fn fast_classes_are_sized_by_their_rate() {
+        let (usual, jumbo) = (Sizes::of_mtu(1500), Sizes::of_mtu(9000));
+        assert_eq!(usual.leaf_bytes(1e9), jumbo.leaf_bytes(1e9));
+        assert_eq!(usual.rates(1e9, 1e9).burst_bytes, jumbo.rates(1e9, 1e9).burst_bytes);
+    }
 }

@@ -1,4 +1,4 @@
-//! Traffic control as netlink messages: HTB classes, their leaf queues, classifiers, and what the kernel tells of them.
+//! Traffic control as netlink messages: HTB classes, their leaf queues, classifiers, and the kernel's counts.
 //!
 //! Layouts are those of `linux/pkt_sched.h`, `linux/pkt_cls.h` and `linux/if_link.h`.
 
@@ -9,6 +9,8 @@ use std::net::IpAddr;
 use gavotte_kernel::netlink::{
     Message, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Netlink, attribute, text, u32_at, u64_at,
 };
+
+use crate::sizes::{Rates, Sizes};
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
@@ -39,6 +41,7 @@ const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 const TCA_U32_CLASSID: u16 = 1;
 const TCA_U32_SEL: u16 = 5;
 const IFLA_ADDRESS_NAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
 const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFA_LOCAL: u16 = 2;
 const IFA_ADDRESS: u16 = 1;
@@ -49,28 +52,28 @@ const TC_LINKLAYER_ETHERNET: u8 = 1;
 const ETH_P_ALL: u32 = 3;
 const ETH_P_IP: u32 = 0x0800;
 const ETH_P_IPV6: u32 = 0x86dd;
-/// Kernel ticks of a token bucket are 64 ns.
+/// One kernel tick of a token bucket is 64 ns.
 const TICK_SHIFT: u32 = 6;
 
-/// The major number of our root qdisc, by which a later process knows it. Spells "gv".
+/// The major number of our root qdisc, by which a later process recognises it. It spells "gv".
 pub(crate) const MAJOR: u32 = 0x6776;
 /// The handle of our root qdisc.
 pub(crate) const ROOT: u32 = MAJOR << 16;
-/// Class of everything of the host.
+/// The class of all traffic of the host.
 pub(crate) const VM: u16 = 1;
-/// Class of pairs that have none of their own yet.
+/// The class of pairs that do not have their own class yet.
 pub(crate) const NEWCOMERS: u16 = 2;
 /// The first class of a pair.
 pub(crate) const FIRST_PAIR: u16 = 16;
-/// Filters of ours stand at this priority.
+/// The priority of our filters.
 const FILTER_PRIORITY: u32 = 0x6776;
 
-/// Which way packets cross an interface.
+/// The direction in which packets cross an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// In, before the host sees them.
+    /// Arriving packets, before the host sees them.
     Ingress,
-    /// Out, before they wait in a qdisc.
+    /// Leaving packets, before they wait in a qdisc.
     Egress,
 }
 
@@ -83,25 +86,14 @@ impl Way {
     }
 }
 
-/// A class's rates.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Rates {
-    /// What it may always send, bit/s.
-    pub(crate) rate_bps: u64,
-    /// What it may send at most, bit/s.
-    pub(crate) ceil_bps: u64,
-    /// Depth of its buckets.
-    pub(crate) burst_bytes: u32,
-}
-
-/// What the kernel counted at a class.
+/// The kernel's counts for a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassCounts {
-    /// Bytes that have left it.
+    /// Bytes that have left the class.
     pub bytes: u64,
-    /// Packets that have left it, GSO packets in segments.
+    /// Packets that have left the class, with GSO packets counted as segments.
     pub packets: u64,
-    /// Packets that its queue had no room for; a GSO packet counts once.
+    /// Packets that found the queue full; a GSO packet counts once.
     pub drops: u64,
     /// Bytes that wait.
     pub backlog_bytes: u32,
@@ -116,7 +108,7 @@ fn tcmsg(device: u32, handle: u32, parent: u32, info: u32) -> Vec<u8> {
 }
 
 pub(crate) fn htb_root(device: u32) -> Message {
-    // Version 3, rate2quantum 10, no default class: what matches none passes unshaped.
+    // Version 3, rate2quantum 10, no default class: packets that match no class pass unshaped.
     let words: Vec<u8> = [3u32, 10, 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
     Message::new(
         RTM_NEWQDISC,
@@ -127,7 +119,7 @@ pub(crate) fn htb_root(device: u32) -> Message {
     .nest(TCA_OPTIONS, |inside| inside.put(TCA_HTB_INIT, &words))
 }
 
-/// Makes a class below `parent`, or changes its rates.
+/// Creates a class below `parent`, or changes its rates.
 pub(crate) fn class(device: u32, minor: u16, parent: u32, rates: Rates, quantum_bytes: u32, priority: u32) -> Message {
     let spec = |bps: u64| {
         let mut spec = vec![0, TC_LINKLAYER_ETHERNET, 0, 0, 0, 0, 0, 0];
@@ -157,7 +149,7 @@ pub(crate) fn drop_class(device: u32, minor: u16) -> Message {
     Message::new(RTM_DELTCLASS, 0, &tcmsg(device, ROOT | u32::from(minor), 0, 0))
 }
 
-/// Makes the queue of a class, or changes its length.
+/// Creates the queue of a class, or changes its length.
 pub(crate) fn leaf(device: u32, minor: u16, limit_bytes: u32) -> Message {
     let handle = (0x8000 | u32::from(minor)) << 16;
     Message::new(
@@ -190,7 +182,7 @@ fn filter_info(protocol: u32) -> u32 {
     FILTER_PRIORITY << 16 | u32::from((protocol as u16).to_be())
 }
 
-/// Hangs a loaded program into the way of packets.
+/// Attaches a loaded program to a direction of an interface.
 pub(crate) fn program(device: u32, way: Way, fd: i32, name: &str) -> Message {
     Message::new(
         RTM_NEWTFILTER,
@@ -214,9 +206,9 @@ pub(crate) fn drop_program(device: u32, way: Way) -> Message {
     )
 }
 
-/// Sends packets for `target` to a class, without BPF.
+/// Directs packets for `target` to a class, without BPF.
 pub(crate) fn u32_filter(device: u32, target: IpAddr, minor: u16) -> Message {
-    // Where the destination address is in the header, in words of 4 bytes.
+    // The position of the destination address in the header, in words of 4 bytes.
     let (protocol, begin, address) = match target {
         IpAddr::V4(address) => (ETH_P_IP, 16, address.octets().to_vec()),
         IpAddr::V6(address) => (ETH_P_IPV6, 24, address.octets().to_vec()),
@@ -231,7 +223,7 @@ pub(crate) fn u32_filter(device: u32, target: IpAddr, minor: u16) -> Message {
         selector.extend_from_slice(&(begin + 4 * word as i32).to_ne_bytes());
         selector.extend_from_slice(&0i32.to_ne_bytes());
     }
-    // Filters of one priority are of one protocol.
+    // Filters of one priority must have the same protocol.
     let priority = FILTER_PRIORITY + u32::from(protocol == ETH_P_IPV6);
     let info = priority << 16 | u32::from((protocol as u16).to_be());
     Message::new(RTM_NEWTFILTER, NLM_F_CREATE | NLM_F_EXCL, &tcmsg(device, 0, ROOT, info))
@@ -259,6 +251,7 @@ pub(crate) fn gso_max_segs(device: u32, segments: u32) -> Message {
 pub(crate) struct Link {
     pub(crate) index: u32,
     pub(crate) name: String,
+    pub(crate) sizes: Sizes,
 }
 
 pub(crate) fn links(netlink: &mut Netlink) -> io::Result<Vec<Link>> {
@@ -269,6 +262,7 @@ pub(crate) fn links(netlink: &mut Netlink) -> io::Result<Vec<Link>> {
             links.push(Link {
                 index,
                 name: text(name),
+                sizes: Sizes::of_mtu(attribute(rest, IFLA_MTU).and_then(|mtu| u32_at(mtu, 0)).unwrap_or(1500)),
             });
         }
     })?;
@@ -330,13 +324,13 @@ pub(crate) fn qdiscs(netlink: &mut Netlink) -> io::Result<Vec<Qdisc>> {
     Ok(all)
 }
 
-/// How many filters of anybody's stand in a way, and whether one of them is ours.
+/// The number of all filters in a direction, and whether one of them is ours.
 pub(crate) fn filters(netlink: &mut Netlink, device: u32, way: Way) -> io::Result<(usize, bool)> {
     let (mut count, mut ours) = (0, false);
     netlink.dump(
         Message::new(RTM_GETTFILTER, 0, &tcmsg(device, 0, way.parent(), 0)),
         |body| {
-            // Each chain announces itself once without a handle.
+            // Each chain is listed once without a handle.
             if u32_at(body, 8).is_some_and(|handle| handle != 0) {
                 count += 1;
                 ours |= u32_at(body, 16).is_some_and(|info| info >> 16 == FILTER_PRIORITY);
@@ -346,7 +340,7 @@ pub(crate) fn filters(netlink: &mut Netlink, device: u32, way: Way) -> io::Resul
     Ok((count, ours))
 }
 
-/// The counts of every class of ours on an interface, by minor number.
+/// The counts of each of our classes on an interface, by minor number.
 pub(crate) fn counts(netlink: &mut Netlink, device: u32) -> io::Result<BTreeMap<u16, ClassCounts>> {
     let mut all = BTreeMap::new();
     netlink.dump(Message::new(RTM_GETTCLASS, 0, &tcmsg(device, 0, 0, 0)), |body| {
@@ -356,7 +350,7 @@ pub(crate) fn counts(netlink: &mut Netlink, device: u32) -> io::Result<BTreeMap<
         let stats = attribute(body.get(20..).unwrap_or_default(), TCA_STATS2).unwrap_or_default();
         let basic = attribute(stats, TCA_STATS_BASIC).unwrap_or_default();
         let queue = attribute(stats, TCA_STATS_QUEUE).unwrap_or_default();
-        // Packets are told in 32 bits where they suffice.
+        // The kernel reports packets in 32 bits if these suffice.
         all.insert(
             handle as u16,
             ClassCounts {
@@ -370,7 +364,7 @@ pub(crate) fn counts(netlink: &mut Netlink, device: u32) -> io::Result<BTreeMap<
     Ok(all)
 }
 
-/// What each class of ours on an interface may always send, bit/s, by minor number.
+/// The rate that is always available to each of our classes on an interface, in bit/s, by minor number.
 pub(crate) fn class_rates(netlink: &mut Netlink, device: u32) -> io::Result<BTreeMap<u16, u64>> {
     let mut all = BTreeMap::new();
     netlink.dump(Message::new(RTM_GETTCLASS, 0, &tcmsg(device, 0, 0, 0)), |body| {
@@ -378,7 +372,7 @@ pub(crate) fn class_rates(netlink: &mut Netlink, device: u32) -> io::Result<BTre
             return;
         };
         let options = attribute(body.get(20..).unwrap_or_default(), TCA_OPTIONS).unwrap_or_default();
-        // In bytes a second; struct tc_htb_opt begins with a tc_ratespec, whose rate has 32 bits.
+        // In bytes per second; struct tc_htb_opt begins with a tc_ratespec, whose rate has 32 bits.
         let wide = attribute(options, TCA_HTB_RATE64).and_then(|value| u64_at(value, 0));
         let narrow = attribute(options, TCA_HTB_PARMS).and_then(|value| u32_at(value, 8));
         if let Some(rate) = wide.or(narrow.map(u64::from)) {

@@ -1,4 +1,4 @@
-//! The data path against the kernel, with real packets in namespaces of the test's own.
+//! The data path in the kernel, with real packets in the test's own namespaces.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn setup(address: IpAddr) -> Setup {
     }
 }
 
-/// A shaper on either host, in the threads that live there.
+/// Starts a shaper on each host, in the threads of their namespaces.
 fn shapers(row: &Row) -> (Arc<Mutex<Shaper>>, Arc<Mutex<Shaper>>) {
     shapers_between(row, LEFT, RIGHT)
 }
@@ -35,7 +35,7 @@ fn shapers_between(row: &Row, from: IpAddr, to: IpAddr) -> (Arc<Mutex<Shaper>>, 
     (Arc::new(Mutex::new(left)), Arc::new(Mutex::new(right)))
 }
 
-/// Sends datagrams of `bytes` from left to right, some at a time, and tells how many left.
+/// Sends datagrams of `bytes` from left to right in groups. Returns the number that left.
 fn send(row: &Row, count: usize, bytes: usize, pause: Duration) -> usize {
     send_between(row, (LEFT, RIGHT), count, bytes, pause)
 }
@@ -72,7 +72,7 @@ fn exact(from: IpAddr, to: IpAddr, header_bytes: u64) {
     let row = Row::new();
     let (left, right) = shapers_between(&row, from, to);
     assert_eq!(left.lock().unwrap().without_bpf(), None);
-    // Nothing is lost at first.
+    // No packets are lost at first.
     let sent = send_between(&row, (from, to), 400, 1000, Duration::from_millis(2));
     thread::sleep(Duration::from_millis(200));
     let (out, arrived) = (left.lock().unwrap().sent(to), right.lock().unwrap().received(from));
@@ -82,12 +82,12 @@ fn exact(from: IpAddr, to: IpAddr, header_bytes: u64) {
         ((1000 + header_bytes) * sent as u64, (1000 + header_bytes) * sent as u64)
     );
     assert_eq!(arrived.gaps, 0);
-    // A bottleneck that drops most of it.
+    // A bottleneck that drops most of them.
     row.middle
         .shell("tc qdisc add dev out root tbf rate 8mbit burst 3000 limit 9000");
     let more = send_between(&row, (from, to), 4000, 1000, Duration::from_millis(1));
     thread::sleep(Duration::from_millis(200));
-    // The last packet must arrive for the gap before it to be seen.
+    // The last packet must arrive to reveal the gap before it.
     row.middle.shell("tc qdisc del dev out root");
     let last = send_between(&row, (from, to), 1, 1000, Duration::ZERO);
     thread::sleep(Duration::from_millis(200));
@@ -113,7 +113,7 @@ fn rates_are_enforced_and_own_drops_are_told_apart() {
     for bps in [20e6, 60e6] {
         left.lock().unwrap().set(&[rate(bps)]).unwrap();
         let (begin, before) = (Instant::now(), right.lock().unwrap().received(LEFT));
-        // Ten times as much as may pass.
+        // Ten times as many as may pass.
         send(&row, (bps / 8000.0 * 2.0) as usize, 1400, Duration::from_micros(300));
         let seconds = begin.elapsed().as_secs_f64();
         let bytes = right.lock().unwrap().received(LEFT).bytes - before.bytes;
@@ -128,7 +128,7 @@ fn rates_are_enforced_and_own_drops_are_told_apart() {
     let sent = left.lock().unwrap().sent(RIGHT);
     let arrived = right.lock().unwrap().received(LEFT);
     assert!(sent.dropped > 100, "{sent:?}");
-    // None of them had a number, and none was dropped behind its number.
+    // None of the dropped packets had a number, and none was dropped after it got one.
     assert_eq!(left.lock().unwrap().classes().unwrap()[&RIGHT].drops, 0);
     assert_eq!((arrived.gaps, arrived.packets), (0, sent.packets));
 }
@@ -174,8 +174,7 @@ fn marks_are_counted_at_the_switch_and_at_the_edge() {
     let arrived = right.lock().unwrap().received(LEFT);
     let (passed, marked) = port.counts();
     assert!(passed >= 2000 && marked > 100, "{passed} {marked}");
-    // Datagrams that are not ECN-capable were made so on their way.
-    // The port sees the hosts' own talk of neighbours, too.
+    // Datagrams that are not ECN-capable were made so on their way. The port also sees the hosts' neighbour discovery.
     assert!(arrived.ce <= marked && marked - arrived.ce < 10, "{arrived:?} {marked}");
     assert_eq!((arrived.would_mark, arrived.gaps), (0, 0));
     drop(port);
@@ -189,7 +188,7 @@ fn marks_are_counted_at_the_switch_and_at_the_edge() {
     drop(left);
 }
 
-/// Shapes until it is killed; a process of its own for the test below.
+/// Shapes until it is killed; a separate process for the test below.
 #[test]
 #[ignore = "run by another test"]
 fn shapes_until_killed() {
@@ -198,7 +197,7 @@ fn shapes_until_killed() {
     thread::sleep(Duration::from_secs(60));
 }
 
-/// Has a process shape the left host, and kills it.
+/// Starts a process that shapes the left host, and kills it.
 fn killed_while_shaping(row: &Row) {
     row.left.run(|| {
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -207,11 +206,11 @@ fn killed_while_shaping(row: &Row) {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let told = BufReader::new(child.stderr.take().unwrap()).lines().find(|line| {
+        let ready_line = BufReader::new(child.stderr.take().unwrap()).lines().find(|line| {
             let line = line.as_ref().unwrap();
             line.contains("shapes")
         });
-        assert!(told.is_some());
+        assert!(ready_line.is_some());
         assert!(sweep().unwrap().is_empty(), "a living process was swept");
         child.kill().unwrap();
         child.wait().unwrap();
@@ -229,12 +228,12 @@ fn nothing_is_left_behind() {
     assert!(row.left.shell("tc qdisc show dev eth0").contains("htb 6776:"));
     drop((left, right));
     assert_eq!(row.left.shell("tc qdisc show dev eth0"), before);
-    // What a killed process leaves, the next one finds.
+    // The next process finds the state that a killed process left.
     killed_while_shaping(&row);
     assert_eq!(row.left.run(|| sweep().unwrap()), ["eth0"]);
     assert_eq!(row.left.shell("tc qdisc show dev eth0"), before);
     assert!(row.left.run(|| sweep().unwrap()).is_empty());
-    // Others' qdiscs stay.
+    // Qdiscs of other programs stay.
     row.left
         .shell("tc qdisc add dev eth0 root tbf rate 8mbit burst 3000 limit 9000");
     let refused = row.left.run(|| Shaper::install(setup(LEFT)).unwrap_err().to_string());

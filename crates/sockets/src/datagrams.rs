@@ -1,5 +1,7 @@
-//! UDP payload by socket and the two ends, counted by BPF programs on the root of the cgroups, where every datagram
-//! passes on its way out of and into a socket. The programs end with the descriptors that hold them.
+//! UDP payload by socket and by the two ends.
+//!
+//! BPF programs on the root cgroup count every datagram that leaves or reaches a socket. The programs end when the
+//! descriptors that hold them are closed.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -17,10 +19,10 @@ use gavotte_kernel::bpf::{self, Array, Kind, attach, namespace_cookie};
 
 use crate::diag::address;
 
-/// Conversations that are told apart; what finds no room is counted as such.
+/// Largest number of conversations that are counted separately. Datagrams beyond that are only counted.
 const MOST: u32 = 1 << 16;
 
-// A key, as the programs write it.
+// A key as the programs write it.
 const KEY_BYTES: usize = 56;
 const COOKIE: usize = 0;
 const NAMESPACE: usize = 8;
@@ -45,20 +47,20 @@ const UDP: i32 = 17;
 const UDP_BYTES: i32 = 8;
 const LET_PASS: i32 = 1;
 
-// The frame.
+// Offsets in the stack frame.
 const KEY: i16 = -(KEY_BYTES as i16);
 const HEADER: i16 = KEY - 40;
 const VALUE: i16 = HEADER - 8;
 
-/// What one socket sent to, or received of, one other end.
+/// The payload that one socket sent to one other end, or received from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Conversation {
-    /// Of the socket, as `sock_diag` has it.
+    /// The socket's cookie, as in `sock_diag`.
     pub(crate) cookie: u64,
     pub(crate) here: SocketAddr,
     pub(crate) there: SocketAddr,
     pub(crate) incoming: bool,
-    /// Payload since the last call.
+    /// Payload bytes since the last call.
     pub(crate) bytes: u64,
 }
 
@@ -68,20 +70,32 @@ pub(crate) struct Datagrams {
     counts: bpf::HashMap<KEY_BYTES, 8>,
     lost: Array<1>,
     namespace: u64,
-    told: HashMap<[u8; KEY_BYTES], u64>,
+    reported: HashMap<[u8; KEY_BYTES], u64>,
     _links: [OwnedFd; 2],
+}
+
+/// Checks whether the kernel would let this process count datagrams, without attaching anything.
+///
+/// # Errors
+/// The kernel's error.
+pub fn try_counting() -> io::Result<()> {
+    cgroup_root()?;
+    let counts = bpf::HashMap::<KEY_BYTES, 8>::new(1, "gv_try")?;
+    let lost = Array::<1>::new(1, "gv_try")?;
+    let code = program(Kind::Egress, counts.fd(), lost.fd(), false);
+    bpf::load(&code, Kind::Egress, "gv_try").map(|_| ())
 }
 
 impl Datagrams {
     /// Starts to count.
     ///
     /// # Errors
-    /// What the kernel says: without `CAP_BPF` and `CAP_NET_ADMIN`, that it is not permitted.
+    /// The kernel's error: without `CAP_BPF` and `CAP_NET_ADMIN`, that it is not permitted.
     pub(crate) fn start() -> io::Result<Self> {
         let root = File::open(cgroup_root()?)?;
         let counts = bpf::HashMap::new(MOST, "gv_datagrams")?;
         let lost = Array::new(1, "gv_lost")?;
-        // Before Linux 6.15 programs here cannot tell network namespaces apart: then all count.
+        // Before Linux 6.15 these programs cannot distinguish network namespaces: then they count all.
         let namespace = namespace_cookie(&UnixDatagram::unbound()?).unwrap_or(0);
         let start = |kind, by_namespace| {
             let code = program(kind, counts.fd(), lost.fd(), by_namespace);
@@ -100,32 +114,32 @@ impl Datagrams {
             counts,
             lost,
             namespace,
-            told: HashMap::new(),
+            reported: HashMap::new(),
             _links: links,
         })
     }
 
-    /// What was said since the last call.
+    /// The conversations since the last call.
     pub(crate) fn fresh(&mut self) -> io::Result<Vec<Conversation>> {
         let mut found = Vec::new();
         for (key, value) in self.counts.all()? {
             let bytes = u64::from_ne_bytes(value);
-            let told = self.told.insert(key, bytes).unwrap_or(0);
+            let reported = self.reported.insert(key, bytes).unwrap_or(0);
             let namespace = u64_of(&key, NAMESPACE);
-            if bytes > told && (namespace == 0 || namespace == self.namespace) {
-                found.push(conversation(&key, bytes - told));
+            if bytes > reported && (namespace == 0 || namespace == self.namespace) {
+                found.push(conversation(&key, bytes - reported));
             }
         }
         Ok(found)
     }
 
-    /// Datagrams that found no room.
+    /// The number of datagrams that found the map full.
     pub(crate) fn lost(&self) -> u64 {
         self.lost.get(0)[0]
     }
 }
 
-/// Where cgroup v2 is mounted.
+/// The mount point of cgroup v2.
 fn cgroup_root() -> io::Result<String> {
     let mounts = fs::read_to_string("/proc/self/mounts")?;
     let mut mounts = mounts.lines().map(|line| line.split(' '));
@@ -164,7 +178,7 @@ fn key(at: usize) -> i16 {
     KEY + at as i16
 }
 
-/// Leaves bytes of the packet in the frame, from the register or number that was put into R2.
+/// Copies bytes of the packet into the frame, from the register or number in R2.
 fn load_bytes(program: &mut Assembler, to: i16, bytes: i32) {
     program
         .op(Mov, R1, R6)
@@ -191,12 +205,13 @@ fn look_up(program: &mut Assembler, map: i32, at: i16) {
         .call(LOOK_UP);
 }
 
-/// Puts what a helper says of the packet into the key.
+/// Puts a helper's result for the packet into the key.
 fn note(program: &mut Assembler, helper: i32, at: usize, into: Reg) {
     program.op(Mov, R1, R6).call(helper).store(Double, R10, key(at), into);
 }
 
-/// Counts each UDP packet's payload, and lets every packet pass. Several segments in one packet (GSO) count whole.
+/// Counts the payload of each UDP packet, and lets every packet pass. A packet with several segments (GSO) counts
+/// whole.
 fn program(kind: Kind, counts: i32, lost: i32, by_namespace: bool) -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
     program.op(Mov, R6, R1);
@@ -284,8 +299,8 @@ mod tests {
     use super::*;
     use std::net::UdpSocket;
 
-    fn said(over: &str) {
-        // Without the rights this cannot be had; with them it must work.
+    fn datagrams_arrive(over: &str) {
+        // Without the privileges this fails; with them it must work.
         let mut datagrams = match Datagrams::start() {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return,
             other => other.unwrap(),
@@ -314,7 +329,7 @@ mod tests {
 
     #[test]
     fn datagrams_count_once_on_each_side() {
-        said("127.0.0.1:0");
-        said("[::1]:0");
+        datagrams_arrive("127.0.0.1:0");
+        datagrams_arrive("[::1]:0");
     }
 }

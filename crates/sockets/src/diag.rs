@@ -1,4 +1,4 @@
-//! The kernel's counters of each TCP connection, and which inode each socket has (`sock_diag`).
+//! The kernel's counters of each TCP connection, and the inode of each socket (`sock_diag`).
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -9,14 +9,15 @@ const BY_FAMILY: u16 = 20;
 const WITH_INFO: u8 = 1 << 1;
 const INFO: u16 = 2;
 const LISTEN: u32 = 10;
-/// Multicast groups of TCP sockets over IPv4 and IPv6 that end.
+/// Multicast groups for TCP sockets over IPv4 and IPv6 that end.
 const ENDED: u32 = (1 << 0) | (1 << 2);
-/// Of `inet_diag_msg`.
+/// Size of `inet_diag_msg`.
 const FIXED_BYTES: usize = 72;
-/// Of `tcp_info`: bytes that the other end acknowledged, its SYN included, and bytes received in order.
+/// Offset in `tcp_info` of the bytes that the other end acknowledged, including its SYN, followed by the bytes received
+/// in order.
 const ACKED: usize = 120;
 const RECEIVED: usize = 128;
-// States in which a FIN has taken a number of its own.
+// States in which a FIN has used up a sequence number.
 const FIN_WAIT_2: u8 = 5;
 const CLOSE_WAIT: u8 = 8;
 const LAST_ACK: u8 = 9;
@@ -25,13 +26,13 @@ const CLOSING: u8 = 11;
 /// One socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Socket {
-    /// What the kernel tells it by from all others, ever.
+    /// The kernel's unique identifier of the socket.
     pub(crate) cookie: u64,
-    /// 0 when it has no owner any more.
+    /// The socket's inode; 0 if it no longer has an owner.
     pub(crate) inode: u32,
     pub(crate) here: SocketAddr,
     pub(crate) there: SocketAddr,
-    /// Payload that the other end has acknowledged, and that came in order. Nothing for UDP.
+    /// Payload that the other end has acknowledged, and payload that arrived in order. `None` for UDP.
     pub(crate) bytes: Option<(u64, u64)>,
 }
 
@@ -49,12 +50,12 @@ impl Diag {
         Ok(Self { asking, hearing })
     }
 
-    /// Whether the last counts of a connection are told when it ends.
+    /// Whether the kernel reports the last counts of a connection when it ends.
     pub(crate) fn tells_ends(&self) -> bool {
         self.hearing.is_some()
     }
 
-    /// All TCP connections as they are.
+    /// All TCP connections in their present state.
     pub(crate) fn connections(&mut self) -> io::Result<Vec<Socket>> {
         self.dump(libc::IPPROTO_TCP as u8, WITH_INFO, 0xfff & !(1 << LISTEN))
     }
@@ -87,7 +88,7 @@ impl Diag {
     }
 }
 
-/// Reads an `inet_diag_msg` with its attributes; `ended` when both FINs have taken a number.
+/// Reads an `inet_diag_msg` with its attributes; `ended` if both FINs have used up a sequence number.
 fn socket(body: &[u8], ended: bool) -> Option<Socket> {
     let (family, state) = (*body.first()?, *body.get(1)?);
     let end = |port: usize, address: usize| {
@@ -115,7 +116,7 @@ fn socket(body: &[u8], ended: bool) -> Option<Socket> {
     })
 }
 
-/// An address as the kernel has it in 16 bytes; one of IPv4 that is mapped into IPv6 becomes IPv4.
+/// Converts an address from the kernel's 16 bytes; an IPv4 address that is mapped into IPv6 becomes IPv4.
 pub(crate) fn address(bytes: [u8; 16], version_4: bool) -> IpAddr {
     if version_4 {
         let [a, b, c, d, ..] = bytes;

@@ -1,14 +1,16 @@
-//! What one host's sockets send and receive, and whose they are: no packet is captured.
+//! Counts what one host's sockets send and receive, and finds their owners, without capturing packets.
 //!
-//! TCP by the kernel's own counters of each connection, which any user may read; they are read again and again, and once
-//! more as a connection ends, which the kernel tells those who may administer the network. UDP has no such counters: where
-//! the kernel lets a BPF program look at what sockets send and receive, that counts their datagrams, all of them.
-//! Both are of the network namespace of the thread that makes the [`Watch`].
+//! * TCP: the kernel's own counters of each connection, which any user may read. They are read repeatedly, and a last time when a
+//!   connection ends. The kernel announces ends to users who may administer the network.
+//! * UDP has no such counters. If the kernel allows it, a BPF program counts all datagrams of sockets.
+//!
+//! Both cover the network namespace of the thread that creates the [`Watch`].
 
 mod datagrams;
 mod diag;
 mod owners;
 mod watch;
 
+pub use datagrams::try_counting as try_counting_datagrams;
 pub use owners::Owner;
 pub use watch::{Moved, Report, Watch};

@@ -1,24 +1,24 @@
-//! Whose a socket is, from `/proc`: as far as this user may look.
+//! Finds the owners of sockets in `/proc`, as far as this user may see them.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-/// Longest name and path that are told.
+/// Longest name and path that are reported, in bytes.
 const MOST_BYTES: usize = 4096;
-/// Where launchers tell a process which rank it is: Open MPI, MPICH, Slurm.
+/// The variables in which launchers give a process its rank: Open MPI, MPICH, Slurm.
 const RANKS: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
 
 /// The process that holds a socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// Its number.
+    /// The process's number.
     pub pid: u32,
-    /// As `ps -o comm` has it.
+    /// The name shown by `ps -o comm`.
     pub name: String,
-    /// Its path in cgroup v2, or, where that says nothing, the longest of version 1.
+    /// The path in cgroup v2 or, if that is empty, the longest path in version 1.
     pub cgroup: String,
-    /// Its rank, if an MPI launcher started it.
+    /// The rank, if an MPI launcher started the process.
     pub rank: Option<u32>,
 }
 

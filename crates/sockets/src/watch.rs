@@ -1,4 +1,4 @@
-//! Reads all counters again and again, and tells what moved between.
+//! Reads all counters repeatedly and reports the traffic between two reads.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -11,24 +11,24 @@ use crate::owners::{Owner, owners};
 /// Payload between one of this host's sockets and another end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// The socket's own end.
+    /// The socket's own address.
     pub here: SocketAddr,
-    /// The other.
+    /// The other end's address.
     pub there: SocketAddr,
-    /// UDP, and not TCP.
+    /// UDP instead of TCP.
     pub datagrams: bool,
-    /// Payload bytes from here to there.
+    /// Payload bytes that this host sent.
     pub sent_bytes: u64,
-    /// And back.
+    /// Payload bytes that this host received.
     pub received_bytes: u64,
 }
 
-/// What was seen since the last report.
+/// The observations since the last report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What moved.
+    /// Traffic by socket and other end.
     pub moved: Vec<Moved>,
-    /// Whose ends of this host are, of those that were not known before.
+    /// Owners of this host's addresses that were not known before.
     pub owners: Vec<(SocketAddr, Owner)>,
 }
 
@@ -38,7 +38,8 @@ struct Known {
     there: SocketAddr,
     sent: u64,
     received: u64,
-    /// It was not among the connections at the last look. Its end may still be told: the two are asked for in turn.
+    /// Whether the connection was missing at the last look. Its end may still be announced, since connections and ends
+    /// are read one after the other.
     missing: bool,
 }
 
@@ -57,10 +58,10 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins: what connections moved before does not count.
+    /// Starts to watch; earlier traffic does not count.
     ///
     /// # Errors
-    /// When the kernel tells nothing of sockets.
+    /// If the kernel reports nothing about sockets.
     pub fn begin() -> io::Result<Self> {
         let datagrams = Datagrams::start().map_err(|error| error.to_string());
         let mut watch = Self {
@@ -81,7 +82,7 @@ impl Watch {
     /// Reads all counters.
     ///
     /// # Errors
-    /// When the kernel does not answer.
+    /// If the kernel does not answer.
     pub fn look(&mut self) -> io::Result<()> {
         let ended = self.diag.ended();
         let current = self.diag.connections()?;
@@ -101,24 +102,24 @@ impl Watch {
             !(known.missing && was_missing)
         });
         self.closed_unseen += (before - self.open.len()) as u64;
-        let said = match &mut self.datagrams {
+        let conversations = match &mut self.datagrams {
             Ok(datagrams) => datagrams.fresh()?,
             Err(_) => Vec::new(),
         };
-        let sockets = if said.iter().any(|each| !self.owned.contains_key(&each.cookie)) {
+        let sockets = if conversations.iter().any(|each| !self.owned.contains_key(&each.cookie)) {
             self.diag.datagram_sockets()?
         } else {
             Vec::new()
         };
         let inodes: HashMap<u64, u32> = sockets.iter().map(|each| (each.cookie, each.inode)).collect();
         let ends = current.iter().map(|each| (each.cookie, each.inode, each.here));
-        let talkers = said
+        let talkers = conversations
             .iter()
             .filter_map(|each| Some((each.cookie, *inodes.get(&each.cookie)?, each.here)));
         self.learn(ends.chain(talkers).collect());
         self.owned
             .retain(|cookie, _| here.contains(cookie) || !self.open.contains_key(cookie));
-        for each in said {
+        for each in conversations {
             let sums = self.pending.entry((each.here, each.there, true)).or_default();
             let sum = if each.incoming { &mut sums.1 } else { &mut sums.0 };
             *sum += each.bytes;
@@ -127,7 +128,7 @@ impl Watch {
         Ok(())
     }
 
-    /// What was seen since the last call.
+    /// The observations since the last call.
     pub fn report(&mut self) -> Report {
         let moved = std::mem::take(&mut self.pending).into_iter();
         Report {
@@ -144,7 +145,7 @@ impl Watch {
         }
     }
 
-    /// Counters of the watch itself, by name.
+    /// The counters of the watch itself, by name.
     pub fn counters(&self) -> [(&'static str, u64); 6] {
         [
             ("looks", self.looks),
@@ -159,7 +160,7 @@ impl Watch {
         ]
     }
 
-    /// Why UDP is not counted, if it is not.
+    /// The reason why UDP is not counted, if it is not.
     pub fn without_datagrams(&self) -> Option<&str> {
         self.datagrams.as_ref().err().map(String::as_str)
     }
@@ -186,7 +187,7 @@ impl Watch {
         }
     }
 
-    /// Finds whose sockets are that nobody was asked about yet: `(cookie, inode, own end)`.
+    /// Finds the owners of new sockets: `(cookie, inode, own end)`.
     fn learn(&mut self, sockets: Vec<(u64, u32, SocketAddr)>) {
         let unknown: Vec<_> = sockets
             .into_iter()
@@ -198,7 +199,7 @@ impl Watch {
         let all = owners();
         for (cookie, inode, end) in unknown {
             let owner = all.get(&inode);
-            // Another user's: it is not asked about again.
+            // Another user's socket: do not ask about it again.
             if self.owned.insert(cookie, owner.is_some()).is_none() {
                 self.owners.extend(owner.map(|owner| (end, owner.clone())));
             }

@@ -1,29 +1,29 @@
-//! The limited links between ports, and the ways over them.
+//! The rate-limited links between ports, and the path of links from one port to another.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use gavotte_net::{BitsPerSec, Link, Network};
 
-/// Links with a rate, and ways over them, numbered as they are first asked for.
+/// Links with a rate, and paths over them, numbered in the order in which callers first ask for them.
 ///
-/// It holds no more than what was asked for, so a large network costs nothing by itself.
+/// It stores only the paths that callers asked for, so a large network costs nothing in advance.
 #[derive(Clone, Debug)]
 pub struct Fabric {
     over: Over,
     rates_bps: Vec<f64>,
     links: Vec<Link>,
     number: HashMap<Link, u32>,
-    /// Where the links of each path begin in `crossed`, and where the last one ends.
+    /// Index in `crossed` where each path's links begin, followed by the index where the last path's links end.
     first: Vec<u32>,
     crossed: Vec<u32>,
     path: HashMap<(u32, u32), Path>,
 }
 
-/// What the links belong to.
+/// Where the links come from.
 #[derive(Clone, Debug)]
 enum Over {
-    /// Ports on a switch that never blocks, each with a rate out and in.
+    /// Ports on a non-blocking switch, each with an outgoing and an incoming rate.
     Ports {
         out: Vec<BitsPerSec>,
         into: Vec<BitsPerSec>,
@@ -32,30 +32,30 @@ enum Over {
     Network(Arc<Network>),
 }
 
-/// The way from one port to another.
+/// The path from one port to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Path(pub(crate) u32);
 
 impl Path {
-    /// Paths are numbered from zero, in the order in which they were first asked for.
+    /// The path's number. Paths are numbered from zero, in the order in which callers first asked for them.
     pub fn number(self) -> usize {
         self.0 as usize
     }
 }
 
 impl Fabric {
-    /// Ports on a switch that never blocks. What a port sends to itself loads it both ways, as in the models of Varys
-    /// and Aalo, where a port stands for a rack.
+    /// Ports on a non-blocking switch. Traffic from a port to itself loads both its directions, as in the models of
+    /// Varys and Aalo, where a port represents a rack.
     pub fn ports(out: Vec<BitsPerSec>, into: Vec<BitsPerSec>) -> Self {
         Self::new(Over::Ports { out, into })
     }
 
-    /// So many ports of one rate both ways.
+    /// `count` ports with the same rate in both directions.
     pub fn uniform(count: usize, rate: BitsPerSec) -> Self {
         Self::ports(vec![rate; count], vec![rate; count])
     }
 
-    /// A measured network, with all links that it says traffic loads: pairs, caps of hosts, groups.
+    /// A measured network, with every link that the network's sharing model loads: pairs, caps of hosts, groups.
     pub fn network(network: Arc<Network>) -> Self {
         Self::new(Over::Network(network))
     }
@@ -72,7 +72,7 @@ impl Fabric {
         }
     }
 
-    /// How many ports there are.
+    /// Number of ports.
     pub fn port_count(&self) -> usize {
         match &self.over {
             Over::Ports { out, into } => out.len().min(into.len()),
@@ -80,10 +80,10 @@ impl Fabric {
         }
     }
 
-    /// The way from `source` to `target`.
+    /// The path from `source` to `target`.
     ///
     /// # Panics
-    /// If there is no such port.
+    /// If one of the ports does not exist.
     pub fn path(&mut self, source: usize, target: usize) -> Path {
         let ends = (source as u32, target as u32);
         if let Some(&known) = self.path.get(&ends) {
@@ -118,27 +118,27 @@ impl Fabric {
         path
     }
 
-    /// How many paths were asked for.
+    /// Number of paths that callers asked for.
     pub fn path_count(&self) -> usize {
         self.first.len() - 1
     }
 
-    /// Those, by their numbers.
+    /// All paths that callers asked for, by number.
     pub fn paths(&self) -> impl Iterator<Item = Path> + use<> {
         (0..self.path_count() as u32).map(Path)
     }
 
-    /// The links on a path, none twice; empty where nothing limits it.
+    /// The links on a path, without duplicates; empty if nothing limits the path.
     pub fn links(&self, path: Path) -> &[u32] {
         &self.crossed[self.first[path.number()] as usize..self.first[path.number() + 1] as usize]
     }
 
-    /// The rate of each link that is on some path, in bit/s.
+    /// The rate of each link that is on at least one path, in bit/s.
     pub fn rates_bps(&self) -> &[f64] {
         &self.rates_bps
     }
 
-    /// A link in words, such as "egress of vm3"; ports by their number.
+    /// The readable name of a link, such as "egress of vm3"; ports appear by number.
     pub fn link_name(&self, link: u32) -> String {
         match (&self.over, self.links[link as usize]) {
             (Over::Network(network), link) => network.link_name(link),

@@ -1,10 +1,10 @@
-//! Moves data among hosts, as pure code: no sockets, no clocks, and no randomness but by a seed.
+//! Decides how data moves among hosts, as pure code: no sockets, no clocks, and randomness only from a seed.
 //!
-//! [`Fabric`] says which limited links lie between two ports. [`shuffle`] gives the flows of one transfer rates at which
-//! all end together, as early as any schedule could end them. [`orders`] says which of several transfers goes first, and
-//! [`simulate`] what that does to a [`Trace`] of them.
+//! [`Fabric`] lists the limited links between two ports. [`shuffle`] computes rates for the flows of one transfer such
+//! that all flows end together, as early as any schedule could end them. [`orders`] decides how concurrent transfers
+//! share the links. [`simulate`] runs a [`Trace`] of transfers under such a policy.
 //!
-//! [`broadcast`] has all that agents and controller decide while one object goes to many hosts.
+//! [`broadcast`] makes all decisions of agents and controller while one object goes to many hosts.
 //!
 //! Units: bit/s, bytes and seconds.
 

@@ -1,20 +1,22 @@
-//! Weighted shuffle scheduling (Orchestra, section 6.3): the flows of one transfer end together, at its lower bound.
+//! Weighted shuffle scheduling (Orchestra, section 6.3): the flows of one transfer end together, at the transfer's
+//! lower bound.
 //!
-//! With d bytes left on a flow, and Γ the longest time that any link needs for all that crosses it, rates of 8 d / Γ fill
-//! the slowest link from start to end and overfill none. No schedule is faster, since that link has to carry its bytes.
+//! Let d be the bytes left on a flow, and Γ the longest time that any link needs for all bytes that cross it. Rates of
+//! 8 d / Γ fill the slowest link from start to end and overload no link. No schedule is faster, since the slowest link
+//! has to carry its bytes.
 
 use crate::fabric::{Fabric, Path};
 
-/// What a transfer cannot be faster than.
+/// The shortest time in which a transfer can finish, and the link that limits it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bound {
-    /// Γ: seconds that the slowest link needs for all that crosses it.
+    /// Γ: the time that the slowest link needs for all bytes that cross it, in seconds.
     pub seconds: f64,
-    /// That link; `None` if nothing limits the transfer.
+    /// The slowest link; `None` if nothing limits the transfer.
     pub link: Option<u32>,
 }
 
-/// The lower bound of a transfer of so many bytes on each path.
+/// The lower bound of a transfer with this many bytes on each path.
 pub fn bound(fabric: &Fabric, flows: impl IntoIterator<Item = (Path, f64)>) -> Bound {
     let mut bytes = vec![0.0; fabric.rates_bps().len()];
     for (path, left) in flows {
@@ -36,10 +38,10 @@ pub fn bound(fabric: &Fabric, flows: impl IntoIterator<Item = (Path, f64)>) -> B
     })
 }
 
-/// Rates in bit/s, in proportion to the bytes left, at which all flows end together after the seconds of the bound.
-/// A flow that crosses no limited link has no limit.
+/// The rate of each flow in bit/s, in proportion to its bytes left, and the bound. At these rates all flows end
+/// together when the bound has passed. A flow that crosses no limited link has no limit.
 ///
-/// To be asked again as flows end: one that was slower than its rate then gets more.
+/// Call it again as flows end: a flow that was slower than its rate then gets a higher one.
 pub fn rates(fabric: &Fabric, flows: &[(Path, f64)]) -> (Vec<f64>, Bound) {
     let bound = bound(fabric, flows.iter().copied());
     let rate = |&(path, left): &(Path, f64)| match fabric.links(path) {

@@ -1,30 +1,34 @@
-//! Coflows that come and go under a policy: when each is done. A fluid model, from event to event.
+//! A fluid model, from event to event, of coflows that arrive and end under a policy.
 
 use crate::fabric::Fabric;
 use crate::orders::{Coflow, Flow, Policy};
 use crate::trace::Trace;
 
-/// Flows that end within this time of each other end together: less is rounding.
+/// Flows that end within this time of each other end together; smaller differences are rounding errors.
 const TOGETHER_S: f64 = 1e-9;
 
-/// When coflows were done.
+/// The finish times of a simulated trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// By coflow of the trace: when its last byte was sent.
+    /// Time at which the last byte of each coflow was sent, in the trace's order.
     pub finish_s: Vec<f64>,
-    /// How often the policy was asked for rates.
+    /// How often the simulation asked the policy for rates.
     pub reckonings: u64,
-    /// The most flows that were under way at once.
+    /// The largest number of flows that were active at the same time.
     pub most_flows: usize,
 }
 
 /// Runs a trace under a policy.
 ///
-/// Ports of the trace are those of the fabric, by number. Rates are reckoned anew whenever a coflow comes or ends, the
-/// policy asks for it, or a flow ends; with `step_s` above zero, the end of a flow that is not the last of its coflow may
-/// wait that long until its share is given to others, which makes large traces affordable and never a coflow faster.
+/// The trace and the fabric number ports in the same way. The simulation asks the policy for rates again whenever:
 ///
-/// `progress` is called now and then with coflows done; if it says no, the outcome is `None`.
+/// 1. a coflow arrives or ends;
+/// 2. the time that [`Policy::again_s`] returned has passed;
+/// 3. a flow ends. With `step_s` above zero, up to that much time may pass before other flows get the rate of a flow
+///    that was not its coflow's last. Larger steps make large traces affordable and never make a coflow faster.
+///
+/// The simulation calls `progress` from time to time with the number of finished coflows. If `progress` returns false,
+/// the simulation stops and returns `None`.
 ///
 /// # Panics
 /// If the trace has more ports than the fabric.
@@ -51,7 +55,7 @@ struct Run<'a> {
     trace: &'a Trace,
     step_s: f64,
     now_s: f64,
-    /// Coflows by arrival, and how many of them have come.
+    /// All coflows by arrival; the first `came` of them have arrived.
     order: Vec<usize>,
     came: usize,
     here: Vec<Coflow>,
@@ -84,8 +88,8 @@ impl<'a> Run<'a> {
         next.map_or(f64::INFINITY, |&at| self.trace.coflows[at].arrival_s)
     }
 
-    /// Takes in all that have arrived by now; where nothing is under way, now is when the next one arrives. Coflows that
-    /// nothing limits are done at once. Whether there is something to do.
+    /// Adds all coflows that have arrived by now. If no coflow is active, time first advances to the next arrival.
+    /// Coflows without a limited flow end at once. Returns whether any coflow is active.
     fn come(&mut self, fabric: &mut Fabric) -> bool {
         loop {
             let next_s = self.next_arrival_s();
@@ -124,7 +128,7 @@ impl<'a> Run<'a> {
         !self.here.is_empty()
     }
 
-    /// How long these rates hold.
+    /// How long these rates stay valid, in seconds: until the first of the events that [`simulate`] lists.
     fn until_next_s(&self, rates_bps: &[f64], again_s: f64) -> f64 {
         let mut rates = rates_bps.iter();
         let (mut flow_s, mut coflow_s) = (f64::INFINITY, f64::INFINITY);
@@ -146,7 +150,7 @@ impl<'a> Run<'a> {
             .max(TOGETHER_S)
     }
 
-    /// Lets time pass at these rates.
+    /// Advances time by `for_s` at these rates.
     fn go(&mut self, rates_bps: &[f64], for_s: f64) {
         assert!(for_s < f64::INFINITY, "some flow has a rate");
         self.now_s += for_s;

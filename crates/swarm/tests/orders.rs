@@ -1,4 +1,4 @@
-//! Policies: what holds for all of them, and what each promises.
+//! Policies: the properties of all, and those of each.
 
 #![allow(clippy::float_cmp, reason = "exact by construction")]
 
@@ -15,7 +15,7 @@ fn bps(value: u32) -> BitsPerSec {
     BitsPerSec::new(f64::from(value)).expect("above zero")
 }
 
-/// Ports of several rates, or hosts on machines and in racks with links of their own.
+/// Ports of several rates, or hosts on machines and in racks with their own links.
 fn fabrics() -> impl Strategy<Value = Fabric> {
     let rates = || prop::collection::vec(1_u32..9, PORTS);
     let ports = (rates(), rates()).prop_map(|(out, into)| {
@@ -52,7 +52,7 @@ fn fabrics() -> impl Strategy<Value = Fabric> {
     prop_oneof![ports, hosts]
 }
 
-/// A coflow before it is put on a fabric: arrival, class, weight, bytes sent, and flows.
+/// A coflow before it is placed on a fabric: arrival, class, weight, bytes sent, and flows.
 type Drawn = (u32, u32, f64, f64, Vec<(usize, usize, f64)>);
 
 fn coflows() -> impl Strategy<Value = Vec<Drawn>> {
@@ -113,7 +113,7 @@ fn split<'a>(coflows: &[Coflow], mut rates_bps: &'a [f64]) -> Vec<&'a [f64]> {
     parts
 }
 
-/// How long it takes alone.
+/// The time that a coflow takes alone.
 fn alone_s(fabric: &Fabric, coflow: &Coflow) -> f64 {
     gavotte_swarm::shuffle::bound(fabric, coflow.flows.iter().map(|flow| (flow.path, flow.left_bytes))).seconds
 }
@@ -122,7 +122,7 @@ fn limited(fabric: &Fabric, flow: &Flow) -> bool {
     !fabric.links(flow.path).is_empty()
 }
 
-/// Whether each flow of a coflow that something limits has a rate.
+/// Whether each limited flow of a coflow has a rate above zero.
 fn moves(fabric: &Fabric, coflow: &Coflow, rates_bps: &[f64]) -> bool {
     coflow
         .flows
@@ -149,7 +149,7 @@ proptest! {
         }
     }
 
-    /// Coflows and flows in another order, on a fabric that was asked for its paths in another order.
+    /// The same coflows and flows in another order, on a fabric whose paths were created in another order.
     #[test]
     fn the_order_of_the_input_decides_nothing(
         (fabric, drawn, turned) in (fabrics(), coflows()).prop_flat_map(|(fabric, drawn)| {
@@ -193,7 +193,7 @@ proptest! {
         }
     }
 
-    /// On one link, what comes later takes nothing from what came before.
+    /// On one link, later coflows take nothing from earlier ones.
     #[test]
     fn one_link_serves_one_after_the_other(arrivals in prop::collection::vec(0_u32..4, 1..8)) {
         let mut fabric = Fabric::uniform(PORTS, bps(8));
@@ -216,7 +216,7 @@ proptest! {
                 prop_assert!(moves(&fabric, coflow, rates_bps), "{name}: {coflow:?} at {rates_bps:?}");
             }
         }
-        // The first of the lower classes, and the first of each queue.
+        // The first coflow of the lower classes, and the first of each queue.
         let highest = coflows.iter().map(|coflow| coflow.class).min().expect("one");
         let low = (0..coflows.len()).filter(|&at| coflows[at].class > highest);
         let low = low.min_by_key(|&at| (coflows[at].class, coflows[at].arrival_s as u64, at));
@@ -234,7 +234,7 @@ proptest! {
     }
 }
 
-/// Coflows of one flow each from port 0, by bytes.
+/// Coflows of one flow each from port 0, with the given bytes.
 fn in_line(bytes: &[f64]) -> (Fabric, Vec<Coflow>) {
     let mut fabric = Fabric::uniform(PORTS, bps(8));
     let drawn: Vec<Drawn> = bytes
@@ -259,7 +259,7 @@ fn the_least_goes_first() {
 #[test]
 fn small_and_short_are_not_the_same() {
     let mut fabric = Fabric::uniform(PORTS, bps(8));
-    // Six bytes in all over three ports, against four over one; they meet on port 0.
+    // Six bytes in all over three ports, compared with four over one; they share port 0.
     let wide = (0, 0, 1.0, 0.0, vec![(0, 3, 2.0), (1, 4, 2.0), (2, 5, 2.0)]);
     let narrow = (0, 0, 1.0, 0.0, vec![(0, 1, 4.0)]);
     let coflows = on(&mut fabric, &[wide, narrow]);
@@ -285,7 +285,7 @@ fn what_was_sent_sinks() {
     coflows[0].sent_bytes = 9e6;
     let d_clas = DClas::default();
     let rates_bps = d_clas.rates(&coflows, &fabric);
-    // Both are in the first queue: in order of arrival.
+    // Both are in the first queue, and therefore in order of arrival.
     assert_eq!(rates_bps, [8.0, 0.0]);
     assert!((d_clas.again_s(&coflows, &rates_bps) - 1e6).abs() < 1e-3);
     coflows[0].sent_bytes = 10e6;

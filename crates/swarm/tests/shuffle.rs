@@ -1,4 +1,4 @@
-//! Shuffles, by Fig. 13 of the Orchestra paper and by the bound's definition.
+//! Shuffles, checked with Fig. 13 of the Orchestra paper and with the bound's definition.
 
 #![allow(clippy::float_cmp, reason = "exact by construction")]
 
@@ -12,7 +12,7 @@ fn bps(value: f64) -> BitsPerSec {
     BitsPerSec::new(value).expect("above zero")
 }
 
-/// Two receivers, each with `private` senders of one byte, and one sender of `private` bytes to either.
+/// Two receivers, each with `private` senders of one byte, and one sender of `private` bytes to each receiver.
 fn figure_13(private: usize) -> (Fabric, Vec<(Path, f64)>) {
     let shared = 2 * private;
     let receivers = [shared + 1, shared + 2];
@@ -69,7 +69,7 @@ fn racks_machines_and_pairs_bind_too() {
     assert_eq!(fabric.link_name(bound.link.expect("limited")), "up link of rack0");
     assert_eq!(shares[2], 40.0 / 3.0);
     assert_eq!(shares[3], f64::INFINITY);
-    // Within the machine the pair alone counts.
+    // Within the machine only the pair's rate counts.
     let near = shuffle::bound(&fabric, [flows[2]]);
     assert_eq!(near.seconds, 0.4);
     assert_eq!(fabric.link_name(near.link.expect("limited")), "path from vm0 to vm1");

@@ -1,4 +1,4 @@
-//! Traces under policies: the paper's cases, bounds, and what must not be lost.
+//! Traces under policies: the paper's cases, bounds, and properties of all policies.
 
 #![allow(clippy::float_cmp, reason = "exact by construction")]
 
@@ -26,7 +26,7 @@ fn trace(ports: u32, coflows: Vec<Listed>) -> Trace {
     Trace { ports, coflows }.joined()
 }
 
-/// When each coflow is done on ports of one byte a second.
+/// When each coflow finishes on ports of one byte per second.
 fn finish_s(trace: &Trace, name: &str, step_s: f64) -> Vec<f64> {
     let policy = policy(name).expect("known");
     let outcome = simulate(trace, &*policy, &mut fabric(trace.ports.len()), step_s, |_| true);
@@ -40,7 +40,7 @@ fn near(found: &[f64], expected: &[f64], within: f64) {
     }
 }
 
-/// Fig. 13: two receivers, each with so many senders of one unit, and one sender of as many units to either.
+/// Fig. 13: two receivers, each with `private` senders of one unit, and one sender of `private` units to each receiver.
 fn figure_13(private: u32) -> Trace {
     let shared = 2 * private;
     let own = (0..shared).map(|sender| (sender, shared + 1 + sender / private, 1.0));
@@ -58,7 +58,7 @@ fn the_shuffles_of_fig_13_take_what_the_paper_predicts() {
     }
 }
 
-/// Section 7.4: shuffles among thirty hosts, as many bytes from each to each.
+/// Section 7.4: shuffles among thirty hosts, with equally many bytes between all pairs.
 fn shuffle(arrival_s: f64, class: u32, bytes_a_host: f64) -> Listed {
     let pairs = (0..30).flat_map(|source| (0..30).map(move |target| (source, target, bytes_a_host / 30.0)));
     listed(arrival_s, class, pairs.collect())
@@ -80,7 +80,7 @@ fn four_equal_shuffles_end_as_the_fluid_model_says() {
 fn a_high_class_passes_a_low_one_that_loses_nothing() {
     let high = [10.0, 11.5, 13.0].map(|arrival_s| shuffle(arrival_s, 0, 1.0));
     let both = trace(30, [vec![shuffle(0.0, 1, 20.0)], high.to_vec()].concat());
-    // Three of one second each, and a twentieth for the low class; all in all the links are always full.
+    // Three coflows of one second each, and a twentieth for the low class; the links are always full.
     let third = 13.0 + 1.0 / 0.95;
     near(
         &finish_s(&both, "priority", 0.0),
@@ -114,7 +114,8 @@ fn traces() -> impl Strategy<Value = Trace> {
 }
 
 proptest! {
-    /// Each takes as long as alone at least, and all together no longer than the slowest port if it never idles.
+    /// Each coflow takes at least as long as alone. All coflows together take no longer than the slowest port that is
+    /// never idle.
     #[test]
     fn nobody_is_faster_than_alone_and_no_policy_slower_than_one_after_the_other(trace in traces()) {
         let mut fabric = fabric(5);
@@ -122,7 +123,7 @@ proptest! {
             let flows: Vec<_> = coflow.flows.iter().map(|&(m, n, bytes)| (fabric.path(m as usize, n as usize), bytes)).collect();
             shuffle::bound(&fabric, flows).seconds
         }).collect();
-        // Greedy schedules of two-sided ports take at most twice the optimum.
+        // Greedy schedules of ports with two directions take at most twice the optimum.
         let last_s = trace.coflows.iter().map(|coflow| coflow.arrival_s).fold(0.0, f64::max) + 2.0 * alone.iter().sum::<f64>();
         for name in names() {
             for (finish_s, (coflow, alone_s)) in finish_s(&trace, name, 0.0).iter().zip(trace.coflows.iter().zip(&alone)) {
@@ -132,7 +133,7 @@ proptest! {
         }
     }
 
-    /// The order of the lines decides nothing, nor that of equal ports.
+    /// Neither the order of the lines nor that of equal ports changes the result.
     #[test]
     fn coflows_may_come_in_any_order(trace in traces()) {
         let mut late_first = trace.clone();
@@ -146,7 +147,7 @@ proptest! {
         }
     }
 
-    /// A step lets shares idle for no longer than it is, so each end of a flow costs at most one.
+    /// Shares are idle for at most one step, so each end of a flow costs at most one step.
     #[test]
     fn a_step_costs_little(trace in traces()) {
         let exact = finish_s(&trace, "fair", 0.0);

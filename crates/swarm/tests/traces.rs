@@ -1,4 +1,4 @@
-//! Coflow traces as files: both formats, and one line for each mistake.
+//! Coflow traces as files: both formats, and one test line for each error.
 
 #![allow(clippy::float_cmp, reason = "exact by construction")]
 
@@ -36,7 +36,7 @@ fn a_public_trace() {
     assert_eq!(trace.coflows[0].flows, [(0, 2, 5e6), (3, 2, 5e6)]);
     assert_eq!((trace.coflows[0].arrival_s, trace.coflows[1].name.as_str()), (0.5, "7"));
     assert_eq!(trace.coflows[1].flows, [(1, 0, 1e6), (1, 1, 3e6)]);
-    // Two mappers on one port are one flow of twice the bytes.
+    // Two mappers on one port become one flow of twice the bytes.
     let twice = read("4 1\n1 0 3 0 0 3 1 2:9\n").expect("sound");
     assert_eq!(twice.coflows[0].flows, [(0, 2, 6e6), (3, 2, 3e6)]);
 }
@@ -47,17 +47,14 @@ fn mistakes_in_a_table_are_named() {
     let line = |line: &str| refused(&format!("{FIRST}{line}\n"));
     assert_eq!(
         refused(""),
-        "the trace is empty; its first line is `coflow,arrival_s,source,target,bytes`"
+        "the trace is empty; its first line must be `coflow,arrival_s,source,target,bytes`"
     );
     assert!(refused("coflow,size\n").starts_with("line 1: `size`: there is no such column; use coflow, arrival_s"));
     assert_eq!(
         refused("coflow,source\n"),
         "line 1: arrival_s: is missing; add this column"
     );
-    assert_eq!(
-        refused("coflow,coflow\n"),
-        "line 1: coflow: appears twice; leave one out"
-    );
+    assert_eq!(refused("coflow,coflow\n"), "line 1: coflow: appears twice; remove one");
     assert_eq!(line("c,0,a,,1,0,1"), "line 2: target: is missing; fill it in");
     assert_eq!(line("c,0,a"), "line 2: target: is missing; fill it in");
     assert_eq!(
@@ -87,7 +84,10 @@ fn mistakes_in_a_public_trace_are_named() {
         refused("0 1\n"),
         "line 1: ports: `0` does not fit; write a number from 1 to 1000000"
     );
-    assert_eq!(refused("4 2 1\n"), "line 1: end of line: `1` is too much; leave it out");
+    assert_eq!(
+        refused("4 2 1\n"),
+        "line 1: end of line: `1` is not expected here; remove it"
+    );
     assert_eq!(
         refused("4 2\n1 0 1 0 1 2:1\n"),
         "line 1: coflows: is 2, but 1 lines follow; correct it"
@@ -104,7 +104,7 @@ fn mistakes_in_a_public_trace_are_named() {
     assert_eq!(refused("4 1\n1 0 1 0 1 2\n"), wrong);
     assert_eq!(
         refused("4 1\n1 0 1 0 1 2:1 3:1\n"),
-        "line 2: end of line: `3:1` is too much; leave it out"
+        "line 2: end of line: `3:1` is not expected here; remove it"
     );
     let twice = "line 3: id: `1` names two coflows; give each its own";
     assert_eq!(refused("4 2\n1 0 1 0 1 2:1\n1 0 1 0 1 2:1\n"), twice);

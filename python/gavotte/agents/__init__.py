@@ -1,13 +1,14 @@
-"""Reaches the agents of an inventory and holds them for the length of one run.
+"""Connects to the agents of an inventory and holds them for one run.
 
-In flows an Inventory; out comes a `Fleet` whose agents are enrolled with one secret and one budget.
+Input: an Inventory. Output: a `Fleet` whose agents are enrolled with one secret and one budget.
 """
 
 from gavotte.agents import quiet  # noqa: F401 - before the first import of gRPC
+from gavotte.agents.addresses import with_addresses
 from gavotte.agents.fleet import Budget, Fleet
 from gavotte.agents.holding import enrolled
 from gavotte.agents.hosts import resolve_hosts
 from gavotte.agents.neighbours import Neighbour
 from gavotte.agents.reach import Reach, reaching
 
-__all__ = ["Budget", "Fleet", "Neighbour", "Reach", "enrolled", "reaching", "resolve_hosts"]
+__all__ = ["Budget", "Fleet", "Neighbour", "Reach", "enrolled", "reaching", "resolve_hosts", "with_addresses"]

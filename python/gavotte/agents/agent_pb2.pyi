@@ -30,6 +30,7 @@ class Failure(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FAILURE_NOT_READY: _ClassVar[Failure]
     FAILURE_FULL: _ClassVar[Failure]
     FAILURE_FILE: _ClassVar[Failure]
+    FAILURE_NO_UDP: _ClassVar[Failure]
 
 class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -62,6 +63,16 @@ class GatedRefusal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     GATED_REFUSAL_TOO_SHORT: _ClassVar[GatedRefusal]
     GATED_REFUSAL_UNSTEADY: _ClassVar[GatedRefusal]
 
+class Reception(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RECEPTION_UNSPECIFIED: _ClassVar[Reception]
+    RECEPTION_ANSWERED: _ClassVar[Reception]
+    RECEPTION_REFUSED: _ClassVar[Reception]
+    RECEPTION_SILENT: _ClassVar[Reception]
+    RECEPTION_UNREACHABLE: _ClassVar[Reception]
+    RECEPTION_FORBIDDEN: _ClassVar[Reception]
+    RECEPTION_TURNED_AWAY: _ClassVar[Reception]
+
 class GuardMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     GUARD_MODE_ECN: _ClassVar[GuardMode]
@@ -92,6 +103,7 @@ FAILURE_UNKNOWN_JOB: Failure
 FAILURE_NOT_READY: Failure
 FAILURE_FULL: Failure
 FAILURE_FILE: Failure
+FAILURE_NO_UDP: Failure
 MODE_EXCLUSIVE: Mode
 MODE_SHARED: Mode
 JOB_STATE_CONNECTING: JobState
@@ -108,6 +120,13 @@ GATED_REFUSAL_SILENT: GatedRefusal
 GATED_REFUSAL_CLOCK_STEPPED: GatedRefusal
 GATED_REFUSAL_TOO_SHORT: GatedRefusal
 GATED_REFUSAL_UNSTEADY: GatedRefusal
+RECEPTION_UNSPECIFIED: Reception
+RECEPTION_ANSWERED: Reception
+RECEPTION_REFUSED: Reception
+RECEPTION_SILENT: Reception
+RECEPTION_UNREACHABLE: Reception
+RECEPTION_FORBIDDEN: Reception
+RECEPTION_TURNED_AWAY: Reception
 GUARD_MODE_ECN: GuardMode
 GUARD_MODE_LOSS: GuardMode
 GUARD_REMAINS_NOTHING: GuardRemains
@@ -118,7 +137,7 @@ class HealthRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class HealthReply(_message.Message):
-    __slots__ = ("version", "protocol", "hostname", "kernel", "cpus", "memory_bytes", "congestion", "congestion_available", "data_port", "unix_time_ns", "run_id", "load_1min")
+    __slots__ = ("version", "protocol", "hostname", "kernel", "cpus", "memory_bytes", "congestion", "congestion_available", "data_port", "unix_time_ns", "run_id", "load_1min", "lacking")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     HOSTNAME_FIELD_NUMBER: _ClassVar[int]
@@ -131,6 +150,7 @@ class HealthReply(_message.Message):
     UNIX_TIME_NS_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     LOAD_1MIN_FIELD_NUMBER: _ClassVar[int]
+    LACKING_FIELD_NUMBER: _ClassVar[int]
     version: str
     protocol: int
     hostname: str
@@ -143,7 +163,8 @@ class HealthReply(_message.Message):
     unix_time_ns: int
     run_id: str
     load_1min: float
-    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., hostname: _Optional[str] = ..., kernel: _Optional[str] = ..., cpus: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., congestion: _Optional[str] = ..., congestion_available: _Optional[_Iterable[str]] = ..., data_port: _Optional[int] = ..., unix_time_ns: _Optional[int] = ..., run_id: _Optional[str] = ..., load_1min: _Optional[float] = ...) -> None: ...
+    lacking: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., hostname: _Optional[str] = ..., kernel: _Optional[str] = ..., cpus: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., congestion: _Optional[str] = ..., congestion_available: _Optional[_Iterable[str]] = ..., data_port: _Optional[int] = ..., unix_time_ns: _Optional[int] = ..., run_id: _Optional[str] = ..., load_1min: _Optional[float] = ..., lacking: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class LogsRequest(_message.Message):
     __slots__ = ("entries",)
@@ -158,14 +179,16 @@ class LogsReply(_message.Message):
     def __init__(self, entries: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Peer(_message.Message):
-    __slots__ = ("name", "address", "data_port")
+    __slots__ = ("name", "address", "data_port", "origins")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     DATA_PORT_FIELD_NUMBER: _ClassVar[int]
+    ORIGINS_FIELD_NUMBER: _ClassVar[int]
     name: str
     address: str
     data_port: int
-    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., data_port: _Optional[int] = ...) -> None: ...
+    origins: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., data_port: _Optional[int] = ..., origins: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Budget(_message.Message):
     __slots__ = ("max_bytes", "max_seconds")
@@ -286,20 +309,22 @@ class BurstTrain(_message.Message):
     def __init__(self, bursts: _Optional[int] = ..., packets: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., gap_s: _Optional[float] = ...) -> None: ...
 
 class Bulk(_message.Message):
-    __slots__ = ("seconds", "flows", "congestion", "bin_s", "engine", "copy")
+    __slots__ = ("seconds", "flows", "congestion", "bin_s", "engine", "copy", "max_bytes")
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     FLOWS_FIELD_NUMBER: _ClassVar[int]
     CONGESTION_FIELD_NUMBER: _ClassVar[int]
     BIN_S_FIELD_NUMBER: _ClassVar[int]
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     COPY_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     seconds: float
     flows: int
     congestion: str
     bin_s: float
     engine: BulkEngine
     copy: bool
-    def __init__(self, seconds: _Optional[float] = ..., flows: _Optional[int] = ..., congestion: _Optional[str] = ..., bin_s: _Optional[float] = ..., engine: _Optional[_Union[BulkEngine, str]] = ..., copy: bool = ...) -> None: ...
+    max_bytes: int
+    def __init__(self, seconds: _Optional[float] = ..., flows: _Optional[int] = ..., congestion: _Optional[str] = ..., bin_s: _Optional[float] = ..., engine: _Optional[_Union[BulkEngine, str]] = ..., copy: bool = ..., max_bytes: _Optional[int] = ...) -> None: ...
 
 class GatedTrain(_message.Message):
     __slots__ = ("payload_bytes", "max_bytes", "max_seconds", "hold_s", "keep_trace", "pause_s")
@@ -398,23 +423,27 @@ class Burst(_message.Message):
     def __init__(self, received: _Optional[int] = ..., first_seq: _Optional[int] = ..., last_seq: _Optional[int] = ..., span_s: _Optional[float] = ...) -> None: ...
 
 class BurstTrainResult(_message.Message):
-    __slots__ = ("sent", "received", "bursts", "rate_bps", "mathis_bps", "overflow")
+    __slots__ = ("sent", "received", "bursts", "rate_bps", "mathis_bps", "overflow", "payload_bytes", "wire_bytes")
     SENT_FIELD_NUMBER: _ClassVar[int]
     RECEIVED_FIELD_NUMBER: _ClassVar[int]
     BURSTS_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
     MATHIS_BPS_FIELD_NUMBER: _ClassVar[int]
     OVERFLOW_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    WIRE_BYTES_FIELD_NUMBER: _ClassVar[int]
     sent: int
     received: int
     bursts: _containers.RepeatedCompositeFieldContainer[Burst]
     rate_bps: float
     mathis_bps: float
     overflow: int
-    def __init__(self, sent: _Optional[int] = ..., received: _Optional[int] = ..., bursts: _Optional[_Iterable[_Union[Burst, _Mapping]]] = ..., rate_bps: _Optional[float] = ..., mathis_bps: _Optional[float] = ..., overflow: _Optional[int] = ...) -> None: ...
+    payload_bytes: int
+    wire_bytes: int
+    def __init__(self, sent: _Optional[int] = ..., received: _Optional[int] = ..., bursts: _Optional[_Iterable[_Union[Burst, _Mapping]]] = ..., rate_bps: _Optional[float] = ..., mathis_bps: _Optional[float] = ..., overflow: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., wire_bytes: _Optional[int] = ...) -> None: ...
 
 class GatedTrainResult(_message.Message):
-    __slots__ = ("verdict", "refusal", "rate_bps", "low_bps", "high_bps", "peak_bps", "peak_saturated", "bucket_bytes", "loss", "blocks", "saturated_s", "wire_bytes", "payload_bytes", "sent", "received", "overflow", "seconds", "segments", "first_unix_ns", "bin_s", "bin_bytes", "trace", "refused")
+    __slots__ = ("verdict", "refusal", "rate_bps", "low_bps", "high_bps", "peak_bps", "peak_saturated", "bucket_bytes", "loss", "blocks", "saturated_s", "wire_bytes", "payload_bytes", "sent", "received", "overflow", "seconds", "segments", "first_unix_ns", "bin_s", "bin_bytes", "trace", "refused", "policed")
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
@@ -438,6 +467,7 @@ class GatedTrainResult(_message.Message):
     BIN_BYTES_FIELD_NUMBER: _ClassVar[int]
     TRACE_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
+    POLICED_FIELD_NUMBER: _ClassVar[int]
     verdict: Verdict
     refusal: str
     rate_bps: float
@@ -461,7 +491,8 @@ class GatedTrainResult(_message.Message):
     bin_bytes: _containers.RepeatedScalarFieldContainer[int]
     trace: bytes
     refused: GatedRefusal
-    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., refusal: _Optional[str] = ..., rate_bps: _Optional[float] = ..., low_bps: _Optional[float] = ..., high_bps: _Optional[float] = ..., peak_bps: _Optional[float] = ..., peak_saturated: bool = ..., bucket_bytes: _Optional[float] = ..., loss: _Optional[float] = ..., blocks: _Optional[int] = ..., saturated_s: _Optional[float] = ..., wire_bytes: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., sent: _Optional[int] = ..., received: _Optional[int] = ..., overflow: _Optional[int] = ..., seconds: _Optional[float] = ..., segments: _Optional[int] = ..., first_unix_ns: _Optional[int] = ..., bin_s: _Optional[float] = ..., bin_bytes: _Optional[_Iterable[int]] = ..., trace: _Optional[bytes] = ..., refused: _Optional[_Union[GatedRefusal, str]] = ...) -> None: ...
+    policed: bool
+    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., refusal: _Optional[str] = ..., rate_bps: _Optional[float] = ..., low_bps: _Optional[float] = ..., high_bps: _Optional[float] = ..., peak_bps: _Optional[float] = ..., peak_saturated: bool = ..., bucket_bytes: _Optional[float] = ..., loss: _Optional[float] = ..., blocks: _Optional[int] = ..., saturated_s: _Optional[float] = ..., wire_bytes: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., sent: _Optional[int] = ..., received: _Optional[int] = ..., overflow: _Optional[int] = ..., seconds: _Optional[float] = ..., segments: _Optional[int] = ..., first_unix_ns: _Optional[int] = ..., bin_s: _Optional[float] = ..., bin_bytes: _Optional[_Iterable[int]] = ..., trace: _Optional[bytes] = ..., refused: _Optional[_Union[GatedRefusal, str]] = ..., policed: bool = ...) -> None: ...
 
 class SizeTimes(_message.Message):
     __slots__ = ("bytes", "seconds")
@@ -536,7 +567,7 @@ class BulkResult(_message.Message):
     def __init__(self, goodput_bps: _Optional[float] = ..., flows: _Optional[_Iterable[_Union[FlowResult, _Mapping]]] = ...) -> None: ...
 
 class ProbeReply(_message.Message):
-    __slots__ = ("round", "peer", "rtt_s", "hops", "started_s", "seconds", "bytes_sent", "error", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute", "echo", "sender_cpu", "receiver_cpu", "failure", "awaited")
+    __slots__ = ("round", "peer", "rtt_s", "hops", "started_s", "seconds", "bytes_sent", "error", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute", "echo", "sender_cpu", "receiver_cpu", "failure", "mtu_bytes", "mtu_confirmed", "awaited")
     ROUND_FIELD_NUMBER: _ClassVar[int]
     PEER_FIELD_NUMBER: _ClassVar[int]
     RTT_S_FIELD_NUMBER: _ClassVar[int]
@@ -554,6 +585,8 @@ class ProbeReply(_message.Message):
     SENDER_CPU_FIELD_NUMBER: _ClassVar[int]
     RECEIVER_CPU_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
+    MTU_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MTU_CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     AWAITED_FIELD_NUMBER: _ClassVar[int]
     round: int
     peer: str
@@ -572,22 +605,28 @@ class ProbeReply(_message.Message):
     sender_cpu: float
     receiver_cpu: float
     failure: Failure
+    mtu_bytes: int
+    mtu_confirmed: bool
     awaited: bool
-    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., rtt_s: _Optional[float] = ..., hops: _Optional[int] = ..., started_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., error: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrainResult, _Mapping]] = ..., bulk: _Optional[_Union[BulkResult, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrainResult, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPongResult, _Mapping]] = ..., traceroute: _Optional[_Union[TracerouteResult, _Mapping]] = ..., echo: _Optional[_Union[EchoResult, _Mapping]] = ..., sender_cpu: _Optional[float] = ..., receiver_cpu: _Optional[float] = ..., failure: _Optional[_Union[Failure, str]] = ..., awaited: bool = ...) -> None: ...
+    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., rtt_s: _Optional[float] = ..., hops: _Optional[int] = ..., started_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., error: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrainResult, _Mapping]] = ..., bulk: _Optional[_Union[BulkResult, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrainResult, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPongResult, _Mapping]] = ..., traceroute: _Optional[_Union[TracerouteResult, _Mapping]] = ..., echo: _Optional[_Union[EchoResult, _Mapping]] = ..., sender_cpu: _Optional[float] = ..., receiver_cpu: _Optional[float] = ..., failure: _Optional[_Union[Failure, str]] = ..., mtu_bytes: _Optional[int] = ..., mtu_confirmed: bool = ..., awaited: bool = ...) -> None: ...
 
 class Transfer(_message.Message):
-    __slots__ = ("id", "target", "bytes", "pace_bps", "bin_s")
+    __slots__ = ("id", "target", "bytes", "pace_bps", "bin_s", "spread", "round_trip_s")
     ID_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     PACE_BPS_FIELD_NUMBER: _ClassVar[int]
     BIN_S_FIELD_NUMBER: _ClassVar[int]
+    SPREAD_FIELD_NUMBER: _ClassVar[int]
+    ROUND_TRIP_S_FIELD_NUMBER: _ClassVar[int]
     id: int
     target: str
     bytes: int
     pace_bps: int
     bin_s: float
-    def __init__(self, id: _Optional[int] = ..., target: _Optional[str] = ..., bytes: _Optional[int] = ..., pace_bps: _Optional[int] = ..., bin_s: _Optional[float] = ...) -> None: ...
+    spread: bool
+    round_trip_s: float
+    def __init__(self, id: _Optional[int] = ..., target: _Optional[str] = ..., bytes: _Optional[int] = ..., pace_bps: _Optional[int] = ..., bin_s: _Optional[float] = ..., spread: bool = ..., round_trip_s: _Optional[float] = ...) -> None: ...
 
 class ReplayRequest(_message.Message):
     __slots__ = ("run_id", "replay_id", "transfers", "congestion", "max_seconds", "report_s")
@@ -693,6 +732,20 @@ class DropReply(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class ExcuseRequest(_message.Message):
+    __slots__ = ("run_id", "round", "peer")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    round: int
+    peer: str
+    def __init__(self, run_id: _Optional[str] = ..., round: _Optional[int] = ..., peer: _Optional[str] = ...) -> None: ...
+
+class ExcuseReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class LookRequest(_message.Message):
     __slots__ = ("run_id", "peers")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -706,6 +759,60 @@ class LookReply(_message.Message):
     TAKEN_FIELD_NUMBER: _ClassVar[int]
     taken: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, taken: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListenRequest(_message.Message):
+    __slots__ = ("run_id",)
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+
+class ListenReply(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GreetRequest(_message.Message):
+    __slots__ = ("run_id", "peers", "limit_s", "tcp_only")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PEERS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_S_FIELD_NUMBER: _ClassVar[int]
+    TCP_ONLY_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    peers: _containers.RepeatedScalarFieldContainer[str]
+    limit_s: float
+    tcp_only: bool
+    def __init__(self, run_id: _Optional[str] = ..., peers: _Optional[_Iterable[str]] = ..., limit_s: _Optional[float] = ..., tcp_only: bool = ...) -> None: ...
+
+class Greeting(_message.Message):
+    __slots__ = ("peer", "tcp", "tcp_error", "udp", "udp_error")
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    TCP_FIELD_NUMBER: _ClassVar[int]
+    TCP_ERROR_FIELD_NUMBER: _ClassVar[int]
+    UDP_FIELD_NUMBER: _ClassVar[int]
+    UDP_ERROR_FIELD_NUMBER: _ClassVar[int]
+    peer: str
+    tcp: Reception
+    tcp_error: str
+    udp: Reception
+    udp_error: str
+    def __init__(self, peer: _Optional[str] = ..., tcp: _Optional[_Union[Reception, str]] = ..., tcp_error: _Optional[str] = ..., udp: _Optional[_Union[Reception, str]] = ..., udp_error: _Optional[str] = ...) -> None: ...
+
+class GreetReply(_message.Message):
+    __slots__ = ("greetings",)
+    GREETINGS_FIELD_NUMBER: _ClassVar[int]
+    greetings: _containers.RepeatedCompositeFieldContainer[Greeting]
+    def __init__(self, greetings: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ...) -> None: ...
+
+class HeardRequest(_message.Message):
+    __slots__ = ("run_id",)
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+
+class HeardReply(_message.Message):
+    __slots__ = ("addresses",)
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    addresses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, addresses: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ReadmitRequest(_message.Message):
     __slots__ = ("run_id", "peer")

@@ -94,10 +94,30 @@ class AgentStub(object):
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.DropRequest.SerializeToString,
                 response_deserializer=gavotte_dot_agents_dot_agent__pb2.DropReply.FromString,
                 _registered_method=True)
+        self.Excuse = channel.unary_unary(
+                '/gavotte.agents.Agent/Excuse',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.ExcuseRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.ExcuseReply.FromString,
+                _registered_method=True)
         self.Look = channel.unary_unary(
                 '/gavotte.agents.Agent/Look',
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.LookRequest.SerializeToString,
                 response_deserializer=gavotte_dot_agents_dot_agent__pb2.LookReply.FromString,
+                _registered_method=True)
+        self.Listen = channel.unary_unary(
+                '/gavotte.agents.Agent/Listen',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.ListenRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.ListenReply.FromString,
+                _registered_method=True)
+        self.Greet = channel.unary_unary(
+                '/gavotte.agents.Agent/Greet',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.GreetRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.GreetReply.FromString,
+                _registered_method=True)
+        self.Heard = channel.unary_unary(
+                '/gavotte.agents.Agent/Heard',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.HeardRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.HeardReply.FromString,
                 _registered_method=True)
         self.Readmit = channel.unary_unary(
                 '/gavotte.agents.Agent/Readmit',
@@ -140,146 +160,179 @@ class AgentServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def Health(self, request, context):
-        """Says who the agent is and what its host looks like. Needs no hold.
+        """Describes the agent and its host. Needs no hold.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Enrol(self, request, context):
-        """Opens a hold. FAILED_PRECONDITION for an exclusive one while another run holds the agent exclusively; its ErrorInfo
-        then has `lease_left_s`, when that hold ends unless it is renewed.
+        """Opens a hold. Fails with FAILED_PRECONDITION if the hold should be exclusive and another run holds the agent
+        exclusively. The ErrorInfo then has `lease_left_s`, the time until that hold ends unless it is renewed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Renew(self, request, context):
-        """Prolongs a hold's lease from now on.
+        """Renews a hold's lease from now on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Status(self, request, context):
-        """Tells who holds the agent and what runs on it. Needs no hold.
+        """Lists the runs that hold the agent and their jobs. Needs no hold.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Measure(self, request, context):
-        """Runs a whole schedule of probes and streams each result as it is known. The controller is not in
-        the timing path: agents wait for each other round by round.
+        """Runs a whole schedule of probes and streams each result as soon as it is known. The controller is not in the timing
+        path: agents wait for each other round by round.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Replay(self, request, context):
-        """Connects all transfers of one phase, says `ready`, waits for Start, sends, and streams what finished.
+        """Connects all transfers of one phase, sends `ready`, waits for Start, sends the bytes, and streams each finished
+        transfer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Start(self, request, context):
-        """Releases the connected transfers of a replay.
+        """Starts the connected transfers of a replay.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Pace(self, request, context):
-        """Changes the paces of a replay's transfers that were asked for with one, from each one's next segment on.
+        """Changes the paces of a replay's transfers, from each transfer's next segment on. Only transfers with an initial
+        pace can change.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Manifest(self, request, context):
-        """Reads a file of the host and tells how it is cut into blocks, with the hash of each.
+        """Reads a file or folder of the host and returns its layout in blocks, with the hash of each block.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Broadcast(self, request, context):
-        """Takes part in a broadcast for as long as the stream stays open: opens the host's copy, says `opened`, has blocks from those
-        that Splice names and gives them to whoever asks. The source sends nothing before Start.
+        """Takes part in a broadcast for as long as the stream is open. The host opens its copy, sends `opened`, gets blocks
+        from the parents that Splice names, and serves them to any host that subscribes. The source sends no bytes before
+        Start.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Splice(self, request, context):
-        """Says anew from whom a host has which blocks.
+        """Changes the parents of a host, and the blocks that it gets from each.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Drop(self, request, context):
-        """Goes on without a peer that has vanished: every probe of this run with it fails at once, now and later, and no round
-        waits for it.
+        """Continues without a peer that has vanished. Every probe of this run with that peer fails at once, now and later,
+        and no round waits for it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Excuse(self, request, context):
+        """Tells an agent that waits for a probe of a peer that it will not come: the peer cannot connect, so it cannot say so.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Look(self, request, context):
-        """Tells which peers take a connection at once. Never in the way of what is under way, so that whoever has lost touch with
-        a host can be told from a host that has vanished while a schedule runs.
+        """Lists the peers that accept a connection right now. The call never delays other work. While a schedule runs, it
+        distinguishes a host that has vanished from one that the controller has lost contact with.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Listen(self, request, context):
+        """Answers UDP greetings from now on, until the hold is over. Fails with FAILURE_EXISTS if the agent already does.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Greet(self, request, context):
+        """Greets peers over TCP and over UDP, all at the same time, and reports the protocols that each of them answered. A
+        peer answers over UDP only while it listens.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Heard(self, request, context):
+        """Lists the peers whose UDP greetings have arrived since Listen. Their senders may not have received the answers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Readmit(self, request, context):
-        """Goes on with a peer again that was dropped and has come back, perhaps as a new agent at another data port.
+        """Continues with a dropped peer that has returned, perhaps as a new agent at another data port.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Guard(self, request, context):
-        """Keeps bandwidth guarantees from now on, or changes those that it keeps: a shared hold that stands without its
-        controller until Unguard, beside any other. Needs no Enrol.
+        """Keeps bandwidth guarantees from now on, or changes those that it keeps. They are a shared hold that lasts without
+        its controller until Unguard, at the same time as any other hold. Needs no Enrol.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Guarded(self, request, context):
-        """Tells how the guarantees are kept. Needs no hold.
+        """Reports the state of the guarantees. Needs no hold.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Unguard(self, request, context):
-        """Ends the guarantees: nothing of them stays on the host.
+        """Ends the guarantees and removes all their state from the host.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Watch(self, request, context):
-        """Watches what the host's own sockets send and receive, as far as the agent's user may look, until the stream is closed.
+        """Watches the bytes that the host's own sockets send and receive, as far as the agent's user may see them, until the
+        stream is closed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Logs(self, request, context):
-        """Gives the last entries of the agent's log. Needs no hold.
+        """Returns the last entries of the agent's log. Needs no hold.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Release(self, request, context):
-        """Ends the hold: running probes and transfers stop.
+        """Ends the hold: its probes and transfers stop.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -348,10 +401,30 @@ def add_AgentServicer_to_server(servicer, server):
                     request_deserializer=gavotte_dot_agents_dot_agent__pb2.DropRequest.FromString,
                     response_serializer=gavotte_dot_agents_dot_agent__pb2.DropReply.SerializeToString,
             ),
+            'Excuse': grpc.unary_unary_rpc_method_handler(
+                    servicer.Excuse,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.ExcuseRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.ExcuseReply.SerializeToString,
+            ),
             'Look': grpc.unary_unary_rpc_method_handler(
                     servicer.Look,
                     request_deserializer=gavotte_dot_agents_dot_agent__pb2.LookRequest.FromString,
                     response_serializer=gavotte_dot_agents_dot_agent__pb2.LookReply.SerializeToString,
+            ),
+            'Listen': grpc.unary_unary_rpc_method_handler(
+                    servicer.Listen,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.ListenRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.ListenReply.SerializeToString,
+            ),
+            'Greet': grpc.unary_unary_rpc_method_handler(
+                    servicer.Greet,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.GreetRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.GreetReply.SerializeToString,
+            ),
+            'Heard': grpc.unary_unary_rpc_method_handler(
+                    servicer.Heard,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.HeardRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.HeardReply.SerializeToString,
             ),
             'Readmit': grpc.unary_unary_rpc_method_handler(
                     servicer.Readmit,
@@ -724,6 +797,33 @@ class Agent(object):
             _registered_method=True)
 
     @staticmethod
+    def Excuse(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.agents.Agent/Excuse',
+            gavotte_dot_agents_dot_agent__pb2.ExcuseRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.ExcuseReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def Look(request,
             target,
             options=(),
@@ -740,6 +840,87 @@ class Agent(object):
             '/gavotte.agents.Agent/Look',
             gavotte_dot_agents_dot_agent__pb2.LookRequest.SerializeToString,
             gavotte_dot_agents_dot_agent__pb2.LookReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Listen(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.agents.Agent/Listen',
+            gavotte_dot_agents_dot_agent__pb2.ListenRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.ListenReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Greet(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.agents.Agent/Greet',
+            gavotte_dot_agents_dot_agent__pb2.GreetRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.GreetReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Heard(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.agents.Agent/Heard',
+            gavotte_dot_agents_dot_agent__pb2.HeardRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.HeardReply.FromString,
             options,
             channel_credentials,
             insecure,

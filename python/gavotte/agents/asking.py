@@ -1,4 +1,4 @@
-"""How the agents of a run are called, all at once: short calls, and streams of what each has to say."""
+"""Calls all agents of a run at the same time: short calls, and streams of replies."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from gavotte.formats.inventory import Host
 logger = logging.getLogger(__name__)
 
 CALL_DEADLINE_S = 10.0
-"""For calls that only exchange a few bytes with one agent."""
+"""Deadline of a call that only exchanges a few bytes with one agent."""
 
 LOST_DEADLINE_S = 2.0
-"""The same for a host that was dropped or whose agent has gone."""
+"""Deadline of such a call to a host that was dropped or whose agent is gone."""
 
 
 class Asking:
@@ -33,9 +33,9 @@ class Asking:
 
     Attributes:
         run_id: names the run at every agent.
-        hosts: those whose agents answer.
-        missing: host to reason, for those that did not answer or have gone since.
-        lost: host to reason, for those that were dropped.
+        hosts: hosts whose agents answer.
+        missing: host to reason, for hosts that did not answer or have disappeared since.
+        lost: host to reason, for hosts that were dropped.
     """
 
     def __init__(self, reach: Reach, run_id: str) -> None:
@@ -50,7 +50,7 @@ class Asking:
         self._stubs: dict[str, Any] = {name: AgentStub(channel) for name, channel in reach.channels.items()}  # type: ignore[no-untyped-call]
 
     def _ask(self, method: str, requests: Mapping[str, Any]) -> dict[str, Any]:
-        """Calls one short method at several agents at once; gives each one's reply, or why there is none."""
+        """Call one short method at several agents at once. Return each agent's reply or error."""
         return aside(lambda: self._answers(method, requests, CALL_DEADLINE_S))
 
     def _answers(self, method: str, requests: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
@@ -83,12 +83,12 @@ class Asking:
         return AgentError(why, failure=failure)
 
     def _holder(self, name: str) -> str:
-        """Which other run holds an agent; empty = none, or nobody knows."""
+        """Return the name of the other run that holds an agent; empty = none, or unknown."""
         try:
             health = self._stubs[name].Health(pb.HealthRequest(), timeout=LOST_DEADLINE_S)
             check_message(health)
         except (grpc.RpcError, AgentError, ValueError):
-            # ValueError: the road is closed, since our own run has ended meanwhile.
+            # ValueError: the channel is closed, because our own run has ended meanwhile.
             return ""
         return "" if health.run_id == self.run_id else str(health.run_id)
 
@@ -100,7 +100,7 @@ class Asking:
         silence_s: Callable[[], float],
         joining: Callable[[], Mapping[str, Any]] = dict,
     ) -> Iterator[tuple[str, Any]]:
-        """Merges one stream an agent into one iterator, in order of arrival."""
+        """Merge one stream per agent into one iterator, in order of arrival."""
         arrivals: queue.SimpleQueue[tuple[str, Any, Any]] = queue.SimpleQueue()
         streams: list[tuple[str, Any]] = []
         gone: dict[str, str] = {}
@@ -115,7 +115,7 @@ class Asking:
                 self._distrusted.add(name)
                 arrivals.put((name, AgentError(f"agent on {name}: {error}"), None))
             except grpc.RpcError as error:
-                # The stream of a host that was dropped is cancelled, which says nothing of why.
+                # Dropping a host cancels its stream, so the stream's own error says nothing about the cause.
                 why = AgentError(self.lost[name]) if name in self.lost else self._error(name, error)
                 if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.UNAVAILABLE:
                     gone[name] = why.message
@@ -123,9 +123,9 @@ class Asking:
             finally:
                 arrivals.put((name, None, call))
 
-        def begin(wanted: Mapping[str, Any]) -> list[Any]:
+        def begin(additions: Mapping[str, Any]) -> list[Any]:
             begun = []
-            for name, request in wanted.items():
+            for name, request in additions.items():
                 call = getattr(self._stubs[name], method)(request, timeout=deadline_s)
                 self._open.setdefault(name, []).append(call)
                 begun.append((name, call))
@@ -163,13 +163,13 @@ class Asking:
                 if call in self._open.get(name, ()):
                     self._open[name].remove(call)
             gone = {name: reason for name, reason in list(gone.items()) if name not in self.lost}
-            # What comes next goes without them: a dead agent costs each of its peers the time they wait for it.
+            # Later calls leave these hosts out: every peer of a dead agent would wait for it in vain.
             self.missing |= gone
             self.hosts = [host for host in self.hosts if host.name not in gone]
 
 
 def _bytes_sent(reply: Any) -> int:
-    """What an event of a stream cost the agent's budget."""
+    """Return the bytes that an event of a stream cost the agent's budget."""
     if isinstance(reply, pb.ProbeReply):
         return reply.bytes_sent
     return reply.done.bytes if isinstance(reply, pb.ReplayReply) else 0

@@ -1,4 +1,4 @@
-"""The agent's binary: where it is, for which architectures, and what its checksum is."""
+"""The agent's binary: its path, architecture and checksum."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MACHINES = {
     0xB7: "aarch64",
     0xF3: "riscv64",
 }
-"""`e_machine` of an ELF file to what `uname -m` calls it."""
+"""Maps `e_machine` of an ELF file to the name that `uname -m` prints."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Binary:
 
     Attributes:
         path: the file.
-        machine: architecture as `uname -m` has it.
-        sha256: of the content, in hex.
+        machine: architecture, as `uname -m` prints it.
+        sha256: checksum of the content, in hex.
         content: the file's bytes.
     """
 
@@ -47,32 +47,32 @@ class Binary:
 
     @property
     def file_name(self) -> str:
-        """Its name on a host, one for each version and content."""
+        """File name on a host; differs for each version and content."""
         return f"{AGENT}-{importlib.metadata.version('gavotte')}-{self.sha256[:16]}"
 
 
 def agent_binary() -> str:
-    """Finds the agent: `$GAVOTTE_AGENT`, else beside this Python, else on the PATH.
+    """Find the agent: `$GAVOTTE_AGENT`, else the one next to this Python, else the one on the PATH.
 
     Raises:
-        UnsupportedError: when there is none.
+        UnsupportedError: when no agent is found.
     """
     named = os.environ.get(AGENT_VARIABLE)
-    beside = Path(sys.executable).parent / AGENT
-    found = shutil.which(named) if named else shutil.which(beside) or shutil.which(AGENT)
-    if found is None:
+    sibling = Path(sys.executable).parent / AGENT
+    program = shutil.which(named) if named else shutil.which(sibling) or shutil.which(AGENT)
+    if program is None:
         missing = f"{AGENT_VARIABLE}={named} is not a program" if named else f"`{AGENT}` is not installed"
         raise UnsupportedError(missing, hint=f"build it with `make setup`, or set {AGENT_VARIABLE} to its path")
-    return str(Path(found).absolute())
+    return str(Path(program).absolute())
 
 
 def agent_binaries() -> dict[str, Binary]:
-    """Finds the agents to copy to hosts, by architecture.
+    """Find the agents to copy to hosts, by architecture.
 
-    That is `agent_binary` and, for other architectures, files beside it of the name `gavotte-agent-MACHINE`.
+    These are `agent_binary` and, for other architectures, files named `gavotte-agent-MACHINE` next to it.
 
     Raises:
-        UnsupportedError: when there is none, or one is no Linux program.
+        UnsupportedError: when no agent is found, or a file is not a Linux program.
     """
     own = Path(agent_binary())
     binaries = {}

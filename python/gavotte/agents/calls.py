@@ -1,7 +1,8 @@
 """Keeps gRPC out of the main thread, and reads why a call failed.
 
-A signal raises an exception in the main thread at any instruction. Inside gRPC that can leave a lock held for ever: of
-300 interrupted demos, one hung so. What waits here is only `SimpleQueue.get`, which an exception cannot harm.
+A signal raises an exception in the main thread at any instruction. Inside gRPC the exception can leave a lock held for
+ever: one of 300 interrupted demos hung in this way. The main thread therefore waits only in `SimpleQueue.get`, which an
+exception cannot harm.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ Result = TypeVar("Result")
 
 
 def aside(work: Callable[[], Result]) -> Result:
-    """Does some work in a thread of its own and gives its result, or raises its error.
+    """Run some work in a thread of its own. Return its result, or raise its error.
 
-    When the wait is interrupted, the work goes on to its own end; it must have a deadline.
+    If the wait is interrupted, the work continues to its own end. It must have a deadline.
     """
     answer: queue.SimpleQueue[tuple[bool, object]] = queue.SimpleQueue()
 
@@ -43,17 +44,17 @@ def aside(work: Callable[[], Result]) -> Result:
 
 
 def failure_of(error: grpc.RpcError) -> int:
-    """Tells by which of the contract's `Failure` codes an agent refused a call; 0 when the agent did not say."""
+    """Return the contract's `Failure` code with which an agent refused a call; 0 when the agent gave none."""
     return int(dict(pb.Failure.items()).get(f"FAILURE_{_info(error).reason}", 0))
 
 
 def lease_left_s(error: grpc.RpcError) -> float:
-    """When the hold that was in the way ends unless it is renewed, as the agent said; 0 when it did not."""
+    """Return the seconds until the conflicting hold ends, unless renewed, as the agent reported; 0 = unknown."""
     try:
-        told_s = float(_info(error).metadata.get("lease_left_s", "0"))
+        left_s = float(_info(error).metadata.get("lease_left_s", "0"))
     except ValueError:
         return 0.0
-    return told_s if math.isfinite(told_s) and told_s > 0 else 0.0
+    return left_s if math.isfinite(left_s) and left_s > 0 else 0.0
 
 
 def _info(error: grpc.RpcError) -> error_details_pb2.ErrorInfo:
@@ -61,7 +62,7 @@ def _info(error: grpc.RpcError) -> error_details_pb2.ErrorInfo:
     try:
         status = rpc_status.from_call(error) if isinstance(error, grpc.Call) else None
     except ValueError:
-        # The details are another status's: the call was cancelled as its answer came, or the agent is broken.
+        # The details belong to another status: the call was cancelled as its answer came, or the agent is broken.
         return info
     for detail in status.details if status else ():
         if detail.Unpack(info):

@@ -1,4 +1,4 @@
-"""The agents of one run: found healthy, enrolled under one secret, released at the end."""
+"""The agents of one run: checked, enrolled under one secret, and released at the end."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import secrets
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.addresses import addressed
 from gavotte.agents.agent_pb2_grpc import AgentStub
 from gavotte.agents.asking import CALL_DEADLINE_S
 from gavotte.agents.calls import aside
+from gavotte.agents.choosing import choose
 from gavotte.agents.neighbours import STANDING, Neighbour, neighbours, this_user
 from gavotte.agents.orders import Orders
 from gavotte.agents.reach import Reach
@@ -23,28 +26,28 @@ from gavotte.formats.inventory import Host, Inventory
 
 logger = logging.getLogger(__name__)
 
-PROTOCOL = 6
-"""Must equal the agent's: grows with every incompatible change of `proto/`."""
+PROTOCOL = 8
+"""Protocol version. It must equal the agent's, and grows with every incompatible change of `proto/`."""
 
 BACK_S = 0.5
-"""How long hosts that have gone may take to say that they are back,"""
+"""How long agents that have disappeared may take to answer whether they are back."""
 
 LOOK_AGAIN_S = 5.0
-"""and how long those that say nothing are left alone then."""
+"""How long to wait before asking those that did not answer again."""
 
 LEASE_S = 10.0
-"""How long agents wait for word of their controller before they let go of its run."""
+"""How long agents wait for a sign of their controller before they release its run."""
 
 RENEWALS = 3
-"""That a lease has time for: an agent that answers none of so many in a row has let go, or will once it wakes."""
+"""Renewals within one lease. An agent that misses this many in a row has released the run, or will when it wakes."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What one agent may spend in the run.
+    """Most that one agent may spend in the run.
 
     Attributes:
-        max_bytes: payload bytes it may send.
+        max_bytes: payload bytes that it may send.
         max_seconds: how long the run may hold it.
     """
 
@@ -57,12 +60,12 @@ class Fleet(Orders):
 
     Attributes:
         run_id: names the run at every agent.
-        inventory: all hosts; cpus and memory that it left out are what the agents found.
+        inventory: all hosts, with IP addresses for DNS names. Agents supply the cpus and memory that it leaves out.
         hosts: the inventory's hosts whose agents answer, in its order.
-        health: what each of them said of itself.
-        missing: host to reason, for those that did not answer or have gone since.
-        lost: host to reason, for those that were dropped.
-        silent: hosts whose agents did not answer the last `renew`; after `RENEWALS` in a row they are dropped.
+        health: what each agent reported about itself.
+        missing: host to reason, for hosts that did not answer or have disappeared since.
+        lost: host to reason, for hosts that were dropped.
+        silent: hosts whose agents did not answer the last `renew`. After `RENEWALS` in a row they are dropped.
     """
 
     def __init__(
@@ -71,24 +74,28 @@ class Fleet(Orders):
         super().__init__(reach, run_id or secrets.token_hex(8))
         self._purpose = purpose
         self._mode = pb.MODE_SHARED if shared else pb.MODE_EXCLUSIVE
-        self.inventory = inventory
+        self.inventory, unresolved = addressed(inventory)
+        self.missing |= unresolved
         self.health: dict[str, pb.HealthReply] = {}
         self._enrolled: dict[str, pb.EnrolRequest] = {}
         self.silent: set[str] = set()
         self._unanswered: Counter[str] = Counter()
         self._look_from_s = -math.inf
         self._admitting = threading.Lock()
+        self._chosen: dict[tuple[str, str], str] = {}
 
     @property
     def away(self) -> dict[str, str]:
-        """Host to reason, for all that take no part now, for whatever reason."""
+        """Host to reason, for all hosts that do not take part now."""
         return self.missing | self.lost
 
     def check(self) -> None:
-        """Asks every agent for its health; those that fail go to `missing`."""
+        """Ask every agent for its health. Agents that fail go to `missing`."""
         request = pb.HealthRequest()
-        answers = self._ask("Health", dict.fromkeys(self._stubs, request))
+        answers = self._ask("Health", dict.fromkeys(self._stubs.keys() - self.missing.keys(), request))
         for host in self.inventory.host:
+            if host.name in self.missing:
+                continue
             if host.name not in answers:
                 self.missing[host.name] = self._reach.missing[host.name]
                 continue
@@ -100,30 +107,27 @@ class Fleet(Orders):
             self.hosts.append(filled(host, reply))
             self.health[host.name] = reply
         for name, reason in self.missing.items():
-            logger.info("%s: goes without it: %s", name, reason)
+            logger.info("%s: continuing without this host: %s", name, reason)
         known = {host.name: host for host in self.hosts}
         self.inventory = self.inventory.model_copy(
             update={"host": [known.get(host.name, host) for host in self.inventory.host]}
         )
 
     def enrol(self, budget: Budget, *, take_over: bool = False) -> None:
-        """Takes hold of every healthy agent under a fresh secret, until the lease ends (see `renew`).
+        """Enrol every healthy agent under a fresh secret, until the lease ends (see `renew`).
 
-        One that refuses for its own reason, or does not answer, goes to `missing`.
+        An agent that refuses for a reason of its own, or does not answer, goes to `missing`.
 
         Args:
             budget: what each agent may spend.
             take_over: end another exclusive hold of the same user.
 
         Raises:
-            BusyError: when another run holds an agent exclusively, as this one wants to.
+            BusyError: when another run holds an agent exclusively and this run needs it exclusively too.
             AgentError: when no agent takes part.
         """
         secret = secrets.token_bytes(32)
-        peers = [
-            pb.Peer(name=host.name, address=host.address, data_port=self.health[host.name].data_port)
-            for host in self.hosts
-        ]
+        peers = [_peer(host, self.health[host.name]) for host in self.hosts]
         spend = pb.Budget(max_bytes=budget.max_bytes, max_seconds=budget.max_seconds)
         requests = {
             host.name: pb.EnrolRequest(
@@ -141,7 +145,7 @@ class Fleet(Orders):
             for host in self.hosts
         }
         logger.info(
-            "run %s: enrols %d agents, each for up to %d bytes and %.0f s",
+            "run %s: enrolling %d agents, each for up to %d bytes and %.0f s",
             self.run_id,
             len(requests),
             budget.max_bytes,
@@ -165,23 +169,44 @@ class Fleet(Orders):
             name, reply = next(iter(refusals.items()))
             raise AgentError(f"the agent on {name} refuses the run: {reply}", failure=reply.failure)
         self._enrolled = requests
+        self._chosen = choose(self, self.hosts) if any(host.addresses for host in self.hosts) else {}
+
+    def move(self, target: str, address: str, sources: Iterable[str]) -> None:
+        """Let some hosts use another address of a host from now on."""
+        host = next(each for each in self.hosts if each.name == target)
+        peer = _peer(host, self.health[target])
+        peer.address = address
+        request = pb.ReadmitRequest(run_id=self.run_id, peer=peer)
+        for source in sources:
+            for own in self._enrolled[source].peers:
+                if own.name == target:
+                    own.CopyFrom(peer)
+        self._ask("Readmit", dict.fromkeys(sources, request))
+
+    def address(self, source: str, target: str) -> str:
+        """Return the IP address at which one enrolled host reaches another."""
+        host = next(each for each in self.inventory.host if each.name == target)
+        return self._chosen.get((source, target), host.address)
 
     def invite(self, host: Host) -> None:
-        """Adds a host to the inventory, which `admit` may then take in."""
+        """Add a host to the inventory, so that `admit` can enrol it."""
         if host.name not in {each.name for each in self.inventory.host}:
             self.inventory = self.inventory.model_copy(update={"host": [*self.inventory.host, host]})
             self._reach.add(host)
 
     def admit(self, name: str) -> str:
-        """Takes in a host that was not there at the enrolment, or whose agent has gone since: by a new road to it.
+        """Enrol a host that was missing at the enrolment, or whose agent disappeared later, over a new connection.
 
-        It gets a whole budget; the others are told of it. To be called in any thread.
+        The host gets a whole budget, and the other agents learn of it. Any thread may call this.
 
         Returns:
             why it cannot take part; empty when it does.
         """
         if name in self._distrusted:
-            return "its agent said what cannot be"
+            return "its agent reported something impossible"
+        self.inventory, unresolved = addressed(self.inventory)
+        if name in unresolved:
+            return unresolved[name]
         try:
             self._stubs[name] = AgentStub(self._reach.again(name))  # type: ignore[no-untyped-call]
         except AgentError as error:
@@ -190,8 +215,8 @@ class Fleet(Orders):
         if reason := unusable(health):
             return reason
         host = next(host for host in self.inventory.host if host.name == name)
-        me = pb.Peer(name=name, address=host.address, data_port=health.data_port)
-        # Of two that come at once, the second must hear of the first.
+        me = _peer(host, health)
+        # When two hosts join at the same time, the second must learn of the first.
         with self._admitting:
             request = pb.EnrolRequest()
             request.CopyFrom(next(iter(self._enrolled.values())))
@@ -210,15 +235,15 @@ class Fleet(Orders):
         return ""
 
     def release(self) -> None:
-        """Lets go of all agents. One that does not answer frees itself when its lease ends."""
-        logger.debug("run %s: releases %d agents", self.run_id, len(self.health))
+        """Release all agents. An agent that does not answer frees itself when its lease ends."""
+        logger.debug("run %s: releasing %d agents", self.run_id, len(self.health))
         request = pb.ReleaseRequest(run_id=self.run_id)
         self._ask("Release", dict.fromkeys(self.health, request))
 
     def renew(self) -> dict[str, Any]:
-        """Prolongs the lease at all agents, and drops those that are silent. To be called every `LEASE_S` / `RENEWALS`.
+        """Renew the lease at all agents, and drop those that are silent. Call this every `LEASE_S` / `RENEWALS`.
 
-        In any thread.
+        Any thread may call it.
         """
         request = pb.RenewRequest(run_id=self.run_id)
         answers = self._answers("Renew", dict.fromkeys(self.health, request), LEASE_S / RENEWALS)
@@ -234,14 +259,14 @@ class Fleet(Orders):
         return answers
 
     def is_alone(self) -> bool:
-        """Whether fewer than two agents are left, as far as the last `renew` knows."""
+        """Return whether fewer than two agents are left, as far as the last `renew` knows."""
         return len({host.name for host in self.hosts} - self.silent) < 2
 
     def rejoin(self) -> list[str]:
-        """Takes in again hosts that went and whose agents, new ones as a rule, know nothing of the run.
+        """Enrol again the hosts that disappeared and whose agents, usually new ones, do not know the run.
 
-        Such an agent gets what is left of the host's budget, and the others are told of it. One that still knows the
-        run was dropped for another reason, and stays so.
+        Such an agent gets what is left of the host's budget, and the other agents learn of it. An agent that still
+        knows the run was dropped for another reason, and stays dropped.
 
         Returns:
             their names.
@@ -254,7 +279,7 @@ class Fleet(Orders):
         answers = aside(lambda: self._answers("Renew", dict.fromkeys(away, request), BACK_S))
         ended_s = time.monotonic()
         if ended_s - began_s >= BACK_S:
-            # A host that is out of reach is silent, and would cost as much each time.
+            # An unreachable host is silent, and would cost as much on each attempt.
             self._look_from_s = ended_s + LOOK_AGAIN_S
         back = []
         for name in sorted(away):
@@ -279,9 +304,9 @@ class Fleet(Orders):
         return True
 
     def _welcome(self, host: Host, health: pb.HealthReply, me: pb.Peer) -> None:
-        """Tells the others of a host that takes part from now on."""
-        told = pb.ReadmitRequest(run_id=self.run_id, peer=me)
-        self._ask("Readmit", {other.name: told for other in self.hosts if other.name != host.name})
+        """Announce to the other agents a host that takes part from now on."""
+        request = pb.ReadmitRequest(run_id=self.run_id, peer=me)
+        self._ask("Readmit", {other.name: request for other in self.hosts if other.name != host.name})
         self.health[host.name] = health
         self.missing.pop(host.name, None)
         self.lost.pop(host.name, None)
@@ -289,12 +314,12 @@ class Fleet(Orders):
         self.hosts = [other for other in self.inventory.host if other.name in here]
 
     def status(self) -> dict[str, pb.StatusReply]:
-        """Who holds each agent that answers, and what runs on it."""
+        """Return what each agent that answers reports: who holds it, and what runs on it."""
         answers = self._ask("Status", dict.fromkeys(self.health, pb.StatusRequest(run_id=self.run_id)))
         return {name: reply for name, reply in answers.items() if not isinstance(reply, AgentError)}
 
     def logs(self, host: str, lines: int) -> list[str]:
-        """The last lines that an agent logged, oldest first; all that it keeps for 0.
+        """Return the last lines that an agent logged, oldest first; for 0, all that it keeps.
 
         Raises:
             AgentError: when it does not answer.
@@ -305,7 +330,7 @@ class Fleet(Orders):
         return list(reply.entries)
 
     def busy(self) -> list[Neighbour]:
-        """Other runs that move bytes between the hosts now."""
+        """Return other runs that move bytes between the hosts now."""
         return neighbours(
             (name, hold, job.kind)
             for name, reply in self.status().items()
@@ -316,19 +341,19 @@ class Fleet(Orders):
         )
 
     def beside(self) -> list[Neighbour]:
-        """Other runs that moved bytes between the hosts while this one did."""
+        """Return other runs that moved bytes between the hosts during this run."""
         return neighbours((name, each, each.kind) for name, reply in self.status().items() for each in reply.beside)
 
     def distrust(self, host: str, reason: str) -> None:
-        """Drops a host whose agent says what cannot be; it is not taken in again."""
+        """Drop a host whose agent reports something impossible. It is never enrolled again."""
         self._distrusted.add(host)
         self.drop(host, reason)
 
     def drop(self, host: str, reason: str) -> None:
-        """Goes on without a host that has vanished: no other waits for it any more. Returns at once.
+        """Continue without a host that has vanished, so that no other host waits for it. Returns at once.
 
-        Its own part of what is under way ends too, also where it began after the host was dropped. An agent too old to
-        know of this waits its full deadlines.
+        The host's own part of running work ends too, even if it began after the host was dropped. An agent too old to
+        know `Drop` waits its full deadlines.
 
         Args:
             host: its name.
@@ -354,25 +379,30 @@ class Fleet(Orders):
         threading.Thread(target=tell, daemon=True, name=f"drop-{host}").start()
 
 
+def _peer(host: Host, health: pb.HealthReply) -> pb.Peer:
+    origins = [host.address, *host.addresses] if host.addresses else []
+    return pb.Peer(name=host.name, address=host.address, data_port=health.data_port, origins=origins)
+
+
 def unusable(reply: pb.HealthReply | AgentError) -> str:
-    """Why an agent that answered so cannot take part; empty when it can."""
+    """Return why an agent that answered like this cannot take part; empty when it can."""
     if isinstance(reply, AgentError):
         return f"its agent does not answer ({reply})"
     if reply.protocol != PROTOCOL:
         return f"its agent {reply.version} speaks protocol {reply.protocol}, but this controller {PROTOCOL}"
     if not 0 < reply.data_port < 1 << 16:
-        return f"its agent says that its data port is {reply.data_port}"
+        return f"its agent reports the impossible data port {reply.data_port}"
     return ""
 
 
 def filled(host: Host, health: pb.HealthReply) -> Host:
-    """Completes a host by what its agent found, where the inventory says nothing.
+    """Complete a host by what its agent reports, where the inventory says nothing.
 
-    What an inventory states is what tasks may use and stays, an explicit 0 (= unknown) included.
+    A value in the inventory says what tasks may use. It stays, even an explicit 0 (= unknown).
     """
-    found: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     if "cpus" not in host.model_fields_set and 0 < health.cpus <= 1e6:
-        found["cpus"] = health.cpus
+        reported["cpus"] = health.cpus
     if "memory_bytes" not in host.model_fields_set and 0 < health.memory_bytes <= 1 << 60:
-        found["memory_bytes"] = health.memory_bytes
-    return host.model_copy(update=found) if found else host
+        reported["memory_bytes"] = health.memory_bytes
+    return host.model_copy(update=reported) if reported else host

@@ -1,4 +1,4 @@
-"""Holds the agents of an inventory for the length of one run, exclusively or beside others."""
+"""Holds the agents of an inventory for one run, exclusively or together with other runs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gavotte.formats.inventory import Inventory
 logger = logging.getLogger(__name__)
 
 PATIENCE_S = 5.0
-"""How long agents that another run holds, or moves bytes between, are waited for: `gavotte watch` needs less."""
+"""How long to wait for agents that other runs hold or move bytes between. `gavotte watch` needs less."""
 
 RENEWALS_MISSED = 1.5
-"""Steps of renewal after which a lease has lost its controller; then it is waited for to its end."""
+"""Renewal intervals after which a lease counts as abandoned by its controller. We then wait until it ends."""
 
 LOOK_S = 0.25
-"""Pause between two looks whether others still move bytes."""
+"""Pause between two checks whether other runs still move bytes."""
 
 
 @contextmanager
@@ -37,24 +37,24 @@ def enrolled(
     take_over: bool = False,
     reach: Reach | None = None,
 ) -> Iterator[Fleet]:
-    """Holds the agents of an inventory for one run.
+    """Hold the agents of an inventory for one run.
 
     Args:
         inventory: the hosts.
         budget: what each agent may spend at most.
-        purpose: what for, in a word or two: other users are told.
-        shared: to move bytes beside others, not to measure. Who measures waits `PATIENCE_S` for others' transfers to
-            end, then goes on beside them; `Fleet.beside` tells.
-        run_id: of a run that was killed, to take its agents over; None = a new run.
-        take_over: end whatever other run of the same user holds agents exclusively, instead of waiting for it.
-        reach: roads to them that stay open afterwards; None = they are opened for this run alone.
+        purpose: what the run is for, in a word or two. Other users see it.
+        shared: share the agents with other runs: for moving bytes, not for measuring. An exclusive run waits up to
+            `PATIENCE_S` for others' transfers to end, then runs at the same time as they do; `Fleet.beside` lists them.
+        run_id: name of a run that was killed, to take its agents over; None = a new run.
+        take_over: end any other run of the same user that holds agents exclusively, instead of waiting for it.
+        reach: connections to the agents that stay open afterwards; None = opened for this run alone.
 
     Yields:
-        a `Fleet` in which at least one agent is enrolled; `missing` tells who is not.
+        a `Fleet` in which at least one agent is enrolled. Its `missing` lists the others.
 
     Raises:
-        BusyError: when another run holds one exclusively, as this one wants to, and still does after `PATIENCE_S`, or,
-            where its controller renews it no more, after its lease.
+        BusyError: when this run must hold an agent exclusively, but another run still does after `PATIENCE_S`. If the
+            other run's controller no longer renews its lease, this run waits until that lease has ended.
         AgentError: when no agent answers.
     """
     with reaching(inventory) if reach is None else nullcontext(reach) as roads:
@@ -74,14 +74,14 @@ def enrolled(
 
 
 def _enrol_in_turn(fleet: Fleet, budget: Budget, *, take_over: bool) -> None:
-    """Enrols all, when those that hold some let go of them; two that hold half each both let go.
+    """Enrol all agents as soon as the runs that hold them let go. Two runs that hold half each both let go.
 
-    The wait is told of once, with how long it may be. A run whose controller was killed renews its lease no more: its
-    agents are waited for until that ends, which is 10 s at most.
+    One message announces the wait and its longest duration. A run whose controller was killed no longer renews its
+    lease: its agents are free when the lease ends, after 10 s at most.
     """
     begin_s = time.monotonic()
     pauses = random.Random(fleet.run_id)
-    told = False
+    announced = False
     while True:
         try:
             fleet.enrol(budget, take_over=take_over)
@@ -92,16 +92,16 @@ def _enrol_in_turn(fleet: Fleet, budget: Budget, *, take_over: bool) -> None:
             forsaken = 0 < error.lease_left_s < LEASE_S - RENEWALS_MISSED * LEASE_S / RENEWALS
             if waited_s > (PATIENCE_S + LEASE_S if forsaken else PATIENCE_S):
                 raise
-            if not told:
+            if not announced:
                 most_s = max(PATIENCE_S, error.lease_left_s)
-                logger.warning("waits up to %.0f s for its turn: %s", most_s, error.message)
-                told = True
+                logger.warning("waiting up to %.0f s for the agents: %s", most_s, error.message)
+                announced = True
             time.sleep(pauses.uniform(0.1, 0.9))
 
 
 @contextmanager
 def _renewing(fleet: Fleet) -> Iterator[None]:
-    """Keeps the lease while the run goes on; agents of a controller that was killed are free when it ends."""
+    """Renew the lease while the run lasts. Agents of a controller that was killed are free when the lease ends."""
     over = threading.Event()
 
     def beat() -> None:
@@ -109,7 +109,7 @@ def _renewing(fleet: Fleet) -> Iterator[None]:
             while not over.wait(LEASE_S / RENEWALS):
                 fleet.renew()
         except ValueError as error:
-            # The roads may be closed while the last word is under way.
+            # The channels may be closed during the last renewal.
             logger.debug("run %s: does not renew its lease any more: %s", fleet.run_id, error)
 
     threading.Thread(target=beat, daemon=True, name="lease").start()
@@ -120,8 +120,8 @@ def _renewing(fleet: Fleet) -> Iterator[None]:
 
 
 def _await_quiet(fleet: Fleet) -> None:
-    """Waits until no other run moves bytes between the hosts, but not for ever."""
+    """Wait until no other run moves bytes between the hosts, for at most `PATIENCE_S`."""
     end_s = time.monotonic() + PATIENCE_S
     while (busy := fleet.busy()) and time.monotonic() < end_s:
-        logger.debug("waits for others' transfers: %s", busy)
+        logger.debug("waiting for others' transfers: %s", busy)
         time.sleep(LOOK_S)

@@ -11,11 +11,11 @@ from gavotte.formats.inventory import Inventory, read_inventory
 
 
 def resolve_hosts(name: str) -> Inventory:
-    """Reads the inventory that a user named.
+    """Read the inventory that a user named.
 
     Args:
-        name: `lab` for the lab that is up, `slurm` for the allocation one is in, `ssh-config:GLOB` for hosts of the ssh
-            configuration, `mpi:FILE` for those of an MPI hostfile, else the path of a `*.hosts.toml`.
+        name: `lab` for the running lab, `slurm` for the current allocation, `ssh-config:GLOB` for hosts of the ssh
+            configuration, `mpi:FILE` for the hosts of an MPI hostfile, else the path of a `*.hosts.toml`.
 
     Raises:
         GavotteError: when no lab is up, there is no allocation, or the file is bad.

@@ -1,87 +1,118 @@
-"""Which hosts have vanished, told from who could not reach whom."""
+"""Decides which hosts have vanished, from reports of hosts that could not reach each other."""
 
 from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 
 ENOUGH = 2
-"""Hosts that one must have lost touch with: of a single pair nobody knows which of the two has vanished."""
+"""Hosts that a lost host must have lost touch with. A single pair does not show which of the two has vanished."""
 
 
 class Losses:
-    """What is known of hosts' reachability so far.
+    """What is known about the reachability of hosts so far.
 
-    A host is lost when it and two others could not reach each other with no success of its own since, one of those
-    two at least having tried itself. A witness that has lost touch with yet another host does not count, for it may
-    be the one that vanished. So of two hosts nobody is ever lost, and of three only one that both others miss.
+    A host is lost when all of this holds:
+
+    1. It and two others could not reach each other, and it has not succeeded with any host since.
+    2. At least one of those two tried the connection itself.
+    3. Neither of the two has lost touch with yet another host; such a witness may be the one that vanished.
+    4. It does not reach another host itself. A firewall may keep connections from a host that can still connect to
+       others (`reaching`).
+
+    Among two hosts none is therefore ever lost, and among three only one that both others miss.
 
     Attributes:
         lost: host to reason.
 
-    Any thread may tell of what it saw.
+    Any thread may report what it saw.
     """
 
     def __init__(self) -> None:
         self.lost: dict[str, str] = {}
         self._lock = threading.RLock()
+        self._asking = threading.Lock()
         self._apart: dict[str, set[str]] = defaultdict(set)
         self._missed_by: dict[str, dict[str, str]] = defaultdict(dict)
+        self._reaching: set[str] = set()
 
     def met(self, source: str, target: str) -> None:
-        """Takes that two hosts have reached each other."""
+        """Record that two hosts have reached each other."""
         with self._lock:
             for host in (source, target):
                 self._apart.pop(host, None)
                 self._missed_by.pop(host, None)
 
     def missed(self, source: str, target: str, why: str) -> None:
-        """Takes that `source` could not reach `target`."""
+        """Record that `source` could not reach `target`."""
         with self._lock:
             if source in self.lost or target in self.lost:
                 return
             self._apart[source].add(target)
             self._apart[target].add(source)
             self._missed_by[target][source] = why
+            self._reaching.discard(source)
+
+    def reaches(self, host: str) -> None:
+        """Record that a host which others cannot reach has itself reached another. It stays until it fails to."""
+        with self._lock:
+            self._reaching.add(host)
 
     def gone(self, host: str, why: str) -> None:
-        """Takes that a host's agent has gone."""
+        """Record that a host's agent has disappeared."""
         with self._lock:
             self.lost.setdefault(host, why)
             self._forget(host)
 
     def back(self, host: str) -> None:
-        """Takes that a lost host has come back."""
+        """Record that a lost host has come back."""
         with self._lock:
             self.lost.pop(host, None)
             self._forget(host)
 
-    def newly_lost(self) -> dict[str, str]:
-        """Newly lost hosts with the reason."""
+    def newly_lost(self, reaches: Callable[[str], bool] = lambda _: False) -> dict[str, str]:
+        """Return newly lost hosts with the reason.
+
+        Args:
+            reaches: whether a host reaches another itself; asked about each host that would be lost.
+        """
+        # One thread at a time, so that no host is asked twice.
+        with self._asking:
+            candidates = self._candidates()
+            for host in candidates:
+                if reaches(host):
+                    self.reaches(host)
+            with self._lock:
+                # Any host may have succeeded meanwhile.
+                losses = {host: reason for host, reason in self._candidates().items() if host in candidates}
+                self.lost |= losses
+                for host in losses:
+                    self._forget(host)
+                return losses
+
+    def _candidates(self) -> dict[str, str]:
         with self._lock:
-            found = {}
-            for host in sorted(self._missed_by):
+            losses = {}
+            for host in sorted(self._missed_by.keys() - self._reaching):
                 witnesses = {other for other in self._apart[host] if not self._apart[other] - {host}}
                 tried = {other: why for other, why in self._missed_by[host].items() if other in witnesses}
                 if len(witnesses) >= ENOUGH and tried:
                     named = " and ".join(sorted(witnesses)[:ENOUGH])
-                    found[host] = f"it and {named} cannot reach each other ({next(iter(tried.values()))})"
-            for host, reason in found.items():
-                self.lost[host] = reason
-            for host in found:
-                self._forget(host)
-            return found
+                    losses[host] = f"it and {named} cannot reach each other ({next(iter(tried.values()))})"
+            return losses
 
     def in_doubt(self) -> set[str]:
-        """Hosts that have lost touch with others, and have met nobody since."""
+        """Return hosts that have lost touch with others and have not reached any host since."""
         with self._lock:
             return {host for host, others in self._apart.items() if others}
 
     def _forget(self, host: str) -> None:
-        """What others had against a lost host, or it against them, says nothing of them."""
+        """Remove a lost host from all records, because failures with it say nothing about the others."""
         for other in self._apart.pop(host, ()):
             if other in self._apart:
                 self._apart[other].discard(host)
         self._missed_by.pop(host, None)
+        self._reaching.discard(host)
         for blamed in self._missed_by.values():
             blamed.pop(host, None)

@@ -1,4 +1,4 @@
-"""Other runs on the same hosts, and what runs tell agents of themselves."""
+"""Other runs on the same hosts, and how a run introduces itself to agents."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 from gavotte.agents import agent_pb2 as pb
 
 REPLAYING = "run "
-"""Begins the purpose of a run that replays applications; their names follow."""
+"""Start of the purpose of a run that replays applications; their names follow."""
 
 STANDING = "guarantee"
-"""The kind of job that goes on until it is cleared: nobody waits for its end."""
+"""Kind of a job that lasts until it is cleared. No run waits for its end."""
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Neighbour:
 
     Attributes:
         run_id: its name.
-        user: whose it is.
+        user: its owner.
         purpose: what it is for.
-        kind: of its job, as "transfer".
-        hosts: where.
+        kind: the kind of its job, such as "transfer".
+        hosts: where the job ran.
     """
 
     run_id: str
@@ -42,29 +42,29 @@ class Neighbour:
 
     @property
     def deed(self) -> str:
-        """What it did meanwhile: a guarantee need not have moved anything, but it limits."""
-        return "whose guarantees stood meanwhile" if self.kind == STANDING else "which moved bytes meanwhile"
+        """What the other run did meanwhile. A guarantee need not have moved anything, but it limits rates."""
+        return "whose guarantees were active meanwhile" if self.kind == STANDING else "which moved bytes meanwhile"
 
     @property
     def apps(self) -> tuple[str, ...]:
-        """The applications that it replays, as its purpose tells."""
+        """The applications that it replays, according to its purpose."""
         return tuple(self.purpose.removeprefix(REPLAYING).split(", ")) if self.purpose.startswith(REPLAYING) else ()
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the fields as a dictionary for JSON."""
         return asdict(self)
 
 
 def introduced(purpose: str, user: str) -> str:
-    """A run's purpose and user, as far as it tells."""
+    """Return a run's purpose and user, as far as they are known."""
     return ", by ".join(filter(None, (purpose, user))) or "purpose unknown"
 
 
 def neighbours(seen: Iterable[tuple[str, pb.HoldStatus | pb.Neighbour, str]]) -> list[Neighbour]:
-    """Joins what was seen of each run at each host.
+    """Join the observations of each run at each host.
 
     Args:
-        seen: host, run, kind of job.
+        seen: (host, run, kind of job) of each observation.
     """
     hosts: dict[tuple[str, str, str, str], list[str]] = defaultdict(list)
     for host, run, kind in seen:
@@ -75,7 +75,7 @@ def neighbours(seen: Iterable[tuple[str, pb.HoldStatus | pb.Neighbour, str]]) ->
 
 
 def this_user() -> str:
-    """Whose run it is, as agents are told."""
+    """Return this run's user, as reported to agents."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):  # a container's user without a name

@@ -1,9 +1,10 @@
-"""What the agents of a run are told to do once they are enrolled."""
+"""Commands to the agents of a run once they are enrolled."""
 
 from __future__ import annotations
 
 import logging
 import math
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gavotte.agents import agent_pb2 as pb
@@ -14,61 +15,114 @@ from gavotte.errors import AgentError
 logger = logging.getLogger(__name__)
 
 LOOK_DEADLINE_S = 2.5
-"""For the answer of a host that looks at others, which takes it up to 1.25 s."""
+"""Deadline for the answer of a host that looks at others, which takes up to 1.25 s."""
 
 
 class Orders(Asking):
-    """Enrolled agents: parts of schedules, replays, broadcasts, paces and guarantees for them."""
+    """Enrolled agents, with commands for schedules, replays, broadcasts, paces and guarantees."""
 
     health: dict[str, pb.HealthReply]
 
     def measure(
         self, requests: Mapping[str, pb.MeasureRequest], *, deadline_s: float, silence_s: float
     ) -> Iterator[tuple[str, pb.ProbeReply | AgentError]]:
-        """Hands every agent its whole part of a schedule and yields the answers as they come.
+        """Send every agent its whole part of a schedule, and yield the answers as they arrive.
 
         Args:
             requests: host to its part.
-            deadline_s: when the last answer must be there.
-            silence_s: how long all that have not ended may say nothing before they are given up.
+            deadline_s: when the last answer must have arrived.
+            silence_s: how long all unfinished agents may be silent before they are given up.
 
         Yields:
-            (host, reply); an `AgentError` is the last of a host whose stream broke.
+            (host, reply). An `AgentError` is the last item of a host whose stream broke.
         """
         return self._streams("Measure", requests, deadline_s, lambda: silence_s)
 
     def look(self, looks: Mapping[str, Iterable[str]]) -> dict[str, frozenset[str]]:
-        """Has hosts look whether others are there, beside whatever is under way. In any thread.
+        """Let hosts check whether others accept connections, while other work runs. Any thread may call this.
 
         Args:
-            looks: host to those that it looks at.
+            looks: host to the hosts that it checks.
 
         Returns:
-            host to those that took a connection, for the hosts that answer.
+            host to those that accepted a connection, for the hosts that answer.
         """
         requests = {name: pb.LookRequest(run_id=self.run_id, peers=peers) for name, peers in looks.items()}
         replies = self._answers("Look", requests, LOOK_DEADLINE_S)
         return {name: frozenset(reply.taken) for name, reply in replies.items() if not isinstance(reply, AgentError)}
 
+    def excuse(self, host: str, number: int, peer: str) -> None:
+        """Tell a host not to wait for the probe of a peer that cannot connect to it. Returns at once.
+
+        Args:
+            host: the receiver of the probe.
+            number: the probe's round.
+            peer: its sender.
+        """
+        request = pb.ExcuseRequest(run_id=self.run_id, round=number, peer=peer)
+
+        def tell() -> None:
+            try:
+                self._answers("Excuse", {host: request}, LOOK_DEADLINE_S)
+            except ValueError as error:
+                # The channels are closed, because the run has ended meanwhile.
+                logger.debug("%s: not excused: %s", host, error)
+
+        threading.Thread(target=tell, daemon=True, name=f"excuse-{host}").start()
+
+    def listen(self, names: Iterable[str]) -> dict[str, AgentError]:
+        """Let agents answer greetings over UDP until the run ends. Return the errors of those that do not."""
+        replies = self._ask("Listen", dict.fromkeys(names, pb.ListenRequest(run_id=self.run_id)))
+        return {name: reply for name, reply in replies.items() if isinstance(reply, AgentError)}
+
+    def greet(
+        self, peers: Mapping[str, Iterable[str]], *, tcp_only: bool = False, limit_s: float = 0.0
+    ) -> dict[str, list[pb.Greeting] | AgentError]:
+        """Let hosts greet others over both protocols, all at once.
+
+        Args:
+            peers: host to the hosts that it greets, at most 64.
+            tcp_only: greet over TCP alone.
+            limit_s: longest time for each greeting; 0 = 3 s.
+
+        Returns:
+            host to one greeting per peer, or the error if it greeted none.
+        """
+        requests = {
+            name: pb.GreetRequest(run_id=self.run_id, peers=others, tcp_only=tcp_only, limit_s=limit_s)
+            for name, others in peers.items()
+        }
+        replies = self._ask("Greet", requests)
+        return {
+            name: reply if isinstance(reply, AgentError) else list(reply.greetings) for name, reply in replies.items()
+        }
+
+    def heard(self, names: Iterable[str]) -> dict[str, frozenset[str]]:
+        """Return the addresses from which greetings over UDP reached each host, without hosts that do not answer."""
+        replies = self._ask("Heard", dict.fromkeys(names, pb.HeardRequest(run_id=self.run_id)))
+        return {
+            name: frozenset(reply.addresses) for name, reply in replies.items() if not isinstance(reply, AgentError)
+        }
+
     def replay(
         self, requests: Mapping[str, pb.ReplayRequest], *, deadline_s: float, silence_s: Callable[[], float]
     ) -> Iterator[tuple[str, pb.ReplayReply | AgentError]]:
-        """Hands every agent its transfers of one phase and yields its events. See `measure`."""
+        """Send every agent its transfers of one phase, and yield its events. See `measure`."""
         return self._streams("Replay", requests, deadline_s, silence_s)
 
     def watch(
         self, requests: Mapping[str, pb.WatchRequest], *, deadline_s: float, silence_s: Callable[[], float]
     ) -> Iterator[tuple[str, pb.WatchReply | AgentError]]:
-        """Has agents watch their hosts' sockets and yields what they tell. See `measure`."""
+        """Let agents watch their hosts' sockets, and yield what they report. See `measure`."""
         return self._streams("Watch", requests, deadline_s, silence_s)
 
     def manifest(self, host: str, path: str, *, block_bytes: int = 0, deadline_s: float) -> pb.ManifestReply:
-        """Has an agent read a file and tell how it is cut into blocks.
+        """Let an agent read a file and report how it is cut into blocks.
 
         Args:
-            host: where the file lies.
-            path: absolute.
-            block_bytes: of each block; 0 = as suits the file.
+            host: the host that has the file.
+            path: absolute path.
+            block_bytes: size of each block; 0 = a size that suits the file.
             deadline_s: how long reading may take.
 
         Raises:
@@ -90,19 +144,19 @@ class Orders(Asking):
         silence_s: Callable[[], float],
         joining: Callable[[], Mapping[str, pb.BroadcastRequest]],
     ) -> Iterator[tuple[str, pb.BroadcastReply | AgentError]]:
-        """Has agents take part in a broadcast and yields what they say. See `measure`.
+        """Let agents take part in a broadcast, and yield their replies. See `measure`.
 
-        `joining` is asked whenever an agent has said something: who else takes part from now on.
+        After each reply, `joining` is called and returns the requests of hosts that take part from now on.
         """
         return self._streams("Broadcast", requests, deadline_s, silence_s, joining)
 
     def splice(self, requests: Mapping[str, pb.SpliceRequest]) -> dict[str, AgentError]:
-        """Says anew from whom hosts have their blocks; gives those that did not hear."""
+        """Change which hosts send blocks to which. Return the errors of agents that did not get the change."""
         replies = self._ask("Splice", requests)
         return {name: reply for name, reply in replies.items() if isinstance(reply, AgentError)}
 
     def start(self, names: Iterable[str], replay_id: str) -> None:
-        """Lets a connected replay, or a broadcast, go: at all its agents at once.
+        """Start a connected replay, or a broadcast, at all its agents at once.
 
         Raises:
             AgentError: when one does not answer.
@@ -113,11 +167,11 @@ class Orders(Asking):
                 raise AgentError(f"the agent on {name} does not start: {reply}", failure=reply.failure)
 
     def pace(self, replay_id: str, paces: Mapping[str, Mapping[int, float]]) -> None:
-        """Changes the paces of transfers that run and began with one; those that have ended are passed over.
+        """Change the paces of running transfers that began with one. Transfers that have ended are ignored.
 
         Args:
-            replay_id: whose transfers.
-            paces: sending host to transfer to bit/s of TCP payload; infinite = as TCP goes, 0 = it waits.
+            replay_id: the replay that the transfers belong to.
+            paces: sending host to transfer to bit/s of TCP payload; infinite = plain TCP, 0 = the transfer waits.
         """
         requests = {
             host: pb.PaceRequest(
@@ -130,22 +184,22 @@ class Orders(Asking):
         }
         for host, reply in self._ask("Pace", requests).items():
             if isinstance(reply, AgentError):
-                # Its replay has ended, or its stream tells what became of it.
+                # Its replay has ended, or its stream reports what happened to it.
                 logger.debug("%s: keeps its paces: %s", host, reply)
 
     def guard(self, requests: Mapping[str, pb.GuardRequest]) -> dict[str, pb.GuardReply | AgentError]:
-        """Has agents keep guarantees from now on, without this controller; gives replies, or errors."""
+        """Let agents enforce guarantees from now on, without this controller. Return replies, or errors."""
         return self._ask("Guard", requests)
 
     def guarded(self) -> dict[str, pb.GuardedReply | AgentError]:
-        """How each agent that answers keeps its guarantees."""
+        """Return how each agent that answers enforces its guarantees."""
         return self._ask("Guarded", dict.fromkeys(self.health, pb.GuardedRequest()))
 
     def unguard(self) -> dict[str, pb.UnguardReply | AgentError]:
-        """Ends the guarantees of every agent that answers."""
+        """End the guarantees of every agent that answers."""
         return self._ask("Unguard", dict.fromkeys(self.health, pb.UnguardRequest()))
 
 
 def pace_word(pace_bps: float) -> int:
-    """A pace as the contract has it: infinite = 0, as TCP goes; 0 = 1, it waits."""
+    """Return a pace as the contract encodes it: infinite = 0 (plain TCP); 0 = 1 (the transfer waits)."""
     return 0 if math.isinf(pace_bps) else 1 if pace_bps == 0 else max(2, round(pace_bps))

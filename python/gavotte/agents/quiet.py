@@ -1,6 +1,6 @@
-"""Loads gRPC so that its core does not write to stderr what it also tells in its errors, from which verdicts are made.
+"""Loads gRPC so that its core does not write to stderr what its errors also contain; we make verdicts from the errors.
 
-Must be imported before anything else imports gRPC. The environment is left as it was, for the sake of children.
+Import this before anything else imports gRPC. The environment is restored afterwards, for the sake of children.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transfers that start together: all connect, all are let go at once, and each tells when it was done."""
+"""Transfers that start together: all connect, all start at once, and each reports when it is done."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Replay:
     """Carries out transfers between hosts, any number of them from each.
 
     Args:
-        fleet: enrolled agents, those of all hosts named.
-        transfers: sending host to its transfers, whose ids are unique in it.
+        fleet: enrolled agents, including those of all hosts named.
+        transfers: sending host to its transfers, whose ids are unique on that host.
         congestion: TCP congestion control of every connection.
         max_seconds: when to give up, from the start.
-        report_s: how often each agent tells what has moved; 0 = never.
+        report_s: how often each agent reports what has moved; 0 = never.
     """
 
     def __init__(
@@ -54,19 +54,19 @@ class Replay:
         }
 
     def pace(self, paces: Mapping[str, Mapping[int, float]]) -> None:
-        """Changes the paces of transfers that began with one: sending host to transfer to bit/s of TCP payload."""
+        """Change the paces of transfers that began with one: sending host to transfer to bit/s of TCP payload."""
         own = {
-            source: {id_: pace_bps for id_, pace_bps in wanted.items() if (source, id_) in self._pending}
-            for source, wanted in paces.items()
+            source: {id_: pace_bps for id_, pace_bps in changes.items() if (source, id_) in self._pending}
+            for source, changes in paces.items()
         }
-        self._fleet.pace(self._id, {source: wanted for source, wanted in own.items() if wanted})
+        self._fleet.pace(self._id, {source: changes for source, changes in own.items() if changes})
 
     def events(self) -> Iterator[tuple[str, pb.TransferDone | pb.Moved | AgentError]]:
-        """Starts them, once.
+        """Start the transfers, once.
 
         Yields:
-            (sending host, what became of a transfer, or what has moved); an `AgentError` where an agent fails, or says
-            what cannot be. It is the last where that keeps the others from starting.
+            (sending host, the outcome of a transfer, or what has moved). An `AgentError` means that an agent failed, or
+            reported something impossible. It is the last item if it keeps the others from starting.
         """
         waiting = set(self._requests)
         logger.info("run %s, replay %s: %d transfers", self._fleet.run_id, self._id, len(self._pending))
@@ -79,7 +79,7 @@ class Replay:
             if not isinstance(reply, AgentError) and not self._sound(reply, source, waiting):
                 if source in self._fleet.lost:
                     continue
-                lie = f"agent on {source}: it tells of transfers twice, too early, or of none that it has"
+                lie = f"agent on {source}: it reports a transfer twice, too early, or one that it does not have"
                 self._fleet.distrust(source, lie)
                 reply = AgentError(lie)
             if isinstance(reply, AgentError) and reply.failure == pb.FAILURE_LATE and waiting and source not in waiting:
@@ -107,7 +107,7 @@ class Replay:
             yield source, AgentError(f"agent on {source}: not all of its transfers were confirmed")
 
     def _sound(self, reply: pb.ReplayReply, source: str, waiting: Set[str]) -> bool:
-        """Whether an event can be true: each agent is ready once, then done once with each of its transfers."""
+        """Return whether an event can be true: each agent is ready once, then done once with each of its transfers."""
         if reply.HasField("ready"):
             return source in waiting
         if reply.HasField("moved"):
@@ -121,7 +121,7 @@ class Replay:
 def replay(
     fleet: Fleet, transfers: Mapping[str, Sequence[pb.Transfer]], *, congestion: str, max_seconds: float
 ) -> Iterator[tuple[str, pb.TransferDone | AgentError]]:
-    """Carries out transfers as TCP goes, and yields the events of a `Replay` that tells nothing meanwhile."""
+    """Carry out transfers with plain TCP, and yield the events of a `Replay` without progress reports."""
     for source, event in Replay(fleet, transfers, congestion=congestion, max_seconds=max_seconds).events():
         if not isinstance(event, pb.Moved):
             yield source, event

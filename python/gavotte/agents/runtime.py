@@ -1,4 +1,4 @@
-"""Where running things keep their sockets, logs and locks.
+"""Paths of the sockets, logs and locks of running processes.
 
 Paths stay short: a Unix socket's path has room for 107 bytes.
 """
@@ -15,16 +15,16 @@ RUNTIME_DIR_VARIABLE = "GAVOTTE_RUNTIME_DIR"
 """Environment variable that moves the runtime directory."""
 
 LAB_VARIABLE = "GAVOTTE_LAB"
-"""Environment variable that names the folder of the lab one is in, or beside."""
+"""Environment variable that names the folder of the lab to use, from inside or outside it."""
 
 LAB_HOSTS = Path("lab/lab.hosts.toml")
 """The inventory of the lab that is up, below the runtime directory."""
 
 
 def runtime_dir() -> Path:
-    """Returns the runtime directory, made on first use and readable by its owner only.
+    """Return the runtime directory, made on first use and readable by its owner only.
 
-    `$GAVOTTE_RUNTIME_DIR`, else `$XDG_RUNTIME_DIR/gavotte`, else `/run/gavotte` for root and
+    It is `$GAVOTTE_RUNTIME_DIR`, else `$XDG_RUNTIME_DIR/gavotte`, else `/run/gavotte` for root and
     `/tmp/gavotte-UID` for others.
 
     Raises:
@@ -33,13 +33,13 @@ def runtime_dir() -> Path:
     path = _wanted()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.stat(follow_symlinks=False)
+        status = path.stat(follow_symlinks=False)
     except OSError as error:
         raise GavotteError(
             f"cannot use the runtime directory {path}: {error.strerror}",
             hint=f"set {RUNTIME_DIR_VARIABLE} to a directory of yours",
         ) from None
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o022:
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise GavotteError(
             f"other users can write to the runtime directory {path}",
             hint=f"remove it, or set {RUNTIME_DIR_VARIABLE} to a directory of yours",
@@ -48,13 +48,13 @@ def runtime_dir() -> Path:
 
 
 def lab_folder() -> Path:
-    """Returns the folder of the lab meant by `lab`: `$GAVOTTE_LAB`, else the one that `lab up` makes."""
+    """Return the folder of the lab that `lab` names: `$GAVOTTE_LAB`, else the one that `lab up` makes."""
     named = os.environ.get(LAB_VARIABLE)
     return Path(named) if named else runtime_dir() / LAB_HOSTS.parent
 
 
 def lab_hosts_file() -> Path:
-    """Returns where the inventory of the lab meant by `--hosts lab` is, whether or not it exists."""
+    """Return the path of the inventory that `--hosts lab` names, whether or not it exists."""
     return lab_folder() / LAB_HOSTS.name
 
 

@@ -1,4 +1,4 @@
-"""Schedules of probes: every agent is handed its whole part at once, and every step gets one answer."""
+"""Schedules of probes: every agent gets its whole part at once, and every step gets one answer."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ WAIT_S = 10.0
 """How long an agent waits for a peer that has not reached the round: many slow rounds."""
 
 SPARE_S = 5.0
-"""For the answers' way back to the controller."""
+"""Extra time for the answers' way back to the controller."""
 
 OUT_OF_TOUCH = frozenset({pb.FAILURE_UNREACHABLE, pb.FAILURE_VANISHED})
-"""Failures that tell nothing of what was asked, but that two hosts cannot reach each other."""
+"""Failures which only show that two hosts cannot reach each other, and nothing about the measured value."""
 
 
 class Step(NamedTuple):
@@ -34,18 +34,18 @@ class Step(NamedTuple):
 
 
 Schedule = Sequence[Sequence[Step]]
-"""Rounds of steps. Those of a round run at the same time; in it, each host sends at most one probe."""
+"""Rounds of steps. Steps of a round run at the same time; in a round, each host sends at most one probe."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of one step.
+    """Outcome of one step.
 
     Attributes:
-        round: of the step, from 0.
+        round: the step's round, from 0.
         source: host that sent.
         target: host that received.
-        reply: what its agent said; None = nothing.
+        reply: the agent's reply; None = none.
         error: why there is no result; empty = there is one.
         failure: the same as one of the contract's `Failure` codes; 0 = there is a result.
     """
@@ -59,14 +59,14 @@ class Answer:
 
     @property
     def bytes_sent(self) -> int:
-        """Payload that the probe cost its sender; answers are a byte each."""
+        """Payload bytes that the probe cost its sender. Answers are one byte each."""
         return 0 if self.reply is None else self.reply.bytes_sent
 
     def checked(self) -> pb.ProbeReply:
-        """The reply, if it has a result.
+        """Return the reply, if it has a result.
 
         Raises:
-            AgentError: if not.
+            AgentError: if it has none.
         """
         if self.reply is None or self.error:
             raise AgentError(f"{self.source} to {self.target}: {self.error}", failure=self.failure)
@@ -74,7 +74,7 @@ class Answer:
 
 
 def requests(schedule: Schedule, run_id: str) -> dict[str, pb.MeasureRequest]:
-    """The part of each host that has one."""
+    """Return each host's part of a schedule, for hosts that have one."""
     parts: dict[str, pb.MeasureRequest] = {}
 
     def part(host: str) -> pb.MeasureRequest:
@@ -90,31 +90,31 @@ def requests(schedule: Schedule, run_id: str) -> dict[str, pb.MeasureRequest]:
 
 
 def deadline_s(rounds: int, round_s: float) -> float:
-    """When a schedule is given up: every round may wait its full time for a dead peer.
+    """Return when to give up a schedule: every round may wait its full time for a dead peer.
 
     Args:
-        rounds: how many.
+        rounds: number of rounds.
         round_s: the longest that one may take.
     """
     return SPARE_S + rounds * (WAIT_S + round_s)
 
 
 def carry_out(fleet: Fleet, schedule: Schedule, *, round_s: float, losses: Losses | None = None) -> Iterator[Answer]:
-    """Runs a schedule. Goes on without hosts that vanish: each would cost all others their waiting time.
+    """Run a schedule. Continue without hosts that vanish: each would cost all others their waiting time.
 
     Args:
-        fleet: enrolled agents, those of all hosts named.
+        fleet: enrolled agents, including those of all hosts named.
         schedule: what to do.
         round_s: the longest that one round may take.
-        losses: what earlier schedules of the same fleet told of hosts that vanish; None = there were none. Of two that
-            have lost touch others find out at once which is gone.
+        losses: what earlier schedules of the same fleet found about hosts that vanish; None = there were none. When two
+            hosts lose touch, other hosts find out at once which of them is gone.
 
     Yields:
-        one answer a step: as they come, then those of steps that got none.
+        one answer per step, in order of arrival, then those of steps without a reply.
     """
     losses = losses or Losses()
     witnesses = Witnesses(fleet, losses)
-    # Each kind of probe has a result of its own name.
+    # Each kind of probe has a result field of its own name.
     pending = {
         (number, step.source, step.target): step.probe.WhichOneof("kind")
         for number, steps in enumerate(schedule)
@@ -123,7 +123,7 @@ def carry_out(fleet: Fleet, schedule: Schedule, *, round_s: float, losses: Losse
     known = frozenset(pending)
     parts = requests(schedule, fleet.run_id)
     logger.info("run %s: %d probes in %d rounds", fleet.run_id, len(pending), len(schedule))
-    # In every round somebody answers, and none takes longer.
+    # In every round some agent answers, and no round takes longer.
     silence_s = WAIT_S + round_s + SPARE_S
     for source, reply in fleet.measure(parts, deadline_s=deadline_s(len(schedule), round_s), silence_s=silence_s):
         if isinstance(reply, AgentError):
@@ -138,7 +138,7 @@ def carry_out(fleet: Fleet, schedule: Schedule, *, round_s: float, losses: Losse
         step = (reply.round, source, reply.peer)
         if step not in pending or (not reply.error and reply.WhichOneof("result") != pending[step]):
             if source not in fleet.lost:
-                reason = f"agent on {source}: it answers twice, or what it was not asked (round {step[0]}, {step[2]})"
+                reason = f"agent on {source}: it answers a probe twice, or an unknown one (round {step[0]}, {step[2]})"
                 losses.gone(source, reason)
                 fleet.distrust(source, reason)
             continue
@@ -148,6 +148,8 @@ def carry_out(fleet: Fleet, schedule: Schedule, *, round_s: float, losses: Losse
         if reply.failure in OUT_OF_TOUCH:
             losses.missed(source, reply.peer, reply.error)
             witnesses.ask(source, reply.peer)
+            # A receiver that a firewall closes waits for the probe: its sender accepts connections.
+            fleet.excuse(reply.peer, reply.round, source)
         elif not reply.error:
             losses.met(source, reply.peer)
         drop_lost(fleet, losses)

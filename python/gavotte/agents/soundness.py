@@ -1,6 +1,6 @@
-"""What an agent may say. One that is broken, or hostile, must neither stop its controller nor spoil what others found.
+"""Checks what agents report. A broken or hostile agent must neither stop its controller nor spoil others' results.
 
-A name tells its unit (`_bps`, `_s`), so that one rule serves all messages of the contract.
+Field names end in their unit (`_bps`, `_s`), so that one rule fits all messages of the contract.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ MOST_BPS = 1e15
 """Ten times the fastest rate that any file may state."""
 
 MOST_S = 1e9
-"""30 years; times of probes are held against their deadline besides."""
+"""30 years. Times of probes are also compared with their deadline."""
 
 MOST = float(2**63 - 1)
 MOST_SHARE = {"loss", "sender_cpu", "receiver_cpu"}
 MOST_HOPS = 255
+MOST_MTU_BYTES = 65_536
+"""MTU of loopback, the largest of all."""
 
 LONGEST = 2000
-"""Characters of one text."""
+"""Most characters of one text."""
 
 UNBOUNDED = {"gavotte.agents.GatedTrainResult.high_bps"}
-"""Infinite where the rate is a lower bound."""
+"""Fields that are infinite where the rate is only a lower bound."""
 
 _TEXT, _FLOAT, _ENUM, _MESSAGE = (
     FieldDescriptor.CPPTYPE_STRING,
@@ -37,14 +39,14 @@ _TEXT, _FLOAT, _ENUM, _MESSAGE = (
 
 
 def check_message(message: Message, *, deadline_s: float = MOST_S) -> None:
-    """Checks every number of a message, and makes its texts one printable line each.
+    """Check every number of a message, and make each of its texts one printable line.
 
     Args:
         message: from an agent; its texts are changed in place.
         deadline_s: no time may be longer.
 
     Raises:
-        AgentError: for a number that cannot be: not finite, negative, beyond its unit's bound, of no meaning.
+        AgentError: for a number that is not finite, negative, beyond its unit's bound, or without meaning.
     """
     for field, value in message.ListFields():
         many = field.is_repeated
@@ -55,14 +57,14 @@ def check_message(message: Message, *, deadline_s: float = MOST_S) -> None:
         elif field.cpp_type == _ENUM:
             known = field.enum_type.values_by_number if field.enum_type else {}
             if any(each not in known for each in values):
-                raise AgentError(f"it says {field.name} = {_shown(values)}, which means nothing")
+                raise AgentError(f"it reports {field.name} = {_shown(values)}, which has no meaning")
         elif field.type == FieldDescriptor.TYPE_STRING:
             _clean(message, field, values, many=many)
         elif field.cpp_type != _TEXT:
             most = _most(field, deadline_s)
             # NaN is in no range.
             if not all(0 <= each <= most for each in values):
-                raise AgentError(f"it says {field.name} = {_shown(values)}, which cannot be")
+                raise AgentError(f"it reports {field.name} = {_shown(values)}, which is impossible")
 
 
 def _most(field: FieldDescriptor, deadline_s: float) -> float:
@@ -70,6 +72,8 @@ def _most(field: FieldDescriptor, deadline_s: float) -> float:
         return math.inf
     if field.name == "hops":
         return MOST_HOPS
+    if field.name == "mtu_bytes":
+        return MOST_MTU_BYTES
     if field.name in MOST_SHARE:
         return 1.0
     if field.cpp_type != _FLOAT:

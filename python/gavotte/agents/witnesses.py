@@ -1,4 +1,4 @@
-"""Has other hosts look at two that have lost touch, at once: which of them has vanished, if either."""
+"""Finds out which of two hosts that lost touch has vanished, if either: other hosts try to reach both."""
 
 from __future__ import annotations
 
@@ -6,28 +6,32 @@ import logging
 import queue
 import threading
 
+from gavotte.agents.calls import aside
 from gavotte.agents.fleet import Fleet
 from gavotte.agents.losses import Losses
 
 logger = logging.getLogger(__name__)
 
 WITNESSES = 2
-"""Hosts that look at both."""
+"""Number of hosts that try to reach both."""
+
+MOST_TRIES = 8
+"""Most hosts that a host which the others cannot reach tries to reach itself."""
 
 
 class Witnesses:
-    """Looks that are under way beside one schedule.
+    """Checks that run at the same time as one schedule.
 
-    Whoever has lost touch says so as soon as it knows. Without a look its next partners would wait for the one that is
-    gone, each as long again, until two of them have told the same.
+    A host that has lost touch with another reports it at once. Without these checks every next partner of the vanished
+    host would wait for it as long again, until two of them have reported it.
     """
 
     def __init__(self, fleet: Fleet, losses: Losses) -> None:
-        """Has asked nobody.
+        """Create an object that has asked no host yet.
 
         Args:
-            fleet: enrolled agents; it drops those that are found to have vanished.
-            losses: what is known of who reaches whom.
+            fleet: enrolled agents. Hosts that have vanished are dropped from it.
+            losses: what is known about which host reaches which.
         """
         self._fleet = fleet
         self._losses = losses
@@ -36,7 +40,7 @@ class Witnesses:
         self._open = 0
 
     def ask(self, source: str, target: str) -> None:
-        """Has others look at two hosts, unless they do. Returns at once."""
+        """Let other hosts check these two, unless a check runs already. Returns at once."""
         pair = frozenset((source, target))
         if pair in self._asked or not pair.isdisjoint(self._fleet.lost):
             return
@@ -49,32 +53,42 @@ class Witnesses:
         threading.Thread(target=self._look, args=(free[:WITNESSES], pair), daemon=True, name="look").start()
 
     def end(self) -> None:
-        """Waits for the looks under way: what comes next is to go without a host that is gone."""
+        """Wait for the running checks, so that later work leaves out a host that is gone."""
         while self._open:
             self._ended.get()
             self._open -= 1
 
     def _look(self, witnesses: list[str], pair: frozenset[str]) -> None:
         try:
-            found = self._fleet.look(dict.fromkeys(witnesses, sorted(pair)))
+            replies = self._fleet.look(dict.fromkeys(witnesses, sorted(pair)))
             for host in sorted(pair):
-                reached = {witness for witness, taken in found.items() if host in taken}
-                logger.debug("%s looked at %s; those that reached it: %s", sorted(found), host, sorted(reached))
-                # Of a host that one of them reached, the other was too slow to.
+                reached = {witness for witness, taken in replies.items() if host in taken}
+                logger.debug("%s looked at %s; those that reached it: %s", sorted(replies), host, sorted(reached))
+                # A host that one witness reached is alive; the other witness timed out.
                 for witness in reached:
                     self._losses.met(witness, host)
-                for witness in found if not reached else ():
-                    self._losses.missed(witness, host, "it takes no connections")
+                for witness in replies if not reached else ():
+                    self._losses.missed(witness, host, "it accepts no connections")
             drop_lost(self._fleet, self._losses)
         except ValueError as error:
-            # The roads may be closed meanwhile.
-            logger.debug("nobody looked at %s: %s", sorted(pair), error)
+            # The channels may be closed meanwhile.
+            logger.debug("no host looked at %s: %s", sorted(pair), error)
         finally:
             self._asked.discard(pair)
             self._ended.put(None)
 
 
 def drop_lost(fleet: Fleet, losses: Losses) -> None:
-    """Goes on without those that were newly lost."""
-    for host, reason in losses.newly_lost().items():
+    """Continue without the hosts that were newly lost. Any thread may call this.
+
+    A host that a firewall closes to the others stays if it reaches another itself: those paths can be used.
+    """
+
+    def reaches(host: str) -> bool:
+        others = [other.name for other in fleet.hosts if other.name != host][:MOST_TRIES]
+        taken = aside(lambda: fleet.look({host: others})) if others and host not in fleet.away else {}
+        logger.debug("%s looked at %s; reached: %s", host, others, sorted(taken.get(host, ())))
+        return bool(taken.get(host))
+
+    for host, reason in losses.newly_lost(reaches).items():
         fleet.drop(host, reason)

@@ -57,14 +57,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two campaigns beside each other.
+    """Comparison of two campaigns.
 
     Attributes:
-        metric: what was compared.
+        metric: the compared quantity.
         relevant: the smallest difference that matters, as a share.
         significance: of all comparisons together.
-        cells: one each, in the first one's order, then what only the second has.
-        untested: how many have fewer than two values on a side.
+        cells: one for each combination, in the first campaign's order, then those that only the second has.
+        untested: number of cells with fewer than two values on a side.
     """
 
     metric: str

@@ -10,7 +10,7 @@ from gavotte.campaign.states import accounts, used
 from gavotte.formats.record import Sample
 
 BUSY_LOAD = 0.5
-"""Load before a sample, by cores, from which on others have worked beside it."""
+"""Load before a sample, by cores, above which other work disturbed it."""
 STEAL = 0.01
 """Share of processor time that the hypervisor gave to others."""
 SHOWN = 3
@@ -26,12 +26,12 @@ def unclean(samples: Sequence[Sample]) -> list[str]:
         before, after = accounts(sample.metadata)
         beside = sample.metadata.get("beside")
         for other in beside if isinstance(beside, list) else ():
-            findings[f"another run stood beside it: {other}"][""].add(sample.sample)
+            findings[f"another run was active: {other}"][""].add(sample.sample)
         if not before:
-            findings["the endpoints told nothing of themselves"][""].add(sample.sample)
+            findings["the endpoints reported no state"][""].add(sample.sample)
         for host, state in before.items():
             if not state:
-                findings["told nothing of itself"][host].add(sample.sample)
+                findings["reported no state"][host].add(sample.sample)
                 continue
             for what, value in _constant(state).items():
                 seen[host, what].setdefault(str(value), sample.sample)

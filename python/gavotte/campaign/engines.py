@@ -26,7 +26,7 @@ BINS = 20
 STAGGER_S = 0.5
 """Pairs that send at once are ready one after the other: each sends longer, and the time together counts."""
 BACKGROUND_SPARE_S = 1.0
-"""Traffic beside a sample lasts longer than it."""
+"""Seconds by which background traffic outlasts a sample."""
 ROUND_SPARE_S = 60.0
 PROGRAM_SPARE_S = 20.0
 PROGRAM_LIMIT_S = 60
@@ -72,12 +72,12 @@ class Sent:
         capacity_bps: goodput of all pairs together.
         connection_bps: of each connection; empty where the engine tells of none.
         bins_bps: of all together over time, for the interval; empty where the engine tells of none.
-        retransmits: TCP segments sent again; None = not told.
+        retransmits: TCP segments sent again; None = unknown.
         rtt_loaded_s: smoothed RTT of the connections under load, their mean.
         rtt_idle_s: RTT before.
         sender_cpu: busy share of the senders' cores, 0 to 1, the largest.
         receiver_cpu: the same of the receivers.
-        congestion: the congestion control of the sending sockets; empty = not told.
+        congestion: the congestion control of the sending sockets; empty = unknown.
         beside: other runs that moved bytes meanwhile.
     """
 
@@ -112,7 +112,7 @@ def send(endpoints: Endpoints, engine: str, job: Job) -> Sent:
 
 
 def hops(endpoints: Endpoints, job: Job) -> dict[tuple[str, str], int]:
-    """Path length of each pair, routers + 1, by probes with rising time to live; pairs that nobody answers for lack."""
+    """Path length of each pair, routers + 1, by probes of rising time to live; unanswered pairs are missing."""
     pairs = [pair for pair in job.pairs if pair[0] != pair[1]]
     if not pairs:
         return {}

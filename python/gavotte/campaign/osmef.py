@@ -24,7 +24,7 @@ HINT = "name a result file of OSMeF, such as output/paper/localhost/1374576551_B
 SUMMARY = "summary.json"
 LATEST_S = 2.5e11
 DISTANCES = {"localhost": 0, "vm_to_vm_1": 0, "vm_to_vm_2": 2, "vm_to_vm_3": 4, "vm_to_vm_4": 4}
-"""As the authors' own plot of Fig. 3 places them; the others' are not told."""
+"""Distances from the authors' own plot of Fig. 3. Those of other scenarios are unknown."""
 
 
 def read_osmef(paths: Sequence[str | Path], name: str = "osmef") -> list[Sample]:
@@ -89,7 +89,7 @@ def _sample(content: dict[str, Any], path: Path, name: str) -> Sample:
         "sender_cpu": Quantity(value=sum(column("tx", "cpu")) / 100, unit="cores"),
         "receiver_cpu": Quantity(value=sum(column("rx", "cpu")) / 100, unit="cores"),
     }
-    source, target = (re.sub(r"^.*@", "", str(content.get(key, "not told"))) for key in ("senders", "receiver"))
+    source, target = (re.sub(r"^.*@", "", str(content.get(key, "unknown"))) for key in ("senders", "receiver"))
     states = {host: content.get(key) for host, key in ((source, "state_sender"), (target, "state_receiver"))}
     return Sample(
         campaign=name,

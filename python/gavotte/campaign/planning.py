@@ -16,7 +16,7 @@ from gavotte.formats.topology import Topology
 PLAN_FORMAT = "gavotte/campaign-plan/1"
 
 OVERHEAD_S = 0.7
-"""Of one sample beside its sending: agents are enrolled, endpoints tell of themselves before and after."""
+"""Seconds of a sample apart from its sending: enrolling agents, and states of endpoints before and after."""
 
 
 @dataclass(frozen=True)
@@ -122,12 +122,12 @@ def plan(
         rate_bps: the rate of a path in bit/s, as far as known, for the estimate.
 
     Raises:
-        GavotteError: when samples cannot be told apart.
+        GavotteError: when samples have equal names.
     """
     every = [sample for scenario in campaign.scenario for sample in _samples(campaign, scenario)]
     if len({sample.sample for sample in every}) < len(every):
-        raise GavotteError("the campaign's samples cannot be told apart", hint="give hosts and scenarios other names")
-    # What a stop rule may add comes when all that it judges by is there: repetition after repetition.
+        raise GavotteError("the campaign's samples have equal names", hint="give hosts and scenarios other names")
+    # Repetitions that a stop rule may add come last, one after the other, when its data is complete.
     ordered = sorted(
         every,
         key=lambda each: (
@@ -152,6 +152,11 @@ def plan(
 
 def check_budget(planned: CampaignPlan, *, seconds: float | None, size_bytes: int | None) -> None:
     """Refuses a plan that would cost more than a limit; what a stop rule may add counts.
+
+    Args:
+        planned: the plan.
+        seconds: the most seconds; None = no limit.
+        size_bytes: the most bytes; None = no limit.
 
     Raises:
         GavotteError: naming the limit.
@@ -178,7 +183,7 @@ def digest(campaign: Campaign, topology: Topology | None = None) -> str:
 
 
 def background_of(campaign: Campaign, scenario: str) -> list[Background]:
-    """The traffic beside a scenario's samples."""
+    """Return the background traffic of a scenario's samples."""
     return next(each.background for each in campaign.scenario if each.name == scenario)
 
 

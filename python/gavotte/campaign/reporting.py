@@ -1,4 +1,4 @@
-"""A campaign as a page: tables, the paper's two figures, what was unclean, and another campaign beside it."""
+"""A campaign as a page: tables, the paper's two figures, disturbances, and a second campaign if one is given."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ HEADINGS = [
     "steal",
 ]
 WORDS = 6
-"""So many of the first columns are text."""
+"""Number of leading columns with text."""
 
 
 def report(
@@ -84,13 +84,13 @@ def report(
     comparison: Comparison | None = None,
     made_s: float | None = None,
 ) -> list[Path]:
-    """Writes a page: Markdown with its plots beside it where the name ends in .md, else one HTML file with all in it.
+    """Write a page: Markdown with its plots in files if the name ends in .md, else one HTML file.
 
     Args:
-        path: where to.
-        samples: of the campaign.
-        other: of another one to show beside it.
-        comparison: of the two.
+        path: the file.
+        samples: the campaign's samples.
+        other: samples of a second campaign to show with it.
+        comparison: of the two campaigns.
         made_s: Unix time for the page's date; None = now.
 
     Returns:
@@ -146,13 +146,13 @@ def section(samples: Sequence[Sample]) -> Section:
     facts = {
         "samples": f"{len(samples)} of {len(by_cell(samples))} kinds",
         "taken": " to ".join(time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(t)) for t in (min(times), max(times))),
-        "driver": str(first.metadata.get("driver", "not told")),
-        "seed": str(first.metadata.get("seed", "not told")),
-        "plan": str(first.metadata.get("plan", "not told")),
-        "congestion control": str(first.metadata.get("congestion", "not told")),
-        "kernels": ", ".join(sorted({str(state.get("kernel", "not told")) for state in hosts.values()})) or "not told",
-        "clock sources": ", ".join(sorted({str(state.get("clock_source", "not told")) for state in hosts.values()}))
-        or "not told",
+        "driver": str(first.metadata.get("driver", "unknown")),
+        "seed": str(first.metadata.get("seed", "unknown")),
+        "plan": str(first.metadata.get("plan", "unknown")),
+        "congestion control": str(first.metadata.get("congestion", "unknown")),
+        "kernels": ", ".join(sorted({str(state.get("kernel", "unknown")) for state in hosts.values()})) or "unknown",
+        "clock sources": ", ".join(sorted({str(state.get("clock_source", "unknown")) for state in hosts.values()}))
+        or "unknown",
         "versions": _versions([sample.metadata.get("versions") for sample in samples]),
         "versions of endpoints": _versions([state.get("versions") for state in hosts.values()]),
     }
@@ -163,9 +163,9 @@ def section(samples: Sequence[Sample]) -> Section:
 
 
 def _versions(told: Sequence[object]) -> str:
-    """Each of the sets that were told, once."""
+    """Return each reported set once."""
     sets = {", ".join(f"{key} {value}" for key, value in each.items()) for each in told if isinstance(each, dict)}
-    return "; ".join(sorted(sets - {""})) or "not told"
+    return "; ".join(sorted(sets - {""})) or "unknown"
 
 
 def difference_rows(comparison: Comparison) -> list[list[str]]:

@@ -278,7 +278,7 @@ def metrics(
     before: dict[str, State],
     after: dict[str, State],
 ) -> dict[str, Quantity]:
-    """All that was measured beside the capacity; what could not be is null."""
+    """Return all measured quantities except the capacity. Unmeasured ones are null."""
     distances = [endpoints.distance(*pair) for pair in planned.pairs]
     known = [distance for distance in distances if distance is not None]
     one_of = {

@@ -103,9 +103,9 @@ def read_state(text: str) -> State:
 
 
 def accounts(metadata: Mapping[str, Any]) -> tuple[dict[str, State], dict[str, State]]:
-    """What the endpoints of a sample told before and after it, by host, as far as it makes sense.
+    """Return the endpoints' states before and after a sample, by host.
 
-    Files come from elsewhere: what is not of its kind is left out, as what a host did not tell is.
+    Files may come from any source, so values of the wrong kind are left out, like missing ones.
     """
     sides = []
     for side in ("before", "after"):

@@ -56,7 +56,7 @@ def more_than(one: Sequence[float], other: Sequence[float], margin: float) -> fl
     freedom = sum(spread) ** 2 / sum(
         part**2 / (len(values) - 1) for part, values in zip(spread, (one, other), strict=True)
     )
-    # Either sign would be told: twice the one tail.
+    # Either sign would be reported, so both tails count.
     return float(min(1.0, 2 * special.stdtr(freedom, -beyond / error)))
 
 

@@ -1,4 +1,4 @@
-"""`gavotte broadcast`: one file to many hosts."""
+"""`gavotte broadcast`: send one file to many hosts."""
 
 from __future__ import annotations
 
@@ -18,26 +18,24 @@ if TYPE_CHECKING:
 
 
 def broadcast(
-    file: Annotated[
-        str, typer.Argument(help="The file or folder; it lies on the host that --from names.", metavar="FILE")
-    ],
+    file: Annotated[str, typer.Argument(help="File or folder to send, as a path on the --from host.", metavar="FILE")],
     hosts: Hosts,
-    source: Annotated[str, typer.Option("--from", help="The host that has the file.", metavar="HOST")],
+    source: Annotated[str, typer.Option("--from", help="Host that has the file.", metavar="HOST")],
     output: Annotated[
         str,
         typer.Option(
-            "-o", "--output", help="Where copies are to be; {host} stands for the receiver's name.", metavar="PATH"
+            "-o", "--output", help="Path of the copies; {host} is replaced by the receiver's name.", metavar="PATH"
         ),
     ],
     to: Annotated[
         list[str] | None,
-        typer.Option("--to", help="Who is to have it, separated by commas. By default all others.", metavar="HOST,..."),
+        typer.Option("--to", help="Receiving hosts, separated by commas. By default all others.", metavar="HOST,..."),
     ] = None,
     network: Annotated[
         Path | None,
         typer.Option(
             "--network",
-            help="What is known of the hosts. By default each one's port is probed.",
+            help="Network between the hosts. By default a short probe of each host's port.",
             metavar="N.network.json",
         ),
     ] = None,
@@ -50,13 +48,13 @@ def broadcast(
         ),
     ] = "auto",
     max_seconds: Annotated[
-        float, typer.Option("--max-seconds", help="Give up after so long.", min=0.1, metavar="SECONDS")
+        float, typer.Option("--max-seconds", help="Give up after this many seconds.", min=0.1, metavar="SECONDS")
     ] = 3600.0,
     wait_s: Annotated[
         float,
         typer.Option(
             "--wait",
-            help="Try hosts that are not there until the others have it, and so much longer.",
+            help="Keep retrying unreachable hosts until the others finish, plus this long.",
             min=0,
             metavar="SECONDS",
         ),
@@ -65,7 +63,7 @@ def broadcast(
         Path | None,
         typer.Option(
             "--times",
-            help="Where Cornet's block transfer times are kept, from which clustering learns.",
+            help="File of Cornet's block transfer times, from which clustering learns.",
             metavar="FILE.json",
         ),
     ] = None,
@@ -76,7 +74,7 @@ def broadcast(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Bring a file from one host to many, as fast as the network allows."""
+    """Send a file from one host to many, as fast as the network allows."""
     from gavotte.agents import resolve_hosts
     from gavotte.formats.network import read_network
     from gavotte.transfer.broadcasting import broadcast as send
@@ -84,11 +82,11 @@ def broadcast(
 
     inventory = resolve_hosts(hosts)
     targets = None if to is None else [name for part in to for name in part.split(",") if name]
-    known = None if network is None else read_network(network)
-    if known is not None:
-        warn_of_unknown(known)
+    net = None if network is None else read_network(network)
+    if net is not None:
+        warn_of_unknown(net)
     path, where = str(Path(file).absolute()), str(Path(output).absolute()) if not output.endswith("/") else output
-    common: dict[str, Any] = {"targets": targets, "network": known, "mechanism": mechanism}
+    common: dict[str, Any] = {"targets": targets, "network": net, "mechanism": mechanism}
     if dry_run:
         plan = plan_file(path, inventory, source, where, **common)
         _planned(plan)
@@ -121,26 +119,26 @@ def broadcast(
         emit_json(_as_json(result.plan, result, seed))
     else:
         emit_table(
-            ["receiver", "done after s", "what failed"],
+            ["receiver", "done after s", "failure"],
             [
                 [each.host, "" if each.finish_s is None else f"{each.finish_s:.3f}", each.error]
                 for each in result.receivers
             ],
-            words=["what failed"],
+            words=["failure"],
         )
     if result.elapsed_s is not None:
         over = (
             "" if result.ratio is None else f", {result.ratio:.2f} times the lower bound of {result.plan.bound_s:.3f} s"
         )
-        port = f", which is set by: {result.plan.port}" if result.plan.port else ""
+        port = f", set by {result.plan.port}" if result.plan.port else ""
         note(f"{len(result.receivers) - len(result.lost)} copies in {result.elapsed_s:.3f} s{over}{port}")
     if result.lost:
         lost = "; ".join(f"{host}: {why}" for host, why in result.lost.items())
-        raise GavotteError(f"{len(result.lost)} of {len(result.receivers)} receivers do not have it: {lost}")
+        raise GavotteError(f"{len(result.lost)} of {len(result.receivers)} receivers did not get the file: {lost}")
 
 
 def _planned(plan: BroadcastPlan) -> None:
-    predicted = "nothing is known of the network" if plan.predicted_s is None else f"predicted {plan.predicted_s:.3g} s"
+    predicted = "no prediction without a Network" if plan.predicted_s is None else f"predicted {plan.predicted_s:.3g} s"
     bound = "" if plan.bound_s is None else f", lower bound {plan.bound_s:.3g} s ({plan.port})"
     note(f"{format_bytes(plan.bytes)} to {len(plan.receivers)} receivers by {plan.mechanism}: {predicted}{bound}")
 

@@ -1,4 +1,4 @@
-"""What a measurement may cost, as users write it."""
+"""Read the limits of `--budget`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def read_limits(budget: list[str], price_per_gb: float) -> CostLimits:
-    """Reads `--budget`: a size, a time, or a sum of money.
+    """Read `--budget`: a size, a time, or a sum of money.
 
     Raises:
         GavotteError: naming the option.

@@ -1,4 +1,4 @@
-"""`gavotte measure calibrate`: which trains to measure with."""
+"""`gavotte measure calibrate`: find the trains that agree with bulk TCP."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def calibrate(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Write what was found, for `measure --calibration`.", metavar="C.json"),
+        typer.Option(
+            "-o", "--output", help="Write the result to this file, for `measure --calibration`.", metavar="C.json"
+        ),
     ] = None,
     seed: Seed = 0,
     take_over: TakeOver = False,
@@ -46,7 +48,7 @@ def calibrate(
     from gavotte.measure.calibrate import calibrate as compare
 
     with progress("calibrating") as advance:
-        found = compare(
+        comparison = compare(
             resolve_hosts(hosts),
             bursts=bursts or BURSTS,
             packets=packets or PACKETS,
@@ -56,18 +58,18 @@ def calibrate(
             progress=advance,
             take_over=take_over,
         )
-    told = {
-        "trains": found.to_records(),
-        "best": None if found.best is None else vars(found.best),
-        "paths": found.paths,
-        "seed": found.seed,
-        "beside": [each.as_dict() for each in found.beside],
+    document = {
+        "trains": comparison.to_records(),
+        "best": None if comparison.best is None else vars(comparison.best),
+        "paths": comparison.paths,
+        "seed": comparison.seed,
+        "beside": [each.as_dict() for each in comparison.beside],
     }
-    warn_beside(found.beside, "trains and bulk TCP may have met other loads")
+    warn_beside(comparison.beside, "trains and bulk TCP may have had different competing traffic")
     if output is not None:
-        write_text(output, json_text(told))
+        write_text(output, json_text(document))
     if as_json:
-        emit_json(told)
+        emit_json(document)
         return
     rows = [
         [
@@ -76,11 +78,11 @@ def calibrate(
             str(t.answered),
             format_bytes(t.bytes),
         ]
-        for t in found.trains
+        for t in comparison.trains
     ]
     emit_table(["K x B x payload", "mean error", "paths", "bytes per path"], rows)
-    if found.best is None:
+    if comparison.best is None:
         raise GavotteError("no train answered", hint="try smaller ones: fewer --bursts or --packets")
-    best = found.best
+    best = comparison.best
     how = f"--calibration {output}" if output else f"--bursts {best.bursts} --packets {best.packets}"
     note(f"{100 * best.mean_error:.1f} % off: gavotte measure --method choreo {how}")

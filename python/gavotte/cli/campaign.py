@@ -1,4 +1,4 @@
-"""`gavotte campaign`: measurements that somebody else can repeat a year later."""
+"""`gavotte campaign`: plan, run and compare repeatable measurement studies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CampaignFile = Annotated[Path, typer.Argument(help="A Campaign.", metavar="C.cam
 
 @campaign.command("plan", epilog="Example: gavotte campaign plan study.campaign.toml --json")
 def plan_(file: CampaignFile, as_json: Json = False) -> None:
-    """Print the samples of a campaign in order, and what they cost; measure nothing."""
+    """Print the samples of a campaign in order, and their cost. Measures nothing."""
     from gavotte.formats.campaign import read_campaign
 
     planned = _planned(read_campaign(file))
@@ -54,14 +54,14 @@ def run(
         Path, typer.Option("-o", "--output", help="Append a Record for each sample to this file.", metavar="R.jsonl")
     ],
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a file that holds samples of this campaign already.")
+        bool, typer.Option("--resume", help="Continue a file that already holds samples of this campaign.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what it would cost and send nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the cost and send nothing.")] = False,
     budget: Budget = None,
     price_per_gb: PricePerGb = 0.0,
     as_json: Json = False,
 ) -> None:
-    """Take the samples of a campaign; one that was killed goes on with --resume."""
+    """Take the samples of a campaign. Continue a killed run with --resume."""
     from gavotte import hosts, lab
     from gavotte.campaign import check_budget
     from gavotte.campaign import run as take
@@ -95,9 +95,9 @@ def run(
             told=note,
         )
     if done.cut_bytes:
-        note(f"cut a torn line of {done.cut_bytes} bytes from {output}")
+        note(f"removed an incomplete line of {done.cut_bytes} bytes from {output}")
     note(
-        f"{done.taken} samples taken, {done.skipped} were there, {done.needless} not needed, "
+        f"{done.taken} samples taken, {done.skipped} already present, {done.needless} not needed, "
         f"{len(done.failed)} failed; {done.seconds:.0f} s"
     )
     if as_json:
@@ -106,7 +106,7 @@ def run(
         name, reason = next(iter(done.failed.items()))
         raise GavotteError(
             f"{len(done.failed)} samples failed; {name}: {reason}",
-            hint="run it again with --resume when that is fixed",
+            hint="fix the cause, then run it again with --resume",
         )
 
 
@@ -140,7 +140,7 @@ RecordsFile = Annotated[Path, typer.Argument(help="Records of a campaign.", meta
 Metric = Annotated[
     str,
     typer.Option(
-        "--metric", help="What to compare: capacity_bps, or a name in `metrics` of the Records.", metavar="NAME"
+        "--metric", help="Metric to compare: capacity_bps, or a name in `metrics` of the Records.", metavar="NAME"
     ),
 ]
 Relevant = Annotated[
@@ -161,13 +161,13 @@ def report(
         ),
     ],
     other: Annotated[
-        Path | None, typer.Argument(help="Records of another campaign to show beside it.", metavar="OTHER.jsonl")
+        Path | None, typer.Argument(help="Records of another campaign to compare with.", metavar="OTHER.jsonl")
     ] = None,
     metric: Metric = "capacity_bps",
     relevant: Relevant = 0.05,
     as_json: Json = False,
 ) -> None:
-    """Show a campaign's tables and figures, what was unclean about it, and another one beside it."""
+    """Show a campaign's tables, figures and unclean conditions, and optionally compare it with another one."""
     from gavotte.campaign import compare as beside
     from gavotte.campaign import report as draw
     from gavotte.campaign.conditions import unclean
@@ -195,31 +195,35 @@ def compare(
     significance: Annotated[
         float,
         typer.Option(
-            "--significance", help="Chance of a false alarm, of all together.", min=1e-9, max=0.5, metavar="SHARE"
+            "--significance",
+            help="Probability of a false alarm over all scenarios together.",
+            min=1e-9,
+            max=0.5,
+            metavar="SHARE",
         ),
     ] = 0.05,
     as_json: Json = False,
 ) -> None:
-    """Tell whether two campaigns found the same; exit 0 if they did, 1 if not."""
+    """Test whether two campaigns found the same values. Exits with 0 if they did, 1 if not."""
     from gavotte.campaign import compare as beside
     from gavotte.campaign.reporting import DIFFERENCE_HEADINGS, difference_rows
     from gavotte.formats.record import read_samples
 
-    told = beside(
+    comparison = beside(
         read_samples(first), read_samples(second), metric=metric, relevant=relevant, significance=significance
     )
     if as_json:
-        emit_json(told.as_dict())
+        emit_json(comparison.as_dict())
     else:
         words = ("source", "target", "flavour", "samples", "verdict")
-        rows = [[printable(cell) for cell in row] for row in difference_rows(told)]
+        rows = [[printable(cell) for cell in row] for row in difference_rows(comparison)]
         emit_table(DIFFERENCE_HEADINGS, rows, words=words)
-    if told.untested:
-        note(f"warning: {told.untested} scenarios have fewer than two values on a side and were not tested")
-    different = sum(cell.different for cell in told.cells)
+    if comparison.untested:
+        note(f"warning: {comparison.untested} scenarios have fewer than two values on a side and were not tested")
+    different = sum(cell.different for cell in comparison.cells)
     beyond = f"by more than {100 * relevant:g} %"
-    note("alike" if told.alike else f"different: {different} of {len(told.cells)} {beyond}, or only in one")
-    if not told.alike:
+    note("alike" if comparison.alike else f"different: {different} of {len(comparison.cells)} {beyond}, or only in one")
+    if not comparison.alike:
         raise typer.Exit(1)
 
 
@@ -229,7 +233,7 @@ def export(
     output: Annotated[Path, typer.Option("-o", "--output", help="Write the table to this file.", metavar="R.parquet")],
     as_json: Json = False,
 ) -> None:
-    """Write Records as a Parquet table, one row a value."""
+    """Write Records as a Parquet table with one row for each value."""
     from gavotte.campaign import write_parquet
     from gavotte.formats.record import read_samples
 

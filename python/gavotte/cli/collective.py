@@ -1,4 +1,4 @@
-"""`gavotte collective`: a Network and an MPI operation to the trees along which it runs fast."""
+"""`gavotte collective`: find the trees along which an MPI operation runs fast on a Network."""
 
 from __future__ import annotations
 
@@ -87,6 +87,7 @@ def collective(
     from gavotte.collective import OPERATIONS, plan, shim_text
     from gavotte.errors import GavotteError
     from gavotte.formats.collective import write_collective
+    from gavotte.formats.names import known_as
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import read_placement
     from gavotte.formats.rates import parse_size
@@ -105,25 +106,25 @@ def collective(
         placed.check_stays("a collective")
         hosts = list(placed.assignment.values())
     elif ranks is not None:
-        hosts = [host.strip() for host in ranks.split(",")]
+        hosts = [known_as(host.strip(), net.names) for host in ranks.split(",")]
     try:
         size_bytes = parse_size(size)
     except ValueError as error:
         raise GavotteError(f"--bytes: {error}", hint="use e.g. 8MB") from None
-    wanted = [each for name in operation for each in (OPERATIONS if name == "all" else (name,))]
+    operations = [each for name in operation for each in (OPERATIONS if name == "all" else (name,))]
     roots: list[str | None] = [each for name in root or [] for each in (hosts if name == "all" else (name,))]
-    known: dict[str, Operation] = {name: name for name in OPERATIONS}
-    for name in wanted:
-        if name not in known:
+    by_name: dict[str, Operation] = {name: name for name in OPERATIONS}
+    for name in operations:
+        if name not in by_name:
             raise GavotteError(f"unknown operation `{name}`", hint=f"use one of {', '.join(OPERATIONS)}")
-    if form == "json" and (len(wanted) > 1 or len(roots) > 1):
+    if form == "json" and (len(operations) > 1 or len(roots) > 1):
         raise GavotteError(
             "a *.tree.json holds a single operation and root", hint="name one of each, or use `--format shim`"
         )
-    found = [
+    answers = [
         plan(
             net,
-            known[name],
+            by_name[name],
             size_bytes=size_bytes,
             root=top,
             algorithm=algorithm,
@@ -131,56 +132,56 @@ def collective(
             segments=segments,
             seed=seed,
         )
-        for name in wanted
+        for name in operations
         for top in (dict.fromkeys(roots or [None]) if name in _ROOTED or len(roots) == 1 else (None,))
     ]
     if output is not None:
         if form == "shim":
-            write_text(output, shim_text(found))
+            write_text(output, shim_text(answers))
         else:
-            write_collective(output, found[0])
+            write_collective(output, answers[0])
     if as_json:
-        answers = [each.model_dump(mode="json") | _replayed(each, replayed, net) for each in found]
-        emit_json(answers[0] if form == "json" else answers)
+        documents = [each.model_dump(mode="json") | _replayed(each, replayed, net) for each in answers]
+        emit_json(documents[0] if form == "json" else documents)
     elif form == "shim" and output is None:
-        typer.echo(shim_text(found), nl=False)
+        typer.echo(shim_text(answers), nl=False)
     else:
-        for each in found:
+        for each in answers:
             _show(each, replayed, net)
     if output is not None:
         note(f"wrote {output}")
 
 
-def _replayed(found: Collective, history: History | None, network: Network) -> dict[str, Any]:
+def _replayed(answer: Collective, history: History | None, network: Network) -> dict[str, Any]:
     from gavotte.collective import replay
 
-    return {} if history is None else {"replayed_s": replay(history, found, network).tolist()}
+    return {} if history is None else {"replayed_s": replay(history, answer, network).tolist()}
 
 
-def _show(found: Collective, history: History | None, network: Network) -> None:
-    """The predictions, then each tree."""
+def _show(answer: Collective, history: History | None, network: Network) -> None:
+    """Print the predictions, then each tree."""
     from gavotte.collective import draw
 
-    rows = [(found.algorithm, found.predicted_s), *found.baselines_s.items()]
+    rows = [(answer.algorithm, answer.predicted_s), *answer.baselines_s.items()]
     emit_table(
-        [f"{found.operation} {format_bytes(found.bytes)}", "predicted s", "pieces", "against binomial"],
+        [f"{answer.operation} {format_bytes(answer.bytes)}", "predicted s", "pieces", "against binomial"],
         [
             [
                 name,
                 f"{seconds:.4g}",
-                "/".join(str(stage.segments) for stage in found.stages) if name == found.algorithm else "",
+                "/".join(str(stage.segments) for stage in answer.stages) if name == answer.algorithm else "",
                 _against(seconds, dict(rows).get("binomial")),
             ]
             for name, seconds in rows
         ],
     )
-    for stage in found.stages:
-        where = f"round a ring of {stage.ring} members" if stage.ring else f"root {found.hosts[stage.root]}"
-        typer.echo(f"\n{stage.operation}, {where}\n{draw(stage, found.hosts)}")
+    for stage in answer.stages:
+        where = f"around a ring of {stage.ring} members" if stage.ring else f"root {answer.hosts[stage.root]}"
+        typer.echo(f"\n{stage.operation}, {where}\n{draw(stage, answer.hosts)}")
     if history is not None:
-        seconds = _replayed(found, history, network)["replayed_s"]
+        seconds = _replayed(answer, history, network)["replayed_s"]
         note_replay(seconds)
-    note(f"seed {found.seed}")
+    note(f"seed {answer.seed}")
 
 
 def _against(seconds: float, binomial_s: float | None) -> str:

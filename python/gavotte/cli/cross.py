@@ -1,4 +1,4 @@
-"""`gavotte measure cross`: cross traffic on a path, and what a Network is told of it."""
+"""`gavotte measure cross`: measure the cross traffic on a path, and add it to a Network."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cross(
         typer.Option(
             "-o",
             "--output",
-            help="Write that Network with what was found, for which `place` then allows.",
+            help="Write the Network of --network with the cross traffic, which `place` then takes into account.",
             metavar="N.network.json",
         ),
     ] = None,
@@ -49,7 +49,7 @@ def cross(
         typer.Option(
             "--beside",
             help="An App of yours that runs meanwhile, so that `place --running` does not count it twice. May be "
-            "repeated; those of `gavotte run` are seen.",
+            "repeated; those of `gavotte run` are recognised.",
             metavar="NAME",
         ),
     ] = None,
@@ -62,41 +62,41 @@ def cross(
     from gavotte.formats.network import read_network, write_network
     from gavotte.measure.cross import cross as watch
 
-    known = read_network(network) if network is not None else None
-    if output is not None and known is None:
+    net = read_network(network) if network is not None else None
+    if output is not None and net is None:
         raise GavotteError("-o needs a Network to add it to", hint="name it with --network")
     max_bps = None if max_rate is None else read_rate("--max-rate", max_rate)
     inventory = resolve_hosts(hosts)
-    found = watch(inventory, source, target, max_bps=max_bps, known=known, seconds=seconds, take_over=take_over)
-    mine = sorted({*(beside or ()), *(name for each in found.beside for name in each.apps)})
-    if output is not None and known is not None and found.told:
-        write_network(output, known.with_cross(source, target, found.median, beside=mine))
-    warn_beside(found.beside, "the cross traffic contains them")
+    traffic = watch(inventory, source, target, max_bps=max_bps, known=net, seconds=seconds, take_over=take_over)
+    mine = sorted({*(beside or ()), *(name for each in traffic.beside for name in each.apps)})
+    if output is not None and net is not None and traffic.told:
+        write_network(output, net.with_cross(source, target, traffic.median, beside=mine))
+    warn_beside(traffic.beside, "the cross traffic contains them")
     if as_json:
-        series = {"time_s": found.time_s.tolist(), "connections": found.connections.tolist()}
-        emit_json(vars(found) | series | {"told": found.told, "beside": mine})
+        series = {"time_s": traffic.time_s.tolist(), "connections": traffic.connections.tolist()}
+        emit_json(vars(traffic) | series | {"told": traffic.told, "beside": mine})
     else:
-        _tell(found)
-    if not found.told:
+        _tell(traffic)
+    if not traffic.told:
         raise GavotteError(
-            f"the cross traffic from {source} to {target} cannot be told without the rate of the idle path",
+            f"the cross traffic from {source} to {target} is unknown without the rate of the idle path",
             hint="give it with --max-rate, or a Network that knows it with --network",
         )
     if output is not None:
         note(f"wrote {output}")
 
 
-def _tell(found: CrossTraffic) -> None:
-    """It by time, and in a line."""
-    if not found.told:
-        most = f"to {found.high:.1f} connections" if math.isfinite(found.high) else "connections to any number"
-        note(f"cross traffic of {found.low:.1f} {most} ({found.how})")
+def _tell(traffic: CrossTraffic) -> None:
+    """Print the cross traffic over time, and a summary line."""
+    if not traffic.told:
+        most = f"to {traffic.high:.1f} connections" if math.isfinite(traffic.high) else "connections to any number"
+        note(f"cross traffic of {traffic.low:.1f} {most} ({traffic.how})")
         return
-    rows = [[f"{t:.2f}", f"{c:.1f}"] for t, c in zip(found.time_s, found.connections, strict=True)]
+    rows = [[f"{t:.2f}", f"{c:.1f}"] for t, c in zip(traffic.time_s, traffic.connections, strict=True)]
     emit_table(["time s", "connections"], rows)
     note(
-        f"cross traffic of {found.median:.1f} connections "
-        f"({found.low:.1f} to {found.high:.1f} from the 10th to the 90th percentile); "
-        f"path {format_rate(found.max_bps)} ({found.how}); round trip {1e3 * found.rtt_idle_s:.2f} ms idle, "
-        f"{1e3 * found.rtt_loaded_s:.2f} ms loaded"
+        f"cross traffic of {traffic.median:.1f} connections "
+        f"({traffic.low:.1f} to {traffic.high:.1f} from the 10th to the 90th percentile); "
+        f"path {format_rate(traffic.max_bps)} ({traffic.how}); round trip {1e3 * traffic.rtt_idle_s:.2f} ms idle, "
+        f"{1e3 * traffic.rtt_loaded_s:.2f} ms loaded"
     )

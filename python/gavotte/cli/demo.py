@@ -1,4 +1,4 @@
-"""`gavotte demo`: the main job end to end."""
+"""`gavotte demo`: run the main job end to end in a lab."""
 
 from __future__ import annotations
 

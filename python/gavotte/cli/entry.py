@@ -1,4 +1,4 @@
-"""The entry point: exit status, signals, and how an error is told."""
+"""Entry point: exit status, signals and error messages."""
 
 from __future__ import annotations
 
@@ -19,28 +19,30 @@ CANNOT = 1
 USAGE = 2
 
 UNWIND_S = 10.0
-"""What a signalled process may take to release agents and labs."""
+"""How long a signalled process may take to release agents and labs."""
 
 NUMBERS = frozenset(["simulate", "place", "sequence", "model", "history", "collective", "map", "export", "report"])
-"""Verbs that reckon and start no programs of users."""
+"""Verbs that only compute and start no programs of users."""
 
 SLIM = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
-"""What spares them 80 ms of their start: threads for linear algebra, of which they do none worth one, and a search for
-plugins of pydantic. What other verbs start would inherit it."""
+"""Variables that make these verbs start 80 ms sooner: no linear algebra threads, no search for pydantic plugins.
+
+These verbs do too little linear algebra for a second thread. Programs that other verbs start would inherit them.
+"""
 
 DEAF_S = 2.0
 """How long compiled code may keep Python from acting on a signal before the process leaves without it."""
 
 
 class _Stopped(BaseException):
-    """A signal asked to end; raised so that labs and agents are released on the way out."""
+    """Raised when a signal asks to end, so that labs and agents are released on the way out."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
 
 def main() -> NoReturn:
-    """Runs one verb and leaves with its status: 0 done, 1 cannot be met or bad input, 2 usage, 128 + signal."""
+    """Run one verb and exit with its status: 0 done, 1 cannot be met or bad input, 2 usage, 128 + signal."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     _watch_for_signals()
@@ -73,7 +75,7 @@ def _status() -> int:
     except _Stopped as stopped:
         return _told(_how(stopped.number), 128 + stopped.number)
     except BrokenPipeError:
-        # The reader (as in `| head`) has gone; what Python flushes at exit must not complain again.
+        # The reader (as in `| head`) has gone; the flush at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CANNOT
     except OSError as error:
@@ -84,9 +86,9 @@ def _status() -> int:
 
 
 def _stop(number: int, _frame: object) -> NoReturn:
-    """Unwinds the stack once; a second signal, or `UNWIND_S` without an end, leaves at once.
+    """Unwind the stack once; a second signal, or `UNWIND_S` without an end, exits at once.
 
-    An exception raised from a signal may land in foreign code that drops it. Leaving at once is safe: labs are tied
+    An exception raised from a signal may land in foreign code that drops it. Exiting at once is safe: labs are tied
     to this process by the kernel, and agents free themselves when their budget ends.
     """
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
@@ -96,10 +98,11 @@ def _stop(number: int, _frame: object) -> NoReturn:
 
 
 def _watch_for_signals() -> None:
-    """Ends the process where the main thread is too deep in compiled code to act on a signal.
+    """End the process if the main thread is in compiled code and cannot act on a signal.
 
-    Python runs handlers between its own instructions, and a simulation of a million flows is one of them. The number of
-    a signal is written to a pipe at once; whoever reads it sees by `_stop` still standing that it has not run.
+    Python runs handlers between its own instructions, and a simulation of a million flows is a single one. Python
+    writes the number of a signal to a pipe at once. A thread reads the pipe, and finds `_stop` still installed if it
+    has not run.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)

@@ -1,4 +1,4 @@
-"""`gavotte export`: a Placement to what a launcher takes."""
+"""`gavotte export`: write a Placement in the format of a launcher."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def export(
         Path | None,
         typer.Option(
             "--network",
-            help="Warn where ranks are more than a host's cores, as this Network has them.",
+            help="Warn if a host gets more ranks than it has cores in this Network.",
             metavar="N.network.json",
         ),
     ] = None,
@@ -50,7 +50,9 @@ def export(
     cores_of = {} if network is None else {host.name: host.cpus for host in read_network(network).hosts}
     for host, ranks, cores in crowded(chosen, cores_of) if network is not None else ():
         warning = f"`{host}` gets {ranks} ranks and has {cores:g} cores"
-        warnings.append(warning + ("; use --format openmpi-seq, which binds nothing" if form == "openmpi" else ""))
+        warnings.append(
+            warning + ("; use --format openmpi-seq, which does not bind ranks to cores" if form == "openmpi" else "")
+        )
     for warning in warnings:
         note(f"warning: {warning}")
     usage = FORMATS[form].usage.format(file=output or "FILE", count=count)

@@ -1,4 +1,4 @@
-"""`gavotte guarantee`: the least that hosts may send and receive, whatever others do."""
+"""`gavotte guarantee`: minimum rates at which hosts can send and receive, whatever others do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gavotte.guarantee import LinkSum
 
 guarantee = typer.Typer(
-    help="Guarantee hosts the bandwidth that a *.guarantee.toml says, and let them share what others leave.",
+    help="Guarantee hosts the bandwidth given in a *.guarantee.toml, and let them share unused bandwidth.",
     no_args_is_help=True,
 )
 
@@ -28,47 +28,47 @@ SHOWN_LINKS = 10
 def plan(
     wanted: GuaranteeFile,
     network: Annotated[
-        Path, typer.Option("--network", help="The Network that is to keep it.", metavar="N.network.json")
+        Path, typer.Option("--network", help="Network whose links must carry the guarantees.", metavar="N.network.json")
     ],
     links: Annotated[
         int, typer.Option("--links", help="Number of links to show, the fullest first.", min=0, metavar="N")
     ] = SHOWN_LINKS,
     as_json: Json = False,
 ) -> None:
-    """Say whether every link can carry all that is guaranteed over it. Exits with 1 if one cannot."""
+    """Check that every link can carry all guarantees over it. Exits with 1 if one cannot."""
     from gavotte.errors import InfeasibleError
     from gavotte.formats.guarantee import read_guarantee
     from gavotte.formats.network import read_network
     from gavotte.guarantee import plan as admit
 
     read, believed = read_guarantee(wanted), read_network(network)
-    found = admit(read, believed)
+    admission = admit(read, believed)
     if as_json:
         emit_json(
             {
-                "admitted": not found.over,
+                "admitted": not admission.over,
                 "headroom": read.headroom,
-                "over": [link.link for link in found.over],
-                "links": [_link(link) for link in found.links],
-                "unlimited": found.unlimited,
+                "over": [link.link for link in admission.over],
+                "links": [_link(link) for link in admission.links],
+                "unlimited": admission.unlimited,
             }
         )
-    elif links and found.links:
-        columns = ["link", "guaranteed", "may be", "of its rate", "use"]
-        emit_table(columns, [_row(link) for link in found.links[:links]])
-        if len(found.links) > links:
-            note(f"showing the fullest {links} of {len(found.links)} links")
-    for host in found.unlimited:
-        note(f"warning: the network knows no limit of {host}; whether it can keep its guarantee is unknown")
+    elif links and admission.links:
+        columns = ["link", "guaranteed", "at most", "rate", "use"]
+        emit_table(columns, [_row(link) for link in admission.links[:links]])
+        if len(admission.links) > links:
+            note(f"showing the fullest {links} of {len(admission.links)} links")
+    for host in admission.unlimited:
+        note(f"warning: the Network has no limit for {host}; whether its guarantee can be kept is unknown")
     at = {name: place for place, name in enumerate(believed.names)}
     if unknown := believed.of_hosts(
-        [at[host] for host in read.folded.hosts if host not in found.unlimited]
+        [at[host] for host in read.folded.hosts if host not in admission.unlimited]
     ).unknown_pairs:
         count = f"{unknown} pairs of its hosts have" if unknown > 1 else "1 pair of its hosts has"
         note(f"warning: {count} no rate; whether such a path can keep its guarantee is unknown")
-    if found.over:
-        worst = found.over[0]
-        more = f", and {len(found.over) - 1} more links are over" if len(found.over) > 1 else ""
+    if admission.over:
+        worst = admission.over[0]
+        more = f", and {len(admission.over) - 1} more links have too much" if len(admission.over) > 1 else ""
         raise InfeasibleError(
             f"{worst.link}: guarantees sum to {format_rate(worst.sum_bps)}, which is more than "
             f"{format_rate(worst.capacity_bps)}, {100 * (1 - read.headroom):g} % of its rate{more}",
@@ -82,20 +82,20 @@ def apply(
     wanted: GuaranteeFile,
     hosts: Hosts,
     static: Annotated[
-        bool, typer.Option("--static", help="No pair gets more than its guarantee, however much is free.")
+        bool, typer.Option("--static", help="Limit each pair to its guarantee, even if more bandwidth is free.")
     ] = False,
     constant: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
-            help="Give a constant of the limiter another value, e.g. delta_bps=2.5e6. May be repeated.",
+            help="Change a constant of the limiter, e.g. delta_bps=2.5e6. May be repeated.",
             metavar="NAME=X",
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be kept and change nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Have the hosts' agents keep guarantees from now on, or change those that they keep."""
+    """Make the hosts' agents enforce guarantees from now on, or change those that they enforce."""
     from gavotte.agents import resolve_hosts
     from gavotte.formats.guarantee import read_guarantee
     from gavotte.guarantee import apply as keep
@@ -114,39 +114,41 @@ def apply(
             emit_json({"mode": read.mode, "static": static, "guarantee": [own.model_dump() for own in read.guarantee]})
         else:
             emit_table(["host", "egress", "ingress", "egress limit", "ingress limit"], rows)
-        note(f"nothing was changed; {counted(len(read.guarantee), 'host')} would keep this, mode {read.mode}")
+        note(f"nothing was changed; {counted(len(read.guarantee), 'host')} would have guarantees, mode {read.mode}")
         return
-    kept = keep(read, inventory, fixed=static, constants=constants)
+    results = keep(read, inventory, fixed=static, constants=constants)
     for tenant in read.tenant:
         if tenant.egress_limit is not None or tenant.ingress_limit is not None:
-            note(f"warning: agents keep what tenant `{tenant.name}` has at least, not its limits")
-    for host in kept:
+            note(f"warning: agents enforce the guarantee of tenant `{tenant.name}`, not its limits")
+    for host in results:
         if host.fixed and not static:
             note(f"warning: {host.host}: static shares only: {host.fixed}")
     if as_json:
-        emit_json({"hosts": [{"host": host.host, "device": host.device, "fixed": host.fixed} for host in kept]})
-    note(f"{len(kept)} hosts keep their guarantees until `gavotte guarantee clear`")
+        emit_json({"hosts": [{"host": host.host, "device": host.device, "fixed": host.fixed} for host in results]})
+    note(f"{len(results)} hosts enforce guarantees until `gavotte guarantee clear`")
 
 
 @guarantee.command(epilog="Example: gavotte guarantee status --hosts lab")
 def status(
     hosts: Hosts,
     as_json: Json = False,
-    prometheus: Annotated[bool, typer.Option("--prometheus", help="Print metrics as Prometheus reads them.")] = False,
+    prometheus: Annotated[
+        bool, typer.Option("--prometheus", help="Print metrics in the Prometheus text format.")
+    ] = False,
 ) -> None:
-    """Say how guarantees are kept: each pair's guarantee, limit and rate, and how often it was met."""
+    """Show each pair's guarantee, limit and rate, and how often the guarantee was met."""
     from gavotte.agents import resolve_hosts
     from gavotte.guarantee import prometheus as expose
     from gavotte.guarantee import status as ask
 
     if as_json and prometheus:
         raise typer.BadParameter("use one of --json and --prometheus")
-    found = ask(resolve_hosts(hosts))
+    state = ask(resolve_hosts(hosts))
     if as_json:
-        emit_json(found.as_dict())
+        emit_json(state.as_dict())
         return
     if prometheus:
-        typer.echo(expose(found), nl=False)
+        typer.echo(expose(state), nl=False)
         return
     rows = [
         [
@@ -158,18 +160,18 @@ def status(
             str(pair.lost),
             pair.why,
         ]
-        for pair in found.pairs
+        for pair in state.pairs
     ]
     columns = ["source", "target", "guarantee", "limit", "rate", "met", "marks", "lost", "why"]
     emit_table(columns, rows, words=("target", "why"))
-    for host in found.hosts:
+    for host in state.hosts:
         if host.why:
             note(f"{host.host}: {host.why}")
 
 
 @guarantee.command(epilog="Example: gavotte guarantee clear --hosts lab")
 def clear(hosts: Hosts, as_json: Json = False) -> int:
-    """End all guarantees of the hosts and remove what is left of them. Exits with 1 if a host does not answer."""
+    """Remove all guarantees from the hosts. Exits with 1 if a host does not answer."""
     from gavotte.agents import resolve_hosts
     from gavotte.guarantee import clear as end
 
@@ -177,8 +179,8 @@ def clear(hosts: Hosts, as_json: Json = False) -> int:
     if as_json:
         emit_json({"cleared": done.devices, "unreached": done.unreached})
     for host, reason in done.unreached.items():
-        note(f"{host}: {reason}; what it kept went with its agent, or goes when that starts again")
-    note(f"{len(done.devices)} hosts kept guarantees and keep them no more")
+        note(f"{host}: {reason}; its guarantees ended with its agent, or end when the agent starts again")
+    note(f"{len(done.devices)} hosts no longer have guarantees")
     return 1 if done.unreached else 0
 
 

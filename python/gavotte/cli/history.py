@@ -1,4 +1,4 @@
-"""`gavotte history`: what was measured before, in the store."""
+"""`gavotte history`: keep past measurements in the store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SHOWN_SNAPSHOTS = 10
 
 
 def _moment(text: str) -> float:
-    """Reads Unix seconds, or a date as ISO 8601 has it, in UTC unless it says otherwise."""
+    """Read Unix seconds, or an ISO 8601 date, in UTC by default."""
     try:
         seconds = float(text)
     except ValueError:
@@ -53,7 +53,7 @@ Since = Annotated[
     float | None,
     typer.Option(
         "--since",
-        help="Only from this time on: Unix seconds or ISO 8601 (UTC by default).",
+        help="Only from this time: Unix seconds or ISO 8601 (UTC by default).",
         parser=_moment,
         metavar="TIME",
     ),
@@ -79,7 +79,7 @@ def list_(store: StoreUrl = None, as_json: Json = False) -> None:
     place = locate(store)
     series: list[SeriesSummary] = []
     kinds: list[KindSummary] = []
-    # Before anything was ever stored there is no file, and looking makes none.
+    # Before the first use the store has no file, and listing it creates none.
     if not place.default or Path(place.path).exists():
         with open_store(store, create=False) as opened:
             series, kinds = opened.series(), opened.kinds()
@@ -260,14 +260,14 @@ def delete(
 def _pairs(opened: Store, series: str, span: Span, hosts: list[str] | None) -> list[dict[str, Any]]:
     import numpy as np
 
-    found = opened.load(series, span, hosts=hosts)
-    answered, reached = np.isfinite(found.beta_Bps), np.isfinite(found.alpha_s)
+    past = opened.load(series, span, hosts=hosts)
+    answered, reached = np.isfinite(past.beta_Bps), np.isfinite(past.alpha_s)
     rows: list[dict[str, Any]] = []
-    for i, source in enumerate(found.hosts):
-        for j, target in enumerate(found.hosts):
+    for i, source in enumerate(past.hosts):
+        for j, target in enumerate(past.hosts):
             if i != j:
-                beta = found.beta_Bps[:, i, j][answered[:, i, j]]
-                alpha = found.alpha_s[:, i, j][reached[:, i, j]]
+                beta = past.beta_Bps[:, i, j][answered[:, i, j]]
+                alpha = past.alpha_s[:, i, j][reached[:, i, j]]
                 rows.append(
                     {
                         "source": source,
@@ -277,7 +277,7 @@ def _pairs(opened: Store, series: str, span: Span, hosts: list[str] | None) -> l
                         "rate_min_bps": 8 * float(beta.min()) if len(beta) else None,
                         "rate_max_bps": 8 * float(beta.max()) if len(beta) else None,
                         "latency_median_s": float(np.median(alpha)) if len(alpha) else None,
-                        "hops": int(found.hops[i, j]),
+                        "hops": int(past.hops[i, j]),
                     }
                 )
     return rows
@@ -338,7 +338,7 @@ def _series_row(summary: SeriesSummary) -> list[str]:
 def _date(time_s: float) -> str:
     try:
         return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    except (OverflowError, ValueError, OSError):  # no date has so many seconds
+    except (OverflowError, ValueError, OSError):  # the time is outside the range of dates
         return f"{time_s:g} s"
 
 
@@ -351,5 +351,5 @@ def _milliseconds(latency_s: float | None) -> str:
 
 
 def _share(part: int, whole: int) -> str:
-    # Rounded down: 100 % is said only of all.
+    # Rounded down, so that 100 % means all.
     return f"{100 * part // whole} %" if whole else "-"

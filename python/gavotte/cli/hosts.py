@@ -1,10 +1,11 @@
-"""`gavotte hosts`: which hosts there are, whether they can be reached, and what they need for it."""
+"""`gavotte hosts`: list and check hosts, install agents, make keys."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,9 @@ from gavotte.cli.output import emit_json, emit_table, note, printable
 from gavotte.formats.counting import counted
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.rates import format_bytes
+
+if TYPE_CHECKING:
+    from gavotte.hosts import Path as PathState
 
 hosts = typer.Typer(help="List and check your hosts, install agents on them, make keys for TLS.", no_args_is_help=True)
 
@@ -90,7 +94,7 @@ def show(hosts: Hosts, as_json: Json = False) -> None:
 
 @hosts.command(epilog="Example: gavotte hosts check --hosts ssh-config:web*")
 def check(hosts: Hosts, output: Output = None, as_json: Json = False) -> int:
-    """Contact every host and say whether it can be used. Exits with 1 if one cannot."""
+    """Check that hosts can be used and reach each other by TCP and UDP. Exits with 1 if not."""
     from gavotte.agents import resolve_hosts
     from gavotte.formats.inventory import write_inventory
     from gavotte.hosts import check as ask
@@ -99,7 +103,14 @@ def check(hosts: Hosts, output: Output = None, as_json: Json = False) -> int:
     if output is not None:
         write_inventory(output, result.inventory)
     if as_json:
-        emit_json({"usable": result.usable, "hosts": [host.as_dict() for host in result.hosts]})
+        emit_json(
+            {
+                "usable": result.usable,
+                "hosts": [host.as_dict() for host in result.hosts],
+                "paths": [path.as_dict() for path in result.paths],
+                "rules": result.rules,
+            }
+        )
     else:
         rows = [
             [
@@ -116,15 +127,57 @@ def check(hosts: Hosts, output: Output = None, as_json: Json = False) -> int:
         ]
         columns = ["host", "reachable", "agent", "kernel", "cpus", "memory", "congestion", "verdict"]
         emit_table(columns, rows, words=("reachable", "agent", "kernel", "congestion", "verdict"))
+        _emit_paths(result.paths)
     for host in result.hosts:
+        if host.address_name:
+            note(f"{host.name}: {host.address_name} is {host.address}")
         if host.inside_address and host.inside_address != host.address:
             note(
                 f"warning: {host.name}: its SSH server answers at {host.inside_address}, but the inventory says "
                 f"{host.address}; if other hosts cannot reach it, change its `address`"
             )
+        if host.place:
+            note(f"{host.name}: its agent {host.place}")
+    lacking: dict[str, list[str]] = {}
+    for host in result.hosts:
+        for part in host.lacking:
+            lacking.setdefault(part, []).append(host.name)
+    for part, names in lacking.items():
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        note(f"{', '.join(names[:3])}{more}: without {part}")
+    for rule in result.rules:
+        note(f"firewall: {rule}")
     bad = len(result.hosts) - result.usable
     note(f"{result.usable} of {counted(len(result.hosts), 'host')} can be used")
-    return 1 if bad else 0
+    if result.paths:
+        tested = counted(len(result.paths), "pair")
+        spread = "; each host tested a selection of the others" if result.sampled else ""
+        note(f"{len(result.paths) - result.unusable_paths} of {tested} can be used{spread}")
+    return 1 if bad or result.unusable_paths else 0
+
+
+MOST_ROWS = 20
+"""Most failing pairs in the table; --json has all."""
+
+
+def _emit_paths(paths: Sequence[PathState]) -> None:
+    """Print how many pairs each protocol passes, and which pairs fail."""
+    if not paths:
+        return
+    words = dict.fromkeys(word for path in paths for word in ("ok", path.tcp, path.udp))
+    rows = [
+        [name, str(len(outcomes)), *(str(outcomes.count(word)) for word in words)]
+        for name, outcomes in (("TCP", [path.tcp for path in paths]), ("UDP", [path.udp for path in paths]))
+    ]
+    typer.echo()
+    emit_table(["protocol", "pairs", *words], rows)
+    failing = [path for path in paths if (path.tcp, path.udp) != ("ok", "ok")]
+    if failing:
+        typer.echo()
+        rows = [[path.source, path.target, str(path.port), path.tcp, path.udp] for path in failing[:MOST_ROWS]]
+        emit_table(["from", "to", "port", "TCP", "UDP"], rows, words=("to", "TCP", "UDP"))
+    if len(failing) > MOST_ROWS:
+        note(f"{len(failing) - MOST_ROWS} more pairs fail; --json lists all")
 
 
 @hosts.command(epilog="Example: gavotte hosts deploy --hosts my.hosts.toml")
@@ -169,34 +222,36 @@ def keys(
 
     bearers = [read_bearer(text) for text in host or []]
     if hosts is not None:
-        for found in resolve_hosts(hosts).host:
-            place = found.route.host if isinstance(found.route, TlsRoute) else found.address
-            bearers.append(Bearer(found.name, tuple(dict.fromkeys((found.name, found.address, place)))))
+        for entry in resolve_hosts(hosts).host:
+            place = entry.route.host if isinstance(entry.route, TlsRoute) else entry.address
+            bearers.append(Bearer(entry.name, tuple(dict.fromkeys((entry.name, entry.address, place)))))
     files = make(output, bearers, days=days, add=add, force=force)
     if as_json:
         emit_json(
             {"folder": str(output), "hosts": [bearer.name for bearer in bearers], "files": [str(f) for f in files]}
         )
         return
-    note(f"{len(files)} files in {output}; copy {output}/hosts/NAME to each host and keep the rest to yourself")
+    note(f"{len(files)} files in {output}; copy {output}/hosts/NAME to each host and do not copy the other files")
 
 
 @hosts.command(epilog="Example: gavotte hosts logs vm3 --hosts lab --lines 20")
 def logs(
-    host: Annotated[str, typer.Argument(help="Whose log.", metavar="HOST")],
+    host: Annotated[str, typer.Argument(help="Host whose log to print.", metavar="HOST")],
     hosts: Hosts = "lab",
-    lines: Annotated[int, typer.Option("--lines", help="At most so many, the last.", min=1, max=10_000)] = 100,
+    lines: Annotated[
+        int, typer.Option("--lines", help="Number of lines, counted from the end.", min=1, max=10_000)
+    ] = 100,
     as_json: Json = False,
 ) -> None:
     """Print the last lines that a host's agent has logged."""
     from gavotte.agents import resolve_hosts
     from gavotte.hosts import logs as ask
 
-    told = ask(resolve_hosts(hosts), host, lines=lines)
+    entries = ask(resolve_hosts(hosts), host, lines=lines)
     if as_json:
-        emit_json({"host": host, "lines": told})
+        emit_json({"host": host, "lines": entries})
         return
-    for line in told:
+    for line in entries:
         typer.echo(printable(line))
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gavotte.lab import LabStatus
 
 lab = typer.Typer(
-    help="Emulate a cloud on this machine, out of network namespaces, as a *.topology.toml describes it.",
+    help="Emulate a cloud on this machine, out of network namespaces, from a *.topology.toml.",
     no_args_is_help=True,
 )
 
@@ -75,7 +75,7 @@ def run(
     topology: TopologyFile,
     command: Annotated[list[str], typer.Argument(help="The command, after `--`.", metavar="-- CMD...")],
 ) -> int:
-    """Build a lab, run a command beside it (where `--hosts lab` works) and remove the lab."""
+    """Build a lab, run a command on this machine with `--hosts lab` set to it, and remove the lab."""
     from gavotte import lab as room
     from gavotte.formats.topology import read_topology
 
@@ -92,7 +92,7 @@ def run(
 
 
 def _bare(command: list[str]) -> list[str]:
-    """The command without the `--` in front, which the parser leaves where it follows an argument."""
+    """Return the command without the `--` in front, which the parser leaves after an argument."""
     from gavotte.errors import GavotteError
 
     bare = command[1:] if command[:1] == ["--"] else command
@@ -112,4 +112,6 @@ def _show(state: LabStatus, as_json: bool) -> None:
         ["host", "address", "agent"],
         [[host.name, host.address, "answers" if host.agent else "stopped"] for host in state.hosts],
     )
+    for warning in state.warnings:
+        note(f"warning: {warning}")
     note(f"{counted(len(state.hosts), 'host')} of {state.topology}, up for {state.uptime_s:.1f} s")

@@ -1,4 +1,4 @@
-"""What `-v` shows: the library's log, on stderr."""
+"""Show the library's log on stderr, with `-v`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 
 
 class _Formatter(logging.Formatter):
-    """One line an entry with a time in UTC; what hosts say may hold control characters."""
+    """Format an entry as one line with a UTC time. Escape control characters, which text from hosts may contain."""
 
     def __init__(self) -> None:
         self.converter = time.gmtime
@@ -27,14 +27,14 @@ class _Formatter(logging.Formatter):
 
 
 class _Plain(logging.Formatter):
-    """As the command itself warns."""
+    """Format an entry like the command's own warnings."""
 
     def format(self, record: logging.LogRecord) -> str:
         return f"warning: {printable(super().format(record))}"
 
 
 class _Handler(logging.Handler):
-    """Writes beside progress bars without tearing them, and of equal warnings without a time the first."""
+    """Write next to progress bars without breaking them, and print equal warnings once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,21 +49,21 @@ class _Handler(logging.Handler):
 
 
 def show(verbosity: int) -> None:
-    """Logs to stderr from now on: only what users must know at 0, what is done at 1, each step at 2."""
+    """Log to stderr from now on: warnings at level 0, actions at 1, every step at 2."""
     logger = logging.getLogger("gavotte")
     handler = next((each for each in logger.handlers if isinstance(each, _Handler)), None)
     if handler is None:
         handler = _Handler()
         logger.addHandler(handler)
     elif not verbosity:
-        # Stated before the verb.
+        # The option was given before the verb.
         return
     logger.setLevel(LEVELS[min(verbosity, len(LEVELS) - 1)])
     handler.setFormatter(_Formatter() if verbosity else _Plain("%(message)s"))
 
 
 def everywhere(verbs: typer.Typer) -> Callable[..., Any]:
-    """The command of all verbs, each of which takes the command's own `--verbose`, too."""
+    """Return the command whose verbs all accept `--verbose` too."""
     command = typer.main.get_command(verbs)
     (loud,) = (option for option in command.params if option.name == "verbose")
     silent = copy.copy(loud)

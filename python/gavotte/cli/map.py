@@ -1,4 +1,4 @@
-"""`gavotte map`: one task on each host, by topology mapping."""
+"""`gavotte map`: place one task on each host by topology mapping."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def map_(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Give each task a host of its own, so that tasks that exchange much are close together."""
+    """Give each task its own host, so that tasks with much traffic are close together."""
     from gavotte.collective import ranks_over
     from gavotte.formats.app import read_app
-    from gavotte.formats.names import unknown_host
+    from gavotte.formats.names import known_as, unknown_host
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import write_placement
     from gavotte.mapping import keys, map_tasks, times_s
@@ -45,7 +45,7 @@ def map_(
     placed = map_tasks(net, read, method, seed=seed)
     order = None
     if hosts is not None:
-        running = [host.strip() for host in hosts.split(",")]
+        running = [known_as(host.strip(), net.names) for host in hosts.split(",")]
         for host in running:
             if host not in net.names:
                 raise unknown_host(host, net.names, "the network")

@@ -1,4 +1,4 @@
-"""`gavotte measure`: hosts to History."""
+"""`gavotte measure`: measure the paths between hosts and write a History."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ import numpy as np
 import typer
 
 from gavotte.cli.budget import read_limits
+from gavotte.cli.by_tcp import warn_of_blocked_udp
 from gavotte.cli.calibrate import calibrate
 from gavotte.cli.cross import cross
-from gavotte.cli.foretelling import foretold
+from gavotte.cli.measurement import document as measurement_document
+from gavotte.cli.measurement import print_result
 from gavotte.cli.options import (
     AssumedRate,
     Budget,
@@ -28,14 +30,15 @@ from gavotte.cli.options import (
     TakeOver,
     read_rate,
 )
-from gavotte.cli.output import emit_json, emit_table, note, progress, warn_beside
+from gavotte.cli.output import emit_json, note, progress, warn_beside
+from gavotte.cli.pilot import pilot_cost
 from gavotte.cli.sharing import document, experiment, sharing
 from gavotte.formats.counting import counted
-from gavotte.formats.history import VERDICTS, Floats, History, Proof
+from gavotte.formats.history import History
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
-    from gavotte.measure import Cost, Measurement, Method
+    from gavotte.measure import Cost, Method
     from gavotte.measure.methods import Engine
 
 DEFAULT = "train"
@@ -66,7 +69,8 @@ def paths(
         typer.Option("--seconds", help="Duration of each transfer, for bulk.", min=0.1, max=600, metavar="SECONDS"),
     ] = 1.0,
     engine: Annotated[
-        str, typer.Option("--engine", help="Who sends and counts, for bulk: gavotte, or the hosts' own iperf3.")
+        str,
+        typer.Option("--engine", help="Program that sends and counts, for bulk: gavotte, or the hosts' own iperf3."),
     ] = "gavotte",
     bursts: Annotated[
         int | None, typer.Option("--bursts", help="Bursts of a train, for choreo (10).", min=1, max=1000, metavar="K")
@@ -78,7 +82,9 @@ def paths(
     calibration: Annotated[
         Path | None,
         typer.Option(
-            "--calibration", help="Take both from this file of `gavotte measure calibrate -o`.", metavar="C.json"
+            "--calibration",
+            help="Read bursts and packets from this file of `gavotte measure calibrate -o`.",
+            metavar="C.json",
         ),
     ] = None,
     count: Annotated[int, typer.Option("--count", help="Number of snapshots.", min=1, metavar="N")] = 1,
@@ -93,7 +99,7 @@ def paths(
         str | None,
         typer.Option(
             "--pairs",
-            help="Measure only so many pairs from and to each host; sparse = 2 log2 N. See `gavotte model --fill`.",
+            help="Measure only this many pairs from and to each host; sparse = 2 log2 N. See `gavotte model --fill`.",
             metavar="sparse|COUNT",
         ),
     ] = None,
@@ -110,9 +116,9 @@ def paths(
     ] = None,
     assumed_rate: AssumedRate = None,
     share: Annotated[
-        bool, typer.Option("--sharing", help="Then find out by experiments which pairs share a bottleneck.")
+        bool, typer.Option("--sharing", help="Afterwards find out by experiments which pairs share a bottleneck.")
     ] = False,
-    again: Annotated[bool, typer.Option(help="Measure doubtful paths once more, each alone.")] = True,
+    again: Annotated[bool, typer.Option(help="Measure doubtful paths again, each alone.")] = True,
     series: Annotated[
         str | None, typer.Option("--series", help="Add the snapshots to this series of the store.")
     ] = None,
@@ -154,7 +160,7 @@ def paths(
         raise GavotteError("--sharing needs the rate of every pair", hint="leave out --pairs")
     if pilot and not (dry_run and network is None):
         raise GavotteError(
-            "--pilot foretells what hosts cost that no Network tells", hint="add --dry-run, and leave out --network"
+            "--pilot predicts the cost of hosts that no Network covers", hint="add --dry-run, and leave out --network"
         )
     if store is not None and series is None:
         raise GavotteError("--store needs a series", hint="name one with --series")
@@ -162,7 +168,7 @@ def paths(
         how = bulk(flows=flows, seconds=seconds, engine=_engine(engine))
     else:
         how = _trains(method, bursts, packets, calibration) or METHODS[method]
-    known = read_network(network) if network is not None else None
+    net = read_network(network) if network is not None else None
     some = None if pairs is None else _some(pairs, inventory.names, seed)
     assumed_bps = ASSUMED_RATE_BPS if assumed_rate is None else read_rate("--assumed-rate", assumed_rate)
     todo = plan_measurement(
@@ -171,22 +177,22 @@ def paths(
         count=count,
         every_s=every,
         seed=seed,
-        known=known,
+        known=net,
         assumed_bps=assumed_bps,
         pairs=some,
     )
-    cost = expected_cost(todo.within(limits), inventory, known, limits)
+    cost = expected_cost(todo.within(limits), inventory, net, limits)
     what = f"{count} snapshot{'s' * (count > 1)}"
     sent: dict[str, object] | None = None
     if pilot:
-        todo, cost, sent = foretold(inventory, todo, limits, sharing=share, take_over=take_over)
+        todo, cost, sent = pilot_cost(inventory, todo, limits, sharing=share, take_over=take_over)
         what += " and experiments" * share
     elif share:
         cost += cost_of_sharing(
-            foreseen(inventory.names, known, assumed_bps=assumed_bps, method=how.name),
+            foreseen(inventory.names, net, assumed_bps=assumed_bps, method=how.name),
             seed=seed,
             price_per_gb=price_per_gb,
-            known=known,
+            known=net,
         )
         what += " and experiments"
     money = f", about {cost.money:.2f} in money" if price_per_gb else ""
@@ -197,10 +203,10 @@ def paths(
     )
     limits.check(cost)
     if dry_run:
-        if known is None and assumed_rate is None and not pilot:
+        if net is None and assumed_rate is None and not pilot:
             note(
-                f"without a Network paths are taken to carry {format_rate(assumed_bps)}; "
-                "name what yours do with --assumed-rate, or let a few probes tell with --pilot"
+                f"without a Network each path is assumed to carry {format_rate(assumed_bps)}; "
+                "give your rate with --assumed-rate, or measure a few with --pilot"
             )
         if as_json:
             emit_json(
@@ -232,7 +238,7 @@ def paths(
             seed=seed,
             again=again,
             limits=limits,
-            known=known,
+            known=net,
             assumed_bps=assumed_bps,
             journal=journal,
             resume=resume,
@@ -241,22 +247,22 @@ def paths(
             pairs=some,
             take_over=take_over,
         )
-    kept = None if output is None else _written(output, result.history, whole=result.answered == result.paths)
+    spare = None if output is None else _written(output, result.history, whole=result.answered == result.paths)
     shared: dict[str, object] | None = None
     if share:
         completed, experiments = experiment(inventory, result.history, seed=seed)
         result, shared = replace(result, history=completed), document(experiments)
         if output is not None:
-            write_history(kept or output, completed)
+            write_history(spare or output, completed)
     if series is not None and result.history.answered:
         from gavotte.store import record_measurement
 
         added = record_measurement(series, result.history, store=store)
         note(f"added {added.snapshots} to series {added.series}")
     if as_json:
-        emit_json(_document(result, method, output) | {"sharing": shared})
+        emit_json(measurement_document(result, method, output) | {"sharing": shared})
     else:
-        _print(result)
+        print_result(result)
     if until_stable:
         stopped = result.history.snapshots
         why = "decisions have settled" if stopped < count else "decisions did not settle earlier"
@@ -269,23 +275,33 @@ def paths(
     if result.untested:
         link, more = result.untested[0], len(result.untested) - 1
         note(
-            f"warning: whether hosts share {link}{f' and {more} more' * (more > 0)} is not known, for no pairs that "
-            "cross it sent at the same time; measure again, or with --sharing"
+            f"warning: no pairs across {link}{f' and {more} more' * (more > 0)} sent at the same time, so whether "
+            "hosts share it is unknown; measure again, or with --sharing"
         )
     if result.doubtful:
         (source, target), more = result.doubtful[0], len(result.doubtful) - 1
         note(
-            f"warning: {source} to {target}{f' and {more} more' * (more > 0)} may carry more: other probes were beside "
-            "them, and the budget left nothing to measure them alone"
+            f"warning: {source} to {target}{f' and {more} more' * (more > 0)} may carry more: other probes ran at the "
+            "same time, and the budget left nothing to measure them alone"
         )
+    warn_of_blocked_udp(result.history)
     if result.busy:
         (source, target), more = result.busy[0], len(result.busy) - 1
         note(
-            f"warning: others fill {source} to {target}{f' and {more} more' * (more > 0)}: what TCP gets beside them "
-            "is told; measure again when they are quiet"
+            f"warning: other traffic fills {source} to {target}{f' and {more} more' * (more > 0)}; the rate shown is "
+            "what TCP gets alongside it; measure again when it has ended"
+        )
+    if result.lowered:
+        (source, target), payload_bytes = next(iter(result.lowered.items()))
+        more = len(result.lowered) - 1
+        note(
+            f"warning: packets from {source} to {target}{f' and on {more} more paths' * (more > 0)} had "
+            f"{payload_bytes} bytes instead of {result.payload_bytes}: the path's MTU allows no more"
         )
     for failure in result.failures[:20]:
         note(f"warning: {failure.source} to {failure.target}: {failure.reason}")
+    if any(failure.failure in ("unreachable", "vanished") for failure in result.failures):
+        note("hint: `gavotte hosts check` names the firewall rule that is missing, if one is")
     if len(result.failures) > 20:
         note(f"warning: {len(result.failures) - 20} more paths did not answer")
     if result.history.answered == 0:
@@ -293,13 +309,13 @@ def paths(
     if result.stopped and result.answered == result.paths:
         note(f"warning: {result.stopped}: all paths have answered, but doubtful ones were not measured again")
     elif result.stopped:
-        found = f" is in {kept or output}" if output is not None else " was printed"
-        found += f"; {output} stays as it was" if kept is not None else ""
-        raise GavotteError(result.stopped, hint=f"{_remedy(result.stopped, cost)}what was found before{found}")
-    if kept is not None:
+        place = f" are in {spare or output}" if output is not None else " were printed"
+        place += f"; {output} was not changed" if spare is not None else ""
+        raise GavotteError(result.stopped, hint=f"{_remedy(result.stopped, cost)}the results until then{place}")
+    if spare is not None:
         raise GavotteError(
-            f"{output} stays as it was: it has paths that did not answer now",
-            hint=f"the new one is {kept}; rename it if you want it",
+            f"{output} was not changed: it has paths that did not answer now",
+            hint=f"the new History is {spare}; rename it if you want it",
         )
 
 
@@ -309,13 +325,16 @@ measure.command(epilog="Example: gavotte measure calibrate --hosts lab --paths 1
 
 
 def _remedy(stopped: str, cost: Cost) -> str:
-    """What to do where a measurement needed more than was said."""
+    """Return the remedy for a measurement that needed more than its limit."""
     budget = f"{math.ceil(cost.max_bytes / 1e9)}GB" if "bytes" in stopped else f"{math.ceil(2 * cost.max_seconds)}s"
     return f"allow more, e.g. --budget {budget}; " if stopped.startswith("more ") else ""
 
 
 def _written(output: Path, history: History, *, whole: bool) -> Path | None:
-    """Writes a History, but unless it is `whole` never over one with paths that it lacks; tells where else, if so."""
+    """Write a History, and return the file's path if it is not `output`.
+
+    Only a `whole` History may replace one with paths that it lacks. Another one goes to a file next to it.
+    """
     from gavotte.errors import FormatError
     from gavotte.formats.history import read_history, write_history
 
@@ -323,7 +342,7 @@ def _written(output: Path, history: History, *, whole: bool) -> Path | None:
         try:
             lacking = history.lacks(read_history(output))
         except FormatError:
-            # Not a History: nothing of it is missed.
+            # Not a History, so no path of it can be lost.
             lacking = 0
         if lacking:
             aside = output.with_name(f"{output.stem}.lost{output.suffix}")
@@ -336,18 +355,18 @@ def _written(output: Path, history: History, *, whole: bool) -> Path | None:
 
 @contextmanager
 def _resumable(journal: Path | None) -> Iterator[None]:
-    """Says how to go on, if the measurement is ended before it is done."""
+    """Print how to resume, if the measurement is ended before it is done."""
     try:
         yield
     except BaseException as ended:
-        # A signal; an error says by itself what to do.
+        # A signal. An error has its own remedy.
         if not isinstance(ended, Exception) and journal is not None and journal.exists():
-            note("what was measured is kept; go on with the same command and --resume")
+            note("what was measured is kept; continue with the same command and --resume")
         raise
 
 
 def _some(text: str, names: list[str], seed: int) -> list[tuple[str, str]]:
-    """As many pairs out of each host as asked for, and as many into it."""
+    """Return the pairs of `--pairs`: as many from each host as requested, and as many to it."""
     from gavotte.errors import GavotteError
     from gavotte.model import random_rings, usual_degree
 
@@ -360,7 +379,7 @@ def _some(text: str, names: list[str], seed: int) -> list[tuple[str, str]]:
 
 
 def _trains(method: str, bursts: int | None, packets: int | None, calibration: Path | None) -> Method | None:
-    """Choreo's trains of the shape asked for; None where none is."""
+    """Return Choreo's trains of the requested shape; None if no shape is requested."""
     from gavotte.errors import GavotteError
     from gavotte.measure import choreo
     from gavotte.measure.calibrate import calibrated
@@ -378,7 +397,7 @@ def _trains(method: str, bursts: int | None, packets: int | None, calibration: P
 
 
 def _stable(seed: int) -> Callable[[History], bool]:
-    """Whether more snapshots would change what is decided."""
+    """Return a function that reports whether more snapshots would still change decisions."""
     from gavotte.model import settled, transfer_times
 
     return lambda history: settled(transfer_times(history), seed=seed).stop
@@ -388,82 +407,7 @@ def _engine(engine: str) -> Engine:
     from gavotte.errors import GavotteError
     from gavotte.measure.methods import ENGINES
 
-    for known in ENGINES:
-        if engine == known:
-            return known
+    for each in ENGINES:
+        if engine == each:
+            return each
     raise GavotteError(f"unknown engine `{engine}`", hint=f"use one of {', '.join(ENGINES)}")
-
-
-def _document(result: Measurement, method: str, output: Path | None) -> dict[str, object]:
-    history = result.history
-    return {
-        "hosts": list(history.hosts),
-        "method": method,
-        "paths": result.paths,
-        "answered": result.answered,
-        "again": result.again,
-        "snapshots": history.snapshots,
-        "measure_s": result.seconds,
-        "bytes_sent": result.bytes_sent,
-        "seed": result.seed,
-        "rate_bps": [[None if b != b else 8 * b for b in row] for row in history.beta_Bps[-1].tolist()],
-        "latency_s": [[None if a != a else a for a in row] for row in history.alpha_s[-1].tolist()],
-        "hops": history.hops.tolist(),
-        "sender_cpu": _matrix(result, "sender_cpu"),
-        "receiver_cpu": _matrix(result, "receiver_cpu"),
-        "flows": [
-            {"source": history.hosts[i], "target": history.hosts[j], "flows": [vars(flow) for flow in path.flows]}
-            for (i, j), path in sorted(result.newest.items())
-            if path.flows
-        ],
-        "proof": None if history.proof is None else _proof(history.proof, history.beta_Bps),
-        "missing": result.missing,
-        "lost": result.lost,
-        "shared": [{"link": link, "rate_bps": rate_bps or None} for link, rate_bps in result.shared.items()],
-        "untested": result.untested,
-        "doubtful": [list(pair) for pair in result.doubtful],
-        "busy": [list(pair) for pair in result.busy],
-        "stopped": result.stopped or None,
-        "beside": [each.as_dict() for each in result.beside],
-        "failures": [vars(failure) for failure in result.failures],
-        "output": None if output is None else str(output),
-    }
-
-
-def _matrix(result: Measurement, key: str) -> list[list[float | None]]:
-    """A number of each path of the newest snapshot; None where it is unknown."""
-    size = range(len(result.history.hosts))
-    known = {at: getattr(path, key) for at, path in result.newest.items() if not math.isnan(getattr(path, key))}
-    return [[known.get((i, j)) for j in size] for i in size]
-
-
-def _proof(proof: Proof, beta_Bps: Floats) -> dict[str, object]:  # noqa: N803
-    """The newest snapshot's proofs, by pair."""
-    rates = {key.replace("_Bps", "_bps"): 8 * getattr(proof, key)[-1] for key in ("low_Bps", "high_Bps", "peak_Bps")}
-    matrices = rates | {"bucket_bytes": proof.bucket_bytes[-1], "loss": proof.loss[-1]}
-    return {
-        "bucket_full": proof.bucket_full(beta_Bps)[-1].tolist(),
-        "verdict": [[VERDICTS[code] for code in row] for row in proof.verdict[-1].tolist()],
-        **{key: [[None if v != v else v for v in row] for row in matrix.tolist()] for key, matrix in matrices.items()},
-    }
-
-
-def _print(result: Measurement) -> None:
-    history = result.history
-    rows = [
-        [name, *("-" if b != b else format_rate(8 * b).replace("bit/s", "").strip() for b in row)]
-        for name, row in zip(history.hosts, history.beta_Bps[-1].tolist(), strict=True)
-    ]
-    emit_table(["bit/s", *history.hosts], rows)
-    if history.proof is not None:
-        codes = history.proof.verdict[-1][np.isfinite(history.beta_Bps[-1])]
-        note(", ".join(f"{int((codes == i).sum())} {name}" for i, name in enumerate(VERDICTS) if (codes == i).any()))
-    note(
-        f"{result.answered} of {result.paths} paths answered in {result.seconds:.2f} s, "
-        f"{format_bytes(result.bytes_sent)} sent, seed {result.seed}"
-    )
-    for link, sum_bps in result.shared.items():
-        carries = (
-            f"carries {format_rate(sum_bps)} in all" if sum_bps else "was found full; --sharing tells what it carries"
-        )
-        note(f"shared: {link} {carries}")

@@ -1,4 +1,4 @@
-"""`gavotte model`: History to Network."""
+"""`gavotte model`: turn a History into a Network."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def model(
 
 
 def _document(constant: Constant, findings: Findings) -> dict[str, Any]:
-    """What is known of the constant beyond the Network."""
+    """Return what is known about the constant in addition to the Network."""
     gains = findings.gains
     return {
         "method": findings.method,
@@ -138,7 +138,7 @@ def _document(constant: Constant, findings: Findings) -> dict[str, Any]:
 
 
 def _tell(findings: Findings) -> None:
-    """The same in words."""
+    """Print the same in words."""
     norm = findings.norm
     few = "s" * (findings.snapshots != 1)
     note(
@@ -151,12 +151,12 @@ def _tell(findings: Findings) -> None:
 
 
 def _print(network: Network) -> None:
-    """The tree with its caps, then what the experiments said of each link."""
-    said = {end: verdict for verdict in network.verdicts for end in verdict.link.split(", ")}
+    """Print the tree with its caps, then the experiments' verdict on each link."""
+    verdicts = {end: verdict for verdict in network.verdicts for end in verdict.link.split(", ")}
 
     def cap(end: str, cap_bps: float | None) -> str:
-        """A limit that experiments found; of any other, as much as was seen."""
-        verdict = said.get(end)
+        """Return a limit that experiments found; otherwise the highest rate that was seen."""
+        verdict = verdicts.get(end)
         if verdict is not None and verdict.rate_bps:
             return _rate(cap_bps)
         seen_bps = max(cap_bps or 0.0, verdict.at_least_bps or 0.0 if verdict is not None else 0.0)
@@ -166,7 +166,7 @@ def _print(network: Network) -> None:
     seen |= {f"into {host.name}": host.ingress_bps or 0.0 for host in network.hosts}
 
     def least(verdict: LinkVerdict) -> float:
-        """What was seen to cross a link: by experiments, and where it is a host's, by any path of it."""
+        """Return the highest rate seen on a link: in experiments and, for a host's link, on any path of the host."""
         ends = () if verdict.rate_bps else verdict.link.split(", ")
         return max([verdict.at_least_bps or 0.0, *(seen.get(end, 0.0) for end in ends)])
 
@@ -192,7 +192,7 @@ def _rate(rate_bps: float | None) -> str:
 
 
 def _tree(network: Network) -> list[tuple[int, str, float | None, float | None, str]]:
-    """One line a node, children indented below their parents."""
+    """Return one line per node, children indented below their parents."""
     inner: dict[str, tuple[int, str]] = {}
     for group in network.groups:
         for member in group.members:

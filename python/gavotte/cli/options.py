@@ -15,7 +15,7 @@ def _seed(seed: int) -> int:
 
 
 def read_rate(option: str, text: str) -> float:
-    """Reads the rate that an option was given, in bit/s.
+    """Read the rate of an option, in bit/s.
 
     Raises:
         BadParameter: naming the option.
@@ -33,7 +33,7 @@ def read_rate(option: str, text: str) -> float:
 
 _HOSTS = typer.Option(
     "--hosts",
-    help="The hosts: `lab` (the one that is up), a *.hosts.toml, ssh-config:GLOB, slurm or mpi:HOSTFILE.",
+    help="The hosts: `lab` (the running lab), a *.hosts.toml, ssh-config:GLOB, slurm or mpi:HOSTFILE.",
     metavar="lab|FILE|...",
 )
 
@@ -42,31 +42,33 @@ MaybeHosts = Annotated[str | None, _HOSTS]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of all random choices.", min=0, callback=_seed, metavar="N")]
 TakeOver = Annotated[
-    bool, typer.Option("--take-over", help="End a measurement of your own that holds the agents, if there is one.")
+    bool, typer.Option("--take-over", help="End your own earlier measurement if it still holds the agents.")
 ]
 Threads = Annotated[
-    int | None, typer.Option("--threads", help="Threads to use at most. By default one per core.", min=1, metavar="N")
+    int | None,
+    typer.Option("--threads", help="Maximum number of threads. By default one per core.", min=1, metavar="N"),
 ]
 AssumedRate = Annotated[
     str | None,
     typer.Option(
         "--assumed-rate",
-        help="What paths are taken to carry where no Network tells, to estimate the cost. By default 1gbit.",
+        help="Rate to assume for paths that --network does not cover, when estimating the cost. By default 1gbit.",
         metavar="RATE",
     ),
 ]
 Pilot = Annotated[
     bool,
     typer.Option(
-        "--pilot", help="With --dry-run, where no Network tells: send a few probes to learn what the others will cost."
+        "--pilot",
+        help="With --dry-run: send a few probes first, so that the estimate covers hosts that --network does not.",
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what it would cost and send nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the cost and send nothing.")]
 Budget = Annotated[
     list[str] | None,
     typer.Option(
         "--budget",
-        help="Refuse to cost more than this: 500MB, 30s or a sum of money. May be repeated.",
+        help="Refuse to spend more than this: 500MB, 30s or a sum of money. May be repeated.",
         metavar="LIMIT",
     ),
 ]

@@ -1,4 +1,4 @@
-"""How verbs speak: data on stdout, all else on stderr, progress bars on a terminal only."""
+"""Output of verbs: data on stdout, all else on stderr, progress bars on a terminal only."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 TEXT_WIDTH = 16
 """Text in a table is not wrapped more tightly than this."""
 GAP = 2
-"""Blanks between two columns."""
+"""Number of blanks between two columns."""
 PIPE_WIDTH = 10_000
-"""Where there is no terminal."""
+"""Width of tables without a terminal."""
 
 
 @cache
 def stderr() -> Console:
-    """The console of bars; loading it takes longer than many a verb needs."""
+    """Return the console for progress bars; it loads on first use because that takes longer than some verbs run."""
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
@@ -35,61 +35,63 @@ def stderr() -> Console:
 
 @cache
 def stdout() -> Console:
-    """The console of tables. Behind a pipe nothing may be cut to the width of a terminal."""
+    """Return the console for tables; into a pipe it never cuts to a terminal's width."""
     from rich.console import Console
 
     return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def note(message: str) -> None:
-    """Tells the user something that is not data."""
-    if sys.stderr.isatty() and (stderr.cache_info().currsize or not message.isprintable()):  # beside a bar, perhaps
+    """Print a message on stderr."""
+    if sys.stderr.isatty() and (
+        stderr.cache_info().currsize or not message.isprintable()
+    ):  # a progress bar may be on the line
         stderr().print(message, markup=False, soft_wrap=True)
     else:
         print(message, file=sys.stderr, flush=True)
 
 
 def warn_beside(runs: Iterable[Neighbour], consequence: str) -> None:
-    """Names other runs that moved bytes, or kept guarantees, while something was measured."""
+    """Warn about other runs that moved bytes or held guarantees during a measurement."""
     for run in runs:
-        note(f"warning: measured beside {run}, {run.deed}: {consequence}")
+        note(f"warning: measured at the same time as {run}, {run.deed}: {consequence}")
 
 
 def printable(text: str) -> str:
-    """A text from elsewhere, with escapes for what a terminal would act on."""
+    """Return text with its control characters escaped."""
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def unknown_pairs(network: Network) -> list[str]:
-    """A warning that pairs without a rate are planned with caution, if there are such."""
+    """Return a warning about pairs without a rate; empty without such pairs."""
     if not (unknown := network.unknown_pairs):
         return []
     count = f"{unknown} pairs have" if unknown > 1 else "1 pair has"
-    return [f"{count} no rate; they are planned as slower than all others until you measure them"]
+    return [f"{count} no rate; placement treats them as slower than all others until you measure them"]
 
 
 def warn_of_unknown(network: Network) -> None:
-    """Tells that warning."""
+    """Print that warning."""
     for warning in unknown_pairs(network):
         note(f"warning: {warning}")
 
 
 def emit_json(content: Any) -> None:
-    """Prints one JSON document on stdout; a number that is not finite becomes null."""
+    """Print one JSON document on stdout; a number that is not finite becomes null."""
     sys.stdout.write(json_text(content))
 
 
 def json_text(content: Any) -> str:
-    """What `emit_json` prints."""
+    """Return what `emit_json` prints."""
     return json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def emit_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", words: Collection[str] = ()
 ) -> None:
-    """Prints a table on stdout; the first column and those in `words` are text, the others numbers.
+    """Print a table on stdout; the first column and those in `words` are text, the others numbers.
 
-    Where the terminal is too narrow, text is wrapped; if that is not enough, the columns are printed in several tables,
+    If the terminal is too narrow, text wraps; if that is not enough, the columns appear in several tables,
     each with the first column. Nothing is cut.
     """
     if not title and _is_plain(columns, rows):
@@ -131,7 +133,7 @@ def emit_table(
 
 
 def _is_plain(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Whether rich would print nothing but these letters and blanks; loading it takes longer than many a verb needs."""
+    """Report whether the text needs no markup, so that `rich` need not be loaded."""
     if sys.stdout.isatty() or any(os.environ.get(name) for name in ("FORCE_COLOR", "TTY_COMPATIBLE")):
         return False
     if any(mark in column for column in columns for mark in "[:"):  # markup
@@ -142,7 +144,7 @@ def _is_plain(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar on a terminal, nothing elsewhere. Yields a function of (done, total)."""
+    """Show a bar on a terminal, nothing elsewhere. Yields a function of (done, total)."""
     if not sys.stderr.isatty() or os.environ.get("GAVOTTE_NO_PROGRESS"):
         yield lambda _done, _total: None
         return
@@ -155,14 +157,14 @@ def progress(label: str) -> Iterator[Callable[[int, int], None]]:
 
 
 LIFE_S = 600.0
-"""Where nobody sees a line change, how often one says that a command goes on."""
+"""Seconds between two lines that report that a command continues, where no changing line can be shown."""
 
 
 @contextmanager
 def sign_of_life(label: str, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[str], None]]:
-    """Shows that a command without an end goes on: a line that changes on a terminal, else one every `LIFE_S`.
+    """Show that an endless command is alive: a changing line on a terminal, else a line every `LIFE_S`.
 
-    Yields a function that takes what there is to say.
+    Yields a function that takes the text to show.
     """
     if sys.stderr.isatty() and not os.environ.get("GAVOTTE_NO_PROGRESS"):
         from rich.text import Text
@@ -182,19 +184,19 @@ def sign_of_life(label: str, clock: Callable[[], float] = time.monotonic) -> Ite
 
 
 SEARCH_QUIET_S = 2.0
-"""Where no bar is shown, a line says that a search goes on once it has taken this long."""
+"""Without a bar, one line reports that a search continues once it has taken this long."""
 
 
 @contextmanager
 def searching(limit_s: float) -> Iterator[Callable[[float, float, float], None]]:
-    """A bar with best and bound on a terminal, a line elsewhere. Yields a function of (best_s, bound_s, time gone)."""
+    """Show best and bound: a bar on a terminal, lines elsewhere. Yields a function of (best_s, bound_s, elapsed_s)."""
     if not sys.stderr.isatty() or os.environ.get("GAVOTTE_NO_PROGRESS"):
-        said = False
+        announced = False
 
         def line(best_s: float, _bound_s: float, share: float) -> None:
-            nonlocal said
-            if not said and share * limit_s >= SEARCH_QUIET_S:
-                said = True
+            nonlocal announced
+            if not announced and share * limit_s >= SEARCH_QUIET_S:
+                announced = True
                 best = f"{best_s:.3g} s" if best_s < float("inf") else "none"
                 note(f"searching for up to {limit_s:g} s, best so far {best}")
 
@@ -209,7 +211,7 @@ def searching(limit_s: float) -> Iterator[Callable[[float, float, float], None]]
         def told(best_s: float, bound_s: float, share: float) -> None:
             best = f"best {best_s:.4g} s" if best_s < float("inf") else ""
             bound = f", at least {bound_s:.4g} s" if bound_s > 0 else ""
-            bars.update(bar, completed=share, description=f"{best}{bound} (Ctrl-C takes the best)")
+            bars.update(bar, completed=share, description=f"{best}{bound} (Ctrl-C stops with the best)")
 
         yield told
 

@@ -1,4 +1,4 @@
-"""`gavotte profile`: traffic to App. Each source of traffic is a command of its own, made from the registry."""
+"""`gavotte profile`: make an App from traffic. Each source of traffic in the registry becomes a command."""
 
 import inspect
 import signal
@@ -35,24 +35,24 @@ from gavotte.profile import (
 from gavotte.profile import profile as profile_traffic
 
 STRANGERS_SHOWN = 100
-"""So many pairs with an end that is no task are told in JSON."""
+"""Most pairs in JSON whose source or target is not a task."""
 
 LOSSES = {
     "damaged_datagrams": "datagrams were damaged",
-    "lost_datagrams": "datagrams were lost on their way",
-    "lost_samples": "samples were lost on their way; the others stand for them",
-    "dropped_samples": "samples were dropped by their agent; the others stand for them",
-    "lost_records": "flow records were lost on their way",
+    "lost_datagrams": "datagrams were lost in transit",
+    "lost_samples": "samples were lost in transit; the others were scaled up for them",
+    "dropped_samples": "samples were dropped by their agent; the others were scaled up for them",
+    "lost_records": "flow records were lost in transit",
     "untold_sets": "sets of flows had no template",
     "socket_drops": "datagrams came faster than they were read",
-    "dropped_packets": "packets came faster than they were read; TCP's numbers make up for most",
-    "closed_unseen": "connections ended between two looks, with what they moved since the last",
+    "dropped_packets": "packets came faster than they were read; TCP sequence numbers made up for most of them",
+    "closed_unseen": "connections ended between two samples; the bytes since the earlier sample are missing",
     "uncounted_datagrams": "datagrams found no room in the kernel's table",
     "unplaced_bytes": "bytes found no room in the tables",
 }
-"""What a source counted that its bytes may lack."""
+"""Counters of a source that indicate missing bytes."""
 
-profile = typer.Typer(help="Find out which task sends how many bytes to which.", no_args_is_help=True)
+profile = typer.Typer(help="Find out which task sends how many bytes to which other task.", no_args_is_help=True)
 
 
 @profile.callback()
@@ -97,7 +97,9 @@ def _command(key: str, source: Source) -> Callable[..., None]:
         ] = None,
         every: Annotated[
             float | None,
-            typer.Option("--every", help="Make a series, a matrix for each interval of so long.", metavar="SECONDS"),
+            typer.Option(
+                "--every", help="Make a series: one matrix for each interval of this length.", metavar="SECONDS"
+            ),
         ] = None,
         listen: Annotated[
             str | None,
@@ -108,14 +110,14 @@ def _command(key: str, source: Source) -> Callable[..., None]:
             typer.Option("--interface", help="Capture here by tcpdump, until Ctrl-C.", metavar="NAME"),
         ] = None,
         for_s: Annotated[
-            float | None, typer.Option("--for", help="Watch no longer than this.", min=0, metavar="SECONDS")
+            float | None, typer.Option("--for", help="Stop watching after this many seconds.", min=0, metavar="SECONDS")
         ] = None,
         hosts: MaybeHosts = None,
         as_json: Json = False,
     ) -> None:
         named = read_tasks(tasks, source.names) if tasks else {}
         named |= dict(parse_task(each, source.names) for each in task or [])
-        found = profile_traffic(
+        profiled = profile_traffic(
             key,
             inputs or [],
             named or None,
@@ -131,13 +133,13 @@ def _command(key: str, source: Source) -> Callable[..., None]:
             interface=interface,
         )
         if output is not None:
-            write_app(output, found.app)
-        _warn_of_little(found)
+            write_app(output, profiled.app)
+        _warn_of_little(profiled)
         if as_json:
-            emit_json(_document(found))
+            emit_json(_document(profiled))
         else:
-            _show(found)
-        _tell_dropped(found, chosen=min_bytes is not None)
+            _show(profiled)
+        _tell_dropped(profiled, chosen=min_bytes is not None)
         if as_json:
             return
         if output is not None:
@@ -147,7 +149,7 @@ def _command(key: str, source: Source) -> Callable[..., None]:
 
 
 def _taking(read: Callable[..., None], source: Source) -> Callable[..., None]:
-    """The command with those options alone that its source has a use for."""
+    """Return the command with only the options that its source uses."""
     unused = {
         "every": not source.timed,
         "listen": not source.listens,
@@ -172,49 +174,53 @@ def _inventory(hosts: str | None) -> Inventory | None:
 
 
 def _waiting(where: str) -> None:
-    """Tells that exports can come, and lets Ctrl-C and SIGTERM end the wait: what came by then is the result."""
+    """Wait for exports until Ctrl-C or SIGTERM; the result is what has arrived by then."""
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.default_int_handler)
     note(f"waiting at {where}; Ctrl-C ends it")
 
 
-def _document(found: Profile) -> dict[str, object]:
+def _document(profiled: Profile) -> dict[str, object]:
     return {
-        "bytes": found.traffic.bytes,
-        "attributed_bytes": found.traffic.attributed_bytes,
-        "unattributed_bytes": found.traffic.unattributed_bytes,
-        "pairs": found.traffic.to_records(),
+        "bytes": profiled.traffic.bytes,
+        "attributed_bytes": profiled.traffic.attributed_bytes,
+        "unattributed_bytes": profiled.traffic.unattributed_bytes,
+        "pairs": profiled.traffic.to_records(),
         "unattributed": [
-            {"source": source, "target": target, "bytes": size} for (source, target), size in _largest(found)
+            {"source": source, "target": target, "bytes": size} for (source, target), size in _largest(profiled)
         ],
-        **_series(found.traffic),
-        "app": found.app.model_dump(exclude_none=True),
-        "report": found.report,
+        **_series(profiled.traffic),
+        "app": profiled.app.model_dump(exclude_none=True),
+        "report": profiled.report,
     }
 
 
-def _tell_dropped(found: Profile, *, chosen: bool) -> None:
-    """Says what was left out, and why."""
-    if not found.dropped_pairs:
+def _tell_dropped(profiled: Profile, *, chosen: bool) -> None:
+    """Report which pairs were left out, and why."""
+    if not profiled.dropped_pairs:
         return
     why = "" if chosen else f", {NOISE_SHARE:.1%} of the largest"
     note(
-        f"left out {counted(found.dropped_pairs, 'pair')} of less than {format_bytes(found.min_bytes)} each{why}, "
-        f"{format_bytes(found.dropped_bytes)} in all; --min-bytes 1 keeps every pair"
+        f"left out {counted(profiled.dropped_pairs, 'pair')} of less than {format_bytes(profiled.min_bytes)} each"
+        f"{why}, {format_bytes(profiled.dropped_bytes)} in total; --min-bytes 1 keeps every pair"
     )
 
 
 LITTLE_BYTES = 100_000
-"""An application with less between its tasks finishes as soon wherever they run: 0.01 s at 100 Mbit/s."""
+"""Below this many bytes between its tasks, an application finishes as soon on any hosts: 0.01 s at 100 Mbit/s."""
 
 
-def _warn_of_little(found: Profile) -> None:
-    """Says so where there is next to nothing to place by, as when a capture was taken at the wrong time or place."""
-    size_bytes = found.app.total_bytes
+def _warn_of_little(profiled: Profile) -> None:
+    """Warn if there are too few bytes for a placement, as after a capture at the wrong time or place."""
+    size_bytes = profiled.app.total_bytes
     if size_bytes < LITTLE_BYTES:
-        others = found.traffic.unattributed_bytes
-        why = f"; {format_bytes(others)} are of others: are all tasks named?" if others > size_bytes else ""
-        note(f"warning: only {format_bytes(size_bytes)} between tasks, too little to place by{why}")
+        others = profiled.traffic.unattributed_bytes
+        why = (
+            f"; {format_bytes(others)} belong to other traffic; check that all tasks are named"
+            if others > size_bytes
+            else ""
+        )
+        note(f"warning: only {format_bytes(size_bytes)} between tasks, too little for a placement{why}")
 
 
 def _series(traffic: Traffic) -> dict[str, object]:
@@ -227,28 +233,28 @@ def _series(traffic: Traffic) -> dict[str, object]:
     return {"series": spans, "phases": [{"first": first, "end": end} for first, end in phases(traffic)]}
 
 
-def _largest(found: Profile) -> list[tuple[tuple[str, str], int]]:
-    """The pairs with an end that is no task, the largest first."""
-    return sorted(found.traffic.strangers.items(), key=lambda item: (-item[1], item[0]))[:STRANGERS_SHOWN]
+def _largest(profiled: Profile) -> list[tuple[tuple[str, str], int]]:
+    """Return the pairs with an end that is not a task, largest first."""
+    return sorted(profiled.traffic.strangers.items(), key=lambda item: (-item[1], item[0]))[:STRANGERS_SHOWN]
 
 
-def _show(found: Profile) -> None:
-    largest = sorted(found.app.transfer, key=lambda transfer: -transfer.bytes)[:10]
+def _show(profiled: Profile) -> None:
+    largest = sorted(profiled.app.transfer, key=lambda transfer: -transfer.bytes)[:10]
     emit_table(["from", "to", "bytes"], [[t.source, t.target, format_bytes(t.bytes)] for t in largest], words=["to"])
-    seen = found.traffic.seen
+    seen = profiled.traffic.seen
     from_what = f" from {seen['packets']} packets in {seen['span_s']:.1f} s" if "packets" in seen else ""
-    size = f"{counted(len(found.app.task), 'task')}, {counted(len(found.app.transfer), 'transfer')}"
-    note(f"{size}, {format_bytes(found.app.total_bytes)}{from_what}")
-    traffic = found.traffic
+    size = f"{counted(len(profiled.app.task), 'task')}, {counted(len(profiled.app.transfer), 'transfer')}"
+    note(f"{size}, {format_bytes(profiled.app.total_bytes)}{from_what}")
+    traffic = profiled.traffic
     note(
-        f"{format_bytes(traffic.bytes)} seen = {format_bytes(traffic.attributed_bytes)} between tasks + "
-        f"{format_bytes(traffic.unattributed_bytes)} of others"
+        f"{format_bytes(traffic.bytes)} seen: {format_bytes(traffic.attributed_bytes)} between tasks, "
+        f"{format_bytes(traffic.unattributed_bytes)} of other traffic"
     )
     for name, what in LOSSES.items():
         if seen.get(name):
             note(f"warning: {seen[name]} {what}")
     if seen.get("counts_datagrams") is False:
-        note("warning: UDP is not counted: the kernel lets only those count it who have CAP_BPF and CAP_NET_ADMIN")
+        note("warning: UDP is not counted; counting it needs CAP_BPF and CAP_NET_ADMIN, and bpf() allowed by seccomp")
     if seen.get("truncated"):
         note("warning: the capture ends within a packet; all packets before it are counted")
 
@@ -269,26 +275,37 @@ def diff(
     first: Other,
     second: Other,
     threshold: Annotated[
-        float, typer.Option("--threshold", help="Share of bytes that may move.", min=0, max=1, metavar="SHARE")
+        float,
+        typer.Option(
+            "--threshold",
+            help="Share of bytes that may go elsewhere before the pattern counts as changed.",
+            min=0,
+            max=1,
+            metavar="SHARE",
+        ),
     ] = CHANGED_SHARE,
     as_json: Json = False,
 ) -> None:
-    """Tell whether an application's pattern has changed: exit status 1 if so, 0 if not."""
-    found = compare(read_profile(first), read_profile(second), threshold=threshold)
+    """Report whether an application's traffic pattern has changed. Exits with 1 if it has, 0 if not."""
+    profiled = compare(read_profile(first), read_profile(second), threshold=threshold)
     if as_json:
         keys = ("source", "target", "first_share", "second_share")
-        rows = [dict(zip(keys, row, strict=True)) for row in found.pairs]
-        moved = {"changed": found.changed, "moved_share": found.moved_share, "volume_ratio": found.volume_ratio}
+        rows = [dict(zip(keys, row, strict=True)) for row in profiled.pairs]
+        moved = {
+            "changed": profiled.changed,
+            "moved_share": profiled.moved_share,
+            "volume_ratio": profiled.volume_ratio,
+        }
         emit_json({**moved, "threshold": threshold, "pairs": rows})
     else:
-        rows_shown = [[source, target, f"{a:.1%}", f"{b:.1%}"] for source, target, a, b in found.pairs[:10]]
+        rows_shown = [[source, target, f"{a:.1%}", f"{b:.1%}"] for source, target, a, b in profiled.pairs[:10]]
         emit_table(["from", "to", "first", "second"], rows_shown, words=["to"])
-        verdict = "changed" if found.changed else "not changed"
+        verdict = "changed" if profiled.changed else "not changed"
         note(
-            f"{found.moved_share:.1%} of the bytes moved, threshold {threshold:.1%}: {verdict}; "
-            f"volume times {found.volume_ratio:.3g}"
+            f"{profiled.moved_share:.1%} of the bytes moved, threshold {threshold:.1%}: {verdict}; "
+            f"volume times {profiled.volume_ratio:.3g}"
         )
-    if found.changed:
+    if profiled.changed:
         raise typer.Exit(1)
 
 
@@ -303,13 +320,13 @@ def merge_runs(
 ) -> None:
     """Merge several runs of an application: the mean of each pair, its interval from the least to the most."""
     traffic = merge([read_profile(each) for each in runs])
-    found = app_of(traffic, name=name or label_of(runs[0].name.split(".")[0]))
+    profiled = app_of(traffic, name=name or label_of(runs[0].name.split(".")[0]))
     if output is not None:
-        write_app(output, found.app)
+        write_app(output, profiled.app)
     if as_json:
-        emit_json(_document(found))
+        emit_json(_document(profiled))
         return
-    _show(found)
+    _show(profiled)
     if output is not None:
         note(f"wrote {output}")
 
@@ -318,17 +335,17 @@ def merge_runs(
 def predict_next(
     series: Annotated[Path, typer.Argument(help="What `gavotte profile --every --json` printed.", metavar="SERIES")],
     day: Annotated[
-        float, typer.Option("--day", help="After how long the traffic repeats.", min=0, metavar="SECONDS")
+        float, typer.Option("--day", help="Period after which the traffic repeats.", min=0, metavar="SECONDS")
     ] = DAY_S,
     as_json: Json = False,
 ) -> None:
     """Predict the next interval from the previous one and the same time of day, with the error on the series itself."""
-    found = predict(read_profile(series), day_s=day)
-    pairs = sorted(found.pairs.items(), key=lambda item: -item[1])
+    profiled = predict(read_profile(series), day_s=day)
+    pairs = sorted(profiled.pairs.items(), key=lambda item: -item[1])
     if as_json:
         rows = [{"source": source, "target": target, "bytes": size} for (source, target), size in pairs]
-        emit_json({"method": found.method, "errors": found.errors, "tested": found.tested, "pairs": rows})
+        emit_json({"method": profiled.method, "errors": profiled.errors, "tested": profiled.tested, "pairs": rows})
         return
     emit_table(["from", "to", "bytes"], [[*pair, format_bytes(size)] for pair, size in pairs[:10]], words=["to"])
-    errors = ", ".join(f"{name} {error:.1%} of {found.tested[name]}" for name, error in found.errors.items())
-    note(f"by {found.method}; bytes that went elsewhere than predicted, on the series itself: {errors}")
+    errors = ", ".join(f"{name} {error:.1%} of {profiled.tested[name]}" for name, error in profiled.errors.items())
+    note(f"by {profiled.method}; bytes sent elsewhere than predicted, tested on the series itself: {errors}")

@@ -1,4 +1,4 @@
-"""`gavotte transfers serve`, and what users ask of it: submit, join, list, cancel, wait."""
+"""`gavotte transfers serve`, and the commands of its users: submit, join, list, cancel, wait."""
 
 from __future__ import annotations
 
@@ -20,17 +20,24 @@ __all__ = ["transfers"]
 
 Socket = Annotated[
     Path | None,
-    typer.Option("--socket", help="Where the controller listens. By default in the runtime folder.", metavar="PATH"),
+    typer.Option("--socket", help="Socket of the controller. By default in the runtime folder.", metavar="PATH"),
 ]
-Number = Annotated[int, typer.Argument(help="The transfer, as `gavotte transfers list` shows it.", metavar="ID", min=1)]
+Number = Annotated[
+    int, typer.Argument(help="Number of the transfer, from `gavotte transfers list`.", metavar="ID", min=1)
+]
 
 
 @transfers.command(epilog="Example: gavotte transfers serve --hosts lab --network cloud.network.json --policy sebf")
 def serve(
     hosts: Hosts,
-    network: Annotated[Path, typer.Option("--network", help="What joins the hosts.", metavar="N.network.json")],
+    network: Annotated[
+        Path, typer.Option("--network", help="The Network between the hosts.", metavar="N.network.json")
+    ],
     policy: Annotated[
-        str, typer.Option("--policy", help="Who goes first; `gavotte transfers simulate` compares them.", metavar="P")
+        str,
+        typer.Option(
+            "--policy", help="Order of transfers; `gavotte transfers simulate` compares the policies.", metavar="P"
+        ),
     ] = "fifo+",
     store: StoreUrl = None,
     socket: Socket = None,
@@ -48,9 +55,9 @@ def serve(
         controller = Controller(inventory, believed, opened.queue(), policy)
         waiting = sum(not each.over for each in controller.list())
         with serving(controller, path):
-            note(f"listens at {path}; policy {policy}; {waiting} transfers of {opened.name} to carry out")
+            note(f"listening at {path}; policy {policy}; {waiting} transfers of {opened.name} to carry out")
             controller.run(stop)
-    note("stopped; what is not done is taken up by the next `gavotte transfers serve`")
+    note("stopped; the next `gavotte transfers serve` continues unfinished transfers")
 
 
 @transfers.command(epilog="Example: gavotte transfers submit model.bin --from vm0 --to vm1,vm2 -o '/tmp/model-{host}'")
@@ -58,31 +65,36 @@ def submit(
     file: Annotated[
         Path,
         typer.Argument(
-            help="Who sends how much: source,target,bytes. With --from, the object of a broadcast, on that host.",
+            help="Matrix of bytes: source,target,bytes. With --from: the file to broadcast, as a path on that host.",
             metavar="BYTES.csv|FILE",
         ),
     ],
     source: Annotated[
-        str | None, typer.Option("--from", help="Makes it a broadcast: the host that has the object.", metavar="HOST")
+        str | None,
+        typer.Option("--from", help="Host that has the file; makes the transfer a broadcast.", metavar="HOST"),
     ] = None,
     to: Annotated[
         list[str] | None,
-        typer.Option("--to", help="Who is to have a copy, separated by commas.", metavar="HOST,..."),
+        typer.Option("--to", help="Receiving hosts, separated by commas.", metavar="HOST,..."),
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", help="Where copies are to be; {host} stands for the receiver.", metavar="PATH"),
+        typer.Option(
+            "-o", "--output", help="Path of the copies; {host} is replaced by the receiver's name.", metavar="PATH"
+        ),
     ] = None,
     mechanism: Annotated[
         str | None,
-        typer.Option("--mechanism", help="Of a broadcast: auto, chain, tree, binomial or mesh.", metavar="NAME"),
+        typer.Option(
+            "--mechanism", help="Mechanism of a broadcast: auto, chain, tree, binomial or mesh.", metavar="NAME"
+        ),
     ] = None,
-    name: Annotated[str, typer.Option("--name", help="What to call it. By default the file's name.")] = "",
+    name: Annotated[str, typer.Option("--name", help="Name of the transfer. By default the file's name.")] = "",
     priority_class: Annotated[
-        int, typer.Option("--class", help="Under `priority`; 0 goes first.", min=0, max=999, metavar="N")
+        int, typer.Option("--class", help="Class under policy `priority`; 0 goes first.", min=0, max=999, metavar="N")
     ] = 0,
     weight: Annotated[
-        float, typer.Option("--weight", help="Under `weighted`.", min=0.001, max=1000, metavar="X")
+        float, typer.Option("--weight", help="Weight under policy `weighted`.", min=0.001, max=1000, metavar="X")
     ] = 1.0,
     socket: Socket = None,
     as_json: Json = False,
@@ -95,7 +107,7 @@ def submit(
     about |= {"priority_class": priority_class, "weight": weight}
     if source is None:
         if to or output or mechanism:
-            raise typer.BadParameter("--to, --output and --mechanism are for a broadcast, which --from makes it")
+            raise typer.BadParameter("--to, --output and --mechanism need --from, which makes the transfer a broadcast")
         flows = read_byte_matrix(file)
         with Client(socket) as client:
             entry = client.submit(flows, **about)
@@ -117,15 +129,15 @@ def submit(
 @transfers.command(epilog="Example: gavotte transfers join 3 vm7 -o /tmp/model")
 def join(
     number: Number,
-    host: Annotated[str, typer.Argument(help="Who is to have a copy, too.", metavar="HOST")],
+    host: Annotated[str, typer.Argument(help="The additional receiver.", metavar="HOST")],
     output: Annotated[
         str | None,
-        typer.Option("-o", "--output", help="Where it is to be. By default as the others'.", metavar="PATH"),
+        typer.Option("-o", "--output", help="Path of its copy. By default the same as for the others.", metavar="PATH"),
     ] = None,
     socket: Socket = None,
     as_json: Json = False,
 ) -> None:
-    """Have one host more receive a broadcast that is not over."""
+    """Add a receiver to a broadcast that has not finished."""
     from gavotte.transfer import Client
 
     with Client(socket) as client:
@@ -134,7 +146,9 @@ def join(
 
 @transfers.command("list", epilog="Example: gavotte transfers list --unfinished")
 def list_(
-    unfinished: Annotated[bool, typer.Option("--unfinished", help="Only those that are not over.")] = False,
+    unfinished: Annotated[
+        bool, typer.Option("--unfinished", help="Show only transfers that have not finished.")
+    ] = False,
     socket: Socket = None,
     as_json: Json = False,
 ) -> None:
@@ -153,7 +167,7 @@ def list_(
 
 @transfers.command(epilog="Example: gavotte transfers cancel 3")
 def cancel(number: Number, socket: Socket = None, as_json: Json = False) -> None:
-    """End a transfer that is not over."""
+    """Cancel a transfer that has not finished."""
     from gavotte.transfer import Client
 
     with Client(socket) as client:
@@ -164,12 +178,12 @@ def cancel(number: Number, socket: Socket = None, as_json: Json = False) -> None
 def wait(
     number: Number,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", help="Give up after so long.", min=0, metavar="SECONDS")
+        float | None, typer.Option("--timeout", help="Give up after this many seconds.", min=0, metavar="SECONDS")
     ] = None,
     socket: Socket = None,
     as_json: Json = False,
 ) -> None:
-    """Wait until a transfer is over. The exit status is 0 if all its bytes have moved, else 1."""
+    """Wait until a transfer has finished. Exits with 0 if all its bytes have moved, else 1."""
     from gavotte.errors import GavotteError
     from gavotte.transfer import Client
 

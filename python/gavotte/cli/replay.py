@@ -1,4 +1,4 @@
-"""`--replay H.npz --norm X`: what was planned, timed in each snapshot of a History with noise."""
+"""`--replay H.npz --norm X`: predict the time of a plan in each snapshot of a History, with noise."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Norm = Annotated[
 
 
 def read_replay(path: Path | None, norm: float | None, seed: int) -> History | None:
-    """The History to replay, noise included; None where none was asked for.
+    """Return the History to replay, with noise added; None without --replay.
 
     Raises:
         BadParameter: for a norm without a History.
@@ -42,7 +42,7 @@ def read_replay(path: Path | None, norm: float | None, seed: int) -> History | N
 
 
 def note_replay(seconds: Sequence[float]) -> None:
-    """Tells what the snapshots say."""
+    """Print the mean, least and most of the predicted times."""
     note(
         f"replayed over {len(seconds)} snapshots: mean {sum(seconds) / len(seconds):.4g} s, "
         f"least {min(seconds):.4g} s, most {max(seconds):.4g} s"

@@ -1,4 +1,4 @@
-"""`gavotte report`: what is known, as one HTML page."""
+"""`gavotte report`: show measurements and placements as one HTML page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def report(
     network: Annotated[Path, typer.Option("--network", help="The Network to show.", metavar="N.network.json")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Write the page to this file.", metavar="R.html")],
     history: Annotated[
-        Path | None, typer.Option("--history", help="The History that the Network was learnt from.", metavar="H.npz")
+        Path | None, typer.Option("--history", help="History from which the Network was modelled.", metavar="H.npz")
     ] = None,
     apps: Annotated[
         list[Path] | None, typer.Option("--app", help="An App that was placed. May be repeated.", metavar="A.app.toml")
@@ -58,10 +58,10 @@ def report(
     records = [record for path in runs or () for record in read_records(path)]
     if placed and not loaded:
         raise GavotteError(f"{(placements or [])[0]}: its applications are missing", hint="name them with --app")
-    known = set(believed.names)
+    names = set(believed.names)
     outcomes = []
     for path, placement in zip(placements or (), placed, strict=True):
-        if strangers := sorted(set(placement.assignment.values()) - known):
+        if strangers := sorted(set(placement.assignment.values()) - names):
             raise GavotteError(
                 f"{path}: `{strangers[0]}` is not a host of {network}", hint=meant(strangers[0], believed.names)
             )
@@ -80,12 +80,12 @@ def report(
             }
             for each in outcomes
         ]
-        emit_json({"report": str(output), "hosts": len(known), "placements": rows})
+        emit_json({"report": str(output), "hosts": len(names), "placements": rows})
     note(f"wrote {output}")
 
 
 def _measured_s(placement: Placement, records: Sequence[Record]) -> float | None:
-    """Mean completion time of the runs of a placement; None of none."""
+    """Return the mean completion time of a placement's runs; None without runs."""
     labels = {"method": placement.method, "seed": placement.seed, "predicted_s": placement.completion_s}
     values = [each.value for each in records if each.metric == "completion_s" and labels.items() <= each.labels.items()]
     return sum(values) / len(values) if values else None

@@ -1,4 +1,4 @@
-"""`gavotte run`: a Placement to measured completion times."""
+"""`gavotte run`: replay a Placement's transfers and measure completion times."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent and send nothing.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Send the bytes that the placed tasks exchange, for real, and time them."""
+    """Send the bytes that the placed tasks exchange over the real network, and time them."""
     from gavotte.agents import resolve_hosts
     from gavotte.formats.app import read_app
     from gavotte.formats.placement import read_placement

@@ -1,4 +1,4 @@
-"""`gavotte schema`: the JSON schema of a noun's file."""
+"""`gavotte schema`: print the JSON schema of a file format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gavotte sequence`: applications that arrive one after the other, placed as they come, and migrations that pay."""
+"""`gavotte sequence`: place applications as they arrive, and migrate tasks where that pays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sequence(
         float | None,
         typer.Option(
             "--migration-cost",
-            help="How long an application stands still for each task that migrates.",
+            help="Pause of the application for each task that migrates.",
             min=0,
             metavar="SECONDS",
         ),
@@ -51,11 +51,12 @@ def sequence(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Place applications as they arrive, beside those that run, and migrate tasks where that pays."""
+    """Place applications as they arrive, next to those that run, and migrate tasks where that pays."""
     from gavotte.errors import GavotteError
     from gavotte.formats.app import read_app, write_app
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import write_placement
+    from gavotte.place import Effort
     from gavotte.place.sequence import sequence as place_in_sequence
     from gavotte.place.sequence import state_of, unfold
     from gavotte.simulate import Advance
@@ -80,10 +81,7 @@ def sequence(
         Advance(net),
         every_s=every,
         migration_s=cost_s,
-        method=method,
-        seed=seed,
-        time_limit_s=time_limit,
-        threads=threads,
+        effort=Effort(method, time_limit, seed, threads),
     )
     unfolded, placement = loaded, done.placement
     if migrated is not None:
@@ -131,10 +129,8 @@ def _emit(done: InSequence) -> None:
 
 def _said(decision: Decision) -> str:
     if not decision.moves:
-        return "stays: no migration saves more than it costs"
-    return (
-        f"saves {decision.saving_s:.3g} s of {decision.keep_s:.3g} s, after {decision.cost_s:.3g} s of standing still"
-    )
+        return "keeps its placement: no migration saves more than it costs"
+    return f"saves {decision.saving_s:.3g} s of {decision.keep_s:.3g} s, after {decision.cost_s:.3g} s of pause"
 
 
 def _document(done: InSequence, every_s: float | None, migration_s: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`gavotte measure sharing`, and what `gavotte measure --sharing` does after the pairs."""
+"""`gavotte measure sharing`, and the experiments of `gavotte measure --sharing`."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def sharing(
     from gavotte.formats.history import read_history, write_history
     from gavotte.measure.sharing import cost_of_sharing
 
-    found = read_history(history)
+    past = read_history(history)
     limits = read_limits(budget or [], price_per_gb)
     inventory = resolve_hosts(hosts)
     if dry_run:
-        cost = cost_of_sharing(found, seed=seed, price_per_gb=price_per_gb)
+        cost = cost_of_sharing(past, seed=seed, price_per_gb=price_per_gb)
         if as_json:
             emit_json(vars(cost) | {"seed": seed})
         else:
@@ -57,7 +57,7 @@ def sharing(
             )
         limits.check(cost)
         return
-    completed, result = experiment(inventory, found, seed=seed, trace=trace, limits=limits, take_over=take_over)
+    completed, result = experiment(inventory, past, seed=seed, trace=trace, limits=limits, take_over=take_over)
     write_history(output or history, completed)
     if as_json:
         emit_json(document(result) | {"output": str(output or history)})
@@ -88,7 +88,7 @@ def experiment(
     limits: CostLimits | None = None,
     take_over: bool = False,
 ) -> tuple[History, SharingResult]:
-    """Runs the experiments with a progress bar and says what they cost."""
+    """Run the experiments with a progress bar and print their cost."""
     from gavotte.measure.sharing import learn_sharing
 
     with progress("looking for shared links") as advance:
@@ -99,14 +99,14 @@ def experiment(
     for host, reason in result.lost.items():
         note(f"warning: lost {host}: {reason}")
     if result.stopped:
-        note(f"warning: ended early: {result.stopped}; what earlier experiments told of other links stays")
-    warn_beside(result.beside, "pairs may have been slow for that")
+        note(f"warning: ended early: {result.stopped}; the results of earlier experiments are kept")
+    warn_beside(result.beside, "pairs may have been slow because of it")
     note(f"{result.experiments} experiments in {result.seconds:.1f} s, {sent} sent, seed {seed}")
     return completed, result
 
 
 def document(result: SharingResult) -> dict[str, object]:
-    """For `--json`."""
+    """Return the result as `--json` prints it."""
     return {
         "experiments": result.experiments,
         "rounds": result.rounds,

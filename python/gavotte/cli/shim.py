@@ -1,4 +1,4 @@
-"""`gavotte shim`: the library that runs an unchanged program's collectives along trees."""
+"""`gavotte shim`: build the library that runs an unchanged program's collectives along trees."""
 
 from __future__ import annotations
 

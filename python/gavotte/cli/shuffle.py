@@ -1,4 +1,4 @@
-"""`gavotte shuffle`: a matrix of bytes, moved between hosts as fast as the network allows."""
+"""`gavotte shuffle`: move a matrix of bytes between hosts as fast as the network allows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def shuffle(
-    matrix: Annotated[Path, typer.Argument(help="Who sends how much: source,target,bytes.", metavar="BYTES.csv")],
+    matrix: Annotated[Path, typer.Argument(help="Matrix of bytes to move: source,target,bytes.", metavar="BYTES.csv")],
     hosts: Hosts,
     network: Annotated[
         Path | None,
         typer.Option(
             "--network",
-            help="What is known of the network. By default the hosts of the matrix are measured first.",
+            help="Network between the hosts. By default the hosts of the matrix are measured first.",
             metavar="N.network.json",
         ),
     ] = None,
@@ -31,40 +31,41 @@ def shuffle(
         str,
         typer.Option(
             "--mode",
-            help="paced: each flow at its rate. connections: by numbers of connections. standard: as TCP goes.",
+            help="paced: each flow at its own rate. connections: shares by number of connections. "
+            "standard: plain TCP, not paced.",
             metavar="paced|connections|standard",
         ),
     ] = "paced",
     max_seconds: Annotated[
-        float, typer.Option("--max-seconds", help="Give up after so long.", min=0.1, metavar="SECONDS")
+        float, typer.Option("--max-seconds", help="Give up after this many seconds.", min=0.1, metavar="SECONDS")
     ] = 3600.0,
     seed: Seed = 0,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
-    """Move a matrix of bytes so that all flows end together, as early as any can (weighted shuffle scheduling)."""
+    """Move a matrix of bytes so that all flows finish together, as early as possible (weighted shuffle scheduling)."""
     from gavotte.agents import resolve_hosts
-    from gavotte.formats.byte_matrix import read_byte_matrix
+    from gavotte.formats.byte_matrix import read_byte_matrix, spelled_as
     from gavotte.formats.network import read_network
     from gavotte.transfer import MODES, wss_bound
     from gavotte.transfer import shuffle as carry_out
 
     if mode not in MODES:
         raise typer.BadParameter(f"use {', '.join(MODES)}", param_hint="--mode")
-    flows = read_byte_matrix(matrix)
     inventory = resolve_hosts(hosts)
+    flows = spelled_as(read_byte_matrix(matrix), inventory.names)
     names = {flow.source for flow in flows} | {flow.target for flow in flows}
-    known = read_network(network) if network is not None else _measured(inventory, names, seed)
-    warn_of_unknown(known)
+    net = read_network(network) if network is not None else _measured(inventory, names, seed)
+    warn_of_unknown(net)
     total = sum(flow.bytes for flow in flows)
-    bound_s, link = wss_bound(known, [(flow.source, flow.target, float(flow.bytes)) for flow in flows])
+    bound_s, link = wss_bound(net, [(flow.source, flow.target, float(flow.bytes)) for flow in flows])
     note(f"{len(flows)} flows, {format_bytes(total)}; at least {bound_s:.3g} s by the {link or 'network'}")
     if dry_run:
         if as_json:
             emit_json({"bytes": total, "bound_s": bound_s, "bottleneck": link, "flows": len(flows), "seed": seed})
         return
     with progress("moving") as advance:
-        done = carry_out(flows, inventory, known, mode=mode, max_seconds=max_seconds, progress=advance)
+        done = carry_out(flows, inventory, net, mode=mode, max_seconds=max_seconds, progress=advance)
     if as_json:
         emit_json(
             {
@@ -88,7 +89,7 @@ def shuffle(
 
 
 def _measured(inventory: Inventory, names: set[str], seed: int) -> Network:
-    """What joins the hosts of the matrix, measured now."""
+    """Measure the Network between the hosts of the matrix."""
     from gavotte.formats.names import unknown_host
     from gavotte.measure import measure
     from gavotte.model import model
@@ -97,5 +98,5 @@ def _measured(inventory: Inventory, names: set[str], seed: int) -> Network:
     if missing := sorted(names - {host.name for host in used}):
         raise unknown_host(missing[0], inventory.names, "the inventory")
     with progress("measuring") as advance:
-        found = measure(inventory.model_copy(update={"host": used}), seed=seed, progress=advance)
-    return model(found.history, seed=seed)
+        result = measure(inventory.model_copy(update={"host": used}), seed=seed, progress=advance)
+    return model(result.history, seed=seed)

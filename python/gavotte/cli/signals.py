@@ -1,4 +1,4 @@
-"""What a command that goes on until it is stopped makes of signals."""
+"""Handle signals in a command that runs until it is stopped."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 heard = threading.Event()
-"""Set once a command that goes on until it is stopped was told to."""
+"""Set once a signal has asked such a command to stop."""
 
 
 @contextmanager
 def stop_flag() -> Iterator[threading.Event]:
-    """An event that the first signal sets; the second does what signals did before."""
+    """Yield an event that the first signal sets; a second signal has its usual effect."""
     flag = threading.Event()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
 

@@ -1,4 +1,4 @@
-"""`gavotte simulate`: flows, or a Placement, to finish times by the fluid model."""
+"""`gavotte simulate`: predict finish times of flows, or of a Placement, by the fluid model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def simulate(
         ),
     ] = None,
     alpha_s: Annotated[
-        float, typer.Option("--alpha", help="Start-up latency of each flow.", min=0, metavar="SECONDS")
+        float, typer.Option("--alpha", help="Latency before each flow starts.", min=0, metavar="SECONDS")
     ] = 0.0,
     tcp: Annotated[
         bool, typer.Option("--tcp", help="Share as TCP does, with less for flows that pass more full queues.")
@@ -94,7 +94,7 @@ def simulate(
         float,
         typer.Option(
             "--accuracy",
-            help="Let rates be off by this share, 0.01 = 1 %. Much faster where thousands of links are full.",
+            help="Allowed relative error of rates, 0.01 = 1 %. Much faster if thousands of links are full.",
             min=0,
             max=0.1,
             metavar="SHARE",
@@ -108,11 +108,11 @@ def simulate(
 ) -> None:
     """Predict when flows finish on a network that they share max-min fairly."""
     from gavotte.formats.network import Network
-    from gavotte.simulate import host_names, parse_on_off, parse_poisson, read_platform, write_finish
-    from gavotte.terms.goodput import GOODPUT_PER_WIRE
+    from gavotte.simulate import host_names, parse_on_off, parse_poisson, read_platform, unmodelled, write_finish
+    from gavotte.terms.goodput import topology_goodput
 
     if network is None and first.name.endswith(".placement.json"):
-        raise typer.BadParameter("a Placement needs the network that it was made for: use --network")
+        raise typer.BadParameter("a Placement needs the Network that it was made for; use --network")
     if network is None and len(rest) != 1:
         raise typer.BadParameter("use one list of flows; only a Placement, with --network, takes several files")
     if guarantee is None and protection is not None:
@@ -120,12 +120,14 @@ def simulate(
     if accuracy and (guarantee is not None or network is not None):
         raise typer.BadParameter("--accuracy is for lists of flows without guarantees")
     if guarantee is not None and (network is not None or tcp or poisson or on_off):
-        raise typer.BadParameter("--guarantee simulates a list of flows, and TCP as it is: leave out the other options")
+        raise typer.BadParameter("--guarantee simulates a list of flows with TCP; leave out the other options")
     platform = read_platform(network or first)
     if goodput is False and isinstance(platform, Network):
         raise typer.BadParameter("--wire needs a Topology: a Network's rates are goodput")
     if isinstance(platform, Network):
         warn_of_unknown(platform)
+    for warning in unmodelled(platform, guarded=guarantee is not None):
+        note(f"warning: {warning}")
     hosts = host_names(platform)
     options: dict[str, Any] = {
         "background": [each for text in poisson or [] for each in parse_poisson(text, hosts)]
@@ -133,7 +135,7 @@ def simulate(
         "alpha_s": alpha_s,
         "tcp": tcp,
         "until_s": until_s,
-        "payload_share": 1.0 if goodput is False else GOODPUT_PER_WIRE,
+        "payload_share": 1.0 if goodput is False or isinstance(platform, Network) else topology_goodput(platform),
         "seed": seed,
     }
     if guarantee is not None:
@@ -164,7 +166,7 @@ def simulate(
 def _flows(
     platform: Topology | Network, path: Path, options: dict[str, Any]
 ) -> tuple[list[str], Simulation, dict[str, Any]]:
-    """Ids, what came out, and what more there is to say."""
+    """Return ids, finish times and the summary of a list of flows."""
     from gavotte.simulate import host_names, read_flows
     from gavotte.simulate import simulate as run
 
@@ -176,38 +178,38 @@ def _flows(
 def _guarded(
     platform: Topology | Network, path: Path, guarantee: Path, protection: str | None, options: dict[str, Any]
 ) -> tuple[list[str], Simulation, dict[str, Any]]:
-    """The same for flows of hosts with guarantees."""
+    """Return the same for flows of hosts with guarantees."""
     from gavotte.formats.guarantee import read_guarantee
     from gavotte.simulate import PROTECTIONS, host_names, read_flows, simulate_guarded
 
     if protection is not None and protection not in PROTECTIONS:
         raise typer.BadParameter(f"`{protection}` is not a protection; use one of {', '.join(PROTECTIONS)}")
-    wanted, flows = read_guarantee(guarantee), read_flows(path, host_names(platform))
+    guarantees, flows = read_guarantee(guarantee), read_flows(path, host_names(platform))
     taken = {key: options[key] for key in ("until_s", "payload_share", "seed")}
     if options["alpha_s"]:
-        raise typer.BadParameter("--guarantee knows round trips of its own: leave out --alpha")
+        raise typer.BadParameter("--guarantee has its own round trips; leave out --alpha")
     with progress("simulating"):
-        done = simulate_guarded(platform, flows, wanted, protection=protection, **taken)
+        done = simulate_guarded(platform, flows, guarantees, protection=protection, **taken)
     shown = ("source", "target", "guarantee_bps", "limit_bps", "rate_bps", "met", "marks", "lost_bytes", "held")
-    told = {
+    document = {
         "protection": done.protection,
         "window_s": done.window_s,
         "pairs": [{key: getattr(pair, key) for key in shown} for pair in done.pairs],
         "hosts": [asdict(host) for host in done.hosts],
     }
-    return list(flows.names), done.simulation, {"guarantee": told}
+    return list(flows.names), done.simulation, {"guarantee": document}
 
 
-def _tell_guarantee(told: dict[str, Any], most: int) -> None:
-    """Pairs that were worst off, and hosts that did not have what they were guaranteed."""
-    rows = sorted(told["pairs"], key=lambda pair: (math.isnan(pair["met"]), pair["met"]))
+def _tell_guarantee(document: dict[str, Any], most: int) -> None:
+    """Print the pairs that were worst off, and the hosts whose guarantee was not met."""
+    rows = sorted(document["pairs"], key=lambda pair: (math.isnan(pair["met"]), pair["met"]))
     columns = ["source", "target", "guarantee", "limit", "rate", "met", "marks"]
-    emit_table(columns, [_pair(each) for each in rows[:most]], words=["target"], title="\npairs, those worst off first")
+    emit_table(columns, [_pair(each) for each in rows[:most]], words=["target"], title="\npairs, worst first")
     if len(rows) > most:
         note(f"showing {most} of {len(rows)} pairs")
-    for host in told["hosts"]:
+    for host in document["hosts"]:
         if host["why"]:
-            note(f"{host['host']} had its guarantee in {100 * host['met']:.0f} % of the time ({host['why']})")
+            note(f"{host['host']} had its guarantee {100 * host['met']:.0f} % of the time ({host['why']})")
 
 
 def _pair(pair: dict[str, Any]) -> list[str]:
@@ -219,7 +221,7 @@ def _pair(pair: dict[str, Any]) -> list[str]:
 def _placement(
     platform: Topology | Network, path: Path, apps: list[Path], options: dict[str, Any]
 ) -> tuple[list[str], Simulation, dict[str, Any]]:
-    """The same for a Placement."""
+    """Return the same for a Placement."""
     from gavotte.formats.app import read_app
     from gavotte.formats.placement import read_placement
     from gavotte.simulate import replay_placement
@@ -237,7 +239,7 @@ def _placement(
 
 
 def _summary(done: Simulation, ids: list[str]) -> dict[str, Any]:
-    """Of the flows with an id; those behind them only keep order."""
+    """Return the summary of the flows with an id."""
     import numpy as np
 
     count = len(ids)

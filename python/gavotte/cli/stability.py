@@ -1,4 +1,4 @@
-"""`gavotte history stability`: how steady the rates of one's own hosts are."""
+"""`gavotte history stability`: show how steady the rates between your hosts are."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def stability(
         list[str] | None,
         typer.Option(
             "--age",
-            help="How old an earlier measurement is. May be repeated; 1m, 5m, 10m and 30m if left out.",
+            help="Age of the earlier measurement. May be repeated; by default 1m, 5m, 10m and 30m.",
             metavar="30s|5m|1h",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show how rates are spread over pairs and hours, how well an old measurement foretells, and path lengths."""
+    """Show how rates vary over pairs and hours, how well an old measurement predicts a later one, and path lengths."""
     from gavotte.formats.history import read_history
     from gavotte.store import open_store
     from gavotte.store.stability import AGES_S, SHARES
@@ -48,28 +48,28 @@ def stability(
     else:
         with open_store(store, create=False) as opened:
             history = opened.load(source)
-    found = judged(history, ages_s=ages_s)
+    result = judged(history, ages_s=ages_s)
     if as_json:
-        emit_json({"shares": SHARES, **asdict(found)})
+        emit_json({"shares": SHARES, **asdict(result)})
         return
     heads = [*(f"{share} %" for share in SHARES), "pairs"]
     emit_table(
         ["time", *heads],
-        [[_date(each.key), *_cells(each)] for each in found.over_time],
-        title="rates in bit/s that so many percent of the pairs stay below",
+        [[_date(each.key), *_cells(each)] for each in result.over_time],
+        title="rates in bit/s, by the percentage of pairs below them",
     )
     emit_table(
         ["age", "median error", "mean", "95 % below", "measurements"],
         [
             [_told(each.age_s), *map(_percent, (each.median, each.mean, each.most)), str(each.count)]
-            for each in found.by_age
+            for each in result.by_age
         ],
-        title="\nhow far an earlier measurement is from a later one of the same pair",
+        title="\nrelative difference between an earlier and a later measurement of the same pair",
     )
-    if found.by_hops:
+    if result.by_hops:
         emit_table(
             ["hops", *heads],
-            [[f"{each.key:g}", *_cells(each)] for each in found.by_hops],
+            [[f"{each.key:g}", *_cells(each)] for each in result.by_hops],
             title="\nthe same by path length",
         )
 

@@ -1,4 +1,4 @@
-"""`gavotte transfers`: transfers of several applications in the right order."""
+"""`gavotte transfers`: order the transfers of several applications."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def simulate(
         list[str],
         typer.Option(
             "--policy",
-            help="Who goes first: fair, weighted, fifo, fifo+, priority, scf, sebf, d-clas or bssi; all compares them. "
-            "May be repeated.",
+            help="Order of transfers: fair, weighted, fifo, fifo+, priority, scf, sebf, d-clas or bssi; all compares "
+            "them. May be repeated.",
             metavar="P",
         ),
     ],
@@ -40,7 +40,7 @@ def simulate(
         str | None,
         typer.Option(
             "--port-bps",
-            help="The rate of each port, out and in. By default 1gbit.",
+            help="Rate of each port, in each direction. By default 1gbit.",
             metavar="RATE",
             show_default=False,
         ),
@@ -48,21 +48,22 @@ def simulate(
     network: Annotated[
         Path | None,
         typer.Option(
-            "--network", help="The ports are the hosts of this Network, with its links.", metavar="N.network.json"
+            "--network", help="Use the hosts of this Network as ports, with its links.", metavar="N.network.json"
         ),
     ] = None,
     step_s: Annotated[
         float | None,
         typer.Option(
             "--step",
-            help="How long the share of a flow that ended may idle. By default 0, and 2 for more than 50,000 flows.",
+            help="Longest time that a finished flow's share stays idle. By default 0; 2 for more than 50,000 flows.",
             min=0,
             metavar="SECONDS",
             show_default=False,
         ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write when each coflow is done.", metavar="FINISH.csv")
+        Path | None,
+        typer.Option("-o", "--output", help="Write the time at which each coflow finishes.", metavar="FINISH.csv"),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -73,9 +74,9 @@ def simulate(
     policies = list(POLICIES) if ALL in policy else list(dict.fromkeys(policy))
     unknown = next((name for name in policies if name not in POLICIES), None)
     if unknown is not None:
-        raise typer.BadParameter(f"there is no policy `{unknown}`; use {', '.join(POLICIES)} or {ALL}")
+        raise typer.BadParameter(f"unknown policy `{unknown}`; use {', '.join(POLICIES)} or {ALL}")
     if output is not None and len(policies) > 1:
-        raise typer.BadParameter("-o takes the times of one policy")
+        raise typer.BadParameter("-o writes the times of one policy; name one")
     if port_rate is not None and network is not None:
         raise typer.BadParameter("use one of --port-bps and --network")
     port_bps = None if port_rate is None else read_rate("--port-bps", port_rate)
@@ -90,16 +91,16 @@ def simulate(
     if output is not None:
         write_completions(output, results[0])
     if as_json:
-        found = [_summary(each) for each in results]
-        emit_json(found[0] if len(found) == 1 else {"simulations": found})
+        summaries = [_summary(each) for each in results]
+        emit_json(summaries[0] if len(summaries) == 1 else {"simulations": summaries})
         return
     emit_table(
-        ["policy", "average s", "p95 s", "longest s", *(["beside fair"] if _fair(results) else [])], _rows(results)
+        ["policy", "average s", "p95 s", "longest s", *(["against fair"] if _fair(results) else [])], _rows(results)
     )
     alone_s = results[0].alone_s
-    told = f", {alone_s.mean():.2f} s on average if each were alone" if len(alone_s) else ""
+    alone_text = f", {alone_s.mean():.2f} s on average if each ran alone" if len(alone_s) else ""
     step = f", steps of {results[0].step_s:g} s" if results[0].step_s else ""
-    note(f"{len(coflows)} coflows, {coflows.flow_count} flows{told}{step}")
+    note(f"{len(coflows)} coflows, {coflows.flow_count} flows{alone_text}{step}")
     if output is not None:
         note(f"wrote {output}")
 

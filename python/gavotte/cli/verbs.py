@@ -11,8 +11,8 @@ import typer
 from gavotte.cli.logs import everywhere, show
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from gavotte import _core
 
         typer.echo(f"gavotte {_core.version()} ({_core.build_profile()})")
@@ -28,7 +28,7 @@ def gavotte(
         typer.Option(
             "-v",
             "--verbose",
-            help="Log to stderr what is done; -vv logs each step. May stand before or after the verb.",
+            help="Log actions to stderr; -vv logs every step. Allowed before and after the verb.",
             callback=show,
             count=True,
             expose_value=False,
@@ -64,11 +64,11 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("report", "report.report", "--network cloud.network.json -o cloud.html"),
     ("schema", "schema.schema", "topology"),
 )
-"""Name, module and what in it carries it out, and the example that its help shows; groups show one for each verb."""
+"""Name, module and function of each verb, and the example in its help. Groups have an example for each verb."""
 
 
 def build(wanted: Collection[str]) -> typer.Typer:
-    """The command with these verbs, whose modules alone are loaded: all of them take half a second."""
+    """Return the command with these verbs. Load their modules only: all modules take half a second."""
     app = typer.Typer(
         name="gavotte",
         help="Make distributed applications faster on a network that you can neither see nor control.",
@@ -90,7 +90,7 @@ def build(wanted: Collection[str]) -> typer.Typer:
 
 
 def command_for(words: Sequence[str]) -> Callable[..., Any]:
-    """The command with what it needs to carry out a command line: the verb that it names, or else all."""
+    """Return the command for a command line: with the verb that it names, else with all verbs."""
     names = [name for name, _, _ in VERBS]
     first = next((word for word in words if not word.startswith("-")), "")
     return everywhere(build([first] if first in names else names))
@@ -101,7 +101,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> typer.Typer:
-    """`app`, the command with all verbs, is built on first use."""
+    """Build `app`, the command with all verbs, on first use."""
     if name != "app":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()["app"] = built = build([name for name, _, _ in VERBS])

@@ -1,60 +1,60 @@
-"""`gavotte watch`: keeps a Network up to date, and says when it moved."""
+"""`gavotte watch`: keep a Network up to date, and report when it changed."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gavotte.cli.declared import declared
 from gavotte.cli.options import Json, MaybeHosts, Seed
 from gavotte.cli.output import note, sign_of_life
 from gavotte.cli.signals import stop_flag
 from gavotte.formats.counting import counted
 
 if TYPE_CHECKING:
+    from gavotte.place import Running
     from gavotte.watch import Event, Told
 
 COMMAND_S = 600.0
 """A command that takes longer is ended, so that it cannot stop the watch."""
 
 STDERR = 2
-"""Where a command's output goes: stdout is for events."""
+"""Destination of a command's output: stdout is for events."""
 
 
-def watch(
-    network: Annotated[Path, typer.Argument(help="The Network to watch.", metavar="N.network.json")],
-    hosts: MaybeHosts = None,
+@dataclass(frozen=True)
+class QuestionOptions:
+    """What to watch, by what, and what counts as a change."""
+
+    hosts: MaybeHosts = None
     observations: Annotated[
         Path | None,
         typer.Option(
             "--observations",
-            help="Follow the times that a program's operations took, with or without --hosts.",
+            help="Also follow the measured times of a program's operations; works without --hosts too.",
             metavar="FILE.jsonl",
         ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Keep this file up to date with the Network.", metavar="N.network.json"),
-    ] = None,
-    every: Annotated[
-        float, typer.Option("--every", help="Time between measurements.", min=0, metavar="SECONDS")
-    ] = 60.0,
+    ] = None
+    every: Annotated[float, typer.Option("--every", help="Time between measurements.", min=0, metavar="SECONDS")] = 60.0
     method: Annotated[
         str, typer.Option("--method", help="train, bulk (TCP), pingpong or choreo (packet trains as published).")
-    ] = "train",
+    ] = "train"
     band: Annotated[
         float | None,
         typer.Option(
             "--band",
-            help="Relative scatter of undisturbed times. By default as the Network says, or else 0.05.",
+            help="Relative scatter of undisturbed times. By default the Network's own, else 0.05.",
             min=0,
             metavar="SHARE",
         ),
-    ] = None,
+    ] = None
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -64,7 +64,7 @@ def watch(
             min=0.01,
             metavar="SHARE",
         ),
-    ] = None,
+    ] = None
     most_moved: Annotated[
         float,
         typer.Option(
@@ -75,91 +75,122 @@ def watch(
             max=1,
             metavar="SHARE",
         ),
-    ] = 0.5,
+    ] = 0.5
+    count: Annotated[
+        int | None,
+        typer.Option(
+            "--count", help="Stop after this many measurements or, without --hosts, operations.", min=1, metavar="N"
+        ),
+    ] = None
+    seed: Seed = 0
+
+
+@dataclass(frozen=True)
+class RunningOptions:
+    """The applications that run."""
+
     app: Annotated[
         list[Path] | None,
         typer.Option(
-            "--app", help="An application that runs, placed as --placement says. May be repeated.", metavar="A.app.toml"
+            "--app", help="A running application, placed as in --placement. May be repeated.", metavar="A.app.toml"
         ),
-    ] = None,
+    ] = None
     placement: Annotated[
         Path | None,
         typer.Option(
             "--placement", help="Where the tasks of --app run. Read again at each event.", metavar="P.placement.json"
         ),
-    ] = None,
+    ] = None
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Where events and the Network go."""
+
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Keep this file up to date with the Network.", metavar="N.network.json"),
+    ] = None
     command: Annotated[
         str | None,
         typer.Option(
             "--command", help="Run this command at each event, with the event as JSON on its stdin.", metavar="COMMAND"
         ),
-    ] = None,
-    count: Annotated[
-        int | None,
-        typer.Option(
-            "--count", help="Stop after so many measurements or, without --hosts, operations.", min=1, metavar="N"
-        ),
-    ] = None,
-    seed: Seed = 0,
-    as_json: Json = False,
+    ] = None
+    as_json: Json = False
+
+
+@declared
+def watch(
+    network: Annotated[Path, typer.Argument(help="The Network to watch.", metavar="N.network.json")],
+    asked: QuestionOptions,
+    placed: RunningOptions,
+    writing: OutputOptions,
 ) -> None:
-    """Measure a few pairs again and again, tell a change from a spike, and measure anew what has changed."""
+    """Keep measuring a few pairs, distinguish a change from a spike, and measure again what has changed."""
     from gavotte.errors import GavotteError
-    from gavotte.formats.app import read_app
     from gavotte.formats.network import read_network
-    from gavotte.formats.placement import read_placement
-    from gavotte.place import Running
-    from gavotte.watch import keep
+    from gavotte.watch import WatchQuestion, WatchSession, keep
 
-    if bool(app) != (placement is not None):
+    if bool(placed.app) != (placed.placement is not None):
         raise GavotteError("--app and --placement need each other", hint="use both or neither")
-    if hosts is None and observations is None:
+    if asked.hosts is None and asked.observations is None:
         raise typer.BadParameter("use --hosts, --observations or both")
-    if threshold is not None and (hosts is None or observations is None):
+    if asked.threshold is not None and (asked.hosts is None or asked.observations is None):
         raise typer.BadParameter("--threshold needs --observations to watch and --hosts to measure")
-    words = None if command is None else _words_of(command)
-    belief = read_network(network)
-    apps = [read_app(each) for each in app or []]
+    question = WatchQuestion(
+        read_network(network),
+        asked.hosts,
+        asked.observations,
+        every_s=asked.every,
+        method=asked.method,
+        band=asked.band,
+        threshold=asked.threshold,
+        most_moved=asked.most_moved,
+        count=asked.count,
+        seed=asked.seed,
+    )
+    words = None if writing.command is None else _words_of(writing.command)
+    running = _running(placed)
 
-    def running() -> Running:
-        assert placement is not None
-        placed = read_placement(placement)
-        placed.check_stays("what is watched")
-        return Running(apps, placed)
-
-    def tell(told: Told) -> None:
-        typer.echo(json.dumps(told.document) if as_json else _sentence(told.event))
-        if told.placement is not None and not as_json:
-            typer.echo(f"  {told.placement.text}")
+    def tell(item: Told) -> None:
+        typer.echo(json.dumps(item.document) if writing.as_json else _sentence(item.event))
+        if item.placement is not None and not writing.as_json:
+            typer.echo(f"  {item.placement.text}")
         if words is not None:
-            _call(words, told.document)
+            _call(words, item.document)
 
-    what = "measurement" if hosts is not None else "operation"
+    what = "measurement" if asked.hosts is not None else "operation"
     with stop_flag() as stop, sign_of_life("watching") as living:
 
         def alive(taken: int, here: int, listed: int) -> None:
-            each = f", one every {every:g} s" if hosts is not None else ""
+            each = f", one every {asked.every:g} s" if asked.hosts is not None else ""
             living(f"{counted(taken, what)} so far{each}, {here} of {counted(listed, 'host')} present")
 
-        kept = keep(
-            belief,
-            hosts=hosts,
-            observations=observations,
-            wait=stop.wait,
-            tell=tell,
-            complain=lambda text: note(f"warning: {text}"),
-            every_s=every,
-            method=method,
-            band=band,
-            threshold=threshold,
-            most_moved=most_moved,
-            alive=alive,
-            running=None if placement is None else running,
-            output=output,
-            count=count,
-            seed=seed,
+        end = keep(
+            question,
+            WatchSession(stop.wait, tell, lambda text: note(f"warning: {text}"), alive, running, writing.output),
         )
-    note(f"{counted(kept.taken, what)}, {kept.hosts - len(kept.gone)} of {counted(kept.hosts, 'host')} present")
+    note(f"{counted(end.taken, what)}, {end.hosts - len(end.gone)} of {counted(end.hosts, 'host')} present")
+
+
+def _running(placed: RunningOptions) -> Callable[[], Running] | None:
+    """Return a function that reads where the applications run now; None if none are given."""
+    from gavotte.formats.app import read_app
+    from gavotte.formats.placement import read_placement
+    from gavotte.place import Running
+
+    path = placed.placement
+    if path is None:
+        return None
+    apps = [read_app(each) for each in placed.app or []]
+
+    def running() -> Running:
+        placement = read_placement(path)
+        placement.check_stays("--hosts or --observations")
+        return Running(apps, placement)
+
+    return running
 
 
 def _sentence(event: Event) -> str:
@@ -184,7 +215,7 @@ def _sentence(event: Event) -> str:
 
 
 def _words_of(command: str) -> list[str]:
-    """Splits a command as a shell would.
+    """Split a command as a shell would.
 
     Raises:
         GavotteError: when nothing is left, or a quotation does not end.
@@ -203,7 +234,7 @@ def _words_of(command: str) -> list[str]:
 
 
 def _call(words: list[str], document: dict[str, Any]) -> None:
-    """Runs the user's command; what goes wrong with it is told and does not end the watch."""
+    """Run the user's command. A failure is reported and does not end the watch."""
     try:
         ran = subprocess.run(
             words, input=json.dumps(document), text=True, stdout=STDERR, timeout=COMMAND_S, check=False

@@ -222,7 +222,7 @@ static void star_in(MPI_Comm comm, int root, Bytes size) {
     loose += size;
 }
 
-/* Each edge of a ring of n carries the share of the vector that so many of its n - 1 steps pass on. */
+/* Each edge of a ring of n carries the vector's shares of its n - 1 steps. */
 static void ring(MPI_Comm comm, Bytes size, int rounds) {
     int own, n = 1;
     if (!members(comm, &n) || n < 2) return;

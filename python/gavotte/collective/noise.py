@@ -93,7 +93,7 @@ class Walk:
         self._up = {0: np.zeros(shape, dtype=np.int16)}
 
     def to(self, step: int) -> Floats:
-        """The logarithms' sums after so many steps."""
+        """Return the sums of logarithms after `step` steps."""
         if step not in self._up:
             before = max(known for known in self._up if known < step)
             after = min((known for known in self._up if known > step), default=None)
@@ -107,5 +107,5 @@ class Walk:
         return np.asarray((2.0 * self._up[step] - step) * np.log1p(STEP), dtype=np.float64)
 
     def forget(self, before: int, after: int) -> None:
-        """Drops what is outside: 1024 hosts take 2 MB a step and snapshot."""
+        """Drop steps outside the range: 1024 hosts take 2 MB a step and snapshot."""
         self._up = {step: up for step, up in self._up.items() if before <= step <= after}

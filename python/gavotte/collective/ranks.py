@@ -11,7 +11,7 @@ import numpy as np
 from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.history import Floats, History
-from gavotte.formats.names import unknown_host
+from gavotte.formats.names import known_as, unknown_host
 from gavotte.formats.network import FORMAT, Host, Network
 
 MOST_RANKS = 2048
@@ -85,19 +85,20 @@ def _filled(values: Floats) -> Floats:
     gaps = np.isnan(values) & ~np.eye(values.shape[-1], dtype=bool)
     if not gaps.any():
         return values
-    with warnings.catch_warnings():  # pairs that were never measured are told by the caller
+    with warnings.catch_warnings():  # the caller reports pairs that were never measured
         warnings.simplefilter("ignore", RuntimeWarning)
         return np.where(gaps, np.nanmedian(values, axis=0, keepdims=True), values)
 
 
 def places(names: Sequence[str], wanted: Sequence[str], what: str) -> list[int]:
-    """Where each rank's host stands.
+    """Return the position of each rank's host.
 
     Raises:
-        GavotteError: for a host that is not there.
+        GavotteError: for an unknown host.
     """
     at = {name: place for place, name in enumerate(names)}
-    for host in wanted:
+    spelled = [known_as(host, at) for host in wanted]
+    for host in spelled:
         if host not in at:
             raise unknown_host(host, names, f"the {what}")
-    return [at[host] for host in wanted]
+    return [at[host] for host in spelled]

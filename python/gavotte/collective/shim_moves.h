@@ -1,7 +1,7 @@
 /* Moving bytes up and down a tree; part of shim.c. */
 
-/* Lets others run meanwhile: where ranks outnumber cores and the library waits busily, the next in the chain may be one
- * that waits for a core. Costs nothing where nobody else is there to run. */
+/* Yields the processor while it waits. If ranks outnumber cores and the library waits busily, the next rank of the chain may lack a
+ * core. Costs nothing if no other process is ready to run. */
 static int await_one(MPI_Request *request) {
     for (int done = 0;;) {
         TRY(PMPI_Test(request, &done, MPI_STATUS_IGNORE));

@@ -1,9 +1,11 @@
 /*
- * What each edge of a broadcast or scatter took, for free; part of shim.c.
+ * Times each edge of a broadcast or scatter, for free; part of shim.c.
  *
- * As gavotte.mpi.observing does: a sender cannot tell when its message has arrived, for its kernel takes megabytes at once. So
- * it sends a mark of no bytes ahead of each piece, and the receiver takes the time from the mark to the piece. A piece whose mark
- * was there before the receiver looked is not timed. Rank 0 is told at the end, so it waits for all.
+ * Works like gavotte.mpi.observing. A sender cannot know when its message has arrived, because its kernel takes megabytes at once.
+ *
+ * 1. The sender sends a mark of no bytes ahead of each piece.
+ * 2. The receiver takes the time from the mark to the piece. It skips a piece whose mark had arrived before it looked.
+ * 3. Rank 0 collects the times at the end, so it waits for all ranks.
  */
 
 #include <fcntl.h>
@@ -47,7 +49,7 @@ static int make_room(void) {
     return told && shares;
 }
 
-/* Whether all ranks want it, for marks that nobody awaits would never end; called by all. */
+/* Starts observing if all ranks want it, since marks that no rank receives would never complete; called by all. */
 static void observe(const char *path) {
     int wanted = path && *path && host_names && (me != 0 || make_room()), all = 0;
     PMPI_Allreduce(&wanted, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
@@ -58,7 +60,7 @@ static void observe(const char *path) {
     run = ((unsigned long)time(NULL) << 22) ^ (unsigned long)getpid();
 }
 
-/* Numbers without printf's, which would write commas in some languages. */
+/* Prints numbers without printf's %f, which writes commas in some languages. */
 static void print_seconds(FILE *out, double seconds) {
     int64_t ns = (int64_t)(seconds * 1e9);
     fprintf(out, "%lld.%09lld", (long long)(ns / 1000000000), (long long)(ns % 1000000000));
@@ -66,14 +68,14 @@ static void print_seconds(FILE *out, double seconds) {
 
 static unsigned long mixed(unsigned long sum, unsigned long word) { return (sum ^ word) * 1099511628211UL; }
 
-/* Whether an edge is told. Of a scatter, edges between the same hosts carry unlike numbers of blocks. */
+/* Whether an edge is reported. In a scatter, edges between the same hosts carry different numbers of blocks. */
 static int counts(int rank, const Tree *tree) {
     int parent = (int)told[2 * rank + 1];
     if (parent < 0 || told[2 * rank] <= 0 || !strcmp(host_of(parent), host_of(rank))) return 0;
     return tree->kind != SCATTER || !(shares[parent] || shares[rank]);
 }
 
-/* One Record an edge, all in one piece, as others may read or add meanwhile. */
+/* Writes one Record an edge, all at once, because other processes may read or append meanwhile. */
 static void record(const Tree *tree, double bytes) {
     int edges = 0;
     unsigned long shape = mixed(mixed(mixed(file_sum, tree->kind), (unsigned long)bytes), (unsigned long)tree->segment_bytes);

@@ -81,11 +81,13 @@ static int combine_hanging(const char *mine, char *to, MPI_Datatype type, MPI_Ai
 }
 
 /*
- * Combines vectors. In round r, the member at place i holds share i - r: until round `members` - 1 what comes from the
- * member before and from ranks that hang is added to it; from then on shares are whole, and go to those that hang too.
+ * Combines vectors. In round r, the member at place i holds share i - r.
  *
- * What is to be received comes in one order: by round, by piece, from the member before and then from each that hangs. So
- * many are posted ahead that each member has posted what the one before may be sending while all of them send.
+ * 1. Until round `members` - 1 it adds what the previous member and its hanging ranks send.
+ * 2. From then on shares are complete, and go to hanging ranks, too.
+ *
+ * Messages arrive in one order: by round, by piece, from the previous member and then from each hanging rank. Enough receives are posted
+ * ahead for everything that the previous member may send while all members send.
  */
 static int combine_member(char *sum, MPI_Datatype type, MPI_Op op, MPI_Aint extent, const Shares *shares,
                           const Tree *ring, MPI_Comm comm) {
@@ -98,7 +100,7 @@ static int combine_member(char *sum, MPI_Datatype type, MPI_Op op, MPI_Aint exte
     if (!coming || !slots) return MPI_ERR_NO_MEM;
     for (size_t now = 0; now < all; now++) {
         size_t source = now % sources, piece = now / sources % shares->pieces, round = now / sources / shares->pieces;
-        /* Never a share that is still to be sent as it is: it would be overwritten. */
+        /* Never into a share that still has to be sent: it would be overwritten. */
         for (; next < all && next < now + window && next / sources / shares->pieces < round + members; next++) {
             size_t then = next / sources / shares->pieces, who = next % sources;
             MPI_Request *request = &coming[next % window];

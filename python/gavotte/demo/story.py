@@ -1,4 +1,4 @@
-"""Runs the demo. On top of the rooms: it may know them all."""
+"""Runs the demo. It is above all rooms and may import each of them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from gavotte.terms import Progress
 
 OURS, CHOREO = "auto", "greedy"
 BASELINES = ("random", "round-robin", "min-machines")
-"""Choreo section 6."""
+"""The baselines of Choreo, section 6."""
 PLACE_S = 1.0
-"""Time limit of a placement. For 16 tasks on 10 hosts more finds nothing better."""
+"""Time limit of a placement. For 16 tasks on 10 hosts, more time finds nothing better."""
 
 Steps = Callable[[str], AbstractContextManager[Progress]]
 """Opens the progress display of one named step."""
@@ -35,15 +35,15 @@ Steps = Callable[[str], AbstractContextManager[Progress]]
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo found.
+    """Results of the demo.
 
     Attributes:
-        paths: directed paths asked for.
-        answered: of them, how many answered.
+        paths: number of requested directed paths.
+        answered: number of those that answered.
         measure_s: wall time of measuring them.
-        seed: of every random choice.
+        seed: seed of every random choice.
         outcomes: our placement, Choreo's, then the baselines, each predicted and run.
-        report: the HTML page, None if none was wanted.
+        report: the HTML page, None if none was requested.
     """
 
     paths: int
@@ -55,18 +55,18 @@ class DemoResult:
 
     @property
     def gain_over_baselines(self) -> dict[str, float]:
-        """Share of the baselines' mean measured time that our placement and Choreo's save (Choreo section 6.2)."""
+        """Return the share of the baselines' mean time that our placement and Choreo's save (Choreo section 6.2)."""
         measured = {o.placement.method: o.measured_s or 0.0 for o in self.outcomes}
         mean_s = statistics.fmean(measured[method] for method in BASELINES)
         return {method: 1 - measured[method] / mean_s for method in (OURS, CHOREO)}
 
 
 def demo(*, seed: int = 0, report_file: Path | None = None, steps: Steps | None = None) -> DemoResult:
-    """Brings up ten hosts in four racks, measures, places, runs and compares; the lab is gone afterwards.
+    """Start ten hosts in four racks, measure, place, run and compare. The lab is removed afterwards.
 
     Args:
-        seed: of the order of probes and of the random placement.
-        report_file: where to write the HTML page.
+        seed: seed of the order of probes and of the random placement.
+        report_file: path of the HTML page.
         steps: shows progress; called with each step's name.
 
     Raises:
@@ -90,7 +90,7 @@ def demo(*, seed: int = 0, report_file: Path | None = None, steps: Steps | None 
         inventory = read_inventory(cloud.hosts_file)
         with show("measuring") as advance:
             measured = measure(inventory, seed=seed, progress=advance)
-            if measured.answered < measured.paths:  # a busy machine; another order of probes does
+            if measured.answered < measured.paths:  # a busy machine; another order of probes succeeds
                 measured = measure(inventory, seed=seed + 1, progress=advance)
         network = model(measured.history)
         methods = (OURS, CHOREO, *BASELINES)

@@ -1,1 +1,1 @@
-"""The seven nouns: one module, one validated type and one file format each."""
+"""File formats: one module, one validated type and one format for each noun."""

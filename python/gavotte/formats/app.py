@@ -1,4 +1,4 @@
-"""App: what an application is made of, and who sends how many bytes to whom (`*.app.toml` or `.json`)."""
+"""App: an application's tasks, and the bytes that they send each other (`*.app.toml` or `.json`)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Task(Written):
 
     Attributes:
         name: unique in the application.
-        cpus: cores it needs.
-        memory_bytes: memory it needs.
-        storage_bytes: room on disk it needs.
-        state_bytes: what goes with it when it moves to another host between phases; None = it stays where it is.
+        cpus: cores that it needs.
+        memory_bytes: memory that it needs.
+        storage_bytes: disk space that it needs.
+        state_bytes: bytes that move with it to another host between phases; None = it cannot move.
     """
 
     name: Label
@@ -62,14 +62,14 @@ class MaxLatency(Written):
 
 
 class Constraints(Written):
-    """What a placement must keep.
+    """Conditions that a placement must meet.
 
     Attributes:
         pin: task to the host it must run on.
         apart: groups of tasks, no two of which may share a host.
         together: groups of tasks that must share a host.
         max_latency: pairs of tasks with a bound on latency.
-        max_hosts: how many hosts may be used at most.
+        max_hosts: largest number of hosts that may be used.
     """
 
     pin: dict[Label, HostName] = {}
@@ -117,20 +117,20 @@ class App(Written, Tabular):
 
     @property
     def total_bytes(self) -> int:
-        """Sum over all transfers."""
+        """Sum of the bytes of all transfers."""
         return sum(transfer.bytes for transfer in self.transfer)
 
     def to_numpy(self) -> npt.NDArray[np.int64]:
-        """(T, T) bytes of all phases in the order of `task`, row = source."""
+        """Return the (T, T) bytes of all phases in the order of `task`, row = source."""
         return square([task.name for task in self.task], ((t.source, t.target, t.bytes) for t in self.transfer))
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One row a transfer: source, target, bytes, phase."""
+        """Return one row per transfer: source, target, bytes, phase."""
         return [transfer.model_dump() for transfer in self.transfer]
 
 
 def read_app(path: str | Path) -> App:
-    """Reads an `*.app.toml`, or the same as JSON where the name ends in `.json`.
+    """Read an `*.app.toml`, or the same as JSON if the name ends in `.json`.
 
     Raises:
         FormatError: naming file, field and remedy.
@@ -139,7 +139,7 @@ def read_app(path: str | Path) -> App:
 
 
 def write_app(path: str | Path, app: App) -> None:
-    """Writes an App as TOML, or as JSON where the name ends in `.json`; whole or not at all."""
+    """Write an App as TOML, or as JSON if the name ends in `.json`; whole or not at all."""
     if Path(path).suffix == ".json":
         write_text(path, app.model_dump_json(exclude_none=True, indent=2) + "\n")
         return

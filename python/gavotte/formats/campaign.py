@@ -1,6 +1,6 @@
 """Campaign: which measurements to take, in which order and how often (`*.campaign.toml`).
 
-One file is one study: anybody who has it and the hosts can repeat it. After OSMeF (section IV-C), whose scenarios,
+One file is one study: any person who has it and the hosts can repeat it. After OSMeF (section IV-C), whose scenarios,
 traffic patterns and flavours it names.
 """
 
@@ -18,10 +18,10 @@ from gavotte.formats.reading import Written, parse_toml, problem, read_noun
 FORMAT = "gavotte/campaign/1"
 
 MOST_CONNECTIONS = 64
-"""Of one pair: what an agent takes."""
+"""Most connections of one pair that an agent accepts."""
 
 MOST_SAMPLES = 1_000_000
-"""Of one campaign."""
+"""Most samples of one campaign."""
 
 Kind = Literal["loopback", "pair", "parallel", "shuffle", "incast", "all-to-all", "tunnel"]
 Engine = Literal["own", "iperf3", "nuttcp"]
@@ -30,24 +30,24 @@ Ends = Annotated[list[HostName], Field(min_length=1, max_length=1000)]
 
 
 class Driver(Written):
-    """Who makes the endpoints, and from what.
+    """What makes the endpoints, and from what.
 
     Attributes:
         kind: `lab`, `ssh`, `openstack` or `kubernetes`.
-        topology: of `lab`: the Topology, relative to the file.
-        tenants: of `lab`: tenant to its hosts; a tenant reaches another one's hosts only by way of the router.
-        hosts: of `ssh`: the Inventory, relative to the file; or ssh-config:GLOB, slurm, mpi:HOSTFILE.
-        cloud: of `openstack`: the entry of `clouds.yaml`; empty = the environment's OS_ variables.
-        image: of `openstack`: name of the image of every server; of `kubernetes`: the container image with the agent.
-        network: of `openstack`: name of the network of every server.
-        user: of `openstack`: who logs in by SSH.
-        server: of `openstack`: the servers to make.
-        wait_s: how long endpoints may take to be there.
-        context: of `kubernetes`: of the kubeconfig; empty = its current one.
-        namespace: of `kubernetes`: where the DaemonSets are made.
-        node_selector: of `kubernetes`: labels of the nodes that they run on.
-        node: of `kubernetes`: which nodes stand for endpoints; one that is not named here is the node of its name.
-        host_network: of `kubernetes`: whether agents are in their nodes' network, not the pods'.
+        topology: for `lab`: the Topology, relative to the file.
+        tenants: for `lab`: tenant to its hosts. A tenant reaches another tenant's hosts only through the router.
+        hosts: for `ssh`: the Inventory, relative to the file; or ssh-config:GLOB, slurm, mpi:HOSTFILE.
+        cloud: for `openstack`: the entry of `clouds.yaml`; empty = the environment's OS_ variables.
+        image: for `openstack`: name of the image of every server; for `kubernetes`: the container image with the agent.
+        network: for `openstack`: name of the network of every server.
+        user: for `openstack`: login name for SSH.
+        server: for `openstack`: the servers to make.
+        wait_s: how long endpoints may take to get ready.
+        context: for `kubernetes`: context of the kubeconfig; empty = its current one.
+        namespace: for `kubernetes`: namespace of the DaemonSets.
+        node_selector: for `kubernetes`: labels of the nodes that they run on.
+        node: for `kubernetes`: the node of each endpoint. An endpoint without an entry is the node of the same name.
+        host_network: for `kubernetes`: whether agents are in their nodes' network, not the pods'.
     """
 
     kind: Literal["lab", "ssh", "openstack", "kubernetes"]
@@ -99,7 +99,7 @@ class Driver(Written):
         return self
 
     def tenant(self, host: str) -> str:
-        """The tenant of a host; empty = the one that owns all that are not named."""
+        """Return the tenant of a host; empty = the tenant of all hosts that `tenants` does not name."""
         return next((name for name, hosts in self.tenants.items() if host in hosts), "")
 
 
@@ -107,11 +107,11 @@ class Server(Written):
     """A server to make.
 
     Attributes:
-        name: of the endpoint.
+        name: name of the endpoint.
         flavor: its flavour's name.
         zone: availability zone, as `nova` or `nova:HOST`; None = any.
-        same_host_as: a server whose machine it is to share.
-        other_host_than: a server whose machine it must not share.
+        same_host_as: a server on whose machine it must be.
+        other_host_than: a server on whose machine it must not be.
     """
 
     name: HostName
@@ -122,12 +122,12 @@ class Server(Written):
 
 
 class Node(Written):
-    """Which node of a Kubernetes cluster stands for an endpoint.
+    """The node of a Kubernetes cluster that serves as an endpoint.
 
     Attributes:
-        name: of the endpoint.
-        labels: that its node must have.
-        same_node_as: an endpoint whose node it is to share.
+        name: name of the endpoint.
+        labels: labels that its node must have.
+        same_node_as: an endpoint on whose node it must be.
     """
 
     name: HostName
@@ -137,7 +137,7 @@ class Node(Written):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.labels and self.same_node_as is not None:
-            raise problem("has labels, and shares another one's node", "give it one of both")
+            raise problem("has labels and shares another endpoint's node", "use only one of the two")
         return self
 
 
@@ -145,12 +145,12 @@ Driver.model_rebuild()
 
 
 class Flavour(Written):
-    """What an endpoint may use of its machine's processors, by cgroup.
+    """Limit on an endpoint's use of its machine's processors, by cgroup.
 
     Attributes:
-        name: for `scenario.flavours`.
-        cpus: processor time in all, in cores; 0.5 = half of one. None = no limit.
-        cores: how many cores it may run on. None = all.
+        name: the name that `scenario.flavours` uses.
+        cpus: total processor time, in cores; 0.5 = half of one. None = no limit.
+        cores: number of cores that it may run on. None = all.
     """
 
     name: Label
@@ -165,12 +165,12 @@ class Flavour(Written):
 
 
 class Background(Written):
-    """Traffic beside what is measured; it is not counted.
+    """Traffic that runs during the measurement and is not counted.
 
     Attributes:
         source: host that sends.
         target: host that receives.
-        connections: how many.
+        connections: number of connections.
     """
 
     source: HostName
@@ -179,22 +179,22 @@ class Background(Written):
 
 
 class Scenario(Written):
-    """What is measured, with every number of connections and every flavour.
+    """A measurement, taken with every number of connections and every flavour.
 
     Attributes:
         name: unique.
-        kind: `loopback`: each source to itself. `pair`: each source to each target, one pair after the other.
-            `tunnel`: the same through VXLAN. `parallel`: the first source to the first target, the second to the
-            second and so on, at once. `shuffle`: all sources to all targets at once. `incast`: all sources to the one
-            target at once. `all-to-all`: every source to every other at once.
+        kind: `loopback`: each source to itself. `pair`: each source to each target, one pair after the other. `tunnel`:
+            the same through VXLAN. `parallel`: the first source to the first target, the second to the second and so
+            on, at once. `shuffle`: all sources to all targets at once. `incast`: all sources to the one target at once.
+            `all-to-all`: every source to every other at once.
         source: hosts that send.
         target: hosts that receive.
         connections: TCP connections of each pair.
         flavours: names of flavours of all its endpoints; none = without limit.
-        background: traffic beside it.
-        engine: who sends and counts; None = the campaign's.
-        seconds: how long; None = the campaign's.
-        repetitions: how often; None = the campaign's.
+        background: traffic at the same time.
+        engine: the program that sends and counts; None = the campaign's.
+        seconds: duration; None = the campaign's.
+        repetitions: number of repetitions; None = the campaign's.
     """
 
     name: Label
@@ -212,7 +212,7 @@ class Scenario(Written):
 
     @property
     def fault(self) -> tuple[str, str, str] | None:
-        """What keeps it from being measured: key, what is wrong with it, remedy."""
+        """Return why it cannot be measured: key, what is wrong with it, remedy."""
         for key in ("source", "target", "connections", "flavours"):
             listed = getattr(self, key)
             if len(set(listed)) < len(listed):
@@ -221,7 +221,7 @@ class Scenario(Written):
             if self.target:
                 return "target", f"has no place in `{self.kind}`", "remove it"
             if self.kind == "all-to-all" and len(self.source) < 2:
-                return "source", "one host alone has nobody to send to", "name two or more"
+                return "source", "a single host has no other to send to", "name two or more"
         elif not self.target:
             return "target", "is missing", "name the hosts that receive"
         if self.kind == "parallel" and len(self.source) != len(self.target):
@@ -231,15 +231,15 @@ class Scenario(Written):
         measured = {pair for group in self.groups for pair in group}
         if self.kind != "loopback" and any(source == target for source, target in measured):
             return "target", "a host would send to itself", "use `loopback` for that"
-        for number, beside in enumerate(self.background):
-            if (beside.source, beside.target) in measured or beside.source == beside.target:
+        for number, stream in enumerate(self.background):
+            if (stream.source, stream.target) in measured or stream.source == stream.target:
                 wrong = "goes where the scenario itself measures, or from a host to itself"
                 return f"background[{number}]", wrong, "use another pair of hosts"
         return None
 
     @property
     def groups(self) -> list[list[tuple[str, str]]]:
-        """The (source, target) pairs that are measured at once, for each measurement that this scenario is."""
+        """Return the (source, target) pairs that are measured at once, for each measurement of this scenario."""
         if self.kind == "loopback":
             return [[(host, host)] for host in self.source]
         if self.kind in ("pair", "tunnel"):
@@ -252,11 +252,12 @@ class Scenario(Written):
 
 
 class Stop(Written):
-    """When repetitions are enough.
+    """Condition under which repetitions end early.
 
     Attributes:
-        relative_half_width: of the 95 % confidence interval of the mean, by its mean: narrower is enough.
-        most_repetitions: more are not taken.
+        relative_half_width: half width of the mean's 95 % confidence interval, divided by the mean. A narrower one ends
+            the repetitions.
+        most_repetitions: most repetitions in any case.
     """
 
     relative_half_width: Annotated[float, Field(gt=0, lt=10)]
@@ -264,11 +265,11 @@ class Stop(Written):
 
 
 class CampaignLimits(Written):
-    """What a campaign may cost; a plan that would cost more is refused.
+    """Most that a campaign may cost. A plan that would cost more is refused.
 
     Attributes:
         seconds: from its first sample to its last.
-        bytes: payload in all.
+        bytes: total payload.
     """
 
     seconds: Annotated[float, Field(gt=0, le=1e9)] | None = None
@@ -280,21 +281,21 @@ class Campaign(Written):
 
     Attributes:
         format: version of the format.
-        name: goes into every Record.
-        seed: of the order.
+        name: name in every Record.
+        seed: decides the order.
         order: `random`: all samples in one random order. `blocked`: repetition after repetition, each in a random
             order.
-        repetitions: of every sample; with `stop`, at least.
+        repetitions: repetitions of every sample; with `stop`, the least number.
         seconds: how long each sample sends.
-        engine: who sends and counts: Gavotte's agents (`own`), iperf3 or nuttcp.
+        engine: the program that sends and counts: Gavotte's agents (`own`), iperf3 or nuttcp.
         congestion: TCP congestion control of every connection.
         copy_received: whether agents copy what they receive, as other programs do, or have the kernel drop it.
-        assumed_rate: of a path, to estimate bytes by where nothing says more.
-        driver: who makes the endpoints.
-        flavour: what endpoints may use of processors.
+        assumed_rate: rate of a path, for estimating bytes where no rate is known.
+        driver: what makes the endpoints.
+        flavour: limits on the processors that endpoints may use.
         scenario: what is measured.
-        stop: when repetitions are enough; None = after `repetitions`.
-        budget: what it may cost.
+        stop: when repetitions end early; None = after `repetitions`.
+        budget: most that it may cost.
     """
 
     format: Literal["gavotte/campaign/1"]
@@ -341,14 +342,14 @@ class Campaign(Written):
 
     @property
     def endpoints(self) -> list[str]:
-        """Every host that it names, in order of first use."""
+        """Return every host that it names, in order of first use."""
         named = [name for each in self.scenario for name in (*each.source, *each.target)]
         named += [end for each in self.scenario for other in each.background for end in (other.source, other.target)]
         return list(dict.fromkeys(named))
 
 
 def read_campaign(path: str | Path) -> Campaign:
-    """Reads a `*.campaign.toml`; the paths in it become absolute.
+    """Read a `*.campaign.toml`. Its relative paths become absolute.
 
     Raises:
         FormatError: naming file, field and remedy.

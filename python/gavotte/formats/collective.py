@@ -1,6 +1,6 @@
-"""Collective: along which trees or ring a collective operation runs, in how many pieces (`*.tree.json`).
+"""Collective: the trees or the ring of a collective operation, and its number of pieces (`*.tree.json`).
 
-Rank i of the operation is `hosts[i]`; a host may stand several times. All other lists count ranks.
+Rank i of the operation is `hosts[i]`. A host may appear several times. All other lists are indexed by rank.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Seconds = Annotated[float, Field(ge=0, le=1e18)]
 
 
 class Stage(Emitted):
-    """One operation along one tree, or round one ring.
+    """One operation along one tree, or around one ring.
 
     Attributes:
         operation: reduce and gather go up the tree: a rank receives from its children, last first, and then sends.
             Allgather and allreduce have a ring.
-        bytes: what each rank has in the end, or gives: the message of a broadcast or reduction, one block else.
-        segments: equal pieces, each sent on as soon as it is there; in a ring of a block, or of a member's share of a
-            reduction.
-        parent: of each rank; the root's is itself.
-        order: ranks, parents first, siblings as their parent sends to them.
-        ring: 0 = a tree; else so many ranks of `order` are members that send round, each to the next and the last to
-            the first, and each other rank hangs from the member that is its parent.
+        bytes: what each rank has in the end, or gives: the message of a broadcast or reduction, otherwise one block.
+        segments: number of equal pieces. Each is sent on as soon as it has arrived. A ring cuts a block, or a member's
+            share of a reduction.
+        parent: parent of each rank; the root's is itself.
+        order: ranks, parents first, siblings in the order in which their parent sends to them.
+        ring: 0 = a tree. Otherwise this many ranks of `order` are members, each of which sends to the next, and the
+            last to the first. Each other rank is a child of the member that is its parent.
         predicted_s: how long it takes.
     """
 
@@ -53,7 +53,7 @@ class Stage(Emitted):
 
     @property
     def children(self) -> list[list[int]]:
-        """Of each rank, in the order it sends to them."""
+        """Return the children of each rank, in the order in which it sends to them."""
         below: list[list[int]] = [[] for _ in self.parent]
         for rank in self.order[1:]:
             below[self.parent[rank]].append(rank)
@@ -69,18 +69,18 @@ class Stage(Emitted):
 
 
 class Collective(Emitted):
-    """An operation and how to run it.
+    """A collective operation and how to run it.
 
     Attributes:
-        operation: what it does. An allgather is a ring, or a gather and a broadcast; an allreduce is a ring, or a
+        operation: the operation. An allgather is a ring, or a gather and a broadcast. An allreduce is a ring, or a
             reduction and a broadcast.
         hosts: host of each rank.
         bytes: as for the MPI call: the message, or one rank's block (scatter, gather, allgather).
         algorithm: how the trees were found.
-        stages: one after the other.
-        predicted_s: how long all takes where messages share the Network's links.
+        stages: operations to run one after the other.
+        predicted_s: how long all stages take if messages share the Network's links.
         baselines_s: the same for trees of other algorithms.
-        seed: of the search.
+        seed: seed of the search.
     """
 
     format: Literal["gavotte/collective/1"]
@@ -118,7 +118,7 @@ class Collective(Emitted):
             if any(stage.parent[rank] != before for before, rank in pairwise(members)) or (
                 stage.ring and not {stage.parent[rank] for rank in hanging} <= set(members)
             ):
-                text = "does not go round the members and hang the others from them"
+                text = "does not form a ring of the members with the other ranks as their children"
                 raise problem(text, "create it again with `gavotte collective`", field=f"{where}.parent")
         first, last = self.stages[0].root, self.stages[-1].root
         if first != last:
@@ -128,7 +128,7 @@ class Collective(Emitted):
 
 
 def read_collective(path: str | Path) -> Collective:
-    """Reads a `*.tree.json`.
+    """Read a `*.tree.json`.
 
     Raises:
         FormatError: naming file, field and remedy.
@@ -137,5 +137,5 @@ def read_collective(path: str | Path) -> Collective:
 
 
 def write_collective(path: str | Path, collective: Collective) -> None:
-    """Writes a `*.tree.json`, whole or not at all."""
+    """Write a `*.tree.json`, whole or not at all."""
     write_text(path, collective.model_dump_json() + "\n")

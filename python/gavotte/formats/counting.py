@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and its noun, which takes an s unless there is one: `1 pair`, `2 pairs`."""
+    """Return a number and its noun, which gets an s unless the number is one: `1 pair`, `2 pairs`."""
     return f"{number} {noun}{'s' * (number != 1)}"

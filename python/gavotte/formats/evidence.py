@@ -1,6 +1,6 @@
-"""Evidence: what several paths carried at once, beside what each carried alone (Choreo section 3.3.2).
+"""Evidence: what several paths carried at once, compared with what each carried alone (Choreo section 3.3.2).
 
-Records travel inside a History, so that a model can be made, and made again, from the file alone.
+Records are part of a History, so that a model can be made, and made again, from that file alone.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class Evidence(Emitted):
     """One concurrent experiment. Rates are TCP goodput in bit/s, in the order of `pairs`.
 
     Attributes:
-        subject: the link it was to load, for people: `out of rack-0`.
+        subject: name of the link that it was to load: `out of rack-0`.
         pairs: (source, target) names that sent at the same time.
-        alone_bps: what each pair carried with nothing of ours beside it; with more than a few pairs, with every other
-            of them.
+        alone_bps: what each pair carried without other probes of ours. With more than a few pairs, every second pair of
+            the experiment was measured at the same time.
         together_bps: what each carried while all were sending.
-        sum_bps: of `together_bps`.
+        sum_bps: sum of `together_bps`.
         low_bps: lower end of the sum's 95 % interval.
-        high_bps: upper end of it.
+        high_bps: upper end of the sum's 95 % interval.
         overlap_s: how long all were sending.
         time_s: Unix time of the experiment.
         verdict: whether the sum fell below the sum of what each carried alone.
@@ -49,7 +49,7 @@ class Evidence(Emitted):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         for key in ("alone_bps", "together_bps"):
-            found = len(getattr(self, key))
-            if found != len(self.pairs):
-                raise problem(f"has {found} rates for {len(self.pairs)} pairs", "give one rate a pair", field=key)
+            rates = len(getattr(self, key))
+            if rates != len(self.pairs):
+                raise problem(f"has {rates} rates for {len(self.pairs)} pairs", "give one rate a pair", field=key)
         return self

@@ -1,10 +1,11 @@
-"""Guarantee: the least that hosts may send and receive, whatever others do (`*.guarantee.toml`).
+"""Guarantee: the least that hosts may send and receive, regardless of other traffic (`*.guarantee.toml`).
 
 Rates are wire rates as a limiter counts them, as in a Topology: 1514 bytes for a full frame.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -12,14 +13,14 @@ from typing import Annotated, Literal, Self
 import tomli_w
 from pydantic import Field, model_validator
 
-from gavotte.formats.names import MOST_HOSTS, HostName, Label, check_known, check_unique
+from gavotte.formats.names import MOST_HOSTS, HostName, Label, check_known, check_unique, check_unique_hosts, known_as
 from gavotte.formats.rates import Rate, format_rate
 from gavotte.formats.reading import Written, parse_toml, problem, read_noun, write_text
 
 FORMAT = "gavotte/guarantee/1"
 
 DEFAULT_HEADROOM = 0.1
-"""ElasticSwitch, section 7.1: guarantees on a link of 1000 Mbit/s sum to less than 900."""
+"""Default headroom, after ElasticSwitch, section 7.1: guarantees on a link of 1000 Mbit/s sum to less than 900."""
 
 DIRECTIONS = ("egress", "ingress")
 
@@ -29,13 +30,13 @@ class HostGuarantee(Written):
 
     Attributes:
         host: its name.
-        on: of a container: the host whose agent keeps its guarantee.
-        address: of a container: its address, to which the other hosts have a route.
-        device: of a container: the host's end of its veth.
-        cgroup: of a container, instead: its cgroup, as a path below `/sys/fs/cgroup`.
+        on: for a container: the host whose agent enforces its guarantee.
+        address: for a container: its address, to which the other hosts have a route.
+        device: for a container: the host's end of its veth.
+        cgroup: for a container, instead of `device`: its cgroup, as a path below `/sys/fs/cgroup`.
         egress: what it may send to all others together at least, wire bit/s; None = nothing is guaranteed.
         ingress: what it may receive from all others together at least, wire bit/s.
-        egress_limit: what it may send at most, None = all that is there.
+        egress_limit: what it may send at most, None = all that the network carries.
         ingress_limit: what it may receive at most.
     """
 
@@ -55,9 +56,9 @@ class Tenant(Written):
 
     Attributes:
         name: unique among tenants.
-        hosts: hosts of the file, each of one tenant at most.
-        egress: what they may send together at least, wire bit/s, whichever of them wants to; None = what their own
-            guarantees sum to.
+        hosts: hosts of the file; each belongs to at most one tenant.
+        egress: what they may send together at least, wire bit/s, regardless of which of them sends; None = the sum of
+            their own guarantees.
         ingress: what they may receive together at least.
         egress_limit: what they may send together at most.
         ingress_limit: what they may receive together at most.
@@ -76,12 +77,12 @@ class Guarantee(Written):
 
     Attributes:
         format: version of the format.
-        headroom: share of every link that is guaranteed to nobody.
-        mode: what tells of congestion: `ecn`, marks and drops; `loss`, drops and how long packets wait.
-        remains: what is left on a host whose agent is killed: `nothing`, or `static`, each pair's guarantee as its
-            limit until an agent starts there again.
-        guarantee: one entry a host. Hosts that are not named have no guarantee and are not slowed.
-        tenant: aggregates over hosts.
+        headroom: share of every link that is not guaranteed to any host.
+        mode: sign of congestion: `ecn`, marks and drops; `loss`, drops and how long packets wait.
+        remains: what stays on a host whose agent is killed: `nothing`, or `static`, each pair's guarantee as its limit
+            until an agent starts on that host again.
+        guarantee: one entry per host. Hosts that are not named have no guarantee and are not slowed.
+        tenant: totals over hosts.
     """
 
     format: Literal["gavotte/guarantee/1"]
@@ -93,7 +94,7 @@ class Guarantee(Written):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        check_unique("guarantee", [each.host for each in self.guarantee], field="host")
+        check_unique_hosts("guarantee", [each.host for each in self.guarantee], field="host")
         for index, own in enumerate(self.guarantee):
             if own.egress is None and own.ingress is None:
                 raise problem(
@@ -116,7 +117,7 @@ class Guarantee(Written):
                 total, own_bps = getattr(tenant, direction), self.sum_bps(direction, tenant.hosts)
                 if total is not None and total < own_bps:
                     raise problem(
-                        f"{format_rate(total)} is below what its hosts have, {format_rate(own_bps)}",
+                        f"{format_rate(total)} is below the sum of its hosts, {format_rate(own_bps)}",
                         "raise it, or leave it out",
                         field=f"tenant[{index}].{direction}",
                     )
@@ -129,12 +130,12 @@ class Guarantee(Written):
 
     @property
     def agents(self) -> list[str]:
-        """Names of the hosts whose agents keep it, in order: hosts with a guarantee, and those of containers."""
+        """Names of the hosts whose agents enforce it, in order: hosts with a guarantee, and those of containers."""
         return list(dict.fromkeys(each.on or each.host for each in self.guarantee))
 
     @property
     def folded(self) -> Guarantee:
-        """The same with what containers have added to what their hosts have, as the network sees it."""
+        """Return the Guarantee with containers' guarantees added to those of their hosts, as the network sees it."""
         at = {each.host: each.on or each.host for each in self.guarantee}
 
         def sum_bps(host: str, direction: str) -> float | None:
@@ -150,15 +151,26 @@ class Guarantee(Written):
         ]
         return self.model_copy(update={"guarantee": hosts, "tenant": tenants})
 
+    def spelled_as(self, known: Collection[str]) -> Self:
+        """Return the Guarantee with each host's name in the upper and lower case that `known` uses for the host."""
+        entries = [
+            each.model_copy(update={"host": known_as(each.host, known), "on": each.on and known_as(each.on, known)})
+            for each in self.guarantee
+        ]
+        tenants = [
+            each.model_copy(update={"hosts": [known_as(host, known) for host in each.hosts]}) for each in self.tenant
+        ]
+        return self.model_copy(update={"guarantee": entries, "tenant": tenants})
+
     def sum_bps(self, direction: str, hosts: list[str] | None = None) -> float:
-        """What these hosts, or all, are guaranteed together by their own entries, wire bit/s.
+        """Return what these hosts, or all, are guaranteed together by their own entries, wire bit/s.
 
         Args:
             direction: `egress` or `ingress`.
-            hosts: names; others than those of the file count nothing.
+            hosts: names; names that the file does not have add nothing.
         """
-        wanted = None if hosts is None else set(hosts)
-        named = [each for each in self.guarantee if wanted is None or each.host in wanted]
+        chosen = None if hosts is None else set(hosts)
+        named = [each for each in self.guarantee if chosen is None or each.host in chosen]
         return sum(getattr(each, direction) or 0.0 for each in named)
 
 
@@ -174,7 +186,7 @@ def _check_limits(entry: HostGuarantee | Tenant, field: str) -> None:
 
 
 def write_guarantee(path: str | Path, guarantee: Guarantee) -> None:
-    """Writes a `*.guarantee.toml`; rates in whole bit/s."""
+    """Write a `*.guarantee.toml`; rates in whole bit/s."""
     content = guarantee.model_dump(mode="json", exclude_unset=True, exclude_none=True)
     for entry in [*content["guarantee"], *content.get("tenant", [])]:
         entry |= {key: f"{rate:.0f}bit" for key, rate in entry.items() if isinstance(rate, float)}
@@ -182,16 +194,22 @@ def write_guarantee(path: str | Path, guarantee: Guarantee) -> None:
 
 
 def _check_container(entry: HostGuarantee, field: str, entries: list[HostGuarantee]) -> None:
-    """A container says where it is; a host of the inventory does not."""
+    """Check that a container has its host and address, and that a host of the inventory has neither."""
     if entry.on is None:
         for name in ("address", "device", "cgroup"):
             if getattr(entry, name) is not None:
-                raise problem("is of a container", 'write on = "HOST", the host that it is on', field=f"{field}.{name}")
+                raise problem(
+                    "applies to containers only", 'write on = "HOST", the host that it is on', field=f"{field}.{name}"
+                )
         return
     if any(other.on is not None and other.host == entry.on for other in entries):
         raise problem(f"`{entry.on}` is a container itself", "name a host of the inventory", field=f"{field}.on")
     if (entry.device is None) == (entry.cgroup is None):
-        raise problem("a container is found by one thing", 'write either device = "..." or cgroup = "..."', field=field)
+        raise problem(
+            "a container needs exactly one of device and cgroup",
+            'write either device = "..." or cgroup = "..."',
+            field=field,
+        )
     if entry.address is None:
         raise problem("a container without address", 'write address = "..."', field=field)
     try:
@@ -203,7 +221,7 @@ def _check_container(entry: HostGuarantee, field: str, entries: list[HostGuarant
 
 
 def read_guarantee(path: str | Path) -> Guarantee:
-    """Reads a `*.guarantee.toml`.
+    """Read a `*.guarantee.toml`.
 
     Raises:
         FormatError: naming file, field and remedy.

@@ -9,18 +9,39 @@ from typing import Annotated, Literal, Self
 import tomli_w
 from pydantic import AfterValidator, Field, model_validator
 
-from gavotte.formats.names import MOST_HOSTS, HostName, check_unique
+from gavotte.formats.names import MOST_HOSTS, HostName, check_unique, check_unique_hosts, not_a_host_name
 from gavotte.formats.reading import Written, parse_toml, problem, read_noun, write_text
 from gavotte.formats.routes import Route, parse_route
 
 FORMAT = "gavotte/hosts/1"
 
 
-def _address(text: str) -> str:
+def is_literal(address: str) -> bool:
+    """Return whether an address is an IP address, not a DNS name."""
     try:
-        return str(ipaddress.ip_address(text))
+        ipaddress.ip_address(address)
     except ValueError:
-        raise problem(f"`{text}` is not an IP address", "write an IPv4 or IPv6 literal") from None
+        return False
+    return True
+
+
+MOST_ADDRESSES = 16
+"""Most further addresses of one host."""
+
+
+def _address(text: str) -> str:
+    if is_literal(text):
+        ip = ipaddress.ip_address(text)
+        if ip.version == 6 and ip.is_link_local:
+            raise problem(
+                f"`{text}` is a link-local address, which has another zone on each host",
+                "write a global or private address, e.g. fd00::1, or a DNS name",
+            )
+        return str(ip)
+    # A name cannot end in a number: `10.0.0.300` is a mistake, not a name.
+    if not_a_host_name(text) or text.rpartition(".")[2].isdecimal():
+        raise problem(f"`{text}` is not an IP address or DNS name", "write e.g. 10.0.0.1, fd00::1 or web1.example.com")
+    return text
 
 
 def _agent(text: str) -> str:
@@ -33,17 +54,20 @@ class Host(Written):
 
     Attributes:
         name: unique in the inventory.
-        address: where other hosts reach it, an IP literal.
-        agent: where the controller reaches its agent: `unix:/path`, `ssh://[user@]host[:port]` or
-            `tls://host[:port]`.
-        cpus: cores that tasks may use; if left out, what the agent finds on the host.
-        memory_bytes: memory that tasks may use, 0 = unknown; if left out, what the agent finds on the host.
-        storage_bytes: room on disk that tasks may use, 0 = unknown.
+        address: IP address or DNS name at which other hosts reach it. A name is looked up once, where the
+            controller runs.
+        addresses: further addresses, in order of preference. Each other host uses the first one that its agent
+            reaches, `address` before them.
+        agent: how the controller reaches its agent: `unix:/path`, `ssh://[user@]host[:port]` or `tls://host[:port]`.
+        cpus: cores that tasks may use; if left out, the number that the agent reports.
+        memory_bytes: memory that tasks may use, 0 = unknown; if left out, what the agent reports.
+        storage_bytes: disk space that tasks may use, 0 = unknown.
         labels: free text, kept and passed on.
     """
 
     name: HostName
     address: Annotated[str, AfterValidator(_address)]
+    addresses: Annotated[list[Annotated[str, AfterValidator(_address)]], Field(max_length=MOST_ADDRESSES)] = []
     agent: Annotated[str, AfterValidator(_agent)]
     cpus: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     memory_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
@@ -51,8 +75,13 @@ class Host(Written):
     labels: dict[str, str] = {}
 
     @property
+    def ipv6(self) -> bool:
+        """Whether other hosts send it IPv6 packets."""
+        return ":" in self.address and not self.address.startswith("::ffff:")
+
+    @property
     def route(self) -> Route:
-        """`agent`, taken apart."""
+        """The parts of `agent`."""
         return parse_route(self.agent)
 
 
@@ -73,7 +102,7 @@ class Inventory(Written):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        check_unique("host", [h.name for h in self.host], field="name")
+        check_unique_hosts("host", [h.name for h in self.host], field="name")
         check_unique("host", [h.address for h in self.host], field="address")
         return self
 
@@ -84,7 +113,7 @@ class Inventory(Written):
 
 
 def read_inventory(path: str | Path) -> Inventory:
-    """Reads a `*.hosts.toml`; the paths in it become absolute.
+    """Read a `*.hosts.toml`. Its relative paths become absolute.
 
     Raises:
         FormatError: naming file, field and remedy.
@@ -96,10 +125,10 @@ def read_inventory(path: str | Path) -> Inventory:
 
 
 def write_inventory(path: str | Path, inventory: Inventory) -> None:
-    """Writes a `*.hosts.toml`, whole or not at all."""
+    """Write a `*.hosts.toml`, whole or not at all."""
     write_text(path, format_inventory(inventory))
 
 
 def format_inventory(inventory: Inventory) -> str:
-    """Returns the text of a `*.hosts.toml`. What was never stated is left out: the agents will tell it."""
+    """Return the text of a `*.hosts.toml`. Values that were never stated are left out: the agents will report them."""
     return tomli_w.dumps(inventory.model_dump(exclude_unset=True, exclude_none=True))

@@ -1,4 +1,4 @@
-"""What a file is, told by its first bytes, so that one of another kind is refused by name."""
+"""Recognises the kind of a file by its first bytes, so that the error for a wrong file can name its kind."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from gavotte.errors import FormatError
 
 FORMAT = re.compile(r"""^["{\s]*format["\s]*[=:]\s*["'](gavotte/[a-z]+/[0-9]+)["']""", re.MULTILINE)
-"""The `format` key of a noun where it stands in a file, in TOML or JSON."""
+"""The `format` key of a noun in a file, in TOML or JSON."""
 
 _TABLE = re.compile(r"^(?=[^\n]*\b(source|src)\b)(?=[^\n]*\bbytes\b)[a-z_, ]+$", re.MULTILINE)
-"""The first line of a table of who sends how much."""
+"""The first line of a table of bytes between hosts."""
 
 _TABLES = {"flows": "a list of flows", "bytes": "a table of bytes", "trace": "a coflow trace"}
 _OTHERS = {"hosts": "an Inventory", "capture": "a capture of packets", "mpip": "an mpiP report"}
@@ -25,14 +25,14 @@ _MAGIC = {
     b"\x0a\x0d\x0d\x0a": "capture",
     b"@ mpiP": "mpip",
 }
-"""How an `.npz` archive begins, a pcap file of either byte order in microseconds and nanoseconds, and pcapng."""
+"""First bytes of an `.npz` archive, of a pcap file in either byte order (microseconds, nanoseconds), and of pcapng."""
 
 HEAD_BYTES = 4096
-"""So much of a file tells what it is."""
+"""Number of bytes that decide the kind of a file."""
 
 
 def kind_of(head: bytes) -> str:
-    """What a file is by its first `HEAD_BYTES`: a noun by its format's word, another kind, or empty = unknown."""
+    """Return a file's kind by its first `HEAD_BYTES`: a noun by its format's word, another kind, or empty = unknown."""
     for magic, kind in _MAGIC.items():
         if head.startswith(magic):
             return kind
@@ -46,31 +46,31 @@ def kind_of(head: bytes) -> str:
 
 
 def check_kind(path: str | Path, wanted: str) -> None:
-    """Refuses a file that is visibly of another kind; one that cannot be read is left to its reader.
+    """Refuse a file that is visibly of another kind. A file that cannot be read is left to its reader.
 
     Args:
-        path: the file. Of a pipe, nothing is taken.
+        path: the file. From a pipe nothing is read.
         wanted: the noun by its format's word, as `history`, or `flows`, `bytes`, `trace`, `mpip`.
 
     Raises:
-        FormatError: naming what it is and what is wanted.
+        FormatError: naming the file's kind and the expected one.
     """
     try:
         if not Path(path).is_file():
             return
         with Path(path).open("rb") as stream:
-            found = kind_of(stream.read(HEAD_BYTES))
+            kind = kind_of(stream.read(HEAD_BYTES))
     except (OSError, ValueError):
         return
-    # A table's columns may stand in any order and among others: its reader names one that is missing.
-    if found in ("", wanted) or (found in _TABLES and wanted in _TABLES):
+    # A table's columns may be in any order and among others: its reader names one that is missing.
+    if kind in ("", wanted) or (kind in _TABLES and wanted in _TABLES):
         return
-    raise FormatError(str(path), "", f"is {named(found)}", f"use {named(wanted)}")
+    raise FormatError(str(path), "", f"is {named(kind)}", f"use {named(wanted)}")
 
 
 def named(kind: str) -> str:
-    """A kind with its article: a noun by its format's word, where `hosts` is an Inventory, or what is no noun."""
-    if told := _TABLES.get(kind) or _OTHERS.get(kind):
-        return told
+    """Return a kind's name with its article. The word `hosts` is an Inventory; a kind may also be no noun."""
+    if phrase := _TABLES.get(kind) or _OTHERS.get(kind):
+        return phrase
     noun = kind.capitalize()
     return f"{'an' if noun[0] in 'AEIOU' else 'a'} {noun}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated
 
@@ -11,30 +12,35 @@ from pydantic import AfterValidator, Field
 from gavotte.errors import GavotteError
 from gavotte.formats.reading import problem
 
-_HOST_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
+_HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 
 MAX_LABEL = 128
-"""Letters of a task's or application's name."""
+"""Most characters of a task's or application's name."""
 
 MOST_HOSTS = 100_000
-"""Of a file: hosts, and each kind of what joins them."""
+"""Most hosts of a file, and most of each kind of element that joins them."""
 
-MAX_NAME = 63
-"""Letters of a host's name: what DNS and the kernel take."""
+MAX_NAME = 253
+"""Longest host name in characters. DNS allows no longer one."""
+
+MAX_NODE_NAME = 63
+"""Longest name in characters of a host, switch or machine of a lab. The Linux kernel allows 64 for a hostname."""
 
 
 def not_a_host_name(name: str) -> str:
-    """Says why a text is not a host's name; empty = it is one."""
+    """Return why a text cannot be a host's name, or an empty text if it can."""
     if not 1 <= len(name) <= MAX_NAME:
-        return f"has {len(name)} letters; a host's name has 1 to {MAX_NAME}"
-    if not set(name) <= _HOST_LETTERS or name[0] in "-." or name[-1] in "-.":
+        return f"has {len(name)} characters; a host's name has 1 to {MAX_NAME}"
+    if not _HOST_NAME.fullmatch(name) or ".." in name:
         return f"`{name}` is not a host name"
+    if (longest := max(map(len, name.split(".")))) > MAX_NODE_NAME:
+        return f"has {longest} characters without a dot; DNS allows {MAX_NODE_NAME}"
     return ""
 
 
 def _host_name(name: str) -> str:
     if reason := not_a_host_name(name):
-        raise problem(reason, "use a-z, 0-9, - and . inside the name")
+        raise problem(reason, "use letters, digits and _, and between them also - and single dots")
     return name
 
 
@@ -43,7 +49,7 @@ def _unfit(letter: str) -> bool:
 
 
 def label_of(text: str) -> str:
-    """A task's or application's name made of any text, as of a file's name: what does not fit becomes a dash."""
+    """Return a task's or application's name made from any text. Unsuitable characters become dashes."""
     return "".join("-" if _unfit(letter) else letter for letter in text[:MAX_LABEL]) or "-"
 
 
@@ -54,42 +60,69 @@ def _label(name: str) -> str:
 
 
 HostName = Annotated[str, Field(min_length=1, max_length=MAX_NAME), AfterValidator(_host_name)]
-"""A name that DNS and the kernel's hostname both take."""
+"""A host's name as Slurm, Windows domains, Kubernetes and DNS allow it: `Node01`, `x_1`, `web1.example.com`.
+
+Two hosts of one file must differ in more than upper and lower case, as in DNS.
+"""
+
+NodeName = Annotated[str, Field(min_length=1, max_length=MAX_NODE_NAME), AfterValidator(_host_name)]
+"""Name of a host, switch or machine in a Topology: a `HostName` that the kernel accepts as a hostname."""
 
 Label = Annotated[str, Field(min_length=1, max_length=MAX_LABEL), AfterValidator(_label)]
 """A task's or application's name: printable, no spaces, quotes or slashes."""
 
 
 def check_unique(kind: str, names: Sequence[str], *, field: str) -> None:
-    """Refuses a name that stands twice.
+    """Refuse a name that is used twice.
 
     Args:
         kind: the list's key, for the message's `kind[i].name`.
         names: in file order.
         field: the key of the name inside each entry.
     """
+    _check_unique(kind, names, names, field)
+
+
+def check_unique_hosts(kind: str, names: Sequence[str], *, field: str) -> None:
+    """Refuse two names that differ in upper and lower case only: DNS takes both for the same host.
+
+    Args:
+        kind: the list's key, for the message's `kind[i].name`.
+        names: in file order.
+        field: the key of the name inside each entry.
+    """
+    _check_unique(kind, names, [name.lower() for name in names], field)
+
+
+def _check_unique(kind: str, names: Sequence[str], compared: Sequence[str], field: str) -> None:
     seen: dict[str, int] = {}
-    for index, name in enumerate(names):
-        if name in seen:
+    for index, (name, key) in enumerate(zip(names, compared, strict=True)):
+        if (first := seen.setdefault(key, index)) != index:
+            same = f"`{name}` is already the name of {kind}[{first}]"
+            case = f"`{name}` and `{names[first]}` of {kind}[{first}] differ in upper and lower case only"
             raise problem(
-                f"`{name}` is already the name of {kind}[{seen[name]}]",
-                "use different names",
-                field=f"{kind}[{index}].{field}",
+                same if names[first] == name else case, "use different names", field=f"{kind}[{index}].{field}"
             )
-        seen[name] = index
+
+
+def known_as(name: str, known: Collection[str]) -> str:
+    """Return the known host name that equals `name` without regard to case, or `name` itself if there is none."""
+    if name in known:
+        return name
+    return next((each for each in known if each.lower() == name.lower()), name)
 
 
 SHOWN_NAMES = 8
-"""Of many names, so many are told."""
+"""Most names that a message lists."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The name that was probably meant by one that is not known."""
+    """Return the known name that an unknown name most resembles."""
     return next(iter(difflib.get_close_matches(name, list(known), n=1)), None)
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """What to write for a name that is not known: the one that is nearest, or some that there are."""
+    """Return the remedy for an unknown name: the nearest known name, or some of the known names."""
     names = list(known)
     if close := nearest(name, names):
         return f"did you mean `{close}`?"
@@ -97,23 +130,23 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 
 def unknown_host(name: str, known: Iterable[str], where: str) -> GavotteError:
-    """The error for a host that is not there.
+    """Return the error for an unknown host.
 
     Args:
         name: as the user wrote it.
-        known: the hosts that there are.
+        known: the names of the known hosts.
         where: what has them: "the network".
     """
     return GavotteError(f"{where} has no host `{name}`", hint=meant(name, known))
 
 
 def check_known(name: str, known: Collection[str], *, field: str, what: str) -> None:
-    """Refuses a reference to something that the file does not define.
+    """Refuse a reference to something that the file does not define.
 
     Args:
         name: the reference.
         known: the defined names.
-        field: where the reference stands.
+        field: the field that contains the reference.
         what: what it should name, for the message.
     """
     if name not in known:
@@ -122,7 +155,7 @@ def check_known(name: str, known: Collection[str], *, field: str, what: str) -> 
 
 
 def check_tree(kind: str, parents: Mapping[str, str | None], *, single_root: bool) -> None:
-    """Refuses parents that form a circle, or several roots where one is wanted.
+    """Refuse parents that form a circle, or several roots if only one is allowed.
 
     Args:
         kind: the list's key, for the message.

@@ -1,4 +1,4 @@
-"""Network: what placement believes of the network between the hosts (`*.network.json`).
+"""Network: what placement believes about the network between the hosts (`*.network.json`).
 
 Rates are what a bulk TCP connection achieves (goodput, bit/s). Row = source. None = unknown for a pair, unlimited or
 unknown for a cap; the diagonal is None (within a host). Traffic between hosts of one `machine` loads only the pair's
@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from gavotte.errors import GavotteError
-from gavotte.formats.names import MOST_HOSTS, HostName, Label, check_known, check_tree, check_unique, unknown_host
+from gavotte.formats.names import (
+    MOST_HOSTS,
+    HostName,
+    Label,
+    check_known,
+    check_tree,
+    check_unique,
+    check_unique_hosts,
+    known_as,
+    unknown_host,
+)
 from gavotte.formats.reading import Emitted, check_ending, parse_json, problem, read_noun, write_text
 from gavotte.tables import Tabular, matrix
 
@@ -29,12 +39,13 @@ Sharing = Literal["hose", "pipe", "groups"]
 
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 MAX_CPUS, MAX_MEMORY_BYTES = 1e6, 1 << 60
-"""Most that a host may have."""
+"""Most cpus and memory that a host may have."""
 RateBps = Annotated[float, Field(ge=1, le=1e18)]
-"""Below a bit a second, times of what files may hold would overflow; such a path is unknown, which is null."""
+"""A rate. Below 1 bit/s, times computed from a file could overflow; such a path is unknown, which is null."""
+MtuBytes = Annotated[int, Field(ge=68, le=65_536)]
 Connections = Annotated[float, Field(ge=0, le=1e6)]
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
-"""Bounds far beyond any network, so that no sum or quotient of what a file holds overflows."""
+"""A time. Its bounds are far beyond any network, so that no sum or quotient of a file's values overflows."""
 
 
 class Host(Emitted):
@@ -44,16 +55,17 @@ class Host(Emitted):
         name: unique in the network.
         cpus: cores that tasks may use.
         memory_bytes: memory that tasks may use; 0 = unknown, not checked.
-        storage_bytes: room on disk that tasks may use; 0 = unknown, not checked.
+        storage_bytes: disk space that tasks may use; 0 = unknown, not checked.
         machine: hosts with the same value share a machine; None = alone on its own.
-        egress_bps: cap on all it sends to other machines.
-        ingress_bps: cap on all it receives from other machines.
+        egress_bps: cap on all that it sends to other machines.
+        ingress_bps: cap on all that it receives from other machines.
         burst_bytes: depth of the token bucket that it sends through, in bytes of TCP payload.
         peak_bps: rate while the bucket lasts; see `gavotte.terms.goodput.transfer_s`.
         labels: free text.
-        price_usd: for using it at all.
-        egress_low_bps: lower end of the interval of `egress_bps`; None = as sure as can be.
+        price_usd: price of using it at all.
+        egress_low_bps: lower end of the interval of `egress_bps`; None = `egress_bps` is exact.
         ingress_low_bps: the same of `ingress_bps`.
+        ipv6: whether other hosts send it IPv6 packets, whose headers are 20 bytes larger.
     """
 
     name: HostName
@@ -69,6 +81,7 @@ class Host(Emitted):
     price_usd: NotNegative = 0.0
     egress_low_bps: RateBps | None = None
     ingress_low_bps: RateBps | None = None
+    ipv6: bool = False
 
 
 class Group(Emitted):
@@ -90,14 +103,14 @@ class Group(Emitted):
 
 
 class LinkVerdict(Emitted):
-    """What concurrent experiments say of one link. For people: it changes no prediction.
+    """What concurrent experiments say about one link. For people: it changes no prediction.
 
     Attributes:
-        link: `out of HOST`, `into GROUP`; several where no experiment could tell them apart.
+        link: `out of HOST`, `into GROUP`; several if no experiment could distinguish them.
         verdict: `hose`, `machine`, `tor` or `aggregate` for a limit at a host, a machine's NIC, a rack's link or one
-            above; `open` for a link that an experiment made to fill it did not fill; or `unknown`.
+            above; `open` for a link that stayed unfilled in an experiment made to fill it; or `unknown`.
         rate_bps: the limit.
-        at_least_bps: most that was seen to cross it.
+        at_least_bps: highest rate that was seen to cross it.
         evidence: the experiments, or why nothing is known.
     """
 
@@ -109,30 +122,51 @@ class LinkVerdict(Emitted):
 
 
 Doubt = Literal["guessed", "earlier"]
-"""Why a rate is no measurement: it is guessed from what the pair's hosts do with others, or it was measured only before
-one of them moved."""
+"""Why a rate is not a measurement.
+
+`guessed`: from the rates of the pair's hosts with others. `earlier`: measured only before one of the hosts moved.
+"""
 
 UNKNOWN_SHARE = 0.5
-"""Of the slowest known rate: what is planned with for a pair of unknown rate, so that any other is better."""
+"""Share of the slowest known rate that is assumed for a pair of unknown rate, so that any other is better."""
 
-MATRICES = ("rate_bps", "latency_s", "rate_low_bps", "price_usd_per_gb", "excess", "doubt", "cross")
-"""Keys of a Network with one row and one column a host; each may be empty."""
+MATRICES = (
+    "rate_bps",
+    "latency_s",
+    "rate_low_bps",
+    "price_usd_per_gb",
+    "excess",
+    "doubt",
+    "cross",
+    "mtu_bytes",
+    "several_bps",
+    "connections",
+    "policed",
+)
+"""Keys of a Network with one row and one column per host. Each may be empty."""
 
 
 class Network(Emitted, Tabular):
-    """The whole belief. Matrices are N x N in the order of `hosts`, or empty: then no pair has such a value.
+    """All that is believed about a network. Matrices are N x N in the order of `hosts`, or empty: no pair has a value.
 
-    Without `rate_bps`, hosts' caps and groups are all that limits, and memory grows with hosts, not with pairs.
+    Without `rate_bps`, only hosts' caps and groups limit, and memory grows with hosts, not with pairs.
 
-    `rate_low_bps` holds the lower ends of the intervals of `rate_bps` (None = as sure as can be),
-    `price_usd_per_gb` what 10^9 bytes from a host to another cost (None = nothing), `excess` the slow-down
-    that `rate_bps` expects, the undisturbed rate being `rate_bps` x (1 + `excess`) (None = none), `band` the standard
-    deviation of the logarithm of undisturbed transfer times (None = unknown), `doubt` why a rate is no measurement
-    (None = it is one), `cross` what others were found to send, as a number of bulk connections (None = not measured):
-    `rate_bps` is without them, and a new connection gets `rate_bps` / (`cross` + 1) (Choreo section 3.2).
-
-    `beside` names applications of one's own that ran while rates were measured, `cross_beside` while cross traffic was:
-    what they send is in these already.
+    Attributes:
+        rate_low_bps: lower ends of the intervals of `rate_bps` (None = `rate_bps` is exact).
+        price_usd_per_gb: price of 10^9 bytes from a host to another (None = nothing).
+        excess: the slow-down that `rate_bps` expects. The undisturbed rate is `rate_bps` x (1 + `excess`) (None =
+            none).
+        band: standard deviation of the logarithm of undisturbed transfer times (None = unknown).
+        doubt: why a rate is not a measurement (None = it is one).
+        cross: measured traffic of others, as a number of bulk connections (None = not measured). `rate_bps` is without
+            them, and a new connection gets `rate_bps` / (`cross` + 1) (Choreo section 3.2).
+        mtu_bytes: the largest IP packet that a path carries in one piece (None = unknown).
+        several_bps: total rate of `connections` parallel connections of a pair, where `rate_bps` is the rate of one
+            (None = not tried).
+        connections: number of connections of `several_bps` (None = not tried).
+        policed: whether a path drops packets above its rate instead of letting them wait (None = unknown).
+        beside: applications of one's own that ran while rates were measured. The rates already include their traffic.
+        cross_beside: the same, while cross traffic was measured.
     """
 
     format: Literal["gavotte/network/1"]
@@ -151,10 +185,14 @@ class Network(Emitted, Tabular):
     cross: list[list[Connections | None]] = []
     beside: list[str] = []
     cross_beside: list[str] = []
+    mtu_bytes: list[list[MtuBytes | None]] = []
+    several_bps: list[list[RateBps | None]] = []
+    connections: list[list[Annotated[int, Field(ge=1, le=64)] | None]] = []
+    policed: list[list[bool | None]] = []
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        check_unique("hosts", [h.name for h in self.hosts], field="name")
+        check_unique_hosts("hosts", [h.name for h in self.hosts], field="name")
         size = len(self.hosts)
         for key in MATRICES:
             matrix: Sequence[Sequence[float | str | None]] = getattr(self, key)
@@ -168,55 +206,70 @@ class Network(Emitted, Tabular):
                         f"has {len(row)} entries for {size} hosts", "give one entry a host", field=f"{key}[{i}]"
                     )
         names = {h.name for h in self.hosts}
-        known = {g.name for g in self.groups}
+        group_names = {g.name for g in self.groups}
         check_unique("groups", [g.name for g in self.groups], field="name")
         for i, group in enumerate(self.groups):
             for j, member in enumerate(group.members):
                 check_known(member, names, field=f"groups[{i}].members[{j}]", what="host")
             if group.parent is not None:
-                check_known(group.parent, known, field=f"groups[{i}].parent", what="group")
+                check_known(group.parent, group_names, field=f"groups[{i}].parent", what="group")
         check_tree("groups", {g.name: g.parent for g in self.groups}, single_root=False)
         return self
 
     def pair_bps(self, source: int, target: int) -> float | None:
-        """The rate of a pair; None = unknown, or no pair has one."""
+        """Return the rate of a pair; None = unknown, or no pair has one."""
         return self.rate_bps[source][target] if self.rate_bps else None
 
     def pair_latency_s(self, source: int, target: int) -> float | None:
-        """The latency of a pair, one way; None = unknown."""
+        """Return the latency of a pair, one way; None = unknown."""
         return self.latency_s[source][target] if self.latency_s else None
 
     def undisturbed_bps(self, source: int, target: int) -> float | None:
-        """The rate of a pair while nothing slows it down: `rate_bps` x (1 + `excess`); None = unlimited or unknown."""
+        """Return a pair's undisturbed rate: `rate_bps` x (1 + `excess`); None = unlimited or unknown."""
         rate_bps = self.pair_bps(source, target)
         excess = self.excess[source][target] if self.excess else None
         return rate_bps if rate_bps is None or excess is None else rate_bps * (1 + excess)
 
+    def pair_mtu_bytes(self, source: int, target: int) -> int | None:
+        """Return the MTU of a pair; None = unknown."""
+        return self.mtu_bytes[source][target] if self.mtu_bytes else None
+
+    def mtus_of(self, names: Sequence[str]) -> list[list[int | None]]:
+        """The MTU of each pair of these hosts, None where it is unknown; empty = no MTU is known."""
+        at = {name: place for place, name in enumerate(self.names)}
+        places = [at.get(name) for name in names]
+        return (
+            [[None if m is None or n is None else self.pair_mtu_bytes(m, n) for n in places] for m in places]
+            if self.mtu_bytes
+            else []
+        )
+
     @property
     def unknown_pairs(self) -> int:
-        """How many pairs have no rate where others have one; where none has, only caps limit."""
+        """Number of pairs without a rate if others have one. If none has one, only caps limit, and it is 0."""
         pairs = [rate for i, row in enumerate(self.rate_bps) for j, rate in enumerate(row) if i != j]
         return pairs.count(None) if any(pairs) else 0
 
     def pair(self, source: str, target: str) -> tuple[int, int]:
-        """The indices of two hosts.
+        """Return the indices of two hosts.
 
         Raises:
             GavotteError: when there is no such host.
         """
         at = {name: index for index, name in enumerate(self.names)}
+        source, target = known_as(source, at), known_as(target, at)
         for name in (source, target):
             if name not in at:
                 raise unknown_host(name, at, "the network")
         return at[source], at[target]
 
     def with_cross(self, source: str, target: str, connections: float, *, beside: Sequence[str] = ()) -> Self:
-        """The same with the cross traffic that was found on a path.
+        """Return the Network with the cross traffic that was measured on a path.
 
         Args:
             source: sending host.
             target: receiving host.
-            connections: how many bulk connections of others there are.
+            connections: number of bulk connections of others.
             beside: applications of one's own that ran meanwhile.
 
         Raises:
@@ -228,7 +281,7 @@ class Network(Emitted, Tabular):
         return self.model_copy(update={"cross": cross, "cross_beside": sorted({*self.cross_beside, *beside})})
 
     def shared(self) -> Self:
-        """Each pair with cross traffic at what a new connection gets: its rate / (c + 1) (Choreo section 3.2)."""
+        """Return the Network in which each pair has a new connection's rate: rate / (c + 1) (Choreo section 3.2)."""
         if not self.cross:
             return self
         return self.model_copy(
@@ -249,7 +302,7 @@ class Network(Emitted, Tabular):
         return any(rate for i, row in enumerate(self.rate_bps) for j, rate in enumerate(row) if i != j)
 
     def cautious(self) -> Self:
-        """To plan with: `shared`, and pairs of unknown rate at `UNKNOWN_SHARE` of the slowest known."""
+        """Return the Network to plan with: `shared`, and `UNKNOWN_SHARE` of the slowest rate for unknown pairs."""
         if self.cross:
             return self.shared().cautious()
         if not self.unknown_pairs:
@@ -262,13 +315,13 @@ class Network(Emitted, Tabular):
         return self.model_copy(update={"rate_bps": rates})
 
     def check_pairs(self, pairs: Iterable[tuple[int, int]]) -> None:
-        """Refuses pairs between which nothing is known to limit: what is not known must not be taken for fast.
+        """Refuse pairs whose rate nothing is known to limit: an unknown rate must not count as a fast one.
 
-        Where any pair has a rate, `cautious` gives one to all. A Network without `rate_bps` says by its caps and groups
-        what limits, but under `pipe`, where they do not count. Hosts of one machine meet in its memory.
+        If any pair has a rate, `cautious` gives one to all. A Network without `rate_bps` limits by its caps and groups,
+        except under `pipe`, where they do not count. Hosts of one machine communicate through its memory.
 
         Args:
-            pairs: places in `hosts` of those that send and of those that they send to.
+            pairs: indices in `hosts` of sender and receiver.
 
         Raises:
             GavotteError: naming the first of them.
@@ -285,7 +338,7 @@ class Network(Emitted, Tabular):
                 )
 
     def _capped(self, source: int, target: int) -> bool:
-        """Whether a cap of a host or a group is on the way, or nothing but a machine's memory."""
+        """Return whether a cap of a host or a group limits the pair, or both are on one machine."""
         sender, receiver = self.hosts[source], self.hosts[target]
         if self.sharing == "pipe":
             return False
@@ -300,18 +353,18 @@ class Network(Emitted, Tabular):
         )
 
     def _around(self, host: str) -> set[str]:
-        """Names of the groups that a host is in, one within another."""
+        """Return the names of the groups that contain a host, one within another."""
         parent = {group.name: group.parent for group in self.groups}
-        found: set[str] = set()
+        groups: set[str] = set()
         for group in self.groups:
             name: str | None = group.name if host in group.members else None
-            while name is not None and name not in found:
-                found.add(name)
+            while name is not None and name not in groups:
+                groups.add(name)
                 name = parent[name]
-        return found
+        return groups
 
     def of_hosts(self, chosen: Sequence[int]) -> Self:
-        """The Network of some of its hosts, in the order given. Groups of which no member stays go."""
+        """Return the Network of some of its hosts, in the given order. Groups that keep no member are removed."""
         names = {self.hosts[i].name for i in chosen}
         changes: dict[str, object] = {
             key: [[matrix[i][j] for j in chosen] for i in chosen] for key in MATRICES if (matrix := getattr(self, key))
@@ -325,12 +378,12 @@ class Network(Emitted, Tabular):
         return self.model_copy(update=changes)
 
     def to_numpy(self, key: str = "rate_bps") -> npt.NDArray[np.float64]:
-        """(N, N) one of `MATRICES`, NaN where it has None or is empty."""
+        """Return one of `MATRICES` as an (N, N) array, NaN where it has None or is empty."""
         rows: Sequence[Sequence[float | None]] = getattr(self, key)
         return matrix(rows or [[None] * len(self.hosts)] * len(self.hosts))
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One row a pair of hosts: source, target, rate_bps, latency_s; None = unlimited or unknown."""
+        """Return one row per pair of hosts: source, target, rate_bps, latency_s; None = unlimited or unknown."""
         return [
             {"source": s, "target": t, "rate_bps": self.pair_bps(i, j), "latency_s": self.pair_latency_s(i, j)}
             for i, s in enumerate(self.names)
@@ -345,7 +398,7 @@ class Network(Emitted, Tabular):
 
 
 def read_network(path: str | Path) -> Network:
-    """Reads a `*.network.json`.
+    """Read a `*.network.json`.
 
     Raises:
         FormatError: naming file, field and remedy.
@@ -354,10 +407,10 @@ def read_network(path: str | Path) -> Network:
 
 
 def write_network(path: str | Path, network: Network) -> None:
-    """Writes a `*.network.json`, whole or not at all.
+    """Write a `*.network.json`, whole or not at all.
 
     Raises:
-        FormatError: for a name that ends as another format's, or a file that cannot be written.
+        FormatError: for a name with another format's ending, or a file that cannot be written.
     """
     check_ending(path, "a Network")
     write_text(path, network.model_dump_json() + "\n")

@@ -1,17 +1,17 @@
-"""Placement: which task runs on which host, and how long that will take (`*.placement.json`)."""
+"""Placement: which task runs on which host, and the predicted time (`*.placement.json`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.kinds import check_kind
-from gavotte.formats.names import HostName, Label
+from gavotte.formats.names import HostName, Label, known_as
 from gavotte.formats.reading import Emitted, check_ending, parse_json, read_text, validate, write_text
 from gavotte.tables import Tabular
 
@@ -26,8 +26,8 @@ class Move(Emitted):
     Attributes:
         task: its key.
         phase: the transfers of this phase wait until it has moved.
-        host: where it is from then on.
-        bytes: its state, which goes there.
+        host: its host from then on.
+        bytes: its state, which moves to that host.
     """
 
     task: str
@@ -42,14 +42,15 @@ class Placement(Emitted, Tabular):
     Attributes:
         apps: names of the applications placed. With several, a task's key is `app/task`.
         method: how it was found.
-        assignment: task to host; of a task that moves, where it starts.
-        moves: between phases, by phase; those before one phase go together. `terms.unfolding.unfold` writes them out.
+        assignment: task to host; for a task that moves, its first host.
+        moves: moves between phases, by phase. Those before one phase happen together. `terms.unfolding.unfold` writes
+            them out.
         completion_s: predicted completion time (max over links of 8 x bytes / rate, summed over phases and moves).
         bound_s: no placement can be predicted to finish sooner.
         optimal: whether `completion_s` is proven the least possible.
         bottleneck: the link that decides `completion_s`, in words.
         elapsed_s: how long the search took.
-        seed: of every random choice.
+        seed: seed of every random choice.
     """
 
     format: Literal["gavotte/placement/1"] = "gavotte/placement/1"
@@ -64,11 +65,17 @@ class Placement(Emitted, Tabular):
     elapsed_s: Seconds
     seed: int
 
+    def spelled_as(self, known: Collection[str]) -> Self:
+        """Return the Placement with each host's name in the upper and lower case that `known` uses for the host."""
+        assignment = {task: known_as(host, known) for task, host in self.assignment.items()}
+        moves = [move.model_copy(update={"host": known_as(move.host, known)}) for move in self.moves]
+        return self.model_copy(update={"assignment": assignment, "moves": moves})
+
     def in_order(self, apps: Sequence[App]) -> list[App]:
-        """The applications that it places, in its order.
+        """Return the applications that it places, in its order.
 
         Args:
-            apps: those it was made for, in any order.
+            apps: the applications it was made for, in any order.
 
         Raises:
             GavotteError: when they do not belong together.
@@ -85,27 +92,27 @@ class Placement(Emitted, Tabular):
         return [by_name[name] for name in self.apps]
 
     def check_stays(self, what: str) -> None:
-        """Refuses moves where nothing carries them out.
+        """Refuse moves where nothing can carry them out.
 
         Args:
-            what: needs one host a task, for the message: "a host file".
+            what: the thing that needs one host per task, for the message: "a host file".
 
         Raises:
             GavotteError: when a task moves.
         """
         if self.moves:
             raise GavotteError(
-                f"task `{self.moves[0].task}` moves between phases, and {what} has one host a task",
+                f"task `{self.moves[0].task}` moves between phases, and {what} has only one host per task",
                 hint="place without --state and `state_bytes`",
             )
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One row a task: task, host."""
+        """Return one row per task: task, host."""
         return [{"task": task, "host": host} for task, host in self.assignment.items()]
 
 
 def read_placement(path: str | Path) -> Placement:
-    """Reads a `*.placement.json`.
+    """Read a `*.placement.json`.
 
     Raises:
         FormatError: naming file, field and remedy.
@@ -118,10 +125,10 @@ def read_placement(path: str | Path) -> Placement:
 
 
 def write_placement(path: str | Path, placement: Placement) -> None:
-    """Writes a `*.placement.json`, whole or not at all.
+    """Write a `*.placement.json`, whole or not at all.
 
     Raises:
-        FormatError: for a name that ends as another format's, or a file that cannot be written.
+        FormatError: for a name with another format's ending, or a file that cannot be written.
     """
     check_ending(path, "a Placement")
     write_text(path, placement.model_dump_json(indent=2) + "\n")

@@ -1,6 +1,6 @@
 """Rates and sizes as tc(8) writes them.
 
-A rate is a float in bit/s, a size an int in bytes. tc's own rules hold: `mbit` is 10^6 bit/s, `mibit` is
+A rate is a float in bit/s, a size an int in bytes. tc's own rules apply: `mbit` is 10^6 bit/s, `mibit` is
 2^20 bit/s, `mbps` is 10^6 *bytes* per second; a size in `kb` is 1024 bytes.
 """
 
@@ -24,14 +24,14 @@ _RATE = re.compile(_NUMBER + r"\s*([kmgt]i?)?(bit|bps)?", re.IGNORECASE | re.ASC
 _BYTES = re.compile(_NUMBER + r"\s*([kmg]?b?)", re.IGNORECASE | re.ASCII)
 
 SLOW_BPS = 1e6
-"""A bare number below this was hardly meant as bit/s."""
+"""A bare number below this was probably not meant as bit/s."""
 
 MAX_RATE_BPS = 1e14
 MAX_SIZE_BYTES = 1 << 40
 
 
 def parse_rate(text: str) -> float:
-    """Reads a rate as tc writes it; where people mostly mean something else, logs a warning of what was understood.
+    """Read a rate as tc writes it. Log a warning with its value where people usually mean something else.
 
     Args:
         text: for example `300mbit`, `1.5gbit`, `25mbps` (bytes); a bare number is bit/s.
@@ -51,16 +51,14 @@ def parse_rate(text: str) -> float:
         raise problem(f"`{text}` is out of range", "use a rate above 0 and at most 100tbit")
     if (unit or "").lower() == "bps":
         bits = f"{number}{(prefix or '').lower()}bit"
-        _log.warning(
-            "`%s` is taken for bytes a second, as tc does: %s; write %s for bits", text, format_rate(rate), bits
-        )
+        _log.warning("`%s` means bytes per second, as in tc: %s; write %s for bits", text, format_rate(rate), bits)
     elif not (unit or prefix) and rate < SLOW_BPS:
-        _log.warning("`%s` is taken for %s; write e.g. %smbit for Mbit/s", text, format_rate(rate), number)
+        _log.warning("`%s` means %s; write e.g. %smbit for Mbit/s", text, format_rate(rate), number)
     return rate
 
 
 def parse_size(text: str) -> int:
-    """Reads a size as tc writes it.
+    """Read a size as tc writes it.
 
     Args:
         text: for example `32kb` (32,768 bytes), `512k`, `1500b`; a bare number is bytes.
@@ -81,7 +79,7 @@ def parse_size(text: str) -> int:
 
 
 def format_rate(rate_bps: float) -> str:
-    """Writes bit/s with three significant digits for people: `287 Mbit/s`."""
+    """Return bit/s with three significant digits for people: `287 Mbit/s`."""
     if not math.isfinite(rate_bps):
         return "unlimited"
     value, unit = rate_bps, "bit/s"
@@ -93,7 +91,7 @@ def format_rate(rate_bps: float) -> str:
 
 
 def format_bytes(size_bytes: float) -> str:
-    """Writes bytes with three significant digits for people, in powers of 1000: `265 MB`."""
+    """Return bytes with three significant digits for people, in powers of 1000: `265 MB`."""
     value, unit = float(size_bytes), "B"
     for larger in ("kB", "MB", "GB", "TB"):
         if abs(value) < 999.5:

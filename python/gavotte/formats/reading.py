@@ -1,7 +1,7 @@
-"""Reads and writes files so that a mistake names the file, the field and the remedy.
+"""Reads and writes files so that an error names the file, the field and the remedy.
 
-Every noun reads through `validate`, which turns pydantic's findings into one `FormatError`, and writes
-through `write_text` or `write_bytes`, which put the content aside first and rename it into place.
+Every noun is read through `validate`, which turns pydantic's findings into one `FormatError`. It is written through
+`write_text` or `write_bytes`, which write to a temporary file first and then rename it.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ _NOUN = re.compile(r"gavotte/([a-z]+)/[0-9]+")
 """The `format` key of every noun."""
 
 OTHER_ENDINGS = frozenset({".csv", ".tsv", ".txt", ".json", ".jsonl", ".npz", ".parquet", ".xlsx", ".toml", ".html"})
-"""Of names that promise a format."""
+"""Endings of names that promise a format."""
 
 MAX_TEXT_BYTES = 1 << 30
 """A text file above this is refused unread: a 4096-host Network has 0.4 GB."""
 
 MAX_PIPED_BYTES = 1 << 28
-"""What tells no size, as a pipe or `/dev/zero`, is read so far and no further."""
+"""Most bytes that are read from a file of unknown size, such as a pipe or `/dev/zero`."""
 
 _BLOCK_BYTES = 1 << 20
 
 
 class Written(BaseModel):
-    """Base of what people write: an unknown key is a mistake."""
+    """Base of types that people write: an unknown key is a mistake."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 class Emitted(BaseModel):
-    """Base of what machines write: an unknown key comes from a newer version and is ignored."""
+    """Base of types that machines write: an unknown key comes from a newer version and is ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, allow_inf_nan=False, defer_build=True)
 
@@ -54,33 +54,33 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def problem(text: str, remedy: str, *, field: str = "") -> PydanticCustomError:
-    """Builds the error a validator raises, with the remedy a user is told.
+    """Build the error that a validator raises, with the remedy for the user.
 
     Args:
         text: what is wrong.
         remedy: what to write instead.
-        field: where, counted from the top of the file, when it is not the validated field itself.
+        field: the field, from the top of the file, when it is not the validated field itself.
     """
-    # Braces would be read as a template by pydantic.
+    # Pydantic would read braces as a template.
     context = {"problem": text, "remedy": remedy, "field": field}
     return PydanticCustomError("gavotte", "{problem}", context)
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Reads a whole file, of a bounded size.
+    """Read a whole file of bounded size.
 
     Raises:
-        FormatError: when it is missing, unreadable, or larger than `MAX_TEXT_BYTES` (`MAX_PIPED_BYTES` of a pipe).
+        FormatError: when it is missing, unreadable, or larger than `MAX_TEXT_BYTES` (`MAX_PIPED_BYTES` for a pipe).
     """
     try:
         with Path(path).open("rb", buffering=0) as stream:
-            told = os.fstat(stream.fileno())
-            most = MAX_TEXT_BYTES if stat.S_ISREG(told.st_mode) else MAX_PIPED_BYTES
+            status = os.fstat(stream.fileno())
+            most = MAX_TEXT_BYTES if stat.S_ISREG(status.st_mode) else MAX_PIPED_BYTES
             content = bytearray()
-            if told.st_size <= most:
+            if status.st_size <= most:
                 while len(content) <= most and (block := stream.read(_BLOCK_BYTES)):
                     content += block
-            if max(told.st_size, len(content)) > most:
+            if max(status.st_size, len(content)) > most:
                 raise FormatError(str(path), "", f"is larger than {most} bytes", "is it the right file?")
             return bytes(content)
     except FileNotFoundError:
@@ -92,23 +92,23 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def read_text(path: str | Path) -> str:
-    """Reads a UTF-8 file.
+    """Read a UTF-8 file.
 
     Raises:
         FormatError: as `read_bytes` does, and when it is not UTF-8.
     """
     content = read_bytes(path)
     try:
-        # As files opened for text give it: one kind of line end.
+        # One kind of line end, as in files opened in text mode.
         return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
         if kind := kind_of(content[:HEAD_BYTES]):
-            raise FormatError(str(path), "", f"is {named(kind)}", "use the text file that is wanted here") from None
+            raise FormatError(str(path), "", f"is {named(kind)}", "use a text file") from None
         raise FormatError(str(path), "", f"is not UTF-8 text (byte {error.start})", "save it as UTF-8") from None
 
 
 def read_noun(model: type[Model], path: str | Path, parse: Callable[[str, str], Any]) -> Model:
-    """Reads a file that holds one noun.
+    """Read a file that holds one noun.
 
     Args:
         model: the noun's type.
@@ -116,7 +116,7 @@ def read_noun(model: type[Model], path: str | Path, parse: Callable[[str, str], 
         parse: `parse_toml` or `parse_json`.
 
     Raises:
-        FormatError: naming file, field and remedy; where it holds something else, naming that.
+        FormatError: naming file, field and remedy; if the file holds something else, naming that.
     """
     noun = _NOUN.fullmatch(model.model_fields["format"].annotation.__args__[0])  # type: ignore[union-attr]
     assert noun is not None
@@ -125,7 +125,7 @@ def read_noun(model: type[Model], path: str | Path, parse: Callable[[str, str], 
 
 
 def parse_toml(text: str, path: str) -> dict[str, Any]:
-    """Parses TOML; a syntax error becomes a `FormatError` with its line and column."""
+    """Parse TOML; a syntax error becomes a `FormatError` with its line and column."""
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -139,7 +139,7 @@ def parse_toml(text: str, path: str) -> dict[str, Any]:
 
 
 def parse_json(text: str, path: str) -> Any:
-    """Parses strict JSON (no NaN, no Infinity); an error becomes a `FormatError` with its line."""
+    """Parse strict JSON (no NaN, no Infinity); an error becomes a `FormatError` with its line."""
 
     def refuse(constant: str) -> Any:
         raise FormatError(path, "", f"contains {constant}, which JSON does not have", "use null for unknown")
@@ -158,11 +158,11 @@ def parse_json(text: str, path: str) -> Any:
 
 
 def validate(model: type[Model], data: Any, path: str) -> Model:
-    """Turns parsed data into a validated noun.
+    """Turn parsed data into a validated noun.
 
     Args:
         model: the noun's type.
-        data: what the parser gave.
+        data: the parsed data.
         path: the file's name for the message.
 
     Raises:
@@ -172,9 +172,9 @@ def validate(model: type[Model], data: Any, path: str) -> Model:
         raise FormatError(path, "", "has no table at the top level", "start with the `format` key")
     try:
         return model.model_validate(data)
-    except ValidationError as found:
-        # An unknown format makes every other finding a consequence.
-        findings = found.errors(include_url=False)
+    except ValidationError as error:
+        # With an unknown format, every other finding is a consequence.
+        findings = error.errors(include_url=False)
         first = next((f for f in findings if f["loc"][:1] == ("format",)), findings[0])
         raise _format_error(model, dict(first), path) from None
     except RecursionError:
@@ -182,12 +182,12 @@ def validate(model: type[Model], data: Any, path: str) -> Model:
 
 
 def check_ending(path: str | Path, noun: str, ending: str = ".json") -> None:
-    """Refuses to write a noun under a name that promises another format.
+    """Refuse to write a noun under a name that promises another format.
 
     Args:
-        path: the file to write. A name without a known ending promises none.
+        path: the file to write. A name without a known ending promises no format.
         noun: what is written, with its article: `a Network`.
-        ending: of the noun's format.
+        ending: the ending of the noun's format.
 
     Raises:
         FormatError: naming the file.
@@ -198,12 +198,12 @@ def check_ending(path: str | Path, noun: str, ending: str = ".json") -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Writes UTF-8 text aside and renames it into place. See `write_bytes`."""
+    """Write UTF-8 text to a temporary file and rename it. See `write_bytes`."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
-    """Writes a file whole or not at all: aside in the same folder, then renamed.
+    """Write a file whole or not at all: first a temporary file in the same folder, which is then renamed.
 
     Raises:
         FormatError: when the folder is missing or the disk is full; the old file then stays as it was.
@@ -229,7 +229,7 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 
 
 def is_device(path: Path) -> bool:
-    """Whether a path must be written through: a rename over `/dev/stdout` would replace the system's own link."""
+    """Return whether to write through a path: a rename over `/dev/stdout` would replace the system's own link."""
     whole = path.absolute()
     named = whole.is_relative_to("/proc") or (whole.is_relative_to("/dev") and not whole.is_relative_to("/dev/shm"))
     return path.exists() and (named or not path.is_file())
@@ -242,7 +242,7 @@ def _umask() -> int:
 
 
 def _field(location: tuple[Any, ...]) -> str:
-    """Writes pydantic's location as a user would find it in the file: `host[3].egress`."""
+    """Return pydantic's location as a user would find it in the file: `host[3].egress`."""
     text = ""
     for part in location:
         if isinstance(part, int):
@@ -264,9 +264,9 @@ def _format_error(model: type[BaseModel], finding: dict[str, Any], path: str) ->
     if kind == "extra_forbidden":
         return FormatError(path, field, "is not a known key", _nearest(model, location))
     if location == ("format",) and (noun := _NOUN.fullmatch(str(finding["input"]))):
-        wanted = _NOUN.fullmatch(str(context["expected"]).strip("'"))
-        if wanted is not None and noun[1] != wanted[1]:
-            return FormatError(path, "", f"is {named(noun[1])}", f"use {named(wanted[1])}")
+        expected = _NOUN.fullmatch(str(context["expected"]).strip("'"))
+        if expected is not None and noun[1] != expected[1]:
+            return FormatError(path, "", f"is {named(noun[1])}", f"use {named(expected[1])}")
     if kind == "literal_error":
         return FormatError(path, field, f"is {_shown(finding['input'])}", f"use {context['expected']}")
     if kind == "model_type" or kind.startswith(("dict", "mapping")):
@@ -282,17 +282,17 @@ def _shown(value: Any) -> str:
 
 
 def _nearest(model: type[BaseModel], location: tuple[Any, ...]) -> str:
-    """Suggests the key that was probably meant."""
-    known: type[BaseModel] | None = model
+    """Return a remedy with the key that was probably meant."""
+    owner: type[BaseModel] | None = model
     for part in location[:-1]:
-        if isinstance(part, str) and known is not None:
-            known = _inner_model(known, part)
-    if known is None:
+        if isinstance(part, str) and owner is not None:
+            owner = _inner_model(owner, part)
+    if owner is None:
         return "remove it"
-    close = difflib.get_close_matches(str(location[-1]), list(known.model_fields), n=1)
+    close = difflib.get_close_matches(str(location[-1]), list(owner.model_fields), n=1)
     if close:
         return f"did you mean `{close[0]}`?"
-    return f"known keys are {', '.join(known.model_fields)}"
+    return f"known keys are {', '.join(owner.model_fields)}"
 
 
 def _inner_model(model: type[BaseModel], key: str) -> type[BaseModel] | None:

@@ -1,4 +1,4 @@
-"""Record: one sample of a run or a campaign, with its metadata (`*.jsonl`, one a line)."""
+"""Record: one sample of a run or a campaign, with its metadata (`*.jsonl`, one per line)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Record(Emitted):
     """One measured value.
 
     Attributes:
-        kind: what was done: `run`, `measure`, a campaign's name.
-        metric: what was measured, with its unit in the name, as `completion_s`.
+        kind: the action: `run`, `measure`, a campaign's name.
+        metric: the measured quantity, with its unit in the name, as `completion_s`.
         value: in that unit.
         time_s: Unix time of the sample.
         labels: all that is needed to read or repeat it: host, task, method, seed, versions.
@@ -34,11 +34,11 @@ class Record(Emitted):
 
 
 class Quantity(Emitted):
-    """A value beside the one that a Sample is about.
+    """A further value of a Sample, in addition to its main one.
 
     Attributes:
         value: in the unit; None = it could not be measured.
-        unit: of the value; empty = a plain number.
+        unit: unit of the value; empty = a plain number.
     """
 
     value: float | None
@@ -49,22 +49,22 @@ class Sample(Record):
     """One sample of a campaign: a Record with its place in the plan, its interval and the state of its endpoints.
 
     Attributes:
-        campaign: its name.
-        scenario: what was measured.
+        campaign: the campaign's name.
+        scenario: name of the scenario.
         repetition: from 0.
         sample: unique in the campaign, and the same in every run of one file and seed.
-        unit: of `value`.
+        unit: unit of `value`.
         low: lower end of the 95 % confidence interval of `value`; None = it has none.
-        high: upper end.
+        high: upper end of it.
         source: host that sent; several, joined by commas, when they sent at once.
         target: host that received; several, joined by commas.
         connections: TCP connections of each pair.
-        flavour: what the endpoints could use of processors; empty = all.
-        engine: who sent and counted.
+        flavour: limit on the endpoints' processors; empty = none.
+        engine: the program that sent and counted.
         seconds: how long it was to send.
-        connection_bps: each connection's own goodput, bit/s; empty where the engine tells of none.
-        metrics: what else was measured, by name.
-        metadata: `before` and `after`: host to what it told of itself; `versions`; `plan`: which plan it belongs to.
+        connection_bps: each connection's own goodput, bit/s; empty if the engine reports none.
+        metrics: further measured values, by name.
+        metadata: `before` and `after`: host to its reported state; `versions`; `plan`: the plan that it belongs to.
     """
 
     kind: str = "campaign"
@@ -87,31 +87,31 @@ class Sample(Record):
 
     @property
     def cell(self) -> tuple[str, str, str, int, str]:
-        """What it is a repetition of."""
+        """What it is a repetition of: scenario, source, target, connections and flavour."""
         return (self.scenario, self.source, self.target, self.connections, self.flavour)
 
 
 def read_samples(path: str | Path) -> list[Sample]:
-    """Reads the samples of a campaign from its `*.jsonl`.
+    """Read the samples of a campaign from its `*.jsonl`.
 
     Raises:
-        FormatError: naming file, line, field and remedy; for a `sample` that stands twice, too.
+        FormatError: naming file, line, field and remedy; also for a repeated `sample`.
     """
-    found: dict[str, Sample] = {}
+    samples: dict[str, Sample] = {}
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         sample = validate(Sample, parse_json(line, f"{path}:{number}"), f"{path}:{number}")
-        if sample.sample in found:
+        if sample.sample in samples:
             raise FormatError(
-                f"{path}:{number}", "sample", f"`{sample.sample}` stands twice", "remove one of its lines"
+                f"{path}:{number}", "sample", f"`{sample.sample}` occurs twice", "remove one of its lines"
             )
-        found[sample.sample] = sample
-    return list(found.values())
+        samples[sample.sample] = sample
+    return list(samples.values())
 
 
 def read_records(path: str | Path) -> list[Record]:
-    """Reads a `*.jsonl`; empty lines are passed over.
+    """Read a `*.jsonl`; empty lines are ignored.
 
     Raises:
         FormatError: naming file, line, field and remedy.
@@ -129,5 +129,5 @@ def _records(text: str, path: str) -> Iterator[Record]:
 
 
 def write_records(path: str | Path, records: Iterable[Record]) -> None:
-    """Writes a `*.jsonl`, whole or not at all."""
+    """Write a `*.jsonl`, whole or not at all."""
     write_text(path, "".join(record.model_dump_json() + "\n" for record in records))

@@ -1,4 +1,4 @@
-"""How a controller reaches an agent: the text of a host's `agent` key, taken apart."""
+"""How a controller reaches an agent: the parts of a host's `agent` key."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from gavotte.formats.reading import problem
 
 DATA_PORT = 7411
-"""Where an agent's data plane listens when nothing else is said."""
+"""Default port of an agent's data plane."""
 
 CONTROL_PORT = 7412
-"""Where an agent listens for its controller when it serves TLS and nothing else is said."""
+"""Default port at which an agent that serves TLS listens for its controller."""
 
 _FORMS = 'write "unix:/path/of/its.sock", "ssh://[user@]host[:port]" or "tls://host[:port]"'
 _SSH_REMEDY = 'write "ssh://[user@]host[:port][?data-port=N]"'
@@ -38,10 +38,10 @@ class SshRoute:
     """An agent that is started over SSH for each run.
 
     Attributes:
-        host: as the ssh client takes it: a name, an address, or an alias of the user's configuration.
-        user: who logs in; None leaves it to the client.
-        port: of the SSH server; None leaves it to the client.
-        data_port: where the agent's data plane listens.
+        host: as the ssh client accepts it: a name, an address, or an alias of the user's configuration.
+        user: login name; None leaves it to the client.
+        port: port of the SSH server; None leaves it to the client.
+        data_port: port of the agent's data plane.
     """
 
     host: str
@@ -58,11 +58,11 @@ class SshRoute:
 
 @dataclass(frozen=True)
 class TlsRoute:
-    """An agent that is up by itself and listens on TCP with mutual TLS.
+    """An agent that runs permanently and listens on TCP with mutual TLS.
 
     Attributes:
-        host: name or address, which its certificate must bear.
-        port: where it listens.
+        host: name or address, which its certificate must contain.
+        port: port at which it listens.
     """
 
     host: str
@@ -81,7 +81,7 @@ Route = UnixRoute | SshRoute | TlsRoute
 
 
 def parse_route(text: str) -> Route:
-    """Takes the text of an `agent` key apart.
+    """Split the text of an `agent` key into its parts.
 
     Raises:
         PydanticCustomError: with what is wrong and what to write instead.
@@ -94,10 +94,10 @@ def parse_route(text: str) -> Route:
         host, port = _place(place, text, _SSH_REMEDY)
         if at and not _USER.fullmatch(user):
             raise problem(f"`{text}` names a user `{user}`", _SSH_REMEDY)
-        found = _QUERY.fullmatch(query)
-        if mark and not (found and int(found[1]) <= 65535):
+        match = _QUERY.fullmatch(query)
+        if mark and not (match and int(match[1]) <= 65535):
             raise problem(f"`{text}` ends in an unknown `{query}`", _SSH_REMEDY)
-        return SshRoute(host, user or None, port, int(found[1]) if found else DATA_PORT)
+        return SshRoute(host, user or None, port, int(match[1]) if match else DATA_PORT)
     if text.startswith("tls://"):
         host, port = _place(text.removeprefix("tls://"), text, 'write "tls://host[:port]"')
         return TlsRoute(host, port or CONTROL_PORT)
@@ -105,7 +105,7 @@ def parse_route(text: str) -> Route:
 
 
 def _place(place: str, whole: str, remedy: str) -> tuple[str, int | None]:
-    """Splits `host[:port]`, where an IPv6 address stands in brackets."""
+    """Split `host[:port]`. An IPv6 address is in brackets."""
     bracketed = _BRACKETS.match(place)
     host = bracketed[1] if bracketed else place.partition(":")[0]
     rest = place[bracketed.end() :] if bracketed else place[len(host) :]

@@ -32,7 +32,7 @@ NOUNS: dict[str, type[BaseModel]] = {
 
 
 def schema(noun: str) -> dict[str, Any]:
-    """The JSON schema (draft 2020-12) of one noun.
+    """Return the JSON schema (draft 2020-12) of one noun.
 
     Raises:
         KeyError: for a word not in `NOUNS`.

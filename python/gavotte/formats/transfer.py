@@ -1,4 +1,4 @@
-"""A transfer of the controller's queue: what was asked for, and how far it has come."""
+"""A transfer of the controller's queue: its request and its progress."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ OVER: frozenset[State] = frozenset({"done", "failed", "cancelled"})
 
 @dataclass(frozen=True)
 class Copies:
-    """What a broadcast of the queue is to make.
+    """The copies that a broadcast of the queue makes.
 
     Attributes:
-        path: of the object at the source, absolute.
+        path: absolute path of the object at the source.
         source: the host that has it.
-        output: where copies are to be, absolute, with `{host}` for each receiver's name.
-        mechanism: how.
-        elsewhere: receiver to the path of its copy, where that is another.
+        output: absolute path of the copies, with `{host}` for each receiver's name.
+        mechanism: how they are distributed.
+        elsewhere: receiver to the path of its copy, if it differs.
     """
 
     path: str
@@ -36,7 +36,7 @@ class Copies:
 
 @dataclass(frozen=True)
 class Copied:
-    """What became of one receiver of a broadcast, as `transfer.Receiver` has it."""
+    """Outcome of a broadcast for one receiver, with the fields of `transfer.Receiver`."""
 
     host: str
     finish_s: float | None
@@ -52,19 +52,19 @@ class Transfer:
     Attributes:
         id: its number in the queue.
         name: for people.
-        user: whose it is.
+        user: its owner.
         priority_class: 0 = the highest.
         weight: its share where weights count.
-        flows: who sends how much to whom. Of a broadcast: from the source to each receiver the size of the object, 0
-            until the source was asked for it.
-        moved: bytes of each flow that have gone; empty = none. Of a broadcast: what each receiver has.
+        flows: bytes from host to host. For a broadcast: the size of the object, from the source to each receiver, and 0
+            until the source has reported it.
+        moved: bytes of each flow that have been sent; empty = none. For a broadcast: what each receiver has.
         state: how far it is.
         submitted_s: Unix time.
         started_s: Unix time of the first start; None = not yet.
         finished_s: Unix time; None = not over.
         error: why it failed.
-        copies: what a broadcast is to make; None = it is a shuffle.
-        receivers: what became of them, once a broadcast is over.
+        copies: the copies that a broadcast makes; None = it is a shuffle.
+        receivers: outcome of each receiver, once a broadcast is over.
     """
 
     id: int
@@ -94,7 +94,7 @@ class Transfer:
 
     @property
     def moved_bytes(self) -> int:
-        """What of it has gone."""
+        """Payload bytes that have been sent."""
         return sum(self.moved)
 
     @property
@@ -103,12 +103,12 @@ class Transfer:
         return self.state in OVER
 
     def left(self) -> list[int]:
-        """Bytes of each flow that have not gone."""
+        """Return the bytes of each flow that have not been sent."""
         moved = self.moved or (0,) * len(self.flows)
-        return [flow.bytes - gone for flow, gone in zip(self.flows, moved, strict=True)]
+        return [flow.bytes - sent for flow, sent in zip(self.flows, moved, strict=True)]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON, without the flows."""
+        """Return the fields as a dictionary for JSON, without the flows."""
         return {
             "id": self.id,
             "kind": self.kind,
@@ -128,10 +128,10 @@ class Transfer:
         }
 
     def joined(self, host: str, output: str = "") -> Transfer:
-        """A broadcast with one receiver more, whose copy may be at a path of its own.
+        """Return a broadcast with one more receiver, whose copy may have its own path.
 
         Raises:
-            GavotteError: when it is a shuffle or over, or the host has the object or is to have it already.
+            GavotteError: when it is a shuffle or over, or the host has the object or is a receiver already.
         """
         copies = self.copies
         if copies is None:
@@ -150,16 +150,16 @@ class Transfer:
 
 
 class TransferQueue(Protocol):
-    """Where a controller keeps its transfers. Calls come from several threads."""
+    """Storage for a controller's transfers. Calls come from several threads."""
 
     def add(self, transfer: Transfer) -> Transfer:
-        """Keeps a new transfer and gives it a number."""
+        """Store a new transfer and give it a number."""
 
     def save(self, transfer: Transfer) -> None:
-        """Keeps what has become of it."""
+        """Store the new state of a transfer."""
 
     def all(self) -> list[Transfer]:
-        """All, by number."""
+        """Return all transfers, by number."""
 
 
 class MemoryQueue:
@@ -184,7 +184,7 @@ class MemoryQueue:
 
 
 def checked(flows: Sequence[HostBytes], *, weight: float, priority_class: int) -> None:
-    """Refuses what no controller can carry out.
+    """Refuse a request that no controller can carry out.
 
     Raises:
         GavotteError: naming the part.
@@ -192,36 +192,36 @@ def checked(flows: Sequence[HostBytes], *, weight: float, priority_class: int) -
     if not flows:
         raise GavotteError("a transfer without flows", hint="give at least one")
     if not 1e-3 <= weight <= 1e3:
-        raise GavotteError(f"a weight of {weight}", hint="use 0.001 to 1000")
+        raise GavotteError(f"the weight {weight} is out of range", hint="use 0.001 to 1000")
     if not 0 <= priority_class < 1000:
-        raise GavotteError(f"class {priority_class}", hint="use 0, the highest, to 999")
+        raise GavotteError(f"the class {priority_class} is out of range", hint="use 0, the highest, to 999")
 
 
 def copies_to_text(copies: Copies | None) -> str:
-    """As a store keeps them."""
+    """Return the text that a store keeps for copies."""
     return "" if copies is None else json.dumps(asdict(copies))
 
 
 def copies_from_text(text: str) -> Copies | None:
-    """What `copies_to_text` wrote."""
+    """Read the text of `copies_to_text`."""
     return Copies(**json.loads(text)) if text else None
 
 
 def receivers_to_text(receivers: Sequence[Copied]) -> str:
-    """As a store keeps them."""
+    """Return the text that a store keeps for receivers."""
     return json.dumps([asdict(each) for each in receivers]) if receivers else ""
 
 
 def receivers_from_text(text: str) -> tuple[Copied, ...]:
-    """What `receivers_to_text` wrote."""
+    """Read the text of `receivers_to_text`."""
     return tuple(Copied(**each) for each in json.loads(text)) if text else ()
 
 
 def flows_to_text(flows: Sequence[HostBytes]) -> str:
-    """As a store keeps them."""
+    """Return the text that a store keeps for flows."""
     return json.dumps([[flow.source, flow.target, flow.bytes] for flow in flows])
 
 
 def flows_from_text(text: str) -> tuple[HostBytes, ...]:
-    """What `flows_to_text` wrote."""
+    """Read the text of `flows_to_text`."""
     return tuple(HostBytes(source, target, size) for source, target, size in json.loads(text))

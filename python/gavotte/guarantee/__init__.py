@@ -1,4 +1,4 @@
-"""Bandwidth guarantees: whether a network can keep them, and having its hosts' agents do so."""
+"""Bandwidth guarantees: whether a network can keep them, and how its hosts' agents enforce them."""
 
 from gavotte.guarantee.applying import (
     Cleared,

@@ -1,4 +1,4 @@
-"""Has agents keep guarantees, tells how they do, and ends them."""
+"""Lets agents enforce guarantees, reports how well they are kept, and ends them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ REMAINS = {"nothing": pb.GUARD_REMAINS_NOTHING, "static": pb.GUARD_REMAINS_STATI
 
 @dataclass(frozen=True)
 class HostKept:
-    """One host whose agent keeps its part, and that of its containers.
+    """One host whose agent enforces its part, and that of its containers.
 
     Attributes:
         host: its name.
         device: the interface that is shaped.
-        fixed: why no pair gets more than a static share; empty when they do.
+        fixed: why no pair gets more than a static share; empty when pairs do.
     """
 
     host: str
@@ -42,11 +42,11 @@ class PairState:
     Attributes:
         source: sending host.
         target: receiving host.
-        guarantee_bps: its share of both hoses now, wire bit/s.
-        limit_bps: what it may send now.
-        rate_bps: what arrived of late; 0 when it is idle.
-        met: share of the windows of 200 ms or more with traffic in which it had 95 % of its guarantee, or sent less by
-            itself; None before the first.
+        guarantee_bps: its current share of both hoses, wire bit/s.
+        limit_bps: the most that it may send now.
+        rate_bps: the rate at which its bytes arrived recently; 0 when it is idle.
+        met: share of the windows of 200 ms or more with traffic in which it had 95 % of its guarantee, or chose to send
+            less; None before the first.
         marks: packets that were marked.
         lost: packets that were lost.
         why: what decides its limit.
@@ -69,12 +69,12 @@ class GuardedHost:
 
     Attributes:
         host: its name.
-        met: as `PairState.met`, over all pairs that it sends on; None when it keeps nothing or nothing was sent.
+        met: as `PairState.met`, over all pairs that it sends on; None when it has no guarantee or sent nothing.
         why: what is wrong, in one line; empty when nothing is.
         cpu_s: processor time that its agent has spent on guarantees.
-        control_bytes: what it has sent to other agents for them.
-        age_s: since they were last changed.
-        egress_bps: what it may send at least now, with what it has of its tenant's; 0 = nothing is guaranteed.
+        control_bytes: bytes that it has sent to other agents for guarantees.
+        age_s: seconds since its guarantees were last changed.
+        egress_bps: what it may send at least now, including its share of its tenant's guarantee; 0 = none.
         ingress_bps: what it may receive at least.
     """
 
@@ -90,7 +90,7 @@ class GuardedHost:
 
 @dataclass(frozen=True)
 class GuaranteeStatus:
-    """How guarantees are kept.
+    """How well guarantees are kept.
 
     Attributes:
         pairs: those that were active, by source and target.
@@ -101,24 +101,24 @@ class GuaranteeStatus:
     hosts: tuple[GuardedHost, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the fields as a dictionary for JSON."""
         return asdict(self)
 
 
 def check_hosts(guarantee: Guarantee, inventory: Inventory) -> None:
-    """Checks that every host of a Guarantee is in the inventory, with an agent that can stand.
+    """Check that every host of a Guarantee is in the inventory, with an agent that outlives its controller.
 
     Raises:
         GavotteError: naming the host.
     """
     routes = {host.name: host.route for host in inventory.host}
-    for host in guarantee.agents:
+    for host in guarantee.spelled_as(routes).agents:
         if host not in routes:
             raise unknown_host(host, routes, "the inventory")
         if isinstance(routes[host], SshRoute):
             raise GavotteError(
-                f"the agent of `{host}` is started over SSH and ends with its controller, but guarantees stand",
-                hint="run `gavotte-agent serve --tls` there, see `gavotte hosts keys`",
+                f"the agent of `{host}` runs over SSH and ends with its controller, but guarantees must outlive it",
+                hint="run `gavotte-agent serve --tls` on that host, see `gavotte hosts keys`",
             )
 
 
@@ -129,24 +129,25 @@ def apply(
     fixed: bool = False,
     constants: Mapping[str, float] | None = None,
 ) -> list[HostKept]:
-    """Has the agents of all hosts of a Guarantee keep it from now on, in place of what they keep.
+    """Let the agents of all hosts of a Guarantee enforce it from now on, in place of their present guarantees.
 
     Args:
-        guarantee: what to keep. Limits of tenants are not kept by agents, only what they have at least.
-        inventory: where the hosts are.
+        guarantee: what to enforce. Agents enforce what tenants have at least, not the tenants' limits.
+        inventory: the hosts' addresses and agents.
         fixed: no pair gets more than its guarantee (a static reservation).
-        constants: of the limiter, by name, that are not to have their defaults.
+        constants: the limiter's constants that differ from their defaults, by name.
 
     Returns:
         each host, in the Guarantee's order.
 
     Raises:
-        GavotteError: when a host cannot take part; then none keeps anything, or, when something was kept before, those
-            named keep what they had.
+        GavotteError: when a host cannot take part. Then no host enforces anything; if guarantees were enforced before,
+            the hosts that the message names keep those.
     """
+    guarantee = guarantee.spelled_as(inventory.names)
     check_hosts(guarantee, inventory)
-    wanted = set(guarantee.agents)
-    part = inventory.model_copy(update={"host": [host for host in inventory.host if host.name in wanted]})
+    names = set(guarantee.agents)
+    part = inventory.model_copy(update={"host": [host for host in inventory.host if host.name in names]})
     with reaching(part) as roads:
         fleet = Fleet(part, roads)
         fleet.check()
@@ -162,13 +163,14 @@ def apply(
             if not before:
                 fleet.unguard()
             name, error = next(iter(refused.items()))
-            raise AgentError(f"{name} cannot keep its guarantee: {error}", failure=error.failure)
-    kept = []
+            need = "; its agent needs CAP_NET_ADMIN" if "Operation not permitted" in error.message else ""
+            raise AgentError(f"{name} cannot enforce its guarantee: {error}{need}", failure=error.failure)
+    results = []
     for name in guarantee.agents:
         reply = replies[name]
         assert not isinstance(reply, AgentError)
-        kept.append(HostKept(name, reply.device, reply.without_bpf))
-    return kept
+        results.append(HostKept(name, reply.device, reply.without_bpf))
+    return results
 
 
 def _requests(
@@ -219,7 +221,7 @@ def _hose(own: HostGuarantee, at: Mapping[str, tuple[str, int]]) -> pb.GuardedHo
 
 
 def status(inventory: Inventory) -> GuaranteeStatus:
-    """Asks all agents of an inventory how they keep their guarantees."""
+    """Ask all agents of an inventory how well they keep their guarantees."""
     with reaching(inventory) as roads:
         fleet = Fleet(inventory, roads)
         fleet.check()
@@ -262,22 +264,22 @@ def _share(windows: int, unmet: int) -> float | None:
 
 def _why(reply: pb.GuardedReply) -> str:
     if not reply.guarded:
-        return "its agent keeps no guarantees"
+        return "its agent enforces no guarantees"
     causes = []
     if reply.without_bpf:
         causes.append(f"static shares only: {reply.without_bpf}")
     if reply.silent:
-        causes.append(f"agents are silent, so that pairs to them have static guarantees: {', '.join(reply.silent)}")
+        causes.append(f"pairs to silent agents have static guarantees: {', '.join(reply.silent)}")
     return "; ".join(causes)
 
 
 @dataclass(frozen=True)
 class Cleared:
-    """What ending the guarantees came to.
+    """Result of ending the guarantees.
 
     Attributes:
         devices: host to the interfaces on which something was removed.
-        unreached: host to the reason, where nobody answered. What a killed agent kept is removed when it ends.
+        unreached: host to the reason, where no agent answered. A killed agent's limits are removed when it ends.
     """
 
     devices: dict[str, tuple[str, ...]]
@@ -285,7 +287,7 @@ class Cleared:
 
 
 def clear(inventory: Inventory) -> Cleared:
-    """Ends the guarantees of all agents of an inventory, and removes what killed ones have left."""
+    """End the guarantees of all agents of an inventory, and remove the limits that killed agents left behind."""
     with reaching(inventory) as roads:
         fleet = Fleet(inventory, roads)
         fleet.check()

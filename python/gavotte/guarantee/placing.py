@@ -1,4 +1,4 @@
-"""Guarantees of tasks before they have hosts: what links have for them, and what hosts are to be given afterwards."""
+"""Guarantees of tasks that are not placed yet: what each link can guarantee, and the guarantees of hosts afterwards."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from gavotte.formats.guarantee import DIRECTIONS, Guarantee
 from gavotte.formats.names import meant
 from gavotte.formats.network import Network
 from gavotte.guarantee.planning import members
-from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.terms.goodput import network_goodput
 
 
 @dataclass(frozen=True)
 class LinkRoom:
-    """What a link has for guarantees of tasks on the hosts that it serves, in wire bit/s.
+    """What a link can guarantee to tasks on the hosts that it serves, in wire bit/s.
 
     Attributes:
         link: in words: `egress of vm0`, `up link of rack1`.
-        hosts: that it serves.
+        hosts: hosts that it serves.
         needs_bps: task to its guarantee in the link's direction.
-        most_bps: what of its rate may be guaranteed.
+        most_bps: part of its rate that may be guaranteed.
         sends: whether hosts send over it, not receive.
     """
 
@@ -33,22 +33,22 @@ class LinkRoom:
 
 
 def rooms(guarantee: Guarantee, network: Network, task_keys: list[str]) -> list[LinkRoom]:
-    """What each link of a network has for guarantees whose `host` names a task.
+    """Return what each link of a network can guarantee, for guarantees whose `host` names a task.
 
-    A placement that keeps them all is one that `plan` admits. A hose leads to any other host, so a host has no more
-    than its slowest path.
+    A placement that keeps within all of them is one that `plan` admits. A hose leads to any other host, so a host can
+    guarantee no more than its slowest path carries.
 
     Args:
-        guarantee: of tasks; one of several applications is meant in each of them.
-        network: caps, groups and pair rates; what it does not know limits nothing.
+        guarantee: guarantees of tasks. A task name that several applications share stands for the task of each.
+        network: caps, groups and pair rates. Unknown ones limit nothing.
         task_keys: `task`, or `app/task`.
 
     Raises:
-        GavotteError: for a guarantee of no task, or of a tenant.
+        GavotteError: for a guarantee whose name is not a task, or of a tenant.
     """
     if guarantee.tenant:
         raise GavotteError(
-            "placement takes guarantees of single tasks, not of tenants",
+            "place accepts guarantees of tasks, not of tenants",
             hint="leave out [[tenant]], and apply it later",
         )
     tasks = {key: key.rpartition("/")[2] for key in task_keys}
@@ -58,19 +58,21 @@ def rooms(guarantee: Guarantee, network: Network, task_keys: list[str]) -> list[
     needs: dict[str, dict[str, float]] = {
         way: {key: getattr(own[task], way) or 0.0 for key, task in tasks.items() if task in own} for way in DIRECTIONS
     }
-    free = (1 - guarantee.headroom) / GOODPUT_PER_WIRE
-    return [
-        LinkRoom(link, hosts, needs[way], rate_bps * free, way == "egress")
-        for link, way, hosts, rate_bps in _links(network)
-        if any(needs[way].values())
-    ]
+    links = []
+    for link, way, hosts, rate_bps in _links(network):
+        if any(needs[way].values()):
+            sends = way == "egress"
+            ends = (hosts, network.names) if sends else (network.names, hosts)
+            most_bps = rate_bps * (1 - guarantee.headroom) / network_goodput(network, *ends)
+            links.append(LinkRoom(link, hosts, needs[way], most_bps, sends))
+    return links
 
 
 def on_hosts(guarantee: Guarantee, assignment: Mapping[str, str]) -> Guarantee:
-    """The guarantee of hosts that tasks on them add up to, for `plan` and `apply`.
+    """Return the guarantee of each host as the sum over its tasks, for `plan` and `apply`.
 
     Args:
-        guarantee: of tasks.
+        guarantee: guarantees of tasks.
         assignment: task key to host.
     """
     own = {each.host: each for each in guarantee.guarantee}
@@ -85,21 +87,21 @@ def on_hosts(guarantee: Guarantee, assignment: Mapping[str, str]) -> Guarantee:
         {"host": host, **{way: f"{rate:.0f}bit" for way, rate in rates.items() if rate}}
         for host, rates in sorted(sums.items())
     ]
-    kept = {"format": guarantee.format, "headroom": guarantee.headroom, "mode": guarantee.mode}
-    return Guarantee.model_validate(kept | {"guarantee": entries})
+    header = {"format": guarantee.format, "headroom": guarantee.headroom, "mode": guarantee.mode}
+    return Guarantee.model_validate(header | {"guarantee": entries})
 
 
 def _links(network: Network) -> Iterator[tuple[str, str, list[str], float]]:
-    """Each limited link in words, its direction, the hosts that it serves, and its rate in goodput."""
+    """Yield each limited link in words, its direction, the hosts that it serves, and its rate in goodput."""
     names, rows = network.names, network.rate_bps
     for m, host in enumerate(network.hosts):
         row = rows[m] if rows else []
         out = [(rate, f"path from {host.name} to {names[n]}") for n, rate in enumerate(row) if n != m]
         into = [(each[m], f"path from {names[n]} to {host.name}") for n, each in enumerate(rows) if n != m]
         for way, cap_bps, paths in (("egress", host.egress_bps, out), ("ingress", host.ingress_bps, into)):
-            known = [(rate, link) for rate, link in [(cap_bps, f"{way} of {host.name}"), *paths] if rate is not None]
-            if known:
-                least_bps, link = min(known, key=lambda each: each[0])
+            limits = [(rate, link) for rate, link in [(cap_bps, f"{way} of {host.name}"), *paths] if rate is not None]
+            if limits:
+                least_bps, link = min(limits, key=lambda each: each[0])
                 yield link, way, [host.name], least_bps
     inside = members(network)
     for group in network.groups:

@@ -8,21 +8,25 @@ from dataclasses import dataclass
 from gavotte.formats.guarantee import DIRECTIONS, Guarantee
 from gavotte.formats.names import unknown_host
 from gavotte.formats.network import Network
-from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.terms.goodput import network_goodput
 
 TOLERANCE = 0.01
-"""Share by which a sum may pass what a link can guarantee: measured rates are no surer than that."""
+"""Share by which a sum may exceed what a link can guarantee: measured rates are no more certain than that."""
+
+
+Ends = tuple[Collection[str], Collection[str]]
+"""Hosts that send over a link and hosts that receive; none = any."""
 
 
 @dataclass(frozen=True)
 class LinkSum:
-    """What is guaranteed over one link, in TCP goodput as the Network counts.
+    """What is guaranteed over one link, in TCP goodput as in the Network.
 
     Attributes:
         link: in words: `egress of vm0`, `up link of rack1`.
         sum_bps: guarantees that may cross it at the same time.
         rate_bps: what it carries.
-        capacity_bps: what of it may be guaranteed: `rate_bps` x (1 - headroom).
+        capacity_bps: part of it that may be guaranteed: `rate_bps` x (1 - headroom).
     """
 
     link: str
@@ -32,7 +36,7 @@ class LinkSum:
 
     @property
     def over(self) -> bool:
-        """Whether it cannot keep them."""
+        """Whether the link cannot keep its guarantees."""
         return self.sum_bps > self.capacity_bps * (1 + TOLERANCE)
 
     @property
@@ -55,57 +59,67 @@ class Admission:
 
 
 def plan(guarantee: Guarantee, network: Network) -> Admission:
-    """Adds up what is guaranteed over each link of a network.
+    """Add up what is guaranteed over each link of a network.
 
-    A link may have to carry all guarantees of the hosts behind it, to whomever they send. A path has to carry at most
-    the lower of what its source may send and its target receive (hose model). Between hosts of one machine only their
-    path is loaded.
+    A link may have to carry all guarantees of the hosts behind it, wherever they send. A path has to carry at most the
+    lower of what its source may send and what its target may receive (hose model). Between hosts of one machine only
+    their path is loaded.
 
     Args:
-        guarantee: wire rates; they are compared as the goodput that they carry. What containers have loads the links of
-            their host.
-        network: caps, groups and pair rates; what it does not know limits nothing.
+        guarantee: wire rates; they are compared as the goodput that they carry. Guarantees of containers load the links
+            of their host.
+        network: caps, groups and pair rates. Unknown ones limit nothing.
 
     Raises:
         GavotteError: for a host that the network does not have.
     """
-    guarantee = guarantee.folded
     names = set(network.names)
+    guarantee = guarantee.folded.spelled_as(names)
     for host in guarantee.hosts:
         if host not in names:
             raise unknown_host(host, network.names, "the network")
     links: list[LinkSum] = []
-    known: set[str] = set()
-    for link, rate_bps, sum_bps, hosts in _links(guarantee, network):
+    limited: set[str] = set()
+    for link, rate_bps, sum_bps, (senders, receivers) in _links(guarantee, network):
         if rate_bps is not None and sum_bps > 0:
-            links.append(LinkSum(link, sum_bps * GOODPUT_PER_WIRE, rate_bps, rate_bps * (1 - guarantee.headroom)))
-            known.update(hosts)
+            goodput_bps = sum_bps * network_goodput(network, senders or names, receivers or names)
+            links.append(LinkSum(link, goodput_bps, rate_bps, rate_bps * (1 - guarantee.headroom)))
+            limited.update(senders, receivers)
     links.sort(key=lambda link: (-link.use, link.link))
-    return Admission(links, [host for host in guarantee.hosts if host not in known])
+    return Admission(links, [host for host in guarantee.hosts if host not in limited])
 
 
-def _links(guarantee: Guarantee, network: Network) -> Iterator[tuple[str, float | None, float, Collection[str]]]:
-    """Each link in words, its rate in goodput, what is guaranteed over it in wire bit/s, and whose that is."""
+def _links(guarantee: Guarantee, network: Network) -> Iterator[tuple[str, float | None, float, Ends]]:
+    """Yield each link in words, its rate in goodput, what is guaranteed over it in wire bit/s, and its ends."""
     at = {host.name: host for host in network.hosts}
     alone = {(way, host): _sum_bps(guarantee, way, {host}) for way in DIRECTIONS for host in guarantee.hosts}
     for (way, host), sum_bps in alone.items():
-        yield f"{way} of {host}", getattr(at[host], f"{way}_bps"), sum_bps, {host}
+        yield f"{way} of {host}", getattr(at[host], f"{way}_bps"), sum_bps, _ends(way, {host})
     inside_of = members(network)
     for group in network.groups:
         inside = inside_of[group.name]
         for word, rate_bps, direction in (("up", group.up_bps, "egress"), ("down", group.down_bps, "ingress")):
-            yield f"{word} link of {group.name}", rate_bps, _sum_bps(guarantee, direction, inside), inside
+            yield (
+                f"{word} link of {group.name}",
+                rate_bps,
+                _sum_bps(guarantee, direction, inside),
+                _ends(direction, inside),
+            )
     index = {name: place for place, name in enumerate(network.names)}
     for source in guarantee.hosts:
         for target in guarantee.hosts:
             if source != target:
                 rate_bps = network.pair_bps(index[source], index[target])
                 lower_bps = min(alone["egress", source], alone["ingress", target])
-                yield f"path from {source} to {target}", rate_bps, lower_bps, {source, target}
+                yield f"path from {source} to {target}", rate_bps, lower_bps, ({source}, {target})
+
+
+def _ends(direction: str, hosts: Collection[str]) -> Ends:
+    return (hosts, ()) if direction == "egress" else ((), hosts)
 
 
 def _sum_bps(guarantee: Guarantee, direction: str, inside: Collection[str]) -> float:
-    """What hosts may have together: their own guarantees, and what their tenants' aggregates are above all of those."""
+    """Return what hosts may have together: their own guarantees, and what their tenants' totals add to those."""
     sum_bps = guarantee.sum_bps(direction, list(inside))
     for tenant in guarantee.tenant:
         total = getattr(tenant, direction)
@@ -115,7 +129,7 @@ def _sum_bps(guarantee: Guarantee, direction: str, inside: Collection[str]) -> f
 
 
 def members(network: Network) -> dict[str, set[str]]:
-    """Of each group: its hosts and those of the groups below it."""
+    """Return each group's hosts, including those of the groups below it."""
     inside: dict[str, set[str]] = {group.name: set() for group in network.groups}
     parents = {group.name: group.parent for group in network.groups}
     for group in network.groups:

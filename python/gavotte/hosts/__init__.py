@@ -1,11 +1,24 @@
-"""Gets hosts ready: tells which can be reached, installs their agents, makes keys for those behind TLS.
+"""Gets hosts ready: checks that they can be reached and reach each other, installs agents, makes keys for TLS.
 
-In flows an Inventory; out come a verdict for each host, and the Inventory completed by what the agents found.
+Input: an Inventory. Output: a verdict for each host, and the Inventory completed by what the agents report.
 """
 
 from gavotte.hosts.check import Check, HoldState, HostState, check
 from gavotte.hosts.deploy import Deployment, deploy
 from gavotte.hosts.keys import Bearer, keys, read_bearer
 from gavotte.hosts.logs import logs
+from gavotte.hosts.paths import Path
 
-__all__ = ["Bearer", "Check", "Deployment", "HoldState", "HostState", "check", "deploy", "keys", "logs", "read_bearer"]
+__all__ = [
+    "Bearer",
+    "Check",
+    "Deployment",
+    "HoldState",
+    "HostState",
+    "Path",
+    "check",
+    "deploy",
+    "keys",
+    "logs",
+    "read_bearer",
+]

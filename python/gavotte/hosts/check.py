@@ -1,4 +1,4 @@
-"""Asks every host of an inventory how it is."""
+"""Asks every host of an inventory for its state, and which other hosts its data plane reaches."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from gavotte.agents import Fleet, reaching
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.neighbours import STANDING, introduced
 from gavotte.formats.inventory import Inventory
+from gavotte.formats.routes import SshRoute
+from gavotte.hosts.firewall import needed_rules
+from gavotte.hosts.paths import MOST_PEERS, OK, Path, try_paths
 
 READY = "ready"
 
@@ -26,14 +29,14 @@ class HoldState:
 
     Attributes:
         run_id: the run.
-        user: whose it is.
+        user: the run's owner.
         purpose: what it is for.
         exclusive: whether no other run may measure meanwhile.
-        age_s: since when.
+        age_s: seconds since it began.
         left_s: how long it lasts at most.
         lease_left_s: how long it lasts unless its controller renews it.
         bytes_sent: payload bytes sent or set aside.
-        jobs: id, kind and state (`connecting`, `ready`, `running`) of what it has under way.
+        jobs: id, kind and state (`connecting`, `ready`, `running`) of its jobs.
     """
 
     run_id: str
@@ -48,7 +51,7 @@ class HoldState:
 
     @classmethod
     def of(cls, hold: pb.HoldStatus) -> HoldState:
-        """Reads what an agent says."""
+        """Convert an agent's report."""
         return cls(
             hold.run_id,
             hold.user,
@@ -64,7 +67,7 @@ class HoldState:
     def __str__(self) -> str:
         doing = ", ".join(f"{kind} {state}" for _, kind, state in self.jobs) or "idle"
         if any(kind == STANDING for _, kind, _ in self.jobs):
-            return f"run {self.run_id} ({introduced(self.purpose, self.user)}; stands until it is cleared)"
+            return f"run {self.run_id} ({introduced(self.purpose, self.user)}; active until it is cleared)"
         lasts = f"{self.left_s:.0f} s left at most, {self.lease_left_s:.0f} s if its controller is gone"
         return f"run {self.run_id} ({introduced(self.purpose, self.user)}; {doing}; {lasts})"
 
@@ -74,20 +77,23 @@ class HostState:
     """One host, as seen from the controller.
 
     Attributes:
-        name: in the inventory.
-        address: where the inventory says that other hosts reach it.
+        name: its name in the inventory.
+        address: IP address at which other hosts reach it.
+        address_name: the DNS name in the inventory that has this address; empty if the inventory has the address.
         agent: how its agent is reached.
         reachable: whether an agent of this protocol answers.
         usable: whether it answers and no run holds it exclusively.
-        verdict: `ready`, with the runs that share it, or in one line why not.
-        version: of the agent.
-        kernel: release.
-        cpus: what tasks may use: the inventory's, else what the agent found; None = unknown.
+        verdict: `ready`, with the runs that share it; otherwise the reason, in one line.
+        version: the agent's version.
+        kernel: kernel release.
+        cpus: what tasks may use: the inventory's value, else the agent's; None = unknown.
         memory_bytes: likewise; 0 = unknown.
         congestion: the kernel's default TCP congestion control.
-        data_port: of the agent's data plane; 0 = unknown.
-        holds: who holds it, and what runs there.
-        inside_address: where its SSH server took the connection, as the host sees it; empty without SSH.
+        data_port: port of the agent's data plane; 0 = unknown.
+        holds: the runs that hold it, and their jobs.
+        inside_address: address at which its SSH server accepted the connection, as the host sees it; empty without SSH.
+        place: the agent's folder and why it is not the user's cache folder; empty if it is.
+        lacking: privileges that the agent lacks, each with the consequence.
     """
 
     name: str
@@ -104,44 +110,63 @@ class HostState:
     data_port: int = 0
     holds: tuple[HoldState, ...] = ()
     inside_address: str = ""
+    place: str = ""
+    lacking: tuple[str, ...] = ()
+    address_name: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the fields as a dictionary for JSON."""
         return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True)
 class Check:
-    """What a check found.
+    """Result of a check.
 
     Attributes:
         hosts: in the inventory's order.
-        inventory: with the cpus and memory that it left out, where agents told them.
+        inventory: the inventory, with missing cpus and memory filled in from the agents.
+        paths: pairs whose data plane was tested. Hosts that another run holds exclusively are not tested.
+        rules: missing firewall rules, one line each.
     """
 
     hosts: tuple[HostState, ...]
     inventory: Inventory
+    paths: tuple[Path, ...] = ()
+    rules: tuple[str, ...] = ()
 
     @property
     def usable(self) -> int:
-        """How many hosts a run could use now."""
+        """Number of hosts that a run could use now."""
         return sum(host.usable for host in self.hosts)
+
+    @property
+    def unusable_paths(self) -> int:
+        """Number of tested pairs that a run could not use."""
+        return sum(not path.usable for path in self.paths)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether there are too many hosts to test all pairs."""
+        return len(self.paths) > 0 and len({path.source for path in self.paths}) > MOST_PEERS + 1
 
 
 def check(inventory: Inventory) -> Check:
-    """Reaches all hosts at once and asks their agents how they are.
+    """Reach all hosts at once, ask their agents for their state, and let them greet each other over TCP and UDP.
 
-    Over SSH that installs the agent where it is missing, starts it and ends it again.
+    Over SSH this installs the agent where it is missing, starts it and ends it again.
 
     Raises:
         GavotteError: when the controller itself lacks something: keys, the ssh client, the agent to copy.
     """
     with reaching(inventory) as reach:
-        fleet = Fleet(inventory, reach)
+        fleet = Fleet(inventory, reach, purpose="check", shared=True)
         fleet.check()
         status = fleet.status()
-        inside = {name: tunnel.inside_address for name, tunnel in reach.tunnels.items()}
+        paths = try_paths(fleet, [name for name, health in fleet.health.items() if not health.run_id])
+        tunnels = dict(reach.tunnels)
     states = []
+    written = {host.name: host.address for host in inventory.host}
     for host in fleet.inventory.host:
         health = fleet.health.get(host.name)
         state = HostState(
@@ -151,7 +176,9 @@ def check(inventory: Inventory) -> Check:
             reachable=health is not None,
             usable=health is not None and not health.run_id,
             verdict=fleet.missing.get(host.name, READY),
-            inside_address=inside.get(host.name, ""),
+            inside_address=tunnels[host.name].inside_address if host.name in tunnels else "",
+            place=tunnels[host.name].place if host.name in tunnels else "",
+            address_name=written[host.name] if written[host.name] != host.address else "",
         )
         if health is not None:
             holds = tuple(HoldState.of(hold) for hold in status[host.name].holds) if host.name in status else ()
@@ -165,9 +192,18 @@ def check(inventory: Inventory) -> Check:
                 memory_bytes=host.memory_bytes,
                 congestion=health.congestion,
                 data_port=health.data_port,
+                lacking=tuple(health.lacking),
             )
         states.append(state)
-    return Check(tuple(states), fleet.inventory)
+    return Check(tuple(states), fleet.inventory, paths, tuple(_rules(fleet.inventory, paths)))
+
+
+def _rules(inventory: Inventory, paths: tuple[Path, ...]) -> list[str]:
+    rules = needed_rules(paths)
+    none_pass = all(OK not in (path.tcp, path.udp) for path in paths)
+    if paths and none_pass and all(isinstance(host.route, SshRoute) for host in inventory.host):
+        rules = [f"agents answer over SSH, but none reaches another's data port; {rule}" for rule in rules]
+    return rules
 
 
 def _verdict(health: pb.HealthReply, holds: tuple[HoldState, ...]) -> str:

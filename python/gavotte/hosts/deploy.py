@@ -13,13 +13,13 @@ from gavotte.formats.routes import SshRoute
 
 @dataclass(frozen=True)
 class Deployment:
-    """What became of one host.
+    """Outcome for one host.
 
     Attributes:
         name: the host.
-        installed: whether the agent is there now, its checksum verified.
+        installed: whether the host can run the agent now, its checksum verified.
         copied: whether it had to be copied.
-        verdict: in one line.
+        verdict: the outcome in one line.
     """
 
     name: str
@@ -28,14 +28,14 @@ class Deployment:
     verdict: str
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the fields as a dictionary for JSON."""
         return dataclasses.asdict(self)
 
 
 def deploy(inventory: Inventory) -> list[Deployment]:
-    """Copies the agent to the hosts that lack it; starts nothing.
+    """Copy the agent to the hosts that lack it, and start nothing.
 
-    Hosts that are not reached over SSH are told so and left alone.
+    Hosts that are not reached over SSH get nothing; their result says so.
 
     Raises:
         GavotteError: when the controller itself lacks something.
@@ -45,14 +45,18 @@ def deploy(inventory: Inventory) -> list[Deployment]:
         return [Deployment(host.name, False, False, "not reached over SSH") for host in inventory.host]
     with reaching(inventory.model_copy(update={"host": over_ssh}), start=False) as reach:
         missing = dict(reach.missing)
-        copied = {name: tunnel.copied for name, tunnel in reach.tunnels.items()}
+        tunnels = dict(reach.tunnels)
     result = []
     for host in inventory.host:
         if host.name in missing:
             result.append(Deployment(host.name, False, False, missing[host.name]))
-        elif host.name in copied:
-            done = copied[host.name]
-            result.append(Deployment(host.name, True, done, "copied" if done else "was there"))
+        elif host.name in tunnels:
+            tunnel = tunnels[host.name]
+            words = ["copied" if tunnel.copied else "already installed"]
+            if tunnel.in_memory:
+                words = ["not kept: each run copies the agent again"]
+            words += [tunnel.place] if tunnel.place else []
+            result.append(Deployment(host.name, True, tunnel.copied, "; ".join(words)))
         else:
             result.append(Deployment(host.name, False, False, "not reached over SSH"))
     return result

@@ -1,7 +1,7 @@
 """Keys for mutual TLS: an authority of the tenant's own, which signs for the controller and for each host.
 
-A host's certificate is for servers only and the controller's for clients only, so a stolen host key does not command
-the other agents. All keys are P-256: what gRPC's TLS accepts everywhere.
+A host's certificate is for servers only and the controller's for clients only, so a stolen host key cannot command the
+other agents. All keys are P-256, which gRPC's TLS accepts everywhere.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Bearer:
     """A host that gets a certificate.
 
     Attributes:
-        name: of its folder.
+        name: name of its folder.
         places: names and addresses by which the controller reaches it.
     """
 
@@ -54,7 +54,7 @@ class _Authority:
 
 
 def read_bearer(text: str) -> Bearer:
-    """Reads `NAME[=ADDRESS[,ADDRESS]...]`; without addresses the name is where it is reached.
+    """Read `NAME[=ADDRESS[,ADDRESS]...]`. Without addresses the host is reached by its name.
 
     Raises:
         GavotteError: when it is anything else.
@@ -69,17 +69,17 @@ def read_bearer(text: str) -> Bearer:
 def keys(
     folder: Path, bearers: Sequence[Bearer], *, days: int = DAYS, add: bool = False, force: bool = False
 ) -> list[Path]:
-    """Makes keys and certificates.
+    """Make keys and certificates.
 
-    `folder` gets `ca.pem`, `ca.key`, `controller.pem`, `controller.key` and for each host `hosts/NAME/` with `ca.pem`,
-    `host.pem` and `host.key`, which is what goes onto that host. Private keys have mode 0600.
+    `folder` gets `ca.pem`, `ca.key`, `controller.pem` and `controller.key`. For each host it gets `hosts/NAME/` with
+    `ca.pem`, `host.pem` and `host.key`, which belong on that host. Private keys have mode 0600.
 
     Args:
-        folder: where to; made if need be.
+        folder: folder for the files; made if need be.
         bearers: the hosts.
-        days: how long all is valid.
-        add: sign for further hosts by the authority that is in `folder`.
-        force: replace what is there.
+        days: how long everything is valid.
+        add: sign for further hosts with the authority that is in `folder`.
+        force: replace existing files.
 
     Returns:
         The files, in the order they were written.
@@ -239,7 +239,7 @@ def _public(certificate: x509.Certificate) -> bytes:
 
 
 def _write(folder: Path, files: dict[str, bytes]) -> list[Path]:
-    """Writes all files aside, then renames each into place."""
+    """Write all files under temporary names, then rename each to its own."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".new-", dir=folder) as aside:

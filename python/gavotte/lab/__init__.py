@@ -1,6 +1,6 @@
 """The lab: a cloud of network namespaces on one Linux machine, with real kernels, packets and programs.
 
-In flows a Topology; out come hosts with agents, their Inventory, and a way to run programs on them.
+Input: a Topology. Output: hosts with agents, their Inventory, and a way to run programs on them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Loads the front door on first use: the keeper, a process of its own, must start without it."""
+    """Load the room's functions on first use: the keeper, a process of its own, must start without them."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from gavotte.lab import control, support

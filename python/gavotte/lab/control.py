@@ -1,4 +1,4 @@
-"""Starts labs, ends them, tells about them. What `gavotte.lab` offers is here."""
+"""Starts labs, ends them and reports their state. This module implements the functions of `gavotte.lab`."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from typing import Any
 from gavotte.agents.runtime import LAB_HOSTS, lab_folder, runtime_dir
 from gavotte.errors import GavotteError
 from gavotte.formats.topology import Topology
-from gavotte.lab import crew, launcher, state, warden
+from gavotte.lab import crew, element, launcher, state, warden
 from gavotte.lab.start import end, started
 from gavotte.lab.state import LabState
 
 AT_ONCE = 32
-"""Agents asked at one time whether they answer."""
+"""Most agents that are asked at one time whether they answer."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,14 +48,15 @@ class LabStatus:
     """A lab, or the lack of one.
 
     Attributes:
-        up: whether it stands.
-        topology: where its description came from.
+        up: whether the lab is running.
+        topology: origin of its description.
         folder: its folder.
         hosts_file: its inventory.
         keeper: process number of its keeper.
         rootless: whether it lives in a user namespace.
-        uptime_s: since it was asked for.
+        uptime_s: seconds since it was requested.
         hosts: in the topology's order.
+        warnings: where the lab differs from the topology, one line each.
     """
 
     up: bool
@@ -66,14 +67,15 @@ class LabStatus:
     rootless: bool = False
     uptime_s: float = 0.0
     hosts: tuple[HostStatus, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the fields as a dictionary for JSON."""
         return dataclasses.asdict(self)
 
 
 class Session:
-    """A lab that stands.
+    """A running lab.
 
     Attributes:
         folder: its folder.
@@ -86,18 +88,18 @@ class Session:
         self._record = record
 
     def command(self, host: str, argv: Sequence[str]) -> list[str]:
-        """Returns the line that runs a program on a host or switch; it needs `environment()` too."""
+        """Return the command line that runs a program on a host or switch; it needs `environment()` too."""
         return launcher.command(self.folder, self._record, host, argv)
 
     def environment(self) -> dict[str, str]:
-        """Returns this process's environment with the lab's variables."""
+        """Return this process's environment with the lab's variables."""
         return {**os.environ, **launcher.environment(self.folder)}
 
     def exec(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-        """Starts a program on a host or switch.
+        """Start a program on a host or switch.
 
         Args:
-            host: where.
+            host: the host or switch.
             argv: the program and its arguments.
             **options: passed on to `subprocess.Popen`.
         """
@@ -105,15 +107,15 @@ class Session:
         return subprocess.Popen(self.command(host, argv), **options)
 
     def run(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:
-        """Runs a program on a host or switch to its end; `options` go to `subprocess.run`."""
+        """Run a program on a host or switch to its end; `options` go to `subprocess.run`."""
         options.setdefault("env", self.environment())
         return subprocess.run(self.command(host, argv), check=False, **options)
 
     def beside(self, argv: Sequence[str]) -> subprocess.Popen[Any]:
-        """Starts a program of this machine whose `--hosts lab` is this lab.
+        """Start a program on this machine for which `--hosts lab` is this lab.
 
-        It ends with this process, however it does, and so does all that the program started. SIGTERM to what is
-        returned ends the same.
+        The program, and all that it starts, ends with this process, however this process ends. SIGTERM to the returned
+        process has the same effect.
 
         Raises:
             GavotteError: when there is no such program.
@@ -124,7 +126,7 @@ class Session:
         return subprocess.Popen(line, env=self.environment())
 
     def status(self) -> LabStatus:
-        """Tells how the lab is."""
+        """Return the lab's state."""
         record = self._record
         paths = [crew.socket_path(self.folder, name) for name, _ in record.hosts]
         with ThreadPoolExecutor(min(AT_ONCE, max(1, len(paths)))) as pool:
@@ -140,48 +142,51 @@ class Session:
             hosts=tuple(
                 HostStatus(name, address, agent) for (name, address), agent in zip(record.hosts, agents, strict=True)
             ),
+            warnings=element.warnings(self.folder),
         )
 
 
-def up(topology: Topology, *, source: str, agents: bool = True) -> LabStatus:
-    """Starts a lab that outlives this process, until `down`.
+def up(topology: Topology, *, source: str, agents: bool = True, seed: int = 0) -> LabStatus:
+    """Start a lab that outlives this process, until `down`.
 
     Args:
         topology: the cloud to emulate.
-        source: where the topology came from, for `status`.
+        source: origin of the topology, for `status`.
         agents: whether to start an agent on each host.
+        seed: decides which packets links lose, and their jitter.
 
     Raises:
         GavotteError: when a lab is up already, or the kernel refuses.
         UnsupportedError: when this machine cannot hold a lab.
     """
-    with started(topology, source, LAB_HOSTS.parent.name, agents=agents, stay=True) as (folder, record):
+    with started(topology, source, LAB_HOSTS.parent.name, agents=agents, stay=True, seed=seed) as (folder, record):
         return Session(folder, record).status()
 
 
 @contextmanager
-def session(topology: Topology, *, source: str = "", agents: bool = True) -> Iterator[Session]:
-    """Holds a private lab that ends with the `with` block, and with this process however that dies.
+def session(topology: Topology, *, source: str = "", agents: bool = True, seed: int = 0) -> Iterator[Session]:
+    """Hold a private lab that ends with the `with` block, and with this process however it dies.
 
     Args:
         topology: the cloud to emulate.
-        source: where the topology came from, for `status`.
+        source: origin of the topology, for `status`.
         agents: whether to start an agent on each host.
+        seed: decides which packets links lose, and their jitter.
 
     Raises:
         GavotteError: when the kernel refuses.
         UnsupportedError: when this machine cannot hold a lab.
     """
     name = state.SESSION_PREFIX + secrets.token_hex(3)
-    with started(topology, source, name, agents=agents, stay=False) as (folder, record):
+    with started(topology, source, name, agents=agents, stay=False, seed=seed) as (folder, record):
         yield Session(folder, record)
 
 
 def current() -> Session:
-    """Returns the lab that is up: the one this process is in or beside, else the one of `up`.
+    """Return the running lab: the one that `$GAVOTTE_LAB` names, else the one of `up`.
 
     Raises:
-        GavotteError: when none is.
+        GavotteError: when none is up.
     """
     folder = lab_folder()
     record = state.read_state(folder)
@@ -191,7 +196,7 @@ def current() -> Session:
 
 
 def status() -> LabStatus:
-    """Tells whether a lab is up, and how its hosts are."""
+    """Report whether a lab is up, and the state of its hosts."""
     sweep()
     try:
         return current().status()
@@ -200,12 +205,12 @@ def status() -> LabStatus:
 
 
 def command(host: str, argv: Sequence[str]) -> list[str]:
-    """Returns the line that runs a program on a host of the lab that is up."""
+    """Return the command line that runs a program on a host of the running lab."""
     return current().command(host, argv)
 
 
 def execute(host: str, argv: Sequence[str]) -> int:
-    """Runs a program on a host of the lab that is up, on this process's terminal.
+    """Run a program on a host of the running lab, on this process's terminal.
 
     Returns:
         Its exit status, 128 + n when signal n ended it.
@@ -219,7 +224,7 @@ def execute(host: str, argv: Sequence[str]) -> int:
 
 
 def down() -> bool:
-    """Takes the lab down, with everything that runs in it.
+    """Take the lab down, with everything that runs in it.
 
     Returns:
         Whether one was up.
@@ -239,17 +244,17 @@ def down() -> bool:
 
 
 def sweep() -> int:
-    """Removes what labs left whose keeper is gone.
+    """Remove the remains of labs whose keeper is gone.
 
     Returns:
-        How many there were.
+        The number of labs removed.
     """
     return state.sweep(runtime_dir())
 
 
 @contextmanager
 def _signals_left_to_child() -> Iterator[Any]:
-    """Leaves Ctrl-C to the program on the terminal, which gets it too, and passes on SIGTERM."""
+    """Leave Ctrl-C to the program on the terminal, which gets it too, and pass on SIGTERM."""
     children: list[subprocess.Popen[Any]] = []
 
     def pass_on(number: int, _: object) -> None:

@@ -1,4 +1,4 @@
-"""The agents of a lab: one in each host's namespaces, started by the keeper and waited for."""
+"""The agents of a lab: one in each host's namespaces. The keeper starts them and waits until they answer."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ POLL_S = 0.002
 
 
 def socket_path(folder: Path, host: str) -> Path:
-    """Where a host's agent listens."""
+    """Return the path of the socket of a host's agent."""
     return folder / f"{host}.sock"
 
 
 def log_path(folder: Path, host: str) -> Path:
-    """Where a host's agent writes."""
+    """Return the path of the log of a host's agent."""
     return folder / f"{host}.log"
 
 
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
-"""What a client says first (RFC 9113, section 3.4): the preface, and no settings. A server answers with its own."""
+"""What a client sends first (RFC 9113, section 3.4): the preface, and no settings. A server answers with its own."""
 
 
 def answers(path: Path, timeout_s: float = 1.0) -> bool:
-    """Whether an agent answers on a Unix socket; of one that was stopped, the kernel alone takes the connection."""
+    """Return whether an agent answers on a Unix socket. If it was stopped, only the kernel accepts the connection."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(timeout_s)
         try:
@@ -44,12 +44,12 @@ def answers(path: Path, timeout_s: float = 1.0) -> bool:
 
 
 def start(binary: str, hosts: Sequence[str], folder: Path, namespace_folder: Path) -> dict[int, str]:
-    """Starts one agent per host; leaves this process in the last host's namespaces.
+    """Start one agent per host; leave this process in the last host's namespaces.
 
     Args:
         binary: the agent.
         hosts: their names.
-        folder: of the lab, for sockets and logs.
+        folder: the lab's folder, for sockets and logs.
         namespace_folder: holds the hosts' namespace files.
 
     Returns:
@@ -80,11 +80,11 @@ def start(binary: str, hosts: Sequence[str], folder: Path, namespace_folder: Pat
 def wait_until_ready(
     started: Mapping[int, str], folder: Path, deadline_s: float, still_wanted: Callable[[], None]
 ) -> None:
-    """Waits until every agent accepts connections.
+    """Wait until every agent accepts connections.
 
     Args:
         started: host name by process number.
-        folder: of the lab.
+        folder: the lab's folder.
         deadline_s: for all of them together.
         still_wanted: called meanwhile; raises to stop.
 
@@ -109,4 +109,4 @@ def wait_until_ready(
 
 def _last_line(log: Path) -> str:
     lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    return f"it said: {lines[-1][:300]}" if lines else "it said nothing"
+    return f"it printed: {lines[-1][:300]}" if lines else "it printed nothing"

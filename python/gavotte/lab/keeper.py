@@ -1,10 +1,11 @@
 """The process that is the lab: it holds every namespace, and when it dies the kernel frees them all.
 
-The command line starts it as `python -c`, sends it an `Order` on stdin and keeps that pipe open. The keeper enters
-new user (unless root), mount, PID, IPC and network namespaces and forks; the child is PID 1 in there, builds the
-lab, starts the agents and says `ready`. It then reaps orphans until its stdin closes or its owner dies (it holds the
-owner's pidfd: unlike a parent-death signal that does not fire when merely the starting *thread* ends). If it is
-told to stay, neither matters any more, and only a signal ends it.
+1. The command line starts it as `python -c`, sends it an `Order` on stdin and keeps that pipe open.
+2. The keeper enters new user (unless root), mount, PID, IPC and network namespaces and forks.
+3. The child is PID 1 in them. It builds the lab, starts the agents and reports `ready`.
+4. It then reaps orphans until its stdin closes or its owner dies. After `STAY` only a signal ends it.
+
+The keeper holds the owner's pidfd. A parent-death signal would fire when merely the starting *thread* ends.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from gavotte.errors import GavotteError, UnsupportedError
-from gavotte.lab import crew, namespaces, state, wiring
+from gavotte.lab import crew, element, namespaces, state, wiring
 from gavotte.lab.layout import Layout
+from gavotte.lab.wires import plan
 
 STAY = b"stay\n"
-"""Sent on the life pipe, makes the lab outlive its owner."""
+"""Message on the life pipe that makes the lab outlive its owner."""
 
 NAMESPACES = "ns"
-"""Folder, below the lab's, that holds the namespaces' files; empty as seen from outside."""
+"""Folder below the lab's with the namespaces' files; empty as seen from outside."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,10 @@ class Order:
         layout: the lab to build.
         folder: its folder, which exists.
         identity: the lab's id, checked before the folder is removed.
-        owner: process that asks for it.
-        agent: the agent's binary, None for a lab without agents.
+        owner: process that requests it.
+        binary: the agent's binary, None for a lab that does not need it.
+        agents: whether to start an agent on each host.
+        seed: decides which packets links lose, and their jitter.
         deadline_s: how long the agents may take to answer.
     """
 
@@ -48,16 +52,18 @@ class Order:
     folder: Path
     identity: str
     owner: int
-    agent: str | None
+    binary: str | None
+    agents: bool
+    seed: int
     deadline_s: float
 
 
 class _Abandoned(Exception):  # noqa: N818
-    """Nobody wants this lab any more."""
+    """The lab's owner is gone, or a signal ends the lab."""
 
 
 def main() -> NoReturn:
-    """Reads the order and becomes the keeper."""
+    """Read the order and become the keeper."""
     order: Order = pickle.load(sys.stdin.buffer)
     try:
         owner = _watch(order.owner)
@@ -86,10 +92,11 @@ class Keeper:
         self._order = order
         self._owner = owner
         self._ending = False
+        self._element: element.Element | None = None
         self._selector = selectors.DefaultSelector()
 
     def keep(self) -> NoReturn:
-        """Builds, reports, holds, and takes the lab down."""
+        """Build the lab, report, hold it, and take it down."""
         status = 0
         try:
             self._listen()
@@ -133,13 +140,17 @@ class Keeper:
         _replace_file(Path("/etc/hosts"), folder / "hosts", layout.hosts_text)
         _names_from_files_first(folder)
         wiring.build(layout, here, self._check)
-        if self._order.agent is not None:
+        binary, deadline_s = self._order.binary, self._order.deadline_s
+        if layout.wires and binary is not None:
+            self._element = element.start(binary, plan(layout.wires, self._order.seed), folder, here)
+            element.wait_until_ready(self._element, folder, deadline_s, self._check)
+        if self._order.agents and binary is not None:
             names = [name for name, _ in layout.hosts]
-            started = crew.start(self._order.agent, names, folder, here)
-            crew.wait_until_ready(started, folder, self._order.deadline_s, self._check)
+            started = crew.start(binary, names, folder, here)
+            crew.wait_until_ready(started, folder, deadline_s, self._check)
 
     def _check(self) -> None:
-        """Serves what has happened meanwhile, without waiting.
+        """Handle pending events without waiting.
 
         Raises:
             _Abandoned: when the lab is to end.
@@ -177,14 +188,16 @@ class Keeper:
         os.dup2(nowhere, 0)
         os.dup2(nowhere, 1)
 
-    @staticmethod
-    def _reap() -> None:
+    def _reap(self) -> None:
+        """Collect ended processes. Without its element the lab's links carry nothing, so the lab ends with it."""
         with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+            while pid := os.waitpid(-1, os.WNOHANG)[0]:
+                if self._element is not None and pid == self._element.pid:
+                    sys.stderr.write("the element exited, so that no link carries packets: the lab ends\n")
+                    raise _Abandoned
 
     def _end(self, status: int) -> NoReturn:
-        """Ends every process of the lab, removes its folder and leaves: the kernel does the rest."""
+        """End every process of the lab, remove its folder and exit. The kernel does the rest."""
         with contextlib.suppress(OSError):
             os.kill(-1, signal.SIGKILL)
         with contextlib.suppress(OSError):
@@ -194,7 +207,7 @@ class Keeper:
 
 
 def _watch(owner: int) -> int:
-    """Opens a handle on the owner that becomes readable when it dies."""
+    """Open a handle on the owner that becomes readable when it dies."""
     try:
         handle = os.pidfd_open(owner)
     except ProcessLookupError:
@@ -210,7 +223,7 @@ OTHERWISE = "use `gavotte simulate`, which needs neither"
 
 
 def _isolate() -> bool:
-    """Enters the lab's namespaces.
+    """Enter the lab's namespaces.
 
     Returns:
         Whether a user namespace was needed.
@@ -239,15 +252,15 @@ def _why_no_user_namespace() -> str:
         ("user.max_user_namespaces", "0", "10000"),
         ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
     )
-    for name, refusing, wanted in refusals:
+    for name, refusing, setting in refusals:
         with contextlib.suppress(OSError):
             if Path("/proc/sys", *name.split(".")).read_text().strip() == refusing:
-                return f"{name} is {refusing}: run as root, have root run `sysctl {name}={wanted}`, or {OTHERWISE}"
+                return f"{name} is {refusing}: run as root, have root run `sysctl {name}={setting}`, or {OTHERWISE}"
     return f"run as root, allow this process user namespaces (seccomp may forbid them), or {OTHERWISE}"
 
 
 def _names_from_files_first(folder: Path) -> None:
-    """Sees to it that /etc/hosts is asked before any name service of the machine."""
+    """Make sure that /etc/hosts is read before any name service of the machine is asked."""
     real = Path("/etc/nsswitch.conf")
     with contextlib.suppress(OSError):
         lines = real.read_text().splitlines()
@@ -256,7 +269,7 @@ def _names_from_files_first(folder: Path) -> None:
 
 
 def _replace_file(real: Path, stand_in: Path, text: str) -> None:
-    """Puts a file of ours in place of the machine's, inside the lab; without the machine's there is no place."""
+    """Put a file of ours in place of the machine's, inside the lab. Does nothing where the machine has no such file."""
     if real.exists():
         stand_in.write_text(text)
         stand_in.chmod(0o644)
@@ -264,6 +277,6 @@ def _replace_file(real: Path, stand_in: Path, text: str) -> None:
 
 
 def _tell(**message: object) -> None:
-    """Reports one line of JSON to the owner, who may be gone."""
+    """Report one line of JSON to the owner, who may be gone."""
     with contextlib.suppress(OSError):
         os.write(1, json.dumps(message).encode() + b"\n")

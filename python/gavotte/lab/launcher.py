@@ -1,7 +1,7 @@
 """Command lines that run a program inside a lab, through util-linux's `nsenter`.
 
-The program becomes a real child of whoever runs the line: terminal, signals and exit status pass through, and
-as it joins the lab's PID namespace it dies with the lab.
+The program becomes a real child of the process that runs the line: terminal, signals and exit status pass through. It
+joins the lab's PID namespace, and therefore dies with the lab.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pathlib import Path
 
 from gavotte.agents.runtime import LAB_VARIABLE, RUNTIME_DIR_VARIABLE
 from gavotte.errors import UnsupportedError
-from gavotte.formats.names import unknown_host
+from gavotte.formats.names import known_as, unknown_host
 from gavotte.lab.keeper import NAMESPACES
 from gavotte.lab.state import LabState, write_aside
 
 RSH = "rsh"
-"""Script in the lab's folder that takes the arguments of ssh: a host, then a command."""
+"""Script in the lab's folder that accepts the arguments of ssh: a host, then a command."""
 
 
 def command(folder: Path, record: LabState, name: str, argv: Sequence[str]) -> list[str]:
-    """Returns the line that runs a program in a host's or switch's namespaces.
+    """Return the line that runs a program in a host's or switch's namespaces.
 
     Args:
-        folder: of the lab.
+        folder: the lab's folder.
         record: its `lab.json`.
         name: the host or switch; `machines/NAME` for the hypervisor under them.
         argv: the program and its arguments.
@@ -35,8 +35,9 @@ def command(folder: Path, record: LabState, name: str, argv: Sequence[str]) -> l
         GavotteError: when there is no such host.
         UnsupportedError: without `nsenter`.
     """
-    known = {known for known, _ in (*record.hosts, *record.switches)}
-    if name not in known and not name.startswith("machines/"):
+    nodes = {nodes for nodes, _ in (*record.hosts, *record.switches)}
+    name = known_as(name, nodes)
+    if name not in nodes and not name.startswith("machines/"):
         raise unknown_host(name, [host for host, _ in record.hosts], "the lab")
     kind = "net" if name.startswith("machines/") else "both"
     if record.inside:
@@ -45,7 +46,7 @@ def command(folder: Path, record: LabState, name: str, argv: Sequence[str]) -> l
 
 
 def check() -> None:
-    """Makes sure that programs can be run in a lab at all.
+    """Make sure that programs can be run in a lab at all.
 
     Raises:
         UnsupportedError: without `nsenter`.
@@ -54,10 +55,9 @@ def check() -> None:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Returns the variables that a program in, or beside, a lab has beyond its caller's.
+    """Return the variables that a program inside a lab, or outside for it, needs in addition to its caller's.
 
-    With them `--hosts lab` means this lab, and mpirun reaches the lab's hosts and runs as the root that a user
-    is in a lab.
+    With them `--hosts lab` means this lab. mpirun reaches the lab's hosts and runs as root, which the user is in a lab.
     """
     rsh = str(folder / RSH)
     return {
@@ -75,7 +75,7 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def write_rsh(folder: Path, record: LabState) -> None:
-    """Writes the ssh-like script; it starts no Python and works inside the lab and beside it."""
+    """Write the ssh-like script. It starts no Python and works inside and outside the lab."""
     options = {True: _inner(folder, "$host", "both"), False: _outer(folder, record, "$host", "both")}
     lines = {inside: " ".join(_quoted(word) for word in words) for inside, words in options.items()}
     seen = _quoted(str(folder / NAMESPACES / "$host.net"))
@@ -114,14 +114,14 @@ def _own(path: Path, kind: str) -> list[str]:
 
 
 def _nsenter() -> str:
-    found = shutil.which("nsenter", path=os.environ.get("PATH", os.defpath) + ":/usr/bin:/bin")
-    if found is None:
+    program = shutil.which("nsenter", path=os.environ.get("PATH", os.defpath) + ":/usr/bin:/bin")
+    if program is None:
         raise UnsupportedError("`nsenter` is not installed", hint="install util-linux")
-    return found
+    return program
 
 
 def dying_with_parent() -> list[str]:
-    """What to write before a program that must not outlive its parent, such as nsenter, when that is killed."""
+    """Return the prefix for a program that must not outlive its parent, such as nsenter, when the parent is killed."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
 
@@ -134,5 +134,5 @@ def _here() -> str:
 
 
 def _quoted(word: str) -> str:
-    """Quotes for the shell, all but `$host`."""
+    """Quote for the shell, all but `$host`."""
     return "$host".join(shlex.quote(part) if part else "" for part in word.split("$host"))

@@ -24,7 +24,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def unshare(kinds: int) -> None:
-    """Moves this process into fresh namespaces (a new PID namespace holds only its later children).
+    """Move this process into fresh namespaces (a new PID namespace holds only its later children).
 
     Args:
         kinds: the `NEW_` flags, or-ed.
@@ -33,7 +33,7 @@ def unshare(kinds: int) -> None:
 
 
 def enter(namespace: int, kind: int) -> None:
-    """Moves this thread into a namespace.
+    """Move this thread into a namespace.
 
     Args:
         namespace: open descriptor of the namespace.
@@ -43,7 +43,7 @@ def enter(namespace: int, kind: int) -> None:
 
 
 def become_root_of_user_namespace() -> None:
-    """Enters a new user namespace in which the caller is root and nobody else exists."""
+    """Enter a new user namespace in which the caller is root and no other user exists."""
     uid, gid = os.geteuid(), os.getegid()
     unshare(NEW_USER)
     Path("/proc/self/setgroups").write_text("deny")
@@ -52,35 +52,35 @@ def become_root_of_user_namespace() -> None:
 
 
 def keep_mounts_private() -> None:
-    """Stops mounts of this mount namespace from reaching any other."""
+    """Stop mounts of this mount namespace from reaching any other."""
     _mount("none", "/", "", _MS_REC | _MS_PRIVATE)
 
 
 def mount_new(kind: str, target: Path, options: str = "") -> None:
-    """Mounts a fresh file system of a kind that needs no device, such as `proc`."""
+    """Mount a fresh file system of a kind that needs no device, such as `proc`."""
     _mount(kind, str(target), kind, 0, options)
 
 
 def mount_over(source: Path | str, target: Path) -> None:
-    """Bind-mounts `source` on top of `target`."""
+    """Bind-mount `source` on top of `target`."""
     _mount(str(source), str(target), "", _MS_BIND)
 
 
 def unmount(target: Path) -> None:
-    """Takes away what is mounted on `target`, whoever still uses it."""
+    """Unmount the file system on `target`, even if processes still use it."""
     _check(_libc.umount2(os.fsencode(target), _MNT_DETACH), f"unmount {target}")
 
 
 def let_owner_look_inside() -> None:
-    """Gives /proc/PID of this process back to its owner.
+    """Give /proc/PID of this process back to its owner.
 
-    Entering a user namespace takes it away, and without it the owner cannot open the namespaces.
+    Entering a user namespace takes it away. Without it the owner cannot open the namespaces.
     """
     _check(_libc.prctl(_PR_SET_DUMPABLE, ctypes.c_ulong(1), 0, 0, 0), "prctl")
 
 
 def identity(kind: str, pid: int | str = "self") -> int:
-    """Returns the inode number of a process's namespace, equal for all processes in it.
+    """Return the inode number of a process's namespace, equal for all processes in it.
 
     Args:
         kind: file name below /proc/PID/ns, such as `mnt`.

@@ -42,15 +42,18 @@ _ERRORS = {error.__name__: error for error in (GavotteError, UnsupportedError, A
 
 
 @contextmanager
-def started(topology: Topology, source: str, name: str, *, agents: bool, stay: bool) -> Iterator[tuple[Path, LabState]]:
-    """Starts a lab; at the end of the `with` block lets it stay, or ends it.
+def started(
+    topology: Topology, source: str, name: str, *, agents: bool, stay: bool, seed: int
+) -> Iterator[tuple[Path, LabState]]:
+    """Start a lab; at the end of the `with` block let it stay, or end it.
 
     Args:
         topology: the cloud to emulate.
-        source: where the topology came from.
-        name: of the lab's folder.
+        source: origin of the topology.
+        name: name of the lab's folder.
         agents: whether to start an agent on each host.
         stay: whether the lab outlives the block, once it is up.
+        seed: decides which packets links lose, and their jitter.
 
     Yields:
         Its folder and its record.
@@ -60,7 +63,7 @@ def started(topology: Topology, source: str, name: str, *, agents: bool, stay: b
         UnsupportedError: when this machine cannot hold a lab.
     """
     layout = layout_of(topology)
-    binary = agent_binary() if agents else None
+    binary = agent_binary() if agents or layout.wires else None
     launcher.check()
     runtime = runtime_dir()
     longest = max(len(os.fsencode(crew.socket_path(runtime / name, host))) for host, _ in layout.hosts)
@@ -73,25 +76,27 @@ def started(topology: Topology, source: str, name: str, *, agents: bool, stay: b
         secrets.token_hex(8), topology=source, session=not stay, agents=agents, created_unix_s=time.time()
     )
     folder = state.claim(runtime, name, record)
-    heard: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
     done = False
     deadline_s = START_DEADLINE_S + START_DEADLINE_PER_NODE_S * len(layout.nodes)
-    logger.info("lab %s: builds %d hosts and %d switches in %s", name, len(layout.hosts), len(layout.switches), folder)
-    order = Order(layout, folder, record.id, os.getpid(), binary, deadline_s)
+    logger.info(
+        "lab %s: building %d hosts and %d switches in %s", name, len(layout.hosts), len(layout.switches), folder
+    )
+    order = Order(layout, folder, record.id, os.getpid(), binary, agents, seed, deadline_s)
     try:
         (folder / NAMESPACES).mkdir()
         with _launched(folder) as (first, life, reports):
-            with contextlib.suppress(BrokenPipeError):  # then it has ended, as is heard next
+            with contextlib.suppress(BrokenPipeError):  # then it has ended, as the reports below show
                 life.write(pickle.dumps(order))
                 life.flush()
-            _hear(reports, folder, time.monotonic() + deadline_s, heard)
+            _hear(reports, folder, time.monotonic() + deadline_s, answers)
             first.wait()
-            logger.info("lab %s: up, its keeper is process %d", name, heard["keeper"].pid)
+            logger.info("lab %s: up, its keeper is process %d", name, answers["keeper"].pid)
             record = dataclasses.replace(
                 record,
-                keeper=heard["keeper"],
-                rootless=heard["rootless"],
-                mount_namespace=heard["mount_namespace"],
+                keeper=answers["keeper"],
+                rootless=answers["rootless"],
+                mount_namespace=answers["mount_namespace"],
                 hosts=layout.hosts,
                 switches=layout.switches,
             )
@@ -105,19 +110,19 @@ def started(topology: Topology, source: str, name: str, *, agents: bool, stay: b
             yield folder, record
     finally:
         if not done:
-            if heard.get("keeper") is not None:
-                end(heard["keeper"])
+            if answers.get("keeper") is not None:
+                end(answers["keeper"])
             state.discard(folder, record.id)
 
 
 def end(keeper: Process) -> None:
-    """Ends a keeper, and with it all of its lab; returns when it is gone.
+    """End a keeper, and with it its whole lab. Return when it is gone.
 
     Raises:
-        GavotteError: when it does not go.
+        GavotteError: when it does not end.
     """
     for number in (signal.SIGTERM, signal.SIGKILL):
-        logger.debug("sends %s to the lab's keeper, process %d", number.name, keeper.pid)
+        logger.debug("sending %s to the lab's keeper, process %d", number.name, keeper.pid)
         state.signal_process(keeper, number)
         if state.wait_gone(keeper, STOP_DEADLINE_S):
             return
@@ -126,7 +131,7 @@ def end(keeper: Process) -> None:
 
 @contextmanager
 def _launched(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]]:
-    """Runs a process that forks the keeper and leaves.
+    """Run a process that forks the keeper and exits.
 
     Yields:
         The process; the keeper's stdin, which keeps the lab alive until closed; the keeper's stdout.
@@ -154,20 +159,20 @@ def _launched(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes]
         first.wait()
 
 
-def _hear(reports: IO[bytes], folder: Path, deadline: float, heard: dict[str, Any]) -> None:
-    """Collects the keeper's reports until it is ready.
+def _hear(reports: IO[bytes], folder: Path, deadline: float, answers: dict[str, Any]) -> None:
+    """Collect the keeper's reports until it is ready.
 
     Args:
-        reports: the pipe they come by.
-        folder: of the lab.
+        reports: the pipe with the reports.
+        folder: the lab's folder.
         deadline: on the monotonic clock, in seconds.
-        heard: is filled, also when this raises; `keeper` is the keeper's `Process`.
+        answers: the reports by key, filled even if this raises; `keeper` is the keeper's `Process`.
 
     Raises:
-        GavotteError: what the keeper says is wrong, or that it says nothing.
+        GavotteError: when the keeper reports an error, or nothing.
     """
     pending = b""
-    while "ready" not in heard:
+    while "ready" not in answers:
         if not select.select([reports], [], [], max(0.0, deadline - time.monotonic()))[0]:
             raise GavotteError("the lab did not come up in time", hint=_last_words(folder))
         chunk = os.read(reports.fileno(), 65536)
@@ -175,19 +180,19 @@ def _hear(reports: IO[bytes], folder: Path, deadline: float, heard: dict[str, An
             raise GavotteError("the lab's keeper exited while starting", hint=_last_words(folder))
         *lines, pending = (pending + chunk).split(b"\n")
         for line in lines:
-            logger.debug("the keeper says %s", line.decode(errors="replace"))
-            heard |= json.loads(line)
-        if "pid" in heard:
-            heard["keeper"] = Process.of(heard.pop("pid"))
-        if "error" in heard:
-            raise _ERRORS.get(heard["kind"], GavotteError)(heard["error"], hint=heard["hint"])
-    if heard["keeper"] is None:
+            logger.debug("the keeper reports %s", line.decode(errors="replace"))
+            answers |= json.loads(line)
+        if "pid" in answers:
+            answers["keeper"] = Process.of(answers.pop("pid"))
+        if "error" in answers:
+            raise _ERRORS.get(answers["kind"], GavotteError)(answers["error"], hint=answers["hint"])
+    if answers["keeper"] is None:
         raise GavotteError("the lab's keeper exited while starting", hint=_last_words(folder))
 
 
 def _last_words(folder: Path) -> str:
     lines = (folder / "keeper.log").read_text(errors="replace").strip().splitlines()
-    return f"it said: {lines[-1][:300]}" if lines else ""
+    return f"it printed: {lines[-1][:300]}" if lines else ""
 
 
 def _write_hosts(folder: Path, layout: Layout, topology: Topology) -> None:

@@ -1,7 +1,7 @@
-"""What a lab leaves on disk, whether its keeper lives, and the sweeping of those whose keeper does not.
+"""A lab's files on disk, whether its keeper lives, and the removal of labs whose keeper does not.
 
-A lab's folder lies in the runtime directory: `lab` for the one that `lab up` makes, `s-XXXXXX` for private ones.
-`lab.json` in it is written before anything is started, so a folder always tells whose it is.
+A lab's folder is in the runtime directory: `lab` for the one that `lab up` makes, `s-XXXXXX` for private ones.
+`lab.json` in it is written before anything is started, so a folder always names its owner.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Process:
     """A process that a reused number cannot impersonate.
 
     Attributes:
-        pid: its number in the PID namespace of the one who started the lab.
+        pid: its number in the PID namespace of the process that started the lab.
         started: its start time in the kernel's ticks since boot.
     """
 
@@ -45,7 +45,7 @@ class Process:
 
     @classmethod
     def of(cls, pid: int) -> Self | None:
-        """Describes a running process; None when there is none, or only its remains."""
+        """Describe a running process; None when there is none, or only a zombie."""
         try:
             text = Path(f"/proc/{pid}/stat").read_text()
         except OSError:
@@ -61,13 +61,13 @@ class Process:
 
 @dataclass(frozen=True)
 class LabState:
-    """One lab, as `lab.json` tells it.
+    """One lab, as recorded in `lab.json`.
 
     Attributes:
-        id: random, tells this lab from a later one in the same folder.
+        id: random; distinguishes this lab from a later one in the same folder.
         topology: the description's source, as the user named it.
-        owner: who started it; a private lab dies with it.
-        keeper: who holds it; None while it starts.
+        owner: the process that started it; a private lab dies with it.
+        keeper: the process that holds it; None while it starts.
         session: whether it is private to its owner.
         rootless: whether it lives in a user namespace.
         agents: whether agents were started.
@@ -94,20 +94,20 @@ class LabState:
     switches: tuple[tuple[str, tuple[str, ...]], ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """What goes into the file."""
+        """Return the content of the file."""
         return {"format": FORMAT, **asdict(self)}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Reads what `as_dict` wrote; unknown keys are ignored."""
-        known = {key: data[key] for key in cls.__dataclass_fields__}
-        known["owner"] = Process(**known["owner"])
-        known["keeper"] = Process(**known["keeper"]) if known["keeper"] else None
-        known["hosts"] = tuple((name, address) for name, address in known["hosts"])
-        if any(not_a_host_name(name) for name, _ in known["hosts"]):
+        """Read what `as_dict` wrote; unknown keys are ignored."""
+        fields = {key: data[key] for key in cls.__dataclass_fields__}
+        fields["owner"] = Process(**fields["owner"])
+        fields["keeper"] = Process(**fields["keeper"]) if fields["keeper"] else None
+        fields["hosts"] = tuple((name, address) for name, address in fields["hosts"])
+        if any(not_a_host_name(name) for name, _ in fields["hosts"]):
             raise ValueError("not a lab's hosts")
-        known["switches"] = tuple((name, tuple(addresses)) for name, addresses in known["switches"])
-        return cls(**known)
+        fields["switches"] = tuple((name, tuple(addresses)) for name, addresses in fields["switches"])
+        return cls(**fields)
 
     @property
     def inside(self) -> bool:
@@ -116,7 +116,7 @@ class LabState:
 
     @property
     def alive(self) -> bool:
-        """Whether the lab stands, or is being started. When that cannot be known from here: yes."""
+        """Whether the lab is running or being started. If this process cannot know: yes."""
         if self.boot != boot_id():
             return False
         if self.pid_namespace != namespaces.identity("pid"):
@@ -127,7 +127,7 @@ class LabState:
 def new_record(
     identity: str, *, topology: str, session: bool, agents: bool, rootless: bool = False, created_unix_s: float
 ) -> LabState:
-    """Describes a lab that this process is about to start."""
+    """Describe a lab that this process is about to start."""
     owner = Process.of(os.getpid())
     assert owner is not None
     return LabState(
@@ -148,7 +148,7 @@ def new_record(
 
 
 def boot_id() -> str:
-    """Names the machine's current boot."""
+    """Return the id of the machine's current boot."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -156,24 +156,24 @@ def boot_id() -> str:
 
 
 def read_state(folder: Path) -> LabState | None:
-    """Reads a folder's `lab.json`; None when there is none that makes sense."""
+    """Read a folder's `lab.json`; None when it is missing or invalid."""
     try:
         data = json.loads((folder / RECORD).read_text())
         return LabState.from_dict(data) if data["format"] == FORMAT else None
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        logger.debug("%s makes no sense: %r", folder / RECORD, error)
+        logger.debug("%s is not a valid record of a lab: %r", folder / RECORD, error)
         return None
 
 
 def write_state(folder: Path, record: LabState) -> None:
-    """Writes a folder's `lab.json`, whole or not at all."""
+    """Write a folder's `lab.json`, whole or not at all."""
     write_aside(folder / RECORD, json.dumps(record.as_dict(), indent=1) + "\n")
 
 
 def write_aside(path: Path, text: str, mode: int = 0o600) -> None:
-    """Writes a file beside its place and renames it."""
+    """Write a file under a temporary name in the same folder, then rename it."""
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     aside.write_text(text)
     aside.chmod(mode)
@@ -182,22 +182,22 @@ def write_aside(path: Path, text: str, mode: int = 0o600) -> None:
 
 @contextmanager
 def locked(runtime: Path) -> Iterator[None]:
-    """Holds the runtime directory's lock: only for claiming and sweeping folders, never while one waits."""
+    """Hold the runtime directory's lock. Use it only to claim and remove folders, never while waiting for a lab."""
     with (runtime / "lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def claim(runtime: Path, name: str, record: LabState) -> Path:
-    """Sweeps, then makes a lab's folder.
+    """Remove dead labs, then make a lab's folder.
 
     Args:
         runtime: the runtime directory.
         name: the folder's name.
-        record: goes into it at once.
+        record: written into it at once.
 
     Raises:
-        GavotteError: when a lab is there.
+        GavotteError: when a lab uses the folder.
     """
     folder = runtime / name
     with locked(runtime):
@@ -216,17 +216,17 @@ def claim(runtime: Path, name: str, record: LabState) -> Path:
 
 
 def sweep(runtime: Path) -> int:
-    """Removes the folders of labs whose keeper is gone.
+    """Remove the folders of labs whose keeper is gone.
 
     Returns:
-        How many there were.
+        The number of folders removed.
     """
     with locked(runtime):
         return _sweep(runtime)
 
 
 def discard(folder: Path, identity: str) -> None:
-    """Removes a lab's folder, unless another lab has taken its place."""
+    """Remove a lab's folder, unless another lab has taken its place."""
     standing = read_state(folder)
     if standing is not None and standing.id == identity:
         shutil.rmtree(folder, ignore_errors=True)
@@ -244,7 +244,7 @@ def _sweep(runtime: Path) -> int:
 
 
 def wait_gone(process: Process, deadline_s: float) -> bool:
-    """Waits until a process has ended.
+    """Wait until a process has ended.
 
     Returns:
         Whether it did within the deadline.
@@ -260,11 +260,11 @@ def wait_gone(process: Process, deadline_s: float) -> bool:
 
 
 def signal_process(process: Process, number: int) -> None:
-    """Signals this very process, or nobody when it is gone."""
+    """Send a signal to this very process; to none when it is gone."""
     with contextlib.suppress(ProcessLookupError):
         handle = os.pidfd_open(process.pid)
         try:
-            if process.alive:  # so the handle is its, and stays its
+            if process.alive:  # so the handle belongs to it, and continues to
                 signal.pidfd_send_signal(handle, number)
         finally:
             os.close(handle)

@@ -1,4 +1,4 @@
-"""Tells whether this machine can hold a lab, by holding the smallest one that uses every piece."""
+"""Finds out whether this machine can hold a lab: starts the smallest one that uses every kernel feature."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALLEST = Topology.model_validate(
 
 @cache
 def missing() -> str:
-    """Says what keeps this machine from holding a lab; empty when nothing does. Tries once per process."""
+    """Return what keeps this machine from holding a lab; empty when nothing does. Tries once per process."""
     try:
         with session(SMALLEST, agents=False):
             return ""
@@ -29,5 +29,5 @@ def missing() -> str:
 
 
 def supported() -> bool:
-    """Whether this machine can hold a lab."""
+    """Return whether this machine can hold a lab."""
     return not missing()

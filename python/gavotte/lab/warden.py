@@ -1,8 +1,8 @@
-"""Runs a command and sees to it that nothing it started outlives whoever asked for it, however that one ends.
+"""Runs a command and makes sure that nothing it started outlives the parent process, however the parent ends.
 
-Run as a script, `python -I -S warden.py PARENT COMMAND...`, so it imports the standard library only. It stays in the
-terminal's foreground group, where Ctrl-C reaches the command directly; as the reaper of orphans it is the ancestor of
-whatever the command starts, in other sessions, too. The kernel sends it SIGTERM when its parent dies.
+It runs as a script, `python -I -S warden.py PARENT COMMAND...`, and therefore imports the standard library only. It
+stays in the terminal's foreground group, where Ctrl-C reaches the command directly. As the reaper of orphans it is the
+ancestor of whatever the command starts, in other sessions too. The kernel sends it SIGTERM when its parent dies.
 
 Its exit status is the command's, 128 + n when signal n ended that.
 """
@@ -16,24 +16,24 @@ import signal
 import sys
 import time
 
-TOLD_S = 5.0
-"""So long everything may take to end when the parent asks for it."""
+ASKED_S = 5.0
+"""How long everything may take to end when the parent requests it."""
 
 ORPHANED_S = 1.0
 """The same when the parent is dead, and with it what the command worked on."""
 
 KILLED_S = 5.0
-"""So long the kernel may take to end what was killed; what then still hangs is left."""
+"""How long the kernel may take to end killed processes. Those that still hang then are left."""
 
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
 _LOOK_S = 0.02
 
 
 def main(parent: int, argv: list[str]) -> int:
-    """Runs the command to its end, or ends it.
+    """Run the command to its end, or end it.
 
     Args:
-        parent: process number of whoever asks for it.
+        parent: process number of the parent.
         argv: the command.
 
     Returns:
@@ -55,13 +55,13 @@ def main(parent: int, argv: list[str]) -> int:
         return 126
     while (status := _reap(command)) is None:
         if signal.sigwait({signal.SIGCHLD, signal.SIGTERM}) == signal.SIGTERM:
-            status = _end(command, TOLD_S if os.getppid() == parent else ORPHANED_S)
+            status = _end(command, ASKED_S if os.getppid() == parent else ORPHANED_S)
             break
     return status if status >= 0 else 128 - status
 
 
 def _reap(command: int) -> int | None:
-    """Takes leave of children that have ended; returns the command's status if it is among them."""
+    """Reap children that have ended; return the command's status if it is among them."""
     status = None
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
@@ -71,25 +71,25 @@ def _reap(command: int) -> int | None:
 
 
 def _end(command: int, grace_s: float) -> int:
-    """Ends all that descends from here, politely first; returns the command's status."""
+    """End all descendants, first with SIGTERM; return the command's status."""
     status = -signal.SIGKILL
     for number, limit_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, KILLED_S)):
-        told: set[int] = set()
+        signalled: set[int] = set()
         deadline = time.monotonic() + limit_s
         while (left := _descendants()) and time.monotonic() < deadline:
-            for pid in left - told:
+            for pid in left - signalled:
                 with contextlib.suppress(OSError):
                     os.kill(pid, number)
                     os.kill(pid, signal.SIGCONT)
-            told |= left
-            if (found := _reap(command)) is not None:
-                status = found
+            signalled |= left
+            if (reaped := _reap(command)) is not None:
+                status = reaped
             time.sleep(_LOOK_S)
     return status
 
 
 def _descendants() -> set[int]:
-    """Process numbers of children, their children and so on, without those that only wait to be reaped."""
+    """Return the process numbers of all descendants, without those that only wait to be reaped."""
     parents: dict[int, int] = {}
     remains = set()
     for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib takes ten times as long to load
@@ -100,11 +100,11 @@ def _descendants() -> set[int]:
             parents[int(name)] = int(parent)
             if state in b"ZX":
                 remains.add(int(name))
-    found = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    # A child that has ended is still to be reaped here; others' are not ours to.
-    return {pid for pid in found if pid not in remains or parents[pid] == os.getpid()} - {os.getpid()}
+    family = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= more
+    # This process must still reap its own ended children, but not those of others.
+    return {pid for pid in family if pid not in remains or parents[pid] == os.getpid()} - {os.getpid()}
 
 
 if __name__ == "__main__":

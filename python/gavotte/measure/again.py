@@ -1,4 +1,4 @@
-"""Which paths to measure again because they do not fit what the snapshot before said of them."""
+"""Selects the paths to measure again because they do not fit the snapshot before."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from gavotte.measure.results import Results
 from gavotte.terms import Pair
 
 TOLERANCE = 0.02
-"""Intervals this near to each other agree: twice the largest error of a proven rate."""
+"""Largest distance of intervals that agree: twice the largest error of a proven rate."""
 
 MAX_SHARE = 0.25
-"""At most this share of all paths is measured again for it: where more have changed, the network has."""
+"""Largest share of all paths that is measured again for this reason. If more have changed, the network has."""
 
 
 def changed(results: Results, snapshot: int) -> list[Pair]:
-    """Finds the paths of one snapshot whose interval and that of the snapshot before do not meet.
+    """Return the paths of one snapshot whose interval does not meet that of the snapshot before.
 
     Returns:
         (source, target) pairs, the most doubtful first, at most `MAX_SHARE` of all.
@@ -35,7 +35,7 @@ def changed(results: Results, snapshot: int) -> list[Pair]:
 
 
 def _gap(low: float, high: float, other_low: float, other_high: float) -> float:
-    """Relative distance between two intervals, 0 where they meet; unknown ends never disagree."""
+    """Return the relative distance between two intervals, 0 if they meet. Unknown ends never disagree."""
     if not np.isfinite([low, high, other_low, other_high]).all():
         return 0.0
     return max(0.0, max(low, other_low) / min(high, other_high) - 1)

@@ -1,4 +1,4 @@
-"""What agents' answers say: a reading, and a probe among others."""
+"""Reads agents' answers, and describes each probe for the comparison with those that ran at the same time."""
 
 from __future__ import annotations
 
@@ -7,39 +7,41 @@ from gavotte.agents.schedule import Answer
 from gavotte.formats.rates import MAX_RATE_BPS
 from gavotte.measure.busy import Busy
 from gavotte.measure.company import Sent
-from gavotte.measure.methods import Method, Reading, refused
+from gavotte.measure.methods import Method, Reading, goodput_share, refused
+from gavotte.measure.streams import Streams
 from gavotte.terms import Pair
-from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 
-def read(answer: Answer, method: Method, busy: Busy) -> Reading:
-    """What a path carries, as far as its answer makes sense.
+def read(answer: Answer, pair: Pair, method: Method, busy: Busy, streams: Streams) -> Reading:
+    """Return the rate of a path according to an answer, if the answer is valid.
 
     Args:
-        answer: of one probe.
-        method: that sent it.
-        busy: where others fill links; what TCP gets there counts, too.
+        answer: the answer to one probe.
+        pair: the probe's pair.
+        method: the probe's method.
+        busy: state of other traffic. If it fills links, TCP's share of them counts too.
+        streams: paths that TCP measures instead.
     """
     if answer.reply is None or answer.error:
         return refused(answer.error, answer.failure)
     try:
-        reading = busy.read(answer.reply) or method.read(answer.reply)
+        reading = streams.read(pair, answer.reply) or busy.read(answer.reply) or method.read(answer.reply)
     except (ArithmeticError, ValueError) as error:
-        # Numbers that can be, but not together.
-        return refused(f"what its agent says makes no sense ({error})")
+        # Each number is possible, but not all of them together.
+        return refused(f"its agent reports impossible values ({error})")
     # NaN is in no range.
     if not reading.refusal and not 0 < reading.goodput_bps <= MAX_RATE_BPS:
-        return refused("no rate could be told")
+        return refused("no rate was found")
     return reading
 
 
 def sent_as(pair: Pair, number: int, reply: pb.ProbeReply, reading: Reading) -> Sent:
-    """The probe as `Company` takes it."""
+    """Return the probe in the form that `Company` accepts."""
     end_s = reply.started_s + reply.seconds
-    # A probe's time has in it the wait for its peer.
+    # A probe's time includes the wait for its peer.
     busy_s = max([reply.gated_train.seconds, *(flow.seconds for flow in reply.bulk.flows)]) or reply.seconds
     load_bps = 8 * reply.bytes_sent / max(busy_s, 1e-3) if reading.refusal else reading.goodput_bps
     train = reply.gated_train
-    bits = tuple(8 * GOODPUT_PER_WIRE * size for size in train.bin_bytes)
+    bits = tuple(8 * goodput_share(reply) * size for size in train.bin_bytes)
     start_s = max(reply.started_s, end_s - busy_s)
     return Sent(pair, number, start_s, end_s, reading.goodput_bps, load_bps, bits, train.bin_s)

@@ -1,4 +1,4 @@
-"""Which trains are accurate enough on this network: Choreo's calibration (section 4.1, Fig. 6)."""
+"""Choreo's calibration (section 4.1, Fig. 6): finds trains that are accurate enough on this network."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from gavotte.terms.goodput import UDP_PAYLOAD_BYTES
 BURSTS = (10, 20, 50)
 PACKETS = (50, 200, 500, 1000, 2000, 4000)
 PAYLOADS = (UDP_PAYLOAD_BYTES,)
-"""K, B and P tried: those of the paper's Fig. 6, which has B from 0 to 4000."""
+"""K, B and P to try: those of the paper's Fig. 6, which has B from 0 to 4000."""
 
 TRAIN_S = 5.0
-"""The longest that one train may take, as a rule."""
+"""Usual limit of one train's time."""
 SLOWEST_BPS = 100e6
-"""Trains of a path that is slower may take longer than is allowed for them."""
+"""Trains may take longer on a slower path than this."""
 
 GOOD_ERROR = 0.10
-"""Mean error below which a train is good enough; the paper accepted 9 % on EC2."""
+"""Mean error below which a train is good enough. The paper accepted 9 % on EC2."""
 
 
 @dataclass(frozen=True)
 class TrainError:
-    """How one kind of train did.
+    """Accuracy of one kind of train.
 
     Attributes:
         bursts: K.
         packets: B.
         payload_bytes: P.
         mean_error: mean of |estimate - bulk| / bulk over all paths that answered.
-        answered: how many did.
+        answered: number of paths that answered.
         bytes: payload of one train.
     """
 
@@ -58,15 +58,16 @@ class TrainError:
 
 @dataclass(frozen=True)
 class Calibration(Tabular):
-    """What the calibration found.
+    """Result of a calibration.
 
     Attributes:
         trains: all kinds tried, cheapest first.
-        best: of those that answered on as many paths as any, the cheapest with an error below `GOOD_ERROR`, else the
-            most accurate; None when none answered.
-        paths: paths with a bulk rate to compare with.
-        seed: of the choice of paths.
-        beside: other runs that moved bytes between the hosts meanwhile: trains and bulk TCP may have met other loads.
+        best: the train to use, among those that answered on the most paths: the cheapest with an error below
+            `GOOD_ERROR`, else the most accurate; None when none answered.
+        paths: number of paths with a bulk rate to compare with.
+        seed: seed of the choice of paths.
+        beside: other runs that moved bytes between the hosts meanwhile. Trains and bulk TCP may have had different
+            competing traffic.
     """
 
     trains: list[TrainError]
@@ -76,7 +77,7 @@ class Calibration(Tabular):
     beside: tuple[Neighbour, ...] = ()
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One row a kind of train."""
+        """Return one row per kind of train."""
         return [vars(train) for train in self.trains]
 
 
@@ -91,20 +92,20 @@ class _Found(Emitted):
 
 
 def calibrated(path: str | Path) -> Method:
-    """The trains that a calibration found best, as a method to measure with.
+    """Return the best trains of a calibration as a method to measure with.
 
     Args:
-        path: what `gavotte measure calibrate --json` printed, or wrote with `-o`.
+        path: the output of `gavotte measure calibrate --json`, or its file of `-o`.
 
     Raises:
         FormatError: naming file, field and remedy.
     """
-    told = parse_json(read_text(path), str(path))
-    if not isinstance(told, dict) or "best" not in told:
+    document = parse_json(read_text(path), str(path))
+    if not isinstance(document, dict) or "best" not in document:
         raise FormatError(
             str(path), "", "is no calibration", "use a file that `gavotte measure calibrate -o C.json` wrote"
         )
-    best = validate(_Found, told, str(path)).best
+    best = validate(_Found, document, str(path)).best
     if best is None:
         raise FormatError(str(path), "best", "is null: no train answered", "calibrate again")
     try:
@@ -125,17 +126,17 @@ def calibrate(
     progress: Progress | None = None,
     take_over: bool = False,
 ) -> Calibration:
-    """Compares Choreo's trains of several shapes with bulk TCP on the same paths, one path at a time.
+    """Compare Choreo's trains of several shapes with bulk TCP on the same paths, one path at a time.
 
     Args:
         inventory: the hosts.
         bursts: K to try.
         packets: B to try.
         payloads: P to try, UDP payload bytes.
-        paths: how many directed paths, drawn at random.
+        paths: number of directed paths, drawn at random.
         bulk_s: seconds of bulk TCP on each path (the paper: 10).
-        seed: of the draw.
-        progress: told of each path that is done.
+        seed: seed of the draw.
+        progress: called for each path that is done.
         take_over: as in `measure`.
 
     Raises:
@@ -181,12 +182,12 @@ def calibrate(
         beside = tuple(fleet.beside())
     if not compared:
         raise AgentError("no path answered with bulk TCP")
-    found = trains_of(errors)
-    return Calibration(trains=found, best=best_of(found), paths=compared, seed=seed, beside=beside)
+    outcomes = trains_of(errors)
+    return Calibration(trains=outcomes, best=best_of(outcomes), paths=compared, seed=seed, beside=beside)
 
 
 def trains_of(errors: Mapping[tuple[int, int, int], Sequence[float]]) -> list[TrainError]:
-    """How trains of each shape (K, B, P) did, from their errors on the paths that answered."""
+    """Return the accuracy of trains of each shape (K, B, P), from their errors on the paths that answered."""
     return [
         TrainError(k, b, p, float(np.mean(seen)) if seen else float("nan"), len(seen), k * b * p)
         for (k, b, p), seen in errors.items()
@@ -194,8 +195,8 @@ def trains_of(errors: Mapping[tuple[int, int, int], Sequence[float]]) -> list[Tr
 
 
 def best_of(trains: Sequence[TrainError]) -> TrainError | None:
-    """Which train to measure with; see `Calibration`."""
-    # What answers on one path of six is not accurate on the others.
+    """Return the train to measure with; see `Calibration`."""
+    # A train that answers on one path of six is not accurate on the others.
     most = max(train.answered for train in trains)
     answered = [train for train in trains if train.answered == most > 0]
     good = [train for train in answered if train.mean_error <= GOOD_ERROR]

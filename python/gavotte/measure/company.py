@@ -1,11 +1,12 @@
-"""What paths share, learnt while they are measured: which probes may go at the same time, and which readings count.
+"""Learns during a measurement which links pairs share: which probes may run at the same time, and which readings count.
 
-A path is to be told by what it carries alone, but alone each would take a round of its own. So pairs go in company
-until one of them is seen to carry more by itself. The links of the tree that it shared then count as full, and only so
-many pairs cross such a link at once as it has room for: one, until an experiment has told what it carries.
+1. The result for a path is its rate alone, but measuring every path alone would take one round each. Pairs are
+   therefore measured together, until one of them carries more alone.
+2. The links of the tree that this pair shared then count as full. A full link carries one pair at a time.
+3. An experiment measures the rate of a full link. From then on, as many pairs cross it at once as fit.
 
-A train is paced by what comes back to it, which waits behind a link that others fill the other way. So a pair uses the
-links of its way back, too, though it puts no load on them.
+A train is paced by the replies to it, which wait behind a link that others fill in the other direction. A pair
+therefore also occupies the links of its way back, though it puts no load on them.
 """
 
 from __future__ import annotations
@@ -20,29 +21,30 @@ from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy, Link
 
 EVERYTHING = "the network"
-"""A link that all pairs cross: what disturbs pairs that share no link of the tree."""
+"""A link that all pairs cross. It stands for disturbances between pairs that share no link of the tree."""
 
 ROOM = 0.85
-"""Pairs go together up to this share of what a link carries: a train is for some milliseconds faster than its path."""
+"""Share of a link's rate that pairs may use together: for some milliseconds a train is faster than its path."""
 
 SAME = 0.02
 SURE = 3
-"""A host's limit is known when so many of its pairs reached the same rate and none more."""
+"""Number of a host's pairs that must reach the same rate, and none more, until it counts as the host's limit."""
 
 TESTED = 0.9
 """A link that carried this share of what its hosts send at most will not be full."""
 
 BRIEF_ABOVE_BPS = 20e6
-"""Slower trains need up to a second to be sure of their rate."""
+"""Trains below this rate need up to a second to find their rate."""
 
 ALWAYS = 0.8
-"""Who sent for this share of a probe's time was beside it nearly always."""
+"""A probe that sent for this share of another probe's time counts as having run nearly always with it."""
 
 MORE = 1.25
-"""All pairs together may carry so much more than was seen to disturb nobody before they are doubted again."""
+"""All pairs together may carry this many times the rate known to disturb none, before their readings are doubted again.
+"""
 
 LOOK_AHEAD = 8
-"""Pairs looked at for a round's next place, in multiples of the hosts."""
+"""Number of pairs considered for a round's next place, in multiples of the hosts."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,13 @@ class Sent:
 
     Attributes:
         pair: source and target.
-        round: of its schedule.
-        start_s: since the schedule began.
-        end_s: the same.
-        rate_bps: what it read; NaN = no rate.
-        load_bps: what it put on its path at most: its rate, or without one all its bytes over its time.
-        bits: TCP goodput that came in each bin from its start on; empty = not told.
-        bin_s: their width.
+        round: round of its schedule.
+        start_s: seconds since the schedule began.
+        end_s: likewise.
+        rate_bps: the measured rate; NaN = no rate.
+        load_bps: largest load on its path: its rate, or without one all its bytes over its time.
+        bits: TCP goodput that arrived in each bin from its start on; empty = unknown.
+        bin_s: width of the bins.
     """
 
     pair: Pair
@@ -72,14 +74,14 @@ class Sent:
 
 @dataclass(frozen=True)
 class Beside:
-    """What one probe read, and beside whom.
+    """Reading of one probe, with the load of others at the same time.
 
     Attributes:
         rate_bps: NaN = refused.
-        load_bps: link on its way that others crossed meanwhile to the load of all on it.
-        back_bps: the same of its way back.
-        borne_bps: link, there or back, to what certainly crossed it nearly all of the time. Links on which others
-            carried more are left out: where such a link is full, they lose and it may not.
+        load_bps: link on its way that others also crossed, to the load of all on it.
+        back_bps: the same for its way back.
+        borne_bps: link, there or back, to the load that certainly crossed it nearly all of the time. Links on which
+            others carried more are left out: if such a link is full, they lose and this probe may not.
     """
 
     rate_bps: float
@@ -89,12 +91,12 @@ class Beside:
 
     @property
     def links(self) -> set[str]:
-        """Links of the tree, there and back, that others were on."""
+        """Links of the tree, there and back, that others used at the same time."""
         return {*self.load_bps, *self.back_bps} - {EVERYTHING}
 
 
 class _Ends:
-    """What each host was seen to send, or to receive, at most."""
+    """Highest rate that each host was seen to send, or to receive."""
 
     def __init__(self, size: int) -> None:
         self.most_bps = [0.0] * size
@@ -102,7 +104,7 @@ class _Ends:
         self._times = [0] * size
 
     def take(self, host: int, rate_bps: float) -> None:
-        """Notes one pair of a host."""
+        """Record the rate of one of a host's pairs."""
         most_bps = self.most_bps[host]
         if rate_bps > (1 + SAME) * most_bps:
             self._times[host] = 0
@@ -110,31 +112,31 @@ class _Ends:
         self.most_bps[host] = max(most_bps, rate_bps)
 
     def take_alone(self, host: int, rate_bps: float) -> None:
-        """Notes one that had nothing beside it on a link that pairs can share."""
+        """Record the rate of a pair that shared no link with another probe."""
         known_bps = self.alone_bps[host]
         self.alone_bps[host] = rate_bps if math.isinf(known_bps) else max(known_bps, rate_bps)
 
     def sure(self, host: int) -> bool:
-        """Whether that is its own limit: so many partners do not happen to have the same."""
+        """Return whether the highest rate is the host's own limit: it is unlikely that many partners have the same."""
         return self._times[host] >= SURE
 
 
 class Company:
-    """What is known of the links that pairs share.
+    """What is known about the links that pairs share.
 
     Attributes:
-        full: links found to carry less than what wants to cross them, with what may cross them at once, bit/s.
-        carried: what links were seen to carry while nobody lost, bit/s.
-        found: bumped by each new full link.
+        full: links that carry less than the pairs across them would, with the load that may cross them at once, bit/s.
+        carried: load that links carried while no pair lost, bit/s.
+        found: number of full links found so far.
     """
 
     def __init__(self, size: int, known: Links, *, tolerance: float) -> None:
-        """Starts with what an earlier Network knows.
+        """Start with the shared links of an earlier Network.
 
         Args:
             size: number of hosts.
-            known: the shared links of pairs: of these only one is ever used at once.
-            tolerance: two readings this near to each other agree.
+            known: the shared links of each pair. Only one pair ever uses such a link at once.
+            tolerance: largest relative difference of two readings that agree.
         """
         self.full: dict[str, float] = {link: 0.0 for links in known.values() for link in links}
         self.carried: defaultdict[str, float] = defaultdict(float)
@@ -149,7 +151,7 @@ class Company:
         self._size = size
 
     def see(self, tree: Hierarchy) -> bool:
-        """Takes the links of a tree that pairs without a common host can share. Returns whether there are any."""
+        """Use the links of a tree that pairs without a common host can share. Return whether there are any."""
         shareable = {n for n, link in enumerate(tree.links) if min(len(link.sources), len(link.targets)) > 1}
         self._machine = tree.machine
         hosts = range(tree.size)
@@ -164,19 +166,19 @@ class Company:
         return bool(shareable)
 
     def links(self, pair: Pair) -> frozenset[str]:
-        """The links that a pair loads, but for `EVERYTHING`."""
+        """Return the links that a pair loads, except `EVERYTHING`."""
         return self._shared.get(pair, frozenset()) | self._known.get(pair, frozenset())
 
     def untested(self) -> dict[str, float]:
-        """Once a link of the tree is full: the others that carried less so far than may want to cross them at once.
+        """Return links that may be full too, once one is: those that carried less than their hosts can send.
 
         Returns:
-            them, with what the full ones carry, bit/s: theirs are often alike.
+            them, with the load that full links carry, bit/s, because links are often alike.
         """
         full = [room_bps / ROOM for link, room_bps in self.full.items() if link in self._ends and room_bps > 0]
         if not full:
             return {}
-        wanted = {
+        demand_bps = {
             link: min(
                 sum(self._out.most_bps[host] for host in ends.sources),
                 sum(self._into.most_bps[host] for host in ends.targets),
@@ -184,32 +186,32 @@ class Company:
             for link, ends in self._ends.items()
             if link not in self.full
         }
-        return {link: max(full) for link, bps in wanted.items() if self.carried[link] < TESTED * bps}
+        return {link: max(full) for link, bps in demand_bps.items() if self.carried[link] < TESTED * bps}
 
     def patient(self, pair: Pair) -> bool:
-        """Whether a probe may take its time: it shares no links, or its ends are slow."""
+        """Return whether a probe may take its time: it shares no links, or its ends are slow."""
         return not self.links(pair) or 0 < self.reached_bps(pair) < BRIEF_ABOVE_BPS
 
     def mates(self, pair: Pair) -> bool:
-        """Whether both are known to be on one machine."""
+        """Return whether both hosts are known to be on one machine."""
         return self._machine[pair[0]] == self._machine[pair[1]]
 
     def tells_ends(self, pair: Pair) -> bool:
-        """Whether it leaves its machine and shares no link of the tree: then only its hosts can limit it."""
+        """Return whether only its hosts can limit the pair: it leaves its machine and shares no link of the tree."""
         return not self.links(pair) and not self.mates(pair)
 
-    def as_alone(self, pair: Pair, told: Beside) -> bool:
-        """Whether a pair read as much as its source was seen to send with nothing beside it."""
-        return told.rate_bps >= (1 - self._tolerance) * self._out.alone_bps[pair[0]]
+    def as_alone(self, pair: Pair, reading: Beside) -> bool:
+        """Return whether a pair carried as much as its source was seen to send without other probes."""
+        return reading.rate_bps >= (1 - self._tolerance) * self._out.alone_bps[pair[0]]
 
     def reached_bps(self, pair: Pair) -> float:
-        """What both ends of a pair were seen to reach with others; 0 = nothing is known."""
+        """Return the rate that both ends of a pair were seen to reach with others; 0 = unknown."""
         if self.mates(pair):
             return 0.0
         return min(self._out.most_bps[pair[0]], self._into.most_bps[pair[1]])
 
     def wants_bps(self, pair: Pair) -> float:
-        """What a pair may carry alone at most, by what is known of its ends; infinite where that is too little."""
+        """Return a pair's highest rate alone, from the limits of its ends; infinite if they are unknown."""
         out, into = self._out, self._into
         return min(
             out.most_bps[pair[0]] if out.sure(pair[0]) else math.inf,
@@ -217,7 +219,7 @@ class Company:
         )
 
     def take(self, sent: Sequence[Sent]) -> dict[Pair, Beside]:
-        """Notes what probes of one schedule read, and tells beside whom each was."""
+        """Record the readings of one schedule. Return each with the load of others at the same time."""
         on: dict[tuple[str, int], list[Sent]] = defaultdict(list)
         for probe in sent:
             source, target = probe.pair
@@ -227,11 +229,11 @@ class Company:
             for link in (*self.links(probe.pair), EVERYTHING):
                 on[link, probe.round].append(probe)
         self._together += sum(link == EVERYTHING and len(probes) > 1 for (link, _), probes in on.items())
-        told = {probe.pair: self._beside(probe, on) for probe in sent}
-        for pair, beside in told.items():
+        readings = {probe.pair: self._beside(probe, on) for probe in sent}
+        for pair, beside in readings.items():
             if beside.rate_bps > 0 and not beside.links and not self.mates(pair):
                 self._out.take_alone(pair[0], beside.rate_bps)
-        return told
+        return readings
 
     def _beside(self, probe: Sent, on: Mapping[tuple[str, int], list[Sent]]) -> Beside:
         def others(link: str) -> list[Sent]:
@@ -264,53 +266,53 @@ class Company:
                 borne_bps.setdefault(_back(link), sum(nearly_always(each)))
         return Beside(probe.rate_bps, load_bps, back_bps, borne_bps)
 
-    def doubtful(self, pair: Pair, told: Beside) -> bool:
-        """Whether a pair may carry more than it read: it fell short of its ends, on links not known to have room."""
-        if not math.isfinite(told.rate_bps):
+    def doubtful(self, pair: Pair, reading: Beside) -> bool:
+        """Return whether a pair may carry more than it read: it fell short of its ends, on links that may be full."""
+        if not math.isfinite(reading.rate_bps):
             return True
-        if told.rate_bps >= (1 - self._tolerance) * self.reached_bps(pair):
+        if reading.rate_bps >= (1 - self._tolerance) * self.reached_bps(pair):
             return False
-        return bool(self._untried(told))
+        return bool(self._untried(reading))
 
-    def _untried(self, told: Beside) -> set[str]:
-        """Links that had more on them than they are known to carry."""
+    def _untried(self, reading: Beside) -> set[str]:
+        """Return links with a higher load than they are known to carry."""
 
         def most_bps(link: str) -> float:
             slack = MORE if link == EVERYTHING else 1 + self._tolerance
             return slack * max(self.carried[link], self.full.get(link, 0.0))
 
-        there = {link for link, load_bps in told.load_bps.items() if load_bps > most_bps(link)}
+        ahead = {link for link, load_bps in reading.load_bps.items() if load_bps > most_bps(link)}
         back = {
             link
-            for link, load_bps in told.back_bps.items()
+            for link, load_bps in reading.back_bps.items()
             if load_bps > max(most_bps(link), (1 + self._tolerance) * self.carried[_back(link)])
         }
-        return there | back
+        return ahead | back
 
-    def compare(self, told: Beside, alone_bps: float) -> dict[str, float]:
-        """Learns from a pair measured in company and then with nothing on any link that it shared.
+    def compare(self, reading: Beside, alone_bps: float) -> dict[str, float]:
+        """Learn from a pair that was measured together with others and then without any on its links.
 
         Returns:
-            links that may have been full, which count as full from now on, with what was on them, bit/s.
+            links that may have been full, which count as full from now on, with their load at the time, bit/s.
         """
         if not math.isfinite(alone_bps):
             return {}
-        if math.isfinite(told.rate_bps) and alone_bps <= (1 + self._tolerance) * told.rate_bps:
-            for link, borne_bps in told.borne_bps.items():
+        if math.isfinite(reading.rate_bps) and alone_bps <= (1 + self._tolerance) * reading.rate_bps:
+            for link, borne_bps in reading.borne_bps.items():
                 self.carried[link] = max(self.carried[link], borne_bps)
             return {}
-        untried = self._untried(told)
-        if not told.links and EVERYTHING in untried:
+        untried = self._untried(reading)
+        if not reading.links and EVERYTHING in untried:
             self._disturbed += 1
-            # Going by halves costs another round for each, and who is disturbed one of its own: a lost time slice must
-            # not take apart all rounds to come. (One of 30 trains of choreo: 2.5 instead of 1.2 s.)
+            # Halving costs every pair another round, but a disturbed pair costs only one of its own. A lost time slice
+            # must not split all later rounds. (One of 30 trains of choreo: 2.5 instead of 1.2 s.)
             if self._disturbed > self._together:
-                # Nobody knows where: by halves, until nobody is disturbed.
-                self.full[EVERYTHING] = told.load_bps[EVERYTHING] / 2
+                # The place is unknown: halve the load until no pair is disturbed.
+                self.full[EVERYTHING] = reading.load_bps[EVERYTHING] / 2
                 self.found += 1
                 self._together, self._disturbed = 0, 0
         blamed = {
-            link: told.load_bps.get(link, told.back_bps.get(link, 0.0))
+            link: reading.load_bps.get(link, reading.back_bps.get(link, 0.0))
             for link in untried
             if link != EVERYTHING and link not in self.full
         }
@@ -319,7 +321,7 @@ class Company:
         return blamed
 
     def settle(self, link: str, sum_bps: float, *, shared: bool) -> None:
-        """Takes what an experiment told: what a link carries, or that so much did not fill it."""
+        """Record an experiment's result: the rate of a link, or that this sum did not fill it."""
         if shared:
             self.full[link] = max(self.full.get(link, 0.0), ROOM * sum_bps)
         else:
@@ -327,24 +329,25 @@ class Company:
             self.carried[link] = max(self.carried[link], sum_bps)
 
     def rounds(self, rounds: Sequence[Sequence[Pair]]) -> list[list[Pair]]:
-        """Lays the pairs of some rounds out anew, so that no link has more on it at once than it has room for."""
+        """Rearrange the pairs of some rounds so that no link is loaded beyond its capacity at any time."""
         if not self.full:
             return [list(pairs) for pairs in rounds]
         return self._lay([pair for pairs in rounds for pair in pairs], alone=False)
 
-    def apart(self, pairs: Sequence[Pair], told: Mapping[Pair, Beside]) -> list[list[Pair]]:
-        """Rounds in which nothing else is on any link of the tree that a pair uses.
+    def apart(self, pairs: Sequence[Pair], readings: Mapping[Pair, Beside]) -> list[list[Pair]]:
+        """Return rounds in which no other pair uses any link of the tree that a pair uses.
 
         Args:
             pairs: each once.
-            told: of pairs measured in company; one that shared no link of the tree then goes by itself.
+            readings: of pairs that were measured together. A pair that shared no link of the tree gets a round of its
+                own.
         """
-        lone = [pair for pair in pairs if pair in told and not told[pair].links]
+        lone = [pair for pair in pairs if pair in readings and not readings[pair].links]
         others = [p for p in pairs if p not in set(lone)]
         return [*self._lay(others, alone=True), *([pair] for pair in lone)]
 
     def _lay(self, pairs: Sequence[Pair], *, alone: bool) -> list[list[Pair]]:
-        """First fit, round by round, those whose links have most left to do first."""
+        """Fill round after round by first fit; pairs whose links have most left to do come first."""
         left = self._by_queue(pairs)
         rounds = []
         most = LOOK_AHEAD * self._size
@@ -366,7 +369,7 @@ class Company:
 
 
 def _alike(crossed: Mapping[Pair, Set[int]], known: Links) -> set[int]:
-    """Links of the tree that the same pairs cross as some link that an earlier Network knows: they are the same."""
+    """Return links of the tree that the same pairs cross as a link of an earlier Network: they are the same link."""
     by_link: dict[int, set[Pair]] = defaultdict(set)
     by_name: dict[str, set[Pair]] = defaultdict(set)
     for pair, links in crossed.items():
@@ -375,17 +378,17 @@ def _alike(crossed: Mapping[Pair, Set[int]], known: Links) -> set[int]:
     for pair, names in known.items():
         for name in names:
             by_name[name].add(pair)
-    told = {frozenset(pairs) for pairs in by_name.values()}
-    return {link for link, pairs in by_link.items() if pairs in told}
+    pair_sets = {frozenset(pairs) for pairs in by_name.values()}
+    return {link for link, pairs in by_link.items() if pairs in pair_sets}
 
 
 def _back(link: str) -> str:
-    """The same link on the way back, in `Company.carried`."""
+    """Return the name of a link on the way back, in `Company.carried`."""
     return f"back: {link}"
 
 
 class _Round:
-    """Pairs that go at the same time."""
+    """Pairs that are probed at the same time."""
 
     def __init__(self, company: Company, *, alone: bool) -> None:
         self.pairs: list[Pair] = []
@@ -396,7 +399,7 @@ class _Round:
         self._back: set[str] = set()
 
     def add(self, pair: Pair) -> bool:
-        """Takes a pair, if it fits."""
+        """Add a pair, if it fits."""
         if not self._hosts.isdisjoint(pair):
             return False
         company = self._company
@@ -419,7 +422,7 @@ class _Round:
         return True
 
     def _fits(self, link: str, mine_bps: float) -> bool:
-        """One pair always does, if it is not in others' way back; more do as far as there is room."""
+        """Return whether a pair fits a link. One fits unless it is on others' way back; more fit up to its rate."""
         room_bps = self._company.full[link]
         before_bps = self._load_bps.get(link)
         if before_bps is None:

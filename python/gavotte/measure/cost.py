@@ -1,4 +1,4 @@
-"""What a measurement costs, and what it may cost."""
+"""The cost of a measurement, and its limits."""
 
 from __future__ import annotations
 
@@ -8,24 +8,25 @@ from gavotte.errors import GavotteError
 from gavotte.formats.rates import format_bytes
 
 EXCEEDED = 1.25
-"""A measurement ends when it has cost so many times what was said."""
+"""A measurement ends when its cost exceeds the estimate by this factor."""
 
 LOST_S = 15.0
-"""What waiting may cost beside, for each host that vanishes and each two that cannot reach each other: up to 3 s as a
-rule, and 10 where an agent hangs."""
+"""Further time for waiting, for each host that vanishes and each two that cannot reach each other.
+
+It is usually up to 3 s, and 10 s if an agent hangs.
+"""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a measurement costs.
+    """Cost of a measurement.
 
     Attributes:
         bytes: payload bytes that all hosts typically send together.
-        max_bytes: what they send at most; agents refuse more.
+        max_bytes: most that they send; agents refuse more.
         seconds: typical wall time.
-        max_seconds: wall time where all paths share one link, and go one by one; those that nothing is known of at
-            `SLOW_BPS`.
-        money: of the typical bytes at the given price; 0 without one.
+        max_seconds: wall time if all paths share one link and are measured one by one, unknown ones at `SLOW_BPS`.
+        money: price of the typical bytes; 0 without a price.
     """
 
     bytes: int
@@ -35,7 +36,7 @@ class Cost:
     money: float
 
     def __add__(self, other: Cost) -> Cost:
-        """Of the one and then the other."""
+        """Return the cost of both, one after the other."""
         return Cost(
             self.bytes + other.bytes,
             self.max_bytes + other.max_bytes,
@@ -47,13 +48,13 @@ class Cost:
 
 @dataclass(frozen=True)
 class CostLimits:
-    """What a measurement may cost. None = no limit.
+    """Most that a measurement may cost. None = no limit.
 
     Attributes:
         bytes: payload bytes of all hosts. Each agent enforces its share.
         seconds: wall time.
         money: in the currency of the price.
-        price_per_gb: of 10^9 bytes that cross the network.
+        price_per_gb: price of 10^9 bytes that cross the network.
     """
 
     bytes: int | None = None
@@ -62,7 +63,7 @@ class CostLimits:
     price_per_gb: float = 0.0
 
     def check(self, cost: Cost) -> None:
-        """Refuses what costs more.
+        """Refuse a higher cost.
 
         Raises:
             GavotteError: naming the first limit that is too small.
@@ -84,11 +85,11 @@ def _over(cost: str, budget: str) -> GavotteError:
 
 @dataclass(frozen=True)
 class Most:
-    """What a measurement may have cost before it ends early.
+    """Cost at which a measurement ends early.
 
     Attributes:
         bytes: payload bytes of all hosts.
-        seconds: of probing.
+        seconds: seconds of probing.
     """
 
     bytes: float

@@ -14,40 +14,48 @@ from gavotte.agents.schedule import Step, carry_out
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.history import Floats
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.names import unknown_host
+from gavotte.formats.names import known_as, unknown_host
 from gavotte.formats.network import Network
 from gavotte.tables import Tabular
 
 CONGESTION = "cubic"
-"""Equal shares among equal connections are the method's assumption; BBR does not keep it."""
+"""The method assumes equal shares among equal connections. BBR does not give them."""
 
 BIN_S = 0.01
 """The paper's bin."""
 
 SMOOTH_BINS = 10
-"""Bins of 10 ms are noise for c above 4; 100 ms are judged together."""
+"""Bins of 10 ms are noise for c above 4, so windows of 100 ms are evaluated."""
 
 SETTLE_S = 0.5
-"""Left out at the start: a new connection is still growing."""
+"""Seconds ignored at the start, while a new connection is still growing."""
 
 MOST = 100.0
-"""A window in which a lost segment held everything back says nothing of the load, and would say infinity."""
+"""Largest result.
+
+A window in which a lost segment held everything back says nothing about the load, and would give infinity.
+"""
 
 LOW, HIGH = 10, 90
 """Percentiles of the interval over time."""
 
 SEVERAL = 8
-"""Where the path's rate is unknown, so many connections take turns with one. The paper has two, whose ratio to one
-tells too little: turns of 2 s differ by 20 % by chance, and 1 to 8 others in a lab were told in 1 of 10 tries."""
+"""Number of connections that take turns with one if the path's rate is unknown.
+
+The paper has two, whose ratio to one is too imprecise. Turns of 2 s differ by 20 % by chance, and 1 to 8 other
+connections in a lab were recognised in 1 of 10 tries.
+"""
 
 SLOT_S = 2.0
-"""How long one and several connections take turns, where the path's rate is unknown: load that comes and goes meets
-both."""
+"""How long one and several connections take turns, if the path's rate is unknown.
+
+Load that comes and goes affects both.
+"""
 
 LEAST_TURNS = 3
 
 WIDE = 2.0
-"""An estimate whose 95 % interval is wider than this and than the estimate itself is none."""
+"""An estimate whose 95 % interval is wider than this, and than the estimate itself, is discarded."""
 
 T95 = {2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
 """Student's t for 95 % by degrees of freedom; `T95_MANY` beyond."""
@@ -56,22 +64,22 @@ T95_MANY = 2.2
 
 @dataclass(frozen=True)
 class CrossTraffic(Tabular):
-    """Load on a path beside our own connection.
+    """Load on a path in addition to our own connection.
 
     Attributes:
         source: host that sent.
         target: host that received.
         start_s: Unix time at which it began.
         time_s: (k,) middle of each 100 ms window, from the start.
-        connections: (k,) equivalent bulk connections in each; none where the load cannot be told.
-        median: of `connections`; NaN = it cannot be told: all that is known is that it is from `low` to `high`.
-        low: 10th percentile, at the lower end of what is known of `max_bps`.
-        high: 90th percentile, at its upper end; infinity = it may be any number.
-        max_bps: path rate c1 that was used, TCP goodput; NaN where the load cannot be told.
-        rtt_idle_s: round trip before.
-        rtt_loaded_s: the kernel's smoothed round trip at the end: the queue that the connections fill.
+        connections: (k,) equivalent bulk connections in each; none if the load is unknown.
+        median: median of `connections`; NaN = unknown except for its bounds `low` and `high`.
+        low: 10th percentile, at the lower bound of `max_bps`.
+        high: 90th percentile, at the upper bound of `max_bps`; infinity = it may be any number.
+        max_bps: the path rate c1 that was used, TCP goodput; NaN if the load is unknown.
+        rtt_idle_s: round trip before the measurement.
+        rtt_loaded_s: the kernel's smoothed round trip at the end, with the queue that the connections fill.
         how: `known rate` or `turns` of one and several connections.
-        beside: runs of one's own that moved bytes between the two hosts meanwhile: the load contains them.
+        beside: runs of one's own that moved bytes between the two hosts meanwhile. The load includes them.
     """
 
     source: str
@@ -94,30 +102,30 @@ class CrossTraffic(Tabular):
         return bool(np.isfinite(self.median))
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One row a window."""
+        """Return one row per window."""
         windows = zip(self.time_s.tolist(), self.connections.tolist(), strict=True)
         return [{"time_s": time_s, "connections": number} for time_s, number in windows]
 
 
 def connections(rate_bps: Floats, max_bps: float) -> Floats:
-    """Equivalent other connections in each window: c = c1 / c2 - 1, from 0 to `MOST`.
+    """Return the equivalent number of other connections in each window: c = c1 / c2 - 1, from 0 to `MOST`.
 
     Args:
-        rate_bps: (k,) what our connection got, c2.
-        max_bps: what it gets alone, c1.
+        rate_bps: (k,) rate of our connection, c2.
+        max_bps: its rate alone, c1.
     """
     return np.clip(max_bps / np.maximum(rate_bps, 1e-9 * max_bps) - 1, 0.0, MOST)
 
 
 def connections_from_ratio(ratio: float, several: int = SEVERAL) -> float:
-    """Cross traffic where the path's rate is unknown, from what several connections get together and what one gets.
+    """Return the cross traffic of a path of unknown rate, from the rates of several connections together and of one.
 
-    With c others, one of c + 1 gets C / (c + 1) and k of c + k get kC / (c + k); the ratio is k (c + 1) / (c + k),
+    With c others, one of c + 1 gets C / (c + 1) and k of c + k get kC / (c + k). The ratio is k (c + 1) / (c + k),
     solved for c. A ratio of k or more means that the path was not full.
 
     Args:
-        ratio: of several connections' rate to that of one.
-        several: how many they are, k; the paper has two.
+        ratio: rate of several connections divided by that of one.
+        several: number of several connections, k; the paper has two.
 
     Returns:
         c, at least 0; infinity when k connections got k times as much as one.
@@ -127,7 +135,7 @@ def connections_from_ratio(ratio: float, several: int = SEVERAL) -> float:
 
 @dataclass(frozen=True)
 class Load:
-    """An estimate of other connections with its 95 % interval; infinity = any number, NaN = it cannot be told."""
+    """An estimate of other connections with its 95 % interval; infinity = any number, NaN = unknown."""
 
     connections: float
     low: float
@@ -135,18 +143,18 @@ class Load:
 
 
 def load_from_turns(one_bps: Floats, several_bps: Floats, several: int = SEVERAL) -> Load:
-    """Cross traffic from turns of one and of several connections, with the error of what they measured carried through.
+    """Return the cross traffic from turns of one and of several connections, with its error.
 
-    The ratio determines c the less the more others there are: an error of 3 % is one of 0.2 connections at c = 3, of 1
-    at 10 (0.6 and 4 with the paper's two for several), and where the ratio may be k there is no upper end.
+    The more others there are, the less the ratio determines c. An error of 3 % is one of 0.2 connections at c = 3, of 1
+    at 10 (0.6 and 4 with the paper's two connections). If the ratio may be k, there is no upper bound.
 
     Args:
-        one_bps: (n,) what one connection got, at least 3 times.
-        several_bps: (n,) what several got together right before or after.
-        several: how many.
+        one_bps: (n,) rates of one connection, at least 3 times.
+        several_bps: (n,) rates of several together, right before or after.
+        several: number of several connections.
 
     Returns:
-        The estimate by the mean of the ratios' logarithms, the interval by Student's t. NaN where the interval is wider
+        The estimate by the mean of the ratios' logarithms, the interval by Student's t. NaN if the interval is wider
         than `WIDE` and than the estimate.
     """
     ratios = np.log(several_bps / one_bps)
@@ -157,7 +165,7 @@ def load_from_turns(one_bps: Floats, several_bps: Floats, several: int = SEVERAL
 
 
 def windows(bin_bytes: Floats) -> Floats:
-    """Rates of successive 100 ms windows in bit/s from bytes in 10 ms bins; the rest of a window is dropped."""
+    """Return rates of successive 100 ms windows in bit/s from bytes in 10 ms bins; the rest of a window is dropped."""
     whole = len(bin_bytes) // SMOOTH_BINS * SMOOTH_BINS
     return np.asarray(8 * bin_bytes[:whole].reshape(-1, SMOOTH_BINS).sum(axis=1) / (SMOOTH_BINS * BIN_S))
 
@@ -172,15 +180,15 @@ def cross(
     seconds: float = 10.0,
     take_over: bool = False,
 ) -> CrossTraffic:
-    """Estimates the cross traffic on one path over time.
+    """Estimate the cross traffic on one path over time.
 
     Args:
         inventory: the hosts.
         source: sending host.
         target: receiving host.
-        max_bps: TCP goodput of the path without cross traffic; None = as `known` says.
-        known: a Network whose rate of the path is taken for it. Where neither says it, several connections take turns
-            with one, which takes twice as long and tells less.
+        max_bps: TCP goodput of the path without cross traffic; None = from `known`.
+        known: a Network with the path's rate. If neither gives the rate, several connections take turns with one, which
+            takes twice as long and is less precise.
         seconds: how long to watch one connection (the paper: 10 s).
         take_over: as in `measure`.
 
@@ -189,6 +197,7 @@ def cross(
         AgentError: when the path does not answer.
     """
     by_name = {host.name: host for host in inventory.host}
+    source, target = known_as(source, by_name), known_as(target, by_name)
     for name in (source, target):
         if name not in by_name:
             raise unknown_host(name, by_name, "the inventory")
@@ -201,7 +210,7 @@ def cross(
     rate = _rate(max_bps, known, source, target)
     turns, slot_s = [1], seconds
     if rate is None:
-        # One, several, several, one: what changes steadily meets both alike.
+        # One, several, several, one: a steady change affects both alike.
         count = max(LEAST_TURNS, round(seconds / SLOT_S))
         turns, slot_s = (
             [number for turn in range(count) for number in ((1, SEVERAL) if turn % 2 == 0 else (SEVERAL, 1))],
@@ -220,18 +229,18 @@ def cross(
         beside = tuple(fleet.beside())
     rates = [_settled(reply) for reply in replies]
     if rate is None:
-        means = np.array([found.mean() for found in rates])
+        means = np.array([window_bps.mean() for window_bps in rates])
         one, several = (means[[flows == number for flows in turns]] for number in (1, SEVERAL))
         load = load_from_turns(one, several)
         rate = tuple(float(one.mean()) * (1 + each) for each in (load.connections, load.low, load.high))
-    alone = [(reply, found) for reply, found, flows in zip(replies, rates, turns, strict=True) if flows == 1]
-    got = np.concatenate([found for _, found in alone])
+    alone = [(reply, window_bps) for reply, window_bps, flows in zip(replies, rates, turns, strict=True) if flows == 1]
+    got = np.concatenate([window_bps for _, window_bps in alone])
     middle, low, high = (connections(got, each) if np.isfinite(each) else None for each in rate)
     starts_s = [reply.started_s - replies[0].started_s for reply, _ in alone]
     time_s = np.concatenate(
         [
-            start_s + SETTLE_S + (np.arange(len(found)) + 0.5) * SMOOTH_BINS * BIN_S
-            for start_s, (_, found) in zip(starts_s, alone, strict=True)
+            start_s + SETTLE_S + (np.arange(len(window_bps)) + 0.5) * SMOOTH_BINS * BIN_S
+            for start_s, (_, window_bps) in zip(starts_s, alone, strict=True)
         ]
     )
     return CrossTraffic(
@@ -256,7 +265,7 @@ def _bulk(flows: int, seconds: float) -> pb.Bulk:
 
 
 def _rate(max_bps: float | None, known: Network | None, source: str, target: str) -> tuple[float, ...] | None:
-    """The path's rate with its interval, as far as it is known; a guess is no knowledge.
+    """Return the path's rate with its interval, as far as it is known. A guessed rate does not count.
 
     Raises:
         GavotteError: when the Network does not have the hosts.
@@ -274,7 +283,7 @@ def _rate(max_bps: float | None, known: Network | None, source: str, target: str
 
 
 def _settled(reply: pb.ProbeReply) -> Floats:
-    """Rates of all flows together by window, without the start."""
+    """Return rates of all flows together by window, without the start."""
     length = max(len(flow.bin_bytes) for flow in reply.bulk.flows)
     total = np.zeros(length)
     for flow in reply.bulk.flows:

@@ -1,4 +1,4 @@
-"""Fills links that pairs may share, and notes what they carry."""
+"""Fills links that pairs may share, and records their rates."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from gavotte.terms.hierarchy import Hierarchy
 
 
 class Filling:
-    """Experiments on links, beside the measurement of paths.
+    """Experiments on links during the measurement of paths.
 
     Attributes:
-        crowding: what they told.
+        crowding: the experiments' results.
     """
 
     def __init__(self, carrier: Carrier, tree: Hierarchy, company: Company, *, trains: bool, seed: int) -> None:
-        """Has sent nothing yet.
+        """Create experiments that have sent nothing yet.
 
         Args:
             carrier: sends.
-            tree: of all hosts.
-            company: told of what links carry.
-            trains: paths are measured by trains, not by TCP.
-            seed: of the choice of pairs.
+            tree: tree of all hosts.
+            company: receives the rates of links.
+            trains: whether paths are measured by trains, not by TCP.
+            seed: seed of the choice of pairs.
         """
         self._company = company
         self._carrier = carrier
@@ -44,17 +44,17 @@ class Filling:
         spare_bytes: float,
         sure: bool = False,
     ) -> bool:
-        """Finds what links carry, and so how many pairs they have room for.
+        """Measure the rates of links, and with them how many pairs fit each.
 
         Args:
-            links: with what was on them when somebody lost, bit/s.
-            rate: (N, N) what pairs carry alone, bit/s; NaN = unknown.
-            hosts: that can be used.
-            spare_bytes: that may be sent.
-            sure: where it stays unknown whether a link is shared, it is not taken to be.
+            links: links with their load when a pair lost, bit/s.
+            rate: (N, N) rates of pairs alone, bit/s; NaN = unknown.
+            hosts: usable hosts.
+            spare_bytes: bytes that may be sent.
+            sure: if it stays unknown whether a link is shared, treat it as not shared.
 
         Returns:
-            whether that was tried.
+            whether the links were tried.
         """
         if not np.isfinite(rate).any():
             return False
@@ -63,24 +63,24 @@ class Filling:
         for i, j in np.argwhere(np.isnan(rate)):
             rate[i, j] = self._company.reached_bps((int(i), int(j))) or usual
         np.fill_diagonal(rate, np.nan)
-        found = self.crowding.fill(links, rate, hosts, spare_bytes=spare_bytes)
-        if found is None:
+        results = self.crowding.fill(links, rate, hosts, spare_bytes=spare_bytes)
+        if results is None:
             return False
-        for link, record in found.items():
+        for link, record in results.items():
             if not (sure and record.verdict == "unknown"):
                 self._company.settle(link, record.sum_bps, shared=record.verdict != "independent")
         return True
 
     def cross(self, aims: Mapping[str, Sequence[Pair]], rate: Floats, *, spare_bytes: float) -> None:
-        """Lets pairs cross several links at once, and notes which of them are not full.
+        """Let pairs cross several links at once, and record which links are not full.
 
         Args:
             aims: links, with the pairs that are to cross each; no host is in two pairs.
-            rate: (N, N) what pairs carry alone, bit/s.
-            spare_bytes: that may be sent.
+            rate: (N, N) rates of pairs alone, bit/s.
+            spare_bytes: bytes that may be sent.
         """
         wanted_bps = sum(float(rate[pair]) for pair in {pair for each in aims.values() for pair in each})
-        # NaN where that is not known of all
+        # NaN if the rate of a pair is unknown
         if wanted_bps / 8 * TRAIN_HOLD_S <= spare_bytes:
             for link, record in self.crowding.pass_together(aims, rate).items():
                 self._company.settle(link, record.sum_bps, shared=False)

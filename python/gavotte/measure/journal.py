@@ -1,7 +1,7 @@
-"""What an interrupted measurement had found, so that the next call can go on from there.
+"""Stores the answers of a measurement while it runs, so that the next call can continue an interrupted one.
 
-Answers are appended as they come, one JSON line each, to a file beside the History that will be written. The file is
-removed when the History is.
+Answers are appended as they arrive, one JSON line each, to a file next to the History that will be written. The file is
+removed when the History is written.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.agents.soundness import MOST, MOST_BPS, MOST_S
+from gavotte.agents.soundness import MOST, MOST_BPS, MOST_MTU_BYTES, MOST_S
 from gavotte.errors import FormatError, GavotteError
-from gavotte.formats.history import MAX_HOPS, VERDICTS
+from gavotte.formats.history import BY_TCP, MAX_HOPS, MOST_CONNECTIONS, VERDICTS
 from gavotte.formats.reading import read_bytes
 from gavotte.measure.methods import Reading
 from gavotte.measure.results import PathResult, Results
@@ -30,11 +30,11 @@ logger = logging.getLogger(__name__)
 FORMAT = "gavotte/measuring/1"
 
 MAX_TIME_S = 1e11
-"""Unix time, some thousand years ahead."""
+"""Largest Unix time, some thousand years ahead."""
 
 
 def journal_path(output: Path) -> Path:
-    """Where the journal of a History is kept until that is written."""
+    """Return the path of a History's journal, which exists until the History is written."""
     return output.with_name(output.name + ".partial")
 
 
@@ -46,16 +46,16 @@ class Journal(AbstractContextManager["Journal"]):
     """
 
     def __init__(self, path: Path, results: Results, *, seed: int, resume: bool) -> None:
-        """Opens, or goes on with, a journal.
+        """Open a journal, or continue one.
 
         Args:
             path: the file.
-            results: filled with what the file holds when resuming.
+            results: filled with the file's answers when resuming.
             seed: must be the same as before.
-            resume: whether an existing file is gone on with; otherwise it is an error.
+            resume: whether to continue an existing file; otherwise it is an error.
 
         Raises:
-            GavotteError: when there is a journal and `resume` was not asked for, or it is of another measurement.
+            GavotteError: when a journal exists without `resume`, or it is of another measurement.
         """
         self._path = path
         self.run_id: str | None = None
@@ -94,24 +94,26 @@ class Journal(AbstractContextManager["Journal"]):
             raise GavotteError(f"{self._path}: its measurement is under way", hint="wait until it has ended") from None
 
     def hold(self, run_id: str) -> None:
-        """Appends the run that holds the agents: if it is killed, they can be taken over under this name."""
+        """Append the run that holds the agents. If it is killed, they can be taken over under this name."""
         if run_id != self.run_id:
             self.run_id = run_id
             self._write({"run": run_id})
 
     def add(self, snapshot: int, source: int, target: int, result: PathResult) -> None:
-        """Appends one answer."""
+        """Append one answer."""
         reading = {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(result.reading).items()}
         if reading["high_bps"] == math.inf:
             reading["high_bps"] = None
         entry = {"at": [snapshot, source, target], "rtt_s": result.rtt_s, "hops": result.hops, "reading": reading}
         if math.isfinite(result.idle_s):
             entry["idle_s"] = result.idle_s
+        if result.mtu_bytes:
+            entry["mtu_bytes"] = result.mtu_bytes
         self._write(entry)
         self._answers += 1
 
     def begin(self, snapshot: int, time_s: float) -> None:
-        """Appends the start of a snapshot."""
+        """Append the start of a snapshot."""
         self._write({"snapshot": snapshot, "time_s": time_s})
 
     def _write(self, entry: dict[str, Any]) -> None:
@@ -122,8 +124,8 @@ class Journal(AbstractContextManager["Journal"]):
             raise FormatError(str(self._path), "", f"cannot be written: {error.strerror}", "free some space") from None
 
     def close(self) -> None:
-        """Closes the file and keeps it."""
-        # A line that a full disk did not take is tried once more here; that was told.
+        """Close the file and keep it."""
+        # A line that a full disk refused, which was reported, is written again here.
         try:
             self._stream.close()
         except OSError as error:
@@ -131,13 +133,13 @@ class Journal(AbstractContextManager["Journal"]):
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self.close()
-        # Without an answer there is nothing to go on with: as when the agents were held by another run.
+        # Without an answer there is nothing to continue, as when another run held the agents.
         if kind is None or not self._answers:
             self._path.unlink(missing_ok=True)
 
 
 def _replay(path: Path, head: dict[str, Any], results: Results) -> str | None:
-    """Fills in what a journal holds and cuts off a last line that was being written; returns the run, if it tells."""
+    """Read a journal's answers, and remove an incomplete last line. Return the run, if the journal names it."""
     run_id: str | None = None
     try:
         text = read_bytes(path)
@@ -177,28 +179,31 @@ def _replay(path: Path, head: dict[str, Any], results: Results) -> str | None:
 
 
 def _result(entry: Mapping[str, Any]) -> PathResult:
-    """An answer, if all of it is within what an agent may say: a History of it can then be read.
+    """Return an answer, if all of it is within what an agent may report, so that a History with it can be read.
 
     Raises:
         ValueError, KeyError, TypeError, AttributeError: if not.
     """
     reading: dict[str, Any] = {key: _of_reading(key, value) for key, value in entry["reading"].items()}
-    if reading["verdict"] not in VERDICTS:
+    if reading["verdict"] not in VERDICTS or reading.get("by_tcp", "") not in BY_TCP:
         raise ValueError
     return PathResult(
         Reading(**reading),
         _real(entry["rtt_s"], MOST_S),
         _whole(entry["hops"], MAX_HOPS),
         idle_s=_real(entry["idle_s"], MOST_S) if "idle_s" in entry else math.nan,
+        mtu_bytes=_whole(entry.get("mtu_bytes", 0), MOST_MTU_BYTES),
     )
 
 
 def _of_reading(key: str, value: Any) -> Any:
-    kind = {"verdict": str, "refusal": str}.get(key)
+    kind = {"verdict": str, "refusal": str, "by_tcp": str, "policed": bool}.get(key)
     if kind is not None:
         if type(value) is not kind:
             raise ValueError
         return value
+    if key == "connections":
+        return _whole(value, MOST_CONNECTIONS)
     if key == "failure":
         return _whole(value, max(pb.Failure.values()))
     if value is None:

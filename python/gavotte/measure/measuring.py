@@ -13,10 +13,10 @@ from gavotte.formats.history import History
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.measure.cost import CostLimits
-from gavotte.measure.foretelling import expected_cost
 from gavotte.measure.journal import Journal
 from gavotte.measure.methods import ASSUMED_RATE_BPS, Method
 from gavotte.measure.planning import plan_measurement
+from gavotte.measure.predicting import expected_cost
 from gavotte.measure.results import FailedPath, PathResult, Results
 from gavotte.measure.underway import Underway
 from gavotte.tables import Tabular
@@ -25,27 +25,29 @@ from gavotte.terms import Pair, Progress
 
 @dataclass(frozen=True)
 class Measurement(Tabular):
-    """What a measurement found and what it cost.
+    """Result and cost of a measurement.
 
     Attributes:
-        history: the snapshots; NaN where a path did not answer.
-        paths: directed pairs asked for in each snapshot, hosts that are missing included.
+        history: the snapshots; NaN if a path did not answer.
+        paths: requested directed pairs in each snapshot, including those of missing hosts.
         answered: directed pairs with an answer in the last snapshot.
         again: probes beyond the first of a path and snapshot.
         seconds: wall time of the probing, without set-up.
         bytes_sent: payload bytes sent by all hosts.
-        seed: of the order of rounds.
-        failures: paths without an answer, without those of missing or lost hosts.
+        seed: seed of the order of rounds.
+        failures: paths without an answer, except those of missing or lost hosts.
         missing: hosts whose agents could not be used, with the reason.
-        lost: hosts that vanished while it went on, with the reason. Rates found before stay.
-        beside: other runs that moved bytes between the hosts meanwhile: rates may be lower for it.
-        newest: all that is known of each path of the last snapshot, by host indices.
-        shared: links found to carry less together than the paths across them do alone, with what they carry, bit/s.
-        untested: links that pairs may share of which nothing is known, for its pairs did not send at the same time.
-        doubtful: (source, target) whose rates may be low for other probes beside them, since a limit left no time or
-            bytes to measure them alone.
-        busy: (source, target) that others fill, so that there is no steady rate: TCP's share beside them is told.
+        lost: hosts that vanished meanwhile, with the reason. Their earlier rates are kept.
+        beside: other runs that moved bytes between the hosts meanwhile: rates may be lower because of them.
+        newest: all that is known about each path of the last snapshot, by host indices.
+        shared: links that carry less together than the paths across them do alone, with their rates, bit/s.
+        untested: links that pairs may share and of which nothing is known, because the pairs did not send at the same
+            time.
+        doubtful: (source, target) whose rates may be low because of other probes; a limit left no time or bytes to
+            measure them alone.
+        busy: (source, target) filled by other traffic, without a steady rate. The rate is TCP's share alongside it.
         stopped: why it ended before all was measured; empty = it did not.
+        payload_bytes: requested UDP payload of packets; 0 = what each path's MTU allows, or no train.
     """
 
     history: History
@@ -65,9 +67,20 @@ class Measurement(Tabular):
     doubtful: list[tuple[str, str]] = field(default_factory=list)
     busy: list[tuple[str, str]] = field(default_factory=list)
     stopped: str = ""
+    payload_bytes: int = 0
+
+    @property
+    def lowered(self) -> dict[tuple[str, str], int]:
+        """UDP payload of the packets of each path of the last snapshot whose MTU did not allow `payload_bytes`."""
+        names = self.history.hosts
+        return {
+            (names[i], names[j]): path.payload_bytes
+            for (i, j), path in sorted(self.newest.items())
+            if 0 < path.payload_bytes < self.payload_bytes
+        }
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One row a path of the last snapshot; NaN = not told. Rates are TCP goodput, latency is one way."""
+        """Return one row per path of the last snapshot; NaN = unknown. Rates are TCP goodput, latency is one way."""
         names = self.history.hosts
         return [
             {
@@ -108,30 +121,30 @@ def measure(
     reach: Reach | None = None,
     take_over: bool = False,
 ) -> Measurement:
-    """Measures all directed pairs of hosts, or some, `count` times.
+    """Measure all directed pairs of hosts, or some, `count` times.
 
     Args:
         inventory: the hosts.
         method: a key of `METHODS`, or a method of one's own, as `bulk(flows=4)`.
         count: number of snapshots.
         every_s: seconds from the start of one snapshot to the start of the next.
-        seed: of the order of rounds; snapshot k uses seed + k.
-        again: measure doubtful paths once more, alone, and learn so which links are shared.
-        limits: refuse beforehand what would cost more.
+        seed: seed of the order of rounds; snapshot k uses seed + k.
+        again: measure doubtful paths again, alone, and learn from them which links are shared.
+        limits: refuse in advance what would cost more.
         known: an earlier Network, whose shared links two probes never fill at once.
-        assumed_bps: what paths that no Network tells are taken to carry, for the estimate that ends the measurement.
-        journal: where answers are kept until all are there.
-        resume: go on from the journal of an interrupted measurement.
-        progress: told of each path that is done.
-        enough: asked after each snapshot with all so far; true ends the measurement before `count`.
+        assumed_bps: rate to assume for paths that no Network covers, for the estimate that ends the measurement.
+        journal: file for answers until all have arrived.
+        resume: continue from the journal of an interrupted measurement.
+        progress: called for each path that is done.
+        enough: called after each snapshot with all so far; true ends the measurement before `count`.
         pairs: the only (source, target) pairs to measure; None = all.
-        reach: open roads to the agents, for who measures again and again; None = they are opened and closed.
+        reach: open connections to the agents, for repeated measurements; None = they are opened and closed.
         take_over: end another measurement of the same user that holds agents, instead of waiting for it.
 
     Raises:
         GavotteError: for a bad argument, too small a budget, or fewer than two hosts.
-        AgentError: when no agent can be used, or fewer than two are left before a path has answered. Where some have,
-            and there is a journal, it stays, and the error says how many snapshots there are.
+        AgentError: when no agent can be used, or fewer than two are left before a path has answered. If some paths have
+            answered, a journal is kept, and the error gives the number of snapshots.
     """
     todo = plan_measurement(
         inventory.names,
@@ -145,7 +158,7 @@ def measure(
     )
     limits = limits or CostLimits()
     todo = todo.within(limits)
-    said = expected_cost(todo, inventory, known, limits)
+    estimate = expected_cost(todo, inventory, known, limits)
     with ExitStack() as stack:
         results = Results(inventory, todo.method.name, count, todo.only)
         kept = stack.enter_context(Journal(journal, results, seed=seed, resume=resume)) if journal else None
@@ -160,9 +173,9 @@ def measure(
         )
         if kept is not None:
             kept.hold(fleet.run_id)
-        # Agents know cores and memory that the inventory leaves out.
+        # Agents report cores and memory that the inventory leaves out.
         results.inventory = fleet.inventory
-        underway = Underway(fleet, todo, limits, results, kept, progress, most=todo.most(limits, said))
+        underway = Underway(fleet, todo, limits, results, kept, progress, most=todo.most(limits, estimate))
         underway.run(again=again, enough=enough)
         return Measurement(
             history=replace(results.history(), evidence=underway.evidence()),
@@ -182,4 +195,5 @@ def measure(
             doubtful=[(inventory.names[i], inventory.names[j]) for i, j in underway.doubtful],
             busy=[(inventory.names[i], inventory.names[j]) for i, j in underway.busy],
             stopped=underway.stopped,
+            payload_bytes=todo.method.probe.burst_train.payload_bytes,
         )

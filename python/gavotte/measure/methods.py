@@ -1,4 +1,4 @@
-"""The ways to measure one path, each with its probe, its cost and how its answer is read."""
+"""Methods to measure one path, each with its probe, its cost and the way to read its answer."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Literal
 
 import numpy as np
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.errors import GavotteError
-from gavotte.terms.goodput import GOODPUT_PER_WIRE, UDP_PAYLOAD_BYTES
+from gavotte.formats.history import ByTcp
+from gavotte.measure.credit import find_credit
+from gavotte.terms.goodput import ETHERNET_BYTES, UDP_HEADER_BYTES, UDP_PAYLOAD_BYTES, goodput_per_wire
 
 BURSTS = 10
 BURST_PACKETS = 200
@@ -21,52 +24,67 @@ BURST_GAP_S = 0.001
 
 MOST_BURSTS, MOST_PACKETS, MOST_TRAIN_PACKETS = 1_000, 20_000, 1_000_000
 PAYLOADS = range(44, 65_508)
-"""Of one train; agents refuse others. A packet holds a header of 44 bytes."""
+"""UDP payloads of one train that agents accept. A packet holds a header of 44 bytes."""
+
+IPV6_HEADER_BYTES = 40
 
 TRAIN_USUAL_S, TRAIN_SURE_S = 0.056, 0.006
-"""A train without a deep bucket goes on so long: 0.75 MB at 100 Mbit/s, 7 to 8 at 1 Gbit/s. Its receiver takes so much
-longer to be sure for each Gbit/s above that, up to half as long again: 16 MB at 2 Gbit/s, 50 at 5."""
+"""Usual duration of a train without a deep bucket: 7 to 8 MB at 1 Gbit/s.
+
+Its receiver takes the second value longer for each Gbit/s above that, at most 1.5 times as long in total: 16 MB at
+2 Gbit/s, 50 at 5.
+"""
+
+TRAIN_LONG_BYTES, TRAIN_LONG_S = 1_000_000, 0.16
+"""A slower train sends this many bytes, or takes this long: it may meet a policer whose bucket is not yet empty."""
 
 TRAIN_SLOW_BYTES, TRAIN_QUIET_S, TRAIN_LEAST_BYTES = 310_000, 0.03, 600_000
-"""And until it has 12 blocks of 17 packets, which take longer on slow paths; then its receiver waits for the last ones.
-It begins with so much that a slow path loses some: 0.60 MB in 0.17 s at 20 Mbit/s."""
+"""A train also lasts until it has 12 blocks of 17 packets, which takes longer on slow paths.
+
+Then its receiver waits for the last packets. Its first bytes exceed what a slow path can queue, so that it loses some:
+0.60 MB in 0.17 s at 20 Mbit/s.
+"""
 
 TRAIN_FILL_BYTES = 256 << 10
-"""A train begins with so many bytes at once, whatever its path carries."""
+"""Bytes that a train sends at once at its start, whatever its path carries."""
 
 TRAIN_BYTES = 64_000_000
-"""Most bytes of a gated train: empties a bucket of 60 MB. Seen: 1 to 10 MB up to 1 Gbit/s without a deep bucket."""
+"""Most bytes of a gated train: empties a bucket of 60 MB. Without a deep bucket, 1 to 10 MB were seen up to 1 Gbit/s.
+"""
 TRAIN_MAX_S = 1.0
 TRAIN_BIN_S = 0.01
 TRAIN_BRIEF_S = 0.2
-"""Enough from 5 Mbit/s on; without an end, trains that share a full link would send for all their time."""
+"""Enough from 5 Mbit/s on. Without this limit, trains that share a full link would send for all their time."""
 
 BULK_S = 1.0
-BULK_BIN_S = 0.01
+BULK_BIN_S, MOST_BULK_BINS = 0.01, 8_000
 
 BULK_SETUP_S: dict[str, float] = {"gavotte": 0.04, "iperf3": 0.5}
-"""Of a bulk probe: connecting, pings, the last bytes' way, the report."""
+"""Time of a bulk probe in addition to sending: connecting, pings, the last bytes' way, the report."""
 
 QUEUE_S = 0.05
-"""What a shaper's queue holds in time, as labs have it: what finds it full is lost, and takes no time."""
+"""Time that a shaper's queue holds, as in labs. Packets that find it full are lost, and take no time."""
 
 PACKET_S = 1 / 150e3
-"""What an agent takes to send one packet of a burst."""
+"""Time that an agent needs to send one packet of a burst."""
 
 ASSUMED_RATE_BPS = 1e9
-"""Of paths that no Network tells, for the estimate, where the user does not say."""
+"""Rate of paths that no Network covers, for the estimate, unless the user gives one."""
 
 SETUP_S = 0.006
-"""Of one round: connecting, pings, the report; 4 ms were seen on a quiet machine, 15 where each round is sent alone."""
+"""Time of one round: connecting, pings, the report. 4 ms were seen on a quiet machine, 15 if each round is sent alone.
+"""
 
 PINGPONG_BYTES = (1, 1 << 10, 8 << 10, 64 << 10, 256 << 10, 1 << 20, 8_000_000)
 PINGPONG_REPETITIONS = 1
 PINGPONG_PATH_BYTES = (sum(PINGPONG_BYTES) + len(PINGPONG_BYTES)) * (PINGPONG_REPETITIONS + 1)
-"""RPCA section IV-B measures alpha with 1 byte and beta with 8 MB; the sizes between show whether a line fits. Each
-message is answered by one byte."""
+"""Bytes of ping-pong on one path; each message is answered by one byte.
+
+RPCA section IV-B measures alpha with 1 byte and beta with 8 MB; the sizes between show whether a line fits.
+"""
 
 RateVerdict = Literal["path-limited", "host-limited", "bucket-not-exhausted", "unproven"]
-"""What a rate stands for; all but the first are lower bounds, or, for `unproven`, nobody knows."""
+"""Meaning of a rate. All but the first are lower bounds, except that the meaning of `unproven` is unknown."""
 
 
 Engine = Literal["gavotte", "iperf3"]
@@ -76,21 +94,25 @@ _ENGINES: dict[Engine, pb.BulkEngine] = {"gavotte": pb.BULK_ENGINE_OWN, "iperf3"
 
 @dataclass(frozen=True)
 class Reading:
-    """What one probe says of its path. Rates are TCP goodput in bit/s.
+    """Result of one probe of a path. Rates are TCP goodput in bit/s.
 
     Attributes:
         goodput_bps: the path's rate.
         low_bps: lower end of its 95 % interval; NaN = the method has none.
-        high_bps: upper end.
-        peak_bps: rate while the token bucket lasts; NaN = not told.
-        bucket_bytes: depth of the bucket, wire bytes; NaN = not told.
-        loss: share of packets lost; NaN = not told.
-        verdict: what the rate stands for.
+        high_bps: upper end of it.
+        peak_bps: rate while the token bucket lasts; NaN = unknown.
+        bucket_bytes: depth of the bucket, wire bytes; NaN = unknown.
+        loss: share of packets lost; NaN = unknown.
+        verdict: meaning of the rate.
         refusal: why there is no rate; empty = there is one.
         failure: the same as one of the contract's `Failure` codes; 0 = there is one.
-        alpha_s: one-way latency, where the method has its own; NaN = half the round trip before the probe.
-        residual: relative RMS of what the alpha-beta line leaves unexplained; NaN = no line.
+        alpha_s: one-way latency, if the method measures its own; NaN = half the round trip before the probe.
+        residual: relative RMS residual of the alpha-beta line; NaN = no line.
+        policed: whether the path drops what exceeds the rate instead of letting it wait.
         jain: Jain's fairness index of parallel flows, 1/n to 1; NaN = one flow.
+        by_tcp: why bulk TCP measured it although another method was requested; empty = it did not.
+        several_bps: total rate of `connections` parallel connections; NaN = not tried.
+        connections: the least number that carries that; 0 = not tried.
     """
 
     goodput_bps: float
@@ -105,10 +127,14 @@ class Reading:
     alpha_s: float = math.nan
     residual: float = math.nan
     jain: float = math.nan
+    by_tcp: ByTcp = ""
+    policed: bool = False
+    several_bps: float = math.nan
+    connections: int = 0
 
 
 def refused(reason: str, failure: int = pb.FAILURE_NO_RATE) -> Reading:
-    """A reading without a rate."""
+    """Return a reading without a rate."""
     return Reading(goodput_bps=math.nan, refusal=reason, failure=failure)
 
 
@@ -117,12 +143,12 @@ class Method:
     """One way to measure a path.
 
     Attributes:
-        name: as `--method` takes it.
+        name: the name that `--method` accepts.
         probe: what the sender does.
-        bytes_per_path: most payload bytes one path costs.
-        typical: payload bytes and seconds that a path of a given rate (TCP goodput, bit/s) costs as a rule.
+        bytes_per_path: most payload bytes that one path costs.
+        typical: payload bytes and seconds that a path of a given rate (TCP goodput, bit/s) usually costs.
         read: reads an answer without error.
-        tolerance: two readings of one path this near to each other agree.
+        tolerance: largest relative difference of two readings of one path that agree.
     """
 
     name: str
@@ -134,7 +160,7 @@ class Method:
 
     @property
     def brief(self) -> pb.Probe:
-        """The same probe, with less patience for a path that is not steady."""
+        """Return the same probe, with less patience for a path that is not steady."""
         probe = pb.Probe()
         probe.CopyFrom(self.probe)
         if self.name == "train":
@@ -142,25 +168,25 @@ class Method:
         return probe
 
     def paused(self, probe: pb.Probe, pause_s: float, max_s: float = 0.0) -> pb.Probe:
-        """The same probe, as a train so late that all of its round have connected before one starts.
+        """Return the same probe, with a train so late that all of its round have connected before one starts.
 
         Args:
-            probe: of this method.
+            probe: a probe of this method.
             pause_s: from the beginning of its round.
-            max_s: how long it may take then; 0 = as before.
+            max_s: how long it may then take; 0 = as before.
         """
         if self.name != "train":
             return probe
         paused = pb.Probe()
         paused.CopyFrom(probe)
         paused.gated_train.pause_s = pause_s
-        # Next to nothing, but held trains tell what arrived when.
+        # A very short hold, but held trains report what arrived when.
         paused.gated_train.hold_s = TRAIN_BIN_S
         paused.gated_train.max_seconds = max_s or probe.gated_train.max_seconds
         return paused
 
     def capped(self, most_bytes: int) -> Method:
-        """The same, with trains of at most so many bytes; what sends a fixed amount stays as it is."""
+        """Return the method with trains of at most this many bytes. A method with a fixed amount is not changed."""
         if self.name != "train" or most_bytes >= self.bytes_per_path:
             return self
         train = pb.GatedTrain(max_bytes=most_bytes, max_seconds=TRAIN_MAX_S)
@@ -170,7 +196,7 @@ class Method:
 def _read_choreo(reply: pb.ProbeReply) -> Reading:
     """Choreo section 3.1 as printed: the smaller of the dispersion rate and Mathis' bound.
 
-    The paper takes the rate in UDP payload for the TCP throughput; so does this baseline (1.7 % high).
+    The paper uses the rate in UDP payload as the TCP throughput; so does this baseline (1.7 % high).
     """
     train = reply.burst_train
     rate_bps = min(train.rate_bps, train.mathis_bps) if train.mathis_bps > 0 else train.rate_bps
@@ -179,12 +205,12 @@ def _read_choreo(reply: pb.ProbeReply) -> Reading:
 
 
 def choreo(*, bursts: int = BURSTS, packets: int = BURST_PACKETS, payload_bytes: int = UDP_PAYLOAD_BYTES) -> Method:
-    """Choreo's trains as published, of any shape: `calibrate` tells which one suits a network (sections 3.1 and 4.1).
+    """Return Choreo's trains as published, of any shape; `calibrate` finds one for a network (sections 3.1, 4.1).
 
     Args:
         bursts: K.
-        packets: B, of each burst.
-        payload_bytes: P, UDP payload of a packet.
+        packets: B, packets of each burst.
+        payload_bytes: P, UDP payload of a packet. Agents send smaller packets if the path's MTU allows no more.
 
     Raises:
         GavotteError: for a shape that agents refuse.
@@ -208,11 +234,11 @@ def choreo(*, bursts: int = BURSTS, packets: int = BURST_PACKETS, payload_bytes:
 
 
 def _burst_train_s(through_s: float, sent_s: float) -> float:
-    """How long bursts take.
+    """Return the duration of bursts.
 
     Args:
-        through_s: all their packets, at the path's rate.
-        sent_s: until the last is sent, where nothing holds the sender up.
+        through_s: time of all their packets, at the path's rate.
+        sent_s: time until the last is sent, if nothing delays the sender.
     """
     if through_s <= sent_s + QUEUE_S:
         return max(through_s, sent_s)
@@ -220,40 +246,73 @@ def _burst_train_s(through_s: float, sent_s: float) -> float:
     return sent_s + QUEUE_S + TRAIN_QUIET_S
 
 
-def _read_bulk(reply: pb.ProbeReply) -> Reading:
+def _read_bulk(reply: pb.ProbeReply, bin_s: float) -> Reading:
+    """Return what all connections carry. If a credit ran out on the way, it is the rate after that, not the average."""
     rates = [8 * flow.bytes / flow.seconds for flow in reply.bulk.flows if flow.seconds > 0]
-    return Reading(goodput_bps=reply.bulk.goodput_bps, jain=jain_index(rates) if len(rates) > 1 else math.nan)
+    jain = jain_index(rates) if len(rates) > 1 else math.nan
+    bins = [sum(column) for column in zip_longest(*(flow.bin_bytes for flow in reply.bulk.flows), fillvalue=0)]
+    credit = find_credit(bins, bin_s)
+    if credit is None:
+        return Reading(goodput_bps=reply.bulk.goodput_bps, jain=jain)
+    return Reading(
+        goodput_bps=credit.rate_bps,
+        peak_bps=credit.peak_bps,
+        bucket_bytes=credit.size_bytes / goodput_per_wire(reply.mtu_bytes),
+        jain=jain,
+    )
 
 
 def jain_index(rates: Sequence[float]) -> float:
-    """Fairness of shares: (sum x)^2 / (n sum x^2), 1 when all are equal (Jain 1984; OSMeF section IV)."""
+    """Return the fairness of shares: (sum x)^2 / (n sum x^2), 1 when all are equal (Jain 1984; OSMeF section IV)."""
     squares = sum(rate * rate for rate in rates)
     return sum(rates) ** 2 / (len(rates) * squares) if squares else math.nan
 
 
-def bulk(*, flows: int = 1, seconds: float = BULK_S, congestion: str = "cubic", engine: Engine = "gavotte") -> Method:
-    """Bulk TCP for a fixed time, in 10 ms bins at the receiver.
+def bulk(
+    *,
+    flows: int = 1,
+    seconds: float = BULK_S,
+    congestion: str = "cubic",
+    engine: Engine = "gavotte",
+    max_bytes: int = 0,
+) -> Method:
+    """Return bulk TCP for a fixed time, in bins of 10 ms at the receiver, or longer ones from 80 s on.
 
     Args:
         flows: parallel connections.
-        seconds: how long.
-        congestion: pinned on every socket.
-        engine: who sends and counts: the agents, or the hosts' iperf3 (then without bins).
+        seconds: duration.
+        congestion: set on every socket.
+        engine: the program that sends and counts: the agents, or the hosts' iperf3 (then without bins).
+        max_bytes: payload of all connections after which the agents stop early; 0 = no limit.
     """
-    asked = pb.Bulk(seconds=seconds, flows=flows, congestion=congestion, bin_s=BULK_BIN_S, engine=_ENGINES[engine])
+    # Agents refuse more than 8192.
+    bin_s = max(BULK_BIN_S, seconds / MOST_BULK_BINS)
+    asked = pb.Bulk(
+        seconds=seconds,
+        flows=flows,
+        congestion=congestion,
+        bin_s=bin_s,
+        engine=_ENGINES[engine],
+        max_bytes=max_bytes,
+    )
+
+    def typical(bps: float) -> tuple[float, float]:
+        size = min(bps / 8 * seconds, max_bytes or math.inf)
+        return size, 8 * size / bps + BULK_SETUP_S[engine]
+
     return Method(
         name="bulk",
         probe=pb.Probe(bulk=asked),
-        bytes_per_path=int(ASSUMED_RATE_BPS / 8 * seconds),
-        typical=lambda bps: (bps / 8 * seconds, seconds + BULK_SETUP_S[engine]),
-        read=_read_bulk,
+        bytes_per_path=max_bytes or int(ASSUMED_RATE_BPS / 8 * seconds),
+        typical=typical,
+        read=lambda reply: _read_bulk(reply, bin_s),
     )
 
 
 def _read_pingpong(reply: pb.ProbeReply) -> Reading:
-    """Latency from 1 byte, bandwidth from 8 MB (RPCA section IV-B), and how well a line explains what lies between.
+    """Latency from 1 byte, bandwidth from 8 MB (RPCA section IV-B), and how well a line fits the sizes between.
 
-    Each message is answered by one byte, whose way back takes half of what the message of one byte took there and back.
+    Each message is answered by one byte. Its way back takes half the round trip of the one-byte message.
     """
     times = {size.bytes: statistics.median(size.seconds) for size in reply.ping_pong.sizes if size.seconds}
     if PINGPONG_BYTES[0] not in times or PINGPONG_BYTES[-1] not in times:
@@ -266,7 +325,7 @@ def _read_pingpong(reply: pb.ProbeReply) -> Reading:
 
 
 def alpha_beta(sizes: Sequence[int], times_s: Sequence[float]) -> tuple[float, float, float]:
-    """Fits time = alpha + bytes / beta, each size weighing the same in relative terms.
+    """Fit time = alpha + bytes / beta, each size weighing the same in relative terms.
 
     Args:
         sizes: message sizes, bytes.
@@ -290,16 +349,24 @@ _VERDICTS: dict[int, RateVerdict] = {
 }
 
 
-def _read_train(reply: pb.ProbeReply) -> Reading:
-    """The sustained wire rate as TCP delivers it; a lower bound where the verdict says so."""
+def goodput_share(reply: pb.ProbeReply) -> float:
+    """Return the TCP goodput of a wire rate on a train's path, by its MTU and its packets' headers."""
     train = reply.gated_train
+    ip_header_bytes = train.wire_bytes - ETHERNET_BYTES - UDP_HEADER_BYTES - train.payload_bytes
+    return goodput_per_wire(reply.mtu_bytes, ipv6=ip_header_bytes == IPV6_HEADER_BYTES)
+
+
+def _read_train(reply: pb.ProbeReply) -> Reading:
+    """Return the sustained wire rate as TCP goodput; a lower bound if the verdict says so."""
+    train, share = reply.gated_train, goodput_share(reply)
     return Reading(
-        goodput_bps=train.rate_bps * GOODPUT_PER_WIRE,
-        low_bps=train.low_bps * GOODPUT_PER_WIRE,
-        high_bps=train.high_bps * GOODPUT_PER_WIRE,
-        peak_bps=train.peak_bps * GOODPUT_PER_WIRE,
+        goodput_bps=train.rate_bps * share,
+        low_bps=train.low_bps * share,
+        high_bps=train.high_bps * share,
+        peak_bps=train.peak_bps * share,
         bucket_bytes=train.bucket_bytes if train.HasField("bucket_bytes") else math.nan,
         loss=train.loss,
+        policed=train.policed,
         verdict=_VERDICTS.get(train.verdict, "unproven"),
         refusal=train.refusal,
         failure=pb.FAILURE_NO_RATE if train.refusal else 0,
@@ -309,7 +376,8 @@ def _read_train(reply: pb.ProbeReply) -> Reading:
 def _typical_train(rate_bps: float) -> tuple[float, float]:
     slow_s = min(8 * TRAIN_SLOW_BYTES / rate_bps + TRAIN_QUIET_S, TRAIN_MAX_S)
     sure_s = min(max(0.0, TRAIN_SURE_S * (rate_bps / 1e9 - 1)), TRAIN_USUAL_S / 2)
-    seconds = max(min(TRAIN_USUAL_S + sure_s, 8 * TRAIN_BYTES / rate_bps), slow_s)
+    least_s = min(8 * TRAIN_LONG_BYTES / rate_bps, TRAIN_LONG_S)
+    seconds = max(min(TRAIN_USUAL_S + sure_s, 8 * TRAIN_BYTES / rate_bps), slow_s, least_s)
     through = rate_bps / 8 * seconds
     return min(max(TRAIN_LEAST_BYTES, through), TRAIN_FILL_BYTES + through), SETUP_S + seconds
 

@@ -1,8 +1,8 @@
-"""How a measurement begins: so that each link that pairs may share is crossed by as many of them at once as can.
+"""First rounds of a measurement, in which as many pairs as possible cross each link that they may share at once.
 
 Rounds in random order need not do that: of four hosts in two racks, the only two pairs of a round may always go
-opposite ways. And where they do meet, a link that the first of them fills holds the handshake of the second up until
-the first is done. Both then read what they carry alone, and nothing tells that they share a link.
+opposite ways. Even if they meet, a link that the first of them fills delays the handshake of the second until the first
+is done. Both then read their rates alone, and nothing shows that they share a link.
 """
 
 from __future__ import annotations
@@ -22,28 +22,32 @@ from gavotte.measure.sharing.overlap import Series
 from gavotte.terms import Pair
 
 PAUSE_S = 0.05
-"""Trains of these rounds start so long after their round's beginning: connecting takes 3 to 15 ms, 80 were seen behind
-a full link."""
+"""Delay of the trains of these rounds after their round's beginning.
+
+Connecting takes 3 to 15 ms, or 80 behind a full link.
+"""
 
 FULL = 1 / 3
-"""Where as many pairs as can cross a link lose, it is first filled by those that want this share of what was on it."""
+"""Share of its load at which a link is first filled, if as many pairs as can cross it lose."""
 
 STRETCHED = 1.5
-"""They end after so many times their usual time."""
+"""These trains end after this multiple of their usual time."""
 
 MET = 0.65
-"""Two pairs went together if each did for this share of its time; of trains alone, one took 1.4 times as long as
-another. Who waited for the other, or was starved by it, goes on after it."""
+"""Two pairs ran together if each did for this share of its time.
+
+Of trains alone, one took 1.4 times as long as another. A train that waited for another, or was starved by it, continues
+after it. """
 
 CAME = 0.8
-"""Trains that lose nothing were seen to bring 0.9 of their rates, in bins of 10 ms."""
+"""Share of the rates that must arrive. Trains that lost nothing brought 0.9 of their rates, in bins of 10 ms."""
 
 ENOUGH = 0.75
 """A link is tested when this share of the pairs that were to cross it did so together, at least two."""
 
 
 _Ways = Mapping[frozenset[str], list[Pair]]
-"""Pairs that cross a link by all links that they cross."""
+"""Pairs that cross a link, by all links that they cross."""
 
 
 @dataclass
@@ -51,10 +55,10 @@ class Opening:
     """The first rounds of a measurement.
 
     Attributes:
-        ends: rounds that tell what hosts reach; their pairs share no link.
+        ends: rounds that measure the rates of hosts; their pairs share no link.
         tests: rounds whose pairs cross links together.
-        rest: all others.
-        aims: links to the pairs of the test round that most of theirs are in.
+        rest: all other rounds.
+        aims: links to their pairs in the test round that has most of them.
     """
 
     ends: list[list[Pair]]
@@ -64,18 +68,18 @@ class Opening:
     _sent: list[dict[Pair, Sent]] = field(default_factory=list)
 
     def take(self, sent: Iterable[Sent]) -> None:
-        """Notes what the probes of one test round read, and when."""
+        """Record the readings of one test round's probes, and when."""
         self._sent.append({probe.pair: probe for probe in sent})
 
     def untested(self, rate: Floats, method: Method) -> dict[str, list[Pair]]:
-        """Links that too few pairs crossed together, or where some fell short.
+        """Return links that too few pairs crossed together, or on which some fell short.
 
         Args:
-            rate: (N, N) bit/s, what pairs carry alone; NaN = unknown.
-            method: that paths are measured by.
+            rate: (N, N) bit/s, rates of pairs alone; NaN = unknown.
+            method: the method of the paths.
 
         Returns:
-            with the pairs that were to cross them.
+            them, with the pairs that were to cross them.
         """
         return {
             link: pairs
@@ -85,17 +89,17 @@ class Opening:
         }
 
     def by_test(self, links: Mapping[str, list[Pair]]) -> list[dict[str, list[Pair]]]:
-        """Lays links that are untested together whose pairs went in the same round."""
+        """Group untested links whose pairs were in the same round."""
         parts = ({link: pairs for link, pairs in links.items() if set(pairs) <= set(test)} for test in self.tests)
         return [part for part in parts if part]
 
 
 def opening(rounds: Sequence[Sequence[Pair]], company: Company) -> Opening:
-    """Chooses what goes first.
+    """Choose the first rounds.
 
     Args:
         rounds: all that is to be measured.
-        company: what is known of links.
+        company: what is known about links.
     """
     pairs = [pair for each in rounds for pair in each]
     by_link: dict[str, _Ways] = defaultdict(lambda: defaultdict(list))
@@ -105,7 +109,7 @@ def opening(rounds: Sequence[Sequence[Pair]], company: Company) -> Opening:
     tests: list[list[Pair]] = []
     aims: dict[str, list[Pair]] = {}
     taken: set[Pair] = set()
-    # The upper links have the most pairs, which can be chosen so that they fill the lower ones, too.
+    # The upper links have the most pairs, which can be chosen so that they fill the lower links too.
     left = sorted(by_link, key=lambda link: (-sum(map(len, by_link[link].values())), link))
     while left:
         laid = _Crossing(company, taken)
@@ -124,7 +128,7 @@ def opening(rounds: Sequence[Sequence[Pair]], company: Company) -> Opening:
 
 
 def each_end_once(pairs: Iterable[Pair]) -> list[list[Pair]]:
-    """Rounds in which each host sends once and receives once, as far as it can: of the first pairs that fit."""
+    """Return rounds in which each host sends once and receives once if possible, from the first pairs that fit."""
     sources, targets = set[int](), set[int]()
     chosen = []
     for source, target in pairs:
@@ -136,23 +140,23 @@ def each_end_once(pairs: Iterable[Pair]) -> list[list[Pair]]:
 
 
 def _left(rounds: Sequence[Sequence[Pair]], taken: Collection[Pair]) -> list[list[Pair]]:
-    """What is not taken, in the same order; what is left of a round joins the one before it where it can."""
-    found: list[list[Pair]] = []
+    """Return the pairs that are not taken, in the same order. A round's rest joins the one before it if it fits."""
+    rounds_left: list[list[Pair]] = []
     busy: set[int] = set()
     for pairs in rounds:
         left = [pair for pair in pairs if pair not in taken]
         hosts = {host for pair in left for host in pair}
-        if found and busy.isdisjoint(hosts):
-            found[-1] += left
+        if rounds_left and busy.isdisjoint(hosts):
+            rounds_left[-1] += left
             busy |= hosts
         elif left:
-            found.append(left)
+            rounds_left.append(left)
             busy = hosts
-    return found
+    return rounds_left
 
 
 def _most(ways: _Ways) -> int:
-    """Pairs that may cross a link at once, at most."""
+    """Return the largest number of pairs that may cross a link at once."""
     return min(len({pair[end] for pairs in ways.values() for pair in pairs}) for end in (0, 1))
 
 
@@ -168,10 +172,10 @@ class _Crossing:
         self._back: set[str] = set()
 
     def fill(self, ways: _Ways, wanted: Collection[str]) -> None:
-        """Lets pairs of one link cross it, each from and to a host of its own, where they go along with others best.
+        """Add pairs of one link, each from and to a host of its own, that also help to fill other links.
 
         Args:
-            ways: of the link.
+            ways: pairs of the link.
             wanted: links to be filled.
         """
         left = set(ways)
@@ -187,7 +191,7 @@ class _Crossing:
         return sum(self._on[link] > 0 for link in mine), len(mine)
 
     def _fits(self, pair: Pair) -> bool:
-        """Not yet in a round, and in nobody's way back: that alone makes trains slower."""
+        """Return whether a pair is in no round yet, and on no other pair's way back, which would slow trains."""
         out, back = self._company.links(pair), self._company.links(pair[::-1])
         return pair not in self._taken and self._back.isdisjoint(out) and not any(self._on[link] for link in back)
 
@@ -199,14 +203,14 @@ class _Crossing:
 
 
 def _met(sent: Mapping[Pair, Sent], pairs: Sequence[Pair], rate: Floats, method: Method) -> int:
-    """How many of a link's pairs went together in one round; 0 where any of them fell short."""
+    """Return how many of a link's pairs ran together in one round; 0 if any of them fell short."""
     probes = [sent[pair] for pair in pairs if pair in sent]
     if any(not probe.rate_bps >= (1 - method.tolerance) * rate[probe.pair] for probe in probes):
         return 0
 
     def beside(one: Sent, other: Sent) -> bool:
         both_s = min(one.end_s, other.end_s) - max(one.start_s, other.start_s)
-        # Who is slower takes longer.
+        # A slower train takes longer.
         usual = [method.typical(each.rate_bps)[1] for each in (one, other)]
         stretched = max((each.end_s - each.start_s) / s for each, s in zip((one, other), usual, strict=True))
         return one is other or both_s >= MET * stretched * min(usual)
@@ -216,9 +220,9 @@ def _met(sent: Mapping[Pair, Sent], pairs: Sequence[Pair], rate: Floats, method:
 
 
 def _all_came(probes: Sequence[Sent]) -> bool:
-    """Whether nearly all that pairs carry came while all of them sent, where receivers tell.
+    """Return whether nearly all that pairs carry arrived while all of them sent, if receivers report it.
 
-    Of hosts much faster than a link each fills its queue by itself: behind each other, all pass it at its full rate.
+    Hosts much faster than a link each fill its queue alone. One after the other, all pass it at its full rate.
     """
     if not all(probe.bits for probe in probes):
         return True

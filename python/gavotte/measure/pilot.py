@@ -1,8 +1,10 @@
-"""A few probes that tell what a whole measurement will cost, where no Network does.
+"""Sends a few probes to predict the cost of a whole measurement, where no Network does.
 
-They tell what decides the cost: who is near to whom, what each host sends, and what racks let through. Each host sends
-once and receives once, N of the N (N - 1) probes of N hosts; then as many pairs as can cross each link that they may
-share at once, for 0.2 s (as Choreo's section 3.3 tells bottlenecks, by path lengths and few concurrent pairs).
+They measure what decides the cost: which hosts are near each other, what each host sends, and what racks carry.
+
+1. Each host sends once and receives once: N of the N (N - 1) probes of N hosts.
+2. As many pairs as can cross each link that they may share do so at once, for 0.2 s. Choreo's section 3.3 finds
+   bottlenecks in the same way, by path lengths and few concurrent pairs.
 """
 
 from __future__ import annotations
@@ -30,31 +32,34 @@ from gavotte.measure.company import Company
 from gavotte.measure.methods import ASSUMED_RATE_BPS, SETUP_S, TRAIN_BYTES, Method
 from gavotte.measure.opening import Opening, each_end_once, opening
 from gavotte.measure.planning import MeasurementPlan, plan_measurement
+from gavotte.measure.round_trips import RoundTrips
 from gavotte.measure.sharing.carrier import TRAIN_HOLD_S, TRAIN_MORE, FleetCarrier
 from gavotte.measure.sharing.overlap import SHARED_BELOW, evidence, together
 from gavotte.measure.sharing.paths import path_lengths
 from gavotte.measure.sharing.trials import Trial
+from gavotte.measure.streams import Streams
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy, hierarchy_of, limited_groups
 
 LEAST_PROBES = 4
-"""Probes of one host that a budget has room for, at the most bytes of each: it sends two as a rule."""
+"""Probes of one host that fit a budget, at the most bytes of each. A host usually sends two."""
 
 MATES = 3
-"""Machines inside which a pair is probed: memory takes up to 64 MB each time, and machines are alike as a rule."""
+"""Number of machines inside which a pair is probed: memory takes up to 64 MB each time, and machines are usually alike.
+"""
 
 HELD_S = 60.0
 
 BUCKET_BYTES = 200_000.0
-"""A bucket this deep is a cap's."""
+"""A bucket of this depth belongs to a cap."""
 
 
 class Taken(NamedTuple):
-    """How many times what is usual at their rate trains took.
+    """Size and duration of trains, as multiples of the usual ones at their rate.
 
     Attributes:
-        bytes: of payload.
-        seconds: of sending.
+        bytes: payload.
+        seconds: sending time.
     """
 
     bytes: float
@@ -66,15 +71,15 @@ USUAL = Taken(1.0, 1.0)
 
 @dataclass(frozen=True)
 class Pilot:
-    """What a few probes told.
+    """Results of a few probes.
 
     Attributes:
         inventory: the hosts that answered.
-        network: what they may carry: good enough to foretell costs, not to place by.
+        network: estimated rates: good enough to predict costs, not to place by.
         lengths: (N, N) path lengths (routers + 1) between them; 0 = unknown.
-        shared: links that were full, with what crossed them, bit/s.
-        untested: links that the budget left no room to test.
-        near: what trains between hosts of one machine took, in the median.
+        shared: links that were full, with the load that crossed them, bit/s.
+        untested: links that the budget did not allow to test.
+        near: median size and duration of trains between hosts of one machine.
         far: the same of all others.
         bytes_sent: payload of all hosts.
         seconds: wall time, without set-up.
@@ -94,18 +99,18 @@ class Pilot:
 
 
 def take_pilot(inventory: Inventory, *, seed: int = 0, most_bytes: int | None = None, take_over: bool = False) -> Pilot:
-    """Sends the probes.
+    """Send the probes.
 
     Args:
         inventory: the hosts.
-        seed: of the choice of pairs.
-        most_bytes: that all of them may send together: trains are shorter, and links that would take more stay
-            untested; None = what usual paths take.
+        seed: seed of the choice of pairs.
+        most_bytes: most that all of them may send together. A lower limit makes trains shorter, and links that would
+            take more stay untested; None = what usual paths take.
         take_over: as in `measure`.
 
     Raises:
         GavotteError: for fewer than two hosts.
-        AgentError: when fewer than two agents can be used, or none of the probes told a rate.
+        AgentError: when fewer than two agents can be used, or none of the probes found a rate.
     """
     method = plan_measurement(inventory.names, seed=seed).method
     if most_bytes is not None:
@@ -127,12 +132,14 @@ class _Probing:
         self._most_bytes = most_bytes
         self._bytes_sent = 0
         self._untested: list[str] = []
+        self._streams = Streams(method)
         self._taken: dict[Pair, Taken] = {}
 
     def run(self) -> Pilot:
         began_s = time.monotonic()
         names, company = self._plan.names, Company(len(self._plan.names), {}, tolerance=self._plan.method.tolerance)
-        lengths = path_lengths(self._fleet, names, seed=self._plan.seed)
+        trips = RoundTrips({})
+        lengths = path_lengths(self._fleet, names, seed=self._plan.seed, round_trips=trips)
         tree = hierarchy_of(names, lengths)
         company.see(tree)
         first = opening(self._plan.first, company)
@@ -143,7 +150,7 @@ class _Probing:
         inventory = self._fleet.inventory
         return Pilot(
             inventory=inventory.model_copy(update={"host": [host for host in inventory.host if host.name in names]}),
-            network=_network(tree, rate, shared),
+            network=_network(tree, rate, shared, trips),
             lengths=lengths,
             shared=shared,
             untested=self._untested,
@@ -155,21 +162,21 @@ class _Probing:
         )
 
     def _rates(self, tree: Hierarchy, company: Company) -> Floats:
-        """(N, N) bit/s that each pair may carry alone, from one probe out of each host and one into it."""
+        """Return the (N, N) bit/s that each pair may carry alone, from one probe out of each host and one into it."""
         pairs = [pair for pairs in self._plan.first for pair in pairs]
         apart = [pair for pair in pairs if not company.mates(pair)]
-        # Those that share no link come first: they go at the same time.
+        # Pairs that share no link come first: they are probed at the same time.
         chosen = each_end_once(sorted(apart, key=lambda pair: not company.tells_ends(pair)))
         mates = {tree.machine[pair[0]]: pair for pair in pairs if company.mates(pair)}
         some = [pair for _, pair in sorted(mates.items())[:MATES]]
         laid = [*company.apart([pair for each in chosen for pair in each], {}), *([pair] for pair in some)]
-        # Whoever is done runs ahead into the next round of a schedule, beside those that it shares links with.
-        found = {pair: bps for pairs in laid for pair, bps in self._send(tree, pairs).items()}
-        if not found:
+        # A host that is done runs ahead into the next round of a schedule, together with pairs on the same links.
+        rates_bps = {pair: bps for pairs in laid for pair, bps in self._send(tree, pairs).items()}
+        if not rates_bps:
             raise AgentError("no path answered the pilot", hint="see why with `gavotte measure` of two of the hosts")
-        out_bps, into_bps = _ends({pair: bps for pair, bps in found.items() if not company.mates(pair)}, tree.size)
+        out_bps, into_bps = _ends({pair: bps for pair, bps in rates_bps.items() if not company.mates(pair)}, tree.size)
         rate = np.minimum(out_bps[:, None], into_bps[None, :])
-        near = [found[pair] for pair in some if pair in found]
+        near = [rates_bps[pair] for pair in some if pair in rates_bps]
         for pair in permutations(range(tree.size), 2):
             if company.mates(pair):
                 rate[pair] = median(near) if near else ASSUMED_RATE_BPS
@@ -177,26 +184,31 @@ class _Probing:
         return rate
 
     def _send(self, tree: Hierarchy, pairs: list[Pair]) -> dict[Pair, float]:
-        """TCP goodput of the pairs of a round that answered, bit/s."""
+        """Return the TCP goodput of the pairs of a round that answered, bit/s."""
         method, index = self._plan.method, {name: i for i, name in enumerate(self._plan.names)}
-        schedule = self._plan.schedule([pairs])
-        found = {}
+        schedule = self._streams.instead(self._plan.schedule([pairs]), index)
+        rates_bps = {}
         for answer in carry_out(self._fleet, schedule, round_s=self._plan.round_s):
             self._bytes_sent += answer.bytes_sent
-            reading = read(answer, method, Busy(method))
+            pair = index[answer.source], index[answer.target]
+            self._streams.take(pair, answer)
+            reading = read(answer, pair, method, Busy(method), self._streams)
             if reading.refusal or answer.reply is None:
                 continue
-            pair = index[answer.source], index[answer.target]
-            found[pair] = reading.goodput_bps
-            # A deep bucket is emptied by the first train of many.
+            rates_bps[pair] = reading.goodput_bps
+            if pair in self._streams.blocked:
+                continue
+            # The first of many trains empties a deep bucket.
             if not reading.bucket_bytes >= BUCKET_BYTES or tree.machine[pair[0]] == tree.machine[pair[1]]:
                 size, seconds = method.typical(reading.goodput_bps)
                 usual_s = seconds - SETUP_S
                 self._taken[pair] = Taken(answer.bytes_sent / size, answer.reply.gated_train.seconds / usual_s)
-        return found
+        if left := self._streams.waiting([pairs]):
+            rates_bps |= self._send(tree, left[0])
+        return rates_bps
 
     def _shared(self, tree: Hierarchy, first: Opening, rate: Floats) -> dict[str, float]:
-        """Links that as many pairs as can do not pass at once, with what they carried, bit/s."""
+        """Return links that as many pairs as can do not pass at once, with the load that they carried, bit/s."""
         carrier = FleetCarrier(self._fleet, self._plan.names, trains=True)
         lost: dict[int, float] = {}
         for pairs in first.tests:
@@ -211,26 +223,27 @@ class _Probing:
                     continue
                 alone = {pair: float(rate[pair]) for pair in aimed}
                 met = together([series[pair] for pair in aimed])
-                told = evidence(tree, Trial(link, tuple(aimed)), alone, met, time_s=time.time())
-                # Also where hosts could not keep their paths full: links that nobody suspects cost more than was said.
-                if told.verdict != "independent" and 0 < met.sum_bps <= SHARED_BELOW * sum(alone.values()):
+                record = evidence(tree, Trial(link, tuple(aimed)), alone, met, time_s=time.time())
+                # Also if hosts could not keep their paths full: links that are wrongly taken as free cost more than
+                # predicted.
+                if record.verdict != "independent" and 0 < met.sum_bps <= SHARED_BELOW * sum(alone.values()):
                     lost[link] = met.sum_bps
         self._bytes_sent += carrier.bytes_sent
         return {tree.label(link): bps for link, bps in _blamed(tree, lost, first).items()}
 
 
 def _blamed(tree: Hierarchy, lost: Mapping[int, float], first: Opening) -> dict[int, float]:
-    """Links that explain who lost: the upper ones, those like them, and others where that leaves anybody.
+    """Return links that explain the losses: the upper ones, those like them, and others if losses stay unexplained.
 
-    The pairs that fill a rack's link go out of its machines, too, two by two.
+    The pairs that fill a rack's link also leave its machines, two by two.
 
     Args:
-        tree: of all hosts.
-        lost: links whose pairs did, with what they carried together, bit/s.
-        first: which pairs crossed them.
+        tree: tree of all hosts.
+        lost: links whose pairs lost, with the load that they carried together, bit/s.
+        first: the pairs that crossed them.
 
     Returns:
-        what each carries.
+        the rate of each.
     """
     blamed: dict[int, float] = {}
     kinds: set[str] = set()
@@ -241,7 +254,7 @@ def _blamed(tree: Hierarchy, lost: Mapping[int, float], first: Opening) -> dict[
         if not explained.issuperset(aimed):
             blamed[link] = lost[link]
         elif mine & kinds:
-            # What held its pairs up may be the others', which are alike as a rule.
+            # Other links may have held its pairs up; they are usually alike.
             blamed[link] = max(lost[link], median(blamed.values()))
         else:
             continue
@@ -255,27 +268,28 @@ def _median(taken: Iterable[Taken]) -> Taken:
     return Taken(median(t.bytes for t in each), median(t.seconds for t in each)) if each else USUAL
 
 
-def _ends(found: Mapping[Pair, float], size: int) -> tuple[Floats, Floats]:
-    """(N,) each: what hosts send, and what those receive at most whose senders were seen to send more elsewhere.
+def _ends(rates_bps: Mapping[Pair, float], size: int) -> tuple[Floats, Floats]:
+    """Return two (N,) arrays: the rate that hosts send, and the rate that they receive at most.
 
-    In most clouds a host's limit is on what it sends.
+    A receiver limits only if its senders were seen to send more elsewhere. In most clouds a host's limit is on what it
+    sends.
     """
     sent: dict[int, list[float]] = defaultdict(list)
     received: dict[int, list[Pair]] = defaultdict(list)
-    for pair, bps in found.items():
+    for pair, bps in rates_bps.items():
         sent[pair[0]].append(bps)
         received[pair[1]].append(pair)
-    usual_bps = float(np.median(list(found.values()))) if found else ASSUMED_RATE_BPS
+    usual_bps = float(np.median(list(rates_bps.values()))) if rates_bps else ASSUMED_RATE_BPS
     out_bps = np.array([max(sent.get(host, [usual_bps])) for host in range(size)])
     into_bps = np.full(size, np.inf)
     for host, pairs in received.items():
-        if all(found[pair] < 0.9 * out_bps[pair[0]] for pair in pairs):
-            into_bps[host] = max(found[pair] for pair in pairs)
+        if all(rates_bps[pair] < 0.9 * out_bps[pair[0]] for pair in pairs):
+            into_bps[host] = max(rates_bps[pair] for pair in pairs)
     return out_bps, into_bps
 
 
-def _network(tree: Hierarchy, rate: Floats, shared: Mapping[str, float]) -> Network:
-    """The same as a Network: hosts limited by what they send, groups by what crossed their links."""
+def _network(tree: Hierarchy, rate: Floats, shared: Mapping[str, float], trips: RoundTrips) -> Network:
+    """Return the results as a Network: hosts limited by what they send, groups by the load on their links."""
     up: dict[int, float] = {}
     down: dict[int, float] = {}
     for number, link in enumerate(tree.links):
@@ -297,6 +311,7 @@ def _network(tree: Hierarchy, rate: Floats, shared: Mapping[str, float]) -> Netw
     return Network(
         format=FORMAT,
         hosts=hosts,
+        latency_s=[[trips.of((i, j)) / 2 or None for j in range(tree.size)] for i in range(tree.size)],
         rate_bps=[[None if bps != bps else float(bps) for bps in row] for row in rate],
         groups=list(limited_groups(tree, up, down)),
         sharing="groups",

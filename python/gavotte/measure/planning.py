@@ -1,4 +1,4 @@
-"""What a measurement will do and cost, known before the first packet."""
+"""The plan and the cost of a measurement, known before the first packet."""
 
 from __future__ import annotations
 
@@ -18,33 +18,38 @@ from gavotte.measure.company import Company
 from gavotte.measure.cost import EXCEEDED, Cost, CostLimits, Most
 from gavotte.measure.methods import ASSUMED_RATE_BPS, METHODS, SETUP_S, TRAIN_FILL_BYTES, Method
 from gavotte.measure.opening import PAUSE_S, Opening, opening
+from gavotte.measure.round_trips import MOST_TRIPS, PROBE_TRIPS, RoundTrips
 from gavotte.measure.rounds import Links, apart, directed_rounds, packed
 from gavotte.measure.shared_links import crossed, groups_of, narrow_links, shared_links, untold
 from gavotte.measure.sharing.carrier import LONG_HOLD_S, TRAIN_HOLD_S, TRAIN_MORE, TRAIN_PAUSE_S
 from gavotte.measure.sharing.crowding import CONFIRMED
+from gavotte.measure.widening import FAST_BPS, probes_of_host, stream_bytes
 from gavotte.terms import Pair
 
 SLOW_BPS = 10e6
-"""How slow a path may be that nothing is known of, before it is given up."""
+"""Rate down to which an unknown path may fall before it is given up."""
 
 MOST_LAID = 20
-"""Snapshots whose rounds are laid beforehand; more are taken to be like these."""
+"""Snapshots whose rounds are computed in advance. Further ones are assumed to be like these."""
 
 
 TESTED_ROUNDS = 2
-"""Rounds whose pairs go together and then apart, where there are racks: in two each host sends and receives once."""
+"""Rounds whose pairs are measured together and then apart, if there are racks.
+
+In two rounds each host sends and receives once.
+"""
 
 LATE_S = 0.1
-"""What round trips behind others' queues may add to each path, at most."""
+"""Most that round trips behind others' queues may add to each path."""
 
 AHEAD = 2
 """Rounds sent at once while nothing is known; twice as many each time that nothing new was learnt."""
 
 MOST_AHEAD = 0.125
-"""At most this share of all rounds is sent at once: what goes wrong or costs too much is seen between."""
+"""Largest share of all rounds that is sent at once, so that faults and excess cost show between the parts."""
 
 SCHEDULE_S = 0.008
-"""Of handing out rounds that are sent at once, beside what each of them takes."""
+"""Time of handing out rounds that are sent at once, in addition to the time of each."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +61,15 @@ class MeasurementPlan:
         method: how each path is measured.
         count: snapshots.
         every_s: from the start of one snapshot to the start of the next.
-        seed: of the order of rounds; snapshot k uses seed + k.
+        seed: seed of the order of rounds; snapshot k uses seed + k.
         links: known shared links; two probes never meet on one.
-        narrow: those of them that a single pair fills; no probe meets another there that goes the other way.
+        narrow: those of them that a single pair fills. No probe on one meets another that goes the other way.
         only: the pairs to measure; None = all.
-        rates: what pairs are known to carry, bit/s.
-        assumed_bps: what the others are taken to carry.
-        groups: the groups around each host, whose links are to be tested; None = nothing is known of any.
-        untold: how many pairs could fill each group link that may be limited like the others.
+        rates: known rates of pairs, bit/s.
+        assumed_bps: rate assumed for the others.
+        round_trips_s: known round trips of pairs, in seconds.
+        groups: the groups around each host, whose links are to be tested; None = no groups are known.
+        untold: number of pairs that could fill each group link that may be limited like the others.
     """
 
     names: tuple[str, ...]
@@ -76,6 +82,7 @@ class MeasurementPlan:
     only: frozenset[Pair] | None = None
     rates: Mapping[Pair, float] = field(default_factory=dict)
     assumed_bps: float = ASSUMED_RATE_BPS
+    round_trips_s: Mapping[Pair, float] = field(default_factory=dict)
     groups: Sequence[frozenset[str]] | None = None
     untold: Sequence[int] = ()
 
@@ -93,35 +100,41 @@ class MeasurementPlan:
 
     @property
     def paths(self) -> int:
-        """Directed pairs in each snapshot."""
+        """Number of directed pairs in each snapshot."""
         return sum(map(len, self.first))
 
     @property
     def round_s(self) -> float:
-        """The longest that one round may take."""
+        """Longest time of one round."""
         slowest_bps = min([*self.rates.values(), SLOW_BPS])
-        return 4 * max(1.0, self._typical(slowest_bps)[1])
+        return 4 * max(1.0, self._typical(slowest_bps)[1] + MOST_TRIPS * self._farthest_s)
+
+    @property
+    def _farthest_s(self) -> float:
+        """Longest known round trip, in seconds."""
+        return max(self.round_trips_s.values(), default=0.0)
 
     def rounds(self, snapshot: int, hosts: Iterable[int], done: Collection[Pair] = ()) -> list[list[Pair]]:
-        """The (source, target) pairs of one snapshot that are probed at the same time.
+        """Return the (source, target) pairs of one snapshot that are probed at the same time.
 
         Args:
             snapshot: counted from 0.
             hosts: those that take part.
-            done: pairs that need no probe any more.
+            done: pairs that need no further probe.
         """
         here = sorted(hosts)
         whole = [
             [(here[a], here[b]) for a, b in pairs] for pairs in directed_rounds(len(here), seed=self.seed + snapshot)
         ]
+        trips = RoundTrips(self.round_trips_s)
         if self.only is None and not done:
-            return apart(whole, self._ways)
-        wanted = (pair for pairs in whole for pair in pairs if self.only is None or pair in self.only)
-        return packed((pair for pair in wanted if pair not in done), self._ways)
+            return trips.near_first(apart(whole, self._ways))
+        kept_pairs = (pair for pairs in whole for pair in pairs if self.only is None or pair in self.only)
+        return trips.near_first(packed((pair for pair in kept_pairs if pair not in done), self._ways))
 
     @cached_property
     def _ways(self) -> Links:
-        """The links that each pair keeps from others: those that it crosses, and on its way back the narrow ones."""
+        """The links that each pair blocks for others: those that it crosses, and on its way back the narrow ones."""
         if not self.narrow:
             return self.links
         none = frozenset[str]()
@@ -136,14 +149,14 @@ class MeasurementPlan:
         share: pb.Probe | None = None,
         start: tuple[float, float] | None = None,
     ) -> Schedule:
-        """Rounds as agents are told of them.
+        """Return rounds in the form that agents accept.
 
         Args:
-            rounds: of (source, target).
-            brief: pairs that are measured again, alone, where company disturbs them.
-            share: what is sent instead, where the method cannot tell anything.
-            start: for trains that are to go together, how long after their round's beginning they start, and how long
-                those in `brief` may take, in seconds.
+            rounds: rounds of (source, target).
+            brief: pairs that are measured again, alone, if other probes disturb them.
+            share: the probe to send instead, if the method finds no rate.
+            start: for trains that run together, how long after their round's beginning they start, and how long those
+                in `brief` may take, in seconds.
         """
         usual, short = share or self.method.probe, share or self.method.brief
         if start is not None:
@@ -155,7 +168,7 @@ class MeasurementPlan:
 
     @property
     def _handed_out(self) -> int:
-        """How often agents are sent rounds, in all snapshots: where links are known to be full, one by one."""
+        """How often agents receive rounds, in all snapshots: one by one if links are known to be full."""
         if self.links:
             return round(self.rounds_in_all)
         each = len(self.first)
@@ -164,27 +177,28 @@ class MeasurementPlan:
 
     @property
     def _look_s(self) -> float:
-        """Of counting the routers between any two hosts, once."""
+        """Time of counting the routers between any two hosts, once."""
         size = len(self.names)
-        return SCHEDULE_S + (size - 1 + size % 2) * SETUP_S if size > 2 else 0.0
+        each_s = max(SETUP_S, PROBE_TRIPS * self._farthest_s)
+        return SCHEDULE_S + (size - 1 + size % 2) * each_s if size > 2 else 0.0
 
     @cached_property
     def _company(self) -> Company:
-        """What pairs share by the groups that are known."""
+        """What pairs share according to the known groups."""
         groups, size = self.groups or (), range(len(self.names))
         links = {(i, j): crossed(groups, (i, j)) for i in size for j in size if i != j} if groups else {}
         return Company(len(self.names), links, tolerance=self.method.tolerance)
 
     @cached_property
     def _opening(self) -> Opening | None:
-        """How the first snapshot begins; None where no links are to be tested, or nothing is known of any."""
+        """First rounds of the first snapshot; None if no links are to be tested, or no groups are known."""
         if self.links or self.groups is None or len(frozenset().union(*self.groups)) < 2:
             return None
         return opening(self.first, self._company)
 
     @cached_property
     def _tested(self) -> tuple[int, int]:
-        """Probes of the test for shared links at most, and the rounds that it adds: many where nothing is known."""
+        """Most probes of the test for shared links, and the rounds that it adds. Many if nothing is known."""
         if self.links:
             return 0, 0
         if self.groups is None:
@@ -198,36 +212,73 @@ class MeasurementPlan:
         return len(again), len(self._company.apart(again, {})) + laid
 
     def _as_alone(self, pair: Pair) -> bool:
-        """Whether a pair is known to carry what its source sends at most: then it lost nothing beside others."""
+        """Return whether a pair is known to carry what its source sends at most: then it lost nothing to others."""
         rate_bps = self.rates.get(pair)
         return rate_bps is not None and rate_bps >= (1 - self.method.tolerance) * self._most_bps[pair[0]]
 
     @cached_property
     def _most_bps(self) -> dict[int, float]:
-        found: dict[int, float] = {}
+        most_bps: dict[int, float] = {}
         for (source, _), rate_bps in self.rates.items():
-            found[source] = max(found.get(source, 0.0), rate_bps)
-        return found
+            most_bps[source] = max(most_bps.get(source, 0.0), rate_bps)
+        return most_bps
 
     def _filling(self, rate_bps: float) -> tuple[float, float]:
-        """Bytes and seconds of the experiments on links that may be limited, of which nothing is told."""
+        """Return bytes and seconds of the experiments on links that may be limited and have no known rate."""
         train_s = TRAIN_MORE * TRAIN_HOLD_S if self.method.name == "train" else LONG_HOLD_S
         size = sum(self.untold) * (rate_bps / 8 * train_s + TRAIN_FILL_BYTES)
         return CONFIRMED * size, CONFIRMED * len(self.untold) * (TRAIN_PAUSE_S + train_s)
 
+    @cached_property
+    def stream_bytes(self) -> int:
+        """Bytes of each probe by TCP on paths that are faster than trains."""
+        return stream_bytes(self._busiest, self.method.bytes_per_path)
+
+    @cached_property
+    def _busiest(self) -> int:
+        """Number of paths of the host that sends, or receives, on most."""
+        ends = Counter(end for pairs in self.first for pair in pairs for end in zip(("from", "to"), pair, strict=True))
+        return max(ends.values())
+
+    def widening_bytes(self, size: int) -> int:
+        """Return the bytes that TCP sends on the paths of one host if all are faster than trains.
+
+        Args:
+            size: bytes of each probe.
+        """
+        return probes_of_host(self._busiest) * size if self.method.name == "train" else 0
+
+    def _fast_bytes(self, assumed_bps: float) -> int:
+        """Return the bytes of one snapshot that TCP sends on fast paths.
+
+        Args:
+            assumed_bps: rate of the paths that no Network knows.
+        """
+        fast: Counter[int] = Counter()
+        for pairs in self.first:
+            for pair in pairs:
+                if self.method.name == "train":
+                    fast[pair[0]] += self.rates.get(pair, assumed_bps) >= FAST_BPS
+        return sum(probes_of_host(paths) * self.stream_bytes for paths in fast.values() if paths)
+
     def cost(self, *, price_per_gb: float = 0.0) -> Cost:
-        """What all snapshots cost. Where hosts stand in racks, the test of their links takes its probes twice."""
+        """Return the cost of all snapshots. If hosts are in racks, the test of their links takes its probes twice."""
         costs = {pair: self._typical(self.rates.get(pair, self.assumed_bps)) for pairs in self.first for pair in pairs}
         once_bytes = sum(size for size, _ in costs.values())
-        slow_s = sum(LATE_S + self._typical(self.rates.get(pair, SLOW_BPS))[1] for pair in costs)
+        trips_s = {pair: self.round_trips_s.get(pair, 0.0) for pair in costs}
+        slow_s = sum(
+            LATE_S + MOST_TRIPS * trips_s[pair] + self._typical(self.rates.get(pair, SLOW_BPS))[1] for pair in costs
+        )
         most, nearly = self._tested
-        # Where nothing is known, there may be no racks.
+        # If nothing is known, there may be no racks.
         twice, twice_rounds = (most, nearly) if self.groups is not None else (most // 2, nearly // 2)
         probes = self.count * self.paths + twice
         filled_bytes, filled_s = self._filling(fmean(self.rates.values()) if self.rates else self.assumed_bps)
-        size = int(probes / self.paths * once_bytes + filled_bytes)
+        size = int(probes / self.paths * once_bytes + filled_bytes) + self.count * self._fast_bytes(self.assumed_bps)
         # A round takes as long as its slowest pair: agents run ahead, but their next partners wait.
-        first_s = sum(max(costs[pair][1] for pair in pairs) for pairs in self.first)
+        # Setting up takes the round trips, or processor time if that is short.
+        added_s = {pair: max(0.0, PROBE_TRIPS * trip_s - SETUP_S) for pair, trip_s in trips_s.items()}
+        first_s = sum(max(costs[pair][1] + added_s[pair] for pair in pairs) for pairs in self.first)
         each_s = first_s / len(self.first)
         seconds = filled_s + (self.rounds_in_all + twice_rounds) * each_s + self._handed_out * SCHEDULE_S + self._look_s
         if self._opening is not None and self.method.name == "train":
@@ -235,45 +286,45 @@ class MeasurementPlan:
         seconds = max(seconds, (self.count - 1) * self.every_s + seconds / self.count)
         return Cost(
             bytes=size,
-            max_bytes=probes * self.method.bytes_per_path,
+            max_bytes=probes * self.method.bytes_per_path + self.count * self._fast_bytes(math.inf),
             seconds=seconds,
             max_seconds=max(seconds, self.count * slow_s + nearly * each_s),
             money=size / 1e9 * price_per_gb,
         )
 
     def _typical(self, rate_bps: float) -> tuple[float, float]:
-        """Bytes and seconds of one path, within the method's limit."""
+        """Return bytes and seconds of one path, within the method's limit."""
         size, seconds = self.method.typical(rate_bps)
         return min(size, self.method.bytes_per_path) if self.method.name == "train" else size, seconds
 
-    def most(self, limits: CostLimits, said: Cost | None = None) -> Most:
-        """When the measurement is to end, whether it is done or not.
+    def most(self, limits: CostLimits, estimate: Cost | None = None) -> Most:
+        """Return the cost at which the measurement ends, whether it is done or not.
 
         Args:
             limits: what it may cost.
-            said: what it was said to cost; None = what is reckoned.
+            estimate: the estimate; None = computed here.
         """
-        cost = said or self.cost()
+        cost = estimate or self.cost()
         return Most(
             bytes=EXCEEDED * cost.bytes if limits.bytes is None else limits.bytes,
             seconds=EXCEEDED * cost.max_seconds if limits.seconds is None else limits.seconds,
         )
 
     def more(self, most: Most, bytes_per_path: float) -> Most:
-        """The same where the first paths took more than was assumed, within what was said to be the most.
+        """Return a higher limit if the first paths took more than assumed, within the largest estimate.
 
-        Where nothing is known of links, each path may be measured twice and the links be filled: played racks of 6 to
-        12 hosts took 1.7 to 2.4 times the bytes of as many without racks. Held to less, paths were left without a rate.
+        If no links are known, each path may be measured twice and the links be filled. Played racks of 6 to 12 hosts
+        took 1.7 to 2.4 times the bytes of as many without racks. With less, paths were left without a rate.
         """
-        cost = self.cost()
-        probes = cost.max_bytes / self.method.bytes_per_path
+        max_bytes = self.cost().max_bytes - self.count * self._fast_bytes(math.inf)
+        probes = max_bytes / self.method.bytes_per_path
         if self.groups is None and not self.links:
             probes = max(probes, 2.0 * self.count * self.paths)
-        size = min(cost.max_bytes, EXCEEDED * bytes_per_path * probes)
+        size = min(max_bytes, EXCEEDED * bytes_per_path * probes)
         return replace(most, bytes=max(most.bytes, size))
 
     def within(self, limits: CostLimits) -> MeasurementPlan:
-        """The same with trains so short that an admitted budget suffices for all of them.
+        """Return the plan with trains so short that an admitted budget suffices for all of them.
 
         Raises:
             GavotteError: naming the first limit that is too small.
@@ -284,12 +335,13 @@ class MeasurementPlan:
         return replace(self, method=self.method.capped(limits.bytes // (self.count * self.paths + self._tested[0])))
 
     def budget(self, limits: CostLimits) -> Budget:
-        """What each agent may spend: room for every path to be measured twice, within its share of the limits."""
-        ends = Counter(end for pairs in self.first for pair in pairs for end in zip(("from", "to"), pair, strict=True))
-        busiest = max(ends.values())
-        # A bulk transfer takes what the path gives: only the agent's own cap holds.
+        """Return what each agent may spend: enough to measure every path twice, within its share of the limits."""
+        busiest = self._busiest
+        # A bulk transfer sends what the path carries: only the agent's own limit applies.
         bulk = self.method.name == "bulk"
         most = 0 if bulk else 2 * self.count * busiest * self.method.bytes_per_path
+        if most:
+            most += self.count * self.widening_bytes(self.stream_bytes)
         if limits.bytes is not None:
             share = limits.bytes * busiest // self.paths
             most = min(most, share) if most else share
@@ -298,13 +350,13 @@ class MeasurementPlan:
 
 
 def parts(rounds: int) -> list[int]:
-    """How many of so many rounds are sent at once, each time, while nothing new is learnt of shared links."""
-    most, ahead, found = max(AHEAD, math.ceil(MOST_AHEAD * rounds)), AHEAD, list[int]()
+    """Return how many of all rounds are sent at once, each time, while nothing new is learnt about shared links."""
+    most, ahead, sizes = max(AHEAD, math.ceil(MOST_AHEAD * rounds)), AHEAD, list[int]()
     while rounds > 0:
-        found.append(min(ahead, rounds))
+        sizes.append(min(ahead, rounds))
         rounds -= ahead
         ahead = min(most, 2 * ahead)
-    return found
+    return sizes
 
 
 def plan_measurement(
@@ -318,16 +370,16 @@ def plan_measurement(
     assumed_bps: float = ASSUMED_RATE_BPS,
     pairs: Collection[tuple[str, str]] | None = None,
 ) -> MeasurementPlan:
-    """Plans what `measure` would do with the same arguments.
+    """Plan what `measure` would do with the same arguments.
 
     Args:
         names: hosts in matrix order.
         method: a key of `METHODS`, or a method of one's own.
         count: number of snapshots.
         every_s: seconds from the start of one snapshot to the start of the next.
-        seed: of the order of rounds.
+        seed: seed of the order of rounds.
         known: an earlier Network, whose shared links two probes never fill at once.
-        assumed_bps: what paths that no Network tells are taken to carry, for the estimate.
+        assumed_bps: rate to assume for paths that no Network covers, for the estimate.
         pairs: the only (source, target) pairs to measure; None = all.
 
     Raises:
@@ -355,19 +407,31 @@ def plan_measurement(
         only=None if pairs is None else _indices(pairs, names),
         rates={} if known is None else _rates(known, names),
         assumed_bps=assumed_bps,
+        round_trips_s={} if known is None else _round_trips_s(known, names),
         groups=None if known is None else groups_of(known, names),
         untold=() if known is None else untold(known, names),
     )
 
 
 def _rates(network: Network, names: Sequence[str]) -> dict[Pair, float]:
-    """What an earlier Network knows of the pairs of hosts."""
+    """Return the rates that an earlier Network has for the pairs of hosts."""
     at = {name: i for i, name in enumerate(network.names)}
     return {
         (i, j): rate_bps
         for i, a in enumerate(names)
         for j, b in enumerate(names)
         if i != j and a in at and b in at and (rate_bps := network.pair_bps(at[a], at[b]))
+    }
+
+
+def _round_trips_s(network: Network, names: Sequence[str]) -> dict[Pair, float]:
+    """Return the round trips that an earlier Network has for the pairs of hosts, in seconds."""
+    at = {name: i for i, name in enumerate(network.names)}
+    return {
+        (i, j): 2 * latency_s
+        for i, a in enumerate(names)
+        for j, b in enumerate(names)
+        if i != j and a in at and b in at and (latency_s := network.pair_latency_s(at[a], at[b]))
     }
 
 

@@ -1,18 +1,20 @@
-"""What the probes of a measurement have answered so far, and the History they make."""
+"""The answers of a measurement's probes so far, and the History made from them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.formats.history import VERDICTS, History, Ints, Proof
+from gavotte.formats.history import BY_TCP, VERDICTS, History, Ints, Proof
 from gavotte.formats.inventory import Inventory
+from gavotte.measure.credit import Credit
 from gavotte.measure.methods import Reading, refused
 from gavotte.terms import Pair
+from gavotte.terms.goodput import goodput_per_wire
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Flow:
 
 
 def path_result(reading: Reading, reply: pb.ProbeReply, idle_s: float = math.nan) -> PathResult:
-    """What a reply tells beside its reading. `idle_s` as in `PathResult`."""
+    """Return a reading with the other results of a reply. `idle_s` as in `PathResult`."""
     return PathResult(
         reading,
         reply.rtt_s,
@@ -59,6 +61,9 @@ def path_result(reading: Reading, reply: pb.ProbeReply, idle_s: float = math.nan
             for flow in reply.bulk.flows
         ),
         idle_s,
+        reply.mtu_bytes,
+        reply.gated_train.payload_bytes or reply.burst_train.payload_bytes,
+        reply.gated_train.wire_bytes or reply.burst_train.wire_bytes,
     )
 
 
@@ -67,13 +72,16 @@ class PathResult:
     """One answered probe.
 
     Attributes:
-        reading: what it says.
+        reading: the reading.
         rtt_s: median round trip of 1 byte before it; 0 = unknown.
         hops: path length (routers + 1); 0 = unknown.
         sender_cpu: busy share of all cores of the sending host meanwhile, 0 to 1; NaN = unknown.
         receiver_cpu: the same at the receiving host.
         flows: TCP connections of a bulk probe.
         idle_s: time since the source last sent, and the target last received, another probe; NaN = unknown.
+        mtu_bytes: largest IP packet that the path carries in one piece; 0 = unknown.
+        payload_bytes: UDP payload of one packet of a train; 0 = no train.
+        wire_bytes: the same packet as a shaper counts it.
     """
 
     reading: Reading
@@ -83,11 +91,20 @@ class PathResult:
     receiver_cpu: float = math.nan
     flows: tuple[Flow, ...] = ()
     idle_s: float = math.nan
+    mtu_bytes: int = 0
+    payload_bytes: int = 0
+    wire_bytes: int = 0
 
     @property
     def answered(self) -> bool:
         """Whether there is a rate."""
         return not self.reading.refusal
+
+
+def with_credit(path: PathResult, credit: Credit) -> PathResult:
+    """Return a path's result with the credit of its source, which had run out before it was measured."""
+    bucket_bytes = credit.size_bytes / goodput_per_wire(path.mtu_bytes)
+    return replace(path, reading=replace(path.reading, peak_bps=credit.peak_bps, bucket_bytes=bucket_bytes))
 
 
 @dataclass(frozen=True)
@@ -99,7 +116,7 @@ class FailedPath:
         source: host name.
         target: host name.
         reason: why, in one line.
-        failure: the same as a word to decide by: one of the contract's `Failure` codes, as `unreachable` or `no_rate`.
+        failure: the same as a word for programs: one of the contract's `Failure` codes, as `unreachable` or `no_rate`.
     """
 
     snapshot: int
@@ -116,11 +133,11 @@ class Results:
     Attributes:
         inventory: the hosts, in matrix order.
         method: name of the method.
-        count: snapshots asked for.
-        only: the pairs asked for; None = all.
+        count: requested snapshots.
+        only: the requested pairs; None = all.
         paths: answers; later ones replace earlier ones of the same path.
         times_s: Unix time at which each snapshot began.
-        lengths: (N, N) path lengths found beforehand, 0 = unknown; None = nobody looked.
+        lengths: (N, N) path lengths counted in advance, 0 = unknown; None = not counted.
     """
 
     inventory: Inventory
@@ -132,34 +149,38 @@ class Results:
     lengths: Ints | None = None
 
     def add(self, snapshot: int, source: int, target: int, result: PathResult) -> None:
-        """Takes one answer. A refusal never replaces a rate."""
+        """Add one answer. A refusal never replaces a rate."""
         key = (snapshot, source, target)
         if result.answered or key not in self.paths or not self.paths[key].answered:
             self.paths[key] = result
 
     def answered(self, snapshot: int) -> int:
-        """Paths with a rate in one snapshot."""
+        """Return the number of paths with a rate in one snapshot."""
         return sum(1 for (number, _, _), path in self.paths.items() if number == snapshot and path.answered)
 
     def failures(self, snapshot: int, missing: Collection[str]) -> list[FailedPath]:
-        """Paths without a rate in one snapshot, in order, without those of hosts that could not be used at all."""
+        """Return paths without a rate in one snapshot, in order, except those of hosts that could not be used."""
         names = self.inventory.names
         here = [i for i, name in enumerate(names) if name not in missing]
-        found = []
+        failures = []
         for i, j in ((i, j) for i in here for j in here if i != j and (self.only is None or (i, j) in self.only)):
             path = self.paths.get((snapshot, i, j), PathResult(refused("no answer", pb.FAILURE_LATE)))
             if not path.answered:
                 word = pb.Failure.Name(path.reading.failure).removeprefix("FAILURE_").lower()
-                found.append(FailedPath(snapshot, names[i], names[j], path.reading.refusal, word))
-        return found
+                failures.append(FailedPath(snapshot, names[i], names[j], path.reading.refusal, word))
+        return failures
 
     def history(self) -> History:
-        """The answers as matrices."""
+        """Return the answers as matrices."""
         size = len(self.inventory.host)
         shape = (self.count, size, size)
         alpha, beta = np.full(shape, np.nan), np.full(shape, np.nan)
         hops = np.zeros((size, size), dtype=np.int64) if self.lengths is None else self.lengths.copy()
+        mtu = np.zeros((size, size), dtype=np.int64)
+        by_tcp, connections = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        several, policed = np.full(shape, np.nan), np.zeros(shape, dtype=np.int64)
         proof = Proof.empty(shape)
+        ipv6 = np.array([host.ipv6 for host in self.inventory.host])
         proven = False
         for (snapshot, i, j), path in sorted(self.paths.items()):
             at = (snapshot, i, j)
@@ -169,16 +190,21 @@ class Results:
                 alpha[at] = path.rtt_s / 2
             if path.hops:
                 hops[i, j] = path.hops
+            if path.mtu_bytes:
+                mtu[i, j] = path.mtu_bytes
             reading = path.reading
             if not path.answered:
                 continue
             beta[at] = reading.goodput_bps / 8
+            by_tcp[at] = BY_TCP.index(reading.by_tcp)
+            several[at], connections[at] = reading.several_bps / 8, reading.connections
+            policed[at] = reading.policed
             proof.low_Bps[at], proof.high_Bps[at] = reading.low_bps / 8, _finite(reading.high_bps) / 8
             proof.peak_Bps[at] = reading.peak_bps / 8
             proof.bucket_bytes[at], proof.loss[at] = reading.bucket_bytes, reading.loss
             proof.idle_s[at] = path.idle_s
             proof.verdict[at] = VERDICTS.index(reading.verdict)
-            proven = proven or reading.verdict != "unproven"
+            proven = proven or reading.verdict != "unproven" or math.isfinite(reading.bucket_bytes)
         return History(
             alpha_s=alpha,
             beta_Bps=beta,
@@ -189,6 +215,12 @@ class Results:
             memory_bytes=np.array([host.memory_bytes for host in self.inventory.host], dtype=np.int64),
             method=self.method,
             proof=proof if proven else None,
+            mtu_bytes=mtu if mtu.any() else None,
+            ipv6=ipv6 if ipv6.any() else None,
+            by_tcp=by_tcp if by_tcp.any() else None,
+            several_Bps=several if connections.any() else None,
+            connections=connections if connections.any() else None,
+            policed=policed if policed.any() else None,
         )
 
 

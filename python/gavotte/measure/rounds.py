@@ -1,4 +1,4 @@
-"""Which pairs are probed at the same time: disjoint pairs, never two on one known shared link."""
+"""Selects pairs to probe at the same time: disjoint pairs, never two on one known shared link."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from gavotte.terms import Pair
 
 Links = Mapping[Pair, frozenset[str]]
-"""Pair of hosts (source, target) to the shared links its traffic crosses; a pair left out crosses none."""
+"""Pair of hosts (source, target) to the shared links that its traffic crosses. A pair without an entry crosses none."""
 
 
 def disjoint_rounds(size: int, *, seed: int) -> list[list[Pair]]:
-    """Splits all unordered pairs of hosts into rounds in which no host appears twice.
+    """Split all unordered pairs of hosts into rounds in which no host appears twice.
 
-    The circle method gives a 1-factorisation of the complete graph: N - 1 rounds of N/2 pairs (N rounds for
-    an odd N). Hosts and rounds are shuffled, so that each epoch meets another order and no pair is always
-    probed beside the same others.
+    The circle method gives a 1-factorisation of the complete graph: N - 1 rounds of N/2 pairs (N rounds for an odd N).
+    Hosts and rounds are shuffled, so that each epoch has another order and no pair is always probed with the same
+    others.
 
     Args:
         size: number of hosts N.
-        seed: of the order.
+        seed: seed of the order.
 
     Returns:
         rounds of (i, j) with i != j, each unordered pair exactly once; which end comes first is random.
@@ -46,14 +46,14 @@ def disjoint_rounds(size: int, *, seed: int) -> list[list[Pair]]:
 
 
 def directed_rounds(size: int, *, seed: int) -> list[list[Pair]]:
-    """Rounds of directed probes that cover every ordered pair of hosts once.
+    """Return rounds of directed probes that cover every ordered pair of hosts once.
 
-    The two directions of a pair never share a round: what comes back to a sender would wait in the queue that the
-    other fills. Of trains both ways, 5 Mbit/s for a path of 190 was seen.
+    The two directions of a pair never share a round: replies to a sender would wait in the queue that the other fills.
+    Trains in both directions read 5 Mbit/s on a path of 190.
 
     Args:
         size: number of hosts N.
-        seed: of the order.
+        seed: seed of the order.
 
     Returns:
         2N - 2 rounds (2N for an odd N) of (source, target).
@@ -62,13 +62,13 @@ def directed_rounds(size: int, *, seed: int) -> list[list[Pair]]:
 
 
 def apart(rounds: Iterable[Sequence[Pair]], links: Links) -> list[list[Pair]]:
-    """Parts each round until no two of its pairs cross one shared link.
+    """Split each round until no two of its pairs cross one shared link.
 
     First fit: a round with k pairs on one link becomes k rounds, and pairs that cross none stay in the first.
 
     Args:
-        rounds: of (source, target).
-        links: what each pair crosses.
+        rounds: rounds of (source, target).
+        links: links that each pair crosses.
     """
     parted: list[list[Pair]] = []
     for pairs in rounds:
@@ -86,11 +86,11 @@ def apart(rounds: Iterable[Sequence[Pair]], links: Links) -> list[list[Pair]]:
 
 
 def packed(pairs: Iterable[Pair], links: Links) -> list[list[Pair]]:
-    """Packs some pairs into few rounds of disjoint hosts and links, by first fit in the given order.
+    """Pack some pairs into few rounds of disjoint hosts and links, by first fit in the given order.
 
     Args:
         pairs: (source, target), each once.
-        links: what each pair crosses.
+        links: links that each pair crosses.
     """
     rounds: list[tuple[list[Pair], set[int], set[str]]] = []
     for pair in pairs:

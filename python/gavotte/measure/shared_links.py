@@ -1,4 +1,4 @@
-"""Which shared links each pair's traffic crosses, from what an earlier Network knows."""
+"""The shared links that each pair's traffic crosses, according to an earlier Network."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from gavotte.terms import Pair
 
 
 def shared_links(network: Network, names: Sequence[str]) -> dict[Pair, frozenset[str]]:
-    """Looks up the limited group links between hosts.
+    """Return the limited group links between hosts.
 
-    A group's uplink is crossed by a pair that leaves it, its downlink by one that enters it. Links that are as fast as
+    A pair that leaves a group crosses its uplink; a pair that enters it crosses its downlink. Links that are as fast as
     all members together cannot be filled by probes of disjoint pairs, and are left out.
 
     Args:
-        network: earlier belief; hosts it does not know cross nothing.
+        network: earlier belief; unknown hosts cross nothing.
         names: hosts in the order of the pairs' indices.
 
     Returns:
@@ -23,9 +23,9 @@ def shared_links(network: Network, names: Sequence[str]) -> dict[Pair, frozenset
     """
     egress = {host.name: host.egress_bps or float("inf") for host in network.hosts}
     ingress = {host.name: host.ingress_bps or float("inf") for host in network.hosts}
-    found: dict[Pair, frozenset[str]] = {}
+    links: dict[Pair, frozenset[str]] = {}
     members = {group.name: set(group.members) for group in network.groups}
-    # A group holds the members of the groups below it, too; from the leaves up.
+    # A group also holds the members of the groups below it; from the leaves up.
     for _ in network.groups:
         for group in network.groups:
             if group.parent is not None:
@@ -41,27 +41,27 @@ def shared_links(network: Network, names: Sequence[str]) -> dict[Pair, frozenset
             crossed = {f"up {g}" for g in tight_up if source in members[g] and target not in members[g]}
             crossed |= {f"down {g}" for g in tight_down if target in members[g] and source not in members[g]}
             if crossed:
-                found[i, j] = frozenset(crossed)
-    return found
+                links[i, j] = frozenset(crossed)
+    return links
 
 
 def narrow_links(network: Network) -> frozenset[str]:
-    """Names of the group links that a single pair fills: what comes back to a train waits there for the other way's."""
-    found = set[str]()
+    """Return names of group links that a single pair fills. On them, replies wait behind the other direction."""
+    names = set[str]()
     inside = groups_of(network, network.names)
     egress = [host.egress_bps or float("inf") for host in network.hosts]
     for group in network.groups:
         within = [bps for bps, groups in zip(egress, inside, strict=True) if group.name in groups]
         without = [bps for bps, groups in zip(egress, inside, strict=True) if group.name not in groups]
         if group.up_bps and group.up_bps < max(within, default=0.0):
-            found.add(f"up {group.name}")
+            names.add(f"up {group.name}")
         if group.down_bps and group.down_bps < max(without, default=0.0):
-            found.add(f"down {group.name}")
-    return frozenset(found)
+            names.add(f"down {group.name}")
+    return frozenset(names)
 
 
 def groups_of(network: Network, names: Sequence[str]) -> tuple[frozenset[str], ...]:
-    """Names of the groups around each host, those above its own included; none for hosts that it does not know."""
+    """Return names of the groups around each host, including those above its own; none for unknown hosts."""
     parents = {group.name: group.parent for group in network.groups}
     inside: dict[str, set[str]] = {}
     for group in network.groups:
@@ -74,10 +74,10 @@ def groups_of(network: Network, names: Sequence[str]) -> tuple[frozenset[str], .
 
 
 def crossed(groups: Sequence[frozenset[str]], pair: Pair) -> frozenset[str]:
-    """Names of the group links that a pair crosses, limited or not.
+    """Return names of the group links that a pair crosses, limited or not.
 
     Args:
-        groups: as `groups_of` tells them.
+        groups: the result of `groups_of`.
         pair: source and target.
     """
     out, into = groups[pair[0]], groups[pair[1]]
@@ -85,15 +85,15 @@ def crossed(groups: Sequence[frozenset[str]], pair: Pair) -> frozenset[str]:
 
 
 def untold(network: Network, names: Sequence[str]) -> list[int]:
-    """How many pairs could fill each group link of which experiments told nothing, while others are limited."""
+    """Return how many pairs could fill each group link without experimental results, if other links are limited."""
     if not any(group.up_bps or group.down_bps for group in network.groups):
         return []
     unknown = {link for told in network.verdicts if told.verdict == "unknown" for link in told.link.split(", ")}
     groups = groups_of(network, names)
-    found = []
+    counts = []
     for group in network.groups:
         inside = sum(group.name in each for each in groups)
         for label, rate_bps in ((f"out of {group.name}", group.up_bps), (f"into {group.name}", group.down_bps)):
             if not rate_bps and label in unknown:
-                found.append(min(inside, len(names) - inside))
-    return [pairs for pairs in found if pairs > 1]
+                counts.append(min(inside, len(names) - inside))
+    return [pairs for pairs in counts if pairs > 1]

@@ -1,8 +1,9 @@
-"""What a measurement has sent so far, beside what it may."""
+"""Bytes and seconds that a measurement has used so far, compared with its limits."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 from gavotte.measure.cost import CostLimits, Most
 from gavotte.measure.planning import MeasurementPlan
@@ -12,16 +13,16 @@ from gavotte.measure.sharing.carrier import Carrier
 class Spending:
     """Keeps a measurement to its estimate, or to its budget.
 
-    Where no budget of bytes was set, what hosts of one machine send each other does not count: it crosses no network,
-    and memory carries a hundred times as much (64 MB a train, 4 GB in 0.5 s of TCP).
+    Without a budget of bytes, bytes between hosts of one machine do not count: they cross no network, and memory
+    carries a hundred times as much (64 MB a train, 4 GB in 0.5 s of TCP).
 
     Attributes:
-        carrier: that fills links; None = none does yet.
-        share: what each host may send in all; 0 = as much as it likes.
+        carrier: the carrier that fills links; None = none does yet.
+        share: most that each host may send in total; 0 = no limit.
     """
 
     def __init__(self, plan: MeasurementPlan, limits: CostLimits, most: Most) -> None:
-        """Nothing was sent yet.
+        """Start with nothing sent.
 
         Args:
             plan: what is to be done.
@@ -30,8 +31,11 @@ class Spending:
         """
         self._plan = plan
         self._most = most
-        # Of hosts that no Network knows, the first rounds tell what the others will cost.
+        # For hosts that no Network knows, the first rounds show what the others will cost.
         self._guessed = limits.bytes is None and not plan.rates
+        # A budget of time is fixed; an estimate is corrected during the measurement.
+        self._timed = limits.seconds is not None
+        self._allowed_s = 0.0
         self._sent: Counter[str] = Counter()
         self._probes = 0
         self._largest_bytes = 0
@@ -49,12 +53,12 @@ class Spending:
         return self.bytes_sent - self._near_bytes
 
     def take(self, source: str, size: int, *, near: bool) -> None:
-        """Notes one probe.
+        """Record one probe.
 
         Args:
             source: host that sent.
             size: payload bytes.
-            near: whether it stayed in one machine.
+            near: whether it stayed in one machine, or was TCP where no train is possible.
         """
         self._sent[source] += size
         if near and not self.share:
@@ -64,13 +68,18 @@ class Spending:
         self._largest_bytes = max(self._largest_bytes, size)
 
     def learn(self) -> None:
-        """Takes what the first rounds cost for what the others will, where nothing was known before."""
+        """Use the cost of the first rounds for the others, if nothing was known before."""
         if self._guessed and self._probes:
             self._guessed = False
             self._most = self._plan.more(self._most, self._counted_bytes / self._probes)
 
+    def allow(self, seconds: float) -> None:
+        """Extend the estimated time because a path is far or loses packets; a budget of time stays as it is."""
+        if not self._timed:
+            self._allowed_s += seconds
+
     def each_bytes(self, done: int) -> float:
-        """What a path takes: as they did so far, or where nothing was known before as the largest did.
+        """Return the bytes of a path: the mean so far, or the largest if nothing was known before.
 
         Args:
             done: probes so far.
@@ -78,25 +87,31 @@ class Spending:
         return self._counted_bytes / max(done, 1) if self._plan.rates else self._largest_bytes
 
     def spare_bytes(self, done: int, left: int) -> float:
-        """What may be sent beside the probes that are left.
+        """Return the bytes that may be sent in addition to the remaining probes.
 
         Args:
             done: probes so far.
-            left: to be sent in any case.
+            left: probes to be sent in any case.
         """
         return self._most.bytes - self._counted_bytes - self.each_bytes(done) * max(0, left)
 
     def affords(self, source: str) -> bool:
-        """Whether a host's share of a byte limit suffices for another probe."""
+        """Return whether a host's share of a byte limit suffices for another probe."""
         return not self.share or self._sent[source] + self._plan.method.bytes_per_path <= self.share
 
+    def left_bytes(self, sources: Iterable[str]) -> float:
+        """Return what each of some hosts may still send of its share of a byte limit."""
+        return self.share - max((self._sent[source] for source in sources), default=0)
+
     def exceeded(self, seconds: float, *, waited_s: float) -> str:
-        """Why the measurement is to end: it has cost far more than was said. Empty = it goes on.
+        """Return why the measurement is to end: its cost far exceeds the estimate. Empty = it continues.
 
         Args:
-            seconds: of probing.
-            waited_s: what hosts that are gone may have cost of them.
+            seconds: seconds of probing.
+            waited_s: most of them that lost hosts may have cost.
         """
         if self._counted_bytes > self._most.bytes:
             return "more bytes were needed than estimated"
-        return "more time was needed than estimated" if seconds > self._most.seconds + waited_s else ""
+        return (
+            "more time was needed than estimated" if seconds > self._most.seconds + self._allowed_s + waited_s else ""
+        )

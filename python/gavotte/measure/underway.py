@@ -1,4 +1,4 @@
-"""A measurement in progress: snapshot by snapshot, with what is learnt of shared links on the way."""
+"""A measurement in progress: takes snapshot after snapshot, and learns about shared links meanwhile."""
 
 from __future__ import annotations
 
@@ -22,37 +22,44 @@ from gavotte.measure.answers import read, sent_as
 from gavotte.measure.busy import Busy
 from gavotte.measure.company import EVERYTHING, Beside, Company, Sent
 from gavotte.measure.cost import LOST_S, CostLimits, Most
+from gavotte.measure.credit import FALLS, Credit, Sending, Sendings
 from gavotte.measure.filling import Filling
 from gavotte.measure.journal import Journal
-from gavotte.measure.methods import TRAIN_BRIEF_S
+from gavotte.measure.methods import TRAIN_BRIEF_S, Reading
 from gavotte.measure.opening import FULL, PAUSE_S, STRETCHED, Opening, opening
 from gavotte.measure.planning import AHEAD, MOST_AHEAD, MeasurementPlan
-from gavotte.measure.results import PathResult, Results, path_result
+from gavotte.measure.results import PathResult, Results, path_result, with_credit
+from gavotte.measure.round_trips import RoundTrips
 from gavotte.measure.rounds import packed
 from gavotte.measure.sharing.carrier import Carrier, FleetCarrier
 from gavotte.measure.sharing.paths import path_lengths
 from gavotte.measure.spending import Spending
+from gavotte.measure.streams import Streams
+from gavotte.measure.tcp_steps import TcpSteps
+from gavotte.measure.widening import LEAST_STREAM_BYTES, LOWER_BOUNDS, Widening, fast_pairs, lower_bound, widened
 from gavotte.terms import Pair, Progress
 from gavotte.terms.hierarchy import hierarchy_of
 
 logger = logging.getLogger(__name__)
 
 AGAIN = 3
-"""Times that a doubtful path is measured again at most; more than one only while it has no rate."""
+"""Most times that a doubtful path is measured again; more than once only while it has no rate."""
 
 LOOK_S = 0.5
-"""How often a pause between two snapshots looks whether anybody is left."""
+"""How often a pause between two snapshots checks whether any hosts are left."""
 
 
 class Underway:
-    """Carries a plan out.
+    """Carries out a plan.
 
     Attributes:
         again: probes beyond the first of a path and snapshot.
-        seconds: of probing.
-        doubtful: pairs of the last snapshot that a limit kept from being measured alone.
-        busy: pairs of the last snapshot of which only TCP's share beside others' traffic is told.
-        untested: links that pairs may share of which nothing is known, with the pairs that were to cross them together.
+        seconds: seconds of probing.
+        doubtful: pairs of the last snapshot that could not be measured alone because of a limit.
+        busy: pairs of the last snapshot with only TCP's share alongside other traffic.
+        untested: links that pairs may share and of which nothing is known, with the pairs that were to cross them
+            together.
+        credits: credits of hosts that ran out during a snapshot, by name.
         stopped: why it ended early; empty = it did not.
     """
 
@@ -68,16 +75,16 @@ class Underway:
         most: Most | None = None,
         carrier: Carrier | None = None,
     ) -> None:
-        """Has sent nothing yet.
+        """Create a measurement that has sent nothing yet.
 
         Args:
             fleet: enrolled agents.
             plan: what to do.
             limits: what it may cost.
-            results: where answers go; those of before are kept.
-            journal: where they go, too.
-            progress: told of each path that is done.
-            most: when it is to end, whether it is done or not; None = as reckoned.
+            results: receives the answers; earlier ones are kept.
+            journal: receives them too.
+            progress: called for each path that is done.
+            most: when it is to end, whether it is done or not; None = computed here.
             carrier: fills links; None = the fleet.
         """
         self._fleet = fleet
@@ -93,10 +100,15 @@ class Underway:
         self._ends_s: dict[tuple[str, str], float] = {}
         self._company = Company(len(plan.names), plan.links, tolerance=plan.method.tolerance)
         self._busy = Busy(plan.method)
+        self._streams = Streams(plan.method)
+        self._method = plan.method
         self._opening: Opening | None = None
         self._filling: Filling | None = None
         self._spending = Spending(plan, limits, most or plan.most(limits))
+        self._trips = RoundTrips(plan.round_trips_s)
         self._cut: set[frozenset[int]] = set()
+        self._sendings = Sendings()
+        self.credits: dict[str, Credit] = {}
         self.again = 0
         self.seconds = 0.0
         self.doubtful: list[Pair] = []
@@ -105,11 +117,11 @@ class Underway:
         self.stopped = ""
 
     def run(self, *, again: bool, enough: Callable[[History], bool] | None) -> None:
-        """Takes all snapshots.
+        """Take all snapshots.
 
         Args:
             again: measure doubtful paths again, alone.
-            enough: asked after each snapshot; true ends the run.
+            enough: called after each snapshot; true ends the run.
         """
         begin = time.monotonic()
         wanted = self._results.count
@@ -121,6 +133,7 @@ class Underway:
                 return
             self._began_s, self._before_s = time.monotonic(), self.seconds
             self._snapshot(number, again=again)
+            self._widen(number)
             self.seconds = self._spent_s()
             self._results.count = number + 1
             if self.stopped or (enough is not None and number + 1 < wanted and enough(self._results.history())):
@@ -128,17 +141,17 @@ class Underway:
             self._results.count = wanted
 
     def _pause(self, until: float) -> None:
-        """Waits for the next snapshot, but not when nobody is left to take it."""
+        """Wait for the next snapshot, unless no hosts are left for it."""
         while (left := until - time.monotonic()) > 0 and not self._fleet.is_alone():
             time.sleep(min(left, LOOK_S))
 
     def _rejoin(self) -> None:
-        """Goes on with hosts whose agents were started anew."""
+        """Continue with hosts whose agents were started again."""
         for name in self._fleet.rejoin():
             self._losses.back(name)
 
     def _is_over(self, number: int) -> bool:
-        """Whether nobody is left to take this snapshot: what the earlier ones found stays, and none is empty.
+        """Return whether no hosts are left for this snapshot. Earlier snapshots are kept, and none is empty.
 
         Raises:
             AgentError: when they found nothing.
@@ -147,9 +160,9 @@ class Underway:
             return False
         silent = dict.fromkeys(sorted(self._fleet.silent), "its agent does not answer any more")
         gone = silent | self._fleet.away
-        told = "; ".join(f"{name}: {reason}" for name, reason in list(gone.items())[:2])
+        text = "; ".join(f"{name}: {reason}" for name, reason in list(gone.items())[:2])
         wanted, self._results.count = self._results.count, number
-        reason = f"fewer than two agents are left after {number} of {wanted} snapshots ({told})"
+        reason = f"fewer than two agents are left after {number} of {wanted} snapshots ({text})"
         if not any(self._results.answered(each) for each in range(number)):
             raise AgentError(reason, hint="start the agents and measure again")
         logger.warning(reason)
@@ -157,10 +170,10 @@ class Underway:
         return True
 
     def _now_s(self) -> float:
-        """Unix time, never before the last snapshot's: a clock that was set back would turn their order round."""
+        """Return the Unix time, never before the last snapshot's: a clock set back would reverse their order."""
         now_s, last_s = time.time(), max(self._results.times_s.values(), default=0.0)
         if now_s < last_s:
-            logger.warning("the clock was set back by %.0f s; times go on from the last snapshot's", last_s - now_s)
+            logger.warning("the clock was set back by %.0f s; times continue from the last snapshot's", last_s - now_s)
         return max(now_s, last_s)
 
     @property
@@ -169,7 +182,7 @@ class Underway:
         return self._spending.bytes_sent
 
     def shared(self) -> dict[str, float]:
-        """Links that were found full, with what they were seen to carry, bit/s; 0 = not told."""
+        """Links that were full, with the load that they were seen to carry, bit/s; 0 = unknown."""
         return {
             link: max((e.sum_bps for e in self.evidence() if e.subject == link), default=0.0)
             for link in sorted(self._company.full)
@@ -177,14 +190,38 @@ class Underway:
         }
 
     def evidence(self) -> tuple[Evidence, ...]:
-        """What the experiments on shared links told, and where there is nothing to tell."""
+        """Results of the experiments on shared links, including those without a result."""
         if self._filling is None:
             return ()
         rate, crowding = self._rates(), self._filling.crowding
         return (*crowding.records(rate), *(crowding.untold(*each, rate) for each in self.untested.items()))
 
+    def _replace_spent(self, number: int) -> None:
+        """Measure paths again whose rates are from before their source's credit ran out.
+
+        If the first of them is as fast as before, the others were slower for another reason.
+        """
+        here, names = self._here(), self._plan.names
+        for source, before in self._sendings.suspects().items():
+            pairs = [pair for pair in before if here.issuperset(pair) and self._affords(pair)]
+            if not pairs or self.stopped:
+                continue
+            known_bps = self._results.paths[number, *pairs[0]].reading.goodput_bps
+            self.again += 1
+            self._total += 1
+            rate_bps = self._probe([pairs[:1]], number, alone=True).get(pairs[0], Beside(math.nan)).rate_bps
+            # NaN is no rate.
+            if not FALLS * rate_bps <= known_bps:
+                continue
+            credit = self.credits[names[source]] = self._sendings.credit(source, rate_bps)
+            self.again += len(pairs) - 1
+            self._total += len(pairs) - 1
+            self._probe([[pair] for pair in pairs[1:]], number, alone=True)
+            for pair in pairs:
+                self._results.paths[number, *pair] = with_credit(self._results.paths[number, *pair], credit)
+
     def _rates(self) -> Floats:
-        """(N, N) bit/s, the last of each path; NaN = none."""
+        """Return the (N, N) bit/s, the newest of each path; NaN = none."""
         rate = np.full((len(self._plan.names),) * 2, np.nan)
         for (_, i, j), path in sorted(self._results.paths.items()):
             if path.answered:
@@ -192,7 +229,7 @@ class Underway:
         return rate
 
     def _here(self) -> set[int]:
-        """Only hosts that answer take part: a dead one would cost every peer its waiting time."""
+        """Return the hosts that answer. Only they take part: a dead one would cost every peer its waiting time."""
         return {self._index[host.name] for host in self._fleet.hosts}
 
     def _spent_s(self) -> float:
@@ -204,6 +241,7 @@ class Underway:
             if self._journal is not None:
                 self._journal.begin(number, self._results.times_s[number])
         logger.info("snapshot %d of %d", number, self._results.count)
+        self._sendings = Sendings()
         known = {(i, j) for (at, i, j), path in self._results.paths.items() if at == number and path.answered}
         self._done += len(known)
         todo = self._plan.rounds(number, self._here(), known)
@@ -212,11 +250,10 @@ class Underway:
             return
         readings: dict[Pair, Beside] = {}
         looked: Counter[Pair] = Counter()
-        self._busy, self.busy = Busy(self._plan.method), []
+        self._busy, self.busy = Busy(self._method), []
         if self._filling is None and len(self._here()) > 2 and todo and self._look() and not self._plan.links:
             todo = self._open(todo, readings, looked, number)
-        if self._company.found:
-            todo = self._company.rounds(todo)
+        todo = self._laid(todo)
         ahead, most = AHEAD, max(AHEAD, math.ceil(MOST_AHEAD * len(todo)))
         while todo and not self.stopped:
             part, todo, found = todo[:ahead], todo[ahead:], self._company.found
@@ -224,7 +261,7 @@ class Underway:
             self._once_more(self._doubts(number, readings, looked), readings, looked, number)
             ahead = min(most, 2 * ahead)
             if self._company.found > found:
-                ahead, todo = AHEAD, self._company.rounds(todo)
+                ahead, todo = AHEAD, self._laid(todo)
             if self._busy.now:
                 left = ([pair for pair in pairs if not self._busy.hopeless(self._links(pair))] for pairs in todo)
                 todo = [pairs for pairs in left if pairs]
@@ -238,33 +275,76 @@ class Underway:
             self._once_more(
                 [pair for pair in changed(self._results, number) if not looked[pair]], readings, looked, number
             )
+            self._replace_spent(number)
         self.doubtful = [pair for pair, told in readings.items() if self._company.doubtful(pair, told)]
         self._confirm()
+
+    def _laid(self, todo: list[list[Pair]]) -> list[list[Pair]]:
+        """Lay out rounds so that no link is overfull, and so that no near pair waits for a far one."""
+        near, far = self._trips.split(todo)
+        # Links that were known before are in the plan's rounds.
+        return self._company.rounds(near) + self._company.rounds(far) if self._company.found else near + far
+
+    def _widen(self, number: int) -> None:
+        """Continue with TCP on fast paths."""
+        if self._plan.method.name != "train" or self._busy.now:
+            return
+        # Traffic within one machine crosses no network.
+        pairs = [pair for pair in fast_pairs(self._results, number, self._here()) if not self._company.mates(pair)]
+        size, share = self._plan.stream_bytes, self._spending.share
+        if share:
+            # What a byte limit leaves, by the host that has sent most.
+            left = self._spending.left_bytes({self._plan.names[source] for source, _ in pairs})
+            size = min(size, int(left / max(1, self._plan.widening_bytes(1))))
+        if size < LEAST_STREAM_BYTES:
+            return
+        widening = Widening(TcpSteps(self._fleet, self._plan, self._spending, self._losses, size).send)
+        for part in self._laid(packed(pairs, self._plan.links)):
+            self._check()
+            if self.stopped:
+                return
+            known = [pair for pair in part if not lower_bound(self._results.paths[number, *pair])]
+            for pair, rates in widening.climb(part, known).items():
+                self._total += 1
+                self._take(number, *pair, widened(self._results.paths[number, *pair], rates))
 
     def _open(
         self, todo: list[list[Pair]], readings: dict[Pair, Beside], looked: Counter[Pair], number: int
     ) -> list[list[Pair]]:
-        """Whether links are shared shows at once where pairs cross them together, and then one by one.
+        """Find out whether links are shared: first let pairs cross them together, then one by one.
 
         Returns:
-            the rounds that are left.
+            the remaining rounds.
         """
         first = self._opening = opening(todo, self._company)
         readings |= self._probe(first.ends, number)
         beside: list[Pair] = []
+        streamed: list[list[Pair]] = []
         for pairs in first.tests:
             if self.stopped:
                 break
+            if self._method.name == "train" and (blocked := self._streams.blocked.intersection(pairs)):
+                # Unlike trains, TCP does not wait until the others have connected.
+                streamed.append(sorted(blocked))
+                pairs = [pair for pair in pairs if pair not in blocked]
+            if not pairs:
+                continue
             sent = self._carry_out([pairs], number, alone=False, together=True)
             first.take(sent)
-            readings |= (told := self._company.take(sent))
-            beside += [pair for pair in told if told[pair].links and not self._company.as_alone(pair, told[pair])]
+            readings |= (company_readings := self._company.take(sent))
+            beside += [
+                pair
+                for pair in company_readings
+                if company_readings[pair].links and not self._company.as_alone(pair, company_readings[pair])
+            ]
+            streamed += self._streams.waiting([pairs])
             self._check()
+        readings |= self._probe(streamed, number)
         self._once_more(beside, readings, looked, number, full=FULL)
         return first.rest
 
     def _test_again(self) -> None:
-        """Fills links of which the first rounds told nothing, for longer: at first together, then each by itself."""
+        """Fill links without a result from the first rounds, for longer: at first together, then each alone."""
         for turn in itertools.count():
             if self._opening is None or (filling := self._filling) is None:
                 return
@@ -285,9 +365,11 @@ class Underway:
             elif not self._fill(dict.fromkeys(todo, math.inf), sure=True):
                 return
 
-    def _take_shares(self, number: int, told: Iterable[Pair]) -> None:
-        """Tells what TCP gets beside others' traffic on paths without a rate; of those `told` it is what was read."""
-        logger.warning("snapshot %d: others fill the network; TCP's share is told of paths without a rate", number)
+    def _take_shares(self, number: int, measured: Iterable[Pair]) -> None:
+        """Measure TCP's share of paths without a rate. For the pairs in `measured` it is known already."""
+        logger.warning(
+            "snapshot %d: other traffic fills the network; measuring TCP's share of paths without a rate", number
+        )
         lacking = [pair for pair in self._lacking(number) if self._affords(pair)]
         left = packed(lacking, {})
         most = max(AHEAD, math.ceil(MOST_AHEAD * len(left)))
@@ -295,35 +377,44 @@ class Underway:
             part, left = left[:most], left[most:]
             self._carry_out(part, number, alone=True, share=True)
             self._check()
-        self.busy = sorted({*lacking, *told}.difference(self._lacking(number)))
+        self.busy = sorted({*lacking, *measured}.difference(self._lacking(number)))
 
     def _links(self, pair: Pair) -> frozenset[str]:
         return self._company.links(pair) | {EVERYTHING}
 
     def _lacking(self, number: int) -> list[Pair]:
-        """Pairs without a rate, of hosts that take part."""
+        """Return pairs without a rate, of hosts that take part."""
         known = {(i, j) for (at, i, j), path in self._results.paths.items() if at == number and path.answered}
         return [pair for pairs in self._plan.rounds(number, self._here(), known) for pair in pairs]
 
     def _look(self) -> bool:
-        """Finds machines and racks. Returns whether pairs without a common host can share any of their links."""
+        """Find machines and racks. Return whether pairs without a common host can share any of their links."""
         names = self._plan.names
-        self._results.lengths = path_lengths(self._fleet, names, seed=self._plan.seed)
+        blocked = self._streams.blocked
+        self._results.lengths = path_lengths(
+            self._fleet, names, seed=self._plan.seed, round_trips=self._trips, blocked=blocked, cut=self._cut
+        )
+        if 2 * len(blocked) > math.perm(len(self._here()), 2):
+            # Most readings will be TCP's, which scatter more than trains'.
+            self._method = self._streams.method
+            self._busy = Busy(self._method)
+            self._company = Company(len(names), self._plan.links, tolerance=self._method.tolerance)
         tree = hierarchy_of(names, self._results.lengths)
-        trains = self._plan.method.name == "train"
-        carrier = self._spending.carrier = self._carrier or FleetCarrier(self._fleet, names, trains=trains)
+        trains = self._method.name == "train" and not blocked
+        carrier = self._carrier or FleetCarrier(self._fleet, names, trains=trains, round_trips=self._trips)
+        self._spending.carrier = carrier
         self._filling = Filling(carrier, tree, self._company, trains=trains, seed=self._plan.seed)
         return self._company.see(tree)
 
     def _doubts(self, number: int, readings: dict[Pair, Beside], looked: Counter[Pair]) -> list[Pair]:
-        """Pairs to measure again, alone: once, or while they have no rate."""
+        """Return pairs to measure again, alone: once, or while they have no rate."""
         here = self._here()
         doubts: list[Pair] = []
-        for pair, told in readings.items():
-            # What a train alone does not tell, others are beside.
+        for pair, reading in readings.items():
+            # If even a lone train finds no rate, the path carries other traffic.
             if self._busy.now:
                 break
-            if not here.issuperset(pair) or not self._company.doubtful(pair, told):
+            if not here.issuperset(pair) or not self._company.doubtful(pair, reading):
                 continue
             known = self._results.paths.get((number, *pair))
             if looked[pair] < (AGAIN if known is None or not known.answered else 1):
@@ -339,16 +430,16 @@ class Underway:
         *,
         full: float = 1.0,
     ) -> bool:
-        """Measures pairs again with nothing beside them, and learns from how they differ; returns whether it could.
+        """Measure pairs again without other probes, and learn from the differences. Return whether it was possible.
 
-        A link where somebody lost is taken to carry `full` of what was on it.
+        The rate of a link on which a pair lost is assumed to be `full` times its load.
         """
         pairs = [pair for pair in pairs if self._affords(pair)]
         # Paths without any answer come first.
         pairs = pairs[: max(0, int(self._spare_bytes() / max(self._spending.each_bytes(self._done), 1)))]
         if not pairs:
             return False
-        logger.info("snapshot %d: measures %d paths once more, apart", number, len(pairs))
+        logger.info("snapshot %d: measuring %d paths again, apart", number, len(pairs))
         self._rejoin()
         self.again += len(pairs)
         self._total += len(pairs)
@@ -362,12 +453,12 @@ class Underway:
                 self.again += len(twice)
                 self._total += len(twice)
                 self._busy.compare(apart, self._probe([twice], number, alone=True))
-            for pair, told in apart.items():
+            for pair, reading in apart.items():
                 if pair in readings:
-                    compared.append((readings[pair], told.rate_bps))
-                if math.isfinite(told.rate_bps):
+                    compared.append((readings[pair], reading.rate_bps))
+                if math.isfinite(reading.rate_bps):
                     # Whatever else was sent meanwhile, no link was shared.
-                    readings[pair] = Beside(told.rate_bps)
+                    readings[pair] = Beside(reading.rate_bps)
         blamed: dict[str, float] = {}
         for beside, alone_bps in compared if self._busy.proves or not self._busy.now else ():
             blamed |= self._company.compare(beside, alone_bps)
@@ -376,26 +467,26 @@ class Underway:
         return True
 
     def _spare_bytes(self) -> float:
-        """What may be sent beside the paths that are left."""
+        """Return the bytes that may be sent in addition to the remaining paths."""
         return self._spending.spare_bytes(self._done, self._total - self._done)
 
     def _affords(self, pair: Pair) -> bool:
-        """Whether the source's share of a byte limit suffices for another probe."""
+        """Return whether the source's share of a byte limit suffices for another probe."""
         return self._spending.affords(self._plan.names[pair[0]])
 
     def _fill(self, links: Mapping[str, float], *, sure: bool = False) -> bool:
-        """Finds what links carry; returns whether that was tried: not where paths would then cost more than was said.
+        """Measure the rates of links. Return whether it was tried: not if paths would then exceed the estimate.
 
         Args:
-            links: with what was on them when somebody lost, bit/s.
-            sure: where it stays unknown whether a link is shared, it is not taken to be.
+            links: links with their load when a pair lost, bit/s.
+            sure: if it stays unknown whether a link is shared, treat it as not shared.
         """
         if self._filling is None or self.stopped or self._spending.share:
             return False
         return self._filling.fill(links, self._rates(), self._here(), spare_bytes=self._spare_bytes(), sure=sure)
 
     def _confirm(self) -> None:
-        """Fills each full link until two sums agree, and others once: an oversubscribed rack is seldom the only one."""
+        """Fill each full link until two sums agree, and others once: an oversubscribed rack is seldom the only one."""
         if not self._spending.share and not self.stopped and (others := self._company.untested()):
             self._fill(others)
         self._test_again()
@@ -408,32 +499,34 @@ class Underway:
                 return
 
     def _check(self) -> None:
-        """Ends the measurement where it would cost far more than was said."""
+        """End the measurement if its cost would far exceed the estimate."""
         if self.stopped:
             return
         waited_s = LOST_S * (len(self._fleet.lost) + len(self._cut))
         self.stopped = self._spending.exceeded(self._spent_s(), waited_s=waited_s)
 
     def _probe(self, rounds: list[list[Pair]], number: int, *, alone: bool = False) -> dict[Pair, Beside]:
-        """Sends rounds; where links are full, each only once the one before it has ended.
+        """Send rounds; if links are full, each only after the one before it has ended.
 
         Pairs that are measured `alone` may take all their time.
         """
-        # Whoever is done runs ahead into the next round of a schedule.
+        # A host that is done runs ahead into the next round of a schedule.
         parts = [[pairs] for pairs in rounds] if self._company.full else [rounds] * bool(rounds)
-        told: dict[Pair, Beside] = {}
+        readings: dict[Pair, Beside] = {}
         for part in parts:
             self._check()
             if self.stopped:
                 break
-            told |= self._company.take(self._carry_out(part, number, alone=alone))
-        return told
+            readings |= self._company.take(self._carry_out(part, number, alone=alone))
+            if left := self._streams.waiting(part):
+                readings |= self._company.take(self._carry_out(left, number, alone=alone))
+        return readings
 
     def _carry_out(
         self, rounds: list[list[Pair]], number: int, *, alone: bool, share: bool = False, together: bool = False
     ) -> list[Sent]:
         began_s = time.monotonic()
-        # A schedule with a host that is gone would wait for it anew.
+        # A schedule with a host that is gone would wait for it again.
         gone = {self._index[name] for name in self._fleet.away if name in self._index}
         rounds = [left for pairs in rounds if (left := [pair for pair in pairs if gone.isdisjoint(pair)])]
         brief = {pair for pairs in rounds for pair in pairs if not (alone or self._company.patient(pair))}
@@ -443,19 +536,28 @@ class Underway:
             share=self._busy.probe if share else None,
             start=self._start(rounds) if together else None,
         )
+        schedule = self._streams.instead(schedule, self._index)
         sent: list[Sent] = []
         for answer in carry_out(self._fleet, schedule, round_s=self._plan.round_s, losses=self._losses):
             pair = self._index[answer.source], self._index[answer.target]
-            self._spending.take(answer.source, answer.bytes_sent, near=self._company.mates(pair))
-            reading = read(answer, self._plan.method, self._busy)
+            needs_tcp = self._streams.take(pair, answer)
+            streamed = pair in self._streams.blocked
+            self._spending.take(answer.source, answer.bytes_sent, near=self._company.mates(pair) or streamed)
+            self._spending.allow(
+                answer.reply.seconds if streamed and answer.reply else self._trips.allowance_s(pair, answer.reply)
+            )
+            reading = read(answer, pair, self._plan.method, self._busy, self._streams)
             result = PathResult(reading)
             if answer.failure in OUT_OF_TOUCH:
                 self._cut.add(frozenset(pair))
-            if answer.reply is not None:
+            if needs_tcp:
+                self._total += 1
+            elif answer.reply is not None:
                 reply = answer.reply
                 if reply.HasField("gated_train"):
                     self._busy.take(reply.gated_train, self._links(pair), alone=alone)
                 idle_s = self._idle_s(answer.source, answer.target, began_s + reply.started_s, reply.seconds)
+                self._note_sending(pair, reading, answer.bytes_sent, began_s + reply.started_s + reply.seconds)
                 result = path_result(reading, reply, idle_s)
                 sent.append(sent_as(pair, answer.round, reply, reading))
             self._take(number, *pair, result)
@@ -463,14 +565,22 @@ class Underway:
             self._spending.learn()
         return sent
 
+    def _note_sending(self, pair: Pair, reading: Reading, size_bytes: int, end_s: float) -> None:
+        """Note what a probe shows of its source's credit."""
+        if reading.refusal or self._company.mates(pair) or reading.verdict in LOWER_BOUNDS:
+            return
+        hops = 0 if self._results.lengths is None else int(self._results.lengths[pair])
+        self._sendings.take(Sending(pair, reading.goodput_bps, size_bytes, end_s, hops))
+
     def _start(self, rounds: Iterable[Iterable[Pair]]) -> tuple[float, float]:
-        """When trains that go together start, and how long they may take: those that share a full link find no end."""
+        """Return when trains that run together start, and their longest time, because a full link keeps them going."""
         reached = [self._company.reached_bps(pair) for pairs in rounds for pair in pairs]
         usual_s = max((self._plan.method.typical(bps)[1] if bps > 0 else TRAIN_BRIEF_S for bps in reached), default=0.0)
-        return PAUSE_S, min(TRAIN_BRIEF_S, STRETCHED * usual_s)
+        pause_s = max(PAUSE_S, self._trips.ready_s(pair for pairs in rounds for pair in pairs))
+        return pause_s, min(TRAIN_BRIEF_S, STRETCHED * usual_s)
 
     def _idle_s(self, source: str, target: str, start_s: float, seconds: float) -> float:
-        """How long both ends had been idle before a probe: so long could a token bucket fill."""
+        """Return how long both ends were idle before a probe: the time in which a token bucket could fill."""
         ends = ((source, "sent"), (target, "received"))
         idle_s = start_s - max(self._ends_s.get(end, -math.inf) for end in ends)
         self._ends_s |= dict.fromkeys(ends, start_s + seconds)

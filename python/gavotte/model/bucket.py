@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from gavotte.formats.history import VERDICTS, Floats, History
-from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.terms.goodput import goodput_per_wire
 from gavotte.terms.hierarchy import Hierarchy
+
+DEEPER = 2.0
+"""A bucket that was still filling, and is this many times as deep as those found full, is another one."""
 
 OWN = 0.95
 """Paths with at least this share of a host's best rate meet the host's own bucket; slower ones may meet another's."""
@@ -16,7 +19,7 @@ def egress_buckets(history: History, hierarchy: Hierarchy) -> tuple[Floats, Floa
     """Reads (C, b) of each host's egress.
 
     A train that meets a bucket which had no time to fill finds less than its depth: so those found full count, and if
-    none was, the deepest.
+    none was, or one is more than twice as deep, the deepest.
 
     Args:
         history: with a proof; without one nothing is known.
@@ -31,7 +34,9 @@ def egress_buckets(history: History, hierarchy: Hierarchy) -> tuple[Floats, Floa
     if proof is None:
         return burst_bytes, peak_bps
     machine = np.array(hierarchy.machine)
-    usable = (proof.verdict == VERDICTS.index("path-limited")) & (machine[:, None] != machine[None, :])
+    # Credits that TCP used up have no verdict.
+    known = np.isin(proof.verdict, [VERDICTS.index(verdict) for verdict in ("path-limited", "unproven")])
+    usable = known & (machine[:, None] != machine[None, :])
     usable &= np.isfinite(proof.bucket_bytes) & np.isfinite(history.beta_Bps)
     full = proof.bucket_full(history.beta_Bps)
     for host in range(size):
@@ -41,7 +46,12 @@ def egress_buckets(history: History, hierarchy: Hierarchy) -> tuple[Floats, Floa
         rate_Bps = history.beta_Bps[:, host, :]  # noqa: N806 - the file format's key
         own = mine & (rate_Bps >= OWN * rate_Bps[mine].max())
         best = own & full[:, host, :] if (own & full[:, host, :]).any() else own
-        burst_bytes[host] = GOODPUT_PER_WIRE * proof.bucket_bytes[:, host, :][best].max()
+        depths = proof.bucket_bytes[:, host, :]
+        if depths[own].max() > DEEPER * depths[best].max():
+            best = own & (depths == depths[own].max())
+        paths = zip(history.mtu()[host], history.over_ipv6(), strict=True)
+        share = np.array([goodput_per_wire(mtu_bytes, ipv6=bool(ipv6)) for mtu_bytes, ipv6 in paths])
+        burst_bytes[host] = (share * proof.bucket_bytes[:, host, :])[best].max()
         peaks = proof.peak_Bps[:, host, :][best]
         peak_bps[host] = 8 * np.nanmax(peaks) if np.isfinite(peaks).any() else np.nan
     return burst_bytes, peak_bps

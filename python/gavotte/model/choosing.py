@@ -31,11 +31,11 @@ MAX_FOLDS = 5
 ROOTS = 16
 GRAPHS = 8
 MAX_HOSTS = 128
-"""Hosts that decisions are tried on; of more, so many at random. What suits the noise does not hang on their number."""
+"""Most hosts on which decisions are tried; of more, a random choice. The best method is the same for any number."""
 
 EXCESS = "+excess"
 BASE = "mean"
-"""What the others must beat."""
+"""Method that the others must beat."""
 CANDIDATES = (BASE, "median", "mode", "rpca", "mode" + EXCESS, "rpca" + EXCESS)
 RISKY = (BASE, "min", "ewma", "last")
 """Those that rest on few values, most on the newest: tried on snapshots after those learnt from."""
@@ -187,7 +187,7 @@ def trials(
     times = np.ascontiguousarray(times[:, kept][:, :, kept])
     roots = rng.permutation(size)[:ROOTS].tolist()
     graphs = [random_tasks(size, int(rng.integers(2**31))) for _ in range(GRAPHS)]
-    # What was not measured costs what the pair usually does, whoever chose it.
+    # A value that was not measured costs the pair's usual time, for every method.
     usual = estimate(times, "median")
     order = rng.permutation(snapshots)
     parts = np.array_split(order, min(MAX_FOLDS, -(-snapshots // HELD_OUT)))

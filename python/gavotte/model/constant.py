@@ -187,6 +187,7 @@ def model(
         _within_groups(each, never, history.hosts, structure.groups) for each in (found.rate_bps, found.rate_low_bps)
     )
     burst_bytes, peak_bps = (_nullable_row(values) for values in egress_buckets(history, hierarchy))
+    several_bps, connections = _several(history)
     excess = np.maximum(found.undisturbed_bps / found.rate_bps - 1, 0)
     return Network(
         format=FORMAT,
@@ -202,6 +203,7 @@ def model(
                 peak_bps=peak_bps[i],
                 egress_low_bps=least_bps[0][i],
                 ingress_low_bps=least_bps[1][i],
+                ipv6=bool(history.over_ipv6()[i]),
             )
             for i, name in enumerate(history.hosts)
         ],
@@ -220,7 +222,41 @@ def model(
         excess=_nullable(excess) if (excess > 0).any() else [],
         band=found.band,
         doubt=_doubts(never, found.cut.earlier),
+        mtu_bytes=_mtu_bytes(history),
+        several_bps=several_bps,
+        connections=connections,
+        policed=_policed(history),
     )
+
+
+def _several(history: History) -> tuple[list[list[float | None]], list[list[int | None]]]:
+    """Return the newest `several_bps` and `connections` of each pair; empty if several were never tried."""
+    if history.several_Bps is None or history.connections is None:
+        return [], []
+    size = range(len(history.hosts))
+    several_bps: list[list[float | None]] = [[None for _ in size] for _ in size]
+    connections: list[list[int | None]] = [[None for _ in size] for _ in size]
+    for snapshot, i, j in np.argwhere(history.connections > 0):
+        several_bps[i][j] = 8 * float(history.several_Bps[snapshot, i, j])
+        connections[i][j] = int(history.connections[snapshot, i, j])
+    return several_bps, connections
+
+
+def _policed(history: History) -> list[list[bool | None]]:
+    """Return whether each path had a policer when it was last measured; empty if none ever had."""
+    if history.policed is None:
+        return []
+    size = range(len(history.hosts))
+    policed: list[list[bool | None]] = [[None for _ in size] for _ in size]
+    for snapshot, i, j in np.argwhere(np.isfinite(history.beta_Bps)):
+        policed[i][j] = bool(history.policed[snapshot, i, j])
+    return policed
+
+
+def _mtu_bytes(history: History) -> list[list[int | None]]:
+    if history.mtu_bytes is None:
+        return []
+    return [[int(mtu_bytes) or None for mtu_bytes in row] for row in history.mtu_bytes]
 
 
 def _within_groups(

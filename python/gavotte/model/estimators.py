@@ -18,12 +18,12 @@ EWMA_WEIGHT = 0.3
 Z95 = 1.96
 
 RPCA_SNAPSHOTS = 100
-"""The newest so many; more cost the cube of their number and change nothing."""
+"""Most snapshots, the newest ones. More cost the cube of their number and change nothing."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What lasts.
+    """The lasting part of measured times.
 
     Attributes:
         constant: (N, N) in the unit of the input, NaN = never measured.
@@ -111,7 +111,7 @@ def mode(times: Floats) -> Estimate:
 
 
 def fresh(times: Floats) -> Floats:
-    """(n, N, N) times without those that repeat a pair's last one to the bit: the same measurement, told again."""
+    """(n, N, N) times without those that repeat a pair's last one to the bit: the same measurement again."""
     known = times[0]
     found = [known]
     for newer in times[1:]:
@@ -121,7 +121,7 @@ def fresh(times: Floats) -> Floats:
 
 
 def band(times: Floats) -> Band:
-    """How undisturbed values scatter.
+    """Return the scatter of undisturbed values.
 
     Args:
         times: (n, N, N) in any unit, NaN = not measured.

@@ -18,7 +18,7 @@ NEAR_ENOUGH = 0.10
 """Share of pairs that may still be off: section V-C chooses its time step so."""
 
 STEPS = 16
-"""Of Fig. 5: so many first numbers of snapshots, and at most as many above. Each costs one estimate."""
+"""Points of Fig. 5: the first numbers of snapshots, and at most as many above. Each costs one estimate."""
 
 VOLATILE = 0.5
 """Norm above which the RPCA paper, section V-E, finds tuning to gain little."""

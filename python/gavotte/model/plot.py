@@ -14,11 +14,11 @@ from gavotte.terms.norm import TOLERANCE
 
 
 def picture(constant: Constant, findings: Findings, *, kind: str = "png") -> bytes:
-    """Draws the RPCA paper's Fig. 5 of one's own data beside the rates.
+    """Draw the RPCA paper's Fig. 5 for this data, next to the rates.
 
     Args:
-        constant: what lasts.
-        findings: what `judge` said of it.
+        constant: the constant of the network.
+        findings: the result of `judge`.
         kind: `png`, `svg` or `pdf`.
 
     Returns:

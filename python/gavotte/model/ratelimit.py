@@ -23,7 +23,7 @@ TOLERANCE = 0.10
 """Two measurements of one rate differ by no more: short TCP repeats to 3-5 % in both directions."""
 
 ONCE = 0.92
-"""What was seen once counts so much, what was seen twice in full."""
+"""Weight of a rate that was seen once. A rate seen twice counts in full."""
 
 LOST_BELOW = 0.88
 """A path that carries less than this share of what it carries alone has lost to another."""
@@ -173,8 +173,8 @@ def _suspects(hierarchy: Hierarchy, experiment: _Experiment, findings: Sequence[
         if len(carried) > SINGLES:
             # `alone` is with half of the others here, and says nothing of one pair.
             return load_bps < LOST_BELOW * sum(alone for _, alone in users)
-        # Where a link is full, whoever has more than an even part of it cannot have all it wants; else
-        # something befell the others.
+        # On a full link, a pair with more than an even part cannot have all that it wants. Otherwise
+        # something else slowed the others.
         top_bps, top_alone_bps = max(users)
         return top_bps <= EVEN * load_bps / flows or top_bps < UNHARMED * top_alone_bps
 
@@ -184,7 +184,7 @@ def _suspects(hierarchy: Hierarchy, experiment: _Experiment, findings: Sequence[
 def _settle(
     hierarchy: Hierarchy, finding: LinkFinding, experiments: Sequence[_Experiment], findings: Sequence[LinkFinding]
 ) -> None:
-    """Tells a link that was never full from one that nothing is known of."""
+    """Separate links that were never full from unknown ones."""
     if finding.experiments:  # blamed, though not often enough
         return
     # Made to fill it: all pairs cross it.

@@ -15,12 +15,12 @@ REGRET = 0.01
 """Decisions that cost no more than this above the newest are the same."""
 
 AGREEING = 2
-"""So many snapshots in a row must have left the decision as it was; a single one may do so by chance."""
+"""Snapshots in a row that must not change the decision. A single one may do so by chance."""
 
 
 @dataclass(frozen=True)
 class Settled:
-    """Whether to stop.
+    """Decision whether to stop measuring.
 
     Attributes:
         stop: more snapshots would not change the decision.

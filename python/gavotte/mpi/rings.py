@@ -1,7 +1,7 @@
 """Messages round a ring, as `crates/collective/src/ring.rs` times them.
 
-In round r, the member at place i passes on what group i - r brought in (a member and those that hang from it), or of a
-vector share i - r: to the next member, and to each rank that hangs from it.
+In round r, the member at place i passes on the blocks of group i - r (a member and its hanging ranks).
+Of a vector it passes on share i - r. They go to the next member and to each of its hanging ranks.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def allgather(own: MPI.Intracomm, block: Bytes, whole: Bytes, ring: Tree) -> Non
 
 
 def allreduce(own: MPI.Intracomm, send: Array, receive: Array, ring: Tree, op: MPI.Op) -> None:
-    """Combines vectors: each share goes round once and is added to, and once more when it is whole.
+    """Combine vectors: each share goes round once to be added up, and a second time when it is complete.
 
     Args:
         own: a communicator without other messages.

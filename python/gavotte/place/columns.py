@@ -15,7 +15,7 @@ import numpy.typing as npt
 from gavotte import _core
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
-from gavotte.formats.names import meant
+from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
 from gavotte.place.merge import task_key, task_keys
 from gavotte.place.running import Running, loads, room_taken, without_own
@@ -267,6 +267,7 @@ def _tasks(
     for task, hosts in only.items():
         if task not in task_at:
             raise GavotteError(f"hosts are allowed for task `{task}`, which no application has")
+        hosts = [known_as(host, host_at) for host in hosts]
         for host in hosts:
             if host not in host_at:
                 raise GavotteError(
@@ -277,7 +278,8 @@ def _tasks(
             raise GavotteError(f"task `{task}` is not allowed on any host", hint="allow at least one")
         allowed[task_at[task]] = sorted({host_at[host] for host in hosts})
     for app in apps:
-        for task, host in app.constraints.pin.items():
+        for task, pinned in app.constraints.pin.items():
+            host = known_as(pinned, host_at)
             if host not in host_at:
                 raise GavotteError(
                     f"application `{app.name}` pins task `{task}` to `{host}`, which is not a host of the network",

@@ -16,12 +16,13 @@ from gavotte.formats.app import App
 from gavotte.formats.counting import counted
 from gavotte.formats.network import Network
 from gavotte.formats.rates import format_bytes, format_rate
-from gavotte.place.columns import NO_LIMITS, PlacementLimits, Quota, build_instance, prices
+from gavotte.place.columns import PlacementLimits, Quota, build_instance, prices
 from gavotte.place.exact.compact import PRICE_TICKS, keep_room, places, price_terms, quota_terms
 from gavotte.place.exact.cpsat import CHILD, parameters
 from gavotte.place.exact.solver import Solver
 from gavotte.place.exact.text import Literal, Model, negated
 from gavotte.place.merge import task_key
+from gavotte.place.question import Question
 from gavotte.place.running import Running, room_taken
 
 logger = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ def check_sums(network: Network, apps: Sequence[App], running: Sequence[Running]
     cpus, memory_bytes, storage_bytes = room_taken(network, running)
     tasks = [task for app in apps for task in app.task]
     need, room = sum(task.cpus for task in tasks), sum(host.cpus for host in network.hosts) - sum(cpus)
-    # A single task that fits no host is named by itself.
+    # A single task that fits no host is named alone.
     if need > room * (1 + 1e-9) and max(task.cpus for task in tasks) <= max(host.cpus for host in network.hosts):
         raise InfeasibleError(
             f"no placement exists: {len(tasks)} tasks need {need:g} cpus and "
@@ -55,7 +56,7 @@ def check_sums(network: Network, apps: Sequence[App], running: Sequence[Running]
         key = f"{what}_bytes"
         need = sum(getattr(task, key) for task in tasks)
         offered = [getattr(host, key) for host in network.hosts]
-        # A host of 0 bytes is one of which that is not known.
+        # 0 bytes of a host mean that its size is unknown.
         if need > sum(offered) - sum(taken) and all(offered):
             raise InfeasibleError(
                 f"no placement exists: {len(tasks)} tasks need {format_bytes(need)} of {what} and "
@@ -92,31 +93,20 @@ def check_quotas(quotas: Sequence[Quota]) -> None:
             )
 
 
-def find_conflict(
-    network: Network,
-    apps: Sequence[App],
-    allowed: Mapping[str, Sequence[str]],
-    running: Sequence[Running],
-    *,
-    limit_s: float,
-    limits: PlacementLimits = NO_LIMITS,
-) -> InfeasibleError | None:
-    """Looks for the reason why no placement exists.
+def find_conflict(question: Question, *, limit_s: float) -> InfeasibleError | None:
+    """Look for the reason why no placement exists.
 
     Args:
-        network: where.
-        apps: what.
-        allowed: task key to the only hosts that it may use.
-        running: what holds room already.
+        question: that has no answer.
         limit_s: for all attempts together, about.
-        limits: bounds on the whole placement.
 
     Returns:
         An error that names a minimal conflicting set; None if there is a placement, or if that could not be decided.
     """
+    network, apps = question.network, question.apps
     if len(network.hosts) * sum(len(app.task) for app in apps) > MOST_LITERALS:
         return None
-    model, demands = _model(network, apps, allowed, running, limits)
+    model, demands = _model(network, apps, question.allowed, question.running, question.limits)
     try:
         core = _shrink(model, demands, limit_s)
     except GavotteError as error:
@@ -265,7 +255,7 @@ def _shrink(model: Model, demands: Mapping[Literal, str], limit_s: float) -> lis
         kept = core(list(demands))
         if kept is None:
             return None
-        # Constraints first, so that a contradiction among them is told before the room that tasks need.
+        # Constraints first, so that the message names a contradiction among them before tasks' needs.
         tasks = {literal for literal, name in demands.items() if name.startswith("task `")}
         for literal in sorted(kept, key=lambda literal: (literal not in tasks, literal)):
             if literal in kept:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gavotte.errors import GavotteError
 from gavotte.formats.app import App
-from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
-from gavotte.place.columns import NO_LIMITS, PlacementLimits, build_instance
 from gavotte.place.merge import check_apps, task_key
-from gavotte.place.placing import check_sharing, hosts_of
-from gavotte.place.running import Running
+from gavotte.place.question import Question, hosts_of
 from gavotte.tables import Tabular
 
 
@@ -104,35 +102,20 @@ class Explanation(Tabular):
         return [asdict(link) for link in self.links]
 
 
-def explain(
-    network: Network,
-    apps: Sequence[App],
-    placement: Placement,
-    *,
-    sharing: str | None = None,
-    running: Sequence[Running] = (),
-    allowed: Mapping[str, Sequence[str]] | None = None,
-    limits: PlacementLimits = NO_LIMITS,
-) -> Explanation:
-    """Explains a Placement.
+def explain(question: Question, placement: Placement) -> Explanation:
+    """Explain why a Placement takes as long as it does.
 
     Args:
-        network: that it was made on.
-        apps: that it places, in the same order.
+        question: that the Placement answers. The next-best move keeps its rules and limits.
         placement: from `place` or `evaluate`.
-        sharing: as when it was made.
-        running: as when it was made.
-        allowed: as when it was made.
-        limits: that a move must keep.
 
     Raises:
         GavotteError: when the Placement does not belong to the Apps and the Network.
     """
-    check_apps(apps)
-    check_sharing(sharing)
-    instance = build_instance(
-        network, apps, sharing or network.sharing, allowed=allowed, running=running, limits=limits
-    )
+    if placement.moves:
+        raise GavotteError("a placement with moves between phases cannot be explained", hint="explain it without moves")
+    check_apps(question.apps)
+    instance = question.numbers
     hosts = hosts_of(instance, placement.assignment)
     completion, found = instance.core.evaluate(hosts), instance.core.explain(hosts)
     worst_s: dict[int, float] = {}
@@ -166,7 +149,7 @@ def explain(
         bound_s=bound_s,
         gap=1 - bound_s / completion.seconds if completion.seconds > 0 else 0.0,
         bottleneck=placement.bottleneck,
-        crossing=_crossing(apps, placement, found.crossing, worst.bytes if worst is not None else 0),
+        crossing=_crossing(question.apps, placement, found.crossing, worst.bytes if worst is not None else 0),
         load_bytes=load_bytes,
         links=links,
         runner_up=_runner_up(instance.tasks, instance.hosts, placement, found.runner_up, completion.seconds),

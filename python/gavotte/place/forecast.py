@@ -1,11 +1,11 @@
 """What a job that has run under one placement will take under another, and how far that may be off.
 
 The completion time counts bytes on links. A real job also computes, waits for messages of its own and shares links less
-fairly, so it takes longer than in the model. That rest is measured, by the run; what becomes of it is not known: it
-stays as it is (computation), or it shrinks and grows with the time on links (rounds, retransmissions).
-These are the ends of the forecast, each timed on many networks whose rates are off as measured ones are.
+fairly, so it takes longer than in the model. The run measures that rest. Its new value is unknown: it
+stays the same (computation), or it changes with the time on links (rounds, retransmissions). These are the ends of the
+forecast. Each is timed on many networks whose rates have the error of measured ones.
 
-Where a link that decides is unknown, nothing is foretold: its rate might be anything above what was seen to cross it.
+If a link that decides is unknown, there is no forecast. Its rate might be anything above what was seen to cross it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from gavotte.errors import GavotteError
-from gavotte.formats.app import App
 from gavotte.formats.network import UNKNOWN_SHARE, Network
 from gavotte.formats.rates import format_rate
 from gavotte.place.columns import build_instance
-from gavotte.place.placing import hosts_of
+from gavotte.place.question import Question, hosts_of
 from gavotte.place.worth import RATE_ERROR, disturbed
 
 _DRAWS = 200
@@ -57,7 +56,8 @@ class Forecast:
     def reason(self) -> str:
         """One line for people."""
         if self.low_s is None or self.high_s is None or self.saving_low is None or self.saving_high is None:
-            return f"cannot foretell what becomes of {self.took_s:.3g} s: unknown are {', '.join(self.unknown)}"
+            links = ", ".join(self.unknown)
+            return f"cannot predict the new run time from {self.took_s:.3g} s: no rate is known for {links}"
         return (
             f"took {self.took_s:.3g} s, will take {self.low_s:.3g} to {self.high_s:.3g} s: "
             f"{self.saving_low:.0%} to {self.saving_high:.0%} saved"
@@ -65,25 +65,21 @@ class Forecast:
 
 
 def forecast(
-    network: Network,
-    apps: Sequence[App],
+    question: Question,
     before: Mapping[str, str],
     after: Mapping[str, str],
     took_s: Sequence[float],
     *,
-    sharing: str | None = None,
     rate_error: float = RATE_ERROR,
     seed: int = 0,
 ) -> Forecast:
-    """Says what a job that took so long where it was placed before will take as placed now.
+    """Predict the time of a job under a new placement from its time under an old one.
 
     Args:
-        network: what is believed of the network.
-        apps: that ran.
+        question: the current Network, the applications that ran, and the sharing. The rest does not count.
         before: task to host, when it ran.
         after: task to host, from now on.
         took_s: seconds of each run.
-        sharing: `hose`, `pipe` or `groups`; None = as the Network says.
         rate_error: relative standard error of a measured rate.
         seed: of the draws.
 
@@ -94,6 +90,8 @@ def forecast(
         raise GavotteError("a forecast needs the seconds of a run", hint="use more than 0")
     if not 0 <= rate_error < 1:
         raise GavotteError(f"a relative rate error of {rate_error:g} is out of range", hint="use 0 to 1")
+
+    network, apps, sharing = question.network, question.apps, question.sharing
 
     def modelled(net: Network, how: str | None) -> tuple[float, float]:
         instance = build_instance(net, apps, how or net.sharing)

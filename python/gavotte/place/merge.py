@@ -9,7 +9,7 @@ from gavotte.formats.app import App
 
 
 def check_apps(apps: Sequence[App]) -> None:
-    """Refuses a list of applications whose tasks could not be told apart.
+    """Refuse a list of applications with equal names.
 
     Raises:
         GavotteError: when the list is empty or names an application twice.
@@ -24,7 +24,7 @@ def check_apps(apps: Sequence[App]) -> None:
 
 
 def task_key(app: App, task: str, apps: Sequence[App]) -> str:
-    """What a Placement calls a task: its name, or `app/task` beside other applications."""
+    """Return a task's key in a Placement: its name, or `app/task` if there are several applications."""
     return task if len(apps) == 1 else f"{app.name}/{task}"
 
 

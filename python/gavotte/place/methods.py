@@ -1,7 +1,7 @@
-"""The methods by name: an instance in, a host for each task out, with what is proven of it.
+"""The methods by name. Each turns an instance into a host for each task, with a proven bound.
 
-A time limit is one of the clock. Asked to be repeatable, work is counted in steps and in a solver's own deterministic
-time instead, both derived from the limit, so that the same input, seed and limit give the same answer on any machine.
+A time limit is wall-clock time. With `repeatable`, work is counted in steps and in a solver's own deterministic time
+instead. Both derive from the limit, so the same input, seed and limit give the same answer on any machine.
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ import numpy.typing as npt
 from gavotte import _core
 from gavotte.errors import InfeasibleError
 from gavotte.place.columns import Instance
+from gavotte.place.effort import Effort
 from gavotte.place.exact.cpsat import PROVEN, feasible, prove
 from gavotte.place.exact.highs import solve_ilp
 from gavotte.place.exact.hubs import hub_bound_s
 from gavotte.place.exact.solution import Solution
-
-METHODS: tuple[str, ...] = ("auto", "optimal", "ilp", "search", *_core.policies())
-"""Names of the methods. The last four are Choreo's greedy and the baselines."""
 
 STEPS_PER_S = 4_000_000
 """Search steps that stand for a second of the time limit: what two cores make of 100 tasks on 50 hosts."""
@@ -108,38 +106,27 @@ HUBS_SHARE = 0.15
 
 ENDLESS_STEPS = 1 << 62
 
-Watch = Callable[[float, float, float], object]
-"""Told now and then of the best time so far, the bound so far, and the share of the time limit that is gone."""
-
 _Hosts = npt.NDArray[np.uint32]
 
 
 class Interrupted(BaseException):
-    """A signal ended a search, whose own error compiled code has kept. What is known by then is the answer."""
+    """A signal ended a search; compiled code keeps the signal's own error. The best result so far is the answer."""
 
 
 @dataclass
-class Effort:
-    """How hard to try.
+class Attempt:
+    """An effort under way.
 
     Attributes:
-        limit_s: time limit.
-        seed: of every random choice.
-        threads: used at most.
-        repeatable: count work, not time, so that the answer depends on neither machine nor threads.
-        watch: told how far it is.
-        clock: seconds.
-        best_s: of the best placement so far.
+        effort: how hard to try.
+        clock: seconds, for the time limit.
+        best_s: completion time of the best placement so far.
         bound_s: the best bound so far.
-        bound_stopped: whether the work on it was cut short.
-        found: what to answer if a signal ends the work now.
+        bound_stopped: whether the work on the bound was cut short.
+        found: the answer if a signal ends the work now.
     """
 
-    limit_s: float
-    seed: int
-    threads: int
-    repeatable: bool = False
-    watch: Watch | None = None
+    effort: Effort
     clock: Callable[[], float] = time.monotonic
     best_s: float = field(default=math.inf, init=False)
     bound_s: float = field(default=0.0, init=False)
@@ -148,6 +135,26 @@ class Effort:
 
     def __post_init__(self) -> None:
         self._begin_s = self.clock()
+
+    @property
+    def limit_s(self) -> float:
+        """Time limit."""
+        return self.effort.time_limit_s
+
+    @property
+    def seed(self) -> int:
+        """Seed of every random choice."""
+        return self.effort.seed
+
+    @property
+    def threads(self) -> int:
+        """The most threads to use."""
+        return self.effort.threads or default_threads()
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether to count work instead of time."""
+        return self.effort.repeatable
 
     @property
     def gone_s(self) -> float:
@@ -162,8 +169,8 @@ class Effort:
     def tell(self, best_s: float = math.inf) -> None:
         """Tells how far it is."""
         self.best_s = min(self.best_s, best_s)
-        if self.watch is not None:
-            self.watch(self.best_s, self.bound_s, min(self.gone_s / self.limit_s, 1.0))
+        if self.effort.watch is not None:
+            self.effort.watch(self.best_s, self.bound_s, min(self.gone_s / self.limit_s, 1.0))
 
     def keep(self, instance: Instance, found: Solution) -> None:
         """Remembers the best placement so far. What a method has that makes one at once stays its answer."""
@@ -184,49 +191,49 @@ class Effort:
 
 
 def ease(instance: Instance) -> float:
-    """How many steps a search makes beside those that it makes where tasks have few partners."""
+    """Return a search's steps, as a share of those for tasks with few partners."""
     compact = instance.core.compact()
     partners = 2 * len(compact.edges) / max(len(compact.members), 1)
     return min(1.0, PARTNERS / max(partners, 1.0))
 
 
 def default_threads() -> int:
-    """As many as this process may run on."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
-def run_method(instance: Instance, method: str, effort: Effort) -> Solution:
+def run_method(instance: Instance, method: str, attempt: Attempt) -> Solution:
     """Places by the method of this name. The bound is the same whatever the method, unless a solver proves more.
 
-    A signal's error comes out of it as it is, or as `Interrupted`; `effort` knows the best until then.
+    A signal's error comes out of it as it is, or as `Interrupted`; `attempt` knows the best until then.
 
     Raises:
         InfeasibleError: when it finds no placement.
         GavotteError: when the problem is too large for it.
     """
     if method in ("auto", "optimal", "search"):
-        return _planned(instance, method, effort)
+        return _planned(instance, method, attempt)
     if method != "ilp":
-        effort.found = Solution(instance.core.place(method, effort.seed), 0.0, False, method)
+        attempt.found = Solution(instance.core.place(method, attempt.seed), 0.0, False, method)
     try:
-        _bound(instance, effort)
+        _bound(instance, attempt)
     except InfeasibleError:  # of what the simple methods do not know
-        effort.bound_s = instance.core.bound_s()
-    found = effort.found
+        attempt.bound_s = instance.core.bound_s()
+    found = attempt.found
     if method == "ilp" or found is None:
-        found = solve_ilp(instance, limit_s=max(effort.left_s - START_S, 0.1), seed=effort.seed)
-    return replace(found, bound_s=max(found.bound_s, effort.bound_s), bound_stopped=effort.bound_stopped)
+        found = solve_ilp(instance, limit_s=max(attempt.left_s - START_S, 0.1), seed=attempt.seed)
+    return replace(found, bound_s=max(found.bound_s, attempt.bound_s), bound_stopped=attempt.bound_stopped)
 
 
-def run_at_once(instance: Instance, method: str, effort: Effort) -> Solution:
+def run_at_once(instance: Instance, method: str, attempt: Attempt) -> Solution:
     """A placement without any search, for when a signal comes before one has begun.
 
     Raises:
         InfeasibleError: when that finds none.
     """
     if method in _core.policies():
-        return Solution(instance.core.place(method, effort.seed), 0.0, True, method)
-    return Solution(instance.core.search(effort.seed, 1, 1, math.inf, []).hosts, 0.0, True, "search")
+        return Solution(instance.core.place(method, attempt.seed), 0.0, True, method)
+    return Solution(instance.core.search(attempt.seed, 1, 1, math.inf, []).hosts, 0.0, True, "search")
 
 
 def literals(instance: Instance) -> int:
@@ -240,26 +247,26 @@ def seconds(instance: Instance, hosts: _Hosts) -> float:
     return instance.core.evaluate(hosts).seconds
 
 
-def _planned(instance: Instance, method: str, effort: Effort) -> Solution:
+def _planned(instance: Instance, method: str, attempt: Attempt) -> Solution:
     """The best that a search, and an exact model where it is small enough, find within the time limit."""
-    best = _bound(instance, effort)
+    best = _bound(instance, attempt)
     if best is None:
-        return replace(_search(instance, effort), bound_stopped=effort.bound_stopped)
-    best = replace(best, bound_s=effort.bound_s, bound_stopped=effort.bound_stopped, stopped=False)
+        return replace(_search(instance, attempt), bound_stopped=attempt.bound_stopped)
+    best = replace(best, bound_s=attempt.bound_s, bound_stopped=attempt.bound_stopped, stopped=False)
     size = literals(instance)
     exact = method != "search" and size <= (EXACT_LITERALS if method == "auto" else MOST_LITERALS)
     if exact:
-        best = _proved(instance, best, FIRST_SHARE, size, effort)
+        best = _proved(instance, best, FIRST_SHARE, size, attempt)
     if _open(instance, best):
-        steps = effort.steps(instance)
+        steps = attempt.steps(instance)
         share = 1.0
         if exact:
             share = SEARCH_SHARE if size <= HARD_LITERALS else HARD_SEARCH_SHARE
             steps = min(steps, MORE_STEPS) if size <= HARD_LITERALS else steps
-        more = _search(instance, effort, [best.hosts, *_partition(instance, effort)], steps=steps, share=share)
+        more = _search(instance, attempt, [best.hosts, *_partition(instance, attempt)], steps=steps, share=share)
         best = replace(_better(instance, best, more), stopped=best.stopped or more.stopped)
     if exact:
-        best = _proved(instance, best, 1 - FIRST_SHARE, size, effort)
+        best = _proved(instance, best, 1 - FIRST_SHARE, size, attempt)
     proven = seconds(instance, best.hosts) <= best.bound_s * (1 + PROVEN)
     return replace(best, method="optimal", stopped=False, bound_stopped=False) if proven else best
 
@@ -276,47 +283,47 @@ def _better(instance: Instance, one: Solution, other: Solution) -> Solution:
     return replace(one, hosts=other.hosts) if faster else one
 
 
-def _bound(instance: Instance, effort: Effort) -> Solution | None:
+def _bound(instance: Instance, attempt: Attempt) -> Solution | None:
     """The best bound without a solver, and the placement that it starts from; None where that is too much work.
 
     Before and apart from any method, from a short search that is the same whatever method and seed: so is the bound.
-    Each of the two has its own share of the work. The clock only cuts them short, and `effort` knows whether it did.
+    Each of the two has its own share of the work. The clock only cuts them short, and `attempt` knows whether it did.
 
     Raises:
         InfeasibleError: when no placement is found.
     """
-    effort.bound_stopped = True  # until it is whole
+    attempt.bound_stopped = True  # until it is whole
     # Where all exchange with all, there are too many sets for the bound by them.
-    effort.bound_s = instance.core.volume_bound_s()
+    attempt.bound_s = instance.core.volume_bound_s()
     if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
-        effort.bound_stopped = _bound_at_scale(instance, effort)
+        attempt.bound_stopped = _bound_at_scale(instance, attempt)
         return None
-    steps = max(min(int(WARM_STEPS * ease(instance)), effort.steps(instance) // 2), 1000)
-    warm = _search(instance, effort, steps=steps, seed=0, limit_s=max(effort.limit_s * WARM_SHARE, LEAST_S))
-    work = min(int(effort.limit_s * BOUND_WORK_PER_S), BOUND_WORK)
-    limit_s = math.inf if effort.repeatable else max(effort.limit_s * BOUND_SHARE, LEAST_S)
-    bound = instance.core.sets_bound_s(seconds(instance, warm.hosts), BOUND_ROUNDS, work, limit_s, effort.tick)
-    effort.bound_stopped = _take(bound, effort) or warm.stopped
+    steps = max(min(int(WARM_STEPS * ease(instance)), attempt.steps(instance) // 2), 1000)
+    warm = _search(instance, attempt, steps=steps, seed=0, limit_s=max(attempt.limit_s * WARM_SHARE, LEAST_S))
+    work = min(int(attempt.limit_s * BOUND_WORK_PER_S), BOUND_WORK)
+    limit_s = math.inf if attempt.repeatable else max(attempt.limit_s * BOUND_SHARE, LEAST_S)
+    bound = instance.core.sets_bound_s(seconds(instance, warm.hosts), BOUND_ROUNDS, work, limit_s, attempt.tick)
+    attempt.bound_stopped = _take(bound, attempt) or warm.stopped
     return warm
 
 
-def _bound_at_scale(instance: Instance, effort: Effort) -> bool:
+def _bound_at_scale(instance: Instance, attempt: Attempt) -> bool:
     """By flows, and by the tasks that exchange most; whether the clock cut that short."""
-    work = min(int(effort.limit_s * FLOWS_WORK_PER_S), FLOWS_WORK)
-    limit_s = math.inf if effort.repeatable else max(effort.limit_s * FLOWS_SHARE, LEAST_S)
-    stopped = _take(instance.core.flows_bound_s(work, limit_s, effort.tick), effort)
-    # Where all partners of any task fit beside it, no single one tells anything.
+    work = min(int(attempt.limit_s * FLOWS_WORK_PER_S), FLOWS_WORK)
+    limit_s = math.inf if attempt.repeatable else max(attempt.limit_s * FLOWS_SHARE, LEAST_S)
+    stopped = _take(instance.core.flows_bound_s(work, limit_s, attempt.tick), attempt)
+    # If all partners of every task fit on its host, no single task gives a bound.
     if instance.core.bound_s() <= 0:
         return stopped
-    limit_s = effort.limit_s * (LATEST if effort.repeatable else HUBS_SHARE)
-    hub_s, cut = hub_bound_s(instance, limit_s=limit_s, strict=not effort.repeatable, tick=effort.tell)
-    effort.bound_s = max(effort.bound_s, hub_s)
+    limit_s = attempt.limit_s * (LATEST if attempt.repeatable else HUBS_SHARE)
+    hub_s, cut = hub_bound_s(instance, limit_s=limit_s, strict=not attempt.repeatable, tick=attempt.tell)
+    attempt.bound_s = max(attempt.bound_s, hub_s)
     return stopped or cut
 
 
-def _take(bound: _core.Proven, effort: Effort) -> bool:
+def _take(bound: _core.Proven, attempt: Attempt) -> bool:
     """Notes a bound; whether it was cut short."""
-    effort.bound_s = max(effort.bound_s, bound.seconds)
+    attempt.bound_s = max(attempt.bound_s, bound.seconds)
     if bound.interrupted:
         raise Interrupted
     return bound.stopped
@@ -324,7 +331,7 @@ def _take(bound: _core.Proven, effort: Effort) -> bool:
 
 def _search(
     instance: Instance,
-    effort: Effort,
+    attempt: Attempt,
     starts: Sequence[_Hosts] = (),
     *,
     steps: int | None = None,
@@ -332,41 +339,41 @@ def _search(
     seed: int | None = None,
     limit_s: float | None = None,
 ) -> Solution:
-    """A search for so many steps, or by the clock for a share of the time left; `limit_s` only cuts it short."""
-    seed = effort.seed if seed is None else seed
-    steps = effort.steps(instance) if steps is None else steps
+    """Search for `steps` steps, or for a share of the time left. `limit_s` only cuts it short."""
+    seed = attempt.seed if seed is None else seed
+    steps = attempt.steps(instance) if steps is None else steps
     paced = limit_s is None
-    if effort.repeatable:
+    if attempt.repeatable:
         most_s = math.inf
     elif limit_s is not None:
         most_s = limit_s
     else:
-        most_s = max(effort.left_s * share, 0.02)
-        # What is no preparation goes on while it is worth it, as far as the clock lets it.
+        most_s = max(attempt.left_s * share, 0.02)
+        # A search that is no preparation continues while it improves, within the time limit.
         steps = steps if steps <= MORE_STEPS else ENDLESS_STEPS
     try:
-        found = instance.core.search(seed, steps, effort.threads, most_s, list(starts), effort.tell, paced=paced)
+        found = instance.core.search(seed, steps, attempt.threads, most_s, list(starts), attempt.tell, paced=paced)
     except InfeasibleError:
         if starts or len(instance.tasks) * len(instance.hosts) > EXACT_LITERALS:
             raise
-        start = feasible(instance, max(effort.left_s / 2, GRACE_S), seed)
+        start = feasible(instance, max(attempt.left_s / 2, GRACE_S), seed)
         if start is None:
             raise
-        return _search(instance, effort, [start], steps=steps, share=share, seed=seed, limit_s=limit_s)
-    solution = Solution(found.hosts, effort.bound_s, found.stopped, "search")
-    effort.keep(instance, solution)
+        return _search(instance, attempt, [start], steps=steps, share=share, seed=seed, limit_s=limit_s)
+    solution = Solution(found.hosts, attempt.bound_s, found.stopped, "search")
+    attempt.keep(instance, solution)
     if found.interrupted:
         raise Interrupted
-    effort.tell(seconds(instance, found.hosts))
+    attempt.tell(seconds(instance, found.hosts))
     return solution
 
 
-def _partition(instance: Instance, effort: Effort) -> list[_Hosts]:
+def _partition(instance: Instance, attempt: Attempt) -> list[_Hosts]:
     """Tasks that belong together, as if all hosts were alike: where these are full, single moves seldom get there."""
-    limit_s = math.inf if effort.repeatable else max(effort.left_s * PARTITION_SHARE, 0.02)
+    limit_s = math.inf if attempt.repeatable else max(attempt.left_s * PARTITION_SHARE, 0.02)
     steps = int(PARTITION_STEPS * ease(instance))
     try:
-        found = instance.even().search(effort.seed, steps, effort.threads, limit_s, [], effort.tick)
+        found = instance.even().search(attempt.seed, steps, attempt.threads, limit_s, [], attempt.tick)
     except InfeasibleError:
         return []
     if found.interrupted:
@@ -374,13 +381,13 @@ def _partition(instance: Instance, effort: Effort) -> list[_Hosts]:
     return [found.hosts]
 
 
-def _proved(instance: Instance, best: Solution, share: float, size: int, effort: Effort) -> Solution:
+def _proved(instance: Instance, best: Solution, share: float, size: int, attempt: Attempt) -> Solution:
     """The same or a better one, with what CP-SAT proves in a share of the time; as it was where there is too little."""
     if not _open(instance, best):
         return best
-    limit_s = effort.limit_s * share * LATEST
-    if not effort.repeatable:
-        limit_s = min(effort.limit_s * share, effort.left_s) if share < SEARCH_SHARE else effort.left_s
+    limit_s = attempt.limit_s * share * LATEST
+    if not attempt.repeatable:
+        limit_s = min(attempt.limit_s * share, attempt.left_s) if share < SEARCH_SHARE else attempt.left_s
         limit_s += GRACE_S - START_S - BUILD_S_PER_LITERAL * size
         if limit_s <= 0:
             return best
@@ -389,12 +396,12 @@ def _proved(instance: Instance, best: Solution, share: float, size: int, effort:
         best.hosts,
         bound_s=best.bound_s,
         limit_s=limit_s,
-        deterministic_s=effort.limit_s * share * SOLVER_SHARE,
-        seed=effort.seed,
-        strict=not effort.repeatable,
-        tick=effort.tell,
+        deterministic_s=attempt.limit_s * share * SOLVER_SHARE,
+        seed=attempt.seed,
+        strict=not attempt.repeatable,
+        tick=attempt.tell,
     )
-    effort.bound_s = proof.bound_s
+    attempt.bound_s = proof.bound_s
     found = replace(proof, method=best.method, stopped=best.stopped or proof.stopped, bound_stopped=best.bound_stopped)
-    effort.keep(instance, found)
+    attempt.keep(instance, found)
     return found

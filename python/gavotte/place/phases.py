@@ -1,15 +1,17 @@
-"""A placement for each phase, where moving tasks between phases saves more than their state takes to get there.
+"""A placement for each phase, if moving tasks between phases saves more time than moving their state costs.
 
-The states of tasks that move before a phase are a phase of transfers of their own, priced as any other. The search has
-three parts: the best placement of each stage, and of each two in a row; the cheapest path through these (Viterbi); and
-stages placed anew between their neighbours, whose tasks stand pinned beside them as ends of the states' transfers.
+The states of tasks that move before a phase are a phase of transfers of their own, priced like any other. The search
+has three parts:
+
+1. It finds the best placement of each stage, and of each two in a row.
+2. It finds the cheapest path through these (Viterbi).
+3. It places stages again between their neighbours. The neighbours' tasks are pinned, as ends of the states' transfers.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,26 +24,28 @@ from gavotte.errors import InfeasibleError
 from gavotte.formats.app import App, Constraints, Task, Transfer
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Move
+from gavotte.place.answer import Answer
 from gavotte.place.columns import Instance, build_instance
 from gavotte.place.constraints import check_constraints, price_usd
+from gavotte.place.effort import Effort
 from gavotte.place.exact.cpsat import PROVEN
 from gavotte.place.merge import task_key, task_keys
-from gavotte.place.methods import Watch
-from gavotte.place.placing import LIMIT_S, Answer, decide, hosts_of, told
+from gavotte.place.placing import solve
+from gavotte.place.question import Question, bottleneck_text, hosts_of
 from gavotte.terms.unfolding import unfold
 
 STAGES = 16
-"""At most so many runs of phases are placed by themselves: those between which traffic changes most."""
+"""Most runs of phases that get a placement of their own: those between which traffic changes most."""
 
 WHOLE_SHARE = 0.4
 STAGES_SHARE = 0.35
-"""Of the time limit, for one placement of all phases and for those of stages; the rest improves the path."""
+"""Shares of the time limit for one placement of all phases, and for those of stages. The rest improves the path."""
 
 ROUNDS = 2
-"""Times that each stage is placed anew between its neighbours."""
+"""Number of times that each stage is placed again between its neighbours."""
 
 LEAST_S = 0.02
-"""With less time than that no placement is tried."""
+"""Least time for which a placement is tried."""
 
 LEAST_GAIN = 1e-6
 """A saving below this share is rounding."""
@@ -67,39 +71,16 @@ def states(apps: Sequence[App], others: int | str | None = None) -> dict[str, in
     return found
 
 
-def decide_phases(
-    network: Network,
-    apps: Sequence[App],
-    state_bytes: Mapping[str, int],
-    method: str = "auto",
-    *,
-    sharing: str | None = None,
-    seed: int = 0,
-    time_limit_s: float = LIMIT_S,
-    allowed: Mapping[str, Sequence[str]] | None = None,
-    threads: int | None = None,
-    clock: Callable[[], float] = time.perf_counter,
-    repeatable: bool = False,
-    watch: Watch | None = None,
-) -> Answer:
-    """As `decide`, with tasks that change their hosts between phases where that pays.
+def solve_phases(question: Question, effort: Effort) -> Answer:
+    """Find a placement whose tasks change their hosts between phases where that pays.
 
     Room on hosts and constraints are kept in every phase; `max_hosts` of an application counts all that it ever uses.
     While a state moves, it takes no room at the other end.
 
     Args:
-        network: what is believed of the network.
-        apps: one or more.
-        state_bytes: of the tasks that may move, by key; see `states`.
-        method: places each phase; one of `METHODS`.
-        sharing: as in `decide`.
-        seed: as in `decide`.
-        time_limit_s: of the clock, for all of the work.
-        allowed: as in `decide`.
-        threads: as in `decide`.
-        clock: seconds.
-        repeatable: as in `decide`.
-        watch: as in `decide`.
+        question: its `state_bytes` names the tasks that may move; see `states`. It has no limits and no running
+            applications.
+        effort: its method places each phase.
 
     Returns:
         The answer, whose Placement has `moves` if these pay; its bound is below every placement with moves, too.
@@ -108,59 +89,48 @@ def decide_phases(
         InfeasibleError: when the method finds no placement that keeps all constraints.
         GavotteError: when the request makes no sense.
     """
-    begin_s = clock()
-
-    def placed(what: Sequence[App], only: Mapping[str, Sequence[str]] | None, limit_s: float, how: str) -> Answer:
-        return decide(
-            network,
-            what,
-            how,
-            sharing=sharing,
-            seed=seed,
-            time_limit_s=limit_s,
-            allowed=only,
-            threads=threads,
-            repeatable=repeatable,
-            watch=watch,
-        )
-
+    begin_s = effort.clock()
+    apps, state_bytes, allowed = question.apps, question.state_bytes, dict(question.allowed)
+    time_limit_s, repeatable = effort.time_limit_s, effort.repeatable
     stages = _stages(apps)
     if len(stages) < 2 or not state_bytes:
-        return placed(apps, allowed, time_limit_s, method)
-    whole = placed(apps, allowed, time_limit_s * WHOLE_SHARE, method)
+        return solve(question, effort)
+    whole = solve(question, replace(effort, time_limit_s=time_limit_s * WHOLE_SHARE))
     stopped, interrupted, bound_stopped = whole.stopped, whole.interrupted, whole.bound_stopped
 
     def attempt(what: Sequence[App], only: Mapping[str, Sequence[str]], limit_s: float) -> Answer | None:
         nonlocal stopped, interrupted, bound_stopped
         if not repeatable:
-            limit_s = min(limit_s, begin_s + time_limit_s - clock())
+            limit_s = min(limit_s, begin_s + time_limit_s - effort.clock())
         if interrupted or limit_s < (0.0 if repeatable else LEAST_S):
             stopped = True
             return None
         try:
             # To start a solver for each of many stages would take longer than it is worth.
-            answer = placed(what, only, limit_s, "search" if method in ("auto", "optimal") else method)
+            method = "search" if effort.method in ("auto", "optimal") else effort.method
+            stage = replace(question, apps=what, allowed=only)
+            answer = solve(stage, replace(effort, method=method, time_limit_s=limit_s))
         except InfeasibleError:  # of methods that get stuck
             return None
         stopped, interrupted = stopped or answer.stopped, answer.interrupted
         bound_stopped = bound_stopped or answer.bound_stopped
         return answer
 
-    free = _free(apps, whole.placement.assignment, state_bytes, dict(allowed or {}))
-    weigh = _Weigh(network, apps, stages, state_bytes, sharing)
+    free = _free(apps, whole.placement.assignment, state_bytes, dict(allowed))
+    weigh = _Weigh(question, stages)
     pool, bound_s = [weigh.hosts(whole.placement.assignment)], 0.0
     path = pool * len(stages)
 
     def over() -> bool:
-        return interrupted or (not repeatable and clock() - begin_s > time_limit_s)
+        return interrupted or (not repeatable and effort.clock() - begin_s > time_limit_s)
 
     try:
         share_s = time_limit_s * STAGES_SHARE / (2 * len(stages) - 1)
         for stage in stages:
             answer = attempt(stage, free, share_s)
             # What is pinned where the whole placement has it proves nothing of other places.
-            proven_s = answer.placement.bound_s if answer is not None and free == dict(allowed or {}) else 0.0
-            bound_s += max(proven_s, build_instance(network, stage, weigh.sharing).core.bound_s())
+            proven_s = answer.placement.bound_s if answer is not None and free == allowed else 0.0
+            bound_s += max(proven_s, weigh.instance(stage).core.bound_s())
             pool += [] if answer is None else [weigh.hosts(answer.placement.assignment)]
         for one, other in itertools.pairwise(stages) if len(stages) > 2 else ():
             answer = attempt(_joined(one, other), free, share_s)
@@ -176,7 +146,7 @@ def decide_phases(
     if weigh(path) >= whole.placement.completion_s * (1 - LEAST_GAIN):
         path = [pool[0]] * len(stages)
     whole = replace(whole, stopped=stopped, interrupted=interrupted, bound_stopped=bound_stopped)
-    return _answer(weigh, path, whole, bound_s, clock() - begin_s)
+    return _answer(weigh, path, whole, bound_s, effort.clock() - begin_s)
 
 
 def _stages(apps: Sequence[App]) -> list[list[App]]:
@@ -227,20 +197,18 @@ def _free(
 class _Weigh:
     """What a path takes: a row of hosts for each stage, and the states that move between them."""
 
-    def __init__(
-        self,
-        network: Network,
-        apps: Sequence[App],
-        stages: Sequence[Sequence[App]],
-        state_bytes: Mapping[str, int],
-        sharing: str | None,
-    ) -> None:
-        self.network, self.apps, self.stages, self.state_bytes = network, apps, stages, state_bytes
-        self.sharing = sharing or network.sharing
-        self.keys = list(task_keys(apps))
-        self._instances = [build_instance(network, stage, self.sharing) for stage in stages]
-        self._moving = _moving(network, self.keys, state_bytes, self.sharing)
+    def __init__(self, question: Question, stages: Sequence[Sequence[App]]) -> None:
+        self.network, self.apps, self.state_bytes = question.network, question.apps, question.state_bytes
+        self.stages = stages
+        self._sharing = question.shared
+        self.keys = list(task_keys(self.apps))
+        self._instances = [self.instance(stage) for stage in stages]
+        self._moving = _moving(self.network, self.keys, self.state_bytes, self._sharing)
         self._known: dict[tuple[int, bytes, bytes], float] = {}
+
+    def instance(self, apps: Sequence[App]) -> Instance:
+        """Return the problem of placing these applications alone."""
+        return build_instance(self.network, apps, self._sharing)
 
     def hosts(self, assignment: Mapping[str, str]) -> _Hosts:
         """An assignment as numbers."""
@@ -343,7 +311,7 @@ def _improved(
     free: Mapping[str, Sequence[str]],
     place: Callable[[Sequence[App], Mapping[str, Sequence[str]]], Answer | None],
 ) -> list[_Hosts]:
-    """The path with stages placed anew between their neighbours, as long as that helps."""
+    """Improve the path by placing stages again between their neighbours, while that helps."""
     best_s = weigh(path)
     for _ in range(ROUNDS):
         before_s = best_s
@@ -444,9 +412,9 @@ def _answer(weigh: _Weigh, path: list[_Hosts], whole: Answer, bound_s: float, el
     completion_s = math.fsum(part.seconds for part, _ in parts)
     slowest = [(part.bottleneck, moving) for part, moving in parts if part.bottleneck is not None]
     bottleneck, moving = max(slowest, key=lambda one: one[0].seconds, default=(None, ""))
-    told_of = told(bottleneck)
+    bottleneck_words = bottleneck_text(bottleneck)
     if moving:
-        told_of = told_of.rpartition(" in phase ")[0] + " of states" + moving
+        bottleneck_words = bottleneck_words.rpartition(" in phase ")[0] + " of states" + moving
     placement = whole.placement.model_copy(
         update={
             "assignment": weigh.places(path[0]),
@@ -454,7 +422,7 @@ def _answer(weigh: _Weigh, path: list[_Hosts], whole: Answer, bound_s: float, el
             "completion_s": completion_s,
             "bound_s": min(bound_s, completion_s),
             "optimal": completion_s <= bound_s * (1 + PROVEN),
-            "bottleneck": told_of,
+            "bottleneck": bottleneck_words,
             "elapsed_s": elapsed_s,
         }
     )

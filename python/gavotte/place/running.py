@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
-from gavotte.formats.names import meant
+from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 
@@ -135,7 +135,7 @@ def _limits(network: Network, sharing: str, m: int, n: int) -> set[tuple[str, st
 
 
 def twice_counted(network: Network, running: Sequence[Running]) -> list[str]:
-    """Applications whose bytes are counted beside measured cross traffic that may contain them: nobody said so."""
+    """Return applications whose bytes may count twice: measured cross traffic may contain them."""
     if not network.cross:
         return []
     known = {*network.beside, *network.cross_beside}
@@ -164,6 +164,7 @@ def room_taken(network: Network, running: Sequence[Running]) -> tuple[list[float
 
 
 def _index(at: dict[str, int], host: str) -> int:
+    host = known_as(host, at)
     if host not in at:
         raise GavotteError(f"a running task is on `{host}`, which is not a host of the network", hint=meant(host, at))
     return at[host]

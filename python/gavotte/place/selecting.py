@@ -44,11 +44,16 @@ def select_hosts(
 
     for pattern, wanted in only:
         for each in wanted:
-            if not any(fnmatchcase(name, each) for name in network.names):
+            if not any(_names_host(each, name) for name in network.names):
                 raise unknown_host(each, network.names, "the network")
-        hosts = [name for name in network.names if any(fnmatchcase(name, each) for each in wanted)]
+        hosts = [name for name in network.names if any(_names_host(each, name) for each in wanted)]
         narrow(pattern, hosts, f"`{pattern}={','.join(wanted)}`")
     for pattern, label, value in labels:
         hosts = [host.name for host in network.hosts if host.labels.get(label) == value]
         narrow(pattern, hosts, f"the label `{label}={value}`")
     return chosen
+
+
+def _names_host(pattern: str, name: str) -> bool:
+    """Return whether a pattern matches a host's name; hosts' names are compared without regard to case."""
+    return fnmatchcase(name.lower(), pattern.lower())

@@ -6,14 +6,16 @@ import logging
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
-from gavotte.place.columns import NO_LIMITS, PlacementLimits
+from gavotte.place.answer import Answer
+from gavotte.place.columns import PlacementLimits
 from gavotte.place.constraints import latency_s
-from gavotte.place.placing import LIMIT_S, Answer
+from gavotte.place.effort import Effort
+from gavotte.place.question import Question
 
 FIRST_SHARE = 0.5
 LEAST_S = 0.02
@@ -27,55 +29,72 @@ PRICE_STEPS = 8
 """Bisections of the price: within 0.4 % of what there is to save."""
 
 
+@dataclass(frozen=True)
+class Goal:
+    """What to minimise.
+
+    Attributes:
+        kind: one of `GOALS`.
+        within: share of the least completion time that a goal other than time may add: 0.05 = 5 %.
+    """
+
+    kind: str = "time"
+    within: float = 0.05
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            GavotteError: naming the value that makes no sense, and the remedy.
+        """
+        if self.kind not in GOALS:
+            raise GavotteError(f"unknown goal `{self.kind}`", hint=f"use {', '.join(GOALS)}")
+        if not 0 <= self.within < 1e6:
+            raise GavotteError(f"cannot stay within {self.within:g} of the least time", hint="use 0 or more, e.g. 0.05")
+
+
+LEAST_TIME = Goal()
+
+
 def spend(
-    network: Network,
-    apps: Sequence[App],
-    goal: str,
-    within: float,
-    decide: Callable[[PlacementLimits, float], Answer],
-    limits: PlacementLimits = NO_LIMITS,
+    question: Question,
+    effort: Effort,
+    goal: Goal,
+    solve: Callable[[Question, Effort], Answer],
     *,
-    limit_s: float = LIMIT_S,
-    repeatable: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Answer:
     """Finds the least completion time, or the fewest hosts, the lowest price or the least latency at little more.
 
     With a goal other than time, the answer's bound and proof hold under the limit that was found. Whether a limit can
-    be kept is what `decide` finds: where its proofs fall short, so does this.
+    be kept is what `solve` finds: where its proofs fall short, so does this.
 
     Args:
-        network: with prices or latencies, if these are the goal.
-        apps: what is placed.
-        goal: one of `GOALS`.
-        within: how much longer than the least a placement may take, as a share of it.
-        decide: makes the answer under some limits, in so many seconds.
-        limits: that always hold.
-        limit_s: seconds for all answers together; the first has half of them if there are more.
-        repeatable: share them out beforehand, whatever the clock says.
+        question: its limits always hold. Its Network needs prices or latencies if these are the goal.
+        effort: its time limit is for all answers together; the first has half of it if there are more.
+        goal: what to minimise.
+        solve: answers a question with the least completion time.
         clock: seconds.
 
     Raises:
-        InfeasibleError: when no placement keeps `limits`.
-        GavotteError: when the goal or the share makes no sense.
+        InfeasibleError: when no placement keeps the question's limits.
+        GavotteError: when the Network lacks what the goal needs.
     """
-    if goal not in GOALS:
-        raise GavotteError(f"unknown goal `{goal}`", hint=f"use {', '.join(GOALS)}")
-    if not 0 <= within < 1e6:
-        raise GavotteError(f"cannot stay within {within:g} of the least time", hint="use 0 or more, e.g. 0.05")
-    if goal == "price" and not network.price_usd_per_gb and not any(host.price_usd for host in network.hosts):
+    network, limits = question.network, question.limits
+    limit_s, repeatable = effort.time_limit_s, effort.repeatable
+    if goal.kind == "price" and not network.price_usd_per_gb and not any(host.price_usd for host in network.hosts):
         raise GavotteError("the network has no prices", hint="add `price_usd_per_gb`, or `price_usd` of hosts")
-    if goal == "latency" and latencies_s(network) == [0.0]:
+    if goal.kind == "latency" and latencies_s(network) == [0.0]:
         raise GavotteError("the network has no latencies", hint="measure with --method pingpong, or add `latency_s`")
     begin_s = clock()
-    if goal == "time":
-        return decide(limits, limit_s)
-    best = decide(limits, limit_s * FIRST_SHARE)
-    most_s = best.placement.completion_s * (1 + within)
+    if goal.kind == "time":
+        return solve(question, effort)
+    best = solve(question, replace(effort, time_limit_s=limit_s * FIRST_SHARE))
+    most_s = best.placement.completion_s * (1 + goal.within)
     interrupted = best.interrupted
 
     def tried(limit: PlacementLimits, left: int) -> Answer | None:
-        """An answer under a limit, where so many more may be asked for."""
+        """Return an answer under a limit, if at most `left` more follow."""
         nonlocal interrupted
         if interrupted:
             return None
@@ -84,7 +103,7 @@ def spend(
         if share_s < LEAST_S:
             return None
         try:
-            answer = decide(limit, share_s)
+            answer = solve(replace(question, limits=limit), replace(effort, time_limit_s=share_s))
         except InfeasibleError as error:
             logger.debug("%s leaves no room: %s", limit, error)
             return None
@@ -96,10 +115,10 @@ def spend(
         interrupted = answer.interrupted
         return answer if answer.placement.completion_s <= most_s * (1 + 1e-9) else None
 
-    if goal == "latency":
-        found = _nearest(best, tried, limits, network, apps)
+    if goal.kind == "latency":
+        found = _nearest(best, tried, limits, network, question.apps)
     else:
-        found = _fewest(best, tried, limits) if goal == "hosts" else _cheapest(best, tried, limits)
+        found = _fewest(best, tried, limits) if goal.kind == "hosts" else _cheapest(best, tried, limits)
     return replace(found, interrupted=interrupted)
 
 

@@ -19,7 +19,7 @@ from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 from gavotte.place.columns import build_instance
-from gavotte.place.placing import hosts_of
+from gavotte.place.question import Question, hosts_of
 
 RATE_ERROR = 0.09
 """Relative error of a measured rate: packet trains on EC2 (Choreo, section 4.1: 9 %; 4 % at Rackspace)."""
@@ -34,8 +34,7 @@ NOTHING = 1e-9
 _DRAWS = 40
 _PAIRS = 400_000
 _TRANSFERS = 1_000_000
-"""Networks drawn around the measured one, fewer where their pairs of hosts or the transfers would be more than so many
-in all."""
+"""Networks drawn around the measured one, and the most pairs of hosts or transfers in all of them."""
 
 _MOST_DRAWN = 300
 """Hosts up to which the rates of pairs are drawn, too. Beyond, a draw of a million takes longer than placing, and the
@@ -89,22 +88,18 @@ class _Stake:
 
 
 def worth(
-    network: Network,
-    apps: Sequence[App],
+    question: Question,
     placement: Placement,
     *,
-    sharing: str | None = None,
     rate_error: float = RATE_ERROR,
     least_saving_s: float = LEAST_SAVING_S,
     seed: int = 0,
 ) -> Worth | None:
-    """Says what a Placement is expected to gain.
+    """Return what a Placement is expected to gain over placing blindly.
 
     Args:
-        network: that it was made on.
-        apps: that it places.
-        placement: from `place`.
-        sharing: as when it was made.
+        question: that the Placement answers. Only its network, applications and sharing count.
+        placement: the Placement.
         rate_error: relative standard error of a measured rate.
         least_saving_s: a saving below this is not worth it.
         seed: of the draws.
@@ -119,8 +114,8 @@ def worth(
         raise GavotteError(f"a relative rate error of {rate_error:g} is out of range", hint="use 0 to 1")
     if not 0 <= least_saving_s < math.inf:
         raise GavotteError(f"a least saving of {least_saving_s:g} s is out of range", hint="use 0 or more seconds")
-    sharing = sharing or network.sharing
-    instance = build_instance(network, apps, sharing)
+    network, apps = question.network, question.apps
+    instance = build_instance(network, apps, question.shared)
     ours = hosts_of(instance, placement.assignment)
     blind = []
     for method, count in (("random", _RANDOM), ("round-robin", 1), ("min-machines", 1)):

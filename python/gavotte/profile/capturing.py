@@ -1,4 +1,4 @@
-"""Captures packets of this machine for a while: tcpdump writes, whoever reads gets them as they come."""
+"""Captures packets of this machine for a time. tcpdump writes them, and a reader gets them immediately."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import TypeVar
 from gavotte.errors import GavotteError
 
 LONGEST_S = 86_400.0
-"""A capture that nobody stops ends by itself."""
+"""Longest capture."""
 SNAP_BYTES = 192
 """Headers of TCP over IPv6 in VXLAN over IPv6, with all options, are 190 bytes."""
 SETTLING_S = 0.2
-"""What tcpdump has not fetched from the kernel when it is told to end is lost."""
+"""Wait before tcpdump is stopped, since packets that it has not fetched from the kernel are then lost."""
 
 Read = TypeVar("Read")
 
@@ -27,7 +27,7 @@ Read = TypeVar("Read")
 def capture(
     interface: str, read: Callable[[str], Read], for_s: float | None, ready: Callable[[str], None] | None
 ) -> tuple[Read, int]:
-    """Has packets read as they come, until the time is up or Ctrl-C.
+    """Read packets as they arrive, until the time is up or Ctrl-C.
 
     Args:
         interface: as `ip link` has it, or `any`.
@@ -75,7 +75,7 @@ def capture(
         try:
             found = reading.result()
         except BaseException:
-            dumping.kill()  # nobody reads what it still has to write
+            dumping.kill()  # no process reads its remaining output
             raise
         lost = re.search(r"(\d+) packets dropped by kernel", rest.result().decode(errors="replace"))
     return found, int(lost[1]) if lost else 0

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from gavotte.errors import GavotteError
 
 LONGEST_S = 86_400.0
-"""A listener that nobody stops ends by itself."""
+"""Longest time that a listener runs."""
 BUFFER_BYTES = 8 << 20
 LARGEST_DATAGRAM_BYTES = 65_535
 _SO_RXQ_OVFL = 40
-"""Linux: tell with each datagram how many the socket dropped so far."""
+"""Linux: report with each datagram how many the socket has dropped so far."""
 
 Take = Callable[[bytes, str, int, float], None]
 """Called with payload, sender's address and port, and when it came."""

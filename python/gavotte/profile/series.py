@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MOST_INTERVALS = 4000
-"""Change points are sought in so many intervals at most: the search takes the square of them."""
+"""Most intervals in which change points are searched. The search takes the square of their number."""
 LARGEST_PAIRS = 1000
-"""The pairs that carry most are looked at for change points."""
+"""Most pairs that are searched for change points, those with most bytes."""
 DAY_S = 86_400.0
 PREDICTORS = ("previous", "time-of-day", "combined")
 

@@ -116,7 +116,9 @@ def watch_here(for_s: float, ready: Callable[[], None]) -> Iterator[Report]:
 
 
 def watch_hosts(inventory: Inventory, for_s: float, ready: Callable[[], None]) -> Iterator[Report]:
-    """Watches the hosts of an inventory through their agents, beside other runs, until the time is up or Ctrl-C.
+    """Watch the hosts of an inventory through their agents, until the time is up or Ctrl-C.
+
+    Other runs may use the hosts at the same time.
 
     Raises:
         AgentError: when an agent cannot be reached, does not watch, or falls silent.

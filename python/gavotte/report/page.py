@@ -17,7 +17,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.counting import counted
 from gavotte.formats.history import History, Ints
-from gavotte.formats.names import meant
+from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 from gavotte.formats.rates import format_bytes, format_rate
@@ -133,7 +133,7 @@ def _template() -> jinja2.Template:
 def _check(placement: Placement, network: Network) -> None:
     names = set(network.names)
     for task, host in placement.assignment.items():
-        if host not in names:
+        if known_as(host, names) not in names:
             raise GavotteError(
                 f"task `{task}` is placed on `{host}`, which is not a host of the network",
                 hint=meant(host, network.names),

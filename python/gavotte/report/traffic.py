@@ -159,7 +159,7 @@ def busy(network: Network, placement: Placement, loads: Loads) -> list[Busy]:
 
 
 def _wedge(start: tuple[float, float], end: tuple[float, float], width: float) -> str:
-    """An SVG path, bent so that the way back lies beside it."""
+    """Return an SVG path, bent so that the way back runs next to it."""
     (x, y), (u, v) = start, end
     length = hypot(u - x, v - y) or 1.0
     bend_x, bend_y = 0.3 * (x + u) / 2 - 0.12 * (v - y), 0.3 * (y + v) / 2 + 0.12 * (u - x)

@@ -25,12 +25,12 @@ from gavotte.terms import Progress
 from gavotte.terms.unfolding import unfold
 
 CONGESTION = "cubic"
-"""Pinned on every socket and recorded: hosts differ in their default."""
+"""Set on every socket and recorded, because hosts have different defaults."""
 
 
 @dataclass(frozen=True)
 class TransferResult:
-    """One transfer as it went.
+    """Measured result of one transfer.
 
     Attributes:
         transfer: what was sent.
@@ -47,12 +47,12 @@ class TransferResult:
 
 @dataclass
 class RunResult(Tabular):
-    """What a run measured. All times in seconds.
+    """Measured results of a run. All times are in seconds.
 
     Attributes:
         completion_s: from the first application's start to the last one's end.
         apps: application to its own completion time, from its arrival; phases add up.
-        tasks: task key to when its last transfer, in or out, was done, from its application's arrival.
+        tasks: task key to the time when its last transfer, in or out, was done, from its application's arrival.
         transfers: in order of completion.
         bytes: payload bytes confirmed.
         congestion: TCP congestion control of every connection.
@@ -68,7 +68,7 @@ class RunResult(Tabular):
     time_s: float = 0.0
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One row a transfer."""
+        """Return one row per transfer."""
         return [
             {
                 "source": done.transfer.source_task,
@@ -84,7 +84,7 @@ class RunResult(Tabular):
         ]
 
     def records(self, placement: Placement) -> list[Record]:
-        """The run as samples: the whole, each application, each task."""
+        """Return the run as samples: the whole, each application, each task."""
         labels: dict[str, str | int | float | bool | None] = {
             "method": placement.method,
             "seed": placement.seed,
@@ -108,35 +108,36 @@ def run(
     max_seconds: float = 600.0,
     progress: Progress | None = None,
 ) -> RunResult:
-    """Sends every transfer of the applications between the hosts of a placement, with real TCP connections.
+    """Send every transfer of the applications between the hosts of a placement, with real TCP connections.
 
-    Each application starts at its arrival; the transfers of one phase start together, and the next phase when
-    all are confirmed. Bytes between tasks on one host cross its loopback. Tasks that move between phases send their
-    state to where they go.
+    Each application starts at its arrival. The transfers of one phase start together, and the next phase when all are
+    confirmed. Bytes between tasks on one host cross its loopback. Tasks that move between phases send their state to
+    their new host.
 
     Args:
         placement: task to host.
         apps: the applications placed.
-        inventory: where the hosts are.
+        inventory: the hosts' addresses and agents.
         max_seconds: when to give up a phase.
-        progress: told of confirmed bytes.
+        progress: receives the number of confirmed bytes.
 
     Raises:
         GavotteError: when placement, applications and inventory do not belong together.
         AgentError: when a host fails before all bytes arrived.
     """
+    hosts = {host.name: host for host in inventory.host}
+    placement = placement.spelled_as(hosts)
     todo = host_transfers(placement, apps)
-    known = {host.name: host for host in inventory.host}
     _, whole = unfold(apps, placement)
     for key, host in whole.assignment.items():
-        if host not in known:
+        if host not in hosts:
             problem = f"task `{key}` is placed on `{host}`, which is not a host of the inventory"
-            raise GavotteError(problem, hint=meant(host, known))
+            raise GavotteError(problem, hint=meant(host, hosts))
     result = RunResult(time_s=time.time(), tasks={key: 0.0 for keys in todo.tasks for key in keys})
     if not todo.transfers:
         result.apps = dict.fromkeys(placement.apps, 0.0)
         return result
-    used = inventory.model_copy(update={"host": [known[name] for name in todo.hosts]})
+    used = inventory.model_copy(update={"host": [hosts[name] for name in todo.hosts]})
     # The margin covers rounding at the agents, never a second copy of the data.
     budget = Budget(
         max_bytes=max(todo.bytes_sent(host) for host in todo.hosts) + (1 << 20),
@@ -152,7 +153,7 @@ def run(
 
 
 class _Replay:
-    """One run in progress: a thread an application, since they overlap in time."""
+    """One run in progress, with a thread per application, since applications overlap in time."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Which host sends what to which, by application and phase."""
+"""The transfers between hosts, by application and phase."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class HostTransfers:
         return list(dict.fromkeys(host for each in self.transfers for host in (each.source, each.target)))
 
     def bytes_sent(self, host: str) -> int:
-        """Payload bytes that one host sends in all."""
+        """Return the payload bytes that one host sends in total."""
         return sum(each.bytes for each in self.transfers if each.source == host)
 
 
 def host_transfers(placement: Placement, apps: Sequence[App]) -> HostTransfers:
-    """Looks up where each transfer goes; the state of a task that moves is one, as `unfold` says.
+    """Return the hosts of each transfer. The state of a moving task is a transfer too, as `unfold` defines it.
 
     Args:
         placement: must assign every task of every application.
@@ -74,7 +74,7 @@ def host_transfers(placement: Placement, apps: Sequence[App]) -> HostTransfers:
     """
     apps, placement = unfold(apps, placement)
     ordered = placement.in_order(apps)
-    found: list[HostTransfer] = []
+    transfers: list[HostTransfer] = []
     tasks: list[tuple[str, ...]] = []
     phases: list[int] = []
     for number, app in enumerate(ordered):
@@ -89,9 +89,9 @@ def host_transfers(placement: Placement, apps: Sequence[App]) -> HostTransfers:
         for transfer in app.transfer:
             source, target = prefix + transfer.source, prefix + transfer.target
             if transfer.bytes > 0:
-                found.append(
+                transfers.append(
                     HostTransfer(
-                        id=len(found),
+                        id=len(transfers),
                         app=number,
                         phase=rank[transfer.phase],
                         source_task=source,
@@ -103,7 +103,7 @@ def host_transfers(placement: Placement, apps: Sequence[App]) -> HostTransfers:
                 )
     first = min(app.arrival_s for app in ordered)
     return HostTransfers(
-        transfers=tuple(found),
+        transfers=tuple(transfers),
         phases=tuple(phases),
         arrivals_s=tuple(app.arrival_s - first for app in ordered),
         tasks=tuple(tasks),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from gavotte.simulate.flows import Background, Flows, read_flows, write_finish
     from gavotte.simulate.guarded import PROTECTIONS, GuardedSimulation, HostGuard, PairGuard, simulate_guarded
     from gavotte.simulate.placement import PlacementSimulation, replay_placement, simulate_placement
-    from gavotte.simulate.platform import host_names, read_platform
+    from gavotte.simulate.platform import host_names, read_platform, unmodelled
     from gavotte.simulate.roundtrips import tcp_weights
     from gavotte.simulate.simulating import LinkUse, Simulation, rates, simulate
 
@@ -38,6 +38,7 @@ __all__ = [
     "simulate_guarded",
     "simulate_placement",
     "tcp_weights",
+    "unmodelled",
     "write_finish",
 ]
 
@@ -47,7 +48,7 @@ _HOMES = {
     "flows": ("Background", "Flows", "read_flows", "write_finish"),
     "guarded": ("PROTECTIONS", "GuardedSimulation", "HostGuard", "PairGuard", "simulate_guarded"),
     "placement": ("PlacementSimulation", "replay_placement", "simulate_placement"),
-    "platform": ("host_names", "read_platform"),
+    "platform": ("host_names", "read_platform", "unmodelled"),
     "roundtrips": ("tcp_weights",),
     "simulating": ("LinkUse", "Simulation", "rates", "simulate"),
 }

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
-from gavotte.formats.names import meant
+from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
 from gavotte.formats.topology import Topology
 from gavotte.simulate.flows import Flows
@@ -159,6 +159,7 @@ def _host(app: App, task: str, assignment: Mapping[str, str], host_at: Mapping[s
     host = assignment.get(task)
     if host is None:
         raise GavotteError(f"task `{task}` of `{app.name}` has no host", hint="assign every task")
+    host = known_as(host, host_at)
     if host not in host_at:
         raise GavotteError(
             f"task `{task}` of `{app.name}` is on `{host}`, which is not a host of the network",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from gavotte.errors import GavotteError
-from gavotte.formats.names import meant
+from gavotte.formats.names import known_as, meant
 from gavotte.formats.rates import parse_rate, parse_size
 from gavotte.simulate.flows import Background
 
@@ -72,6 +72,7 @@ def _parts(
 def _hosts(name: str, hosts: Sequence[str], where: str) -> Sequence[int]:
     if name == ANY:
         return range(len(hosts))
+    name = known_as(name, hosts)
     if name not in hosts:
         raise GavotteError(f"{where}: no host `{name}`", hint=meant(name, hosts))
     return [hosts.index(name)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from gavotte.simulate.flows import Floats, Flows
 from gavotte.simulate.platform import build_platform, check_pairs, host_names
 from gavotte.simulate.simulating import Simulation, told
 from gavotte.tables import Tabular
-from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.terms.goodput import MTU_BYTES, network_goodput, path_goodput, topology_mtu_bytes
 
 PROTECTIONS = tuple(_core.protections())
 """Ways to protect hosts from each other; `loss` and `ecn` are Gavotte's, as a Guarantee's mode says."""
@@ -131,8 +131,8 @@ def simulate_guarded(
         protection: one of `PROTECTIONS`; None = as the Guarantee's mode says.
         parameters: constants of partitioning and allocation to change, by their names in crate `limiter`.
         until_s: stop here even if flows are left.
-        payload_share: as in `simulate`; guarantees are wire rates, of which the flows' bytes have this share. Of a
-            Network, whose rates are goodput, they always have `GOODPUT_PER_WIRE`.
+        payload_share: as in `simulate`; guarantees are wire rates, of which the flows' bytes have this share. In a
+            Network, whose rates are goodput, each path has its own share, by its MTU and its receiver's addresses.
         step_s: time from one state of the network to the next.
         window_s: what guarantees are judged over.
         seed: decides when agents take turns and which packets are lost.
@@ -144,13 +144,17 @@ def simulate_guarded(
         raise GavotteError(f"payload_share is {payload_share}", hint="use a share above 0 and at most 1")
     names = host_names(network)
     at = {name: place for place, name in enumerate(names)}
+    guarantee = guarantee.spelled_as(at)
     for host in guarantee.hosts:
         if host not in at:
             raise unknown_host(host, names, "the network")
-    share = GOODPUT_PER_WIRE if isinstance(network, Network) else payload_share
+    layers = _Layers(network, payload_share)
     none = (0.0, 0.0, math.inf, math.inf)
-    own = {entry.host: _hose(entry, share) for entry in guarantee.guarantee}
-    tenants = [([at[host] for host in tenant.hosts], _tenant(guarantee, tenant, share)) for tenant in guarantee.tenant]
+    own = {entry.host: _hose(entry, *layers.of_ends([entry.host])) for entry in guarantee.guarantee}
+    tenants = [
+        ([at[host] for host in tenant.hosts], _tenant(guarantee, tenant, *layers.of_ends(tenant.hosts)))
+        for tenant in guarantee.tenant
+    ]
     chosen = guarantee.mode if protection is None else protection
     check_pairs(network, flows.pairs)
     platform = build_platform(network, payload_share, seed)
@@ -167,6 +171,7 @@ def simulate_guarded(
             seed=seed,
             step_s=step_s,
             window_s=window_s,
+            packet_bytes=layers.packet_bytes(set(zip(flows.source.tolist(), flows.target.tolist(), strict=True))),
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise GavotteError(str(error)) from None
@@ -183,7 +188,7 @@ def simulate_guarded(
             held=done.held[row],
             rates_bps=done.rates_bps[row] / share,
         )
-        for row in range(len(done.source))
+        for row, share in enumerate(map(layers.of_path, done.source, done.target))
     ]
     return GuardedSimulation(
         simulation=told(done.simulated, seed),
@@ -194,17 +199,44 @@ def simulate_guarded(
     )
 
 
-def _hose(entry: HostGuarantee, share: float) -> tuple[float, float, float, float]:
-    least = ((entry.egress or 0.0) * share, (entry.ingress or 0.0) * share)
-    return (*least, (entry.egress_limit or math.inf) * share, (entry.ingress_limit or math.inf) * share)
+class _Layers:
+    """How wire rates, packets and the flows' bytes relate on each path of a network."""
+
+    def __init__(self, network: Topology | Network, payload_share: float) -> None:
+        self._network = network
+        self._payload_share = payload_share
+
+    def of_path(self, source: int, target: int) -> float:
+        """Return the share of a wire rate from host to host that the flows' bytes have."""
+        if isinstance(self._network, Topology) or source == target:
+            return self._payload_share
+        return path_goodput(self._network, source, target)
+
+    def of_ends(self, hosts: Sequence[str]) -> tuple[float, float]:
+        """Return the same share of all that these hosts send, and of all that they receive."""
+        network = self._network
+        if isinstance(network, Topology):
+            return self._payload_share, self._payload_share
+        return network_goodput(network, hosts, network.names), network_goodput(network, network.names, hosts)
+
+    def packet_bytes(self, pairs: Iterable[tuple[int, int]]) -> float:
+        """Return the size of a full packet: the smallest MTU on the paths of these pairs."""
+        if isinstance(self._network, Topology):
+            return float(topology_mtu_bytes(self._network))
+        return float(min((self._network.pair_mtu_bytes(*pair) or MTU_BYTES for pair in pairs), default=MTU_BYTES))
 
 
-def _tenant(guarantee: Guarantee, tenant: Tenant, share: float) -> tuple[float, float, float, float]:
+def _hose(entry: HostGuarantee, out: float, into: float) -> tuple[float, float, float, float]:
+    least = ((entry.egress or 0.0) * out, (entry.ingress or 0.0) * into)
+    return (*least, (entry.egress_limit or math.inf) * out, (entry.ingress_limit or math.inf) * into)
+
+
+def _tenant(guarantee: Guarantee, tenant: Tenant, out: float, into: float) -> tuple[float, float, float, float]:
     egress, ingress = (
         (guarantee.sum_bps(direction, tenant.hosts) if total is None else total) * share
-        for direction, total in (("egress", tenant.egress), ("ingress", tenant.ingress))
+        for direction, total, share in (("egress", tenant.egress, out), ("ingress", tenant.ingress, into))
     )
-    return (egress, ingress, (tenant.egress_limit or math.inf) * share, (tenant.ingress_limit or math.inf) * share)
+    return (egress, ingress, (tenant.egress_limit or math.inf) * out, (tenant.ingress_limit or math.inf) * into)
 
 
 def _judged(host: str, pairs: list[PairGuard]) -> HostGuard:

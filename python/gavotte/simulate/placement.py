@@ -11,7 +11,7 @@ import numpy as np
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
-from gavotte.formats.names import meant
+from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 from gavotte.formats.topology import Topology
@@ -19,7 +19,7 @@ from gavotte.simulate.flows import Background, Flows
 from gavotte.simulate.platform import host_names
 from gavotte.simulate.roundtrips import tcp_weights
 from gavotte.simulate.simulating import Simulation, simulate
-from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.terms.goodput import topology_goodput
 from gavotte.terms.unfolding import unfold
 
 
@@ -56,7 +56,8 @@ def simulate_placement(network: Topology | Network, apps: Sequence[App], placeme
     Raises:
         GavotteError: when they do not belong together.
     """
-    return replay_placement(network, apps, placement, payload_share=GOODPUT_PER_WIRE).completion_s
+    share = topology_goodput(network) if isinstance(network, Topology) else 1.0
+    return replay_placement(network, apps, placement, payload_share=share).completion_s
 
 
 def replay_placement(
@@ -182,6 +183,7 @@ class _Schedule:
         host = placement.assignment.get(key)
         if host is None:
             raise GavotteError(f"the placement has no host for task `{key}`", hint="place the application again")
+        host = known_as(host, self._host_at)
         if host not in self._host_at:
             raise GavotteError(
                 f"task `{key}` is placed on `{host}`, which is not a host of the network",

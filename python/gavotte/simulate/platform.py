@@ -8,7 +8,7 @@ from pathlib import Path
 from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network, read_network
-from gavotte.formats.topology import Topology, read_topology
+from gavotte.formats.topology import Host, Switch, Topology, read_topology
 
 
 def read_platform(path: str | Path) -> Topology | Network:
@@ -42,6 +42,26 @@ def build_platform(network: Topology | Network, payload_share: float, seed: int)
         return _core.Platform.network(_core.Network(network.cautious()))
     except ValueError as error:
         raise GavotteError(str(error)) from None
+
+
+def unmodelled(network: Topology | Network, *, guarded: bool = False) -> list[str]:
+    """Say which keys of a Topology change nothing in the simulator.
+
+    Args:
+        network: hosts and what joins them.
+        guarded: whether hosts have guarantees, so that the simulator has round trips of its own.
+    """
+    if isinstance(network, Network):
+        return []
+    parts: list[Switch | Host] = [*network.switch, *network.host]
+    warnings = []
+    if any(part.loss for part in parts):
+        warnings.append(
+            "`loss` is ignored: flows get the rates that they would get without it, which TCP may not reach"
+        )
+    if guarded and any(part.mean_latency_s for part in parts):
+        warnings.append("`latency` and `jitter` are ignored with guarantees")
+    return warnings
 
 
 def check_pairs(network: Topology | Network, pairs: Iterable[tuple[int, int]]) -> None:

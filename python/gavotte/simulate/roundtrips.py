@@ -20,15 +20,15 @@ from gavotte.simulate.flows import Floats, Flows
 from gavotte.simulate.platform import build_platform
 
 QUEUE_S = 0.05
-"""A full queue's delay, if not told: what the lab's queues hold."""
+"""Default delay of a full queue: that of the lab's queues."""
 BASE_S = 0.0005
-"""Round trip through empty queues, if not told: within a data centre."""
+"""Default round trip through empty queues: within a data centre."""
 
 Indices = npt.NDArray[np.int64]
 
 _FULL = 0.999
 _ROUNDS = 12
-"""Shares decide which queues are full, and these the shares; halving each step settles that well before."""
+"""Most iterations. Shares and full queues decide each other. Halving each step converges long before."""
 
 
 def tcp_weights(
@@ -48,7 +48,7 @@ def tcp_weights(
         network: hosts and what joins them.
         flows: who sends to whom; their own weights multiply these.
         queue_s: what a full queue adds to a round trip.
-        base_s: the rest of it.
+        base_s: the least that the rest of it is; more where the network's latencies are more.
         payload_share: as in `simulate`.
         seed: as in `simulate`.
 
@@ -68,11 +68,12 @@ def tcp_weights(
     if not len(flows):
         return own
     there, back, limit_bps = _incidence(platform, flows)
+    idle_s = [platform.latency_s(m, n) + platform.latency_s(n, m) for m, n in flows.pairs]
     for _ in range(_ROUNDS):
         share_bps = platform.rates(replace(flows, weight=weight))
         load_bps = np.bincount(there[0], share_bps[there[1]], len(limit_bps))
         delay_s = np.where(load_bps >= _FULL * limit_bps, queue_s, 0.0)
-        trip_s = np.full(len(flows), base_s)
+        trip_s = np.maximum(base_s, idle_s)
         for link, flow in (there, back):
             trip_s += np.bincount(flow, delay_s[link], len(flows))
         wanted = own * np.exp(np.log(trip_s).mean()) / trip_s

@@ -151,10 +151,10 @@ def simulate(
 
 
 def told(done: _core.Simulated, seed: int) -> Simulation:
-    """What the compiled simulator told, as a Simulation.
+    """Convert the compiled simulator's result to a Simulation.
 
     Args:
-        done: a run.
+        done: the finished run.
         seed: that of the run.
     """
     columns = zip(

@@ -90,7 +90,7 @@ def _prepare_file(location: Location, *, create: bool, wait_s: float) -> None:
                 hint="name a store, or a file that does not exist yet",
             )
         if not ours and create:
-            # Lets deleted space be given back; only an empty file can be told so.
+            # Allows deleted space to be returned. The setting works on an empty file only.
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             _switch_to_wal(connection, wait_s)
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
@@ -99,7 +99,7 @@ def _prepare_file(location: Location, *, create: bool, wait_s: float) -> None:
 
 
 def _switch_to_wal(connection: sqlite3.Connection, wait_s: float) -> None:
-    """Readers and one writer do not wait for each other in WAL mode, which the file remembers."""
+    """Switch to WAL mode, where readers and one writer do not wait for each other. The file keeps the mode."""
     deadline = time.monotonic() + wait_s
     while True:
         try:

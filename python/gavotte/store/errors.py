@@ -1,4 +1,4 @@
-"""What can go wrong with a store, each told in one line that never holds a password."""
+"""Errors of a store. Each is one line and never contains a password."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from gavotte.errors import GavotteError
 
 
 class StoreError(GavotteError):
-    """A store that cannot be opened, read or written, or that does not hold what was asked for."""
+    """A store that cannot be opened, read or written, or that lacks the requested data."""
 
 
 class DamageError(Exception):

@@ -1,4 +1,4 @@
-"""Series and Records to files and back: the format is told by the file's suffix."""
+"""Write series and Records to files, and read them. The file's suffix selects the format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The long form as Parquet, with the types that pandas, Polars, DuckDB and Spark read without being told."""
+"""The long form as Parquet, with types that pandas, Polars, DuckDB and Spark read without options."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from sqlalchemy import (
 from gavotte.store.errors import StoreError
 from gavotte.store.location import Location
 
-# SQLite counts up by itself only in a column that is exactly INTEGER.
+# SQLite numbers rows automatically only in a column that is exactly INTEGER.
 _Id = BigInteger().with_variant(Integer(), "sqlite")
 _ADVISORY_KEY = 0x6761766F747465  # "gavotte"
 

@@ -146,7 +146,7 @@ def _lock(connection: Connection, name: str) -> int:
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     new = insert(tables.series).values(name=name, created_s=time.time()).on_conflict_do_nothing()
     mine = select(tables.series.c.id).where(tables.series.c.name == name).with_for_update()
-    while True:  # once more only where another process deletes the series between the two
+    while True:  # repeats only if another process deletes the series between the two statements
         connection.execute(new)
         found = connection.execute(mine).scalar()
         if found is not None:

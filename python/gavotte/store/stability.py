@@ -1,6 +1,6 @@
-"""How steady a measured network is: its rates as a distribution, how well an older measurement foretells, path lengths.
+"""Stability of a measured network: distribution of rates, prediction by older measurements, path lengths.
 
-Choreo's Fig. 1, 2, 7 and 8, of one's own hosts.
+Repeats Choreo's Fig. 1, 2, 7 and 8 for any hosts.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from gavotte.formats.history import Floats, History
 from gavotte.tables import Tabular
 
 SHARES = (0, 5, 25, 50, 75, 95, 100)
-"""Percentiles that a distribution is told by."""
+"""Percentiles that describe a distribution."""
 
 AGES_S = (60.0, 300.0, 600.0, 1800.0)
-"""How old a measurement is in Choreo's Fig. 7: 1, 5, 10 and 30 minutes."""
+"""Ages of a measurement in Choreo's Fig. 7: 1, 5, 10 and 30 minutes."""
 
 NEAR = 0.25
 """A snapshot counts as so old if its age is that within this share."""
@@ -42,11 +42,11 @@ class Spread:
 
 @dataclass(frozen=True)
 class Foretold:
-    """How far a measurement is from one of the same pair that is so much older.
+    """Difference between a measurement and an older one of the same pair.
 
     Attributes:
-        age_s: asked for.
-        count: pairs of measurements; 0 = no two snapshots are so far apart, and the errors are NaN.
+        age_s: the requested age.
+        count: pairs of measurements; 0 = no two snapshots have this age difference, and the errors are NaN.
         mean: of |now - then| / now.
         median: of the same.
         most: its 95th percentile.

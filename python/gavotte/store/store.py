@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine
 
 from gavotte.formats.history import History
 from gavotte.formats.names import Label as Name
-from gavotte.formats.names import meant
+from gavotte.formats.names import known_as, meant
 from gavotte.formats.record import Record
 from gavotte.formats.transfer import Transfer, TransferQueue
 from gavotte.store import samples, series, transfers
@@ -221,6 +221,7 @@ class Store:
         with self._reading() as connection:
             found, rosters = _find(connection, name, span)
             there = _union(found, rosters)
+            hosts = None if hosts is None else [known_as(host, there) for host in hosts]
             for host in hosts or ():
                 if host not in there:
                     raise StoreError(f"{name}: no host `{host}` in these snapshots", hint=meant(host, there))
@@ -291,12 +292,12 @@ class Store:
         return _Queue(self)
 
     def _shrink(self) -> None:
-        """Gives deleted space back to the disk; a server does that by itself."""
+        """Return deleted space to the disk. A server does that automatically."""
         if self._location.kind != "sqlite":
             return
         connection = self._engine.raw_connection()
         try:
-            # What was asked for is done; only a script runs this statement to its end.
+            # The deletion is complete. Only a script runs this statement to its end.
             connection.cursor().executescript("PRAGMA incremental_vacuum")
         except sqlite3.Error as error:
             logger.debug("%s keeps its deleted space: %s", self._location.shown, error)

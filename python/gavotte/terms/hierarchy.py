@@ -20,7 +20,7 @@ Hops = npt.NDArray[np.int64]
 MACHINE_HOPS = 1
 RACK_HOPS = 2
 _KINDS = {MACHINE_HOPS: "machine", RACK_HOPS: "rack", 3: "pod", 4: "pod"}
-"""What hosts so many hops apart share at least; above that, it is an `area`."""
+"""Smallest unit that hosts share, by their hops; above that, it is an `area`."""
 
 
 @dataclass(frozen=True)
@@ -167,10 +167,10 @@ def hierarchy_of(names: Sequence[str], hops: Hops) -> Hierarchy:
     known = length > 0
     levels = sorted(int(h) for h in np.unique(length[known]))
     if not levels:
-        notes.append("no path length is known, so no machines or racks can be told apart")
+        notes.append("no path length is known, so machines and racks cannot be distinguished")
     if levels == [MACHINE_HOPS] and size > 2:
         notes.append(
-            "every path is one hop long: the network hides its routers, so machines and racks cannot be told apart"
+            "every path is one hop long: the network hides its routers, so machines and racks cannot be distinguished"
         )
         levels = []
     machine = list(range(size))
@@ -199,11 +199,11 @@ def hierarchy_of(names: Sequence[str], hops: Hops) -> Hierarchy:
 
 
 def limited_groups(tree: Hierarchy, up_bps: Mapping[int, float], down_bps: Mapping[int, float]) -> tuple[Group, ...]:
-    """The clusters as groups of a Network, but for machines whose links limit nobody.
+    """Return the clusters as groups of a Network, without machines whose links do not limit any host.
 
     Args:
         tree: of all hosts.
-        up_bps: node to the limit of its uplink, where there is one.
+        up_bps: by node, the limit of its uplink, if it has one.
         down_bps: the same of its downlink.
     """
     return tuple(

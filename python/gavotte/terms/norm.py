@@ -1,4 +1,4 @@
-"""Norm(N_E), how much of what was measured is error: one definition, wherever it is told."""
+"""Norm(N_E), the share of measured values that are errors: one definition for all rooms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transfers as a program makes them again and again: hosts are named, and their ports probed, once."""
+"""Repeated transfers of a program: the hosts are named, and their ports probed, only once."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gavotte.agents import Budget, enrolled
 from gavotte.errors import GavotteError
 from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Inventory
+from gavotte.formats.names import known_as
 from gavotte.formats.network import Network
 from gavotte.transfer.broadcasting import HOST, Buffer, broadcast, receivers_of
 from gavotte.transfer.carrying import ShuffleResult, shuffle
@@ -25,24 +26,24 @@ from gavotte.transfer.probing import PROBE_S, look
 from gavotte.transfer.shuffling import wss_bound
 
 PROBE_LIMIT_S = 60.0
-"""How long it may take to probe the ports."""
+"""How long probing the ports may take."""
 
 MEMORY = "/dev/shm"
-"""Where copies are kept unless the user says otherwise: files there are memory."""
+"""Default folder of copies. Files in it are in memory."""
 
 
 class Broadcast:
     """Broadcasts from one host to others.
 
     Args:
-        inventory: where the hosts are.
+        inventory: the hosts' addresses and agents.
         source: the host that has the objects.
-        targets: who is to have them; None = all hosts but the source.
-        network: what is known of the hosts; None = the first `send` probes each one's port, for all that follow.
-        mechanism: how; `auto` takes the fastest predicted.
-        folder: where copies are kept at the receivers, absolute.
+        targets: receiving hosts; None = all hosts but the source.
+        network: the Network between the hosts; None = the first `send` probes each host's port, for all later calls.
+        mechanism: how; `auto` chooses the one with the shortest predicted time.
+        folder: absolute path of the folder for copies at the receivers.
         max_seconds: when one broadcast gives up.
-        seed: of all random choices.
+        seed: seed of all random choices.
 
     Raises:
         GavotteError: for hosts that the inventory does not have.
@@ -60,7 +61,7 @@ class Broadcast:
         max_seconds: float = 3600.0,
         seed: int = 0,
     ) -> None:
-        self.source = source
+        self.source = known_as(source, inventory.names)
         self.targets = receivers_of(inventory, source, targets)
         self.network = network
         self._inventory = inventory
@@ -70,16 +71,16 @@ class Broadcast:
         self._seed = seed
 
     def send(self, content: Buffer | str, name: str = "", **options: Any) -> BroadcastResult:
-        """Brings an object to all receivers.
+        """Send an object to all receivers.
 
         Args:
             content: an object of bytes, if the source is on this machine; or the absolute path of a file at the source.
-            name: of the copies, a plain file name; empty = one that nobody else has.
+            name: name of the copies, a plain file name; empty = a unique one.
             options: `watch`, `planned` or `block_bytes` of `broadcast`.
 
         Returns:
-            what became of each receiver, and at which path its copy is; `read_copy` opens it there. Who does not have
-            it is in its `lost`.
+            the outcome of each receiver with the path of its copy, which `read_copy` opens on that host. Receivers
+            without a copy are in its `lost`.
 
         Raises:
             GavotteError: when hosts and paths do not belong together.
@@ -108,9 +109,9 @@ class Shuffle:
     """Shuffles among hosts, at the rates of weighted shuffle scheduling. The bytes that move are the agents' own.
 
     Args:
-        inventory: where the hosts are.
-        network: what is believed of what joins them: it gives the rates and the bound.
-        hosts: what rows and columns of a matrix stand for; None = the Network's, in its order.
+        inventory: the hosts' addresses and agents.
+        network: the Network between the hosts, for the rates and the bound.
+        hosts: hosts of the rows and columns of a matrix; None = the Network's, in its order.
         mode: one of `MODES`.
         max_seconds: when one shuffle gives up.
     """
@@ -131,7 +132,7 @@ class Shuffle:
         self._max_seconds = max_seconds
 
     def flows(self, matrix: npt.ArrayLike | Mapping[tuple[str, str], int]) -> list[HostBytes]:
-        """The flows of a matrix.
+        """Return the flows of a matrix.
 
         Args:
             matrix: (N, N) bytes from the row's host to the column's; or bytes by source and target.
@@ -140,7 +141,7 @@ class Shuffle:
             GavotteError: for a matrix of another shape, or sizes that are not whole numbers of bytes.
         """
         if isinstance(matrix, Mapping):
-            found = [HostBytes(source, target, int(size)) for (source, target), size in matrix.items() if size]
+            flows = [HostBytes(source, target, int(size)) for (source, target), size in matrix.items() if size]
         else:
             sizes = np.asarray(matrix)
             count = len(self.hosts)
@@ -149,27 +150,29 @@ class Shuffle:
                 raise GavotteError(f"a matrix of {shape} for {count} hosts", hint=f"give {count} x {count} bytes")
             if not np.issubdtype(sizes.dtype, np.number) or not (np.isfinite(sizes) & (sizes == np.floor(sizes))).all():
                 raise GavotteError("the matrix has sizes that are not whole numbers of bytes", hint="round them")
-            found = [
+            flows = [
                 HostBytes(self.hosts[m], self.hosts[n], int(sizes[m, n])) for m, n in np.argwhere(sizes != 0).tolist()
             ]
-        below = next((flow for flow in found if flow.bytes < 0), None)
+        below = next((flow for flow in flows if flow.bytes < 0), None)
         if below is not None:
-            raise GavotteError(f"{below.bytes} bytes from {below.source} to {below.target}", hint="use 0 or more")
-        return found
+            raise GavotteError(
+                f"a negative size, {below.bytes} bytes from {below.source} to {below.target}", hint="use 0 or more"
+            )
+        return flows
 
     def bound_s(self, matrix: npt.ArrayLike | Mapping[tuple[str, str], int]) -> float:
-        """How long it takes at least, by the Network."""
+        """Return the least time that it takes according to the Network."""
         flows = [(flow.source, flow.target, float(flow.bytes)) for flow in self.flows(matrix)]
         return wss_bound(self._network, flows)[0]
 
     def send(self, matrix: npt.ArrayLike | Mapping[tuple[str, str], int]) -> ShuffleResult:
-        """Moves so many bytes.
+        """Move the bytes of a matrix.
 
         Args:
-            matrix: as of `flows`.
+            matrix: as for `flows`.
 
         Raises:
-            GavotteError: for a matrix that makes no sense, or a host that Network or inventory do not have.
+            GavotteError: for an invalid matrix, or a host that Network or inventory do not have.
             AgentError: when a host fails before all bytes arrived.
         """
         return shuffle(
@@ -178,7 +181,7 @@ class Shuffle:
 
 
 def read_copy(path: str | Path) -> memoryview:
-    """What a broadcast has brought, without copying it: the file's pages, which are read when they are needed.
+    """Return the content of a broadcast's copy without copying it: the file's pages, which are read on demand.
 
     Raises:
         GavotteError: when there is no such file.
@@ -193,12 +196,12 @@ def read_copy(path: str | Path) -> memoryview:
 
 
 def _probed(inventory: Inventory, names: Sequence[str]) -> Network:
-    """The ports of hosts, each probed for `PROBE_S`."""
+    """Return a Network with the ports of hosts, each probed for `PROBE_S`."""
     used = inventory.model_copy(update={"host": [host for host in inventory.host if host.name in set(names)]})
     budget = Budget(max_bytes=1 << 62, max_seconds=PROBE_S + PROBE_LIMIT_S)
     with enrolled(used, budget, purpose="probe ports", shared=True) as fleet:
-        there = [name for name in names if name not in fleet.missing]
-        known = look(fleet, there, congestion=CONGESTION) if len(there) > 1 else nothing_known(there)
-    caps = {host.name: host for host in known.hosts}
+        present = [name for name in names if name not in fleet.missing]
+        ports = look(fleet, present, congestion=CONGESTION) if len(present) > 1 else nothing_known(present)
+    caps = {host.name: host for host in ports.hosts}
     whole = nothing_known(names)
     return whole.model_copy(update={"hosts": [caps.get(host.name, host) for host in whole.hosts]})

@@ -1,4 +1,4 @@
-"""Carries out shuffles over the agents: real bytes, at the rates that weighted shuffle scheduling wants."""
+"""Carries out shuffles over the agents: real bytes, at the rates of weighted shuffle scheduling."""
 
 from __future__ import annotations
 
@@ -14,37 +14,50 @@ from gavotte.agents import Budget, Fleet, enrolled
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.replaying import CONNECT_S, Replay
 from gavotte.errors import AgentError, GavotteError
-from gavotte.formats.byte_matrix import HostBytes
+from gavotte.formats.byte_matrix import HostBytes, spelled_as
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.names import unknown_host
 from gavotte.formats.network import Network
 from gavotte.tables import Tabular
 from gavotte.terms import Progress
-from gavotte.transfer.shuffling import wss_bound, wss_rates
+from gavotte.transfer.shuffling import round_trips_s, wss_bound, wss_rates
 
 logger = logging.getLogger(__name__)
 
 MODES = ("paced", "connections", "standard")
-"""`paced`: each flow at its rate by its socket's own pacing. `connections`: as the paper enforces it, by numbers of
-connections in proportion to the bytes. `standard`: one connection a pair, as TCP goes."""
+"""How a shuffle reaches its rates.
+
+`paced`: each flow at its rate, over as many connections as fill a long path from the first round trip on.
+`connections`: as the paper enforces it, by numbers of connections in proportion to the bytes. `standard`: one plain TCP
+connection per pair.
+"""
 
 CONGESTION = "cubic"
-"""Pinned on every socket and recorded: hosts differ in their default."""
+"""Set on every socket and recorded, because hosts have different defaults."""
 
 MOST_CONNECTIONS = 32
-"""Of one pair: many small windows in one shallow queue lose more than they weigh."""
+"""Most connections of one pair: many small windows in one shallow queue lose more than they gain."""
 
 SLACK = 1.02
-"""Paces are so much above the rates: a link that the Network has a little too low is full all the same, and what a flow
-lost in its start it can catch up with."""
+"""Paces exceed the rates by this factor, so that a link with a slightly low rate in the Network is full all the same.
+
+A flow can also catch up with what it lost in its start.
+"""
+
+FAR_S = 0.004
+"""Round trip of a far path."""
+
+FAR_SLACK = 1.0
+"""The same on far paths. Acknowledgements of the opposite direction already make a queue grow there, and a lost
+packet costs several round trips."""
 
 REPORT_S = 0.2
-"""How often agents tell what has moved, and flows are paced anew at most."""
+"""How often agents report what has moved, and the shortest time between two changes of paces."""
 
 
 @dataclass(frozen=True)
 class FlowResult:
-    """One flow of a shuffle as it went.
+    """Measured result of one flow of a shuffle.
 
     Attributes:
         source: sending host.
@@ -63,10 +76,10 @@ class FlowResult:
 
 @dataclass(frozen=True)
 class ShuffleResult(Tabular):
-    """What a shuffle took, beside what none can be faster than.
+    """Duration of a shuffle, with its lower bound.
 
     Attributes:
-        flows: in the order asked for.
+        flows: in the requested order.
         mode: one of `MODES`.
         bound_s: lower bound by the Network.
         bottleneck: the link that decides the bound, in words; None = nothing limits it.
@@ -88,11 +101,11 @@ class ShuffleResult(Tabular):
 
     @property
     def ratio(self) -> float:
-        """Elapsed time over the bound; NaN where there is none."""
+        """Elapsed time divided by the bound; NaN without a bound."""
         return self.elapsed_s / self.bound_s if self.bound_s > 0 else math.nan
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One row a flow."""
+        """Return one row per flow."""
         return [vars(flow) for flow in self.flows]
 
 
@@ -105,15 +118,15 @@ def shuffle(
     max_seconds: float = 3600.0,
     progress: Progress | None = None,
 ) -> ShuffleResult:
-    """Moves a matrix of bytes between hosts, with real TCP connections, all from one start.
+    """Move a matrix of bytes between hosts, with real TCP connections that all start together.
 
     Args:
-        flows: who sends how much to whom; within a host the bytes cross its loopback.
-        inventory: where the hosts are.
-        network: what is believed of what joins them: it gives the rates and the bound.
+        flows: bytes from host to host. Bytes within a host cross its loopback.
+        inventory: the hosts' addresses and agents.
+        network: the Network between the hosts, for the rates and the bound.
         mode: one of `MODES`.
         max_seconds: when to give up.
-        progress: told of bytes that have moved.
+        progress: receives the number of bytes that have moved.
 
     Raises:
         GavotteError: for an unknown mode, or a host that Network or inventory do not have.
@@ -121,17 +134,18 @@ def shuffle(
     """
     if mode not in MODES:
         raise GavotteError(f"unknown mode `{mode}`", hint=f"use {', '.join(MODES)}")
-    known = {host.name: host for host in inventory.host}
+    by_name = {host.name: host for host in inventory.host}
+    flows = spelled_as(flows, by_name)
     used = list(dict.fromkeys(name for flow in flows for name in (flow.source, flow.target)))
     for name in used:
-        if name not in known:
-            raise unknown_host(name, known, "the inventory")
+        if name not in by_name:
+            raise unknown_host(name, by_name, "the inventory")
     bound_s, bottleneck = wss_bound(network, _left(flows))
     sent: dict[str, int] = defaultdict(int)
     for flow in flows:
         sent[flow.source] += flow.bytes
     budget = Budget(max_bytes=max(sent.values(), default=0) + (1 << 20), max_seconds=max_seconds + CONNECT_S)
-    mine = inventory.model_copy(update={"host": [known[name] for name in used]})
+    mine = inventory.model_copy(update={"host": [by_name[name] for name in used]})
     with enrolled(mine, budget, purpose="shuffle", shared=True) as fleet:
         if fleet.missing:
             name, reason = next(iter(fleet.missing.items()))
@@ -142,7 +156,7 @@ def shuffle(
 
 
 def numbers_of_connections(flows: Sequence[HostBytes]) -> list[int]:
-    """Connections of each flow in proportion to its bytes, 1 for the smallest, at most `MOST_CONNECTIONS`."""
+    """Return each flow's connections in proportion to its bytes, 1 for the smallest, at most `MOST_CONNECTIONS`."""
     sizes = [flow.bytes for flow in flows if flow.bytes > 0]
     if not sizes:
         return [1] * len(flows)
@@ -176,6 +190,8 @@ class _Shuffle:
         self._finish_s = [0.0] * len(flows)
         self._retransmits = [0] * len(flows)
         self._paced_s = 0.0
+        self._round_trips_s = round_trips_s(network, _left(flows))
+        self._slacks = [SLACK if each < FAR_S else FAR_SLACK for each in self._round_trips_s]
 
     def run(self, max_seconds: float) -> list[FlowResult]:
         asked: dict[str, list[pb.Transfer]] = defaultdict(list)
@@ -183,7 +199,9 @@ class _Shuffle:
         for number, (flow, size) in enumerate(zip(self._flow_of, self._bytes, strict=True)):
             transfer = pb.Transfer(id=number, target=self._flows[flow].target, bytes=size)
             if paces is not None and math.isfinite(paces[flow]):
-                transfer.pace_bps = max(1, round(SLACK * paces[flow]))
+                # A flow of pace 0 waits until others leave it some, and a pace of 1 is the word for that.
+                transfer.pace_bps, transfer.spread = max(1, round(self._slacks[flow] * paces[flow])), True
+                transfer.round_trip_s = self._round_trips_s[flow]
             asked[self._flows[flow].source].append(transfer)
         replay = Replay(self._fleet, asked, congestion=CONGESTION, max_seconds=max_seconds, report_s=REPORT_S)
         for _, event in replay.events():
@@ -218,7 +236,7 @@ class _Shuffle:
             self._progress(sum(self._moved), sum(self._bytes))
 
     def _pace(self, replay: Replay) -> None:
-        """What ended flows leave is for the others. A paced flow is one transfer."""
+        """Give the rates of ended flows to the others. A paced flow is one transfer."""
         left = [
             (flow.source, flow.target, float(flow.bytes - moved))
             for flow, moved in zip(self._flows, self._moved, strict=True)
@@ -226,5 +244,5 @@ class _Shuffle:
         paces: dict[str, dict[int, float]] = defaultdict(dict)
         for number, rate_bps in enumerate(wss_rates(self._network, left)[0].tolist()):
             if rate_bps > 0:
-                paces[self._flows[number].source][number] = SLACK * rate_bps
+                paces[self._flows[number].source][number] = self._slacks[number] * rate_bps
         replay.pace(paces)

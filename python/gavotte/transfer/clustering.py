@@ -1,7 +1,8 @@
 """Infers racks from block transfer times (CornetClustering, Orchestra section 7.2).
 
-Missing times are filled by a non-negative factorisation, hosts laid out in the plane by non-metric multidimensional
-scaling, and the points grouped by a mixture of spherical Gaussians of one fixed width, the number of groups by BIC.
+1. A non-negative factorisation fills missing times.
+2. Non-metric multidimensional scaling places the hosts in the plane.
+3. A mixture of spherical Gaussians of one fixed width groups the points; BIC chooses the number of groups.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 WORTH = 0.05
-"""Partitions are kept to only if blocks within them take this much less time than blocks between any two hosts."""
+"""Partitions are used only if blocks within them take this much less time than blocks between any two hosts."""
 
 RANK = 3
 FILLING_STEPS = 300
@@ -22,18 +23,18 @@ STARTS = 8
 MOST_GROUPS = 8
 
 INTRA_QUANTILE = 0.1
-"""Where the time within a rack is found among all times: each rack of a few holds at least a tenth of all pairs."""
+"""Quantile of all times taken as the time within a rack: with few racks, each holds at least a tenth of all pairs."""
 
 
 def infer_partitions(times_s: Floats, *, seed: int) -> list[int]:
-    """Groups hosts that are near to each other.
+    """Group hosts that are near each other.
 
     Args:
-        times_s: (N, N) time of a block from row to column; NaN = not known.
-        seed: of all random choices.
+        times_s: (N, N) time of a block from row to column; NaN = unknown.
+        seed: seed of all random choices.
 
     Returns:
-        a number for each host's group, 0 for the first host's. All 0 where too little is known.
+        a number for each host's group, 0 for the first host's. All 0 if too little is known.
     """
     size = len(times_s)
     both = np.stack([times_s, times_s.T])
@@ -52,7 +53,7 @@ def infer_partitions(times_s: Floats, *, seed: int) -> list[int]:
         likelihood, groups = max(
             (_mixture(points, count, width, random) for _ in range(STARTS)), key=lambda found: found[0]
         )
-        # Two coordinates and a weight each; the weights add up to 1.
+        # Each group has two coordinates and a weight; the weights add up to 1.
         bic = (3 * count - 1) * np.log(size) - 2 * likelihood
         if best is None or bic < best[0]:
             best = bic, groups
@@ -62,7 +63,7 @@ def infer_partitions(times_s: Floats, *, seed: int) -> list[int]:
 
 
 def worth_it(times_s: Floats, partitions: list[int]) -> bool:
-    """Whether blocks within partitions are enough faster than blocks between any hosts."""
+    """Return whether blocks within partitions are sufficiently faster than blocks between any hosts."""
     same = np.equal.outer(partitions, partitions)
     known = np.isfinite(times_s) & ~np.eye(len(times_s), dtype=bool)
     if len(set(partitions)) < 2 or not (known & same).any():
@@ -71,7 +72,7 @@ def worth_it(times_s: Floats, partitions: list[int]) -> bool:
 
 
 def _filled(times: Floats, known: npt.NDArray[np.bool_], random: np.random.Generator) -> Floats:
-    """Symmetric distances, the unknown ones from a factorisation of the known (Lee and Seung's updates)."""
+    """Return symmetric distances, the unknown ones from a factorisation of the known (Lee and Seung's updates)."""
     size = len(times)
     scale = times[known].mean()
     left, right = random.uniform(0.5, 1.0, (size, RANK)), random.uniform(0.5, 1.0, (RANK, size))
@@ -86,7 +87,7 @@ def _filled(times: Floats, known: npt.NDArray[np.bool_], random: np.random.Gener
 
 
 def _scaled(distances: Floats, random: np.random.Generator) -> Floats:
-    """(N, 2) points whose distances are ordered as the given ones, as far as possible (Kruskal; SMACOF)."""
+    """Return (N, 2) points whose distances have the order of the given ones, as far as possible (Kruskal; SMACOF)."""
     size = len(distances)
     upper = np.triu_indices(size, 1)
     order = np.argsort(distances[upper], kind="stable")
@@ -115,7 +116,7 @@ def _classical(distances: Floats) -> Floats:
 
 
 def _rising(values: Floats) -> Floats:
-    """The nearest sequence that never falls (pool adjacent violators)."""
+    """Return the nearest sequence that never falls (pool adjacent violators)."""
     means: list[float] = []
     counts: list[int] = []
     for value in values:
@@ -131,10 +132,10 @@ def _rising(values: Floats) -> Floats:
 def _mixture(
     points: Floats, count: int, width: float, random: np.random.Generator
 ) -> tuple[float, npt.NDArray[np.int64]]:
-    """Log-likelihood and groups of a mixture of spherical Gaussians of one width, by expectation and maximisation."""
+    """Return log-likelihood and groups of a mixture of equal spherical Gaussians, by expectation maximisation."""
     centres = points[[int(random.integers(len(points)))]]
     while len(centres) < count:
-        # The next centre is likely far from those before (k-means++).
+        # The next centre is probably far from those before (k-means++).
         far = ((points[:, None] - centres[None]) ** 2).sum(axis=2).min(axis=1)
         chosen = random.choice(len(points), p=far / far.sum() if far.sum() > 0 else None)
         centres = np.vstack([centres, points[chosen]])

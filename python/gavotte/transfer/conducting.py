@@ -1,4 +1,4 @@
-"""Conducts one broadcast under way: hears its agents, and hands them on what is changed around hosts that fail."""
+"""Conducts one running broadcast: receives its agents' reports, and tells them the changes around hosts that fail."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from gavotte.transfer.shuffling import Flow
 logger = logging.getLogger(__name__)
 
 CONGESTION = "cubic"
-"""Pinned on every socket: hosts differ in their default."""
+"""Set on every socket, because hosts have different defaults."""
 
 REPORT_S = 0.2
-"""How often each host says how far it is."""
+"""How often each host reports its progress."""
 
 CONDUCT_S = 0.1
-"""How often it is looked at who stands still, and a `Pacing` is told what is under way, while nothing else happens."""
+"""How often stalled hosts are looked for, and a `Pacing` gets the current flows, if nothing else happens."""
 
 LAST_WORD_S = 2.0
-"""How long the source may take to say how much it has sent, when all have it."""
+"""How long the source may take to report how much it has sent, when all receivers are complete."""
 
 SILENCE_S = 30.0
-"""All hosts together have been silent for so long: they are given up."""
+"""All hosts are given up when all of them together have been silent for this long."""
 
 READ_S = 600.0
-"""How long the source may take to read its file, and a receiver to look through what an earlier broadcast has left."""
+"""How long the source may take to read its file, and a receiver to check the remains of an earlier broadcast."""
 
 CORNETS = ("cornet", "topology", "clustering")
 """Mechanisms in which receivers choose themselves what they fetch."""
@@ -45,19 +45,19 @@ Watch = Callable[[str, int, int], None]
 
 
 class Pacing(Protocol):
-    """Somebody who says how fast the flows of a broadcast may be while it runs, and who else is to have it."""
+    """Decides the rate limits of a broadcast's flows while it runs, and adds receivers."""
 
     def under_way(self, flows: Sequence[Flow]) -> None:
-        """Told of parent, child and bytes left of each subscription. Those of which `limits` has said nothing wait."""
+        """Accept parent, child and bytes left of each subscription. One without an entry in `limits` waits."""
 
     def limits(self) -> Mapping[tuple[str, str], float]:
-        """What has changed since the last call: parent and child to bit/s; infinite = no limit, 0 = it waits."""
+        """Return changes since the last call: parent and child to bit/s; infinite = no limit, 0 = it waits."""
 
     def newcomers(self, *, ending: bool) -> Sequence[tuple[str, str]]:
-        """Hosts that are to have it, too, since the last call, and where. None when `ending`: then none follow."""
+        """Return hosts added since the last call, with the paths of their copies. With `ending`, none may follow."""
 
     def stopped(self) -> bool:
-        """Whether the broadcast is to end."""
+        """Return whether the broadcast is to end."""
 
 
 class Run:
@@ -73,7 +73,7 @@ class Run:
         at: dict[str, int],
         watch: Watch | None,
         begin_s: float,
-        kept: BlockTimes | None,
+        block_times: BlockTimes | None,
         seed: int,
         pacing: Pacing | None,
         wait_s: float,
@@ -88,7 +88,7 @@ class Run:
         self._names = {index: name for name, index in at.items()}
         self._watch = watch
         self._begin_s = begin_s
-        self._kept = kept
+        self._kept = block_times
         self._seed = seed
         self._start_s: float | None = None
         self._by_name = {each.host: each for each in result.receivers}
@@ -112,10 +112,10 @@ class Run:
             self._conductor.hold()
 
     def run(self, max_seconds: float) -> None:
-        """Goes on until each receiver has all or is lost, or the time is up; the result is told of all of it."""
+        """Run until each receiver is complete or lost, or the time is up. The result records everything."""
         for name, reason in self._fleet.away.items():
             self._conductor.absent(self._at[name])
-            self._result.changes.append(f"{name} is not there: {reason}; it is tried again")
+            self._result.changes.append(f"{name} is missing: {reason}; retrying it")
             self._latecomers.seek(name, reason)
         requests = {name: self._request(name) for name in self._expected}
         over_s = 0.0
@@ -127,7 +127,7 @@ class Run:
         )
         try:
             for name, reply in stream:
-                # The source says once more how much it has sent.
+                # The source reports again how much it has sent.
                 source = self._plan.source
                 over = self._heard(name, reply)
                 waits = self._latecomers.sought and self._now() < over_s + self._wait_s
@@ -168,7 +168,7 @@ class Run:
         )
 
     def _invite(self, *, ending: bool = False) -> bool:
-        """Seeks hosts that nobody had named at the start; whether there are any."""
+        """Retry hosts that were not named at the start. Return whether there are any."""
         newcomers = [] if self._pacing is None else self._pacing.newcomers(ending=ending)
         for name, path in newcomers:
             self._by_name[name] = Receiver(name, path)
@@ -182,7 +182,7 @@ class Run:
         return bool(newcomers)
 
     def _joining(self) -> dict[str, pb.BroadcastRequest]:
-        """Hosts that were not there and are now."""
+        """Return the requests of hosts that were missing and have joined."""
         came = self._latecomers.came()
         for name in came:
             self._conductor.expect(self._at[name], self._now())
@@ -190,11 +190,11 @@ class Run:
         return {name: self._request(name) for name in came}
 
     def _now(self) -> float:
-        """Seconds since the source began to send; before, 0."""
+        """Return the seconds since the source began to send; 0 before."""
         return 0.0 if self._start_s is None else time.monotonic() - self._start_s
 
     def _heard(self, name: str, reply: pb.BroadcastReply | AgentError) -> bool:
-        """Takes what an agent says; whether the broadcast is over."""
+        """Handle an agent's reply. Return whether the broadcast is over."""
         now_s, at = self._now(), self._at[name]
         reply_is_progress = not isinstance(reply, AgentError) and reply.HasField("progress")
         if isinstance(reply, AgentError):
@@ -220,7 +220,7 @@ class Run:
         if not self._expected:
             if self._start_s is None:
                 self._start()
-            # What many hosts tell at once changes little each.
+            # Of many reports at the same time, each changes little.
             if not reply_is_progress or time.monotonic() >= self._conducted_s + CONDUCT_S:
                 self._conducted_s = time.monotonic()
                 self._limit()
@@ -242,7 +242,7 @@ class Run:
             self._watch(name, holding.bytes, self._plan.bytes)
 
     def _start(self) -> None:
-        """Connects everybody, then lets the source go."""
+        """Connect all hosts, then let the source start."""
         self._conduct()
         if self._conductor.loss(self._at[self._plan.source]) is None:
             self._fleet.start([self._plan.source], self._id)
@@ -250,7 +250,7 @@ class Run:
         self._result.setup_s = self._start_s - self._begin_s
 
     def _conduct(self) -> None:
-        """Hands on what the conductor has changed, and tells of it."""
+        """Pass on the conductor's changes, and record them."""
         answers = {
             self._names[host]: pb.SpliceRequest(
                 run_id=self._fleet.run_id,
@@ -280,7 +280,7 @@ class Run:
             self._result.changes.append(line)
 
     def _limit(self) -> None:
-        """Takes the limits that are new, and tells what there is to limit."""
+        """Apply new limits, and report which flows can be limited."""
         if self._pacing is None:
             return
         for (parent, child), pace_bps in self._pacing.limits().items():
@@ -304,7 +304,7 @@ class Run:
         for each in self._result.receivers:
             if not each.ok:
                 loss = self._conductor.loss(self._at[each.host]) or self._latecomers.sought.get(each.host)
-                each.error = loss or "the broadcast ended before it had all"
+                each.error = loss or "the broadcast ended before its copy was complete"
         finished = [each.finish_s for each in self._result.receivers if each.finish_s is not None]
         self._result.elapsed_s = max(finished, default=None)
         for line in self._conductor.log():

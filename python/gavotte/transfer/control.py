@@ -1,4 +1,4 @@
-"""The controller of transfers: how much of the network each gets, told to the agents as paces (Orchestra, 6.4)."""
+"""The controller of transfers: decides their shares of the network and sends paces to the agents (Orchestra, 6.4)."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from dataclasses import replace
 from gavotte.errors import GavotteError
 from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.names import meant
+from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
 from gavotte.formats.transfer import Copies, Transfer, TransferQueue, checked
 from gavotte.transfer.broadcasting import HOST, output_paths
 from gavotte.transfer.orders import order_rates
+from gavotte.transfer.spelling import spelled_copies, spelled_flows, spelled_network
 from gavotte.transfer.underway import BroadcastUnderWay, UnderWay, check_copies, under_way
 
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 16
-"""Transfers under way at one time: an agent takes 64 holds, and others want some."""
+"""Most transfers that run at one time. An agent accepts 64 holds, and other users need some."""
 
 TICK_S = 0.25
-"""Transfers are ordered anew at each arrival and end, and so often at least: unknown sizes show in what was sent."""
+"""Longest time between two orderings, as unknown sizes show in the bytes sent. Arrivals and ends also cause one."""
 
 SAVE_S = 1.0
-"""How often what has moved is kept, so that a controller that is killed goes on from there."""
+"""How often progress is stored, so that a controller that is killed can continue from it."""
 
 
 class Controller:
-    """Carries out transfers over the agents of an inventory, in the order that a policy says.
+    """Carries out transfers over the agents of an inventory, in the order of a policy.
 
     Args:
         inventory: the hosts.
-        network: what is believed of what joins them.
-        queue: where transfers are kept. What another controller left unfinished there is taken up again.
+        network: the Network between them.
+        queue: storage of the transfers. Transfers that another controller left unfinished in it are continued.
         policy: one of `POLICIES`.
         clock: Unix time.
     """
@@ -50,6 +51,7 @@ class Controller:
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        network = spelled_network(network, inventory.names)
         order_rates(network, policy, [])
         self.policy = policy
         self._hosts = {host.name: host for host in inventory.host}
@@ -71,13 +73,13 @@ class Controller:
         priority_class: int = 0,
         weight: float = 1.0,
     ) -> Transfer:
-        """Queues a transfer.
+        """Queue a transfer.
 
         Args:
-            flows: who sends how much to whom; of a broadcast, from its source to each receiver, 0 bytes.
-            copies: what makes it a broadcast.
+            flows: bytes from host to host; for a broadcast, from its source to each receiver, 0 bytes.
+            copies: the copies of a broadcast; None = a shuffle.
             name: for people.
-            user: whose it is.
+            user: its owner.
             priority_class: 0 = the highest.
             weight: its share where weights count.
 
@@ -85,6 +87,8 @@ class Controller:
             GavotteError: for hosts that the inventory or the Network does not have, numbers out of range, and a
                 broadcast that cannot be paced.
         """
+        flows = spelled_flows(flows, self._hosts)
+        copies = None if copies is None else spelled_copies(copies, self._hosts)
         checked(flows, weight=weight, priority_class=priority_class)
         for host in (end for flow in flows for end in (flow.source, flow.target)):
             self._check_host(host)
@@ -92,24 +96,25 @@ class Controller:
             check_copies(copies, flows)
         new = Transfer(0, name, user, priority_class, weight, tuple(flows), submitted_s=self._clock(), copies=copies)
         with self._changed:
-            kept = self._queue.add(new)
-            self._transfers[kept.id] = kept
+            queued = self._queue.add(new)
+            self._transfers[queued.id] = queued
             self._changed.notify_all()
-        return kept
+        return queued
 
     def join(self, number: int, host: str, output: str = "") -> Transfer:
-        """Has one host more receive a broadcast, which may be under way. It is tried until the others have it.
+        """Add a receiver to a broadcast, which may be running. The host is retried until the others have finished.
 
         Args:
-            number: of the transfer.
-            host: who is to have it, of the inventory.
-            output: where its copy is to be, absolute; empty = as the others'.
+            number: number of the transfer.
+            host: the receiver, a host of the inventory.
+            output: absolute path of its copy; empty = as for the others.
 
         Raises:
-            GavotteError: when there is no broadcast of that number that is not over, or the host is none of inventory
-                and Network, or has the object or is to have it already.
+            GavotteError: when no unfinished broadcast has that number, or the host is not in inventory and Network, or
+                has the object or is a receiver already.
         """
         self.get(number)
+        host = known_as(host, self._hosts)
         self._check_host(host)
         if output:
             output_paths(output, [host])
@@ -129,15 +134,15 @@ class Controller:
             raise GavotteError(f"`{host}` is not a host of inventory and Network", hint=meant(host, known))
 
     def list(self) -> list[Transfer]:
-        """All, by number."""
+        """Return all transfers, by number."""
         with self._changed:
             return [self._now(transfer) for transfer in self._transfers.values()]
 
     def get(self, number: int) -> Transfer:
-        """One of them.
+        """Return one transfer.
 
         Raises:
-            GavotteError: when there is none of that number.
+            GavotteError: when none has that number.
         """
         with self._changed:
             if number not in self._transfers:
@@ -145,25 +150,25 @@ class Controller:
             return self._now(self._transfers[number])
 
     def cancel(self, number: int) -> Transfer:
-        """Ends a transfer that is not over.
+        """End a transfer that is not over.
 
         Raises:
-            GavotteError: when there is none of that number.
+            GavotteError: when none has that number.
         """
-        found = self.get(number)
+        transfer = self.get(number)
         with self._changed:
             live = self._live.get(number)
             if live is not None:
                 live.cancel()
-            elif not found.over:
-                self._end(found, "cancelled", "")
+            elif not transfer.over:
+                self._end(transfer, "cancelled", "")
         return self.get(number) if live is None else self.wait(number, 10.0)
 
     def wait(self, number: int, seconds: float) -> Transfer:
-        """Returns when a transfer is over or the time is up.
+        """Return when a transfer is over or the time is up.
 
         Raises:
-            GavotteError: when there is none of that number.
+            GavotteError: when none has that number.
         """
         self.get(number)
         with self._changed:
@@ -171,7 +176,7 @@ class Controller:
         return self.get(number)
 
     def run(self, stop: threading.Event) -> None:
-        """Carries transfers out until told to stop. What is under way then is taken up by the next controller."""
+        """Carry out transfers until `stop` is set. The next controller continues those that are running then."""
         saved_s = 0.0
         try:
             while not stop.is_set():
@@ -198,7 +203,7 @@ class Controller:
         return transfer if live is None else replace(live.now(), state=transfer.state)
 
     def _begin(self) -> None:
-        """Starts those that wait, in order of arrival."""
+        """Start waiting transfers, in order of arrival."""
         for number, transfer in self._transfers.items():
             if len(self._live) >= AT_ONCE:
                 return
@@ -214,12 +219,12 @@ class Controller:
             live.thread.start()
 
     def _order(self) -> None:
-        """Gives each flow the rate that the policy says."""
+        """Give each flow the rate that the policy decides."""
         ready = [live for live in self._live.values() if live.started and not live.cancelled]
         if not ready:
             return
-        found = order_rates(self._network, self.policy, [live.coflow() for live in ready])
-        for live, own in zip(ready, found.rates_bps, strict=True):
+        rates = order_rates(self._network, self.policy, [live.coflow() for live in ready])
+        for live, own in zip(ready, rates.rates_bps, strict=True):
             live.pace(own.tolist())
 
     def _end(self, transfer: Transfer, state: str, error: str) -> None:
@@ -230,7 +235,7 @@ class Controller:
         self._changed.notify_all()
 
     def _carry(self, live: UnderWay) -> None:
-        """One transfer, from its holds to its end, in a thread of its own."""
+        """Carry out one transfer, from its holds to its end, in a thread of its own."""
         state, error = "failed", ""
         try:
             live.carry(self._inventory, self._network, self._changed)

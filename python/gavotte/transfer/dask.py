@@ -1,8 +1,10 @@
-"""A large object to all workers of a Dask cluster by a broadcast instead of Dask's own copying. Needs `gavotte[dask]`.
+"""Sends a large object to all workers of a Dask cluster by a broadcast instead of Dask's own copying.
 
-scatter = gavotte.transfer.dask.Scatter(client, gavotte.read_inventory("hosts.toml"))
-weights = scatter(array)
-client.submit(step, weights)
+Needs `gavotte[dask]`.
+
+    scatter = gavotte.transfer.dask.Scatter(client, gavotte.read_inventory("hosts.toml"))
+    weights = scatter(array)
+    client.submit(step, weights)
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.protocol.pickle import dumps, loads
 from distributed.utils import get_ip
 
+from gavotte.agents import with_addresses
 from gavotte.errors import GavotteError
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
@@ -32,38 +35,38 @@ from gavotte.transfer.planning import Mechanism
 logger = logging.getLogger(__name__)
 
 ALIGNED = 64
-"""Each buffer of an object begins at a multiple of so many bytes, as NumPy likes it."""
+"""Each buffer of an object begins at a multiple of this many bytes, as NumPy prefers it."""
 
 
 class Copies(WorkerPlugin):  # type: ignore[misc]  # Dask's types are not read
-    """Takes what broadcasts bring into a worker's memory. `Scatter` registers it."""
+    """Moves received copies into a worker's memory. `Scatter` registers it."""
 
     name = "gavotte-copies"
 
     def setup(self, worker: Worker) -> None:
-        """Belongs to a worker from now on."""
+        """Remember the worker that this plugin belongs to."""
         self._worker = worker
 
     def take(self, key: str, path: str) -> int:
-        """Puts the object of a copy under a key of Dask's; returns what Dask takes it to weigh, in bytes."""
-        told = self._worker.update_data({key: unpack(read_copy(path))})
-        return int(told["nbytes"][key])
+        """Put the object of a copy under a key of Dask's; return the size that Dask assumes for it, in bytes."""
+        reply = self._worker.update_data({key: unpack(read_copy(path))})
+        return int(reply["nbytes"][key])
 
 
 class Scatter:
-    """Brings objects from this process to all workers of a cluster.
+    """Sends objects from this process to all workers of a cluster.
 
     Args:
-        client: of the cluster, a synchronous one.
-        inventory: where the hosts are; workers are found by their addresses. This process runs on one of them.
+        client: the cluster's client, a synchronous one.
+        inventory: the hosts. Workers are found by their addresses. This process runs on one of the hosts.
         source: that host; None = the one with an address of this machine.
-        network: what is known of the hosts; None = the first call probes each one's port.
-        mechanism: how; `auto` takes the fastest predicted.
-        folder: where copies are until workers have them, absolute.
-        seed: of all random choices.
+        network: the Network between the hosts; None = the first call probes each host's port.
+        mechanism: how; `auto` chooses the one with the shortest predicted time.
+        folder: absolute path of the folder for copies until workers have read them.
+        seed: seed of all random choices.
 
     Attributes:
-        last: how the newest broadcast went; None = none was needed.
+        last: result of the newest broadcast; None = none was needed.
 
     Raises:
         GavotteError: when this machine, or a worker's, is not in the inventory.
@@ -92,14 +95,14 @@ class Scatter:
         client.register_plugin(Copies())
 
     def __call__(self, data: Any) -> Future:
-        """Brings one object, which pickle can write, to all workers there are.
+        """Send one object, which pickle must support, to all present workers.
 
         Returns:
-            a future that is done, with a replica on each worker whose host has a copy: tasks that take it move nothing.
+            a future that is done, with a replica on each worker whose host has a copy. Tasks that use it move nothing.
 
         Raises:
             GavotteError: when a worker's host is not in the inventory.
-            AgentError: when nobody could be reached.
+            AgentError: when no host could be reached.
         """
         workers = self._workers()
         if not workers:
@@ -125,16 +128,17 @@ class Scatter:
                 path.unlink()
 
     def _workers(self) -> dict[str, str]:
-        """Each worker's address and host."""
-        hosts = {host.address: host.name for host in self._inventory.host}
-        found = {}
+        """Return each worker's address and host."""
+        names = {host.address: host.name for host in with_addresses(self._inventory).host}
+        hosts = {}
         for address, about in self._client.scheduler_info(n_workers=-1)["workers"].items():
-            if about["host"] not in hosts:
+            if about["host"] not in names:
                 raise GavotteError(
-                    f"the worker at {address} is on no host of the inventory", hint="give its host that address there"
+                    f"the worker at {address} is on no host of the inventory",
+                    hint="give its host that address in the inventory",
                 )
-            found[address] = hosts[about["host"]]
-        return found
+            hosts[address] = names[about["host"]]
+        return hosts
 
     def _to(self, targets: Sequence[str]) -> Broadcast:
         if self._sending is None or self._sending.targets != targets:
@@ -150,7 +154,7 @@ class Scatter:
         return self._sending
 
     def _told(self, data: Any, copies: dict[str, str]) -> Future:
-        """Has workers take their copies, and the scheduler know of them."""
+        """Let workers read their copies, and make them known to the scheduler."""
         if not copies:
             raise GavotteError("no worker's host has a copy", hint="the log says why")
         key = f"{type(data).__name__}-gavotte-{secrets.token_hex(16)}"
@@ -170,7 +174,7 @@ def _take(key: str, copies: dict[str, str], dask_worker: Worker) -> int:
 
 
 def _remove(paths: Iterable[str]) -> None:
-    """Those that are on this host; what workers have mapped stays theirs."""
+    """Remove the paths that are on this host. Mappings of workers stay valid."""
     for path in paths:
         with suppress(OSError):
             Path(path).unlink()
@@ -180,14 +184,14 @@ def _own(inventory: Inventory) -> str:
     own = {get_ip(), socket.gethostname()}
     with suppress(OSError):
         own |= {str(each[4][0]) for each in socket.getaddrinfo(socket.gethostname(), None)}
-    found = next((host.name for host in inventory.host if host.address in own or host.name in own), None)
-    if found is None:
+    host = next((host.name for host in with_addresses(inventory).host if host.address in own or host.name in own), None)
+    if host is None:
         raise GavotteError("this machine is not a host of the inventory", hint="name it by `source`")
-    return found
+    return host
 
 
 def packed(data: Any) -> list[bytes | memoryview]:
-    """An object as bytes to write: the number of its buffers, how long each is, and the buffers, the pickle first."""
+    """Return an object as bytes to write: number of its buffers, length of each, and the buffers, the pickle first."""
     buffers: list[Any] = []
     first = dumps(data, buffer_callback=buffers.append)
     frames = [memoryview(first), *(buffer.raw() for buffer in buffers)]
@@ -199,10 +203,10 @@ def packed(data: Any) -> list[bytes | memoryview]:
 
 
 def unpack(content: memoryview) -> Any:
-    """What `packed` wrote; its buffers are those of `content`.
+    """Read what `packed` wrote; its buffers are those of `content`.
 
     Raises:
-        GavotteError: when it wrote something else.
+        GavotteError: when something else wrote it.
     """
     try:
         (count,) = struct.unpack_from("<Q", content)
@@ -213,7 +217,9 @@ def unpack(content: memoryview) -> Any:
             at += _padded(length)
         return loads(frames[0], buffers=frames[1:])
     except (struct.error, IndexError, OverflowError, MemoryError, EOFError, UnpicklingError):
-        raise GavotteError("a copy is not what a `Scatter` sends", hint="use one Gavotte everywhere") from None
+        raise GavotteError(
+            "the copy was not written by a `Scatter`", hint="use one version of Gavotte on all hosts"
+        ) from None
 
 
 def _padded(length: int) -> int:

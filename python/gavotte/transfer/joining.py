@@ -1,4 +1,4 @@
-"""Hosts that are not there when a broadcast begins, that go, or that are named later: tried until they take part."""
+"""Retries hosts that are missing when a broadcast begins, disappear during it, or are added later."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from gavotte.agents import Fleet
 logger = logging.getLogger(__name__)
 
 RETRY_S = 1.0
-"""Pause after each try."""
+"""Pause after each attempt."""
 
 STOP_S = 0.5
-"""How long the end waits for a try under way. It has deadlines of its own; what it opens is closed with the run."""
+"""How long the end waits for a running attempt. It has its own deadlines; the end of the run closes what it opens."""
 
 
 class Latecomers:
-    """Tries hosts again, each in a thread of its own: one that keeps ssh waiting delays no other.
+    """Retries hosts, each in a thread of its own, so that a host that keeps ssh waiting delays no other.
 
     Attributes:
-        sought: host to why it did not take part when last tried.
+        sought: host to the reason why its last attempt failed.
     """
 
     def __init__(self, fleet: Fleet) -> None:
@@ -33,7 +33,7 @@ class Latecomers:
         self._threads: list[threading.Thread] = []
 
     def seek(self, name: str, why: str, *, at_once: bool = False) -> None:
-        """Tries a host from now on, or after a pause."""
+        """Retry a host from now on, or after a pause."""
         if name in self.sought or self._over.is_set():
             return
         self.sought[name] = why
@@ -44,19 +44,19 @@ class Latecomers:
         thread.start()
 
     def untried(self) -> bool:
-        """Whether a host that is sought at once was not tried yet, or answered since `came` was asked."""
+        """Return whether a host to be tried at once was not tried yet, or has answered since the last `came`."""
         return bool(self._untried) or not self._here.empty()
 
     def came(self) -> list[str]:
-        """Hosts that take part since the last call. Does not wait."""
-        found = []
+        """Return hosts that have joined since the last call. Does not wait."""
+        names = []
         while not self._here.empty():
-            found.append(self._here.get())
-            self.sought.pop(found[-1], None)
-        return found
+            names.append(self._here.get())
+            self.sought.pop(names[-1], None)
+        return names
 
     def stop(self) -> None:
-        """Tries nobody any more."""
+        """Stop all attempts."""
         self._over.set()
         for thread in self._threads:
             thread.join(STOP_S)
@@ -67,8 +67,8 @@ class Latecomers:
             try:
                 why = self._fleet.admit(name)
             except ValueError as error:
-                # The roads are closed while a try is under way.
-                logger.debug("%s: is tried no more: %s", name, error)
+                # The channels are closed while an attempt is running.
+                logger.debug("%s: no longer retried: %s", name, error)
                 return
             if not why:
                 self._here.put(name)

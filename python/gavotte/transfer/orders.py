@@ -1,4 +1,4 @@
-"""Orders of transfers: the rates that a policy gives to those that are under way."""
+"""Orders of transfers: the rates that a policy gives to running transfers."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from gavotte.formats.network import Network
 from gavotte.transfer.shuffling import Flow, flows_on
 
 POLICIES = tuple(_core.order_names())
-"""Rules by which transfers share a network; docs/concepts/transfers.md tells them apart."""
+"""Rules by which transfers share a network; docs/concepts/transfers.md describes them."""
 
 
 @dataclass(frozen=True)
 class Coflow:
-    """A transfer under way, which is done when all its flows are.
+    """A running transfer, which is done when all its flows are.
 
     Attributes:
-        arrival_s: when it came, on any clock.
+        arrival_s: when it arrived, on any clock.
         flows: source and target host and the bytes left of each.
         class_: 0 is the highest.
         weight: its share where weights count.
-        sent_bytes: what all its flows have sent, those that are done included.
+        sent_bytes: what all its flows have sent, including those that are done.
     """
 
     arrival_s: float
@@ -38,7 +38,7 @@ class Coflow:
 
 @dataclass(frozen=True)
 class _Placed:
-    """A Coflow with the places of its hosts."""
+    """A Coflow with the indices of its hosts."""
 
     arrival_s: float
     flows: list[tuple[int, int, float]]
@@ -49,11 +49,12 @@ class _Placed:
 
 @dataclass(frozen=True)
 class OrderRates:
-    """What a policy says.
+    """A policy's decision.
 
     Attributes:
-        rates_bps: for each coflow, one rate a flow; inf = nothing limits it.
-        again_s: ask again after so many seconds at the latest, even if no coflow comes and no flow ends; inf = no need.
+        rates_bps: for each coflow, one rate per flow; inf = nothing limits it.
+        again_s: call again after this many seconds at the latest, even if no coflow arrives and no flow ends; inf = not
+            necessary.
     """
 
     rates_bps: list[npt.NDArray[np.float64]] = field(default_factory=list)
@@ -61,18 +62,18 @@ class OrderRates:
 
 
 def order_rates(network: Network, policy: str, coflows: Sequence[Coflow]) -> OrderRates:
-    """The rates that a policy gives to transfers under way: the same code that `simulate_transfers` asks.
+    """Return the rates that a policy gives to running transfers, by the same code as `simulate_transfers`.
 
-    No link gets more than its rate, and every flow is held back by a link that is full. The order of the input decides
-    nothing but between coflows that arrived at once.
+    No link gets more than its rate, and every flow is limited by a full link. The order of the input matters only
+    between coflows that arrived at the same time.
 
     Args:
-        network: hosts and what joins them.
+        network: hosts and the links between them.
         policy: one of `POLICIES`.
-        coflows: what is under way.
+        coflows: running transfers.
 
     Raises:
-        GavotteError: for a policy or a host that there is not, or a number out of range.
+        GavotteError: for an unknown policy or host, or a number out of range.
     """
     for coflow in coflows:
         if not (0 < coflow.weight < np.inf and 0 <= coflow.class_ < 2**32 and 0 <= coflow.sent_bytes < np.inf):
@@ -80,7 +81,7 @@ def order_rates(network: Network, policy: str, coflows: Sequence[Coflow]) -> Ord
                 f"weight {coflow.weight}, class {coflow.class_}, {coflow.sent_bytes} bytes sent",
                 hint="a weight is above 0, a class and bytes from 0 on",
             )
-    # A flow that has ended wants nothing, though its coflow is still there: shares of it would idle.
+    # A flow that has ended gets no share, though its coflow is still running: the share would idle.
     open_ = [np.array([flow[2] != 0 for flow in each.flows], bool) for each in coflows]
     placed = [
         _Placed(
@@ -99,6 +100,6 @@ def order_rates(network: Network, policy: str, coflows: Sequence[Coflow]) -> Ord
         raise GavotteError(str(error)) from None
     rates = [np.zeros(len(own)) for own in open_]
     ends = np.cumsum([own.sum() for own in open_])
-    for own, wants, given in zip(rates, open_, np.split(rates_bps, ends[:-1]), strict=False):
-        own[wants] = given
+    for own, wants, shares in zip(rates, open_, np.split(rates_bps, ends[:-1]), strict=False):
+        own[wants] = shares
     return OrderRates(rates, again_s)

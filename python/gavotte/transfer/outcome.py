@@ -1,4 +1,4 @@
-"""What became of a broadcast and of each of its receivers."""
+"""Results of a broadcast and of each of its receivers."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from gavotte.transfer.planning import BroadcastPlan
 
 @dataclass
 class Receiver:
-    """What became of one receiver.
+    """Result of one receiver.
 
     Attributes:
         host: its name.
-        path: where its copy is.
-        finish_s: when it had all, under its name, in seconds since the source began to send; None = never.
-        ok: whether it has all.
-        error: why not; empty = it has.
-        joined_s: when it came, in seconds since the source began to send, if it was not there at the start or went
-            meanwhile; None = it was.
-        bytes: how much it has.
-        bad_blocks: blocks that came wrong, were thrown away and sent again.
+        path: path of its copy.
+        finish_s: when its copy was complete, under its final name, in seconds since the source began to send; None =
+            never.
+        ok: whether its copy is complete.
+        error: why not; empty = it is.
+        joined_s: when it joined, in seconds since the source began to send, if it was missing at the start or
+            disappeared meanwhile; None = it took part all the time.
+        bytes: bytes that it has.
+        bad_blocks: blocks that arrived damaged, were discarded and sent again.
     """
 
     host: str
@@ -37,16 +38,16 @@ class Receiver:
 
 @dataclass
 class BroadcastResult(Tabular):
-    """A broadcast as it went. All times in seconds.
+    """Result of a broadcast. All times are in seconds.
 
     Attributes:
-        plan: how it was to go.
+        plan: the plan that it followed.
         receivers: in the plan's order.
         setup_s: from the first call to the agents until the source began to send.
-        elapsed_s: from there until the last healthy receiver had all; None = none has.
-        checksum: BLAKE3 of the hashes of all blocks, the same at each receiver that has all; hexadecimal.
+        elapsed_s: from then until the last healthy receiver had everything; None = none has.
+        checksum: BLAKE3 of the hashes of all blocks, the same at each complete receiver; hexadecimal.
         source_sent_bytes: payload that left the source.
-        changes: what was changed under way and why.
+        changes: changes to the plan during the broadcast, with reasons.
     """
 
     plan: BroadcastPlan
@@ -59,16 +60,16 @@ class BroadcastResult(Tabular):
 
     @property
     def ratio(self) -> float | None:
-        """How many times the lower bound it took."""
+        """Time divided by the lower bound."""
         return self.plan.ratio(self.elapsed_s)
 
     @property
     def lost(self) -> dict[str, str]:
-        """Receivers that do not have it, and why."""
+        """Receivers without a complete copy, and why."""
         return {each.host: each.error for each in self.receivers if not each.ok}
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One row a receiver."""
+        """Return one row per receiver."""
         return [
             {key: getattr(each, key) for key in ("host", "finish_s", "ok", "error", "joined_s")}
             for each in self.receivers

@@ -1,4 +1,4 @@
-"""What a broadcast costs by each mechanism, priced from a Network before a byte is sent."""
+"""Predicts the time of a broadcast by each mechanism from a Network, before a byte is sent."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 
 Mechanism = Literal["auto", "chain", "tree", "binomial", "mesh", "cornet", "topology", "clustering"]
-"""`auto` takes the one with the shortest predicted time."""
+"""`auto` chooses the mechanism with the shortest predicted time."""
 
 MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
 
 WORTH = 0.95
-"""Racks are kept to when that should take less than this share of the time without."""
+"""Receivers fetch only within their rack if that should take less than this share of the time without racks."""
 
 MESH_MOST = 64
-"""Receivers of a mesh: each connects to all others, and of the 9,900 connections of 100, agents refused some."""
+"""Most receivers of a mesh. Each connects to all others; of the 9,900 connections of 100, agents refused some."""
 
 ASSUMED_PIECE_BYTES = 16 << 10
-"""Where no Network says what a hop costs."""
+"""Piece size if no Network gives the cost of a hop."""
 
 
 @dataclass(frozen=True)
 class BroadcastPlan:
-    """How an object is to be brought to many hosts.
+    """How an object is sent to many hosts.
 
     Attributes:
-        bytes: of the object.
-        source: who has it.
-        receivers: who is to have it.
-        mechanism: how.
-        bound_s: what any mechanism needs at least (`_core.BroadcastGround.bound`); None = nothing known limits it.
-        port: what sets that bound, in words.
-        predicted_s: what this mechanism should take; None = nothing is known.
-        piece_bytes: what is passed on at a time.
+        bytes: size of the object.
+        source: host that has it.
+        receivers: receiving hosts.
+        mechanism: how it is sent.
+        bound_s: least time of any mechanism (`_core.BroadcastGround.bound`); None = nothing known limits it.
+        port: the port that sets that bound, in words.
+        predicted_s: predicted time of this mechanism; None = nothing is known.
+        piece_bytes: bytes that a host forwards at a time.
         prices: mechanism to its predicted seconds.
-        edges: parent and child of each subscription at the start; of a mesh, none.
-        partitions: by host of the Network, the one that it belongs to where receivers fetch only from their own.
-        ground: what it was priced on.
+        edges: parent and child of each subscription at the start; none for a mesh.
+        partitions: partition of each host of the Network, if receivers fetch only from their own.
+        ground: the state from which it was predicted.
     """
 
     bytes: int
@@ -57,7 +57,7 @@ class BroadcastPlan:
     ground: _core.BroadcastGround
 
     def ratio(self, elapsed_s: float | None) -> float | None:
-        """How many times the lower bound a time is; None where there is none."""
+        """Return a time divided by the lower bound; None without a bound."""
         return elapsed_s / self.bound_s if elapsed_s is not None and self.bound_s else None
 
 
@@ -70,19 +70,19 @@ def plan_broadcast(
     mechanism: Mechanism = "auto",
     inferred: Mapping[str, int] | None = None,
 ) -> BroadcastPlan:
-    """Prices each mechanism on a Network and chooses.
+    """Predict the time of each mechanism on a Network, and choose one.
 
-    A pair of unknown rate counts as in `Network.cautious`; a host without a cap as fast as the median of its paths to
-    other machines.
+    A pair of unknown rate counts as in `Network.cautious`. A host without a cap counts as fast as the median of its
+    paths to other machines.
 
     Args:
         network: all hosts that take part, maybe more.
-        source: who has the object.
-        receivers: who is to have it.
-        size_bytes: how large it is.
+        source: host that has the object.
+        receivers: receiving hosts.
+        size_bytes: size of the object.
         mechanism: one of `MECHANISMS`.
-        inferred: for `clustering`, the partition of each host, as `clustering.infer_partitions` tells; `topology` has
-            them from the Network's groups.
+        inferred: for `clustering`, the partition of each host from `clustering.infer_partitions`. `topology` uses the
+            Network's groups.
 
     Raises:
         GavotteError: for a host that the Network does not have, or that is named twice, an unknown mechanism, or a mesh
@@ -105,15 +105,15 @@ def plan_broadcast(
     partitions = _racks(network) if mechanism == "topology" else [(inferred or {}).get(name, 0) for name in at]
     prices = {name: (seconds, piece) for name, seconds, piece in ground.prices(size_bytes, partitions)}
     if mechanism != "topology":
-        # What is not asked for is priced without knowing its partitions.
+        # A mechanism that was not requested is priced without its partitions.
         prices["topology"] = next(
             each[1:] for each in ground.prices(size_bytes, _racks(network)) if each[0] == "topology"
         )
     able = [name for name in prices if name != "mesh" or not crowded]
     chosen = min(able, key=lambda name: prices[name][0]) if mechanism == "auto" else mechanism
-    known = bound_s > 0
-    if chosen == "topology" and known and prices[chosen][0] > WORTH * prices["cornet"][0]:
-        # Racks that nothing slow lies between would only keep peers apart.
+    limited = bound_s > 0
+    if chosen == "topology" and limited and prices[chosen][0] > WORTH * prices["cornet"][0]:
+        # Racks without a slow link between them would only keep peers apart.
         partitions = [0] * len(at)
         prices[chosen] = prices["cornet"]
     predicted_s, piece_bytes = prices[chosen]
@@ -122,18 +122,18 @@ def plan_broadcast(
         source=source,
         receivers=tuple(receivers),
         mechanism=chosen,
-        bound_s=bound_s if known else None,
+        bound_s=bound_s if limited else None,
         port=port,
-        predicted_s=predicted_s if known else None,
-        piece_bytes=piece_bytes if known else ASSUMED_PIECE_BYTES,
-        prices={name: seconds for name, (seconds, _) in prices.items()} if known else {},
+        predicted_s=predicted_s if limited else None,
+        piece_bytes=piece_bytes if limited else ASSUMED_PIECE_BYTES,
+        prices={name: seconds for name, (seconds, _) in prices.items()} if limited else {},
         partitions=tuple(partitions if mechanism in ("topology", "clustering") else [0] * len(at)),
         ground=ground,
     )
 
 
 def _racks(network: Network) -> list[int]:
-    """By host, a number of the groups around it: hosts within the same ones are a rack."""
+    """Return, by host, a number of the groups around it: hosts within the same groups are a rack."""
     around = [
         tuple(number for number, group in enumerate(network.groups) if host.name in group.members)
         for host in network.hosts
@@ -143,7 +143,7 @@ def _racks(network: Network) -> list[int]:
 
 
 def nothing_known(names: Sequence[str]) -> Network:
-    """A Network of hosts of which nothing was measured."""
+    """Return a Network of hosts without any measured value."""
     unknown: list[list[None]] = [[None] * len(names) for _ in names]
     return Network.model_validate(
         {

@@ -1,4 +1,4 @@
-"""A quick look at hosts of which no Network is known: how fast each sends and receives over one TCP connection."""
+"""Measures roughly how fast hosts send and receive over one TCP connection, for hosts without a Network."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from gavotte.formats.network import Network
 from gavotte.transfer.planning import nothing_known
 
 PROBE_S = 0.5
-"""How long each host sends: a shaper's bucket of 32 kB is less than 1 % of what 50 Mbit/s bring in that time."""
+"""How long each host sends. A shaper's bucket of 32 kB is less than 1 % of what 50 Mbit/s carry in that time."""
 
 BINS = 50
 STEADY = 0.4
-"""The part at the start that is left out: slow start, and a full bucket."""
+"""Share at the start that is ignored: slow start, and a full bucket."""
 
 STRETCH = 5
-"""Bins over which a rate is taken; the median of all such stretches is the port's."""
+"""Bins over which a rate is computed. The median of all such stretches is the port's rate."""
 
 
 def look(fleet: Fleet, hosts: Sequence[str], *, of: Sequence[str] = (), congestion: str) -> Network:
-    """Has each host send to the next for `PROBE_S`, all at once, so that each port carries one connection.
+    """Let each host send to the next for `PROBE_S`, all at once, so that each port carries one connection.
 
     Args:
         fleet: enrolled agents.
-        hosts: of which at least two.
+        hosts: hosts to probe, at least two.
         of: all hosts of the Network, if not these alone; the others count as the median of these.
         congestion: TCP congestion control of the connections.
 
     Returns:
-        a Network whose hosts have caps where the probes succeeded. What lies between them is not known.
+        a Network whose hosts have caps where the probes succeeded. The links between them are unknown.
     """
     bulk = pb.Bulk(seconds=PROBE_S, flows=1, congestion=congestion, bin_s=PROBE_S / BINS)
     ring = list(zip(hosts, [*hosts[1:], hosts[0]], strict=True))
@@ -45,17 +45,17 @@ def look(fleet: Fleet, hosts: Sequence[str], *, of: Sequence[str] = (), congesti
         bins = [count for flow in answer.reply.bulk.flows for count in flow.bin_bytes]
         steady = bins[int(len(bins) * STEADY) : -1]
         if any(steady):
-            # A stretch in which this machine had other things to do is not the port's rate.
+            # A stretch in which this machine was busy with other work does not show the port's rate.
             stretches = [sum(steady[at : at + STRETCH]) for at in range(max(1, len(steady) - STRETCH + 1))]
             rate_bps = 8 * float(median_high(stretches)) / (min(STRETCH, len(steady)) * bulk.bin_s)
             if rate_bps > 0:
                 sends[answer.source] = receives[answer.target] = rate_bps
-    for found in (sends, receives):
-        if found:
-            middle_bps = float(median_high(found.values()))
-            found.update(dict.fromkeys(set(of) - set(hosts), middle_bps))
+    for rates in (sends, receives):
+        if rates:
+            middle_bps = float(median_high(rates.values()))
+            rates.update(dict.fromkeys(set(of) - set(hosts), middle_bps))
     network = nothing_known(of or hosts)
-    # A hop is as slow as the slower of its ports: what it shows is that neither is slower.
+    # A hop is as slow as the slower of its ports. It shows that neither is slower.
     caps = [
         host.model_copy(update={"egress_bps": sends.get(host.name), "ingress_bps": receives.get(host.name)})
         for host in network.hosts

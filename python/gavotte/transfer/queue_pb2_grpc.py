@@ -65,36 +65,36 @@ class TransfersServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def Submit(self, request, context):
-        """Queues a transfer. INVALID_ARGUMENT where it makes no sense.
+        """Queues a transfer. Fails with INVALID_ARGUMENT if the request is invalid.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def List(self, request, context):
-        """All transfers, the newest last.
+        """Lists all transfers, the newest last.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Cancel(self, request, context):
-        """Ends a transfer that is not over. NOT_FOUND where there is none of that number.
+        """Ends a transfer that is not over. Fails with NOT_FOUND if no transfer has that number.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Join(self, request, context):
-        """Has one host more receive a broadcast that is not over. NOT_FOUND where there is no transfer of that number,
-        FAILED_PRECONDITION where the host cannot join it.
+        """Adds a receiver to a broadcast that is not over. Fails with NOT_FOUND if no transfer has that number, and with
+        FAILED_PRECONDITION if the host cannot join it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Wait(self, request, context):
-        """Returns when a transfer is over or the time is up.
+        """Returns when a transfer is over or the time has passed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -25,28 +25,28 @@ from gavotte.transfer.control import Controller
 from gavotte.transfer.queue_pb2_grpc import TransfersServicer, TransfersStub, add_TransfersServicer_to_server
 
 WAIT_S = 60.0
-"""The longest that one call waits; whoever wants to wait longer asks again."""
+"""Longest wait of one call. A caller that wants to wait longer calls again."""
 
 CALL_S = 10.0
 """Deadline of a call that only exchanges a few bytes."""
 
 MOST_BYTES = 64 << 20
-"""Of one message: a shuffle of a million flows has 40 MB."""
+"""Most bytes of one message: a shuffle of a million flows has 40 MB."""
 
 OPTIONS = [("grpc.max_receive_message_length", MOST_BYTES), ("grpc.max_send_message_length", MOST_BYTES)]
 
 
 def default_socket() -> Path:
-    """Where the controller of this user listens."""
+    """Return the default path of the socket of this user's controller."""
     return runtime_dir() / "transfers.sock"
 
 
 @contextmanager
 def serving(controller: Controller, path: Path) -> Iterator[None]:
-    """Answers calls at a Unix socket, in threads of its own.
+    """Answer calls at a Unix socket, in threads of its own.
 
     Raises:
-        GavotteError: when another controller listens there, or the socket cannot be made.
+        GavotteError: when another controller listens at that path, or the socket cannot be made.
     """
     if path.exists():
         if _answers(path):
@@ -81,7 +81,7 @@ def _answers(path: Path) -> bool:
 
 
 class _Service(TransfersServicer):
-    """Each call is one of the controller's."""
+    """gRPC service in which each call is one of the controller's."""
 
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
@@ -94,7 +94,7 @@ class _Service(TransfersServicer):
             copies = Copies(asked.path, asked.source, asked.output, asked.mechanism or "auto")
             flows = [HostBytes(asked.source, target, 0) for target in asked.targets]
         try:
-            kept = self._controller.submit(
+            queued = self._controller.submit(
                 flows,
                 copies=copies,
                 name=request.name[:200],
@@ -104,11 +104,11 @@ class _Service(TransfersServicer):
             )
         except GavotteError as error:
             _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, error)
-        return _entry(kept)
+        return _entry(queued)
 
     def List(self, request: Any, _: Any) -> Any:  # noqa: N802
-        found = [each for each in self._controller.list() if not (request.unfinished and each.over)]
-        return pb.ListReply(entries=map(_entry, found), policy=self._controller.policy)
+        entries = [each for each in self._controller.list() if not (request.unfinished and each.over)]
+        return pb.ListReply(entries=map(_entry, entries), policy=self._controller.policy)
 
     def Cancel(self, request: Any, context: Any) -> Any:  # noqa: N802
         try:
@@ -158,12 +158,12 @@ def _entry(transfer: Transfer) -> Any:
 
 
 class Client:
-    """Asks the controller of transfers. Use it as a context manager.
+    """Client of the controller of transfers. Use it as a context manager.
 
     Args:
-        path: its socket; None = where the controller of this user listens.
+        path: its socket; None = the default path of this user's controller.
 
-    All calls raise `GavotteError` when no controller listens there, or it refuses.
+    All calls raise `GavotteError` when no controller listens at that path, or it refuses.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:
@@ -189,7 +189,7 @@ class Client:
         priority_class: int = 0,
         weight: float = 1.0,
     ) -> dict[str, Any]:
-        """Queues a transfer. Arguments as of `Controller.submit`; returns its entry, as `list` has it."""
+        """Queue a transfer. Arguments are those of `Controller.submit`. Returns its entry, as in `list`."""
         request = pb.SubmitRequest(
             name=name,
             user=user,
@@ -212,41 +212,41 @@ class Client:
         priority_class: int = 0,
         weight: float = 1.0,
     ) -> dict[str, Any]:
-        """Queues a broadcast.
+        """Queue a broadcast.
 
         Args:
-            path: of the object at the source, absolute.
+            path: absolute path of the object at the source.
             source: the host that has it.
-            targets: who is to have it.
-            output: where copies are to be, absolute, with `{host}` for each receiver's name.
-            mechanism: as of `broadcast`, but not a Cornet, whose receivers choose their flows themselves.
+            targets: receiving hosts.
+            output: absolute path of the copies, with `{host}` for each receiver's name.
+            mechanism: as for `broadcast`, but not a Cornet, whose receivers choose their flows themselves.
             name: for people.
-            user: whose it is.
+            user: its owner.
             priority_class: 0 = the highest.
             weight: its share where weights count.
 
         Returns:
-            its entry, as `list` has it; its bytes are those of all copies, 0 until it has begun.
+            its entry, as in `list`; its bytes are those of all copies, 0 until it has begun.
         """
         copies = pb.Copies(path=path, source=source, targets=targets, output=output, mechanism=mechanism)
         request = pb.SubmitRequest(name=name, user=user, copies=copies, priority_class=priority_class, weight=weight)
         return _told(self._call("Submit", request))
 
     def list(self, *, unfinished: bool = False) -> tuple[str, list[dict[str, Any]]]:
-        """The controller's policy, and its transfers by number."""
+        """Return the controller's policy, and its transfers by number."""
         reply = self._call("List", pb.ListRequest(unfinished=unfinished))
         return reply.policy, [_told(entry) for entry in reply.entries]
 
     def cancel(self, number: int) -> dict[str, Any]:
-        """Ends a transfer that is not over, and returns its entry."""
+        """End a transfer that is not over, and return its entry."""
         return _told(self._call("Cancel", pb.CancelRequest(id=number), CALL_S + 10.0))
 
     def join(self, number: int, host: str, output: str = "") -> dict[str, Any]:
-        """Has a host receive a broadcast that is not over, and returns its entry. Arguments as of `Controller.join`."""
+        """Add a receiver to an unfinished broadcast. Return its entry. Arguments are those of `Controller.join`."""
         return _told(self._call("Join", pb.JoinRequest(id=number, host=host, output=output)))
 
     def wait(self, number: int, seconds: float = math.inf) -> dict[str, Any]:
-        """Returns the entry of a transfer when it is over or the time is up."""
+        """Return the entry of a transfer when it is over or the time is up."""
         while True:
             once_s = min(WAIT_S, max(seconds, 1e-3))
             entry = _told(self._call("Wait", pb.WaitRequest(id=number, seconds=once_s), once_s + CALL_S))
@@ -268,7 +268,7 @@ class Client:
 
 
 def _told(entry: Any) -> dict[str, Any]:
-    """As `Transfer.as_dict`."""
+    """Return an entry in the form of `Transfer.as_dict`."""
     return Transfer(
         entry.id,
         entry.name,

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from gavotte import _core
 from gavotte.errors import GavotteError
-from gavotte.formats.names import unknown_host
+from gavotte.formats.names import known_as, unknown_host
 from gavotte.formats.network import Network
 
 Flow = tuple[str, str, float]
@@ -17,35 +17,34 @@ Flow = tuple[str, str, float]
 
 
 def wss_rates(network: Network, flows: Sequence[Flow]) -> tuple[npt.NDArray[np.float64], float]:
-    """Rates in proportion to the bytes left, so that all flows end at the lower bound of the shuffle.
+    """Return rates in proportion to the bytes left, so that all flows end at the lower bound of the shuffle.
 
-    To be asked again as flows end or fall behind. A pair of unknown rate counts as
-    in `Network.cautious`.
+    Call it again as flows end or fall behind. A pair of unknown rate counts as in `Network.cautious`.
 
     Args:
-        network: hosts and what joins them.
-        flows: who sends how much to whom. Within a host that takes no time.
+        network: hosts and the links between them.
+        flows: bytes from host to host. Bytes within a host take no time.
 
     Returns:
         (F,) bit/s, inf = nothing limits that flow, 0 = nothing is left of it; and the bound in seconds: the longest
         time that any link needs for all that crosses it.
 
     Raises:
-        GavotteError: for a host that the network does not have, bytes below zero, or a pair of which nothing is known.
+        GavotteError: for a host that the network does not have, bytes below zero, or a pair without any known limit.
     """
     rates_bps, bound_s, _ = _wss(network, flows)
     return rates_bps, bound_s
 
 
 def wss_bound(network: Network, flows: Sequence[Flow]) -> tuple[float, str | None]:
-    """The lower bound of a shuffle in seconds, and the link that decides it in words, None if nothing limits it.
+    """Return the lower bound of a shuffle in seconds, and the link that decides it in words, None if nothing limits it.
 
     Args:
-        network: hosts and what joins them.
-        flows: who sends how much to whom.
+        network: hosts and the links between them.
+        flows: bytes from host to host.
 
     Raises:
-        GavotteError: for a host that the network does not have, bytes below zero, or a pair of which nothing is known.
+        GavotteError: for a host that the network does not have, bytes below zero, or a pair without any known limit.
     """
     _, bound_s, link = _wss(network, flows)
     return bound_s, link
@@ -57,13 +56,26 @@ def _wss(network: Network, flows: Sequence[Flow]) -> tuple[npt.NDArray[np.float6
     return _core.wss(_core.Network(network.cautious()), placed)
 
 
+def round_trips_s(network: Network, flows: Sequence[Flow]) -> list[float]:
+    """Return the round trip of each flow's path, from the Network's latencies; 0 = unknown.
+
+    Raises:
+        GavotteError: as `flows_on`.
+    """
+    return [
+        (network.pair_latency_s(source, target) or 0.0) + (network.pair_latency_s(target, source) or 0.0)
+        for source, target, _ in flows_on(network, flows)
+    ]
+
+
 def flows_on(network: Network, flows: Sequence[Flow]) -> list[tuple[int, int, float]]:
-    """Flows with the places of their hosts.
+    """Return flows with the indices of their hosts.
 
     Raises:
         GavotteError: for a host that the network does not have, or bytes below zero.
     """
     at = {name: index for index, name in enumerate(network.names)}
+    flows = [(known_as(source, at), known_as(target, at), left) for source, target, left in flows]
     for source, target, left in flows:
         for name in (source, target):
             if name not in at:

@@ -1,4 +1,4 @@
-"""Coflow traces under policies: when each coflow is done."""
+"""Simulates coflow traces under policies: when each coflow is done."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from gavotte.transfer.traces import Trace
 Floats = npt.NDArray[np.float64]
 
 PORT_BPS = 1e9
-"""Of each port where nothing else is said, as in the evaluations of Varys, Aalo and Sincronia."""
+"""Default rate of each port, as in the evaluations of Varys, Aalo and Sincronia."""
 
 EXACT_FLOWS = 50_000
-"""Larger traces are simulated in steps of `STEP_S`, which takes seconds where every event would take minutes."""
+"""Larger traces are simulated in steps of `STEP_S`. This takes seconds where every event would take minutes."""
 
 STEP_S = 2.0
 
 
 @dataclass(frozen=True)
 class TransferSimulation(Tabular):
-    """What a policy makes of C coflows.
+    """Result of C coflows under a policy.
 
     Attributes:
         policy: its name.
-        names: of the coflows.
+        names: names of the coflows.
         arrival_s: (C,) when each arrived.
         finish_s: (C,) when its last byte was sent.
         alone_s: (C,) its lower bound: how long it would take alone.
         step_s: how long the share of a flow that ended may have idled; 0 = not at all.
-        reckonings: how often rates were reckoned.
-        most_flows: the most that were under way at once.
+        reckonings: how often rates were computed.
+        most_flows: the most flows that ran at the same time.
     """
 
     policy: str
@@ -76,7 +76,7 @@ class TransferSimulation(Tabular):
         return float(self.completion_s.max(initial=0.0))
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One row a coflow: coflow, arrival_s, finish_s, completion_s, alone_s."""
+        """Return one row per coflow: coflow, arrival_s, finish_s, completion_s, alone_s."""
         columns = (self.arrival_s, self.finish_s, self.completion_s, self.alone_s)
         rows = zip(self.names, *(column.tolist() for column in columns), strict=True)
         keys = ("coflow", "arrival_s", "finish_s", "completion_s", "alone_s")
@@ -92,10 +92,12 @@ def simulate_transfers(
     step_s: float | None = None,
     progress: Progress | None = None,
 ) -> TransferSimulation:
-    """Runs the coflows of a trace under a policy, as fluids, from event to event.
+    """Run the coflows of a trace under a policy, as fluids, from event to event.
 
-    Rates are reckoned anew whenever a coflow comes or is done, and whenever the policy wants it; when a flow ends
-    before its coflow, at once or, with steps, within `step_s`. Until then its share idles.
+    Rates are computed again in these cases:
+
+    1. A coflow arrives or is done, or the policy requests it.
+    2. A flow ends before its coflow: at once or, with steps, within `step_s`. Until then its share idles.
 
     Args:
         trace: what is to be sent, and when.
@@ -104,15 +106,15 @@ def simulate_transfers(
             to itself loads it too, as in the papers' simulators, where a port stands for a rack.
         network: instead, hosts that the ports are named after, and all links between them.
         step_s: see above; None = 0 (exact) up to `EXACT_FLOWS` flows, else `STEP_S`.
-        progress: called now and then with coflows done and all.
+        progress: called now and then with the coflows done and all.
 
     Raises:
-        GavotteError: for a policy that there is not, a port that is no host, or both a rate and a Network.
+        GavotteError: for an unknown policy, a port that is not a host, or both a rate and a Network.
     """
     if step_s is None:
         step_s = STEP_S if trace.flow_count > EXACT_FLOWS else 0.0
     if not 0 <= step_s < np.inf:
-        raise GavotteError(f"a step of {step_s} s", hint="use 0 for exact events, or some seconds")
+        raise GavotteError(f"the step {step_s} s is out of range", hint="use 0 for exact events, or some seconds")
     over = _over(trace, port_bps, network)
     try:
         finish_s, reckonings, most_flows = trace.core.simulate(policy, over, step_s, progress or _nothing)
@@ -131,11 +133,11 @@ def simulate_transfers(
 
 
 def write_completions(path: str | Path, done: TransferSimulation) -> None:
-    """Writes `coflow,finish_s,completion_s`, whole or not at all.
+    """Write `coflow,finish_s,completion_s`, whole or not at all.
 
     Args:
         path: the CSV file.
-        done: what was simulated.
+        done: the simulation.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -148,7 +150,7 @@ def _over(trace: Trace, port_bps: float | None, network: Network | None) -> floa
     if network is None:
         return PORT_BPS if port_bps is None else float(port_bps)
     if port_bps is not None:
-        raise GavotteError("a rate of ports and a Network", hint="give one of them")
+        raise GavotteError("a port rate and a Network exclude each other", hint="give one of them")
     at = {name: index for index, name in enumerate(network.names)}
     missing = next((port for port in trace.ports if port not in at), None)
     if missing is not None:

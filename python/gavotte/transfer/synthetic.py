@@ -1,10 +1,14 @@
-"""A coflow trace of the shape of the public one-hour trace, which has no licence and so is not shipped.
+"""Makes a coflow trace in the shape of the public one-hour trace, which has no licence and is therefore not included.
 
-What is known of `FB2010-1Hr-150-0.txt` (github.com/coflow/coflow-benchmark): 526 coflows between 150 ports in 3,629
-s; 706,397 flows, 35.5 TB; of the coflows 309, 90, 59 and 68 are short and narrow, long and narrow, short and wide,
-long and wide (short: no flow of 5 MB; narrow: at most 50 flows); widths have a median of 10 and go up to 21,170
-flows; sizes have a median of 25 MB, 11.3 GB at the 90th percentile, and 8.5 TB at most. As there, a coflow is mappers
-that each send to all reducers, and a reducer's bytes are whole megabytes.
+Known figures of `FB2010-1Hr-150-0.txt` (github.com/coflow/coflow-benchmark):
+
+- 526 coflows between 150 ports in 3,629 s; 706,397 flows, 35.5 TB.
+- 309, 90, 59 and 68 coflows are short and narrow, long and narrow, short and wide, long and wide (short: no flow of
+  5 MB; narrow: at most 50 flows).
+- Widths have a median of 10 and reach 21,170 flows.
+- Sizes have a median of 25 MB, 11.3 GB at the 90th percentile, and 8.5 TB at most.
+
+As in that trace, a coflow is a set of mappers that each send to all reducers. A reducer's bytes are whole megabytes.
 """
 
 from __future__ import annotations
@@ -22,15 +26,15 @@ HOUR_S = 3629.235
 MB = 1e6
 
 WAVES = 10
-"""In the hour. Half of the coflows come in waves: without, fair sharing takes less than the public trace's 65 s."""
+"""Waves in the hour, with half of the coflows. Without them, fair sharing takes less than the public trace's 65 s."""
 
 WAVE_S = 30.0
-"""The mean time by which a coflow is behind the start of its wave."""
+"""Mean delay of a coflow after the start of its wave."""
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """Coflows that are alike: how many, and from where to where widths (flows) and longest flows go.
+    """Coflows of one kind: their number, and the ranges of widths (flows) and longest flows.
 
     Both are log-uniform but for an exponent: below 1 most are large, above 1 most are small.
     """
@@ -46,16 +50,18 @@ KINDS = (
     _Kind(59, (51, 9000, 1.0), (0.05, 5, 1.0)),
     _Kind(68, (51, 21_170, 0.27), (5, 1200, 2.0)),
 )
-"""Short and narrow, long and narrow, short and wide, long and wide: their numbers are those of the public trace. The
-exponents were chosen such that flows, bytes, and the sum of the coflows' lower bounds come out near it."""
+"""Short and narrow, long and narrow, short and wide, long and wide, with the numbers of the public trace.
+
+The exponents were chosen so that flows, bytes, and the sum of the coflows' lower bounds are close to it.
+"""
 
 
 def synthetic_trace(seed: int = 0, *, share: float = 1.0) -> Trace:
-    """Makes a coflow trace of the public one-hour trace's shape: 526 coflows of some 690,000 flows between 150 ports.
+    """Make a coflow trace of the public one-hour trace's shape: 526 coflows of some 690,000 flows between 150 ports.
 
     Args:
         seed: decides all of it.
-        share: of the coflows and of the hour, from above 0 to 1; with less, coflows are as large and come as fast.
+        share: share of the coflows and of the hour, above 0 and at most 1. Coflows keep their size and frequency.
     """
     rng = np.random.default_rng(seed)
     counts = [max(1, round(share * kind.count)) for kind in KINDS]
@@ -88,7 +94,7 @@ Indices = npt.NDArray[np.uint32]
 
 
 def _spread(rng: np.random.Generator, kind: _Kind, count: int) -> tuple[Floats, Floats]:
-    """Widths and longest flows, spread evenly over both ranges, so that every seed has the same shape."""
+    """Return widths and longest flows, spread evenly over both ranges, so that every seed has the same shape."""
 
     def column(low: float, high: float, exponent: float) -> Floats:
         evenly = rng.permutation((np.arange(count) + rng.random(count)) / count)
@@ -98,7 +104,7 @@ def _spread(rng: np.random.Generator, kind: _Kind, count: int) -> tuple[Floats, 
 
 
 def _arrivals(rng: np.random.Generator, count: int, until_s: float) -> Floats:
-    """Half of them in waves."""
+    """Return arrival times, half of them in waves."""
     waves_s = rng.uniform(0, until_s, max(1, round(WAVES * until_s / HOUR_S)))
     in_waves_s = rng.choice(waves_s, count) + rng.exponential(WAVE_S, count)
     at_s = np.where(rng.random(count) < 0.5, in_waves_s, rng.uniform(0, until_s, count))
@@ -106,7 +112,7 @@ def _arrivals(rng: np.random.Generator, count: int, until_s: float) -> Floats:
 
 
 def _flows(rng: np.random.Generator, mappers: int, reducers: int, longest_mb: float) -> tuple[Indices, Indices, Floats]:
-    """Source, target and bytes of each flow of a coflow."""
+    """Return source, target and bytes of each flow of a coflow."""
     sizes_mb = np.maximum(1, np.round(longest_mb * mappers * rng.random(reducers) ** 1.3))
     at = [rng.choice(PORTS, count, replace=False).astype(np.uint32) for count in (mappers, reducers)]
     return np.tile(at[0], reducers), np.repeat(at[1], mappers), np.repeat(sizes_mb * MB / mappers, mappers)

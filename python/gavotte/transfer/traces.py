@@ -16,13 +16,13 @@ from gavotte.formats.reading import read_bytes, write_bytes
 
 @dataclass(frozen=True)
 class Trace:
-    """Coflows that come one after the other: transfers of many flows, each done when all its flows are.
+    """Coflows that arrive one after the other: transfers of many flows, each done when all its flows are.
 
-    Flows of a coflow that join the same ports are one.
+    Flows of a coflow that join the same ports count as one.
 
     Attributes:
         core: the compiled trace.
-        path: where it was read; empty for one that was made.
+        path: the file that it was read from; empty for one that was made.
     """
 
     core: _core.CoflowTrace
@@ -35,22 +35,22 @@ class Trace:
 
     @property
     def names(self) -> list[str]:
-        """What the C coflows are called."""
+        """Names of the C coflows."""
         return self.core.names
 
     @property
     def arrival_s(self) -> npt.NDArray[np.float64]:
-        """(C,) when each arrives."""
+        """(C,) arrival time of each."""
         return self.core.arrival_s
 
     @property
     def classes(self) -> npt.NDArray[np.uint32]:
-        """(C,) the class of each, 0 = the highest."""
+        """(C,) class of each, 0 = the highest."""
         return self.core.classes
 
     @property
     def flow_count(self) -> int:
-        """Flows of all coflows."""
+        """Number of flows of all coflows."""
         return self.core.flow_count
 
     @property
@@ -63,10 +63,10 @@ class Trace:
 
 
 def read_trace(path: str | Path) -> Trace:
-    """Reads a coflow trace, in either of two formats.
+    """Read a coflow trace, in either of two formats.
 
     A table has a first line that names its columns, in any order: `coflow`, `arrival_s`, `source`, `target`, `bytes`,
-    and if wanted `class` and `weight`, which are the same on all lines of a coflow. The public traces
+    and optionally `class` and `weight`, which are the same on all lines of a coflow. The public traces
     (`FB2010-1Hr-150-0.txt`) have a first line of two numbers.
 
     Args:
@@ -84,11 +84,11 @@ def read_trace(path: str | Path) -> Trace:
 
 
 def write_trace(path: str | Path, trace: Trace) -> None:
-    """Writes a coflow trace as a table, whole or not at all.
+    """Write a coflow trace as a table, whole or not at all.
 
     Args:
         path: the CSV file.
-        trace: what to write; its weights are taken for 1.
+        trace: what to write; its weights count as 1.
     """
     coflow, source, target, size = (column.tolist() for column in trace.core.flows())
     names, ports = trace.names, trace.ports

@@ -1,4 +1,4 @@
-"""Transfers that agents carry out for the controller: what a policy may know of each, and the paces that it is told."""
+"""Running transfers of the controller: what a policy may know about each, and the paces that it gets."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ from gavotte.transfer.planning import MECHANISMS, BroadcastPlan
 from gavotte.transfer.shuffling import Flow
 
 REPORT_S = 0.1
-"""How often agents tell what has moved."""
+"""How often agents report what has moved."""
 
 CHANGE = 0.02
-"""Paces that change by less are left."""
+"""Smaller relative changes of a pace are not sent."""
 
 MOST_S = 86_400.0
 """A transfer that has not ended by then has failed."""
 
 
 PACED = tuple(name for name in MECHANISMS if name not in CORNETS)
-"""Mechanisms whose flows the controller can tell apart and pace: a Cornet's receivers choose theirs."""
+"""Mechanisms whose flows the controller can distinguish and pace. A Cornet's receivers choose their own."""
 
 
-def differs(pace_bps: float, told_bps: float) -> bool:
-    """Whether a pace is worth telling. Any is, beside an infinite one."""
-    return pace_bps != told_bps and (math.isinf(told_bps) or abs(pace_bps - told_bps) > CHANGE * told_bps)
+def differs(pace_bps: float, last_bps: float) -> bool:
+    """Return whether a pace differs enough from the last one to be sent. Any differs from an infinite one."""
+    return pace_bps != last_bps and (math.isinf(last_bps) or abs(pace_bps - last_bps) > CHANGE * last_bps)
 
 
 class UnderWay:
-    """One transfer under way.
+    """One running transfer.
 
     Attributes:
         transfer: as it was queued.
-        moved: bytes of each of its flows that have gone.
-        started: whether its rates can be told.
+        moved: bytes of each of its flows that have been sent.
+        started: whether its rates can be set.
         cancelled: whether it is to end.
     """
 
@@ -61,33 +61,33 @@ class UnderWay:
         self.thread: threading.Thread | None = None
 
     def now(self) -> Transfer:
-        """It as it stands."""
+        """Return its current state."""
         return replace(self.transfer, moved=tuple(self.moved))
 
     def coflow(self) -> Coflow:
-        """What a policy may know of it."""
+        """Return what a policy may know about it."""
         now = self.now()
         return Coflow(now.submitted_s, self.flows(), now.priority_class, now.weight, sent_bytes=float(now.moved_bytes))
 
     def flows(self) -> Sequence[Flow]:
-        """Source, target and bytes left of each flow that can be paced now."""
+        """Return source, target and bytes left of each flow that can be paced now."""
         raise NotImplementedError
 
     def pace(self, rates_bps: Sequence[float]) -> None:
-        """Gives each of the newest `flows` a rate. Does not wait."""
+        """Set the rate of each of the newest `flows`. Does not wait."""
         raise NotImplementedError
 
     def cancel(self) -> None:
-        """Ends it. Does not wait."""
+        """End it. Does not wait."""
         self.cancelled = True
 
     def carry(self, inventory: Inventory, network: Network, changed: threading.Condition) -> None:
-        """Carries it out, in a thread of its own.
+        """Carry it out, in a thread of its own.
 
         Args:
             inventory: all hosts.
-            network: what joins them, for what is planned.
-            changed: guards what others read, and is told when rates are wanted anew.
+            network: the Network between them, for plans.
+            changed: guards what other threads read. It is notified when new rates are needed.
 
         Raises:
             GavotteError: when it fails.
@@ -96,7 +96,7 @@ class UnderWay:
 
 
 def check_copies(copies: Copies, flows: Sequence[HostBytes]) -> None:
-    """Refuses a broadcast that nobody can carry out, or pace.
+    """Refuse a broadcast that cannot be carried out, or paced.
 
     Raises:
         GavotteError: naming the part.
@@ -109,19 +109,19 @@ def check_copies(copies: Copies, flows: Sequence[HostBytes]) -> None:
         raise GavotteError(f"`{copies.path}` is not an absolute path", hint="give the whole path at the source")
     targets = [flow.target for flow in flows]
     if copies.source in targets or any(flow.source != copies.source for flow in flows):
-        raise GavotteError("a broadcast has one source, which has the object already", hint="name only receivers")
+        raise GavotteError("a broadcast has one source, which cannot be a receiver", hint="name only receivers")
     if len(set(targets)) < len(targets):
         raise GavotteError("a receiver is named twice", hint="name each once")
     output_paths(copies.output, targets)
 
 
 def under_way(transfer: Transfer) -> UnderWay:
-    """The one that suits a transfer."""
+    """Return the kind of running transfer that suits a transfer."""
     return ShuffleUnderWay(transfer) if transfer.copies is None else BroadcastUnderWay(transfer, transfer.copies)
 
 
 class ShuffleUnderWay(UnderWay):
-    """Each flow is a connection between two agents."""
+    """A shuffle, in which each flow is a connection between two agents."""
 
     def __init__(self, transfer: Transfer) -> None:
         super().__init__(transfer)
@@ -131,15 +131,15 @@ class ShuffleUnderWay(UnderWay):
         self._wake = threading.Event()
 
     def flows(self) -> Sequence[Flow]:
-        """All that were asked for."""
+        """Return all requested flows."""
         now = self.now()
         return [(flow.source, flow.target, float(left)) for flow, left in zip(now.flows, now.left(), strict=True)]
 
     def pace(self, rates_bps: Sequence[float]) -> None:
-        """Hands changes to `_pace`."""
+        """Pass changes on to `_pace`."""
         paces: dict[str, dict[int, float]] = defaultdict(dict)
         for number, (flow, rate_bps) in enumerate(zip(self.transfer.flows, rates_bps, strict=True)):
-            # No faster than links are: 2 % more would fill their queues, and what a small flow loses costs it timeouts.
+            # No faster than links are: 2 % more would fill their queues, and losses of a small flow cost it timeouts.
             if differs(rate_bps, self._told_bps.get(number, 0.0)):
                 self._told_bps[number] = rate_bps
                 paces[flow.source][number] = rate_bps
@@ -149,12 +149,12 @@ class ShuffleUnderWay(UnderWay):
             self._wake.set()
 
     def cancel(self) -> None:
-        """Ends it."""
+        """End it."""
         super().cancel()
         self._wake.set()
 
     def carry(self, inventory: Inventory, network: Network, changed: threading.Condition) -> None:  # noqa: ARG002
-        """All flows are held until they are paced."""
+        """Carry it out. All flows are held until they are paced."""
         transfer = self.now()
         asked: dict[str, list[pb.Transfer]] = defaultdict(list)
         for number, (flow, size) in enumerate(zip(transfer.flows, transfer.left(), strict=True)):
@@ -198,7 +198,7 @@ class ShuffleUnderWay(UnderWay):
             changed.notify_all()
 
     def _pace(self) -> None:
-        """Tells agents their newest paces: in a thread of its own, since one that is gone keeps it waiting."""
+        """Send agents their newest paces, in a thread of its own, since an agent that is gone keeps it waiting."""
         while not self.cancelled:
             self._wake.wait()
             self._wake.clear()
@@ -208,7 +208,7 @@ class ShuffleUnderWay(UnderWay):
 
 
 class BroadcastUnderWay(UnderWay):
-    """Each flow is a subscription; who subscribes to whom may change. It is the `Pacing` of its broadcast."""
+    """A broadcast. Each flow is a subscription, and subscriptions may change. It is the `Pacing` of its broadcast."""
 
     def __init__(self, transfer: Transfer, copies: Copies) -> None:
         super().__init__(transfer)
@@ -221,22 +221,22 @@ class BroadcastUnderWay(UnderWay):
         self._guard = threading.Condition()
 
     def flows(self) -> Sequence[Flow]:
-        """The subscriptions as they stand."""
+        """Return the current subscriptions."""
         return self._flows
 
     def pace(self, rates_bps: Sequence[float]) -> None:
-        """Keeps changes for `limits`."""
+        """Keep changes for `limits`."""
         for (parent, child, _), rate_bps in zip(self._flows, rates_bps, strict=True):
             told_bps = self._told.get((parent, child))
             if told_bps is None or differs(rate_bps, told_bps):
                 self._told[parent, child] = self._wanted[parent, child] = rate_bps
 
     def carry(self, inventory: Inventory, network: Network, changed: threading.Condition) -> None:
-        """All subscriptions are held until they are paced."""
+        """Carry it out. All subscriptions are held until they are paced."""
         self._guard = changed
         with changed:
             transfer, copies, self._begun = self.transfer, self._copies, True
-            # A copy at a path of its own is its own matter.
+            # Receivers whose copy has a path of its own join as newcomers.
             self._newcomers = list(copies.elsewhere.items())
             targets = [flow.target for flow in transfer.flows if flow.target not in copies.elsewhere]
 
@@ -268,16 +268,16 @@ class BroadcastUnderWay(UnderWay):
             self.transfer = replace(self.transfer, receivers=tuple(became))
         if result.lost and not self.cancelled:
             lost = "; ".join(f"{host}: {why}" for host, why in result.lost.items())
-            raise AgentError(f"{len(result.lost)} of {len(result.receivers)} receivers do not have it: {lost}")
+            raise AgentError(f"{len(result.lost)} of {len(result.receivers)} receivers did not get the file: {lost}")
 
     def join(self, joined: Transfer) -> None:
-        """Takes in the newest receiver of the transfer. Called by who holds what `carry` calls `changed`.
+        """Add the newest receiver of the transfer. The caller holds the `changed` of `carry`.
 
         Raises:
             GavotteError: when it is too late.
         """
         if self._ended or self.cancelled or joined.copies is None:
-            raise GavotteError(f"transfer {joined.id} ends just now", hint="submit a new broadcast to the host")
+            raise GavotteError(f"transfer {joined.id} is just ending", hint="submit a new broadcast to the host")
         self.transfer, self._copies = joined, joined.copies
         self.moved.append(0)
         host = joined.flows[-1].target

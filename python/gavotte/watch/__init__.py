@@ -2,7 +2,7 @@
 
 from gavotte.watch.detect import Change, EdgeCusum, exceeds, movers
 from gavotte.watch.expecting import Shift
-from gavotte.watch.keeping import Kept, Told, keep
+from gavotte.watch.keeping import Kept, Told, WatchQuestion, WatchSession, keep
 from gavotte.watch.loop import Alarm, Event, Watcher, follow, watch
 from gavotte.watch.observing import Operation, Tail, TreeWatch
 from gavotte.watch.reassessing import Reassessment, reassess
@@ -19,6 +19,8 @@ __all__ = [
     "Tail",
     "Told",
     "TreeWatch",
+    "WatchQuestion",
+    "WatchSession",
     "Watcher",
     "exceeds",
     "follow",

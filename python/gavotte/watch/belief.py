@@ -14,7 +14,7 @@ from gavotte.watch.loop import Event
 Matrix = list[list[float | None]]
 
 MESSAGE_BYTES = 8e6
-"""A transfer that times are told of, as in the RPCA paper, section V-A."""
+"""Size of the transfer whose times are reported, as in the RPCA paper, section V-A."""
 
 NEARLY_ALL = 0.65
 """Share of a group's pairs that must move for its cap to. Where one of two racks moved, alarms calibrate 3 in 4."""
@@ -123,7 +123,7 @@ def _moved_alike(before: Matrix, after: Matrix, pairs: Iterable[tuple[int, int]]
 
 
 def without(network: Network, gone: Collection[str]) -> Network:
-    """The Network of the hosts that are there. Groups of which nobody is left go with their hosts.
+    """Return the Network of the reachable hosts. Groups without a remaining host are dropped.
 
     Raises:
         GavotteError: when no host is left.

@@ -138,7 +138,7 @@ class EdgeCusum:
         return [self._change(row, number) for row, number in sorted(found, key=lambda at: -self._sums[at[0], at[1]])]
 
     def expect(self, source: str, target: str, expected_s: float) -> None:
-        """Starts an edge again after it was calibrated anew.
+        """Restart an edge after a new calibration.
 
         Raises:
             GavotteError: for an edge that is not watched, or no time.

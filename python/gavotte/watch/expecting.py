@@ -87,7 +87,7 @@ class Expected:
         return shifts
 
     def scaled(self, edge: Edge, factor: float) -> Shift:
-        """Expects so many times as much of a pair."""
+        """Multiply the expected time of a pair by a factor."""
         before_s = self.seconds[edge]
         self.seconds[edge] = before_s * factor
         return Shift(*edge, before_s, before_s * factor)

@@ -55,7 +55,7 @@ class Kept:
     """How a watch ended.
 
     Attributes:
-        network: what is believed now.
+        network: the current belief.
         taken: measurements; operations where only those were followed.
         hosts: how many are watched.
         gone: which of them did not answer at the end.
@@ -67,78 +67,100 @@ class Kept:
     gone: frozenset[str]
 
 
-def keep(
-    network: Network,
-    *,
-    hosts: str | None = None,
-    observations: Path | None = None,
-    wait: Callable[[float], bool],
-    tell: Callable[[Told], None],
-    complain: Callable[[str], None],
-    every_s: float = 60.0,
-    method: str = "train",
-    band: float | None = None,
-    threshold: float | None = None,
-    most_moved: float = MOST_MOVED,
-    alive: Callable[[int, int, int], None] = lambda _taken, _here, _hosts: None,
-    running: Callable[[], Running] | None = None,
-    output: Path | None = None,
-    count: int | None = None,
-    seed: int = 0,
-) -> Kept:
-    """Watches until told to stop, by measurements, by operations that run anyway, or by both.
+@dataclass(frozen=True)
+class WatchQuestion:
+    """What to watch, by what, and what counts as a change.
 
-    Args:
-        network: what is believed now.
+    Attributes:
+        network: the current belief.
         hosts: where to measure, as `agents.resolve_hosts` takes it; None = nowhere.
-        observations: `*.jsonl` of `gavotte.mpi.observing` or the preloaded library; need not be there yet.
-        wait: waits so many seconds; true = stop.
-        tell: told of each event, at once.
-        complain: told, in a line, of what goes wrong and does not end the watch.
-        every_s: pause between two measurements.
+        observations: `*.jsonl` of `gavotte.mpi.observing` or the preloaded library; need not exist yet.
+        every_s: pause between two measurements, in seconds.
         method: how to measure, one of `measure.METHODS`.
-        band: standard deviation of the logarithm of undisturbed times; None = as the Network says, `LEAST_BAND` at
-            least, or else `USUAL_BAND`.
+        band: standard deviation of the logarithm of undisturbed times; None = the Network's band, at least
+            `LEAST_BAND`, or else `USUAL_BAND`.
         threshold: as for `Watcher`.
         most_moved: as for `Watcher`.
-        alive: told again and again that the watch goes on: how many measurements (operations) were taken, how many
-            hosts are there, of how many.
-        running: what runs, to be reviewed when pairs moved and when hosts have come or gone. Asked each time, as tasks
-            may have moved since.
-        output: keeps the Network up to date in this file.
-        count: stop after so many measurements; without hosts, operations.
+        count: stop after this many measurements; without hosts, operations. None = never.
         seed: of every random choice.
+    """
+
+    network: Network
+    hosts: str | None = None
+    observations: Path | None = None
+    every_s: float = 60.0
+    method: str = "train"
+    band: float | None = None
+    threshold: float | None = None
+    most_moved: float = MOST_MOVED
+    count: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class WatchSession:
+    """Callbacks and files of one watch.
+
+    Attributes:
+        wait: waits this many seconds; true = stop.
+        tell: called with each event, at once.
+        complain: called with a line for each problem that does not end the watch.
+        alive: called repeatedly while the watch runs, with the number of measurements (operations), of reachable hosts,
+            and of all hosts.
+        running: returns the applications that run, which are reviewed when pairs have moved and when hosts have come or
+            gone. Called each time, as tasks may have moved since. None = nothing runs.
+        output: file in which the Network is kept up to date.
+    """
+
+    wait: Callable[[float], bool]
+    tell: Callable[[Told], None]
+    complain: Callable[[str], None]
+    alive: Callable[[int, int, int], None] = lambda _taken, _here, _hosts: None
+    running: Callable[[], Running] | None = None
+    output: Path | None = None
+
+
+def keep(question: WatchQuestion, session: WatchSession) -> Kept:
+    """Watch until `session.wait` says stop, by measurements, by an application's own operations, or by both.
 
     Raises:
         GavotteError: when the running placement cannot be evaluated, the output cannot be written, there is nothing
             to watch by, or what is given makes no sense.
     """
+    network, hosts, observations, seed = question.network, question.hosts, question.observations, question.seed
+    wait, complain, running, output = session.wait, session.complain, session.running, session.output
     if hosts is None and observations is None:
         raise GavotteError("there is nothing to watch", hint="use hosts, observations or both")
     if running is not None:
         first = running()
         evaluate(network, first.placement.in_order(first.apps), first.placement.assignment)
-    probe = None if hosts is None else Probe(hosts, method, network.names, complain, seed=seed)
-    width = band if band is not None else USUAL_BAND if network.band is None else max(LEAST_BAND, network.band)
+    probe = None if hosts is None else Probe(hosts, question.method, network.names, complain, seed=seed)
+    width = (
+        question.band
+        if question.band is not None
+        else USUAL_BAND
+        if network.band is None
+        else max(LEAST_BAND, network.band)
+    )
     measure = None if probe is None else probe.measure
     watcher = Watcher(
         expected_times(network),
         width,
         measure,
         seed=seed,
-        threshold=threshold,
-        most_moved=most_moved,
+        threshold=question.threshold,
+        most_moved=question.most_moved,
         complain=complain,
     )
 
     def goes_on(taken: int) -> None:
-        alive(taken, len(watcher.present), len(watcher.hosts))
+        session.alive(taken, len(watcher.present), len(watcher.hosts))
 
     tail = None if observations is None else Tail(observations, complain)
     if output is not None:
         write_network(output, network)
     if observations is not None and not observations.exists():
-        complain(f"{observations} is not there yet; waiting for it")
+        complain(f"{observations} does not exist yet; waiting for it")
     belief = network
 
     def report(event: Event) -> None:
@@ -157,7 +179,7 @@ def keep(
                 write_network(output, belief)
             except GavotteError as error:
                 complain(str(error))
-        tell(Told(event, advice, seed))
+        session.tell(Told(event, advice, seed))
 
     with closing(probe) if probe is not None else nullcontext():
 
@@ -177,9 +199,15 @@ def keep(
 
         if probe is not None:
             taken = watch(
-                watcher, every_s=every_s, wait=pause, report=report, hosts=probe.hosts, count=count, alive=goes_on
+                watcher,
+                every_s=question.every_s,
+                wait=pause,
+                report=report,
+                hosts=probe.hosts,
+                count=question.count,
+                alive=goes_on,
             )
         else:
             assert tail is not None
-            taken = follow(watcher, tail, every_s=LOOK_S, wait=wait, report=report, count=count, alive=goes_on)
+            taken = follow(watcher, tail, every_s=LOOK_S, wait=wait, report=report, count=question.count, alive=goes_on)
     return Kept(belief, taken, len(watcher.hosts), frozenset(watcher.hosts) - frozenset(watcher.present))

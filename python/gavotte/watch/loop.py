@@ -268,19 +268,19 @@ def watch(
     count: int | None = None,
     alive: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Ticks until told to stop.
+    """Tick until `wait` says stop.
 
     Args:
-        watcher: what to tick.
+        watcher: the watcher to tick.
         every_s: pause between ticks.
-        wait: waits so many seconds; true = stop.
-        report: told of each event, at once.
-        hosts: who is there now, asked at each tick; None = always the same.
-        count: ticks at most, those not counted that found the agents held; None = no end.
-        alive: told how many measurements were taken, at the start and after each tick.
+        wait: waits this many seconds; true = stop.
+        report: called with each event, at once.
+        hosts: returns the current hosts, called at each tick; None = always the same.
+        count: most ticks, without those that found the agents held; None = no end.
+        alive: called with the number of measurements, at the start and after each tick.
 
     Returns:
-        Measurements taken: ticks at which anybody answered.
+        Measurements taken: ticks at which any host answered.
     """
     ticks = taken = 0
     alive(taken)
@@ -305,16 +305,16 @@ def follow(
     count: int | None = None,
     alive: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Takes operations as they are written, until told to stop.
+    """Process operations as they are written, until `wait` says stop.
 
     Args:
-        watcher: what to tell of them.
-        tail: where they come from.
+        watcher: gets the operations.
+        tail: their source.
         every_s: pause between two looks.
         wait: as for `watch`.
         report: as for `watch`.
-        count: operations at most; None = no end.
-        alive: told how many operations were taken, at each look.
+        count: most operations; None = no end.
+        alive: called with the number of operations, at each look.
 
     Returns:
         Operations taken.

@@ -72,7 +72,7 @@ class Tail:
         """
         try:
             with self._path.open("rb") as file:
-                if self._path.stat().st_size < self._at:  # begun anew
+                if self._path.stat().st_size < self._at:  # the file was replaced
                     self._at, self._line, self._open = 0, 0, {}
                 file.seek(self._at)
                 text = file.read()
@@ -170,7 +170,7 @@ class TreeWatch:
         ]
 
     def rebase(self, edge: Edge, factor: float) -> None:
-        """From now on the edge should take so many times as long as it should have."""
+        """Multiply the expected time of an edge by a factor."""
         if self._cusum is not None and edge in self._expected:
             self._expected[edge] *= factor
             self._cusum.expect(*edge, self._expected[edge])

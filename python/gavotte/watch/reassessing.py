@@ -109,7 +109,7 @@ def reassess(
 def _restarted(
     network: Network, apps: Sequence[App], places: Mapping[str, str], lost: Collection[str], seed: int
 ) -> Placement:
-    """The lost tasks where they fit best and all others where they are; where that cannot be, all anew."""
+    """Place the lost tasks where they fit best and move no others. If that is impossible, place all tasks again."""
     held = {task: [host] for task, host in places.items() if task not in lost}
     try:
         return place(network, apps, "search", seed=seed, allowed=held)

@@ -14,16 +14,16 @@ SILENT_TICKS = 2
 """Ticks in a row that a host may miss before it counts as gone."""
 
 MOST_ALL_PAIRS = 32
-"""Hosts of which all pairs are tried where nobody is here: with more a tick would take minutes."""
+"""Most hosts whose pairs are all tried when no host is reachable. With more, a tick would take minutes."""
 
 
 class Ring:
-    """Hosts in a circle, drawn anew whenever one comes or goes.
+    """Hosts in a random circle, drawn again whenever a host comes or goes.
 
     Attributes:
-        hosts: who is listed.
-        gone: who of them does not answer.
-        edges: the pairs of the circle of which something is expected.
+        hosts: all listed hosts.
+        gone: those that do not answer.
+        edges: the circle's pairs that have an expected time.
     """
 
     def __init__(self, expected: Expected, width: float, seed: int) -> None:
@@ -46,12 +46,12 @@ class Ring:
     @property
     def heard(self) -> list[str]:
         """Who of them answered when last asked."""
-        if self._expected.measure is None:  # nobody is asked; operations show who is there
+        if self._expected.measure is None:  # no host is asked; operations show which hosts are reachable
             return self.here
         return [host for host in self.here if host in self._answered]
 
     def draw(self) -> None:
-        """A circle of all who are here, and what it should take."""
+        """Draw a circle of all reachable hosts, with expected times."""
         here = self.here
         self._silent = {}
         order = [here[number] for number in self._rng.permutation(len(here))]
@@ -66,13 +66,13 @@ class Ring:
         return self._cusum.observe(observed) if self._cusum is not None else []
 
     def expect(self, edges: Collection[Edge]) -> None:
-        """Starts anew with what is expected of those of some pairs that are in the circle."""
+        """Restart those of some pairs that are in the circle, with their expected times."""
         for edge in edges:
             if self._cusum is not None and edge in self.edges:
                 self._cusum.expect(*edge, self._expected.seconds[edge])
 
     def silenced(self, times: Mapping[Edge, float]) -> set[str]:
-        """Counts who is silent; returns who has been for too long, and answers nobody else either."""
+        """Count silent ticks. Return hosts that were silent for too long and answer no other host either."""
         heard = {host for edge in times for host in edge}
         for host in self.here:
             self._silent[host] = 0 if host in heard else self._silent.get(host, 0) + 1
@@ -84,16 +84,16 @@ class Ring:
         return set(silent) - alive
 
     def back(self) -> list[str]:
-        """Asks those that are gone; returns who answers."""
+        """Ask the hosts that are gone. Return those that answer."""
         if self._expected.measure is None:
             return []
         here = self.here
-        # One alone is in no ring, so nobody knows whether it is still there.
+        # A single host is in no ring, so its state is unknown.
         heard = self._answering(sorted(self.gone), here) if len(here) > 1 else self._answering(self.hosts, [])
         return sorted(self.gone & heard)
 
     def keep(self, hosts: Collection[str]) -> set[str]:
-        """Lists only these of its hosts from now on; returns who was here and is not listed any more."""
+        """Keep only these hosts. Return reachable hosts that are no longer listed."""
         left = set(self.here) - set(hosts)
         self.leave(left)
         self.hosts = sorted(set(self.hosts) & set(hosts))
@@ -117,13 +117,13 @@ class Ring:
         self.gone |= set(hosts)
 
     def _answering(self, hosts: Sequence[str], here: Sequence[str]) -> set[str]:
-        """Who of `hosts` answers one of those that are here, or, where nobody is, who answers whom.
+        """Return those of `hosts` that answer a reachable host or, if none is reachable, each other.
 
-        All pairs in one measurement then: one costs nothing that has a dead agent, and any two that live are found. Of
-        many hosts some pairs, drawn anew each time.
+        In the second case one measurement tries all pairs. A pair with a dead agent costs nothing, and any two live
+        hosts find each other. With many hosts it tries random pairs, drawn again each time.
         """
         assert self._expected.measure is not None
-        # Each asks another, drawn anew: one that cannot reach a host must not keep it out for good.
+        # Each asks a random other host, so that one host without a route does not keep another out for good.
         near = cycle([here[number] for number in self._rng.permutation(len(here))])
         pairs = list(zip(hosts, near, strict=False)) if here else self._some_pairs(hosts)
         return {host for edge in self._expected.measure(pairs) for host in edge} if pairs else set()

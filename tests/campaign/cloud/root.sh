@@ -1,4 +1,4 @@
-# To be read in: mounts the overlay with the services at $kept/root, in this mount namespace
+# Source this file: it mounts the overlay with the services at $kept/root, in this mount namespace
 mount -t overlay overlay -o "lowerdir=/,upperdir=$kept/up,workdir=$kept/work" "$kept/root"
 mount --bind /dev "$kept/root/dev"
 mount --bind /sys "$kept/root/sys"

@@ -1,6 +1,6 @@
 # services.sh: makes the databases and starts the services, inside the overlay; touches /os/ready when they answer.
-# What is particular to one small machine: SQLite in WAL mode, one worker each, the catalogue before Nova, Neutron's schema
-# made at once, and a mechanism driver of six lines that binds ports, since nothing carries packets here.
+# These settings suit one small machine: SQLite in WAL mode, one worker each, the catalogue before Nova, and Neutron's schema
+# made at once. A mechanism driver of six lines binds ports, since no packets are carried.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 echo data > /tmp/img
 set -u

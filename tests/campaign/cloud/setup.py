@@ -1,4 +1,4 @@
-"""Makes what the tests of the OpenStack driver find: a network with addresses, an image, a flavour."""
+"""Makes a network with addresses, an image and a flavour, which the tests of the OpenStack driver use."""
 
 # mypy: ignore-errors
 

@@ -57,7 +57,7 @@ for number in 1 2; do
     ip link set "node$number" master nodes up
     unshare -nmu sh "$here/node.sh" "$kept" "$number" >"$run/log/node$number" 2>&1 &
     node=$!
-    # It is in our namespace until it has made its own.
+    # The process is in our namespace until it has made its own.
     is_apart() { [ "$(readlink /proc/$node/ns/net)" != "$(readlink /proc/self/ns/net)" ]; }
     until_so is_apart
     ip link set uplink netns $node

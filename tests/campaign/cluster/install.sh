@@ -1,4 +1,4 @@
-# install.sh KEPT: builds Kubernetes, unpacks what it needs beside it, and makes the images of the pods
+# install.sh KEPT: builds Kubernetes, unpacks the other programs that it needs, and makes the images of the pods
 set -eu
 kept=$1
 here=$PWD/tests/campaign/cluster

@@ -32,7 +32,7 @@ state = "/run/containerd"
 address = "/run/c.sock"
 [plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "gavotte.test/pause:1"
-# Where root itself may not, as in many containers, pods get no better score than this process.
+# If even root may not lower the score, as in many containers, pods get this process's score.
 restrict_oom_score_adj = true
 [plugins."io.containerd.grpc.v1.cri".cni]
 bin_dir = "$kept/up/usr/lib/cni"

@@ -1,4 +1,4 @@
-//! Where a controller may come in: a Unix socket, TCP with mutual TLS, or both.
+//! The ports on which controllers connect: a Unix socket, TCP with mutual TLS, or both.
 
 use std::fs;
 use std::io;
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 
-/// How long a stranger may take over the TLS handshake.
+/// How long an unknown client may take for the TLS handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
-/// The bound doors of one agent; without any it serves nobody.
+/// The bound ports of one agent; without any port the agent serves no controller.
 #[derive(Debug, Default)]
 pub struct Doors {
-    /// For a controller on this host, or at the other end of an SSH connection.
+    /// For a controller on this host or at the other end of an SSH connection.
     pub socket: Option<UnixListener>,
     /// For a controller with a certificate.
     pub tls: Option<TlsDoor>,
@@ -30,18 +30,18 @@ impl From<UnixListener> for Doors {
     }
 }
 
-/// The PEM files of one host, as `gavotte hosts keys` makes them.
+/// The PEM files of one host, as `gavotte hosts keys` creates them.
 #[derive(Clone, Debug)]
 pub struct KeyFiles {
     /// The authority that signed the controller's certificate.
     pub ca: PathBuf,
     /// This host's certificate.
     pub cert: PathBuf,
-    /// Its private key.
+    /// This host's private key.
     pub key: PathBuf,
 }
 
-/// A bound TCP port that lets in who shows a certificate of the authority, and nobody else.
+/// A bound TCP port that accepts only clients with a certificate of the authority.
 #[derive(Debug)]
 pub struct TlsDoor {
     pub(crate) listener: TcpListener,
@@ -52,7 +52,7 @@ impl TlsDoor {
     /// Reads the keys and binds `address`.
     ///
     /// # Errors
-    /// When a file cannot be read or the address cannot be bound.
+    /// If a file cannot be read or the address cannot be bound.
     pub fn bind(address: SocketAddr, files: &KeyFiles) -> io::Result<Self> {
         let config = ServerTlsConfig::new()
             .identity(Identity::from_pem(read(&files.cert)?, read(&files.key)?))
@@ -65,10 +65,10 @@ impl TlsDoor {
         Ok(Self { listener, config })
     }
 
-    /// Where it is bound.
+    /// The bound address.
     ///
     /// # Errors
-    /// When the kernel does not say.
+    /// If the kernel does not report the address.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

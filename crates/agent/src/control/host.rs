@@ -1,10 +1,20 @@
-//! What the agent's host looks like, read from `/proc`. What cannot be read is empty or 0.
+//! A description of the agent's host, read from `/proc`. A value that cannot be read is empty or 0.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use gavotte_probe::sockets::SocketError;
+use gavotte_probe::sockets::tcp;
+use tokio::net::TcpSocket;
+
 use crate::contract::PROTOCOL;
 use crate::contract::agents::HealthReply;
+
+const CAP_NET_ADMIN: u32 = 12;
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_BPF: u32 = 39;
+/// The congestion control that transfers request, so that they behave alike on all hosts.
+const COMMON: &str = "cubic";
 
 /// Describes the host for a controller; `data_port` and `run_id` are the agent's own.
 pub fn health(data_port: u16, run_id: String) -> HealthReply {
@@ -30,7 +40,46 @@ pub fn health(data_port: u16, run_id: String) -> HealthReply {
             .next()
             .and_then(|first| first.parse().ok())
             .unwrap_or(0.0),
+        lacking: lacking(),
     }
+}
+
+/// Lists the privileges that this agent lacks, each with the consequence.
+fn lacking() -> Vec<String> {
+    let mut lacking = Vec::new();
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if !has_capability(&status, CAP_NET_ADMIN) {
+        lacking.push("CAP_NET_ADMIN: `guarantee` cannot shape what it sends".to_owned());
+    }
+    if let Err(error) = gavotte_sockets::try_counting_datagrams() {
+        let cause = if has_capability(&status, CAP_BPF) || has_capability(&status, CAP_SYS_ADMIN) {
+            "BPF programs, which the kernel or a system call filter refuses"
+        } else {
+            "CAP_BPF"
+        };
+        lacking.push(format!(
+            "{cause}: `profile live` cannot count UDP, and `guarantee` cannot follow demand ({error})"
+        ));
+    }
+    let allowed = words(&line("/proc/sys/net/ipv4/tcp_allowed_congestion_control"));
+    let forbidden = |error: &SocketError| error.is_forbidden();
+    let pinned = TcpSocket::new_v4().map(|socket| tcp::set_congestion(&socket, COMMON));
+    if let Ok(Err(error)) = &pinned
+        && forbidden(error)
+    {
+        lacking.push(format!(
+            "TCP `{COMMON}`: transfers use {} (allowed: {})",
+            line("/proc/sys/net/ipv4/tcp_congestion_control"),
+            allowed.join(", ")
+        ));
+    }
+    lacking
+}
+
+fn has_capability(status: &str, number: u32) -> bool {
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|text| u64::from_str_radix(text.trim(), 16).ok());
+    bits.is_none_or(|bits| bits >> number & 1 == 1)
 }
 
 fn line(path: &str) -> String {
@@ -58,6 +107,14 @@ mod tests {
             4_127_195_136
         );
         assert_eq!(memory_bytes("MemTotal: many\n"), 0);
+    }
+
+    #[test]
+    fn capabilities_are_read_from_the_effective_set() {
+        let status = "CapPrm:\tffffffffffffffff\nCapEff:\t0000000000001000\n";
+        assert!(has_capability(status, CAP_NET_ADMIN) && !has_capability(status, CAP_BPF));
+        // A set that cannot be read is no reason for a warning.
+        assert!(has_capability("", CAP_BPF));
     }
 
     #[test]

@@ -1,5 +1,7 @@
-//! Ends an agent with the controller that started it over SSH: its stdin is the other end of a pipe that the controller
-//! holds. However the controller, the SSH connection or the network between them dies, the pipe closes or falls silent.
+//! The lifeline ends an agent together with the controller that started it over SSH.
+//!
+//! The agent's stdin is a pipe whose other end the controller holds. Whether the controller, the SSH connection or the
+//! network fails, the pipe closes or falls silent.
 
 use std::io::{self, Read};
 use std::thread;
@@ -9,13 +11,13 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tracing::warn;
 
-/// Returns when stdin has ended, or has brought nothing for `limit`.
+/// Returns when stdin has ended or was silent for `limit`.
 ///
 /// # Errors
-/// When the thread that reads cannot be started.
+/// If the reading thread cannot be started.
 pub async fn cut(limit: Duration) -> io::Result<()> {
     let (beat, beats) = watch::channel(());
-    // A blocking read cannot be taken back, so the runtime must not wait for it.
+    // A blocking read cannot be cancelled, so the runtime must not wait for it.
     thread::Builder::new()
         .name("lifeline".into())
         .spawn(move || listen(io::stdin().lock(), &beat))?;

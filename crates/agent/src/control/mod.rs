@@ -1,4 +1,4 @@
-//! How a controller comes in, and what it is told.
+//! The agent's service for controllers.
 
 pub mod doors;
 pub mod host;

@@ -1,4 +1,4 @@
-//! Puts an agent together and runs it until it is told to stop.
+//! Starts an agent and runs it until it is stopped.
 
 use std::io;
 use std::net::IpAddr;
@@ -28,35 +28,35 @@ pub const MAX_BYTES: u64 = 50_000_000_000;
 /// Default cap on the seconds of one hold.
 pub const MAX_SECONDS: u64 = 3600;
 
-/// Longest request: a replay of many thousand transfers.
+/// Longest request in bytes: a replay of many thousand transfers.
 const MAX_REQUEST_BYTES: usize = 16 << 20;
-/// How long calls may take to end once the agent is told to stop.
+/// How long open calls may take to end after the agent is stopped.
 const STOP_LIMIT: Duration = Duration::from_secs(1);
-/// How often a controller behind TLS is asked whether it is still there.
+/// Interval between keepalive pings to a controller behind TLS.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// How an agent is set up.
+/// The settings of an agent.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Address of the data port; `None` for all.
     pub bind: Option<IpAddr>,
     /// Data port, TCP and UDP; 0 for any.
     pub data_port: u16,
-    /// The most a hold may do.
+    /// The limits of each hold.
     pub caps: Caps,
 }
 
-/// Serves the agent behind bound doors until `stop` returns, which is first polled when the data port is bound. Must be
-/// called within a tokio runtime.
+/// Serves the agent on its bound ports until `stop` returns. `stop` is first polled after the data port is bound. Must
+/// be called within a tokio runtime.
 ///
 /// # Errors
-/// When the data port cannot be bound, the keys are none, or the server fails.
+/// If the data port cannot be bound, the keys are invalid, or the server fails.
 pub async fn serve(options: Options, doors: impl Into<Doors>, stop: impl Future<Output = ()>) -> io::Result<()> {
     raise_file_limit();
     match orphan::sweep(false, false) {
         Ok(swept) if swept.is_empty() => {}
-        Ok(swept) => warn!(?swept, "removed what an agent that was killed has left"),
-        Err(error) => debug!(%error, "cannot look for what an agent may have left"),
+        Ok(swept) => warn!(?swept, "removed the state of a killed agent"),
+        Err(error) => debug!(%error, "cannot look for the state of a killed agent"),
     }
     let (plane, data) = Plane::bind(options.bind, options.data_port, options.caps)?;
     let version = env!("CARGO_PKG_VERSION");
@@ -64,15 +64,15 @@ pub async fn serve(options: Options, doors: impl Into<Doors>, stop: impl Future<
     let service = AgentServer::new(Service::new(plane.clone())).max_decoding_message_size(MAX_REQUEST_BYTES);
     let accepting = tokio::spawn(door::run(plane.clone(), data, reception::receive));
     let (stopping, stopped) = watch::channel(());
-    let told = |mut stopped: watch::Receiver<()>| async move {
-        // Fails when the other end is gone, which means the same.
+    let stop_signal = |mut stopped: watch::Receiver<()>| async move {
+        // An error means that the other end is gone, which also means to stop.
         let _ = stopped.changed().await;
     };
     let over_socket = async {
         let Some(socket) = doors.socket else { return Ok(()) };
         let incoming = UnixListenerStream::new(UnixListener::from_std(socket)?);
         let router = Server::builder().add_service(service.clone());
-        let serving = router.serve_with_incoming_shutdown(incoming, told(stopped.clone()));
+        let serving = router.serve_with_incoming_shutdown(incoming, stop_signal(stopped.clone()));
         info!(version, data_port = plane.port, "serves on its socket");
         serving.await.map_err(io::Error::other)
     };
@@ -84,14 +84,14 @@ pub async fn serve(options: Options, doors: impl Into<Doors>, stop: impl Future<
             .map_err(|error| io::Error::other(format!("keys: {}", innermost(&error))))?
             .http2_keepalive_interval(Some(KEEPALIVE))
             .add_service(service.clone());
-        let serving = router.serve_with_incoming_shutdown(incoming, told(stopped.clone()));
+        let serving = router.serve_with_incoming_shutdown(incoming, stop_signal(stopped.clone()));
         info!(version, data_port = plane.port, "serves over TLS");
         serving.await.map_err(io::Error::other)
     };
     let serving = async { tokio::try_join!(over_socket, over_tls).map(|_| ()) };
     let ending = async {
         stop.await;
-        // Ends every stream, so that the server can close its connections.
+        // End every stream, so that the server can close its connections.
         plane.holds.end();
         stopping.send_replace(());
         tokio::time::sleep(STOP_LIMIT).await;
@@ -104,7 +104,7 @@ pub async fn serve(options: Options, doors: impl Into<Doors>, stop: impl Future<
     result
 }
 
-/// What an error comes from in the end: its outer layers only say "transport error".
+/// Returns an error's innermost cause: the outer layers only say "transport error".
 fn innermost(error: &dyn std::error::Error) -> &dyn std::error::Error {
     let mut cause = error;
     while let Some(source) = cause.source() {
@@ -113,11 +113,12 @@ fn innermost(error: &dyn std::error::Error) -> &dyn std::error::Error {
     cause
 }
 
-/// Every transfer takes a file descriptor, and the usual soft limit of 1024 is for programs that use `select`.
+/// Raises the limit of open files. Every transfer takes a file descriptor, and the usual soft limit of 1024 exists for
+/// programs that use `select`.
 fn raise_file_limit() {
     let raised =
         getrlimit(Resource::RLIMIT_NOFILE).and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
     if let Err(error) = raised {
-        warn!(%error, "few files may be open, so few transfers at one time");
+        warn!(%error, "the limit of open files is low, so only few transfers can run at the same time");
     }
 }

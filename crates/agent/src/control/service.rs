@@ -1,4 +1,4 @@
-//! The agent's gRPC service: checks each request, finds its hold and hands the work on.
+//! The agent's gRPC service: checks each request, looks up its hold and starts the work.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,8 +11,9 @@ use tonic_types::{ErrorDetails, StatusExt};
 use tracing::{Instrument, info, info_span};
 
 use crate::contract::agents::{
-    BroadcastReply, BroadcastRequest, DropReply, DropRequest, EnrolReply, EnrolRequest, Failure, GuardReply,
-    GuardRequest, GuardedReply, GuardedRequest, HealthReply, HealthRequest, LogsReply, LogsRequest, LookReply,
+    BroadcastReply, BroadcastRequest, DropReply, DropRequest, EnrolReply, EnrolRequest, ExcuseReply, ExcuseRequest,
+    Failure, GreetReply, GreetRequest, GuardReply, GuardRequest, GuardedReply, GuardedRequest, HealthReply,
+    HealthRequest, HeardReply, HeardRequest, ListenReply, ListenRequest, LogsReply, LogsRequest, LookReply,
     LookRequest, ManifestReply, ManifestRequest, MeasureRequest, Neighbour, PaceReply, PaceRequest, ProbeReply,
     ReadmitReply, ReadmitRequest, ReleaseReply, ReleaseRequest, RenewReply, RenewRequest, ReplayReply, ReplayRequest,
     SpliceReply, SpliceRequest, StartReply, StartRequest, StatusReply, StatusRequest, UnguardReply, UnguardRequest,
@@ -25,16 +26,16 @@ use crate::hold::HoldError;
 use crate::hold::jobs::{JobError, Label};
 use crate::log;
 use crate::plane::{Plane, pulse};
-use crate::work::broadcast;
 use crate::work::replay::{self, MAX_TRANSFERS};
 use crate::work::schedule::{self, Schedule};
+use crate::work::{broadcast, greet};
 
-/// Replies that may wait for a slow controller.
+/// Number of replies that may wait for a slow controller.
 const PENDING_REPLIES: usize = 64;
-/// Most peers that one call has looked at.
+/// Largest number of peers that one call may check.
 const MAX_LOOKS: usize = 64;
 
-/// Serves one agent.
+/// The service of one agent.
 #[derive(Clone, Debug)]
 pub struct Service {
     plane: Arc<Plane>,
@@ -42,7 +43,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Serves the agent of this data plane.
+    /// Creates the service for this data plane.
     pub fn new(plane: Arc<Plane>) -> Self {
         Self {
             plane,
@@ -100,7 +101,7 @@ impl From<WorkError> for Status {
     }
 }
 
-/// A status that says by a code why the call was refused, and perhaps a fact to go by, beside the words.
+/// Returns a status whose code gives the reason of a refusal, with an optional fact for the controller.
 fn refusal(code: Code, failure: Failure, text: impl Into<String>, fact: Option<(String, String)>) -> Status {
     let text = text.into();
     info!(refusal = text, "refused a call");
@@ -143,7 +144,7 @@ impl Agent for Service {
         let holds = self.plane.holds.list();
         let run_id = request.into_inner().run_id;
         let own = holds.iter().find(|hold| hold.run_id == run_id);
-        let beside = own.map(|hold| hold.jobs.beside()).unwrap_or_default();
+        let beside = own.map(|hold| hold.jobs.neighbours()).unwrap_or_default();
         let neighbour = |(label, kind): (Label, &str)| Neighbour {
             run_id: label.run_id,
             user: label.user,
@@ -239,6 +240,14 @@ impl Agent for Service {
         Ok(Response::new(DropReply {}))
     }
 
+    async fn excuse(&self, request: Request<ExcuseRequest>) -> Result<Response<ExcuseReply>, Status> {
+        let ExcuseRequest { run_id, round, peer } = request.into_inner();
+        let hold = self.plane.holds.of(&run_id)?;
+        hold.peers.get(&peer)?;
+        hold.rounds.gave_up(round, &peer);
+        Ok(Response::new(ExcuseReply {}))
+    }
+
     async fn look(&self, request: Request<LookRequest>) -> Result<Response<LookReply>, Status> {
         let LookRequest { run_id, peers } = request.into_inner();
         if peers.len() > MAX_LOOKS {
@@ -254,6 +263,39 @@ impl Agent for Service {
         let taken = hold.during(async { Ok(looks.join_all().await) }).await?;
         Ok(Response::new(LookReply {
             taken: taken.into_iter().flatten().collect(),
+        }))
+    }
+
+    async fn listen(&self, request: Request<ListenRequest>) -> Result<Response<ListenReply>, Status> {
+        let hold = self.plane.holds.of(&request.into_inner().run_id)?;
+        let job = hold.jobs.begin("listen", "greet")?;
+        let span = info_span!("listen", run = hold.run_id);
+        tokio::spawn(greet::listen(Arc::clone(&self.plane), hold, job).instrument(span));
+        Ok(Response::new(ListenReply {}))
+    }
+
+    async fn greet(&self, request: Request<GreetRequest>) -> Result<Response<GreetReply>, Status> {
+        let GreetRequest {
+            run_id,
+            peers,
+            limit_s,
+            tcp_only,
+        } = request.into_inner();
+        if peers.len() > MAX_LOOKS {
+            return Err(invalid(format!("peers: at most {MAX_LOOKS}, not {}", peers.len())));
+        }
+        let limit = greet::limit(limit_s).map_err(invalid)?;
+        let hold = self.plane.holds.of(&run_id)?;
+        let greetings = hold
+            .during(greet::greet(&self.plane, &hold, peers, tcp_only, limit))
+            .await?;
+        Ok(Response::new(GreetReply { greetings }))
+    }
+
+    async fn heard(&self, request: Request<HeardRequest>) -> Result<Response<HeardReply>, Status> {
+        let hold = self.plane.holds.of(&request.into_inner().run_id)?;
+        Ok(Response::new(HeardReply {
+            addresses: greet::heard(&hold),
         }))
     }
 
@@ -281,7 +323,7 @@ impl Agent for Service {
             .filter(|device| !device.is_empty())
             .collect();
         self.guarantees.end().await;
-        // What an agent left that was killed.
+        // Also remove what a killed agent left.
         let swept = tokio::task::spawn_blocking(|| orphan::sweep(false, false)).await;
         devices.extend(swept.ok().and_then(Result::ok).unwrap_or_default());
         Ok(Response::new(UnguardReply { devices }))

@@ -1,4 +1,4 @@
-//! The Unix socket that the controller speaks to: for its owner only, and gone when the agent is.
+//! The Unix socket for a controller: accessible to its owner only, and removed when the agent ends.
 
 use std::fs;
 use std::io;
@@ -9,19 +9,19 @@ use std::path::{Path, PathBuf};
 use nix::sys::stat::{Mode, umask};
 use tracing::debug;
 
-/// A bound socket; its file is removed when this is dropped.
+/// A bound socket. Dropping it removes the socket's file.
 #[derive(Debug)]
 pub struct ControlSocket {
     path: PathBuf,
 }
 
 impl ControlSocket {
-    /// Binds `path` with mode 0600. A socket that nobody serves any more is replaced.
+    /// Binds `path` with mode 0600. A socket that no process serves any more is replaced.
     ///
-    /// The process's file mode mask changes for a moment, so call it before other threads make files.
+    /// The process's umask changes for a moment, so call this before other threads create files.
     ///
     /// # Errors
-    /// When another agent serves the socket, something else is in its place, or it cannot be made.
+    /// If another agent serves the socket, the path is something else than a socket, or it cannot be created.
     pub fn bind(path: &Path) -> io::Result<(Self, UnixListener)> {
         remove_stale(path).map_err(|error| named(path, &error))?;
         let before = umask(Mode::from_bits_truncate(0o177));
@@ -37,7 +37,7 @@ impl ControlSocket {
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {
-            debug!(%error, "someone has tidied up already");
+            debug!(%error, "the socket's file was removed before");
         }
     }
 }
@@ -51,7 +51,7 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     if !kind.is_socket() {
         return Err(io::Error::new(
             io::ErrorKind::AlreadyExists,
-            "there is something else that is not a socket",
+            "it exists and is not a socket",
         ));
     }
     if UnixStream::connect(path).is_ok() {

@@ -14,14 +14,14 @@ use crate::contract::agents::{SocketBytes, SocketOwner, WatchReply, WatchRequest
 use crate::error::WorkError;
 use crate::hold::Hold;
 
-/// Shorter ones would be all that the host does.
+/// Shortest interval between looks: with shorter ones the host would do little else.
 const SHORTEST_LOOK: Duration = Duration::from_millis(10);
 const LONGEST_REPORT: Duration = Duration::from_secs(5);
 
-/// How often to look, and after how many looks to tell.
+/// Returns the time between looks, and the number of looks between reports.
 ///
 /// # Errors
-/// Which field makes no sense.
+/// The name of the invalid field.
 pub fn paces(request: &WatchRequest) -> Result<(Duration, u32), String> {
     let of = |name: &str, value: f64| Duration::try_from_secs_f64(value).map_err(|_| format!("{name}: not {value}"));
     let look = of("look_s", request.look_s)?.max(SHORTEST_LOOK);
@@ -29,10 +29,10 @@ pub fn paces(request: &WatchRequest) -> Result<(Duration, u32), String> {
     Ok((look, (report.as_secs_f64() / look.as_secs_f64()).round() as u32))
 }
 
-/// Begins to watch.
+/// Starts to watch.
 ///
 /// # Errors
-/// When the kernel tells nothing of sockets.
+/// If the kernel reports nothing about sockets.
 pub async fn begin() -> Result<Watch, WorkError> {
     spawn_blocking(Watch::begin)
         .await
@@ -41,20 +41,20 @@ pub async fn begin() -> Result<Watch, WorkError> {
         .map_err(WorkError::io("read this host's sockets"))
 }
 
-/// Tells what moves until the hold is over or nobody listens.
+/// Reports traffic until the hold is over or the controller stops listening.
 pub async fn run(
     hold: Arc<Hold>,
     watch: Watch,
     (look, looks): (Duration, u32),
     replies: Sender<Result<WatchReply, Status>>,
 ) {
-    let told = hold.during(tell(watch, look, looks.max(1), &replies)).await;
-    if let Err(error) = told {
+    let result = hold.during(report_traffic(watch, look, looks.max(1), &replies)).await;
+    if let Err(error) = result {
         let _ = replies.send(Err(error.into())).await;
     }
 }
 
-async fn tell(
+async fn report_traffic(
     mut watch: Watch,
     look: Duration,
     looks: u32,
@@ -88,7 +88,7 @@ async fn tell(
     }
 }
 
-/// Processor time of this thread so far.
+/// Processor time of this thread so far, in seconds.
 fn thread_s() -> f64 {
     getrusage(UsageWho::RUSAGE_THREAD).map_or(0.0, |used| {
         (used.user_time() + used.system_time()).num_microseconds() as f64 / 1e6

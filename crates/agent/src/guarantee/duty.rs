@@ -1,4 +1,4 @@
-//! What a controller wants guaranteed, checked.
+//! Checks the guarantees that a controller requests.
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -7,76 +7,76 @@ use gavotte_limiter::{Allocation, Parameters};
 
 use crate::contract::agents::{GuardMode, GuardRemains, GuardRequest, GuardedHost, GuardedInside};
 
-/// Most hosts of one set.
+/// Largest number of hosts in one set.
 const MAX_HOSTS: usize = 4000;
-/// No host sends or receives faster, bit/s.
+/// Highest rate of a host, in bit/s.
 const MAX_BPS: f64 = 1e13;
 
 /// One host under guarantees.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hose {
-    /// Its name.
+    /// The host's name.
     pub name: String,
-    /// Where its agent hears of guarantees.
+    /// The address on which the host's agent receives messages about guarantees.
     pub place: SocketAddr,
-    /// What it may send at least, bit/s; `None` = nothing is guaranteed, and nothing limited.
+    /// The rate that the host is guaranteed to send, in bit/s; `None` = neither guaranteed nor limited.
     pub egress_bps: Option<f64>,
-    /// What it may receive at least, bit/s.
+    /// The rate that the host is guaranteed to receive, in bit/s.
     pub ingress_bps: Option<f64>,
-    /// What it may send at most, bit/s.
+    /// The highest rate at which the host may send, in bit/s.
     pub egress_limit_bps: Option<f64>,
-    /// What it may receive at most, bit/s.
+    /// The highest rate at which the host may receive, in bit/s.
     pub ingress_limit_bps: Option<f64>,
 }
 
-/// Where a container is, on the agent's host.
+/// The container's place on the agent's host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inside {
     /// Behind the host's end of a veth.
     Device(String),
-    /// Of the processes of a cgroup, below `/sys/fs/cgroup`.
+    /// In the network of the processes of a cgroup below `/sys/fs/cgroup`.
     Cgroup(String),
 }
 
-/// What the hosts of a tenant have together.
+/// The bandwidth that the hosts of a tenant share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tenant {
-    /// The hosts' addresses. The first divides what they have among them.
+    /// The hosts' addresses. The first host divides the tenant's bandwidth among all.
     pub hosts: Vec<IpAddr>,
-    /// What they may send at least, bit/s; `None` = what each has.
+    /// The rate that the hosts together are guaranteed to send, in bit/s; `None` = the sum of their own guarantees.
     pub egress_bps: Option<f64>,
-    /// What they may receive at least.
+    /// The rate that the hosts together are guaranteed to receive, in bit/s.
     pub ingress_bps: Option<f64>,
 }
 
-/// All that an agent must know to keep its part.
+/// Everything that an agent needs to keep the guarantees of one host or container.
 #[derive(Clone, Debug)]
 pub struct Duty {
-    /// The agent's own host, or a container there.
+    /// The agent's own host, or a container on it.
     pub own: Hose,
-    /// Where the container is; `None` for the host itself.
+    /// The container's place; `None` for the host itself.
     pub inside: Option<Inside>,
     /// Whether the guarantees stay as static limits if the agent is killed.
     pub remains: bool,
-    /// The tenant that it is a host of, if that has more than its hosts.
+    /// The host's tenant, if it has guarantees beyond those of its hosts.
     pub tenant: Option<Tenant>,
-    /// The others, by address.
+    /// The other hosts, by address.
     pub peers: BTreeMap<IpAddr, Hose>,
-    /// Whether marks count, and packets are made to bear them.
+    /// Whether the limiter uses ECN marks, and packets are made ECN-capable.
     pub ecn: bool,
-    /// Whether no pair gets more than its guarantee.
+    /// Whether every pair is limited to its guarantee.
     pub fixed: bool,
     /// The limiter's constants.
     pub parameters: Parameters,
-    /// What the agents' datagrams are sealed with.
+    /// The key that authenticates the agents' datagrams.
     pub key: [u8; 32],
 }
 
 impl Duty {
-    /// Checks a request: the duties of the host, if it has guarantees, and of its containers.
+    /// Checks a request. Returns the duties of the host, if it has guarantees, and of its containers.
     ///
     /// # Errors
-    /// Text that names what makes no sense.
+    /// A text that names the invalid field.
     pub fn all(request: &GuardRequest) -> Result<Vec<Self>, String> {
         let own = Some(request.self_.as_str()).filter(|name| !name.is_empty());
         let own = own.map(|name| Self::new(request, name, None));
@@ -110,7 +110,7 @@ impl Duty {
             }
             parameters.set(&constant.name, constant.value).map_err(|names| {
                 format!(
-                    "no constant `{}` of the limiter; there are {}",
+                    "the limiter has no constant `{}`; its constants are {}",
                     constant.name,
                     names.join(", ")
                 )
@@ -125,12 +125,12 @@ impl Duty {
             if hose.name == name {
                 own = Some(hose);
             } else if let Some(other) = peers.insert(hose.place.ip(), hose) {
-                return Err(format!("host `{}` has the address of another", other.name));
+                return Err(format!("host `{}` has the same address as another host", other.name));
             }
         }
-        let own = own.ok_or_else(|| format!("self: `{name}` is none of the hosts"))?;
+        let own = own.ok_or_else(|| format!("self: `{name}` is not one of the hosts"))?;
         if peers.contains_key(&own.place.ip()) {
-            return Err(format!("host `{}` has the address of another", own.name));
+            return Err(format!("host `{}` has the same address as another host", own.name));
         }
         if let Some(other) = peers.values().find(|peer| peer.place.is_ipv4() != own.place.is_ipv4()) {
             return Err(format!(
@@ -152,7 +152,7 @@ impl Duty {
         })
     }
 
-    /// What a pair may have though nobody says how many others are active: an equal part of either hose, bit/s.
+    /// A pair's rate if no agent counts the active pairs: an equal part of either hose, in bit/s.
     pub fn fixed_bps(&self, target: &Hose) -> f64 {
         let others = self.peers.len().max(1) as f64;
         let part = |hose: Option<f64>| hose.unwrap_or(f64::INFINITY) / others;
@@ -165,11 +165,11 @@ fn inside(container: &GuardedInside) -> Result<Inside, String> {
     match (device.is_empty(), cgroup.is_empty()) {
         (false, true) => Ok(Inside::Device(device.clone())),
         (true, false) => Ok(Inside::Cgroup(cgroup.clone())),
-        _ => Err(format!("container `{name}`: either a device or a cgroup")),
+        _ => Err(format!("container `{name}`: name either a device or a cgroup")),
     }
 }
 
-/// The tenant of a host, when it has more than its hosts.
+/// Returns the tenant of a host, if the tenant has guarantees beyond those of its hosts.
 fn tenant(request: &GuardRequest, own: &Hose, peers: &BTreeMap<IpAddr, Hose>) -> Result<Option<Tenant>, String> {
     let Some(tenant) = request.tenants.iter().find(|tenant| tenant.hosts.contains(&own.name)) else {
         return Ok(None);
@@ -178,7 +178,7 @@ fn tenant(request: &GuardRequest, own: &Hose, peers: &BTreeMap<IpAddr, Hose>) ->
         let peer = peers.values().find(|peer| peer.name == *name);
         peer.or((own.name == *name).then_some(own))
             .map(|hose| hose.place.ip())
-            .ok_or_else(|| format!("tenant `{}`: `{name}` is none of the hosts", tenant.name))
+            .ok_or_else(|| format!("tenant `{}`: `{name}` is not one of the hosts", tenant.name))
     };
     let what = format!("tenant `{}`", tenant.name);
     let (egress_bps, ingress_bps) = (rate(&what, tenant.egress_bps)?, rate(&what, tenant.ingress_bps)?);
@@ -194,17 +194,22 @@ fn rate(what: &str, bps: f64) -> Result<Option<f64>, String> {
     match bps {
         0.0 => Ok(None),
         bps if bps > 0.0 && bps <= MAX_BPS => Ok(Some(bps)),
-        bps => Err(format!("{what}: no rate of {bps} bit/s")),
+        bps => Err(format!("{what}: {bps} bit/s is not a rate")),
     }
 }
 
 fn hose(host: &GuardedHost) -> Result<Hose, String> {
     let address = match host.address.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
         Ok(address) if !address.is_unspecified() && !address.is_multicast() => address,
-        _ => return Err(format!("host `{}`: no host at `{}`", host.name, host.address)),
+        _ => {
+            return Err(format!(
+                "host `{}`: `{}` is not the address of a host",
+                host.name, host.address
+            ));
+        }
     };
     let port = u16::try_from(host.data_port).ok().and_then(|port| port.checked_add(1));
-    let port = port.ok_or_else(|| format!("host `{}`: no port {}", host.name, host.data_port))?;
+    let port = port.ok_or_else(|| format!("host `{}`: {} is not a data port", host.name, host.data_port))?;
     let what = format!("host `{}`", host.name);
     let rate = |bps: f64| rate(&what, bps);
     Ok(Hose {
@@ -283,7 +288,7 @@ mod tests {
         assert!(refused(|r| r.inside = vec![container("b", "", "")]).contains("container `b`"));
         assert!(refused(|r| r.inside = vec![container("b", "veth0", ""); 2]).contains("twice"));
         assert!(refused(|r| r.tenants = vec![tenant(&["a", "y"])]).contains("`y`"));
-        assert!(refused(|r| r.hosts[1].address = "10.0.0.3".into()).contains("address of another"));
+        assert!(refused(|r| r.hosts[1].address = "10.0.0.3".into()).contains("same address"));
         assert!(refused(|r| r.hosts[1].name = "c".into()).contains("twice"));
         assert!(refused(|r| r.hosts[2].egress_bps = f64::NAN).contains("`c`"));
         assert!(refused(|r| r.constants = vec![constant("speed", 1.0)]).contains("`speed`"));

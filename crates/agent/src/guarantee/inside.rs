@@ -1,4 +1,4 @@
-//! Where a container's network is: the namespace behind a veth, or that of a cgroup's processes.
+//! Enters a container's network namespace, found behind a veth or by a cgroup's processes.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,10 +11,10 @@ use nix::sched::{CloneFlags, setns};
 
 use crate::guarantee::duty::Inside;
 
-/// Moves this thread, and the processes that it starts, into the network of a container.
+/// Moves this thread, and the processes that it starts, into the network namespace of a container.
 ///
 /// # Errors
-/// Text that says what is not there.
+/// A text that names what is missing.
 pub(super) fn enter(inside: &Inside) -> Result<(), String> {
     let namespace = match inside {
         Inside::Device(device) => behind(device)?,
@@ -27,7 +27,7 @@ fn behind(device: &str) -> Result<OwnedFd, String> {
     namespace_behind(device, candidates()).map_err(|error| format!("device `{device}`: {error}"))
 }
 
-/// A file for every network namespace that there is: of named ones, and of every process.
+/// An open file for every network namespace: the named ones, and those of all processes.
 fn candidates() -> impl Iterator<Item = OwnedFd> {
     let named = entries(Path::new("/run/netns"));
     let processes = entries(Path::new("/proc"))
@@ -52,7 +52,7 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> {
 fn of_cgroup(cgroup: &str) -> Result<OwnedFd, String> {
     let relative = Path::new(cgroup.trim_start_matches('/'));
     if relative.components().any(|part| part.as_os_str() == "..") {
-        return Err(format!("cgroup `{cgroup}`: leads elsewhere"));
+        return Err(format!("cgroup `{cgroup}`: must not contain `..`"));
     }
     let folder = Path::new("/sys/fs/cgroup").join(relative);
     let failed = |error: io::Error| format!("cgroup `{cgroup}`: {error}");
@@ -60,7 +60,7 @@ fn of_cgroup(cgroup: &str) -> Result<OwnedFd, String> {
     let own = fs::metadata("/proc/thread-self/ns/net").map_err(failed)?.ino();
     for process in processes.split_whitespace() {
         let path = Path::new("/proc").join(process).join("ns/net");
-        // It may have ended meanwhile.
+        // The process may have ended in the meantime.
         let Ok(file) = File::open(path) else {
             continue;
         };

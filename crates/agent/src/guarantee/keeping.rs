@@ -1,4 +1,4 @@
-//! The loop: every period counts are read, words heard and said, and rates set.
+//! The control loop: each period it reads counters, exchanges datagrams with other agents, and sets rates.
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, Read};
@@ -17,35 +17,35 @@ use crate::guarantee::talk::{Matter, TalkKey, Word};
 use crate::guarantee::tenant::Part;
 use crate::guarantee::wire::{Wire, now_us};
 
-/// Packets that the phantom queue of a quiet host may hold.
+/// Threshold of the phantom queue of a host without active pairs, in bytes.
 const THRESHOLD_BYTES: u64 = 40_000;
-/// More for each active pair: its packets come in bursts.
+/// Added to the threshold for each active pair, since its packets arrive in bursts.
 const THRESHOLD_PAIR_BYTES: u64 = 3_000;
-/// A pair's class is kept for so long after its last packet.
+/// A pair's class is kept for this long after its last packet.
 const LINGER_S: f64 = 2.0;
-/// How long to rest while much arrives that is to be told of.
+/// How long the loop rests while many bytes arrive that it has to report.
 const BUSY_S: f64 = 0.025;
 const BUSY_BYTES: f64 = 50_000.0;
 
-/// Why guarantees cannot be kept here.
+/// Why an agent cannot keep guarantees on this host.
 #[derive(Debug, Error)]
 pub(super) enum KeepError {
-    /// The data path.
+    /// The data path failed.
     #[error(transparent)]
     Shaper(#[from] ShaperError),
-    /// The socket between the agents.
-    #[error("UDP port {port} of {address}, over which agents speak of guarantees: {source}")]
+    /// The socket between the agents cannot be opened.
+    #[error("UDP port {port} of {address}, which agents use for guarantees: {source}")]
     Socket {
         /// The host's own address.
         address: IpAddr,
         /// The port above the data port.
         port: u16,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Keeps the guarantees of one host, until this is dropped.
+/// Keeps the guarantees of one host until it is dropped.
 #[derive(Debug)]
 pub(super) struct Keeper {
     pub(super) duty: Duty,
@@ -57,7 +57,7 @@ pub(super) struct Keeper {
     arrivals: Arrivals<IpAddr>,
     pub(super) others: BTreeMap<IpAddr, Peer>,
     part: Part,
-    /// What the host may send and receive at least now, bit/s.
+    /// The rates that the host is currently guaranteed to send and receive, in bit/s.
     pub(super) hoses_bps: [Option<f64>; 2],
     begin: Instant,
     pub(super) applied: Instant,
@@ -68,7 +68,7 @@ pub(super) struct Keeper {
 }
 
 impl Keeper {
-    /// Takes the host's interface. To be called in the thread that goes on with it.
+    /// Takes control of the host's interface. Call it in the thread that uses the keeper afterwards.
     pub(super) fn new(duty: Duty) -> Result<Self, KeepError> {
         let shaper = Shaper::install(setup(&duty, duty.own.egress_bps))?;
         let wire = Wire::open(duty.own.place).map_err(|source| KeepError::Socket {
@@ -91,7 +91,7 @@ impl Keeper {
             applied: Instant::now(),
             partition_s: 0.0,
             busy: false,
-            // The upper half says that it begins anew, and is higher than before.
+            // The upper half is the epoch: it changes with every start, and grows.
             number: ((unix.as_secs() << 3) | u64::from(unix.subsec_millis() / 125)) << 32,
             control_bytes: 0,
             duty,
@@ -100,12 +100,12 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Changes what is kept. What goes on goes on.
+    /// Replaces the guarantees. Pairs that remain keep their state.
     pub(super) fn change(&mut self, duty: Duty) -> Result<(), KeepError> {
         let now_s = self.now_s();
         if (&duty.own.place, &duty.inside, duty.remains) != (&self.duty.own.place, &self.duty.inside, self.duty.remains)
         {
-            // Another interface, or another child. The claim must be given back first.
+            // The interface or the sweeping child changes: the caller must first release this keeper's claim.
             return Err(KeepError::Shaper(ShaperError::Claimed));
         }
         self.shaper.set_ect(duty.ecn);
@@ -143,7 +143,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Takes what the host may have now, by itself and of its tenant's.
+    /// Sets the host's current guarantees, its own and its part of the tenant's.
     fn set_hoses(&mut self, now_s: f64) -> Result<(), KeepError> {
         self.hoses_bps = self.part.hoses_bps(&self.duty, now_s);
         let [egress_bps, ingress_bps] = self.hoses_bps;
@@ -157,7 +157,7 @@ impl Keeper {
         Ok(self.shaper.limit(limit_bps, newcomers_bps)?)
     }
 
-    /// Knows all peers.
+    /// Prepares the state of all peers.
     fn meet(&mut self) -> Result<(), KeepError> {
         let mut fixed = Vec::new();
         for (peer, hose) in &self.duty.peers {
@@ -172,7 +172,7 @@ impl Keeper {
                 });
             }
         }
-        // Nobody counts who is active: a static reservation for everyone.
+        // Without BPF no program counts the active pairs, so every pair gets a static reservation.
         if self.shaper.without_bpf().is_some() {
             self.shaper.set(&fixed)?;
         }
@@ -183,25 +183,26 @@ impl Keeper {
         self.begin.elapsed().as_secs_f64()
     }
 
-    /// The least time between two calls of [`Self::step`].
+    /// The shortest time between two calls of [`Self::step`].
     pub(super) fn period(&self) -> Duration {
         let period_s = self.duty.parameters.allocation.period_s;
         Duration::from_secs_f64(period_s.clamp(0.001, 1.0))
     }
 
-    /// The longest time, when no word comes.
+    /// The longest time between two calls of [`Self::step`] while no datagram arrives.
     pub(super) fn rest(&self) -> Duration {
         let period_s = self.duty.parameters.partition.period_s;
         let rest_s = if self.busy { period_s.min(BUSY_S) } else { period_s };
         Duration::from_secs_f64(rest_s.clamp(0.001, 1.0))
     }
 
-    /// Waits until then, or until the bell rings, or, when `hear`, a word comes; tells whether it was the bell.
+    /// Waits until `until`, until the bell rings or, with `hear`, until a datagram arrives. Returns whether the bell
+    /// rang.
     pub(super) fn wait(&self, bell: &PipeReader, until: Instant, hear: bool) -> bool {
         let ready = |events| PollFd::new(events, PollFlags::POLLIN);
         let mut both = [ready(bell.as_fd()), ready(self.wire.fd())];
         let left = until.saturating_duration_since(Instant::now());
-        // Rounded up: a wait that ends too early is begun again and again.
+        // Round up: a wait that ends too early would start again and again.
         let left_ms = left.as_micros().div_ceil(1000) as u16;
         if left_ms == 0 {
             return false;
@@ -214,7 +215,7 @@ impl Keeper {
         rang
     }
 
-    /// One period.
+    /// Runs one period.
     pub(super) fn step(&mut self) -> Result<(), KeepError> {
         let now_s = self.now_s();
         self.busy = false;
@@ -232,7 +233,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Takes all words that have come.
+    /// Receives all datagrams that have arrived.
     fn hear(&mut self, now_s: f64) {
         let (key, own) = (&self.key, self.duty.own.place.ip());
         let mut words = Vec::new();
@@ -285,7 +286,7 @@ impl Keeper {
         }
     }
 
-    /// Reads what has come, and charges what was lost.
+    /// Reads what has arrived, and charges losses to pairs.
     fn count_arrivals(&mut self, now_s: f64) {
         for (peer, other) in &mut self.others {
             let received = self.shaper.received(*peer);
@@ -307,7 +308,7 @@ impl Keeper {
         }
     }
 
-    /// Reads what was sent; a pair that begins gets its allocator.
+    /// Reads what was sent. A pair that starts to send gets an allocator.
     fn count_sent(&mut self, now_s: f64) {
         let Some(hose_bps) = self.hoses_bps[0] else {
             return;
@@ -318,7 +319,7 @@ impl Keeper {
                 self.part.count(0, bytes);
                 let silence_s = self.duty.parameters.allocation.silence_s;
                 if other.out.active_s.is_none_or(|active_s| now_s - active_s > silence_s) {
-                    // After a pause nothing is known of the network any more.
+                    // After a pause the network's state is unknown.
                     other.out.allocator = None;
                 }
                 let limit_bps = other.out.allocator.as_ref().map(|own| own.limit_bps(now_s));
@@ -341,8 +342,8 @@ impl Keeper {
         }
     }
 
-    /// Lets what an agent said last hold while it is silent. Six senders that each took their own hose for theirs sent three
-    /// times what their receiver's hose and the link before it were admitted for.
+    /// Keeps the last offers of a silent agent valid. Otherwise six senders that each used their own hose as the pair's
+    /// guarantee sent three times the rate for which their receiver's hose and its link were admitted.
     fn remember(&mut self, now_s: f64) {
         let rare_s = self.duty.parameters.partition.silence_s / 2.0;
         let silent = |other: &&Peer| other.heard_s.is_some_and(|heard_s| now_s - heard_s > rare_s);
@@ -357,7 +358,7 @@ impl Keeper {
         }
     }
 
-    /// Divides both hoses anew.
+    /// Divides both hoses again.
     fn partition(&mut self, now_s: f64) {
         self.partition_s = now_s;
         self.remember(now_s);
@@ -382,7 +383,7 @@ impl Keeper {
         }
     }
 
-    /// The edge's phantom queue: only where the host has a maximum is it known what it must keep below.
+    /// Sets the edge's phantom queue. The rate to stay below is known only if the host has a maximum.
     fn phantom(&mut self) {
         let drain_bps = self.duty.own.ingress_limit_bps.unwrap_or(0.0) * self.duty.parameters.phantom_drain;
         let active = self
@@ -394,7 +395,7 @@ impl Keeper {
             .phantom(drain_bps as u64, THRESHOLD_BYTES + THRESHOLD_PAIR_BYTES * active);
     }
 
-    /// Lets pairs go that have been idle for a while.
+    /// Removes pairs that have been idle for a while.
     fn forget_idle(&mut self, now_s: f64) -> Result<(), KeepError> {
         for (peer, other) in &mut self.others {
             if other.out.active_s.is_some_and(|active_s| now_s - active_s > LINGER_S) {
@@ -427,9 +428,9 @@ impl Keeper {
         Ok(())
     }
 
-    /// Tells others what is new.
+    /// Sends the other hosts what has changed.
     fn say(&mut self, now_s: f64) {
-        let mut said = self.part.say(&self.duty, now_s);
+        let mut messages = self.part.say(&self.duty, now_s);
         let timed = self.duty.parameters.allocation.delay_most_s > 0.0;
         for (peer, other) in &mut self.others {
             if !other.is_due(now_s, timed) {
@@ -440,9 +441,9 @@ impl Keeper {
                 as_source: other.out.offer,
                 as_target: other.incoming.offer,
             };
-            said.push((*peer, matter));
+            messages.push((*peer, matter));
         }
-        for (peer, matter) in said {
+        for (peer, matter) in messages {
             self.tell(peer, matter);
         }
     }
@@ -455,7 +456,7 @@ impl Keeper {
             matter,
         };
         let bytes = word.seal(&self.key, self.duty.own.place.ip(), peer);
-        // A host that is gone says so by ICMP; its silence is what counts.
+        // A host that is gone answers by ICMP, but only its silence counts.
         let peer = self.duty.peers.get(&peer);
         if peer.is_some_and(|peer| self.wire.tell(peer.place, &bytes)) {
             self.control_bytes += bytes.len() as u64 + AROUND_BYTES;
@@ -463,7 +464,8 @@ impl Keeper {
     }
 }
 
-/// What a pair may send now. The allocator learns its guarantee with each report only, so it may be behind.
+/// The pair's current limit. The allocator learns a new guarantee only with the next report, so its limit may be too
+/// low.
 pub(super) fn limit_bps(duty: &Duty, allocator: &Allocator, now_s: f64, guarantee_bps: f64) -> f64 {
     if duty.fixed || allocator.held(now_s) == Held::Silent {
         guarantee_bps
@@ -474,12 +476,12 @@ pub(super) fn limit_bps(duty: &Duty, allocator: &Allocator, now_s: f64, guarante
     }
 }
 
-/// A hose that nobody has set bounds nobody.
+/// The limiter's value of a hose; a hose that is not set limits nothing.
 fn hose_bps(bps: Option<f64>) -> f64 {
     bps.unwrap_or(UNLIMITED_BPS as f64)
 }
 
-/// What a pair may have at most.
+/// The highest rate of a pair.
 fn ceiling_bps(duty: &Duty, target: &Hose) -> f64 {
     let own = duty.own.egress_limit_bps.unwrap_or(f64::INFINITY);
     own.min(target.ingress_limit_bps.unwrap_or(f64::INFINITY))

@@ -1,7 +1,8 @@
-//! Bandwidth guarantees of one host: a thread that partitions, allocates and shapes, and speaks with the other hosts.
+//! The bandwidth guarantees of one host: a thread that partitions hoses, allocates rates, shapes traffic, and exchanges
+//! messages with the other hosts.
 //!
-//! The decisions are `gavotte-limiter`'s, the mechanisms `gavotte-shaper`'s; here they meet, with time and a socket. No
-//! controller is needed once the guarantees stand.
+//! `gavotte-limiter` makes the decisions, `gavotte-shaper` has the mechanisms. This module connects them with time and
+//! a socket. Guarantees need no controller once they are set.
 
 pub mod duty;
 mod inside;

@@ -1,7 +1,8 @@
-//! A child process that tidies up when the agent is killed: what it keeps in the kernel would outlive it.
+//! A child process that removes the agent's kernel state if the agent is killed, since that state would outlive it.
 //!
-//! The child only reads from a pipe whose other end the agent holds. However the agent ends, the kernel closes that, and the
-//! child removes what the agent has left on the host's interfaces, or makes it static, as the guarantees say.
+//! The child only reads from a pipe whose other end the agent holds. However the agent ends, the kernel closes the
+//! pipe. The child then removes what the agent left on the host's interfaces, or makes it static, depending on the
+//! guarantees.
 
 use std::io::{self, Read};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -10,11 +11,11 @@ use std::time::Duration;
 
 use tracing::{debug, warn};
 
-/// How often the child looks whether the agent has let go.
+/// How often the child checks whether the agent's claim is free.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOKS: usize = 40;
 
-/// The agent's side: the child ends with it.
+/// The agent's side. The child ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Orphan {
     child: Child,
@@ -22,9 +23,9 @@ pub(super) struct Orphan {
 }
 
 impl Orphan {
-    /// Starts the child. Without one the next agent of the host tidies up.
+    /// Starts the child. If it cannot start, the next agent on the host removes the state.
     pub(super) fn leave(remains: bool) -> Option<Self> {
-        // The agent's own file, even when it was replaced meanwhile.
+        // Run the agent's own file, even if it was replaced in the meantime.
         let started = Command::new("/proc/self/exe")
             .arg("sweep")
             .arg("--when-stdin-ends")
@@ -38,7 +39,7 @@ impl Orphan {
                 child,
             }),
             Err(error) => {
-                warn!(%error, "nobody tidies up if this agent is killed");
+                warn!(%error, "if this agent is killed, its state in the kernel stays until the next agent starts");
                 None
             }
         }
@@ -47,17 +48,17 @@ impl Orphan {
 
 impl Drop for Orphan {
     fn drop(&mut self) {
-        // The agent has tidied up itself.
+        // The agent has already removed its state.
         let _ = self.child.kill();
         let _ = self.child.wait();
         drop(self.line.take());
     }
 }
 
-/// What the child does: waits until stdin has ended, if that is asked for, and sweeps, or leaves static limits.
+/// The child's work: waits until stdin has ended, if requested, and removes the state or leaves static limits.
 ///
 /// # Errors
-/// When the kernel does not let it.
+/// If the kernel refuses.
 pub fn sweep(when_stdin_ends: bool, remains: bool) -> io::Result<Vec<String>> {
     if when_stdin_ends {
         let mut bytes = [0; 64];
@@ -85,6 +86,6 @@ pub fn sweep(when_stdin_ends: bool, remains: bool) -> io::Result<Vec<String>> {
             thread::sleep(LOOK);
         }
     }
-    debug!(?swept, "tidied up");
+    debug!(?swept, "removed the agent's state");
     Ok(swept)
 }

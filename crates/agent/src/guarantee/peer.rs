@@ -1,4 +1,4 @@
-//! One other host, and the two pairs between it and the agent's own.
+//! One other host, and the two pairs between it and this agent's host.
 
 use gavotte_limiter::{Allocator, Counts, Delay, Feedback, Held, Offer};
 use gavotte_shaper::{Received, Sent};
@@ -6,43 +6,46 @@ use gavotte_shaper::{Received, Sent};
 use crate::contract::agents::GuardedPair;
 use crate::guarantee::talk::{BYTES, Tally, UNIT_BYTES};
 
-/// Least width of the windows in which a guarantee is met or not.
+/// Shortest window in which a guarantee counts as met or unmet, in seconds.
 const WINDOW_S: f64 = 0.2;
-/// A window that carries this share of the guarantee has met it.
+/// A window in which the pair reaches this share of its guarantee has met it.
 const MET: f64 = 0.95;
-/// A report is worth while when so many times its own bytes have arrived, so that feedback stays at a thousandth.
+/// Size that a lost packet is assumed to have had before any packet has arrived: full, at MTU 1500.
+const FULL_PACKET_BYTES: f64 = 1514.0;
+/// A report is sent after this many times its own size has arrived, so that feedback stays at a thousandth of the
+/// traffic.
 const WORTH_TELLING: u64 = 1000;
-/// What the network adds to a datagram: Ethernet, IPv4 and UDP.
+/// Bytes that the network adds to a datagram: Ethernet, IPv4 and UDP headers.
 pub(super) const AROUND_BYTES: u64 = 42;
-/// No report follows another sooner; limits change every 15 ms at most.
+/// Shortest time between two reports; limits change every 15 ms at most.
 const TELL_S: f64 = 0.03;
-/// Losses are told at once.
+/// Shortest time between two reports if packets were lost.
 const TELL_LOSS_S: f64 = 0.015;
-/// Marks of pairs that carry little are told after so long.
+/// Shortest time between two reports of marks for pairs that carry little.
 const TELL_MARKS_S: f64 = 0.2;
-/// Whoever is active says something this often: twice within the time after which the other takes it for lost.
+/// Longest time between two reports of an active host: half the time after which the other host counts it as lost.
 const BEAT_S: f64 = 0.4;
-/// An offer is told anew when it differs by more; soon when it differs by much.
+/// An offer is sent again if it differs by more than this share, and sooner if it differs by much more.
 const OTHER_OFFER: f64 = 0.05;
 const TELL_OFFER_S: f64 = 0.25;
 const QUITE_OTHER_OFFER: f64 = 0.3;
 const TELL_QUITE_S: f64 = 0.05;
-/// A pair that has not sent for so long is idle.
+/// A pair that has not sent for this long is idle.
 const IDLE_S: f64 = 0.3;
 
-/// What is sent to the other host.
+/// Traffic that this host sends to the other host.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
-    /// What decides the limit; `None` while the pair is idle.
+    /// Computes the pair's limit; `None` while the pair is idle.
     pub(super) allocator: Option<Allocator>,
     pub(super) offer: Option<Offer>,
     pub(super) guarantee_bps: f64,
-    /// When it last had something to send; `None` when that is so long ago that its class is gone.
+    /// When the pair last had bytes to send; `None` if its class has been removed since.
     pub(super) active_s: Option<f64>,
     seen: Sent,
     seen_s: f64,
     untold_bytes: u64,
-    /// At the last report of the receiver.
+    /// The counters at the receiver's last report.
     at_report: Sent,
     report_s: f64,
     tally: Option<Tally>,
@@ -51,12 +54,12 @@ pub(super) struct Outgoing {
     lost: u64,
 }
 
-/// One stretch of time in which the guarantee is met or not.
+/// A time window in which the guarantee is met or unmet.
 #[derive(Debug, Default)]
 struct Window {
     begin_s: f64,
     bytes: u64,
-    /// Losses, marks, or more offered than could pass.
+    /// Whether packets were lost, marked, or refused by a full queue.
     trouble: bool,
     rate_bps: f64,
     count: u64,
@@ -64,7 +67,7 @@ struct Window {
 }
 
 impl Outgoing {
-    /// Bytes that have gone into the pair's class since the last call, and whether anything was to go.
+    /// Returns the bytes that have entered the pair's class since the last call, and whether the pair was active.
     pub(super) fn count(&mut self, now_s: f64, now: Sent) -> (u64, bool) {
         let bytes = now.bytes.saturating_sub(self.seen.bytes);
         let refused = now.dropped > self.seen.dropped;
@@ -74,12 +77,12 @@ impl Outgoing {
         (bytes, bytes > 0 || refused)
     }
 
-    /// Takes what the receiver says; gives what the allocator should know, if it is news.
+    /// Records the receiver's report. Returns the feedback for the allocator, if the report has any news.
     pub(super) fn report(&mut self, now_s: f64, tally: Tally) -> Option<Feedback> {
-        // As long as was counted, not as has passed: packets come in bursts.
+        // Use the time between counts, not the time between reports: packets arrive in bursts.
         let since_s = self.seen_s - self.report_s;
         if since_s <= 0.0 {
-            // The next one tells of both.
+            // The next report covers this one too.
             return None;
         }
         let before = self.tally.replace(tally);
@@ -88,7 +91,7 @@ impl Outgoing {
         let before = before?;
         let since = |now: u32, before: u32| {
             let units = now.wrapping_sub(before);
-            // More is a receiver that began anew.
+            // A larger difference means that the receiver restarted.
             (units < 1 << 31).then(|| f64::from(units) * UNIT_BYTES)
         };
         let bytes = since(tally.units, before.units)?;
@@ -100,7 +103,7 @@ impl Outgoing {
         self.window.trouble |= lost > 0.0 || marked > 0.0;
         self.judge(now_s);
         let own_bps = 8.0 * self.seen.bytes.saturating_sub(sent.bytes) as f64 / since_s;
-        // What had to be dropped could have been sent.
+        // Packets that the class dropped could have been sent.
         let full = self.seen.dropped > sent.dropped;
         let limit_bps = self.allocator.as_ref().map_or(0.0, |own| own.limit_bps(now_s));
         Some(Feedback {
@@ -111,17 +114,17 @@ impl Outgoing {
         })
     }
 
-    /// Its receiver counts anew.
+    /// Forgets the receiver's counts after the receiver restarted.
     pub(super) fn forget(&mut self) {
         self.tally = None;
     }
 
-    /// Whether it has had something to send of late.
+    /// Whether the pair has recently had bytes to send.
     pub(super) fn is_active(&self, now_s: f64) -> bool {
         self.active_s.is_some_and(|active_s| now_s - active_s < IDLE_S)
     }
 
-    /// Closes a window when it is over: with a report, since only reports tell what arrived.
+    /// Closes a window that is over. It is called for each report, since only reports show what arrived.
     fn judge(&mut self, now_s: f64) {
         let window = &mut self.window;
         let elapsed_s = now_s - window.begin_s;
@@ -136,22 +139,22 @@ impl Outgoing {
         (window.begin_s, window.bytes, window.trouble) = (now_s, 0, false);
     }
 
-    /// Whether there is anything to tell of it.
+    /// Whether there is anything to report about the pair.
     pub(super) fn was_active(&self) -> bool {
         self.window.count > 0 || self.allocator.is_some()
     }
 
-    /// How it stands.
+    /// The pair's state for a controller.
     pub(super) fn status(&self, now_s: f64, limit_bps: f64) -> GuardedPair {
         let active = self.is_active(now_s);
         let why = match self.allocator.as_ref().filter(|_| active).map(|own| own.held(now_s)) {
             None => "idle",
             Some(Held::Growing) => "grows",
-            Some(Held::Unused) => "uses less than it may",
+            Some(Held::Unused) => "uses less than its limit",
             Some(Held::Lost) => "packets were lost",
-            Some(Held::Marked) => "packets were marked or waited long",
+            Some(Held::Marked) => "packets were marked or waited too long",
             Some(Held::Holding) => "waits after congestion",
-            Some(Held::Ceiling) => "has the most it may",
+            Some(Held::Ceiling) => "has reached its maximum",
             Some(Held::Silent) => "its receiver's agent is silent: static guarantee",
         };
         GuardedPair {
@@ -168,36 +171,39 @@ impl Outgoing {
     }
 }
 
-/// What comes from the other host.
+/// Traffic that this host receives from the other host.
 #[derive(Debug, Default)]
 pub(super) struct Incoming {
     pub(super) offer: Option<Offer>,
     pub(super) guarantee_bps: f64,
     seen: Received,
-    /// Gaps that have been charged; a gap counts when it is still there at the next look, since packets overtake.
+    /// Gaps that were charged. A gap counts only if it still exists at the next count, since packets may be reordered.
     charged: u64,
     gaps_before: u64,
     lost_packets: u64,
     marked_packets: u64,
-    /// How long packets wait on their way, and what the first word took.
+    /// How long packets wait on their way, and the transit time of the first datagram.
     delay: Delay,
     first_us: Option<u32>,
-    /// Since it began, bytes.
+    /// Mean size of the packets that came last.
+    packet_bytes: Option<f64>,
+    /// Counts since the start, in bytes.
     total: Counts,
     untold: Counts,
 }
 
 impl Incoming {
-    /// A word has taken so long, by clocks that differ.
+    /// Records a datagram's transit time by the two hosts' clocks, which differ.
     pub(super) fn time(&mut self, now_s: f64, took_us: u32) {
-        // As wide as clocks may drift apart while both agents live.
+        // The clocks may drift apart for as long as both agents run, so use the full range.
         let more_us = took_us
             .wrapping_sub(*self.first_us.get_or_insert(took_us))
             .cast_signed();
         self.delay.note(now_s, f64::from(more_us) * 1e-6);
     }
 
-    /// What came since the last call; with the marks of switches, and as marked what waited much longer than `most_s`.
+    /// Counts what arrived since the last call. ECN marks count if `marks` is set; bytes that waited much longer than
+    /// `most_s` count as marked.
     pub(super) fn count(&mut self, now_s: f64, now: Received, marks: bool, most_s: f64) -> Counts {
         let packets = now.packets.saturating_sub(self.seen.packets);
         let bytes = now.bytes.saturating_sub(self.seen.bytes);
@@ -208,11 +214,10 @@ impl Incoming {
         self.charged = self.charged.max(sure);
         self.gaps_before = now.gaps;
         self.seen = now;
-        let mean = if packets > 0 {
-            bytes as f64 / packets as f64
-        } else {
-            1514.0
-        };
+        if packets > 0 {
+            self.packet_bytes = Some(bytes as f64 / packets as f64);
+        }
+        let mean = self.packet_bytes.unwrap_or(FULL_PACKET_BYTES);
         self.lost_packets += lost;
         self.marked_packets += marked;
         Counts {
@@ -222,7 +227,7 @@ impl Incoming {
         }
     }
 
-    /// Adds what shall be told of it.
+    /// Adds counts to those that will be reported.
     pub(super) fn charge(&mut self, counts: &Counts) {
         for sum in [&mut self.total, &mut self.untold] {
             sum.bytes += counts.bytes;
@@ -231,7 +236,7 @@ impl Incoming {
         }
     }
 
-    /// Its numbers begin anew.
+    /// Restarts packet numbers after the sender restarted.
     pub(super) fn renumber(&mut self) {
         (self.delay, self.first_us) = (Delay::default(), None);
         (self.charged, self.gaps_before) = (0, 0);
@@ -256,29 +261,29 @@ impl Incoming {
 pub(super) struct Peer {
     pub(super) out: Outgoing,
     pub(super) incoming: Incoming,
-    /// Of its last word.
+    /// Number of the host's last datagram.
     pub(super) number: u64,
     pub(super) heard_s: Option<f64>,
-    /// What the other end offers for what is sent and for what comes.
+    /// The other host's offers for the traffic to it and from it.
     pub(super) heard: [Option<Offer>; 2],
-    told_s: f64,
-    told: [Option<Offer>; 2],
+    reported_s: f64,
+    reported: [Option<Offer>; 2],
 }
 
 impl Peer {
-    /// Of what it said last.
+    /// The epoch of the other host's last datagram.
     pub(super) fn epoch(&self) -> u32 {
         (self.number >> 32) as u32
     }
 
-    /// Whether it is time to tell the other host something; if so, it counts as told.
-    /// When `timed`, words of a source that sends go out as often as reports come: what they take tells of queues.
+    /// Whether a report to the other host is due; if so, it is recorded as sent. With `timed`, a sending source sends
+    /// datagrams as often as reports arrive: their transit times reveal queues.
     pub(super) fn is_due(&mut self, now_s: f64, timed: bool) -> bool {
         let offers = [self.out.offer, self.incoming.offer];
-        let since_s = now_s - self.told_s;
+        let since_s = now_s - self.reported_s;
         let active = offers.iter().any(Option::is_some);
         let news = |by: f64| {
-            let mut both = offers.iter().zip(&self.told).zip(&self.heard);
+            let mut both = offers.iter().zip(&self.reported).zip(&self.heard);
             both.any(|((now, before), heard)| differs(*now, *before, *heard, by))
         };
         let Counts {
@@ -290,7 +295,7 @@ impl Peer {
         let worth = bytes.max(sent) >= (WORTH_TELLING * (BYTES as u64 + AROUND_BYTES)) as f64;
         let begins = offers
             .iter()
-            .zip(&self.told)
+            .zip(&self.reported)
             .any(|(now, before)| now.is_some() != before.is_some());
         let due = begins
             || (lost_bytes > 0.0 && since_s >= TELL_LOSS_S)
@@ -300,15 +305,15 @@ impl Peer {
             || (since_s >= TELL_QUITE_S && news(QUITE_OTHER_OFFER))
             || ((active || bytes > 0.0) && since_s >= BEAT_S);
         if due {
-            (self.told_s, self.told, self.incoming.untold) = (now_s, offers, Counts::default());
+            (self.reported_s, self.reported, self.incoming.untold) = (now_s, offers, Counts::default());
             self.out.untold_bytes = 0;
         }
         due
     }
 }
 
-/// Whether two offers differ by more than a share. Of what is above the other end's own offer only that is above matters:
-/// the lower of both counts.
+/// Whether two offers differ by more than a share. Both are first capped a little above the other end's own offer,
+/// since the lower of the two offers counts.
 fn differs(now: Option<Offer>, before: Option<Offer>, heard: Option<Offer>, by: f64) -> bool {
     let far = |of: fn(&Offer) -> f64, now: &Offer, before: &Offer| {
         let most = heard
@@ -357,9 +362,24 @@ mod tests {
         for (place, queue_us) in [0, 20_000, 20_000].into_iter().enumerate() {
             incoming.time(0.1 * place as f64, 4_000_000_000_u32.wrapping_add(queue_us));
         }
-        // Nobody listens to marks, and waiting is allowed.
+        // Marks are ignored, and waiting is allowed.
         assert!(incoming.count(0.2, received(10), false, 0.0).marked_bytes.abs() < f64::EPSILON);
         assert!((incoming.count(0.2, received(20), false, 0.01).marked_bytes - 15_000.0).abs() < 1.0);
         assert!((incoming.count(0.2, received(30), true, 0.0).marked_bytes - 15_000.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn lost_packets_count_as_large_as_those_that_came_last() {
+        let mut incoming = Incoming::default();
+        let received = |gaps| Received {
+            packets: 10,
+            bytes: 90_140,
+            gaps,
+            ..Received::default()
+        };
+        incoming.count(0.1, received(2), false, 0.0);
+        // Gaps count once they are still there at the next look, at which nothing came.
+        let counts = incoming.count(0.2, received(2), false, 0.0);
+        assert!((counts.lost_bytes - 2.0 * 9014.0).abs() < 1e-6);
     }
 }

@@ -1,4 +1,4 @@
-//! The guarantees of an agent: a hold that stands, and a thread that keeps them.
+//! The guarantees of an agent: a standing hold, and one thread for the host and for each container.
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, PipeWriter, Write};
@@ -19,29 +19,29 @@ use crate::guarantee::orphan::Orphan;
 use crate::hold::registry::Holds;
 use crate::hold::{Hold, HoldError};
 
-/// How long the thread may take over a request.
+/// How long the thread may take to answer an order.
 const LIMIT: Duration = Duration::from_secs(8);
 
-/// Why an agent does not guard.
+/// Why an agent refuses to keep guarantees.
 #[derive(Debug, Error)]
 pub enum GuardError {
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// Its hold cannot be opened.
+    /// The guarantees' hold cannot be opened.
     #[error(transparent)]
     Hold(#[from] HoldError),
-    /// The kernel, or somebody else, does not let it.
+    /// The kernel or another program prevents it.
     #[error("{0}")]
     Refused(String),
 }
 
-/// What the thread is asked.
+/// An order to a thread.
 enum Order {
     Change(Box<Duty>, oneshot::Sender<Result<GuardReply, String>>),
-    /// How it stands, and whether that is of a container.
+    /// Report the state, and whether it is that of a container.
     Tell(oneshot::Sender<(bool, GuardedReply)>),
-    /// To end by itself, and say so when nothing is left.
+    /// End, and report when everything is removed.
     End(oneshot::Sender<()>),
 }
 
@@ -49,11 +49,11 @@ enum Order {
 #[derive(Clone, Debug)]
 struct Thread {
     orders: Sender<Order>,
-    /// Wakes it: a byte for each order.
+    /// Wakes the thread: one byte per order.
     bell: Arc<PipeWriter>,
 }
 
-/// One standing set: its threads by the names of what they keep.
+/// The present set of guarantees: its threads by the names of the host and containers.
 #[derive(Debug)]
 struct Standing {
     threads: BTreeMap<String, Thread>,
@@ -71,10 +71,10 @@ impl std::fmt::Debug for Order {
 }
 
 impl Guarantees {
-    /// Keeps what is asked for from now on, in place of what is kept.
+    /// Replaces the present guarantees by the requested ones.
     ///
     /// # Errors
-    /// When the request makes no sense or cannot be carried out; what was kept before is then kept on where it can be.
+    /// If the request is invalid or cannot be carried out. The previous guarantees then stay where possible.
     pub async fn guard(&self, holds: &Holds, request: GuardRequest) -> Result<GuardReply, GuardError> {
         let duties = Duty::all(&request).map_err(GuardError::Invalid)?;
         let mut threads = self.threads();
@@ -105,7 +105,7 @@ impl Guarantees {
             }
         }
         if threads.is_empty() {
-            // The hold has nothing to hold.
+            // No guarantee is left, so the hold is not needed.
             self.lock().take();
             hold.end();
             drop(holds.release(&hold.run_id));
@@ -121,7 +121,7 @@ impl Guarantees {
         first.map(Option::unwrap_or_default).map_err(GuardError::Refused)
     }
 
-    /// Shows the hold as busy, and ends what is kept with it.
+    /// Marks the hold as busy, and ends the guarantees when the hold ends.
     fn stand(&self, hold: Arc<Hold>) {
         let own = self.clone();
         tokio::spawn(async move {
@@ -134,7 +134,7 @@ impl Guarantees {
         });
     }
 
-    /// How they are kept; `None` when there are none.
+    /// The state of the guarantees; `None` if there are none.
     pub async fn status(&self) -> Option<GuardedReply> {
         let label = self
             .lock()
@@ -158,7 +158,7 @@ impl Guarantees {
         })
     }
 
-    /// Ends them; tells whether there were any.
+    /// Ends the guarantees. Returns whether there were any.
     pub async fn end(&self) -> bool {
         let Some(standing) = self.lock().take() else {
             return false;
@@ -167,7 +167,7 @@ impl Guarantees {
         true
     }
 
-    /// Ends those of a hold that is over.
+    /// Ends the guarantees of a hold that is over.
     async fn end_of(&self, hold: &Arc<Hold>) {
         let standing = {
             let mut now = self.lock();
@@ -184,7 +184,7 @@ impl Guarantees {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Standing>> {
-        // Nothing can panic while the lock is held.
+        // The lock cannot be poisoned: no code panics while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -199,7 +199,7 @@ impl Standing {
 }
 
 impl Thread {
-    /// Gives an order and waits for its answer; `None` when the thread has ended or takes too long.
+    /// Sends an order and waits for the answer; `None` if the thread has ended or takes too long.
     async fn ask<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         self.orders.send(order(reply)).ok()?;
@@ -208,12 +208,12 @@ impl Thread {
     }
 }
 
-/// Has a thread keep a duty: the one that kept another before, or a new one where that cannot.
+/// Makes a thread keep a duty: the previous thread of that name if it can, otherwise a new one.
 async fn keep_on(before: Option<Thread>, duty: Duty) -> Result<(Thread, GuardReply), String> {
     if let Some(thread) = before {
         match thread.ask(|reply| Order::Change(Box::new(duty.clone()), reply)).await {
             Some(Ok(reply)) => return Ok((thread, reply)),
-            // It begins afresh.
+            // Start with a new thread.
             Some(Err(_)) | None => {
                 thread.ask(Order::End).await;
             }
@@ -221,10 +221,10 @@ async fn keep_on(before: Option<Thread>, duty: Duty) -> Result<(Thread, GuardRep
     }
     let (orders, todo) = channel();
     let (heard, bell) = io::pipe().map_err(|error| error.to_string())?;
-    let (told, began) = oneshot::channel();
+    let (first_reply, began) = oneshot::channel();
     thread::Builder::new()
         .name("guarantee".into())
-        .spawn(move || keep(duty, &todo, &heard, told))
+        .spawn(move || keep(duty, &todo, &heard, first_reply))
         .map_err(|error| error.to_string())?;
     let began = began
         .await
@@ -236,26 +236,31 @@ async fn keep_on(before: Option<Thread>, duty: Duty) -> Result<(Thread, GuardRep
     began.map(|reply| (thread, reply))
 }
 
-/// The kind of the job that a standing hold shows.
+/// The kind of job that a standing hold shows.
 const KIND: &str = "guarantee";
 
-/// The thread: in the network namespace of the agent or of a container, with the keeper on its stack.
-fn keep(duty: Duty, todo: &Receiver<Order>, bell: &PipeReader, told: oneshot::Sender<Result<GuardReply, String>>) {
+/// The thread: it runs in the network namespace of the agent or of a container.
+fn keep(
+    duty: Duty,
+    todo: &Receiver<Order>,
+    bell: &PipeReader,
+    first_reply: oneshot::Sender<Result<GuardReply, String>>,
+) {
     if let Some(Err(error)) = duty.inside.as_ref().map(inside::enter) {
-        let _ = told.send(Err(error));
+        let _ = first_reply.send(Err(error));
         return;
     }
     let inside = duty.inside.is_some();
-    // Nobody would find static limits in a container's network again.
+    // No later sweep would find static limits in a container's network.
     let orphan = Orphan::leave(duty.remains && !inside);
     let mut keeper = match Keeper::new(duty) {
         Ok(keeper) => keeper,
         Err(error) => {
-            let _ = told.send(Err(error.to_string()));
+            let _ = first_reply.send(Err(error.to_string()));
             return;
         }
     };
-    if told.send(Ok(reply(&keeper))).is_err() {
+    if first_reply.send(Ok(reply(&keeper))).is_err() {
         return;
     }
     info!("keeps guarantees");
@@ -270,7 +275,7 @@ fn keep(duty: Duty, todo: &Receiver<Order>, bell: &PipeReader, told: oneshot::Se
             }
             Err(_) => {}
         }
-        // Not at every word: several that come within a period are taken together.
+        // Do not run at every datagram: handle those of one period together.
         if !keeper.wait(bell, begun + keeper.period(), false) {
             keeper.wait(bell, begun + keeper.rest(), true);
         }
@@ -281,16 +286,16 @@ fn keep(duty: Duty, todo: &Receiver<Order>, bell: &PipeReader, told: oneshot::Se
     };
     drop(keeper);
     drop(orphan);
-    info!("keeps guarantees no more");
+    info!("no longer keeps guarantees");
     if let Some(reply_to) = ended {
         let _ = reply_to.send(());
     }
 }
 
-/// Carries out what is asked.
+/// Carries out all waiting orders.
 ///
 /// # Errors
-/// When it is to end: whom to tell, unless nobody waits any more.
+/// If the thread must end: the channel for the confirmation, if a caller still waits.
 fn orders(keeper: &mut Keeper, todo: &Receiver<Order>, inside: bool) -> Result<(), Option<oneshot::Sender<()>>> {
     loop {
         match todo.try_recv() {

@@ -1,18 +1,23 @@
-//! What agents tell each other of guarantees: small sealed datagrams.
+//! The messages about guarantees between agents: small authenticated datagrams.
 //!
 //! ```text
 //!  0      4        12     16      20     24       28     32       36              48
 //!  | GVP3 | number | time | bytes | lost | marked | lost | marked | 4 x rate (24) | MAC (12) |   of the pairs between them
 //!                           in units of 16 bytes    packets
-//!  | GVN3 | number | time | 2 x rate (24) | MAC (12) |     what a host of a tenant wants
-//!  | GVS3 | number | time | 2 x rate (24) | MAC (12) |     what it has of what the tenant has
+//!  | GVN3 | number | time | 2 x rate (24) | MAC (12) |     what a host of a tenant needs
+//!  | GVS3 | number | time | 2 x rate (24) | MAC (12) |     its share of the tenant's bandwidth
 //! ```
 //!
-//! The time is when it was sent, in microseconds of its sender's own clock: how much longer than others it takes tells of queues.
-//! Integers are big-endian; rates are 32-bit floats without the last byte, so rounded down by 1 in 30 000 at most. Counts
-//! are of what arrived since the teller began to keep guarantees and wrap around: a datagram that is lost costs nothing. The MAC
-//! is BLAKE3 with a key derived from that of the set, over both addresses and all before it. The number grows from
-//! datagram to datagram, so none is taken twice; its upper half is another one when the teller began anew.
+//! * Number: grows from datagram to datagram, so that no datagram is accepted twice. Its upper half changes when the
+//!   sender restarts.
+//! * Time: when the datagram was sent, in microseconds of the sender's own clock. A transit time above the shortest one
+//!   reveals a queue.
+//! * Counts: what arrived since the sender of the datagram began to keep guarantees. They wrap around, so a lost
+//!   datagram loses no count.
+//! * Rates: 32-bit floats without the last byte, so rounded down by at most 1 in 30 000.
+//! * MAC: BLAKE3 over both addresses and all bytes before it, with a key derived from the set's key.
+//!
+//! Integers are big-endian.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -25,17 +30,17 @@ const TALLY_BYTES: usize = 20;
 const PAIR: [u8; 4] = *b"GVP3";
 const NEED: [u8; 4] = *b"GVN3";
 const SHARE: [u8; 4] = *b"GVS3";
-/// Bytes of the longest datagram.
+/// Length of the longest datagram in bytes.
 pub const BYTES: usize = HEAD_BYTES + TALLY_BYTES + 4 * RATE_BYTES + MAC_BYTES;
-/// Counts of bytes are told in this unit.
+/// Unit of byte counts.
 pub const UNIT_BYTES: f64 = 16.0;
 
-/// The key of a set.
+/// The key of a set of guarantees.
 #[derive(Clone)]
 pub struct TalkKey([u8; 32]);
 
 impl TalkKey {
-    /// Derives it, so that no MAC is valid elsewhere.
+    /// Derives the key, so that its MACs are valid for no other purpose.
     pub fn derive(key: &[u8; 32]) -> Self {
         Self(blake3::derive_key("gavotte 2 guarantee", key))
     }
@@ -60,14 +65,14 @@ impl std::fmt::Debug for TalkKey {
     }
 }
 
-/// What arrived of a pair, as its receiver counts it since it began. All wrap around.
+/// What arrived on a pair since its receiver started, as the receiver counts it. All counts wrap around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// What arrived, in units of 16 bytes.
+    /// Bytes that arrived, in units of 16 bytes.
     pub units: u32,
-    /// What is charged as lost.
+    /// Bytes charged as lost, in units of 16 bytes.
     pub lost_units: u32,
-    /// What arrived marked.
+    /// Bytes that arrived marked, in units of 16 bytes.
     pub marked_units: u32,
     /// Packets that were lost.
     pub lost: u32,
@@ -75,21 +80,21 @@ pub struct Tally {
     pub marked: u32,
 }
 
-/// What a datagram is about.
+/// The content of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Matter {
-    /// The pairs between the two hosts.
+    /// About the pairs between the two hosts.
     Pair {
-        /// What came from the other.
+        /// What arrived from the other host.
         tally: Tally,
-        /// Of the pair that the teller sends on; `None` when it is idle.
+        /// Offer for the pair on which the datagram's sender sends; `None` while it is idle.
         as_source: Option<Offer>,
-        /// Of the pair that the teller receives on.
+        /// Offer for the pair on which the datagram's sender receives.
         as_target: Option<Offer>,
     },
-    /// What the teller would send and receive, bit/s: to the host that divides what their tenant has.
+    /// Rates at which the sender could send and receive, in bit/s, for the host that divides the tenant's bandwidth.
     Need([f64; 2]),
-    /// What the other may send and receive at least, bit/s.
+    /// Rates that the other host is guaranteed to send and receive, in bit/s.
     Share([f64; 2]),
 }
 
@@ -98,19 +103,19 @@ pub enum Matter {
 pub struct Word {
     /// Grows from datagram to datagram of one sender.
     pub number: u64,
-    /// When it was sent, by a clock of the sender's; wraps around.
+    /// When it was sent, by the sender's clock; wraps around.
     pub sent_us: u32,
-    /// What it says.
+    /// The content.
     pub matter: Matter,
 }
 
 impl Word {
-    /// Another one when the teller began to number its packets anew.
+    /// The sender's epoch, which changes when the sender restarts.
     pub fn epoch(&self) -> u32 {
         (self.number >> 32) as u32
     }
 
-    /// The datagram's bytes.
+    /// Encodes the datagram.
     pub fn seal(&self, key: &TalkKey, from: IpAddr, to: IpAddr) -> Vec<u8> {
         let (magic, tally, rates) = match self.matter {
             Matter::Pair {
@@ -149,14 +154,14 @@ impl Word {
         bytes
     }
 
-    /// Reads a datagram; `None` when the bytes are not one of this set between the two. Takes any bytes.
+    /// Decodes a datagram; `None` if the bytes are not a datagram of this set between the two hosts. Accepts any bytes.
     pub fn open(key: &TalkKey, from: IpAddr, to: IpAddr, bytes: &[u8]) -> Option<Self> {
         let (body, mac) = bytes.split_at_checked(bytes.len().checked_sub(MAC_BYTES)?)?;
         let wanted = key.mac(from, to, body);
-        let mut told = *wanted.as_bytes();
-        told[..MAC_BYTES].copy_from_slice(mac);
+        let mut given_mac = *wanted.as_bytes();
+        given_mac[..MAC_BYTES].copy_from_slice(mac);
         // blake3::Hash compares in constant time.
-        if wanted != told {
+        if wanted != given_mac {
             return None;
         }
         let magic: [u8; 4] = take(body, 0)?;
@@ -238,7 +243,7 @@ mod tests {
                 },
                 as_source: None,
                 as_target: Some(Offer {
-                    // Its last bits are zeros, as those of what is told.
+                    // Its last bits are zeros, as in encoded rates.
                     share_bps: 45_056_000.0,
                     offer_bps: f64::INFINITY,
                 }),
@@ -251,23 +256,26 @@ mod tests {
         let read = Word::open(&key(), FROM, TO, &word().seal(&key(), FROM, TO)).unwrap();
         assert_eq!((read, read.epoch()), (word(), 77));
         for matter in [Matter::Need([f64::INFINITY, 0.0]), Matter::Share([45e6, 1e6])] {
-            let said = Word {
+            let sent = Word {
                 number: 1,
                 sent_us: 0,
                 matter,
             };
-            let Some(Word { number: 1, matter, .. }) = Word::open(&key(), FROM, TO, &said.seal(&key(), FROM, TO))
+            let Some(Word { number: 1, matter, .. }) = Word::open(&key(), FROM, TO, &sent.seal(&key(), FROM, TO))
             else {
-                panic!("{said:?}");
+                panic!("{sent:?}");
             };
-            let (Matter::Need(told) | Matter::Share(told), Matter::Need(meant) | Matter::Share(meant)) =
-                (matter, said.matter)
+            let (Matter::Need(decoded) | Matter::Share(decoded), Matter::Need(original) | Matter::Share(original)) =
+                (matter, sent.matter)
             else {
                 panic!("{matter:?}");
             };
-            for (told, meant) in told.into_iter().zip(meant) {
-                // Down, never up: shares must not sum to more than there is.
-                assert!(told <= meant && told >= meant * (1.0 - 1.0 / 30_000.0) || told.to_bits() == meant.to_bits());
+            for (decoded, original) in decoded.into_iter().zip(original) {
+                // Rounded down, never up: shares must not add up to more than the total.
+                assert!(
+                    decoded <= original && decoded >= original * (1.0 - 1.0 / 30_000.0)
+                        || decoded.to_bits() == original.to_bits()
+                );
             }
         }
     }

@@ -1,4 +1,4 @@
-//! How the guarantees of one host stand.
+//! Reports the state of one host's guarantees.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::contract::agents::{GuardedPair, GuardedReply};
 use crate::guarantee::keeping::{Keeper, limit_bps};
 
 impl Keeper {
-    /// All that a controller may want to know. To be called in the thread of the keeper.
+    /// The full state for a controller. Call it in the keeper's thread.
     pub(super) fn status(&self) -> GuardedReply {
         let now_s = self.now_s();
         let mut pairs = Vec::new();
@@ -50,7 +50,7 @@ impl Keeper {
         }
     }
 
-    /// The interface, and why it works without BPF if it does.
+    /// The interface, and the reason if it works without BPF.
     pub(super) fn device(&self) -> (String, String) {
         let without = self.shaper.without_bpf().unwrap_or_default();
         if !without.is_empty() {

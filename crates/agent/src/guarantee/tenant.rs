@@ -1,8 +1,10 @@
-//! What the hosts of a tenant have together, divided among them by the first of them.
+//! The shared bandwidth of a tenant, which the tenant's first host divides among all its hosts.
 //!
-//! Every quarter of a second each host tells the first what it would send and receive; that divides
-//! ([`gavotte_limiter::divide`]) and tells each its part. No host ever has less than its own guarantee, and a host that does
-//! hear for a second has that and no more, so that parts sum to no more than the tenant's, whoever is lost.
+//! 1. Every quarter of a second, each host sends the first host the rates at which it could send and receive.
+//! 2. The first host divides the tenant's bandwidth ([`gavotte_limiter::divide`]) and sends each host its share.
+//! 3. No host ever has less than its own guarantee.
+//! 4. A host that receives no share for a second has its own guarantee and no more. The shares therefore never exceed
+//!    the tenant's total, whichever host is lost.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,30 +14,30 @@ use gavotte_limiter::{Need, Partition, divide};
 use crate::guarantee::duty::{Duty, Hose};
 use crate::guarantee::talk::Matter;
 
-/// How often hosts say what they want.
+/// How often hosts report their needs.
 const PERIOD_S: f64 = 0.25;
 
-/// What a host sends and receives, or may; bit/s.
+/// Rates for sending and receiving, in bit/s.
 type Ways = [f64; 2];
 
 /// A host's part in its tenant.
 #[derive(Debug, Default)]
 pub(super) struct Part {
-    /// What others want, and when they said so; of the dividing host.
+    /// On the dividing host: the needs of the hosts, and when each was received.
     wanted: BTreeMap<IpAddr, (f64, Ways)>,
-    /// What this host may have, and when it heard so.
+    /// This host's share, and when it was received.
     given: Option<(f64, Ways)>,
     bytes: [u64; 2],
     since_s: f64,
 }
 
 impl Part {
-    /// Notes what was sent and received.
+    /// Records traffic that was sent (way 0) or received (way 1).
     pub(super) fn count(&mut self, way: usize, bytes: u64) {
         self.bytes[way] += bytes;
     }
 
-    /// Takes what another host says of it.
+    /// Handles a datagram of another host about the tenant.
     pub(super) fn hear(&mut self, duty: &Duty, from: IpAddr, now_s: f64, matter: Matter) {
         let Some(tenant) = &duty.tenant else {
             return;
@@ -50,7 +52,8 @@ impl Part {
         }
     }
 
-    /// What the host may send and receive at least now: its own guarantees or more. `None` = nothing is guaranteed.
+    /// The rates that the host is currently guaranteed to send and receive: its own guarantees or more. `None` =
+    /// nothing is guaranteed.
     pub(super) fn hoses_bps(&self, duty: &Duty, now_s: f64) -> [Option<f64>; 2] {
         let silence_s = duty.parameters.partition.silence_s;
         let given = self.given.filter(|(at_s, _)| now_s - at_s <= silence_s);
@@ -58,7 +61,7 @@ impl Part {
         std::array::from_fn(|way| own[way].map(|bps| given.map_or(bps, |(_, ways)| ways[way].max(bps))))
     }
 
-    /// What to tell whom, once a period.
+    /// The datagrams to send, once a period.
     pub(super) fn say(&mut self, duty: &Duty, now_s: f64) -> Vec<(IpAddr, Matter)> {
         let elapsed_s = now_s - self.since_s;
         let Some(tenant) = duty.tenant.as_ref().filter(|_| elapsed_s >= PERIOD_S) else {
@@ -95,7 +98,7 @@ impl Part {
                 .map(|hose| {
                     let (least_bps, most_bps) = own(hose);
                     let heard = self.wanted.get(&hose.place.ip());
-                    // Who is not heard has its own guarantee and no more: it does not hear either.
+                    // A silent host gets its own guarantee and no more, since it may not receive its share either.
                     let most_bps = if heard.is_some() { most_bps } else { least_bps };
                     Need {
                         least_bps: least_bps.unwrap_or(0.0),
@@ -109,14 +112,14 @@ impl Part {
         };
         let egress = way(0, tenant.egress_bps, |hose| (hose.egress_bps, hose.egress_limit_bps));
         let ingress = way(1, tenant.ingress_bps, |hose| (hose.ingress_bps, hose.ingress_limit_bps));
-        let mut told = Vec::new();
+        let mut shares = Vec::new();
         for ((host, egress_bps), ingress_bps) in tenant.hosts.iter().zip(egress).zip(ingress) {
             if *host == own {
                 self.given = Some((now_s, [egress_bps, ingress_bps]));
             } else if self.wanted.contains_key(host) {
-                told.push((*host, Matter::Share([egress_bps, ingress_bps])));
+                shares.push((*host, Matter::Share([egress_bps, ingress_bps])));
             }
         }
-        told
+        shares
     }
 }

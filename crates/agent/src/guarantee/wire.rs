@@ -1,4 +1,4 @@
-//! The socket between agents, with what each datagram took on its way.
+//! The UDP socket between agents; it also reports when each datagram arrived.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -11,23 +11,23 @@ use nix::time::{ClockId, clock_gettime};
 
 use crate::guarantee::talk::BYTES;
 
-/// Datagrams heard at one time.
+/// Largest number of datagrams received in one call.
 const MOST: usize = 4096;
 
 /// The socket of one host's keeper.
 #[derive(Debug)]
 pub(super) struct Wire {
     socket: UdpSocket,
-    /// Room for the kernel's stamp.
+    /// Buffer for the kernel's timestamp.
     control: Vec<u8>,
 }
 
 impl Wire {
-    /// Binds it.
+    /// Binds the socket.
     pub(super) fn open(place: SocketAddr) -> io::Result<Self> {
         let socket = UdpSocket::bind(place)?;
         socket.set_nonblocking(true)?;
-        // Its packets wait in no class.
+        // Datagrams of this socket bypass all classes.
         match place.ip() {
             IpAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4Tos, &UNNUMBERED.into())?,
             IpAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6TClass, &UNNUMBERED.into())?,
@@ -40,14 +40,14 @@ impl Wire {
         })
     }
 
-    /// To wait for datagrams.
+    /// The descriptor on which to wait for datagrams.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// Takes all datagrams that have come, each with its sender and, by [`now_us`], when it reached this host.
+    /// Receives all waiting datagrams, each with its sender and its arrival time by the clock of [`now_us`].
     pub(super) fn hear(&mut self, mut each: impl FnMut(IpAddr, &[u8], Option<u32>)) {
-        // The kernel stamps by a clock that may be set; what it is ahead is taken off again.
+        // The kernel's timestamps use a clock that can be set; subtract its offset.
         let ahead_us = clock_us(ClockId::CLOCK_REALTIME).wrapping_sub(now_us());
         let mut bytes = [0; BYTES + 1];
         for _ in 0..MOST {
@@ -75,13 +75,13 @@ impl Wire {
         }
     }
 
-    /// Sends a datagram; tells whether the kernel has taken it.
+    /// Sends a datagram. Returns whether the kernel accepted it.
     pub(super) fn tell(&self, to: SocketAddr, bytes: &[u8]) -> bool {
         self.socket.send_to(bytes, to).is_ok()
     }
 }
 
-/// Microseconds of a clock that nobody sets or slows; wraps around.
+/// Microseconds of a clock that is never set or slewed; wraps around.
 pub(super) fn now_us() -> u32 {
     clock_us(ClockId::CLOCK_MONOTONIC_RAW)
 }

@@ -1,10 +1,10 @@
-//! The byte budget of a hold: nothing is sent that was not reserved first.
+//! The byte budget of a hold: every byte is reserved before it is sent.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::BudgetError;
 
-/// Payload bytes that a hold may send.
+/// The payload bytes that a hold may send.
 #[derive(Debug)]
 pub struct Allowance {
     cap: u64,
@@ -12,7 +12,7 @@ pub struct Allowance {
 }
 
 impl Allowance {
-    /// A fresh allowance of `cap` bytes.
+    /// Creates an allowance of `cap` bytes.
     pub fn new(cap: u64) -> Self {
         Self {
             cap,
@@ -20,20 +20,20 @@ impl Allowance {
         }
     }
 
-    /// Bytes of the whole hold.
+    /// Bytes that the whole hold may send.
     pub fn cap(&self) -> u64 {
         self.cap
     }
 
-    /// Bytes sent or reserved so far.
+    /// Bytes that were sent or are reserved.
     pub fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Sets `bytes` aside; what is not spent comes back when the reservation is dropped.
+    /// Reserves `bytes` bytes. Dropping the reservation returns the bytes that were not spent.
     ///
     /// # Errors
-    /// When fewer are left.
+    /// If fewer bytes are left.
     pub fn reserve(&self, bytes: u64) -> Result<Reservation<'_>, BudgetError> {
         let take = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= self.cap);
         self.taken
@@ -49,7 +49,7 @@ impl Allowance {
             })
     }
 
-    /// Sets up to `bytes` aside, as many as are left.
+    /// Reserves up to `bytes` bytes, as many as are left.
     fn reserve_up_to(&self, bytes: u64) -> u64 {
         let take = |taken: u64| Some(taken + bytes.min(self.cap - taken));
         let before = self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
@@ -57,7 +57,7 @@ impl Allowance {
     }
 }
 
-/// Bytes set aside for one send.
+/// Bytes reserved for one send.
 #[derive(Debug)]
 pub struct Reservation<'a> {
     allowance: &'a Allowance,
@@ -65,20 +65,20 @@ pub struct Reservation<'a> {
 }
 
 impl Reservation<'_> {
-    /// Bytes set aside and not yet spent.
+    /// Bytes that are reserved and not yet spent.
     pub fn unspent(&self) -> u64 {
         self.unspent
     }
 
-    /// Notes that `bytes` of the reservation were sent.
+    /// Records that `bytes` bytes of the reservation were sent.
     pub fn spend(&mut self, bytes: u64) {
         self.unspent = self.unspent.saturating_sub(bytes);
     }
 
-    /// Raises an empty reservation to up to `bytes`, for a send whose length nobody knows beforehand.
+    /// Raises an empty reservation to up to `bytes`, for a send whose length is not known in advance.
     ///
     /// # Errors
-    /// When nothing is left at all.
+    /// If no byte is left.
     pub fn top_up(&mut self, bytes: u64) -> Result<(), BudgetError> {
         if self.unspent == 0 {
             self.unspent = self.allowance.reserve_up_to(bytes);

@@ -1,4 +1,4 @@
-//! Peers that the run goes on without, because they have vanished.
+//! Vanished peers, without which a run continues.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::error::WorkError;
 /// Longest reason that is kept, in bytes.
 const MAX_REASON_BYTES: usize = 500;
 
-/// The dropped peers of a hold with the reason for each. The first reason stays.
+/// The dropped peers of a hold, each with the first reason that was given.
 #[derive(Debug)]
 pub struct Dropped(watch::Sender<BTreeMap<String, String>>);
 
@@ -20,7 +20,7 @@ impl Default for Dropped {
 }
 
 impl Dropped {
-    /// Drops a peer: work that is under way with it ends.
+    /// Drops a peer: work with that peer ends.
     pub fn add(&self, peer: &str, reason: &str) {
         let reason = cut(reason, MAX_REASON_BYTES).to_owned();
         self.0.send_if_modified(|dropped| {
@@ -32,15 +32,15 @@ impl Dropped {
         });
     }
 
-    /// Takes back that a peer was dropped.
+    /// Removes a peer from the dropped ones.
     pub fn remove(&self, peer: &str) {
         self.0.send_if_modified(|dropped| dropped.remove(peer).is_some());
     }
 
-    /// Runs work with a peer for as long as the peer is not dropped.
+    /// Runs work with a peer until the peer is dropped.
     ///
     /// # Errors
-    /// [`WorkError::Dropped`], or what the work fails with.
+    /// [`WorkError::Dropped`], or the error of the work.
     pub async fn unless<T>(
         &self,
         peer: &str,
@@ -53,7 +53,7 @@ impl Dropped {
         }
     }
 
-    /// Waits until a peer is dropped, and says why it was.
+    /// Waits until a peer is dropped, and returns the reason.
     async fn reason(&self, peer: &str) -> String {
         let mut changes = self.0.subscribe();
         loop {
@@ -66,7 +66,7 @@ impl Dropped {
     }
 }
 
-/// At most so many bytes of a text, whole characters only.
+/// Returns at most this many bytes of a text, cut between characters.
 fn cut(text: &str, most: usize) -> &str {
     let fits = |at: &usize| text.is_char_boundary(*at);
     let end = (0..=most.min(text.len())).rev().find(fits).unwrap_or(0);

@@ -1,4 +1,4 @@
-//! What runs on the agent: each job with its run, its kind and how far it has come, for as long as it lives.
+//! The jobs that run on the agent, each with its run, its kind and its state.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -7,68 +7,68 @@ use std::time::Instant;
 use thiserror::Error;
 use tokio::sync::watch;
 
-/// Most neighbours that a run is told of.
-const MAX_BESIDE: usize = 64;
+/// Largest number of neighbours that a run learns of.
+const MAX_NEIGHBOURS: usize = 64;
 /// The job of all transfers that arrive for one run.
 const INCOMING: &str = "incoming";
 
-/// Why a job cannot be begun or started.
+/// Why a job cannot be created or started.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum JobError {
-    /// One of that name has not ended.
+    /// A job of that name has not ended.
     #[error("a job with that id is already running")]
     Exists,
-    /// None of that name.
+    /// No job has that name.
     #[error("no job with that id is waiting")]
     Unknown,
-    /// Its transfers are not all connected.
+    /// Some of its transfers are not connected yet.
     #[error("the job is not ready yet")]
     NotReady,
-    /// It has started.
+    /// The job has already started.
     #[error("the job was already started")]
     Started,
 }
 
-/// How far a job has come.
+/// The state of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It finds its peers.
+    /// It connects to its peers.
     Connecting,
     /// It waits for its start.
     Ready,
-    /// It has moved bytes since then.
+    /// It has moved bytes since this time.
     Running(Instant),
 }
 
-/// A run, as it introduces itself to others.
+/// A run's description for other runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Label {
-    /// Its name.
+    /// The run's name.
     pub run_id: String,
-    /// Whose it is.
+    /// The run's user.
     pub user: String,
-    /// What it is for.
+    /// The run's purpose.
     pub purpose: String,
 }
 
-/// A job as others see it.
+/// A job's description for other runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sight {
-    /// Its name in the run.
+    /// The job's name in its run.
     pub id: String,
-    /// What it does.
+    /// The kind of its work.
     pub kind: &'static str,
-    /// How far it has come.
+    /// The job's state.
     pub state: State,
 }
 
-/// Paces that a controller wants of a job's parts: id to bit/s, where 0 stands for none.
+/// The paces that a controller sets for a job's parts: id to bit/s, where 0 means no pace.
 pub type Paces = HashMap<u32, u64>;
 
 /// The jobs of all runs on the agent.
 pub type All = Arc<Mutex<Vec<Entry>>>;
 
-/// One run's jobs among those of all runs on the agent.
+/// One run's access to the agent's jobs.
 #[derive(Debug)]
 pub struct Jobs {
     own: Arc<Owner>,
@@ -76,11 +76,11 @@ pub struct Jobs {
     arriving: Mutex<Weak<Job>>,
 }
 
-/// A run, and the others whose jobs ran while its own did.
+/// A run, and the other runs whose jobs ran at the same time as its own.
 #[derive(Debug)]
 struct Owner {
     label: Label,
-    beside: Mutex<BTreeSet<(Label, &'static str)>>,
+    neighbours: Mutex<BTreeSet<(Label, &'static str)>>,
 }
 
 /// A job that has not ended.
@@ -94,25 +94,25 @@ pub struct Entry {
 }
 
 impl Jobs {
-    /// The jobs of a run that has none yet.
+    /// Creates the access of a run that has no job yet.
     pub fn new(label: Label, all: All) -> Self {
-        let beside = Mutex::default();
+        let neighbours = Mutex::default();
         Self {
-            own: Arc::new(Owner { label, beside }),
+            own: Arc::new(Owner { label, neighbours }),
             all,
             arriving: Mutex::default(),
         }
     }
 
-    /// Whose they are.
+    /// The description of the run.
     pub fn label(&self) -> &Label {
         &self.own.label
     }
 
-    /// Begins a job, which ends when what this returns is dropped.
+    /// Creates a job. The job ends when the returned value is dropped.
     ///
     /// # Errors
-    /// [`JobError::Exists`] when one of that id has not ended.
+    /// [`JobError::Exists`] if a job of that id has not ended.
     pub fn begin(&self, id: &str, kind: &'static str) -> Result<Job, JobError> {
         let mut all = lock(&self.all);
         if all.iter().any(|entry| entry.is(&self.own, id)) {
@@ -138,7 +138,7 @@ impl Jobs {
     /// Changes the paces of some parts of a job.
     ///
     /// # Errors
-    /// When there is no such job.
+    /// If no job has that id.
     pub fn pace(&self, id: &str, paces: Paces) -> Result<(), JobError> {
         let all = lock(&self.all);
         let entry = all.iter().find(|entry| entry.is(&self.own, id));
@@ -152,7 +152,7 @@ impl Jobs {
     /// Starts a job that is ready.
     ///
     /// # Errors
-    /// When there is none, it is not ready or has started.
+    /// If no job has that id, or it is not ready or has already started.
     pub fn start(&self, id: &str) -> Result<(), JobError> {
         let all = lock(&self.all);
         let entry = all.iter().find(|entry| entry.is(&self.own, id));
@@ -168,7 +168,7 @@ impl Jobs {
         }
     }
 
-    /// The one job of all transfers that arrive now; it ends with the last of them.
+    /// Returns the one job of all transfers that arrive now; it ends with the last of them.
     pub fn arriving(&self) -> Option<Arc<Job>> {
         let mut arriving = lock(&self.arriving);
         if let Some(job) = arriving.upgrade() {
@@ -180,7 +180,7 @@ impl Jobs {
         Some(job)
     }
 
-    /// Those that have not ended.
+    /// The run's jobs that have not ended.
     pub fn list(&self) -> Vec<Sight> {
         let all = lock(&self.all);
         let own = all.iter().filter(|entry| Arc::ptr_eq(&entry.owner, &self.own));
@@ -192,9 +192,9 @@ impl Jobs {
         .collect()
     }
 
-    /// The other runs, with the kinds of their jobs, that were busy while a job of this run was.
-    pub fn beside(&self) -> Vec<(Label, &'static str)> {
-        lock(&self.own.beside).iter().cloned().collect()
+    /// The other runs that were busy at the same time as a job of this run, with the kinds of their jobs.
+    pub fn neighbours(&self) -> Vec<(Label, &'static str)> {
+        lock(&self.own.neighbours).iter().cloned().collect()
     }
 }
 
@@ -203,7 +203,7 @@ impl Entry {
         Arc::ptr_eq(&self.owner, owner) && self.id == id
     }
 
-    /// Sets it running; it and what else runs then take note of each other.
+    /// Marks the job as running, and makes it and the other running jobs record each other.
     fn run(&self, all: &[Self]) {
         self.state.send_replace(State::Running(Instant::now()));
         for other in all {
@@ -218,14 +218,14 @@ impl Entry {
 
 impl Owner {
     fn met(&self, other: &Entry) {
-        let mut beside = lock(&self.beside);
-        if beside.len() < MAX_BESIDE {
-            beside.insert((other.owner.label.clone(), other.kind));
+        let mut neighbours = lock(&self.neighbours);
+        if neighbours.len() < MAX_NEIGHBOURS {
+            neighbours.insert((other.owner.label.clone(), other.kind));
         }
     }
 }
 
-/// A job; it ends when this is dropped.
+/// A job, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Job {
     own: Arc<Owner>,
@@ -236,12 +236,12 @@ pub struct Job {
 }
 
 impl Job {
-    /// Everybody is there: it waits for its start.
+    /// All peers are connected: the job waits for its start.
     pub fn ready(&self) {
         self.state.send_replace(State::Ready);
     }
 
-    /// Sets it running without a start.
+    /// Marks the job as running without a start.
     pub fn run(&self) {
         let all = lock(&self.all);
         if let Some(entry) = all.iter().find(|entry| entry.is(&self.own, &self.id)) {
@@ -249,12 +249,12 @@ impl Job {
         }
     }
 
-    /// How far it has come, from now on.
+    /// Follows the job's state from now on.
     pub fn watch(&self) -> watch::Receiver<State> {
         self.state.subscribe()
     }
 
-    /// The paces of its parts, from now on.
+    /// Follows the paces of the job's parts from now on.
     pub fn paces(&self) -> watch::Receiver<Paces> {
         self.paces.subscribe()
     }
@@ -267,7 +267,7 @@ impl Drop for Job {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing can panic while a lock is held half-way through a change.
+    // The lock cannot be poisoned half-way through a change: no code panics while it is held.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -284,7 +284,7 @@ mod tests {
     }
 
     fn names(jobs: &Jobs) -> Vec<String> {
-        jobs.beside().into_iter().map(|(label, _)| label.run_id).collect()
+        jobs.neighbours().into_iter().map(|(label, _)| label.run_id).collect()
     }
 
     #[test]
@@ -316,12 +316,12 @@ mod tests {
         let _waits = three.begin("waits", "transfer").unwrap();
         let measure = one.begin("measure", "measure").unwrap();
         measure.run();
-        assert!(one.beside().is_empty());
+        assert!(one.neighbours().is_empty());
         let late = two.begin("late", "transfer").unwrap();
         late.run();
         drop((late, measure));
         assert_eq!((names(&one), names(&two)), (vec!["two".into()], vec!["one".into()]));
-        assert!(three.beside().is_empty());
+        assert!(three.neighbours().is_empty());
     }
 
     #[test]

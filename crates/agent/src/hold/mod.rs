@@ -1,4 +1,4 @@
-//! Holds: which run holds the agent, whom it may talk to, with what secret, and for how long and how much.
+//! Holds: which runs use the agent, with which peers and secret, for how long, and for how many bytes.
 
 pub mod budget;
 pub mod dropped;
@@ -9,7 +9,9 @@ pub mod rounds;
 pub mod secret;
 pub mod shelf;
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -27,15 +29,15 @@ use crate::hold::rounds::Rounds;
 use crate::hold::secret::Secret;
 use crate::hold::shelf::Shelf;
 
-/// Most characters of what a run says of itself.
+/// Largest number of characters in a run's user or purpose.
 const MAX_LABEL: usize = 100;
 
-/// The most that any hold of this agent may do.
+/// The limits of any hold of this agent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Caps {
-    /// Payload bytes one hold may send.
+    /// Payload bytes that one hold may send.
     pub max_bytes: u64,
-    /// Longest hold.
+    /// Longest duration of a hold.
     pub max_time: Duration,
 }
 
@@ -48,20 +50,20 @@ pub enum HoldError {
         label.run_id, introduced(label)
     )]
     Held {
-        /// Which run.
+        /// The other run.
         label: Label,
-        /// How long it may last, in seconds.
+        /// How long the other hold may last, in seconds.
         left_s: f64,
-        /// How long it lasts unless it is renewed, in seconds.
+        /// How long the other hold lasts unless it is renewed, in seconds.
         lease_left_s: f64,
     },
-    /// There are too many holds.
-    #[error("already held by {0} runs, the most that are allowed")]
+    /// The agent has too many holds.
+    #[error("already held by {0} runs, which is the limit")]
     Full(usize),
-    /// No hold, or one whose time is over, or one of another run.
-    #[error("run `{0}` is not enrolled here, or no longer")]
+    /// The run has no hold here, or its hold has expired.
+    #[error("run `{0}` has no hold here, or its hold is over")]
     NotEnrolled(String),
-    /// The enrolment makes no sense.
+    /// The enrolment is invalid.
     #[error("{0}")]
     Invalid(String),
 }
@@ -79,24 +81,26 @@ fn introduced(label: &Label) -> String {
 /// One run's hold on the agent.
 #[derive(Debug)]
 pub struct Hold {
-    /// The run.
+    /// The run's name.
     pub run_id: String,
-    /// Its secret.
+    /// The run's secret.
     pub secret: Secret,
     /// The agent's own name in the run.
     pub name: String,
-    /// Whom it may talk to.
+    /// The peers that the run may exchange data with.
     pub peers: Peers,
-    /// What it may still send.
+    /// The bytes that the run may still send.
     pub budget: Allowance,
-    /// Where its schedule is.
+    /// The state of the run's schedule.
     pub rounds: Rounds,
-    /// The peers it goes on without.
+    /// The peers without which the run continues.
     pub dropped: Dropped,
-    /// What it has running.
+    /// The run's jobs.
     pub jobs: Jobs,
-    /// What its jobs keep for peers that ask for it.
+    /// Values that the run's jobs keep for peers that ask for them.
     pub shelf: Shelf,
+    /// Peers that have greeted this agent over UDP.
+    pub greeters: Mutex<BTreeSet<IpAddr>>,
     exclusive: bool,
     opened: Instant,
     ends: Instant,
@@ -150,6 +154,7 @@ impl Hold {
             dropped: Dropped::default(),
             jobs: Jobs::new(label, all),
             shelf: Shelf::default(),
+            greeters: Mutex::default(),
             peers,
             exclusive,
             opened,
@@ -160,7 +165,7 @@ impl Hold {
         })
     }
 
-    /// What the hold was granted.
+    /// The budget that the hold was granted.
     pub fn granted(&self) -> Budget {
         Budget {
             max_bytes: self.budget.cap(),
@@ -168,22 +173,22 @@ impl Hold {
         }
     }
 
-    /// Whether no other exclusive hold may stand beside it.
+    /// Whether the hold excludes other exclusive holds.
     pub fn is_exclusive(&self) -> bool {
         self.exclusive
     }
 
-    /// Whether the hold was released or its time has passed.
+    /// Whether the hold was released or has expired.
     pub fn is_over(&self) -> bool {
         *self.over.borrow() || Instant::now() >= self.end_by()
     }
 
-    /// Prolongs the lease from now on.
+    /// Renews the lease from now on.
     pub fn renew(&self) {
         self.expires.send_replace(Instant::now() + self.lease);
     }
 
-    /// How it stands, as others are told.
+    /// The hold's state, as other controllers may see it.
     pub fn status(&self) -> HoldStatus {
         let Label { run_id, user, purpose } = self.jobs.label().clone();
         let mode = if self.exclusive { Mode::Exclusive } else { Mode::Shared };
@@ -210,12 +215,12 @@ impl Hold {
         }
     }
 
-    /// How long it lasts at most.
+    /// The longest time that the hold may still last.
     fn left(&self) -> Duration {
         self.ends.saturating_duration_since(Instant::now())
     }
 
-    /// How long it lasts unless it is renewed.
+    /// How long the hold lasts unless it is renewed.
     fn lease_left(&self) -> Duration {
         self.end_by().saturating_duration_since(Instant::now())
     }
@@ -224,7 +229,7 @@ impl Hold {
         self.ends.min(*self.expires.borrow())
     }
 
-    /// Ends it with its lease or its time, unless it is released before.
+    /// Ends the hold when its lease or its time ends, unless it is released before.
     async fn lapse(&self) {
         let end_by = async {
             while Instant::now() < self.end_by() {
@@ -233,7 +238,7 @@ impl Hold {
         };
         tokio::select! {
             () = end_by => {
-                warn!(run = self.run_id, "its lease or its time has ended");
+                warn!(run = self.run_id, "the hold's lease or time has ended");
                 self.end();
             }
             () = self.over() => {}
@@ -247,10 +252,10 @@ impl Hold {
         let _ = over.wait_for(|over| *over).await;
     }
 
-    /// Runs work of the hold, and drops it when the hold is over.
+    /// Runs work of the hold, and cancels it when the hold is over.
     ///
     /// # Errors
-    /// [`WorkError::Over`], or what the work fails with.
+    /// [`WorkError::Over`], or the error of the work.
     pub async fn during<T>(&self, work: impl Future<Output = Result<T, WorkError>>) -> Result<T, WorkError> {
         tokio::select! {
             biased;
@@ -259,10 +264,10 @@ impl Hold {
         }
     }
 
-    /// Begins to run a schedule.
+    /// Starts a schedule.
     ///
     /// # Errors
-    /// [`JobError::Exists`] while one runs.
+    /// [`JobError::Exists`] while another schedule runs.
     pub fn begin_measuring(self: &Arc<Self>) -> Result<Measuring, JobError> {
         let job = self.jobs.begin("schedule", "measure")?;
         job.run();
@@ -272,38 +277,38 @@ impl Hold {
         })
     }
 
-    /// Goes on without `peer`: nothing waits for it any more.
+    /// Continues without `peer`: the run no longer waits for it.
     ///
     /// # Errors
-    /// [`WorkError::UnknownPeer`] when it is none.
+    /// [`WorkError::UnknownPeer`] if it is not a peer of the run.
     pub fn drop_peer(&self, peer: &str, reason: &str) -> Result<(), WorkError> {
         self.peers.get(peer)?;
-        info!(run = self.run_id, peer, reason, "goes on without a peer");
+        info!(run = self.run_id, peer, reason, "continues without a peer");
         self.dropped.add(peer, reason);
         self.rounds.forget(peer);
         Ok(())
     }
 
-    /// Goes on with a dropped `peer` again, or with one that was not there at the start.
+    /// Continues with a dropped `peer` again, or with a peer that was not enrolled at the start.
     ///
     /// # Errors
-    /// When there is no host at its address, or it is one too many.
+    /// If its address is not a host's, or there are too many peers.
     pub fn readmit(&self, peer: Peer) -> Result<(), HoldError> {
         let name = peer.name.clone();
         self.peers.renew(peer).map_err(HoldError::Invalid)?;
-        info!(run = self.run_id, peer = name, "goes on with a peer again");
+        info!(run = self.run_id, peer = name, "continues with a peer again");
         self.dropped.remove(&name);
         self.rounds.expect_again(&name);
         Ok(())
     }
 
-    /// Ends it.
+    /// Ends the hold.
     pub fn end(&self) {
         self.over.send_replace(true);
     }
 }
 
-/// The right to run the hold's schedule, given back when dropped.
+/// The right to run the hold's schedule. Dropping it gives the right back.
 #[derive(Debug)]
 pub struct Measuring {
     hold: Arc<Hold>,
@@ -316,7 +321,7 @@ impl Drop for Measuring {
     }
 }
 
-/// A text of a controller as other controllers may show it.
+/// Returns a controller's text in a form that is safe to show to others.
 fn clean(text: &str) -> String {
     text.chars()
         .filter(|letter| !letter.is_control())
@@ -338,6 +343,7 @@ pub(crate) mod tests {
             name: name.into(),
             address: address.into(),
             data_port: 7411,
+            origins: Vec::new(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Whom a hold may talk to, by name and by address.
+//! The peers that a hold may exchange data with, by name and by address.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -7,93 +7,132 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use crate::contract::agents::Peer;
 use crate::error::WorkError;
 
-/// Most peers of one run.
+/// Largest number of peers of one run.
 pub const MAX_PEERS: usize = 10_000;
+/// Largest number of further addresses of one peer.
+const MAX_ORIGINS: usize = 16;
 
-/// The enrolled hosts of a run. The agent itself may be among them.
+/// The enrolled hosts of a run, which may include the agent itself.
 #[derive(Debug)]
 pub struct Peers {
     own: String,
-    addresses: RwLock<HashMap<String, SocketAddr>>,
+    places: RwLock<HashMap<String, Place>>,
+}
+
+/// Where a peer is.
+#[derive(Debug)]
+struct Place {
+    /// Its data port, as this agent reaches it.
+    address: SocketAddr,
+    /// Further addresses that its connections may come from.
+    origins: Vec<IpAddr>,
+}
+
+impl Place {
+    fn of(peer: &Peer) -> Result<Self, String> {
+        if peer.origins.len() > MAX_ORIGINS {
+            return Err(format!("peer `{}`: at most {MAX_ORIGINS} origins", peer.name));
+        }
+        let origins = peer.origins.iter().map(|origin| {
+            host(origin).ok_or_else(|| format!("peer `{}`: no host at its origin `{origin}`", peer.name))
+        });
+        Ok(Self {
+            address: address(peer)?,
+            origins: origins.collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn is_at(&self, remote: IpAddr) -> bool {
+        self.address.ip() == remote || self.origins.contains(&remote)
+    }
 }
 
 impl Peers {
-    /// Checks an enrolment's peers; `own` is the agent's own name.
+    /// Checks the peers of an enrolment; `own` is the agent's own name.
     ///
     /// # Errors
-    /// Text that names the peer that makes no sense.
+    /// A text that names the invalid peer.
     pub fn new(own: &str, peers: Vec<Peer>) -> Result<Self, String> {
         if peers.len() > MAX_PEERS {
             return Err(format!("peers: at most {MAX_PEERS}, not {}", peers.len()));
         }
-        let mut addresses = HashMap::new();
+        let mut places = HashMap::new();
         for peer in peers {
-            let address = address(&peer)?;
-            if addresses.insert(peer.name.clone(), address).is_some() {
+            let place = Place::of(&peer)?;
+            if places.insert(peer.name.clone(), place).is_some() {
                 return Err(format!("peer `{}` appears twice", peer.name));
             }
         }
         Ok(Self {
             own: own.to_owned(),
-            addresses: RwLock::new(addresses),
+            places: RwLock::new(places),
         })
     }
 
-    /// Takes the present address of a peer, of one that was not there at the enrolment too.
+    /// Sets a peer's address, or adds a peer that was not enrolled at the start.
     ///
     /// # Errors
-    /// Text that names the peer that has no host, or is one too many.
+    /// A text that names the peer, if its address is not a host's or there are too many peers.
     pub fn renew(&self, peer: Peer) -> Result<(), String> {
-        let now = address(&peer)?;
-        let mut addresses = self.addresses.write().unwrap_or_else(PoisonError::into_inner);
-        if addresses.len() >= MAX_PEERS && !addresses.contains_key(&peer.name) {
-            return Err(format!("peer `{}`: there are {MAX_PEERS} already", peer.name));
+        let now = Place::of(&peer)?;
+        let mut places = self.places.write().unwrap_or_else(PoisonError::into_inner);
+        if places.len() >= MAX_PEERS && !places.contains_key(&peer.name) {
+            return Err(format!(
+                "peer `{}`: the run has {MAX_PEERS} peers already, which is the limit",
+                peer.name
+            ));
         }
-        addresses.insert(peer.name, now);
+        places.insert(peer.name, now);
         Ok(())
     }
 
-    /// Where an enrolled peer's data port is; the agent itself is no peer.
+    /// Returns the address of an enrolled peer's data port. The agent itself is not a peer.
     ///
     /// # Errors
-    /// [`WorkError::UnknownPeer`] for everyone else.
+    /// [`WorkError::UnknownPeer`] for any other name.
     pub fn get(&self, name: &str) -> Result<SocketAddr, WorkError> {
-        let known = self.read().get(name).copied().filter(|_| name != self.own);
+        let places = self.read();
+        let known = places.get(name).filter(|_| name != self.own).map(|place| place.address);
         known.ok_or_else(|| WorkError::UnknownPeer(name.to_owned()))
     }
 
-    /// Whether anyone at `remote` may speak to the listener at `local` at all.
+    /// Whether a host at `remote` may connect to the listener at `local` at all.
     pub fn admit(&self, remote: IpAddr, local: IpAddr) -> bool {
-        remote == local || self.read().values().any(|peer| peer.ip() == remote)
+        remote == local || self.read().values().any(|place| place.is_at(remote))
     }
 
-    /// Whether `source` is the enrolled name of `remote`. The agent itself comes from its own address.
+    /// Whether `source` is the enrolled name of the host at `remote`. The agent itself connects from its own address.
     pub fn is_at(&self, source: &str, remote: IpAddr, local: IpAddr) -> bool {
         if source == self.own {
             return remote == local;
         }
-        self.read().get(source).is_some_and(|peer| peer.ip() == remote)
+        self.read().get(source).is_some_and(|place| place.is_at(remote))
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, HashMap<String, SocketAddr>> {
-        // Nothing can panic while the lock is held half-way through a change.
-        self.addresses.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<String, Place>> {
+        // The lock cannot be poisoned half-way through a change: no code panics while it is held.
+        self.places.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn address(peer: &Peer) -> Result<SocketAddr, String> {
     let sound = || {
-        let ip = peer.address.parse::<IpAddr>().ok()?.to_canonical();
-        let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
         let port = u16::try_from(peer.data_port).ok().filter(|port| *port != 0)?;
-        (!ip.is_unspecified() && !ip.is_multicast() && !broadcast).then(|| SocketAddr::new(ip, port))
+        Some(SocketAddr::new(host(&peer.address)?, port))
     };
     sound().ok_or_else(|| {
         format!(
-            "peer `{}`: no host at `{}` port {}",
+            "peer `{}`: `{}` port {} is not the address of a host",
             peer.name, peer.address, peer.data_port
         )
     })
+}
+
+/// The address of one host; none for any other text.
+fn host(text: &str) -> Option<IpAddr> {
+    let ip = text.parse::<IpAddr>().ok()?.to_canonical();
+    let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
+    (!ip.is_unspecified() && !ip.is_multicast() && !broadcast).then_some(ip)
 }
 
 #[cfg(test)]
@@ -105,6 +144,7 @@ mod tests {
             name: name.into(),
             address: address.into(),
             data_port: 7411,
+            origins: Vec::new(),
         }
     }
 
@@ -156,6 +196,20 @@ mod tests {
         assert!(peers.admit(ip("fd00::3"), local));
         assert!(!peers.admit(ip("10.0.0.4"), local));
         assert!(peers.get("a").is_err());
+        let behind = Peer {
+            origins: vec!["192.0.2.9".into()],
+            ..peer("b", "10.0.0.2")
+        };
+        peers.renew(behind).unwrap();
+        for address in ["10.0.0.2", "192.0.2.9"] {
+            assert!(peers.is_at("b", ip(address), local) && peers.admit(ip(address), local));
+        }
+        assert!(!peers.is_at("c", ip("192.0.2.9"), local));
+        let nowhere = Peer {
+            origins: vec!["0.0.0.0".into()],
+            ..peer("b", "10.0.0.2")
+        };
+        assert!(peers.renew(nowhere).unwrap_err().contains("`b`"));
         assert!(peers.get("b").is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! Who holds the agent: at most one run exclusively, any number of others beside it.
+//! The runs that hold the agent: at most one exclusive run, and any number of shared ones.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,13 +11,13 @@ use crate::contract::agents::{EnrolRequest, Mode};
 use crate::hold::jobs::All;
 use crate::hold::{Caps, Hold, HoldError};
 
-/// How long a standing hold lasts, unless it is ended.
+/// How long a standing hold lasts unless it is ended.
 const STANDING: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// Most holds at one time.
+/// Largest number of holds at the same time.
 pub const MAX_HOLDS: usize = 64;
 
-/// The holds of one agent by run.
+/// The holds of one agent, by run.
 #[derive(Debug)]
 pub struct Holds {
     caps: Caps,
@@ -26,7 +26,7 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// An agent that no run holds.
+    /// Creates the registry of an agent without holds.
     pub fn new(caps: Caps) -> Self {
         Self {
             caps,
@@ -35,11 +35,12 @@ impl Holds {
         }
     }
 
-    /// Opens a hold and sees to it that it ends in time. A run that holds the agent already starts afresh: what it
-    /// had running stops. Must be called within a tokio runtime.
+    /// Opens a hold and makes sure that it ends in time. If the run already holds the agent, the old hold and its jobs
+    /// end. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// When it is to be exclusive and another one is that it may not take over, when there are too many, or when the request makes no sense.
+    /// If both this hold and another one are exclusive and it may not take over, if there are too many holds, or if the
+    /// request is invalid.
     pub fn enrol(&self, request: EnrolRequest) -> Result<Arc<Hold>, HoldError> {
         self.open(request, self.caps)
     }
@@ -80,11 +81,11 @@ impl Holds {
         Ok(hold)
     }
 
-    /// Opens a shared hold that needs no controller: it has no lease, moves no bytes and knows no peers. Must be called within a
-    /// tokio runtime.
+    /// Opens a shared hold that needs no controller: it has no lease, sends no bytes and has no peers. Must be called
+    /// within a tokio runtime.
     ///
     /// # Errors
-    /// As [`Self::enrol`].
+    /// The same as for [`Self::enrol`].
     pub fn stand(&self, run_id: &str, own: &str, user: &str, secret: &[u8]) -> Result<Arc<Hold>, HoldError> {
         let request = EnrolRequest {
             run_id: run_id.into(),
@@ -102,7 +103,7 @@ impl Holds {
         self.open(request, caps)
     }
 
-    /// All of them.
+    /// All holds.
     pub fn list(&self) -> Vec<Arc<Hold>> {
         self.current().values().cloned().collect()
     }
@@ -110,7 +111,7 @@ impl Holds {
     /// The hold of `run_id`.
     ///
     /// # Errors
-    /// When that run does not hold the agent.
+    /// If that run does not hold the agent.
     pub fn of(&self, run_id: &str) -> Result<Arc<Hold>, HoldError> {
         let hold = self.current().get(run_id).cloned();
         hold.ok_or_else(|| HoldError::NotEnrolled(run_id.to_owned()))
@@ -119,7 +120,7 @@ impl Holds {
     /// Ends the hold of `run_id`.
     ///
     /// # Errors
-    /// When that run does not hold the agent.
+    /// If that run does not hold the agent.
     pub fn release(&self, run_id: &str) -> Result<Arc<Hold>, HoldError> {
         let hold = self.of(run_id)?;
         info!(run = run_id, bytes_sent = hold.budget.taken(), "released");
@@ -127,21 +128,21 @@ impl Holds {
         Ok(hold)
     }
 
-    /// Whether any run lets one at `remote` speak to the listener at `local`.
+    /// Whether any run lets a host at `remote` connect to the listener at `local`.
     pub fn admit(&self, remote: IpAddr, local: IpAddr) -> bool {
         self.current().values().any(|hold| hold.peers.admit(remote, local))
     }
 
-    /// Ends them all.
+    /// Ends all holds.
     pub fn end(&self) {
         for hold in std::mem::take(&mut *self.current()).into_values() {
             hold.end();
         }
     }
 
-    /// Those that are not over.
+    /// The holds that are not over.
     fn current(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Hold>>> {
-        // Nothing can panic while the lock is held half-way through a change.
+        // The lock cannot be poisoned half-way through a change: no code panics while it is held.
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, hold| !hold.is_over());
         all
@@ -170,12 +171,12 @@ mod tests {
     #[tokio::test]
     async fn one_exclusive_run_at_a_time() {
         let holds = Holds::new(CAPS);
-        let told = EnrolRequest {
+        let described = EnrolRequest {
             purpose: "measure\u{1b}[2J".into(),
             user: "ann".into(),
             ..request("one")
         };
-        let first = holds.enrol(told).unwrap();
+        let first = holds.enrol(described).unwrap();
         assert_eq!(
             holds.enrol(request("two")).unwrap_err().to_string(),
             "held by run `one` (measure[2J, by ann) for 60 s at most, and 60 s if its controller is gone"

@@ -1,8 +1,9 @@
-//! Where an agent is in its schedule, so that a peer that is ahead can wait at the door.
+//! The round that an agent's schedule has reached, so that a peer that is ahead can wait.
 //!
-//! The schedule enters round after round and names the sources it expects. A connection for a later round parks
-//! in [`Rounds::admit`]; one for a round that is over is told so. The schedule leaves a round when every expected source
-//! has come and gone, or has not come in time.
+//! 1. The schedule enters one round after another, and names the sources that it expects.
+//! 2. A connection for a later round waits in [`Rounds::admit`].
+//! 3. A connection for a round that is over is refused.
+//! 4. The schedule leaves a round when every expected source has finished, or has not started in time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,10 +13,10 @@ use tracing::info;
 
 use crate::error::RoundError;
 
-/// Most sources remembered as having left before their round.
+/// Largest number of sources that are remembered as having left before their round.
 const MAX_GONE: usize = 10_000;
 
-/// The door of a schedule.
+/// The rounds of a schedule, and who may enter them.
 #[derive(Debug)]
 pub struct Rounds(watch::Sender<State>);
 
@@ -31,19 +32,19 @@ struct State {
 #[derive(Debug, Default)]
 struct Visit {
     came: bool,
-    // Its pings have come: who was let in may still be in the round before.
+    // Whether its pings have arrived: an admitted source may still be in the previous round.
     begun: bool,
     active: u32,
 }
 
 impl Visit {
-    /// It need not be waited for.
+    /// Marks the source as one that the round need not wait for.
     fn spare(&mut self) {
         (self.came, self.begun) = (true, true);
     }
 }
 
-/// A connection that takes part in the present round, for as long as this lives.
+/// A connection that takes part in the present round for as long as this value lives.
 #[derive(Debug)]
 pub struct Admission<'a> {
     rounds: &'a Rounds,
@@ -58,7 +59,7 @@ impl Default for Rounds {
 }
 
 impl Rounds {
-    /// Opens a round for the given sources and closes the one before.
+    /// Opens a round for the given sources and closes the previous one.
     pub fn enter(&self, round: u32, sources: &[String]) {
         self.0.send_modify(|state| {
             state.round = Some(round);
@@ -73,7 +74,7 @@ impl Rounds {
         });
     }
 
-    /// Ends the schedule: from now on connections wait for the next one.
+    /// Ends the schedule: later connections wait for the next schedule.
     pub fn leave(&self) {
         self.0.send_modify(|state| {
             let forgotten = std::mem::take(&mut state.forgotten);
@@ -84,10 +85,10 @@ impl Rounds {
         });
     }
 
-    /// Waits until the round of a connection from `source` is open, and takes part in it.
+    /// Waits until the round of a connection from `source` is open, and joins it.
     ///
     /// # Errors
-    /// When the round is over or does not expect this source.
+    /// If the round is over or does not expect this source.
     pub async fn admit(&self, round: u32, source: &str) -> Result<Admission<'_>, RoundError> {
         let mut changes = self.0.subscribe();
         loop {
@@ -111,8 +112,8 @@ impl Rounds {
         }
     }
 
-    /// Notes that `source` waited for `round` and gave up, so that the round need not wait for it. While no schedule
-    /// runs this says nothing: the source may have meant the one before.
+    /// Records that `source` waited for `round` and gave up, so that the round need not wait for it. Ignored while no
+    /// schedule runs: the source may have meant the previous schedule.
     pub fn gave_up(&self, round: u32, source: &str) {
         self.0.send_modify(|state| match state.round {
             Some(now) if now == round => {
@@ -127,7 +128,7 @@ impl Rounds {
         });
     }
 
-    /// Whether the present round still waits for `source`: it has not come yet, or is not done.
+    /// Whether the present round still waits for `source` to start or to finish.
     pub fn awaits(&self, source: &str) -> bool {
         let state = self.0.borrow();
         state
@@ -136,7 +137,7 @@ impl Rounds {
             .is_some_and(|visit| !visit.came || visit.active > 0)
     }
 
-    /// No round waits for `source` any more, in this schedule and later ones.
+    /// Stops waiting for `source`, in this schedule and in later ones.
     pub fn forget(&self, source: &str) {
         self.0.send_modify(|state| {
             state.forgotten.insert(source.to_owned());
@@ -146,14 +147,14 @@ impl Rounds {
         });
     }
 
-    /// Rounds that are still to come wait for `source` again.
+    /// Waits for `source` again, from the next round on.
     pub fn expect_again(&self, source: &str) {
         self.0.send_modify(|state| {
             state.forgotten.remove(source);
         });
     }
 
-    /// Notes that the work of `source` begins.
+    /// Records that the work of `source` begins.
     pub fn begun(&self, round: u32, source: &str) {
         self.0.send_if_modified(|state| {
             let visit = state.expected.get_mut(source).filter(|_| state.round == Some(round));
@@ -167,15 +168,15 @@ impl Rounds {
         let _ = changes.wait_for(|state| state.round != Some(round)).await;
     }
 
-    /// Waits until every source of the round has come and gone; gives those that have not begun `wait`.
+    /// Waits until every source of the round has finished. Sources that have not begun get at most `wait`.
     pub async fn received(&self, wait: Duration) {
         let mut changes = self.0.subscribe();
         let here = |visit: &Visit| visit.begun || (visit.came && visit.active == 0);
         let all_came = changes.wait_for(|state| state.expected.values().all(here));
         if tokio::time::timeout(wait, all_came).await.is_err() {
-            info!("not every peer of the round came");
+            info!("not every peer joined the round");
         }
-        // Those that have begun have deadlines of their own.
+        // Sources that have begun have deadlines of their own.
         let _ = changes
             .wait_for(|state| state.expected.values().all(|visit| visit.active == 0 || !visit.begun))
             .await;

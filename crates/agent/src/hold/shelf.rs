@@ -1,4 +1,4 @@
-//! What a run's jobs keep for peers that ask for it, by the job's name.
+//! Values that a run's jobs keep for peers that ask for them, by the job's name.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 type Thing = Arc<dyn Any + Send + Sync>;
 
-/// Things by name; each stays until the [`Place`] that was got for it is dropped.
+/// Values by name. Each value stays until the [`Place`] that [`Shelf::put`] returned is dropped.
 #[derive(Clone, Default)]
 pub struct Shelf(Arc<Mutex<BTreeMap<String, Thing>>>);
 
 impl Shelf {
-    /// Puts a thing there. The name must be free, as the job's is.
+    /// Stores a value. The name must be free, as the job's name is.
     pub fn put<T: Any + Send + Sync>(&self, name: &str, thing: Arc<T>) -> Place {
         self.lock().insert(name.to_owned(), thing);
         Place {
@@ -21,14 +21,14 @@ impl Shelf {
         }
     }
 
-    /// The thing of that name, if it is there and of that type.
+    /// Returns the value of that name, if it exists and has that type.
     pub fn get<T: Any + Send + Sync>(&self, name: &str) -> Option<Arc<T>> {
         let thing = self.lock().get(name).cloned();
         thing.and_then(|thing| thing.downcast().ok())
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Thing>> {
-        // Nothing can panic while the lock is held.
+        // The lock cannot be poisoned: no code panics while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -39,7 +39,7 @@ impl fmt::Debug for Shelf {
     }
 }
 
-/// A thing's place on the shelf, cleared when this is dropped.
+/// A value's place on the shelf. Dropping it removes the value.
 #[derive(Debug)]
 pub struct Place {
     shelf: Shelf,

@@ -1,21 +1,23 @@
-//! Connects to a peer's data port and comes to terms with it.
+//! Connects to a peer's data port and completes the handshake.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gavotte_probe::sockets::tcp;
 use prost::Message;
-use tokio::net::{TcpSocket, TcpStream};
-use tracing::debug;
+use tokio::net::TcpStream;
+use tokio::time::timeout_at;
 
-use crate::contract::data::{Hello, hello::Work};
+use crate::contract::data::hello::Work;
 use crate::error::{CONNECT, GREET, READY, WorkError, within};
 use crate::hold::Hold;
 use crate::plane::Plane;
-use crate::plane::handshake::{self, Channel};
+use crate::plane::connect::{Greeted, connect};
+use crate::plane::handshake::Channel;
+use crate::plane::segments;
 
-/// How long the peer may take to send its challenge, at least.
+/// Shortest limit for the peer's challenge.
 const GREET_LIMIT: Duration = Duration::from_secs(3);
 
 /// An authenticated connection between two agents.
@@ -23,25 +25,43 @@ const GREET_LIMIT: Duration = Duration::from_secs(3);
 pub struct Connection {
     /// The connection.
     pub stream: TcpStream,
-    /// Seals what is said on it.
+    /// Authenticates the messages on the connection.
     pub channel: Channel,
-    /// The id that packets of a train must bear.
+    /// The id that packets of a train must have.
     pub probe_id: u64,
+    /// Round-trip time of the connection; zero before the pings.
+    pub round_trip: Duration,
+    /// Variation of the round trips, as the side that answers pings measures it; zero on the other side.
+    pub jitter: Duration,
+    /// Earliest time at which the probe may start to send.
+    pub start: Instant,
 }
 
 impl Connection {
-    /// Sends a sealed message.
+    /// A connection without pings so far.
+    pub(crate) fn new(stream: TcpStream, channel: Channel, probe_id: u64) -> Self {
+        Self {
+            stream,
+            channel,
+            probe_id,
+            round_trip: Duration::ZERO,
+            jitter: Duration::ZERO,
+            start: Instant::now(),
+        }
+    }
+
+    /// Sends an authenticated message.
     ///
     /// # Errors
-    /// When the connection fails or the message is too long.
+    /// If the connection fails or the message is too long.
     pub async fn send(&mut self, message: &impl Message) -> Result<(), WorkError> {
         Ok(self.channel.send(&mut self.stream, message).await?)
     }
 
-    /// Receives a sealed message within `limit`; `operation` names the wait.
+    /// Receives an authenticated message within `limit`; `operation` names the wait.
     ///
     /// # Errors
-    /// When it does not come in time, or is not what the other side should say.
+    /// If it does not arrive in time, or is not the expected message.
     pub async fn receive<M: Message + Default>(
         &mut self,
         operation: &'static str,
@@ -51,14 +71,7 @@ impl Connection {
     }
 }
 
-/// A connection whose other side knows what is wanted, and has not said welcome.
-#[derive(Debug)]
-pub struct Greeted {
-    stream: TcpStream,
-    channel: Channel,
-}
-
-/// Whom to connect to, for what, and how patiently.
+/// The parameters of a connection to a peer.
 #[derive(Clone, Debug)]
 pub struct Call<'a> {
     /// The agent's data plane.
@@ -67,13 +80,13 @@ pub struct Call<'a> {
     pub hold: &'a Arc<Hold>,
     /// The peer's data port.
     pub peer: SocketAddr,
-    /// What the peer is asked for.
+    /// The requested work.
     pub work: Work,
-    /// Congestion control to pin; empty for the host's default.
+    /// Congestion control to use; empty for the host's default.
     pub congestion: &'a str,
     /// How long connecting may take.
     pub connect: Duration,
-    /// How long the connection may stay without a sign of the peer; `None` leaves it to TCP.
+    /// How long the peer may be silent before the connection fails; `None` leaves this to TCP.
     pub patience: Option<Duration>,
     /// How long the peer may take to be ready.
     pub ready: Duration,
@@ -83,75 +96,78 @@ impl Call<'_> {
     /// Connects and waits for the peer's welcome.
     ///
     /// # Errors
-    /// When the peer cannot be reached, does not know this run, refuses or is not ready in time.
+    /// If the peer cannot be reached, does not know this run, refuses or is not ready in time.
     pub async fn dial(&self) -> Result<Connection, WorkError> {
         self.welcomed(self.greet().await?).await
     }
 
-    /// Connects and says what is wanted, which the peer may not be ready for.
+    /// Connects and sends the hello with the requested work. The peer may not be ready for it yet.
+    ///
+    /// # Errors
+    /// If the peer cannot be reached.
+    pub async fn greet(&self) -> Result<Greeted, WorkError> {
+        self.greet_over(self.connect().await?).await
+    }
+
+    /// Says what is wanted over a connection that `connect` made.
+    ///
+    /// # Errors
+    /// When the peer does not answer in time.
+    pub async fn greet_over(&self, stream: TcpStream) -> Result<Greeted, WorkError> {
+        let (plane, address) = (self.plane, self.peer.ip());
+        let limit = self.connect.max(GREET_LIMIT);
+        let info = tcp::info(&stream)?;
+        let padding_bytes = segments::padding_bytes(plane, address, &info);
+        let until = tokio::time::Instant::now() + limit;
+        // Boxed, since otherwise every future that contains them would be large.
+        let mut greeting = Box::pin(segments::greet(self.hold, stream, self.work.clone(), padding_bytes));
+        if padding_bytes > 0 {
+            tokio::select! {
+                biased;
+                greeted = &mut greeting => {
+                    if greeted.is_ok() {
+                        plane.mtus.set_arrived(address, info.mtu_bytes);
+                    }
+                    return greeted;
+                }
+                smaller = Box::pin(segments::search(plane, self.hold, self.peer, &info)) => if smaller?.is_some() {
+                    let stream = self.connect().await?;
+                    let greeting = Box::pin(segments::greet(self.hold, stream, self.work.clone(), 0));
+                    return within(GREET, limit, greeting).await;
+                }
+            }
+        }
+        let late = |_| WorkError::Late {
+            operation: GREET,
+            limit,
+        };
+        timeout_at(until, greeting).await.map_err(late)?
+    }
+
+    /// Connects, and says nothing yet.
     ///
     /// # Errors
     /// When the peer cannot be reached.
-    pub async fn greet(&self) -> Result<Greeted, WorkError> {
-        let hello = Hello {
-            run_id: self.hold.run_id.clone(),
-            source: self.hold.name.clone(),
-            nonce: Vec::new(),
-            work: Some(self.work.clone()),
-        };
-        let connecting = connect(self.plane, self.peer, self.congestion);
-        let mut stream = within(CONNECT, self.connect, connecting).await?;
-        let greeting = handshake::connect(&mut stream, &self.hold.secret, hello, rand::random());
-        let channel = within(GREET, self.connect.max(GREET_LIMIT), greeting).await?;
-        Ok(Greeted { stream, channel })
+    pub async fn connect(&self) -> Result<TcpStream, WorkError> {
+        let most_bytes = self.plane.mtus.get(self.peer.ip());
+        let connecting = connect(self.plane, self.peer, self.congestion, most_bytes);
+        within(CONNECT, self.connect, connecting).await
     }
 
     /// Waits for the peer's welcome.
     ///
     /// # Errors
-    /// When it does not know this run, refuses or is not ready in time.
+    /// If the peer does not know this run, refuses or is not ready in time.
     pub async fn welcomed(&self, greeted: Greeted) -> Result<Connection, WorkError> {
         let Greeted {
             mut stream,
             mut channel,
         } = greeted;
-        // Before, the path may be full of another probe, and a lost sign of life mean nothing.
+        // Only now: another probe may fill the path until here, so that silence would prove nothing.
         if let Some(patience) = self.patience {
             tcp::set_patience(&stream, patience)?;
         }
         let probe_id = within(READY, self.ready, channel.welcome(&mut stream)).await?;
-        Ok(Connection {
-            stream,
-            channel,
-            probe_id,
-        })
+        Ok(Connection::new(stream, channel, probe_id))
     }
-}
-
-/// Makes a connection to a peer's data port.
-///
-/// # Errors
-/// When the peer cannot be reached.
-pub(crate) async fn connect(plane: &Plane, peer: SocketAddr, congestion: &str) -> Result<TcpStream, WorkError> {
-    let socket = if peer.is_ipv4() {
-        TcpSocket::new_v4()
-    } else {
-        TcpSocket::new_v6()
-    };
-    let socket = socket.map_err(WorkError::io("open a TCP socket"))?;
-    if let Some(source) = plane.source() {
-        // Many transfers to one peer would else run out of ports that are free for every destination.
-        if let Err(error) = tcp::defer_port_choice(&socket) {
-            debug!(%error, "ports may run out");
-        }
-        socket
-            .bind(SocketAddr::new(source, 0))
-            .map_err(WorkError::io("bind to the agent's address"))?;
-    }
-    if !congestion.is_empty() {
-        tcp::set_congestion(&socket, congestion)?;
-    }
-    let stream = socket.connect(peer).await.map_err(WorkError::io(CONNECT))?;
-    stream.set_nodelay(true).map_err(WorkError::io("set TCP_NODELAY"))?;
-    Ok(stream)
 }

@@ -1,14 +1,16 @@
-//! The door of the data plane: who may come in.
+//! Accepts connections on the data port and authenticates them.
 //!
-//! A connection from an address that no hold has enrolled is dropped before a byte of it is read. An enrolled one is
-//! challenged and must answer with the secret of the run it names; whether a run is unknown or the secret wrong, it is
-//! hung up on all the same. Only then does anybody look at what it wants.
+//! 1. A connection from an address that no hold has enrolled is closed before any byte of it is read.
+//! 2. A connection from an enrolled address gets a challenge. The client must answer with the secret of the run that it
+//!    names. Whether the run is unknown or the secret is wrong, the connection is closed in the same way.
+//! 3. Only then does the agent read the requested work.
 
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gavotte_probe::sockets::tcp;
 use tokio::net::{TcpListener, TcpStream};
 use tracing::field::Empty;
 use tracing::{Instrument, Span, debug, info, info_span, warn};
@@ -21,32 +23,33 @@ use crate::plane::Plane;
 use crate::plane::dial::Connection;
 use crate::plane::greeters::{Greeters, Greeting};
 use crate::plane::handshake;
+use crate::plane::segments;
 
-/// How long a stranger may take to answer the challenge.
+/// How long an unknown client may take to answer the challenge.
 const GREETING_LIMIT: Duration = Duration::from_secs(5);
-/// Pause after a failed accept, such as one for want of file descriptors.
+/// Pause after a failed accept, for example for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// An authenticated connection that wants something.
+/// An authenticated incoming connection.
 #[derive(Debug)]
 pub struct Guest {
     /// The agent's data plane.
     pub plane: Arc<Plane>,
-    /// The run that it belongs to.
+    /// The run that the connection belongs to.
     pub hold: Arc<Hold>,
-    /// Its enrolled name.
+    /// The client's enrolled name.
     pub source: String,
-    /// Where it comes from.
+    /// The client's address.
     pub remote: IpAddr,
-    /// What is said to it.
+    /// The connection to the client.
     pub connection: Connection,
 }
 
 impl Guest {
-    /// Lets it go on.
+    /// Sends the welcome.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub async fn welcome(&mut self, probe_id: u64) -> Result<(), WorkError> {
         let welcome = Welcome {
             probe_id,
@@ -55,10 +58,10 @@ impl Guest {
         self.connection.send(&welcome).await
     }
 
-    /// Turns it away.
+    /// Refuses the connection.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub async fn refuse(&mut self, refusal: String, failure: Failure) -> Result<(), WorkError> {
         let welcome = Welcome {
             probe_id: 0,
@@ -69,7 +72,7 @@ impl Guest {
     }
 }
 
-/// Accepts connections for as long as the agent lives, and hands each guest with what it wants to `receive`.
+/// Accepts connections for as long as the agent lives, and passes each guest with its requested work to `receive`.
 pub async fn run<F, R>(plane: Arc<Plane>, listener: TcpListener, receive: F)
 where
     F: Fn(Guest, Option<Work>) -> R + Clone + Send + 'static,
@@ -90,24 +93,24 @@ where
                     match stranger.serve(greeting, receive).await {
                         Ok(()) => debug!("served"),
                         Err(error @ (WorkError::Over | WorkError::Dropped { .. })) => debug!(%error, "left"),
-                        // A look whether somebody is here.
+                        // A peer only checked whether this agent accepts connections.
                         Err(error @ WorkError::Handshake(HandshakeError::Frame(FrameError::Closed))) => {
-                            debug!(%error, "left before it said hello");
+                            debug!(%error, "the peer closed the connection before its hello");
                         }
-                        Err(error) => warn!(%error, "could not serve"),
+                        Err(error) => warn!(%error, "could not serve a guest"),
                     }
                 };
                 tokio::spawn(serving.instrument(span));
             }
             Err(error) => {
-                warn!(%error, "cannot take connections on the data port");
+                warn!(%error, "cannot accept connections on the data port");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
 }
 
-/// A connection from an enrolled address.
+/// A connection from an enrolled address that is not yet authenticated.
 struct Stranger {
     plane: Arc<Plane>,
     stream: TcpStream,
@@ -122,11 +125,11 @@ impl Stranger {
             Ok((stream.peer_addr()?, stream.local_addr()?))
         };
         let (remote, local) = addresses()
-            .inspect_err(|error: &io::Error| debug!(%error, "was gone at once"))
+            .inspect_err(|error: &io::Error| debug!(%error, "the connection closed at once"))
             .ok()?;
         let (remote, local) = (remote.ip().to_canonical(), local.ip().to_canonical());
         if !plane.holds.admit(remote, local) {
-            info!("hung up on an address that nobody has enrolled");
+            info!("closed a connection from an address that is not enrolled");
             return None;
         }
         Some(Self {
@@ -143,26 +146,28 @@ impl Stranger {
         R: Future<Output = Result<(), WorkError>>,
     {
         let secret = |run_id: &str| Some(self.plane.holds.of(run_id).ok()?.secret.clone());
-        let greeting = handshake::accept(&mut self.stream, secret, rand::random());
+        let info = tcp::info(&self.stream)?;
+        let padding_bytes = segments::padding_bytes(&self.plane, self.remote, &info);
+        let greeting = handshake::accept(&mut self.stream, secret, rand::random(), padding_bytes);
         let (channel, hello) = tokio::select! {
             greeted = within("greet", GREETING_LIMIT, greeting) => greeted?,
-            _ = &mut place.displaced => return Err(WorkError::Request("too many connections idled here".into())),
+            _ = &mut place.displaced => return Err(WorkError::Request("too many idle connections from this host".into())),
         };
         drop(place);
         Span::current()
             .record("run", &hello.run_id)
             .record("peer", &hello.source);
         let hold = self.plane.holds.of(&hello.run_id).map_err(|_| WorkError::Over)?;
+        if padding_bytes > 0 {
+            // The hello proves that the whole challenge arrived.
+            self.plane.mtus.set_arrived(self.remote, info.mtu_bytes);
+        }
         let mut guest = Guest {
             plane: self.plane,
             hold: Arc::clone(&hold),
             source: hello.source.clone(),
             remote: self.remote,
-            connection: Connection {
-                stream: self.stream,
-                channel,
-                probe_id: 0,
-            },
+            connection: Connection::new(self.stream, channel, 0),
         };
         if !hold.peers.is_at(&hello.source, self.remote, self.local) {
             let refusal = format!("`{}` is not enrolled at {}", hello.source, self.remote);

@@ -9,13 +9,13 @@ use crate::error::FrameError;
 /// Writes one message as a frame.
 ///
 /// # Errors
-/// When the message is too long or the connection fails.
+/// If the message is too long or the connection fails.
 pub async fn write(stream: &mut (impl AsyncWrite + Unpin), message: &impl Message) -> Result<(), FrameError> {
     let length = message.encoded_len();
     if length > MAX_FRAME_BYTES {
         return Err(FrameError::TooLong(length));
     }
-    // One write for the whole frame: with TCP_NODELAY two would be two packets.
+    // One write for the whole frame: with TCP_NODELAY, two writes would be two packets.
     let mut bytes = (length as u32).to_be_bytes().to_vec();
     bytes.extend(message.encode_to_vec());
     stream.write_all(&bytes).await?;
@@ -23,10 +23,10 @@ pub async fn write(stream: &mut (impl AsyncWrite + Unpin), message: &impl Messag
     Ok(())
 }
 
-/// Reads one frame and not a byte beyond it.
+/// Reads exactly one frame and no byte beyond it.
 ///
 /// # Errors
-/// When the frame is too long, is not an `M`, or the connection fails.
+/// If the frame is too long, is not an `M`, or the connection fails.
 pub async fn read<M: Message + Default>(stream: &mut (impl AsyncRead + Unpin)) -> Result<M, FrameError> {
     let length = stream.read_u32().await? as usize;
     if length > MAX_FRAME_BYTES {
@@ -69,7 +69,15 @@ mod tests {
     fn a_cut_frame_is_a_closed_connection() {
         run(async {
             let mut bytes = Vec::new();
-            write(&mut bytes, &Challenge { nonce: vec![1; 16] }).await.unwrap();
+            write(
+                &mut bytes,
+                &Challenge {
+                    nonce: vec![1; 16],
+                    ..Challenge::default()
+                },
+            )
+            .await
+            .unwrap();
             for cut in 0..bytes.len() {
                 let result = read::<Challenge>(&mut &bytes[..cut]).await;
                 assert!(matches!(result, Err(FrameError::Closed)));
@@ -83,7 +91,7 @@ mod tests {
             run(async {
                 let mut bytes = Vec::new();
                 for nonce in &nonces {
-                    write(&mut bytes, &Challenge { nonce: nonce.clone() }).await.unwrap();
+                    write(&mut bytes, &Challenge { nonce: nonce.clone(), ..Challenge::default() }).await.unwrap();
                 }
                 let mut rest = bytes.as_slice();
                 for nonce in &nonces {

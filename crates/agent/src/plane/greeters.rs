@@ -1,9 +1,11 @@
-//! How many strangers may be greeting at one time, so that none of them keeps the others out.
+//! Limits the number of connections that are not yet authenticated, so that idle ones cannot exclude others.
 //!
-//! Whoever has shown the secret is no stranger and does not count. When there are too many, the one that has idled
-//! longest goes, and of several addresses that with the most pays: a true peer needs one round trip, so it is never the
-//! oldest of its address for long. 1500 idle connections from one address so leave room for all others, and for peers at
-//! that address.
+//! 1. An authenticated connection does not count.
+//! 2. If one address has too many connections, its oldest one is closed.
+//! 3. If all addresses together have too many, the oldest connection of the address with the most is closed.
+//!
+//! A true peer authenticates within one round trip, so it is never the oldest of its address for long. Thus 1500 idle
+//! connections from one address leave room for all other addresses, and for true peers at the same address.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -11,12 +13,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// Most strangers at one time.
+/// Largest number of unauthenticated connections.
 const MOST: usize = 1024;
-/// Most of one address: four replays at once connect 64 transfers each.
+/// Largest number per address: four concurrent replays connect 64 transfers each.
 const MOST_OF_ADDRESS: usize = 256;
 
-/// The strangers of one data port.
+/// The unauthenticated connections of one data port.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Greeters(Arc<Mutex<State>>);
 
@@ -28,18 +30,18 @@ struct State {
     waiting: HashMap<IpAddr, VecDeque<(u64, oneshot::Sender<()>)>>,
 }
 
-/// One stranger's place, given back when dropped.
+/// One connection's place. Dropping it frees the place.
 #[derive(Debug)]
 pub(super) struct Greeting {
     greeters: Greeters,
     address: IpAddr,
     number: u64,
-    /// Done when it has to go.
+    /// Completes when the connection must be closed.
     pub(super) displaced: oneshot::Receiver<()>,
 }
 
 impl Greeters {
-    /// Makes room for one more from `address`.
+    /// Makes room for one more connection from `address`.
     pub(super) fn admit(&self, address: IpAddr) -> Greeting {
         let mut state = self.lock();
         if state
@@ -68,7 +70,7 @@ impl Greeters {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing can panic while the lock is held half-way through a change.
+        // The lock cannot be poisoned half-way through a change: no code panics while it is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -77,7 +79,7 @@ impl State {
     fn displace(&mut self, address: IpAddr) {
         let oldest = self.waiting.get(&address).and_then(|waiting| waiting.front());
         if let Some(number) = oldest.map(|(number, _)| *number) {
-            // Its receiver is told by the sender's end.
+            // Dropping the sender notifies the receiver.
             self.remove(address, number);
         }
     }

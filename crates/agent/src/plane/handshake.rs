@@ -1,9 +1,12 @@
-//! How two agents of a run recognise each other, and the sealed frames they speak from then on.
+//! Authenticates two agents of a run to each other, and the frames that they exchange afterwards.
 //!
-//! The acceptor sends a nonce; the connector answers with a sealed Hello that holds a nonce of its own; the
-//! acceptor answers with a sealed Welcome. Every sealed frame bears a BLAKE3 MAC, keyed with the run's secret, over
-//! its direction, its number in that direction, both nonces and its body. So a frame that was made without the secret, taken
-//! from another connection, sent back to its sender or sent twice is refused.
+//! 1. The acceptor sends a challenge with a nonce.
+//! 2. The connector answers with an authenticated Hello that contains a nonce of its own.
+//! 3. The acceptor answers with an authenticated Welcome.
+//!
+//! Every authenticated frame has a BLAKE3 MAC, keyed with the run's secret, over its direction, its number in that
+//! direction, both nonces and its body. An agent therefore rejects frames that were made without the secret, copied
+//! from another connection, sent back to their sender, or sent twice.
 
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -25,7 +28,7 @@ enum Direction {
     FromAcceptor = 2,
 }
 
-/// One side of an authenticated connection; seals what is sent and checks what is received.
+/// One side of an authenticated connection: computes the MACs of sent frames and checks those of received frames.
 #[derive(Debug)]
 pub struct Channel {
     secret: Secret,
@@ -57,10 +60,10 @@ impl Channel {
         }
     }
 
-    /// Sends a sealed message.
+    /// Sends an authenticated message.
     ///
     /// # Errors
-    /// When the connection fails or the message is too long for a frame.
+    /// If the connection fails or the message is too long for a frame.
     pub async fn send(
         &mut self,
         stream: &mut (impl AsyncWrite + Unpin),
@@ -72,10 +75,10 @@ impl Channel {
         frames::write(stream, &Sealed { body, mac }).await
     }
 
-    /// Receives a sealed message and checks that the other side of this connection made it.
+    /// Receives a message and checks that the other side of this connection sent it.
     ///
     /// # Errors
-    /// When the frame is forged, is not an `M`, or the connection fails.
+    /// If the frame is forged, is not an `M`, or the connection fails.
     pub async fn receive<M: Message + Default>(
         &mut self,
         stream: &mut (impl AsyncRead + Unpin),
@@ -90,10 +93,10 @@ impl Channel {
         Ok(M::decode(sealed.body.as_slice()).map_err(FrameError::from)?)
     }
 
-    /// The connector's wait for the acceptor's Welcome. Returns the probe id that train packets must bear.
+    /// Waits, as the connector, for the acceptor's Welcome. Returns the id that packets of a train must have.
     ///
     /// # Errors
-    /// [`HandshakeError::Refused`] with the acceptor's reason, or what the connection failed with.
+    /// [`HandshakeError::Refused`] with the acceptor's reason, or the connection's error.
     pub async fn welcome(&mut self, stream: &mut (impl AsyncRead + Unpin)) -> Result<u64, HandshakeError> {
         let welcome: Welcome = self.receive(stream).await.map_err(|error| match error {
             HandshakeError::Frame(FrameError::Closed) => HandshakeError::HungUp,
@@ -113,10 +116,10 @@ impl Channel {
     }
 }
 
-/// The connector's half: waits for the challenge and sends `hello` with `nonce` in it.
+/// Runs the connector's half: waits for the challenge and sends `hello` with `nonce` in it.
 ///
 /// # Errors
-/// When the other side hangs up, sends something else, or the connection fails.
+/// If the other side closes the connection or sends something else, or the connection fails.
 pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     secret: &Secret,
@@ -147,17 +150,23 @@ pub async fn connect<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(channel)
 }
 
-/// The acceptor's half: sends `nonce` as the challenge and waits for a Hello that answers it. `secret` finds the secret
-/// of the run that the Hello names.
+/// Runs the acceptor's half: sends a challenge with `nonce` and with zeros after it, and waits for a Hello that answers
+/// it. `secret` returns the secret of the run that the Hello names.
 ///
 /// # Errors
-/// [`HandshakeError::Forged`] when there is no such run, or the Hello was not made with its secret for this challenge; or what the connection failed with.
+/// [`HandshakeError::Forged`] if the run does not exist, or if the Hello was not made with the run's secret for this
+/// challenge; otherwise the connection's error.
 pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut S,
     secret: impl Fn(&str) -> Option<Secret>,
     nonce: Nonce,
+    padding_bytes: usize,
 ) -> Result<(Channel, Hello), HandshakeError> {
-    frames::write(stream, &Challenge { nonce: nonce.to_vec() }).await?;
+    let challenge = Challenge {
+        nonce: nonce.to_vec(),
+        padding: vec![0; padding_bytes],
+    };
+    frames::write(stream, &challenge).await?;
     let sealed: Sealed = frames::read(stream).await?;
     let hello = Hello::decode(sealed.body.as_slice()).map_err(FrameError::from)?;
     let channel = Channel {

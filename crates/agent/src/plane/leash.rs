@@ -1,9 +1,9 @@
-//! Stops the blocking threads of work that nobody waits for any more.
+//! Stops blocking threads whose result is no longer needed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Tells a blocking thread to stop when the task that waits for it is dropped.
+/// Makes a blocking thread stop when the task that waits for it is dropped.
 pub(crate) struct Leash(Arc<AtomicBool>);
 
 impl Leash {

@@ -1,12 +1,16 @@
-//! The data plane that all work of an agent shares: its address, its port and the socket that trains arrive at.
+//! The data plane that all work of an agent shares: its address, its port and the socket that receives trains.
 
+pub mod connect;
 pub mod dial;
 pub mod door;
 pub mod frames;
 mod greeters;
 pub mod handshake;
 pub(crate) mod leash;
+pub mod mtus;
 pub mod pulse;
+mod segments;
+pub mod several;
 pub mod stream;
 
 use std::io;
@@ -19,31 +23,35 @@ use tokio::sync::Mutex;
 
 use crate::hold::Caps;
 use crate::hold::registry::Holds;
+use crate::plane::mtus::Mtus;
 
-/// Connections the kernel may hold before the agent accepts them: a whole phase of a replay connects at once.
+/// Number of connections that the kernel may queue before the agent accepts them: a whole phase of a replay connects at
+/// once.
 const BACKLOG: u32 = 4096;
-/// Tries to find a port that is free for both TCP and UDP, when any will do.
+/// Number of attempts to find a port that is free for both TCP and UDP, if any port is acceptable.
 const PORT_TRIES: usize = 16;
 
-/// What the parts of an agent have in common.
+/// The resources that all parts of an agent share.
 #[derive(Debug)]
 pub struct Plane {
     /// The address the data port is bound to; unspecified for all.
     pub bind: IpAddr,
     /// The data port, TCP and UDP.
     pub port: u16,
-    /// Who holds the agent.
+    /// The holds of the agent.
     pub holds: Holds,
-    /// Where trains arrive, one at a time.
+    /// The socket that receives trains, one at a time.
     pub receiver: Arc<Mutex<TrainReceiver>>,
+    /// The MTUs of paths that the agent has learnt.
+    pub mtus: Mtus,
 }
 
 impl Plane {
-    /// Binds the data port for TCP and UDP: on `bind`, or on all addresses (IPv6 and IPv4, or IPv4 only where there is no
-    /// IPv6). Port 0 takes any free one. Must be called within a tokio runtime.
+    /// Binds the data port for TCP and UDP: on `bind`, or on all addresses (IPv6 and IPv4, or only IPv4 on hosts
+    /// without IPv6). Port 0 selects any free port. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// When the port is taken, or the kernel gives no receive stamps.
+    /// If the port is in use, or the kernel gives no receive timestamps.
     pub fn bind(bind: Option<IpAddr>, port: u16, caps: Caps) -> io::Result<(Arc<Self>, TcpListener)> {
         let everywhere = [IpAddr::from(Ipv6Addr::UNSPECIFIED), IpAddr::from(Ipv4Addr::UNSPECIFIED)];
         let candidates = bind.as_ref().map_or(everywhere.as_slice(), std::slice::from_ref);
@@ -57,6 +65,7 @@ impl Plane {
                             port: listener.local_addr()?.port(),
                             holds: Holds::new(caps),
                             receiver: Arc::new(Mutex::new(receiver)),
+                            mtus: Mtus::default(),
                         };
                         return Ok((Arc::new(plane), listener));
                     }
@@ -67,12 +76,12 @@ impl Plane {
         Err(io::Error::new(failure.kind(), format!("data port {port}: {failure}")))
     }
 
-    /// The address that outgoing data should come from, so that peers find it enrolled; `None` leaves it to the routes.
+    /// The source address for outgoing data, so that peers recognise it as enrolled; `None` leaves it to the routes.
     pub fn source(&self) -> Option<IpAddr> {
         Some(self.bind).filter(|address| !address.is_unspecified())
     }
 
-    /// The agent's own data port, for bytes that stay on the host.
+    /// The address of the agent's own data port, for bytes that stay on the host.
     pub fn own(&self) -> SocketAddr {
         let loopback = IpAddr::from(Ipv4Addr::LOCALHOST);
         SocketAddr::new(self.source().unwrap_or(loopback), self.port)

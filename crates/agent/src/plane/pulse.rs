@@ -1,5 +1,5 @@
-//! Whether a peer is still there while bytes flow to it. TCP alone says so only after a quarter of an hour, and a deadline
-//! on its acknowledgements would end flows that starve on a full path.
+//! Detects that a peer has vanished while bytes flow to it. TCP alone reports this only after a quarter of an hour. A
+//! deadline on TCP's acknowledgements would also end flows that starve on a full path.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,44 +12,45 @@ use tokio::task::JoinSet;
 use tokio::time::{interval, sleep, timeout};
 
 use crate::plane::Plane;
-use crate::plane::dial::connect;
+use crate::plane::connect::connect;
 
-/// Pause before each look. Phases shorter than this are never looked at.
+/// Pause before each check. Transfers shorter than this are never checked.
 const PERIOD: Duration = Duration::from_millis(300);
-/// How long a look may take: six connections may be tried, and the first packet of the first is sent again after a second.
+/// How long a check may take: six connections may be tried, and the first packet of the first one is repeated after a
+/// second.
 pub const LIMIT: Duration = Duration::from_millis(1200);
-/// Pause between two of them: a full path loses packets in a row.
+/// Pause between two attempts, since a full path loses several packets in a row.
 const NEXT: Duration = Duration::from_millis(200);
-/// So many must be refused where they are refused at once.
+/// Number of refused attempts that fail a check without waiting for its end.
 const REFUSALS: u32 = 2;
-/// What came while this host was off its core still counts.
+/// Time for answers that arrived while this host was off its core.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// The peers of a replay, each looked at by one task however many transfers go to it.
+/// The peers of a replay. One task checks each peer, however many transfers go to it.
 #[derive(Debug, Default)]
 pub struct Pulses(Mutex<HashMap<SocketAddr, Pulse>>);
 
 #[derive(Debug)]
 struct Pulse {
     stopped: watch::Receiver<bool>,
-    // Looking ends with the replay.
+    // Checks end with the replay.
     _looking: JoinSet<()>,
 }
 
 impl Pulses {
-    /// Returns when `peer` takes no connections any more.
+    /// Returns when `peer` no longer accepts connections.
     pub async fn stopped(&self, plane: &Arc<Plane>, peer: SocketAddr) {
         let mut pulse = self.of(plane, peer);
-        // The sender lives until it has said so.
+        // The sender lives until it has reported.
         let _ = pulse.wait_for(|stopped| *stopped).await;
     }
 
     fn of(&self, plane: &Arc<Plane>, peer: SocketAddr) -> watch::Receiver<bool> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let pulse = all.entry(peer).or_insert_with(|| {
-            let (told, stopped) = watch::channel(false);
+            let (report, stopped) = watch::channel(false);
             let mut looking = JoinSet::new();
-            looking.spawn(look(Arc::clone(plane), peer, told));
+            looking.spawn(look(Arc::clone(plane), peer, report));
             Pulse {
                 stopped,
                 _looking: looking,
@@ -59,18 +60,18 @@ impl Pulses {
     }
 }
 
-async fn look(plane: Arc<Plane>, peer: SocketAddr, told: watch::Sender<bool>) {
-    // A whole phase that connects at once may overflow the peer's queue for a while: two looks in a row.
+async fn look(plane: Arc<Plane>, peer: SocketAddr, report: watch::Sender<bool>) {
+    // A whole phase that connects at once may fill the peer's queue for a while, so two checks in a row must fail.
     loop {
         stopped(&plane, peer).await;
         if !answers(&plane, peer).await {
             break;
         }
     }
-    told.send_replace(true);
+    report.send_replace(true);
 }
 
-/// Returns when `peer` takes no connections any more: 1.5 s after it went.
+/// Returns when `peer` no longer accepts connections: 1.5 s after it vanished.
 pub(crate) async fn stopped(plane: &Arc<Plane>, peer: SocketAddr) {
     loop {
         sleep(PERIOD).await;
@@ -80,7 +81,7 @@ pub(crate) async fn stopped(plane: &Arc<Plane>, peer: SocketAddr) {
     }
 }
 
-/// Whether `peer` takes a connection now. Each is closed at once, before it has said hello.
+/// Whether `peer` accepts a connection now. Each attempt closes its connection at once, before a hello.
 pub(crate) async fn answers(plane: &Arc<Plane>, peer: SocketAddr) -> bool {
     let mut tries = JoinSet::new();
     let mut refusals = 0;
@@ -95,7 +96,7 @@ pub(crate) async fn answers(plane: &Arc<Plane>, peer: SocketAddr) -> bool {
             },
             _ = next.tick() => {
                 let plane = Arc::clone(plane);
-                tries.spawn(async move { connect(&plane, peer, "").await });
+                tries.spawn(async move { connect(&plane, peer, "", None).await });
             }
             () = &mut over => break,
         }
@@ -143,19 +144,19 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_is_silent_does_not_answer() {
         let plane = plane();
-        // Its queue is full, and the kernel drops what comes then.
+        // The peer's queue is full, so the kernel drops further connections.
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
         let peer = socket.listen(0).unwrap();
         let address = peer.local_addr().unwrap();
         assert!(answers(&plane, address).await);
         let mut waiting = Vec::new();
-        while let Ok(Ok(stream)) = timeout(NEXT, connect(&plane, address, "")).await {
+        while let Ok(Ok(stream)) = timeout(NEXT, connect(&plane, address, "", None)).await {
             waiting.push(stream);
         }
         let (answered, ()) = tokio::join!(answers(&plane, address), async {
             sleep(NEXT * 2).await;
-            // Room again: one of the later tries, or a packet sent again, gets in.
+            // Make room: one of the later attempts, or a repeated packet, succeeds.
             while timeout(NEXT, peer.accept()).await.is_ok() {}
         });
         assert!(answered);

@@ -1,8 +1,8 @@
-//! Bytes of a bulk TCP connection: the sender's loop, and the receiver's count with its bins.
+//! Sends and receives the bytes of bulk TCP connections, and counts received bytes in bins.
 //!
-//! Both sides are async and hold no buffer of their own: the sender writes from one static block of zeros, the receiver
-//! lets the kernel drop what came. Thousands of transfers then cost no memory and no threads. A receiver can also copy what
-//! comes, to be compared with programs that do: on loopback dropping made 2 to 4 times their rate.
+//! Both sides are async and have no buffer of their own. The sender writes from one static block of zeros; the receiver
+//! lets the kernel drop what arrived. Thousands of transfers thus need no memory and no threads. A receiver can also
+//! copy the bytes, for comparison with programs that do: on loopback, dropping made rates 2 to 4 times higher.
 
 use std::io;
 use std::sync::LazyLock;
@@ -19,31 +19,32 @@ use crate::hold::budget::Reservation;
 
 /// Bytes offered to the kernel in one write.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Most bytes taken off a connection in one call, so that one fast stream does not starve the others.
+/// Largest number of bytes read in one call, so that one fast stream does not starve the others.
 const GULP_BYTES: usize = 1 << 20;
-/// What a receiver that copies takes at a time, as iperf3 does.
+/// Bytes that a copying receiver reads in one call, as iperf3 does.
 const COPY_BYTES: usize = 128 << 10;
 /// Bytes that a stream without a length reserves at a time.
 const STEP_BYTES: u64 = 4 << 20;
-/// What a stream that ends by the clock leaves unsent in the kernel, at least: it goes on until that has left, which was half
-/// a second for 400 kB at 5 Mbit/s.
+/// Smallest number of bytes that a stream with an end time leaves unsent in the kernel. The stream continues until they
+/// are sent: half a second for 400 kB at 5 Mbit/s.
 const BACKLOG_BYTES: u32 = 32 << 10;
-/// The same in time where that is more: a sender that is woken late must not run dry.
+/// The same as a time, if that is more: a sender that wakes late must not run out of bytes.
 const BACKLOG: Duration = Duration::from_millis(5);
-/// The first writes only fill the kernel.
+/// The first writes only fill the kernel's buffer.
 const RAMP: Duration = Duration::from_millis(20);
-/// Most bins of one stream; a report with them still fits a frame. Later bytes go to the last bin.
+/// Largest number of bins of one stream; a report with all of them still fits in a frame. Later bytes count in the last
+/// bin.
 pub const MAX_BINS: usize = 8_192;
 
-/// What times of a report count from.
+/// The origin of a report's times.
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
 
-/// Sends exactly what `reservation` holds. What was sent is spent from it, also beside an error.
+/// Sends all bytes of `reservation`. Sent bytes count as spent, even if an error follows.
 ///
 /// # Errors
-/// When the connection fails.
+/// If the connection fails.
 pub async fn send_all(stream: &TcpStream, reservation: &mut Reservation<'_>) -> Result<(), WorkError> {
     while reservation.unspent() > 0 {
         send_some(stream, reservation).await?;
@@ -51,28 +52,29 @@ pub async fn send_all(stream: &TcpStream, reservation: &mut Reservation<'_>) -> 
     Ok(())
 }
 
-/// Sends until `until`, reserving as it goes, then closes its direction.
+/// Sends until `until` or until `most_bytes` are sent, reserving bytes on the way, then closes its direction.
 ///
 /// # Errors
-/// When the budget is used up or the connection fails. `bytes_sent` counts what left even then.
+/// If the budget is used up or the connection fails. `bytes_sent` counts the sent bytes even then.
 pub async fn send_until(
     stream: &mut TcpStream,
     reservation: &mut Reservation<'_>,
     until: Instant,
+    most_bytes: u64,
     bytes_sent: &mut u64,
 ) -> Result<(), WorkError> {
     let (start, mut backlog) = (Instant::now(), BACKLOG_BYTES);
-    // Without the option the end only takes longer.
+    // Without the option only the end takes longer.
     let bound = |stream: &TcpStream, backlog| {
         if let Err(error) = tcp::set_backlog(stream, backlog) {
-            debug!(%error, "its backlog has no bound");
+            debug!(%error, "cannot limit the backlog");
         }
     };
     bound(stream, backlog);
     let sending = async {
-        loop {
+        while *bytes_sent < most_bytes {
             reservation.top_up(STEP_BYTES)?;
-            *bytes_sent += send_some(stream, reservation).await?;
+            *bytes_sent += send_at_most(stream, reservation, most_bytes - *bytes_sent).await?;
             let rate = *bytes_sent as f64 / start.elapsed().max(RAMP).as_secs_f64();
             let wanted = (rate * BACKLOG.as_secs_f64()) as u32;
             if wanted / 2 > backlog {
@@ -80,40 +82,53 @@ pub async fn send_until(
                 bound(stream, backlog);
             }
         }
+        Ok(())
     };
     let result: Result<Result<(), WorkError>, _> = tokio::time::timeout_at(until.into(), sending).await;
     stream.shutdown().await.map_err(WorkError::io("end the stream"))?;
     result.unwrap_or(Ok(()))
 }
 
-/// Sends a part of what `reservation` holds, and tells how much.
+/// Sends a part of `reservation`. Returns the number of bytes sent.
 ///
 /// # Errors
-/// When the connection fails.
+/// If the connection fails.
 pub async fn send_some(stream: &TcpStream, reservation: &mut Reservation<'_>) -> Result<u64, WorkError> {
     send_at_most(stream, reservation, CHUNK_BYTES as u64).await
 }
 
-/// As `send_some`, but no more than `most` bytes.
+/// The same as `send_some`, but at most `most` bytes.
 ///
 /// # Errors
-/// When the connection fails.
+/// If the connection fails.
 pub async fn send_at_most(stream: &TcpStream, reservation: &mut Reservation<'_>, most: u64) -> Result<u64, WorkError> {
-    let most = reservation.unspent().min(most).min(CHUNK_BYTES as u64) as usize;
     loop {
         stream.writable().await.map_err(WorkError::io("send"))?;
-        match stream.try_write(&ZEROS[..most]) {
-            Ok(count) => {
-                reservation.spend(count as u64);
-                return Ok(count as u64);
-            }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(error) => return Err(WorkError::io("send")(error)),
+        let sent = send_now(stream, reservation.unspent().min(most))?;
+        if sent > 0 {
+            reservation.spend(sent);
+            return Ok(sent);
         }
     }
 }
 
-/// Counts received bytes over time. Pure: the time of each read comes in as an argument.
+/// Sends as many of `bytes` bytes as the kernel takes at once, and returns how many; 0 = it has no room.
+///
+/// # Errors
+/// When the connection fails.
+pub fn send_now(stream: &TcpStream, bytes: u64) -> Result<u64, WorkError> {
+    let most = bytes.min(CHUNK_BYTES as u64) as usize;
+    if most == 0 {
+        return Ok(0);
+    }
+    match stream.try_write(&ZEROS[..most]) {
+        Ok(count) => Ok(count as u64),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        Err(error) => Err(WorkError::io("send")(error)),
+    }
+}
+
+/// Counts received bytes over time. Pure code: the time of each read is an argument.
 #[derive(Clone, Debug, Default)]
 pub struct Counter {
     bin_s: f64,
@@ -124,7 +139,7 @@ pub struct Counter {
 }
 
 impl Counter {
-    /// Counts with bins of `bin_s` seconds, or without bins if that is not above 0.
+    /// Creates a counter with bins of `bin_s` seconds, or without bins unless that is above 0.
     pub fn new(bin_s: f64) -> Self {
         LazyLock::force(&EPOCH);
         Self {
@@ -133,7 +148,7 @@ impl Counter {
         }
     }
 
-    /// Takes a read of `bytes` bytes.
+    /// Records a read of `bytes` bytes.
     pub fn add(&mut self, now: Instant, bytes: u64) {
         let first = *self.first.get_or_insert(now);
         self.last = Some(now);
@@ -148,12 +163,12 @@ impl Counter {
         }
     }
 
-    /// Bytes so far.
+    /// Number of bytes so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes, seconds from the first to the last read, and bins from the first read on.
+    /// Returns the bytes, the seconds from the first to the last read, and the bins since the first read.
     pub fn report(self) -> Report {
         let span = self
             .first
@@ -170,12 +185,12 @@ impl Counter {
     }
 }
 
-/// Counts what comes within `time` of the first byte, by the receiver's own clock, or until the sender stops, if that is
-/// sooner: what waits in a queue then, or is lost and sent again, can take seconds more. `copy` has it come as far as a
-/// program's memory.
+/// Counts the bytes that arrive within `time` of the first byte by the receiver's own clock, or until the sender stops.
+/// Later bytes would distort the rate: those that wait in a queue, or are lost and sent again, can take seconds more.
+/// With `copy`, the bytes are copied into the program's memory.
 ///
 /// # Errors
-/// When the connection fails.
+/// If the connection fails.
 pub async fn receive_for(stream: &TcpStream, time: Duration, bin_s: f64, copy: bool) -> Result<Counter, WorkError> {
     let mut counter = Counter::new(bin_s);
     let mut copied = vec![0; if copy { COPY_BYTES } else { 0 }];
@@ -198,7 +213,7 @@ pub async fn receive_for(stream: &TcpStream, time: Duration, bin_s: f64, copy: b
 /// Receives `bytes` bytes and counts them.
 ///
 /// # Errors
-/// When the connection fails, or closes before all have come.
+/// If the connection fails, or closes before all bytes have arrived.
 pub async fn receive(stream: &TcpStream, bytes: u64, bin_s: f64) -> Result<Counter, WorkError> {
     let mut counter = Counter::new(bin_s);
     while counter.bytes() < bytes {
@@ -216,7 +231,23 @@ pub async fn receive(stream: &TcpStream, bytes: u64, bin_s: f64) -> Result<Count
     Ok(counter)
 }
 
-/// Reads on, uncounted, until the sender has closed or reset the connection.
+/// Counts what comes until the sender stops, and at most `bytes` bytes: one connection of several that share them.
+///
+/// # Errors
+/// When the connection fails.
+pub async fn receive_share(stream: &TcpStream, bytes: u64) -> Result<Counter, WorkError> {
+    let mut counter = Counter::new(0.0);
+    while counter.bytes() < bytes {
+        let most = (bytes - counter.bytes()).min(GULP_BYTES as u64) as usize;
+        match receive_some(stream, most, &mut []).await? {
+            0 => break,
+            count => counter.add(Instant::now(), count),
+        }
+    }
+    Ok(counter)
+}
+
+/// Reads without counting until the sender has closed or reset the connection.
 pub async fn drain(stream: &TcpStream) {
     while receive_some(stream, GULP_BYTES, &mut [])
         .await
@@ -224,8 +255,8 @@ pub async fn drain(stream: &TcpStream) {
     {}
 }
 
-/// Takes off what has come, at most `most` bytes, into `copied` or, where that has no room, to nowhere; 0 = the sender has
-/// stopped.
+/// Reads what has arrived, at most `most` bytes, into `copied`, or discards it if `copied` is empty. Returns 0 if the
+/// sender has stopped.
 async fn receive_some(stream: &TcpStream, most: usize, copied: &mut [u8]) -> Result<u64, WorkError> {
     loop {
         stream.readable().await.map_err(WorkError::io("receive"))?;
@@ -304,11 +335,26 @@ mod tests {
         let mut sent = 0;
         let until = Instant::now() + Duration::from_secs(60);
         let (result, received) = tokio::join!(
-            send_until(&mut near, &mut reservation, until, &mut sent),
+            send_until(&mut near, &mut reservation, until, u64::MAX, &mut sent),
             receive_for(&far, Duration::from_secs(60), 0.01, true)
         );
         assert!(matches!(result, Err(WorkError::Budget(_))));
         assert_eq!((sent, received.unwrap().bytes()), (1_000_000, 1_000_000));
+    }
+
+    #[tokio::test]
+    async fn a_stream_ends_at_its_byte_limit() {
+        let (mut near, far) = pair().await;
+        let allowance = Allowance::new(10_000_000);
+        let mut reservation = allowance.reserve(0).unwrap();
+        let mut sent = 0;
+        let until = Instant::now() + Duration::from_secs(60);
+        let (result, received) = tokio::join!(
+            send_until(&mut near, &mut reservation, until, 1_000_001, &mut sent),
+            receive_for(&far, Duration::from_secs(60), 0.01, false)
+        );
+        result.unwrap();
+        assert_eq!((sent, received.unwrap().bytes()), (1_000_001, 1_000_001));
     }
 
     #[tokio::test]
@@ -318,13 +364,15 @@ mod tests {
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let listener = socket.listen(1).unwrap();
         let mut near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
-        // Nobody reads at the other end.
+        // No program reads at the other end.
         let _far = listener.accept().await.unwrap().0;
         let allowance = Allowance::new(100_000_000);
         let mut reservation = allowance.reserve(0).unwrap();
         let mut sent = 0;
         let until = Instant::now() + Duration::from_millis(300);
-        send_until(&mut near, &mut reservation, until, &mut sent).await.unwrap();
+        send_until(&mut near, &mut reservation, until, u64::MAX, &mut sent)
+            .await
+            .unwrap();
         // The receiver's buffer is 128 kB at most; then the backlog, and what one write may add.
         assert!(sent <= (128 << 10) + u64::from(BACKLOG_BYTES) + (64 << 10), "{sent}");
     }
@@ -333,7 +381,7 @@ mod tests {
     async fn a_receiver_stops_by_its_own_clock() {
         let (near, far) = pair().await;
         near.try_write(&[0; 10]).unwrap();
-        // The sender stays, and no end comes.
+        // The sender stays connected, so no end arrives.
         let counter = receive_for(&far, Duration::from_millis(50), 0.0, false).await.unwrap();
         assert_eq!(counter.bytes(), 10);
         drop(near);

@@ -1,4 +1,4 @@
-//! One bulk TCP probe: some parallel connections to a peer for a fixed time, as a tenant's transfer would use them.
+//! One bulk TCP probe: parallel connections to a peer for a fixed time, like a tenant's transfer.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,17 +18,17 @@ use crate::work::kind::{Answer, Ask};
 use crate::work::ping;
 use crate::work::visit::Visit;
 
-/// Longest probe.
+/// Longest duration of a probe.
 const MAX_TIME: Duration = Duration::from_secs(3600);
-/// How long a stream may starve among others: five times in a row a packet may be lost.
+/// How long a stream may get no answer while other streams fill the path: a packet may be lost five times in a row.
 const PATIENCE: Duration = Duration::from_secs(8);
-/// How long after its sender's time the first byte of a stream may come.
+/// How long after the sender's time the first byte of a stream may arrive.
 const TAIL: Duration = Duration::from_secs(30);
-/// How long a receiver that has reported waits for its sender to reset the connection.
+/// How long a receiver that has sent its report waits for the sender to reset the connection.
 const DRAIN: Duration = Duration::from_secs(2);
-/// Most parallel connections of one probe.
+/// Largest number of parallel connections of one probe.
 pub const MAX_FLOWS: u32 = 64;
-/// How long after the sender's time the receiver may take to report.
+/// How long after the sender's time the receiver's report may arrive.
 const REPORT_LIMIT: Duration = Duration::from_secs(40);
 
 /// A checked bulk probe.
@@ -39,13 +39,15 @@ pub struct Spec {
     congestion: String,
     bin_s: f64,
     copy: bool,
+    /// Largest number of bytes of one connection.
+    flow_bytes: u64,
 }
 
 impl Spec {
     /// Checks a probe's parameters; 0 flows mean one.
     ///
     /// # Errors
-    /// Text that names the parameter out of range.
+    /// A text that names the parameter that is out of range.
     pub fn new(bulk: &Bulk) -> Result<Self, WorkError> {
         let refuse = |text: String| Err(WorkError::Request(text));
         let time = Duration::try_from_secs_f64(bulk.seconds).unwrap_or_default();
@@ -68,25 +70,29 @@ impl Spec {
             congestion: bulk.congestion.clone(),
             bin_s: bulk.bin_s,
             copy: bulk.copy,
+            flow_bytes: match bulk.max_bytes {
+                0 => u64::MAX,
+                most => most.div_ceil(u64::from(bulk.flows.max(1))),
+            },
         })
     }
 
-    /// How long it lasts.
+    /// Duration of the probe.
     pub fn time(&self) -> Duration {
         self.time
     }
 
-    /// How many connections.
+    /// Number of connections.
     pub fn flows(&self) -> u32 {
         self.flows
     }
 
-    /// The congestion control to pin; empty for the host's default.
+    /// The congestion control to use; empty for the host's default.
     pub fn congestion_control(&self) -> &str {
         &self.congestion
     }
 
-    /// The congestion control to pin; empty for the host's default.
+    /// The congestion control to use; empty for the host's default.
     pub fn congestion(&self) -> &str {
         &self.congestion
     }
@@ -109,13 +115,13 @@ impl Ask for Spec {
             ping::round_trip_s(&mut next.stream).await?;
             connections.push(next);
         }
-        let until = Instant::now() + self.time;
+        let (until, most_bytes) = (Instant::now() + self.time, self.flow_bytes);
         let mut flows = JoinSet::new();
         for (index, connection) in connections.into_iter().enumerate() {
             let hold = Arc::clone(call.hold);
             flows.spawn(async move {
                 let mut sent = 0;
-                let result = flow(&hold, connection, until, &mut sent).await;
+                let result = flow(&hold, connection, until, most_bytes, &mut sent).await;
                 (index, sent, result)
             });
         }
@@ -133,9 +139,14 @@ impl Ask for Spec {
             return Err(error);
         }
         results.sort_by_key(|(index, _)| *index);
-        let (flows, cpus): (Vec<_>, Vec<_>) = results.into_iter().map(|(_, told)| told).unzip();
+        reply.mtu_bytes = results
+            .iter()
+            .map(|(_, (_, _, mtu_bytes))| *mtu_bytes)
+            .min()
+            .unwrap_or(0);
+        let (flows, cpus): (Vec<_>, Vec<_>) = results.into_iter().map(|(_, (flow, cpu, _))| (flow, cpu)).unzip();
         let flows = since_the_first(flows);
-        // All flows watched the same cores at the same time.
+        // All flows observed the same cores at the same time.
         reply.receiver_cpu = cpus.into_iter().flatten().reduce(f64::max);
         reply.result = Some(probe_reply::Result::Bulk(sum(flows)));
         Ok(())
@@ -146,7 +157,7 @@ impl Ask for Spec {
 impl Answer for Spec {
     async fn answer(&self, visit: &mut Visit) -> Result<(), WorkError> {
         visit.warm_up().await?;
-        // The stream begins when all flows of the probe have said hello, which takes a while.
+        // The stream begins after all flows of the probe have sent their hello, which takes a while.
         let limit = ping::LIMIT + self.time + TAIL;
         let meter = Meter::start();
         let receiving = stream::receive_for(&visit.guest.connection.stream, self.time, self.bin_s, self.copy);
@@ -156,7 +167,7 @@ impl Answer for Spec {
             ..counter.report()
         };
         visit.guest.connection.send(&report).await?;
-        // Closed with bytes unread, the connection would be reset, and the report lost with it.
+        // Closing with unread bytes would reset the connection, and the report would be lost.
         let left = stream::drain(&visit.guest.connection.stream);
         let _ = tokio::time::timeout(DRAIN, left).await;
         Ok(())
@@ -167,10 +178,11 @@ async fn flow(
     hold: &Hold,
     mut connection: Connection,
     until: Instant,
+    most_bytes: u64,
     bytes_sent: &mut u64,
-) -> Result<(FlowResult, Option<f64>), WorkError> {
+) -> Result<(FlowResult, Option<f64>, u32), WorkError> {
     let mut reservation = hold.budget.reserve(0)?;
-    let sent = stream::send_until(&mut connection.stream, &mut reservation, until, bytes_sent).await;
+    let sent = stream::send_until(&mut connection.stream, &mut reservation, until, most_bytes, bytes_sent).await;
     drop(reservation);
     sent?;
     let waiting = connection.receive("wait for the receiver's report", REPORT_LIMIT);
@@ -186,18 +198,18 @@ async fn flow(
         cwnd_bytes: info.cwnd_bytes,
         min_rtt_s: info.min_rtt_s,
         delivery_rate_bps: info.delivery_rate_bps,
-        // By the receiver's clock, until all of them are known.
+        // By the receiver's clock, until the starts of all flows are known.
         started_s: report.first_s,
     };
-    // What the kernel still has is not wanted any more.
+    // Bytes that are still in the kernel are no longer needed.
     connection
         .stream
         .set_zero_linger()
         .map_err(WorkError::io("end the stream"))?;
-    Ok((result, report.cpu))
+    Ok((result, report.cpu, info.mtu_bytes))
 }
 
-/// Has starts count from the first of all.
+/// Makes all starts relative to the earliest one.
 fn since_the_first(mut flows: Vec<FlowResult>) -> Vec<FlowResult> {
     let first = flows.iter().map(|flow| flow.started_s).fold(f64::INFINITY, f64::min);
     for flow in &mut flows {
@@ -206,8 +218,8 @@ fn since_the_first(mut flows: Vec<FlowResult>) -> Vec<FlowResult> {
     flows
 }
 
-/// All bytes over the time from the first to the last of any flow. One that starts late ends late, too: ten flows over the
-/// longest one's own time made 4 % more of a link than it has.
+/// Divides all bytes by the time from the first byte to the last of any flow. A flow that starts late also ends late.
+/// Dividing by the longest flow's own time gave ten flows 4 % more than the link carries.
 fn sum(flows: Vec<FlowResult>) -> BulkResult {
     let bytes: u64 = flows.iter().map(|flow| flow.bytes).sum();
     let ends = flows.iter().map(|flow| flow.started_s + flow.seconds);
@@ -232,7 +244,21 @@ mod tests {
             bin_s: 0.01,
             engine: 0,
             copy: false,
+            max_bytes: 0,
         }
+    }
+
+    #[test]
+    fn a_byte_limit_is_shared_by_the_connections() {
+        let most = |max_bytes, flows| {
+            let bulk = Bulk {
+                flows,
+                max_bytes,
+                ..bulk()
+            };
+            Spec::new(&bulk).unwrap().flow_bytes
+        };
+        assert_eq!([most(0, 4), most(100, 0), most(101, 4)], [u64::MAX, 100, 26]);
     }
 
     #[test]
@@ -258,7 +284,7 @@ mod tests {
         };
         let total = |flows| sum(since_the_first(flows)).goodput_bps;
         assert!((total(vec![flow(1000, 7.0, 1.0), flow(3000, 7.0, 2.0)]) - 16_000.0).abs() < 1e-6);
-        // The second starts half a second late, and ends so.
+        // The second starts and ends half a second late.
         assert!((total(vec![flow(3000, 7.0, 2.0), flow(2000, 7.5, 2.0)]) - 16_000.0).abs() < 1e-6);
         assert!(total(vec![flow(0, 0.0, 0.0)]).abs() < f64::EPSILON);
     }

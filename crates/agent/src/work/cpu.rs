@@ -1,8 +1,9 @@
-//! How busy the host's cores are: a rate of a host whose cores are all busy is the host's, not the path's (`OSMeF`).
+//! Measures how busy the host's cores are. If all cores are busy, a measured rate is the host's, not the path's
+//! (`OSMeF`).
 
 use std::fs;
 
-/// Time that all cores together have spent since the host started, in the kernel's ticks (10 ms as a rule).
+/// Time that all cores together have spent since the host started, in the kernel's ticks (usually 10 ms).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ticks {
     busy: u64,
@@ -14,12 +15,12 @@ struct Ticks {
 pub struct Meter(Option<Ticks>);
 
 impl Meter {
-    /// Starts.
+    /// Starts a measurement.
     pub fn start() -> Self {
         Self(now())
     }
 
-    /// Busy share since the start, 0 to 1; `None` when the host does not tell or not a tick has passed. One tick of
+    /// Busy share since the start, 0 to 1. `None` if the host does not report it, or if no tick has passed. One tick of
     /// one core is the finest step.
     pub fn share(&self) -> Option<f64> {
         share(self.0?, now()?)
@@ -30,7 +31,7 @@ fn now() -> Option<Ticks> {
     ticks(&fs::read_to_string("/proc/stat").ok()?)
 }
 
-/// Reads the line of all cores: user, nice, system, idle, iowait, irq, softirq, steal; what guests got is in user.
+/// Reads the line for all cores: user, nice, system, idle, iowait, irq, softirq, steal. Guests' time is part of user.
 fn ticks(stat: &str) -> Option<Ticks> {
     const IDLE: usize = 3;
     const IOWAIT: usize = 4;
@@ -49,7 +50,7 @@ fn ticks(stat: &str) -> Option<Ticks> {
     })
 }
 
-/// The kernel's idle counters may run backwards a little, so the result is held between 0 and 1.
+/// Limits the result to between 0 and 1, since the kernel's idle counters may decrease a little.
 fn share(before: Ticks, after: Ticks) -> Option<f64> {
     let all = after.all.checked_sub(before.all).filter(|all| *all > 0)?;
     let busy = after.busy.saturating_sub(before.busy);

@@ -1,4 +1,4 @@
-//! Some bytes there and back at once: the smallest kind of work.
+//! Sends some bytes to a peer, which returns them: the smallest kind of work.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::plane::stream;
 use crate::work::kind::{Answer, Ask};
 use crate::work::visit::Visit;
 
-/// Most bytes: either side may have sent them all before the other reads.
+/// Largest number of bytes: either side may have sent all of them before the other reads.
 const MAX_BYTES: u64 = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -25,7 +25,7 @@ impl Spec {
     /// Checks a probe's parameters.
     ///
     /// # Errors
-    /// Text that names the parameter out of range.
+    /// A text that names the parameter that is out of range.
     pub fn new(asked: Echo) -> Result<Self, WorkError> {
         let Echo { bytes } = asked;
         if !(1..=MAX_BYTES).contains(&bytes) {
@@ -44,7 +44,7 @@ impl Ask for Spec {
             reply.bytes_sent = self.bytes;
             stream::receive(&connection.stream, self.bytes, 0.0).await
         };
-        within("hear the echo", LIMIT, echoing).await?;
+        within("receive the echo", LIMIT, echoing).await?;
         let seconds = start.elapsed().as_secs_f64();
         reply.result = Some(probe_reply::Result::Echo(EchoResult { seconds }));
         Ok(())

@@ -1,4 +1,4 @@
-//! Tells a peer that waits for a probe that it will not come.
+//! Tells a peer that waits for a probe that the probe will not come.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::plane::dial::Call;
 use crate::work::kind::Answer;
 use crate::work::visit::Visit;
 
-/// How long the peer may take to hear it.
+/// How long the peer may take to accept the message.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The side that is excused: it counts the visit and goes on.
+/// The receiving side: the message counts as the visit, and the round continues.
 pub struct Excused;
 
 #[async_trait]
@@ -23,10 +23,10 @@ impl Answer for Excused {
     }
 }
 
-/// Excuses the probe of `round` to the peer of `call`.
+/// Tells the peer of `call` that the probe of `round` will not come.
 ///
 /// # Errors
-/// When the peer does not hear it.
+/// If the peer does not accept the message.
 pub async fn excuse(call: &Call<'_>, round: u32) -> Result<(), WorkError> {
     let call = Call {
         work: Work::Excuse(Excuse { round }),

@@ -1,10 +1,12 @@
 //! Bulk probes by the hosts' own iperf3, as a second opinion. The receiver starts a server for one test, the sender a
-//! client; both end with the authenticated connection that agreed on them, and so with the hold.
+//! client. Both end with the authenticated connection that agreed on them, and therefore with the hold.
 
 use std::net::IpAddr;
 use std::process::Stdio;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
+use gavotte_probe::mtu::Family;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
@@ -16,18 +18,23 @@ use crate::contract::data::IperfReady;
 use crate::error::{WorkError, within};
 use crate::plane::dial::{Call, Connection};
 use crate::work::bulk;
-use crate::work::iperf_report::{self, Told};
+use crate::work::iperf_report::{self, TestReport};
 use crate::work::kind::{Answer, Ask};
 use crate::work::visit::Visit;
 
 const PROGRAM: &str = "iperf3";
-/// How long a server may take to listen.
+/// Ports of servers, as offsets from the data port. The port directly above the data port is for guarantees.
+const FIRST_PORT: u16 = 2;
+const PORTS: u16 = 16;
+/// Number of servers started so far, so that two servers that start at the same time try different ports first.
+static STARTED: AtomicU16 = AtomicU16::new(0);
+/// How long a server may take until it listens.
 const START_LIMIT: Duration = Duration::from_secs(5);
-/// How long a test may go on after its time.
+/// How long a test may continue after its time.
 const TAIL: Duration = Duration::from_secs(20);
-/// Most that iperf3 may print.
+/// Largest output of iperf3 in bytes.
 const MAX_OUTPUT_BYTES: u64 = 4 << 20;
-/// A rate above what any host sends; a budget that allows more needs no limit.
+/// A rate above that of any host; a budget that allows more needs no limit.
 const NO_LIMIT_BPS: f64 = 1e12;
 
 /// A checked bulk probe by iperf3.
@@ -38,7 +45,7 @@ impl Spec {
     /// Checks a probe's parameters.
     ///
     /// # Errors
-    /// Text that names the parameter out of range.
+    /// A text that names the parameter that is out of range.
     pub fn new(asked: &Bulk) -> Result<Self, WorkError> {
         bulk::Spec::new(asked).map(Self)
     }
@@ -54,6 +61,10 @@ impl Spec {
         }
         if !self.0.congestion_control().is_empty() {
             command.args(["-C", self.0.congestion_control()]);
+        }
+        if let Some(mtu_bytes) = call.plane.mtus.get(call.peer.ip()) {
+            let headers_bytes = Family::of(call.peer.ip()).tcp_headers_bytes();
+            command.args(["-M", &mtu_bytes.saturating_sub(headers_bytes).to_string()]);
         }
         let most_bps = 8.0 * left as f64 / seconds / f64::from(flows);
         if most_bps < NO_LIMIT_BPS {
@@ -76,7 +87,7 @@ impl Ask for Spec {
             return Err(WorkError::Receiver(ready.error));
         }
         let testing = test(self.client(call, ready.port, left));
-        let Told {
+        let TestReport {
             result,
             sent_bytes,
             sender_cpu,
@@ -93,7 +104,7 @@ impl Ask for Spec {
     }
 }
 
-/// Serves one test; the server ends with the connection.
+/// Serves one test. The server ends with the connection.
 #[async_trait]
 impl Answer for Spec {
     async fn answer(&self, visit: &mut Visit) -> Result<(), WorkError> {
@@ -101,15 +112,17 @@ impl Answer for Spec {
         let connection = &mut visit.guest.connection;
         let own = connection.stream.local_addr();
         let own = own.map_err(WorkError::io("read the own address"))?.ip().to_canonical();
-        let (port, error, server) = match within("start iperf3", START_LIMIT, listen(own)).await {
+        let data_port = visit.guest.plane.port;
+        let (port, error, server) = match within("start iperf3", START_LIMIT, listen(own, data_port)).await {
             Ok((port, server)) => (port.into(), String::new(), Some(server)),
             Err(error) => (0, error.to_string(), None),
         };
         connection.send(&IperfReady { port, error }).await?;
-        // The other side says nothing more and hangs up when it has its report; what runs then is killed.
+        // The other side sends nothing more and closes the connection when it has its report. A server that still runs
+        // then is killed.
         let mut rest = [0];
         let end = async {
-            // A connection that breaks has hung up, too.
+            // A broken connection is closed, too.
             let _ = connection.stream.read(&mut rest).await;
             Ok::<_, WorkError>(())
         };
@@ -119,33 +132,42 @@ impl Answer for Spec {
             && !status.success()
         {
             // The client only knows that its connection broke.
-            let said = text(server.stderr.take()).await;
-            warn!(%status, said = last_line(&said), "iperf3 failed as a server");
+            let output = text(server.stderr.take()).await;
+            warn!(%status, output = last_line(&output), "iperf3 failed as a server");
         }
         Ok(())
     }
 }
 
-async fn test(mut command: Command) -> Result<Told, WorkError> {
+async fn test(mut command: Command) -> Result<TestReport, WorkError> {
     let mut child = spawn(&mut command)?;
     let (out, err) = tokio::join!(text(child.stdout.take()), text(child.stderr.take()));
     let status = child.wait().await.map_err(WorkError::io("wait for iperf3"))?;
-    // With -J what went wrong is in the report, and old versions leave with status 0.
+    // With -J the report contains the error, and old versions exit with status 0.
     iperf_report::read(&out).map_err(|problem| {
-        let said = [problem.as_str(), last_line(&err)];
-        let said: Vec<_> = said.into_iter().filter(|text| !text.is_empty()).collect();
+        let messages = [problem.as_str(), last_line(&err)];
+        let messages: Vec<_> = messages.into_iter().filter(|text| !text.is_empty()).collect();
         let how = if status.success() { "" } else { " failed" };
-        WorkError::Request(format!("iperf3{how}: {}", said.join("; ")))
+        WorkError::Request(format!("iperf3{how}: {}", messages.join("; ")))
     })
 }
 
-/// Starts a server on a port that is free at `own`.
-async fn listen(own: IpAddr) -> Result<(u16, Child), WorkError> {
-    let free = TcpListener::bind((own, 0))
-        .await
-        .map_err(WorkError::io("find a port"))?;
-    let port = free.local_addr().map_err(WorkError::io("find a port"))?.port();
-    drop(free);
+/// Starts a server at `own`. It uses one of the ports that a firewall may leave open for it, or any free port if all of
+/// them are in use.
+async fn listen(own: IpAddr, data_port: u16) -> Result<(u16, Child), WorkError> {
+    let mut free = Err(std::io::ErrorKind::AddrInUse.into());
+    let started = STARTED.fetch_add(1, Ordering::Relaxed);
+    let offsets = (0..PORTS).map(|next| FIRST_PORT + (started.wrapping_add(next)) % PORTS);
+    for port in offsets.filter_map(|offset| data_port.checked_add(offset)).chain([0]) {
+        free = TcpListener::bind((own, port)).await;
+        if free.is_ok() {
+            break;
+        }
+    }
+    let port = free
+        .and_then(|free| free.local_addr())
+        .map_err(WorkError::io("find a port"))?
+        .port();
     let mut command = program();
     command.args(["-s", "-1", "--forceflush"]);
     command.args(["-B", &own.to_string(), "-p", &port.to_string()]);
@@ -153,15 +175,15 @@ async fn listen(own: IpAddr) -> Result<(u16, Child), WorkError> {
     let mut lines = BufReader::new(child.stdout.take().unwrap_or_else(|| unreachable!("stdout is a pipe"))).lines();
     while let Some(line) = lines.next_line().await.map_err(WorkError::io("read from iperf3"))? {
         if line.contains("listening") {
-            // What it prints later must not stop it.
+            // Keep reading, so that later output does not block the server.
             tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
             return Ok((port, child));
         }
     }
-    let said = text(child.stderr.take()).await;
+    let output = text(child.stderr.take()).await;
     Err(WorkError::Request(format!(
         "iperf3 does not listen: {}",
-        last_line(&said)
+        last_line(&output)
     )))
 }
 
@@ -187,7 +209,7 @@ async fn text(pipe: Option<impl AsyncRead + Unpin>) -> String {
     if let Some(pipe) = pipe
         && let Err(error) = pipe.take(MAX_OUTPUT_BYTES).read_to_end(&mut bytes).await
     {
-        debug!(%error, "cannot read what iperf3 says");
+        debug!(%error, "cannot read iperf3's output");
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -1,30 +1,30 @@
-//! What `iperf3 -J` prints at the end of a TCP test.
+//! Reads the report that `iperf3 -J` prints at the end of a TCP test.
 
 use serde_json::Value;
 
 use crate::contract::agents::{BulkResult, FlowResult};
 
-/// Most streams that are read.
+/// Largest number of streams that are read.
 const MAX_STREAMS: usize = 1000;
 
-/// A test's outcome.
+/// The result of a test.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Told {
-    /// Rates and flows, as the receiver counted them.
+pub struct TestReport {
+    /// Rates and flows as the receiver counted them.
     pub result: BulkResult,
-    /// Bytes the sender sent.
+    /// Bytes that the sender sent.
     pub sent_bytes: u64,
-    /// Share of one core that the client took, user and system together.
+    /// Share of one core that the client used, in user and system mode together.
     pub sender_cpu: Option<f64>,
-    /// The same of the server.
+    /// The same for the server.
     pub receiver_cpu: Option<f64>,
 }
 
 /// Reads a report.
 ///
 /// # Errors
-/// What iperf3 says went wrong, or what is missing.
-pub fn read(text: &str) -> Result<Told, String> {
+/// iperf3's own error, or what the report lacks.
+pub fn read(text: &str) -> Result<TestReport, String> {
     let report: Value = match serde_json::from_str(text) {
         Ok(report) => report,
         Err(_) if text.trim().is_empty() => return Err("no report; too old? (3.1 is needed)".into()),
@@ -43,7 +43,7 @@ pub fn read(text: &str) -> Result<Told, String> {
         .get("streams")
         .and_then(Value::as_array)
         .map_or(&[][..], Vec::as_slice);
-    Ok(Told {
+    Ok(TestReport {
         result: BulkResult {
             goodput_bps,
             flows: streams
@@ -77,7 +77,7 @@ fn number(value: &Value, pointer: &str) -> Option<f64> {
     (number.is_finite() && number >= 0.0).then_some(number)
 }
 
-/// Saturates; 0 when it is missing or below 0.
+/// The number as an integer, limited to the type's range; 0 if it is missing or negative.
 fn count(value: &Value, pointer: &str) -> u64 {
     number(value, pointer).unwrap_or(0.0) as u64
 }
@@ -102,13 +102,13 @@ mod tests {
 
     #[test]
     fn a_report_is_read() {
-        let told = read(REPORT).unwrap();
-        assert!((told.result.goodput_bps - 96_000_000.5).abs() < 1e-6);
+        let report = read(REPORT).unwrap();
+        assert!((report.result.goodput_bps - 96_000_000.5).abs() < 1e-6);
         assert_eq!(
-            (told.sent_bytes, told.sender_cpu, told.receiver_cpu),
+            (report.sent_bytes, report.sender_cpu, report.receiver_cpu),
             (1_300_000, Some(0.125), Some(1.0))
         );
-        let flow = &told.result.flows[0];
+        let flow = &report.result.flows[0];
         assert_eq!((flow.bytes, flow.retransmits, flow.cwnd_bytes), (1_200_000, 3, 86_880));
         assert_eq!(flow.congestion, "cubic");
         assert!((flow.min_rtt_s - 0.000_25).abs() < 1e-12 && (flow.rtt_s - 0.004).abs() < 1e-12);
@@ -140,8 +140,8 @@ mod tests {
             if cut {
                 bytes.truncate(at);
             }
-            if let Ok(told) = read(&String::from_utf8_lossy(&bytes)) {
-                prop_assert!(told.result.goodput_bps.is_finite() && told.result.goodput_bps >= 0.0);
+            if let Ok(report) = read(&String::from_utf8_lossy(&bytes)) {
+                prop_assert!(report.result.goodput_bps.is_finite() && report.result.goodput_bps >= 0.0);
             }
         }
 

@@ -1,4 +1,4 @@
-//! What a kind of work is: how it is asked for, and how it is answered.
+//! The interface of a kind of work: the side that asks for it, and the side that answers.
 
 use std::time::Duration;
 
@@ -9,56 +9,57 @@ use crate::error::WorkError;
 use crate::plane::dial::{Call, Connection};
 use crate::work::visit::Visit;
 
-/// How long the peer of a probe may give no sign: a packet is sent three times by then. A host that vanishes costs the
-/// others about this and one try to connect.
+/// How long the peer of a probe may be silent: long enough to send a packet three times. A host that vanishes delays
+/// the others by about this time and one attempt to connect.
 pub const PATIENCE: Duration = Duration::from_millis(1500);
 
-/// The side whose controller wants to know.
+/// The side whose controller asked for the result.
 #[async_trait]
 pub trait Ask: Send + Sync {
-    /// Payload bytes to set aside before the peer is called; what is not known then is reserved as it goes.
+    /// Payload bytes to reserve before connecting to the peer. Bytes that are unknown then are reserved later.
     fn bytes(&self) -> u64 {
         0
     }
 
-    /// The congestion control to pin on its connections, if not the host's default.
+    /// The congestion control of its connections, unless it is the host's default.
     fn congestion(&self) -> Option<&str> {
         None
     }
 
-    /// How long its connections may stay without a sign of the peer.
+    /// How long the peer of its connections may be silent.
     fn patience(&self) -> Duration {
         PATIENCE
     }
 
-    /// How long after its round's beginning it starts at the earliest, with the connection made and its pings done.
+    /// The earliest time to start sending, counted from the beginning of its round. All preparations fit in that time.
+    /// The work itself waits for its connection's `start`.
     fn pause(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Does it over a connection whose pings are done. What was found and how much was sent is in the reply even beside an
-    /// error.
+    /// Does the work on a connection whose pings are complete. The result and the bytes sent are in the reply even if
+    /// an error follows.
     async fn ask(&self, call: &Call<'_>, connection: Connection, reply: &mut ProbeReply) -> Result<(), WorkError>;
 }
 
-/// The other side.
+/// The side that answers.
 #[async_trait]
 pub trait Answer: Send + Sync {
-    /// Says welcome and does its part. A failure before the welcome is told to the guest as a refusal.
+    /// Sends the welcome and does its part. An error before the welcome becomes a refusal for the guest.
     async fn answer(&self, visit: &mut Visit) -> Result<(), WorkError>;
 }
 
-/// What a guest of the data plane wants.
+/// The work that a guest of the data plane asks for.
 pub struct Errand {
-    /// The round it belongs to; a transfer belongs to none, since its controller says when it starts.
+    /// The round of the work. A transfer belongs to no round, since its controller decides when it starts.
     pub round: Option<u32>,
-    /// How long its connection may stay without a sign of it; `None` leaves it to TCP.
+    /// How long the guest may be silent; `None` leaves this to TCP.
     pub patience: Option<Duration>,
-    /// Who answers it, or why nobody does.
+    /// The side that answers, or the reason why none does.
     pub answer: Result<Box<dyn Answer>, WorkError>,
 }
 
-/// A kind of probe: both sides, made from what the controller asked for.
+/// A kind of probe: both sides, created from the controller's request.
 pub trait Kind: Ask + Answer {}
 
 impl<T: Ask + Answer> Kind for T {}

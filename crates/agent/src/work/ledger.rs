@@ -1,4 +1,4 @@
-//! How far the transfers of a replay are: what has left the host, told now and then.
+//! Records how many bytes of each transfer of a replay have left the host, for periodic reports.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use gavotte_probe::sockets::tcp;
 
 use crate::contract::agents::Moved;
 
-/// How far each transfer is.
+/// The progress of each transfer.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     lines: Vec<(u32, Arc<Entry>, u64)>,
@@ -23,16 +23,16 @@ impl Ledger {
         entry
     }
 
-    /// Those that have moved since the last report.
+    /// The transfers that have moved since the last report.
     pub(super) fn report(&mut self, since: Duration) -> Moved {
         let mut report = Moved {
             time_s: since.as_secs_f64(),
             ..Moved::default()
         };
-        for (id, entry, told) in &mut self.lines {
+        for (id, entry, reported) in &mut self.lines {
             let bytes = entry.moved();
-            if bytes > *told {
-                *told = bytes;
+            if bytes > *reported {
+                *reported = bytes;
                 report.ids.push(*id);
                 report.bytes.push(bytes);
             }
@@ -41,7 +41,8 @@ impl Ledger {
     }
 }
 
-/// What a transfer has handed to the kernel, and the connection of a paced one, of which that may be far from all sent.
+/// The bytes that a transfer has handed to the kernel. For a paced transfer it also has the connection, since the
+/// kernel may still hold many of them.
 #[derive(Debug, Default)]
 pub(super) struct Entry {
     handed: AtomicU64,
@@ -49,12 +50,12 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Counts bytes that the kernel has taken.
+    /// Counts bytes that the kernel accepted.
     pub(super) fn add(&self, bytes: u64) {
         self.handed.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Watches a connection, until the transfer is over: an open copy keeps it from closing.
+    /// Watches a connection, or stops when the transfer is over: an open copy would keep the connection from closing.
     pub(super) fn watch(&self, socket: Option<OwnedFd>) {
         *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
     }
@@ -81,8 +82,8 @@ mod tests {
         assert_eq!(ledger.report(second).ids, [7]);
         two.add(3);
         one.add(1);
-        let told = ledger.report(2 * second);
-        assert_eq!((told.time_s, told.ids, told.bytes), (2.0, vec![7, 9], vec![6, 3]));
+        let report = ledger.report(2 * second);
+        assert_eq!((report.time_s, report.ids, report.bytes), (2.0, vec![7, 9], vec![6, 3]));
         assert!(ledger.report(3 * second).ids.is_empty());
     }
 }

@@ -1,8 +1,13 @@
-//! What agents do with each other: one module a kind of work, each named once more, in [`kind`] or [`errand`].
+//! The work that agents do with each other. Each kind of work is one module, and appears once in [`kind`] or in
+//! [`errand`].
 //!
-//! Kinds are `train`, `gated`, `bulk` (also by `iperf`), `pingpong`, `route`, `echo`, `replay`, `broadcast` and `excuse`. The other
-//! modules serve them: `schedule` asks round by round, `reception` and `visit` answer, `ping` goes before every probe, `inbound`
-//! takes in the packets of a train, `ledger` counts what a replay has moved, `cpu` tells how busy the host was meanwhile.
+//! * Kinds: `train`, `gated`, `bulk` (also with `iperf`), `pingpong`, `route`, `echo`, `replay`, `broadcast`, `greet`
+//!   and `excuse`.
+//! * `schedule` asks round by round; `reception` and `visit` answer.
+//! * `ping` precedes every probe.
+//! * `inbound` receives the packets of a train, and `sizing` finds how large they may be.
+//! * `ledger` counts the bytes that a replay has moved.
+//! * `cpu` measures how busy the host was.
 
 pub mod broadcast;
 pub mod bulk;
@@ -10,6 +15,7 @@ pub mod cpu;
 pub mod echo;
 pub mod excuse;
 pub mod gated;
+pub mod greet;
 mod inbound;
 pub mod iperf;
 pub mod iperf_report;
@@ -21,6 +27,7 @@ pub mod reception;
 pub mod replay;
 pub mod route;
 pub mod schedule;
+mod sizing;
 pub mod train;
 pub mod visit;
 
@@ -31,10 +38,10 @@ use crate::contract::data::hello::Work;
 use crate::error::WorkError;
 use crate::work::kind::{Errand, Kind, PATIENCE};
 
-/// Both sides of a probe.
+/// Creates both sides of a probe.
 ///
 /// # Errors
-/// When its kind is unknown or a parameter out of range, which the text names.
+/// If the kind is unknown or a parameter is out of range; the text names it.
 pub fn kind(probe: &Probe) -> Result<Box<dyn Kind>, WorkError> {
     Ok(match &probe.kind {
         Some(Asked::BurstTrain(asked)) => Box::new(Shape::try_from(asked)?),
@@ -44,11 +51,15 @@ pub fn kind(probe: &Probe) -> Result<Box<dyn Kind>, WorkError> {
         Some(Asked::PingPong(asked)) => Box::new(pingpong::Spec::new(asked)?),
         Some(Asked::Traceroute(asked)) => Box::new(route::Spec::new(asked)?),
         Some(Asked::Echo(asked)) => Box::new(echo::Spec::new(*asked)?),
-        None => return Err(WorkError::Request("no kind of probe that this version knows".into())),
+        None => {
+            return Err(WorkError::Request(
+                "this version does not know this kind of probe".into(),
+            ));
+        }
     })
 }
 
-/// What a guest wants.
+/// Returns the work that a guest asks for.
 pub fn errand(work: Option<Work>) -> Errand {
     match work {
         Some(Work::Probe(probe)) => {
@@ -62,12 +73,17 @@ pub fn errand(work: Option<Work>) -> Errand {
         Some(Work::Transfer(transfer)) => Errand {
             round: None,
             patience: None,
-            answer: Ok(Box::new(replay::Incoming::new(transfer.bytes, transfer.bin_s))),
+            answer: Ok(Box::new(replay::Incoming::new(&transfer))),
         },
         Some(Work::Subscribe(subscribe)) => Errand {
             round: None,
             patience: Some(broadcast::PATIENCE),
             answer: Ok(Box::new(broadcast::Subscription::new(subscribe))),
+        },
+        Some(Work::Greet(_)) => Errand {
+            round: None,
+            patience: Some(PATIENCE),
+            answer: Ok(Box::new(greet::Answered)),
         },
         Some(Work::Excuse(excuse)) => Errand {
             round: Some(excuse.round),
@@ -77,7 +93,9 @@ pub fn errand(work: Option<Work>) -> Errand {
         None => Errand {
             round: None,
             patience: Some(PATIENCE),
-            answer: Err(WorkError::Request("no work that this version knows".into())),
+            answer: Err(WorkError::Request(
+                "this version does not know this kind of work".into(),
+            )),
         },
     }
 }

@@ -1,7 +1,8 @@
-//! Messages over one TCP connection, each answered by one byte, as RPCA calibrates its alpha-beta model (section IV-B).
+//! Messages on one TCP connection, each answered by one byte, as RPCA calibrates its alpha-beta model (section IV-B).
 //!
-//! `SKaMPI`, which the paper uses, sends each message back in full length and halves the round trip: both directions of a
-//! path then read their mean (64 Mbit/s where the caps are 76 and 57). A short answer leaves the direction that was asked for.
+//! `SKaMPI`, which the paper uses, returns each message in full length and halves the round trip. Both directions of a
+//! path then appear with their mean (64 Mbit/s with caps of 76 and 57). A short answer measures only the requested
+//! direction.
 
 use std::time::{Duration, Instant};
 
@@ -17,15 +18,15 @@ use crate::plane::stream;
 use crate::work::kind::{Answer, Ask};
 use crate::work::visit::Visit;
 
-/// Most sizes of one sweep.
+/// Largest number of sizes in one sweep.
 const MAX_SIZES: usize = 64;
-/// Longest message.
+/// Longest message in bytes.
 const MAX_BYTES: u64 = 1 << 30;
-/// Most messages of one size.
+/// Largest number of messages of one size.
 const MAX_REPETITIONS: u32 = 10_000;
-/// What comes back of each message.
+/// Size of the answer to each message in bytes.
 const ANSWER_BYTES: u64 = 1;
-/// How long a whole sweep may take.
+/// Time limit for a whole sweep.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
 /// A checked sweep.
@@ -40,14 +41,14 @@ impl Spec {
     /// Checks a probe's parameters; 0 repetitions mean one.
     ///
     /// # Errors
-    /// Text that names the parameter out of range.
+    /// A text that names the parameter that is out of range.
     pub fn new(asked: &PingPong) -> Result<Self, WorkError> {
         let refuse = |text: String| Err(WorkError::Request(text));
         if asked.bytes.is_empty() {
             return refuse("ping_pong.bytes: at least one size".into());
         }
         let sizes = &asked.bytes;
-        // The first message of a size warms the path and is not counted.
+        // The first message of each size warms the path up and does not count.
         let repetitions = asked.repetitions.max(1).saturating_add(1);
         if sizes.len() > MAX_SIZES {
             return refuse(format!(
@@ -84,6 +85,7 @@ impl Ask for Spec {
 
     async fn ask(&self, call: &Call<'_>, connection: Connection, reply: &mut ProbeReply) -> Result<(), WorkError> {
         let result = play(&connection.stream, &call.hold.budget, self, &mut reply.bytes_sent).await?;
+        reply.mtu_bytes = tcp::info(&connection.stream)?.mtu_bytes;
         reply.result = Some(probe_reply::Result::PingPong(result));
         Ok(())
     }
@@ -93,17 +95,19 @@ impl Ask for Spec {
 impl Answer for Spec {
     async fn answer(&self, visit: &mut Visit) -> Result<(), WorkError> {
         if !self.congestion.is_empty() {
-            tcp::set_congestion(&visit.guest.connection.stream, &self.congestion)?;
+            tcp::set_congestion(&visit.guest.connection.stream, &self.congestion)
+                .or_else(|error| if error.is_forbidden() { Ok(()) } else { Err(error) })?;
         }
         visit.warm_up().await?;
         answer(&visit.guest.connection.stream, &visit.guest.hold.budget, self).await
     }
 }
 
-/// Plays the sender's side on a connection whose pings are done. `bytes_sent` counts what left even beside an error.
+/// Runs the sender's side on a connection whose pings are complete. `bytes_sent` counts the sent bytes even if an error
+/// follows.
 ///
 /// # Errors
-/// When the budget does not allow it, the connection fails or the sweep takes too long.
+/// If the budget does not allow it, the connection fails or the sweep takes too long.
 async fn play(
     stream: &TcpStream,
     budget: &Allowance,
@@ -135,10 +139,10 @@ async fn play(
     })
 }
 
-/// Plays the acceptor's side.
+/// Runs the acceptor's side.
 ///
 /// # Errors
-/// As [`play`].
+/// The same as for [`play`].
 async fn answer(stream: &TcpStream, budget: &Allowance, spec: &Spec) -> Result<(), WorkError> {
     let answering = async {
         for &bytes in &spec.sizes {

@@ -1,4 +1,4 @@
-//! Receives the guests of the data plane: waits for their round, and has their work answered.
+//! Receives the guests of the data plane: waits for their round and runs the answering side of their work.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::work::errand;
 use crate::work::kind::Errand;
 use crate::work::visit::Visit;
 
-/// Does what a guest wants.
+/// Runs the work that a guest asks for.
 ///
 /// # Errors
-/// When it is turned away and does not hear it, or its work fails.
+/// If the guest is refused and the refusal cannot be sent, or if the work fails.
 pub async fn receive(guest: Guest, work: Option<Work>) -> Result<(), WorkError> {
     let errand = errand(work);
     Span::current().record("round", errand.round);
@@ -33,7 +33,7 @@ async fn serve(visit: &mut Visit, errand: Errand) -> Result<(), WorkError> {
         Some(round) => Some(visit.parked(hold.rounds.admit(round, &source)).await??),
         None => None,
     };
-    // Not before: while it waits, its path may be full of another probe.
+    // Only now: another probe may fill the path while the guest waits.
     if let Some(patience) = errand.patience {
         tcp::set_patience(&visit.guest.connection.stream, patience)?;
     }

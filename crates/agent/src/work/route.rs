@@ -1,4 +1,4 @@
-//! Finds the routers between this host and a peer, on a blocking thread. The peer needs not help.
+//! Finds the routers between this host and a peer, on a blocking thread and without the peer's help.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,9 +18,9 @@ use crate::work::visit::Visit;
 
 const MAX_HOPS: u32 = 30;
 const TRIES: u32 = 3;
-/// Linux routers send one host six answers at once, then one a second: three tries outlast that.
+/// Linux routers send a host six answers at once, then one per second: three attempts outlast that.
 const TIMEOUT: Duration = Duration::from_millis(500);
-/// Silent hops in a row after which there is no more to learn.
+/// Number of consecutive silent hops after which the search ends.
 const MAX_SILENT: usize = 5;
 
 /// A checked traceroute.
@@ -32,10 +32,10 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Checks a probe's parameters; zeros stand for defaults.
+    /// Checks a probe's parameters; zeros mean defaults.
     ///
     /// # Errors
-    /// Text that names the parameter out of range.
+    /// A text that names the parameter that is out of range.
     pub fn new(asked: &Traceroute) -> Result<Self, WorkError> {
         let refuse = |text: String| Err(WorkError::Request(text));
         let or = |asked: u32, default: u32| if asked == 0 { default } else { asked };

@@ -1,6 +1,6 @@
-//! Runs a schedule: round after round, the agent sends its probes and takes part as receiver at the same time.
+//! Runs a schedule: in each round, the agent sends its probes and receives those of other agents at the same time.
 //!
-//! A probe that fails is answered with its error and the schedule goes on.
+//! If a probe fails, its reply contains the error and the schedule continues.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,17 +17,22 @@ use crate::contract::data::hello::Work;
 use crate::error::WorkError;
 use crate::hold::Hold;
 use crate::plane::Plane;
-use crate::plane::dial::{Call, Greeted};
+use crate::plane::connect::Greeted;
+use crate::plane::dial::Call;
 use crate::plane::pulse;
 use crate::work::cpu::Meter;
 use crate::work::excuse::excuse;
 use crate::work::kind::PATIENCE;
 use crate::work::{self, ping};
 
-/// How long to wait for a peer when the schedule does not say.
+/// How long to wait for a peer if the schedule does not specify it.
 pub const DEFAULT_WAIT: Duration = Duration::from_secs(30);
 /// Longest such wait.
 pub const MAX_WAIT: Duration = Duration::from_secs(600);
+
+/// How long connecting to a peer may take. A first packet that was lost is repeated after 1 s, and the answer takes a
+/// round trip. Other checks detect a vanished peer sooner.
+const CONNECT_LIMIT: Duration = Duration::from_millis(2500);
 
 /// A checked schedule.
 #[derive(Debug)]
@@ -43,10 +48,10 @@ struct Turn {
 }
 
 impl Schedule {
-    /// Checks a request. Rounds in which the agent has nothing to do are skipped.
+    /// Checks a request. Rounds without work for this agent are skipped.
     ///
     /// # Errors
-    /// Text that names what is wrong.
+    /// A text that names the problem.
     pub fn new(request: MeasureRequest) -> Result<Self, String> {
         let mut turns: BTreeMap<u32, Turn> = BTreeMap::new();
         if !request.probes.is_sorted_by_key(|probe| probe.round)
@@ -56,7 +61,7 @@ impl Schedule {
         }
         for probe in request.probes {
             let turn = turns.entry(probe.round).or_default();
-            // Trains share one socket and one time line; streams stand beside each other as a shuffle's do.
+            // Trains share one socket and one time line; streams may run concurrently, as in a shuffle.
             let bulk = |probe: &Probe| matches!(probe.kind, Some(Asked::Bulk(_)));
             if turn.probes.iter().any(|other| other.peer == probe.peer) {
                 return Err(format!("two probes to `{}` in round {}", probe.peer, probe.round));
@@ -83,8 +88,8 @@ impl Schedule {
     }
 }
 
-/// Runs the schedule and sends each probe's reply as it is known. Stops when the hold is over (the probes that are
-/// left are answered so) or nobody listens any more.
+/// Runs the schedule and sends each probe's reply as soon as it is known. It stops when the controller stops listening,
+/// or when the hold is over. In that case the replies of the remaining probes contain that error.
 pub async fn run(
     plane: Arc<Plane>,
     hold: Arc<Hold>,
@@ -125,7 +130,7 @@ pub async fn run(
             Ok(())
         });
         tokio::select! {
-            // A hold that is over ends both.
+            // Both end when the hold is over.
             (listened, _) = async { tokio::join!(sending, receiving) } => {
                 if !listened {
                     break;
@@ -137,11 +142,11 @@ pub async fn run(
     info!(seconds = start.elapsed().as_secs_f64(), "schedule ends");
 }
 
-/// A greeting that is under way; ends with its set.
+/// A greeting in progress; it ends when the set is dropped.
 type Greeting = JoinSet<Result<Greeted, WorkError>>;
 
-/// Greets the peer of a probe of the next round, which takes five ways between the two, while this round goes on. The peer lets
-/// it wait at its door.
+/// Greets the peer of a probe of the next round while this round continues, which saves five one-way delays. The peer
+/// lets the greeting wait for its round.
 fn greet(plane: &Arc<Plane>, hold: &Arc<Hold>, probe: &Probe) -> Greeting {
     let mut greeting = JoinSet::new();
     let (plane, hold, probe) = (Arc::clone(plane), Arc::clone(hold), probe.clone());
@@ -153,7 +158,7 @@ fn greet(plane: &Arc<Plane>, hold: &Arc<Hold>, probe: &Probe) -> Greeting {
             peer,
             congestion: kind.congestion().unwrap_or_default(),
             work: Work::Probe(probe.clone()),
-            connect: pulse::LIMIT,
+            connect: CONNECT_LIMIT,
             patience: Some(kind.patience()),
             ready: Duration::ZERO,
         };
@@ -162,8 +167,8 @@ fn greet(plane: &Arc<Plane>, hold: &Arc<Hold>, probe: &Probe) -> Greeting {
     greeting
 }
 
-/// Looks at the sources of a round for as long as it lasts. Of those that take no connections any more the controller is
-/// told, and the round waits for them no longer.
+/// Checks the sources of a round for as long as the round lasts. If a source no longer accepts connections, the
+/// controller gets a reply and the round no longer waits for that source.
 async fn missed(
     plane: &Arc<Plane>,
     hold: &Arc<Hold>,
@@ -183,12 +188,12 @@ async fn missed(
     }
     while let Some(gone) = looking.join_next().await {
         let Ok(source) = gone else { continue };
-        // One that has done its part may go.
+        // A source that has done its part may leave.
         if !hold.rounds.awaits(&source) {
             continue;
         }
         let error = WorkError::Vanished;
-        info!(round, source, %error, "waits no longer for a probe");
+        info!(round, source, %error, "no longer waits for a probe");
         hold.rounds.gave_up(round, &source);
         let reply = ProbeReply {
             round,
@@ -218,7 +223,7 @@ async fn answer(
         started_s: began.duration_since(start).as_secs_f64(),
         ..ProbeReply::default()
     };
-    // Boxed: the kinds of probes make a large future together.
+    // Boxed, since the kinds of probes together make a large future.
     let work = Box::pin(run_probe(plane, hold, probe, (greeting, wait), began, &mut reply));
     let result = hold.during(hold.dropped.unless(&probe.peer, work)).await;
     if let Err(error) = result {
@@ -246,7 +251,7 @@ async fn run_probe(
         peer,
         work: Work::Probe(probe.clone()),
         congestion: "",
-        connect: pulse::LIMIT,
+        connect: CONNECT_LIMIT,
         patience: Some(PATIENCE),
         ready: wait,
     };
@@ -265,11 +270,12 @@ async fn run_probe(
             };
             let mut connection = match greeted {
                 Some(Ok(Ok(greeted))) => call.welcomed(greeted).await?,
-                // What failed beside the round before may do now.
+                // A greeting that failed during the previous round may succeed now.
                 _ => call.dial().await?,
             };
             reply.rtt_s = ping::round_trip_s(&mut connection.stream).await?;
-            tokio::time::sleep_until((began + kind.pause()).into()).await;
+            connection.round_trip = Duration::from_secs_f64(reply.rtt_s);
+            connection.start = began + kind.pause();
             let meter = Meter::start();
             let result = kind.ask(&call, connection, reply).await;
             reply.sender_cpu = reply.sender_cpu.or(meter.share());
@@ -284,21 +290,21 @@ async fn run_probe(
         result
     };
     let result = asking.await;
-    // A probe that failed before its peer heard of it: the pings are the first thing after the welcome.
+    // Whether the probe failed before its peer knew of it: the pings are the first messages after the welcome.
     let unheard = |error: &WorkError| {
-        let told = matches!(error, WorkError::Handshake(_) | WorkError::Late { .. });
-        reply.rtt_s == 0.0 && !told && ![Failure::Unreachable, Failure::Vanished].contains(&error.failure())
+        let peer_knows = matches!(error, WorkError::Handshake(_) | WorkError::Late { .. });
+        reply.rtt_s == 0.0 && !peer_knows && ![Failure::Unreachable, Failure::Vanished].contains(&error.failure())
     };
     if result.as_ref().is_err_and(unheard) {
-        // Whoever does not hear it waits to the end of its patience.
+        // A peer that does not get this message waits until its patience ends.
         if let Err(error) = excuse(&plain, probe.round).await {
-            debug!(%error, "the peer does not know that it will not come");
+            debug!(%error, "could not tell the peer that the probe will not come");
         }
     }
     result
 }
 
-/// Where a probe goes. A bulk probe to the agent itself crosses loopback; no other kind makes sense there.
+/// The address of a probe's peer. Only bulk probes may go to the agent itself, across loopback.
 fn target(plane: &Plane, hold: &Hold, probe: &Probe) -> Result<SocketAddr, WorkError> {
     if probe.peer == hold.name && matches!(probe.kind, Some(Asked::Bulk(_))) {
         Ok(plane.own())

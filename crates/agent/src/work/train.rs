@@ -1,4 +1,4 @@
-//! Sends a packet train to a peer and receives one: bursts over UDP, everything else over the authenticated TCP
+//! Sends a packet train to a peer, or receives one: bursts over UDP, everything else on the authenticated TCP
 //! connection. The bursts run on blocking threads, which sleep and poll and never spin.
 
 use std::sync::Arc;
@@ -7,39 +7,41 @@ use std::time::{Duration, Instant};
 
 use gavotte_probe::choreo::{self, BurstArrivals};
 use gavotte_probe::drain::{Drain, MAX_DRAIN};
-use gavotte_probe::packet::{Packet, PacketKey};
+use gavotte_probe::mtu::{Family, LEAST_V4_BYTES, MOST_BYTES};
+use gavotte_probe::packet::{HEADER_BYTES, Packet};
 use gavotte_probe::sockets::SocketError;
+use gavotte_probe::sockets::path::Path;
 use gavotte_probe::sockets::sender::TrainSender;
 use gavotte_probe::sockets::tcp;
 use gavotte_probe::train::{Arrivals, Shape, ShapeError};
 use tonic::async_trait;
+use tracing::info;
 
 use crate::contract::agents::{Burst, BurstTrain, BurstTrainResult, ProbeReply, probe_reply};
 use crate::contract::data::Report;
 use crate::error::WorkError;
-use crate::hold::Hold;
 use crate::plane::dial::{Call, Connection};
 use crate::plane::leash::Leash;
 use crate::work::cpu::Meter;
-use crate::work::inbound::{Inbound, stamp_error};
+use crate::work::inbound::{Inbound, clock_error, stamp_error};
 use crate::work::kind::{Answer, Ask};
+use crate::work::sizing::{RESTARTS, size};
 use crate::work::visit::Visit;
 
-/// Time a train's packets may take to leave, beside its pauses. A shaper on the sender's own host holds
-/// them back at its rate.
+/// How long a train's packets may take to leave, in addition to its pauses. A shaper on the sender's own host delays
+/// them at its rate.
 const SEND_LIMIT: Duration = Duration::from_secs(60);
 const REPORT_LIMIT: Duration = Duration::from_secs(15);
-
-/// The key that the run's packets are sealed with.
-pub(crate) fn key(hold: &Hold) -> PacketKey {
-    PacketKey::derive(hold.secret.bytes())
-}
 
 impl TryFrom<&BurstTrain> for Shape {
     type Error = ShapeError;
 
     fn try_from(asked: &BurstTrain) -> Result<Self, ShapeError> {
-        Self::new(asked.bursts, asked.packets, asked.payload_bytes, asked.gap_s)
+        let payload_bytes = match asked.payload_bytes {
+            0 => Family::V4.payload_bytes(MOST_BYTES),
+            other => other,
+        };
+        Self::new(asked.bursts, asked.packets, payload_bytes, asked.gap_s)
     }
 }
 
@@ -50,20 +52,32 @@ impl Ask for Shape {
     }
 
     async fn ask(&self, call: &Call<'_>, mut connection: Connection, reply: &mut ProbeReply) -> Result<(), WorkError> {
-        let shape = *self;
-        let (key, probe_id) = (key(call.hold), connection.probe_id);
-        let sender = TrainSender::connect(call.plane.source(), call.peer, key, probe_id, shape)?;
-        let (_leash, cut) = Leash::new();
-        let limit = shape.pauses() + SEND_LIMIT;
-        let sending = tokio::task::spawn_blocking(move || send_bursts(sender, shape, &cut, Instant::now() + limit));
-        let (packets, sent) = sending.await.map_err(|_| WorkError::Over)?;
-        reply.bytes_sent = packets * u64::from(shape.payload_bytes());
-        let told = Report {
+        let limit = self.pauses() + SEND_LIMIT;
+        let mut restarts = 0;
+        let (shape, wire_bytes, packets, sent) = loop {
+            let path = path(call, &connection, self, reply).await?;
+            let family = path.family();
+            let shape = self.fitting(family.payload_bytes(reply.mtu_bytes));
+            let sender = TrainSender::new(path, call.hold.secret.packet_key(), connection.probe_id, shape);
+            let (_leash, cut) = Leash::new();
+            let sending = tokio::task::spawn_blocking(move || send_bursts(sender, shape, &cut, Instant::now() + limit));
+            let (packets, sent) = sending.await.map_err(|_| WorkError::Over)?;
+            reply.bytes_sent += packets * u64::from(shape.payload_bytes());
+            match sent {
+                // A router has just reported a smaller MTU.
+                Err(SocketError::TooLong { payload_bytes }) if restarts < RESTARTS => {
+                    info!(payload_bytes, "the path's MTU has shrunk; the train restarts");
+                    restarts += 1;
+                }
+                sent => break (shape, family.wire_bytes(shape.payload_bytes()), packets, sent),
+            }
+        };
+        let sent_report = Report {
             bytes: reply.bytes_sent,
             error: sent.as_ref().err().map(ToString::to_string).unwrap_or_default(),
             ..Report::default()
         };
-        connection.send(&told).await?;
+        connection.send(&sent_report).await?;
         sent?;
         if packets < shape.total_packets() {
             return Err(WorkError::Late {
@@ -79,7 +93,10 @@ impl Ask for Shape {
         reply.hops = report.hops;
         reply.receiver_cpu = report.cpu;
         let (result, error) = judge(report, shape, packets, reply.rtt_s, mss_bytes);
+        let result = BurstTrainResult { wire_bytes, ..result };
+        let blocked = result.received == 0 && result.overflow == 0;
         reply.result = Some(probe_reply::Result::BurstTrain(result));
+        let error = error.map(|error| WorkError::unheard(blocked, packets, call.peer).unwrap_or(error));
         error.map_or(Ok(()), Err)
     }
 }
@@ -91,10 +108,14 @@ impl Answer for Shape {
         let (_leash, cut) = Leash::new();
         let meter = Meter::start();
         let done = Arc::new(AtomicBool::new(false));
-        let limit = self.pauses() + SEND_LIMIT + MAX_DRAIN;
+        let limit = (1 + RESTARTS as u32) * (self.pauses() + SEND_LIMIT) + MAX_DRAIN;
         let collector = Collector {
-            inbound: Inbound::new(receiver, visit.guest.remote, self.payload_bytes()),
-            key: key(&visit.guest.hold),
+            inbound: Inbound::new(
+                receiver,
+                visit.guest.remote,
+                visit.guest.hold.secret.packet_key(),
+                probe_id,
+            ),
             probe_id,
             shape: *self,
             done: Arc::clone(&done),
@@ -105,7 +126,7 @@ impl Answer for Shape {
         let connection = &mut visit.guest.connection;
         let sent: Report = connection.receive("wait for the train's end", limit).await?;
         if !sent.error.is_empty() {
-            // The sender knows already; nothing is left to say.
+            // The sender knows the error already; there is nothing to report.
             return Ok(());
         }
         done.store(true, Ordering::Relaxed);
@@ -121,6 +142,25 @@ impl Answer for Shape {
     }
 }
 
+/// A socket whose path carries packets of `shape`, and the path's MTU in the reply. Packets that fit on every path need
+/// no search.
+async fn path(
+    call: &Call<'_>,
+    connection: &Connection,
+    shape: &Shape,
+    reply: &mut ProbeReply,
+) -> Result<Path, WorkError> {
+    let family = Family::of(call.peer.ip());
+    if family.packet_bytes(shape.payload_bytes()) <= LEAST_V4_BYTES {
+        let path = Path::open(call.plane.source(), call.peer)?;
+        reply.mtu_bytes = path.kernel_mtu_bytes()?;
+        return Ok(path);
+    }
+    let (path, path_mtu) = size(call, connection).await?;
+    (reply.mtu_bytes, reply.mtu_confirmed) = (path_mtu.bytes, path_mtu.confirmed);
+    Ok(path)
+}
+
 fn send_bursts(
     mut sender: TrainSender,
     shape: Shape,
@@ -133,7 +173,7 @@ fn send_bursts(
     for burst in 0..shape.bursts() {
         sender.prepare(burst);
         if let Some(end) = last_end {
-            // The pause counts from the end of the burst before; making the packets ready is part of it.
+            // The pause counts from the end of the previous burst; the preparation of the packets is part of it.
             let pause = shape.gap().saturating_sub(Instant::now().duration_since(end));
             if !pause.is_zero() {
                 std::thread::sleep(pause);
@@ -164,6 +204,8 @@ fn judge(report: Report, shape: Shape, sent: u64, rtt_s: f64, mss_bytes: u32) ->
         rate_bps: rate_bps.unwrap_or(0.0),
         mathis_bps: choreo::mathis_bps(mss_bytes, rtt_s, loss).unwrap_or(0.0),
         overflow: report.overflow,
+        payload_bytes: shape.payload_bytes(),
+        wire_bytes: 0,
     };
     let error = rate_bps.is_none().then_some(WorkError::NoRate { sent, received });
     (result, error)
@@ -171,7 +213,6 @@ fn judge(report: Report, shape: Shape, sent: u64, rtt_s: f64, mss_bytes: u32) ->
 
 struct Collector {
     inbound: Inbound,
-    key: PacketKey,
     probe_id: u64,
     shape: Shape,
     done: Arc<AtomicBool>,
@@ -182,6 +223,7 @@ struct Collector {
 impl Collector {
     fn run(mut self) -> Result<Report, SocketError> {
         let mut arrivals = Arrivals::new(self.shape);
+        let (mut shape, mut begun) = (self.shape, 0);
         let mut drain = Drain::new(self.deadline);
         let mut unstamped = 0u64;
         while !arrivals.is_complete() && !self.cut.load(Ordering::Relaxed) {
@@ -193,12 +235,21 @@ impl Collector {
                 break;
             };
             let mut count = 0;
-            self.inbound.read(until, |bytes, stamp_ns, _| {
-                let packet = Packet::read(&self.key, bytes).ok();
+            self.inbound.read(until, |key, piece| {
+                let packet = Packet::read(key, piece.bytes).ok();
                 let Some(packet) = packet.filter(|packet| packet.probe_id == self.probe_id) else {
                     return false;
                 };
-                let Some(stamp_ns) = stamp_ns else {
+                // The first packet shows the size of all packets; smaller ones later show that the train restarted.
+                if (HEADER_BYTES as u32..shape.payload_bytes()).contains(&piece.payload_bytes) && begun <= RESTARTS {
+                    begun += 1;
+                    shape = shape.fitting(piece.payload_bytes);
+                    arrivals = Arrivals::new(shape);
+                }
+                if piece.payload_bytes != shape.payload_bytes() {
+                    return false;
+                }
+                let Some(stamp_ns) = piece.stamp_ns else {
                     unstamped += 1;
                     return false;
                 };
@@ -210,13 +261,18 @@ impl Collector {
                 drain.packets_came(Instant::now(), count);
             }
         }
+        let clock_error = clock_error(self.inbound.clock_was_set());
         Ok(Report {
-            bytes: arrivals.received() * u64::from(self.shape.payload_bytes()),
+            bytes: arrivals.received() * u64::from(shape.payload_bytes()),
             seconds: arrivals.span_s(),
             bursts: arrivals.bursts().iter().map(Burst::from).collect(),
             hops: self.inbound.hops(),
             overflow: self.inbound.overflow(),
-            error: stamp_error(unstamped),
+            error: if clock_error.is_empty() {
+                stamp_error(unstamped)
+            } else {
+                clock_error
+            },
             ..Report::default()
         })
     }
@@ -287,7 +343,7 @@ mod tests {
         );
         assert_eq!((result.sent, result.received, result.overflow), (22, 20, 1));
         assert!((result.rate_bps / (8.0 * 1000.0 * 20.0 / 0.002) - 1.0).abs() < 1e-9);
-        // Of two packets missing, one was dropped by the receiver's own buffer.
+        // Two packets are missing, one of them dropped by the receiver's own buffer.
         let bound = 8.0 * 1448.0 * 1.5f64.sqrt() / (0.001 * (1.0f64 / 22.0).sqrt());
         assert!((result.mathis_bps / bound - 1.0).abs() < 1e-9);
         assert!(error.is_none());

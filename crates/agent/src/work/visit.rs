@@ -1,4 +1,4 @@
-//! A guest of the data plane, at the side that answers.
+//! A guest of the data plane, on the answering side.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use crate::error::{RoundError, WorkError};
 use crate::plane::door::Guest;
 use crate::work::ping;
 
-/// How long a guest may wait for its round, or for the train before it to end.
+/// How long a guest may wait for its round, or for the previous train to end.
 const PARKING_LIMIT: Duration = Duration::from_secs(600);
 
-/// A guest of the data plane and how far its work has come.
+/// A guest of the data plane, and the state of its work.
 #[derive(Debug)]
 pub struct Visit {
     /// The guest.
     pub guest: Guest,
-    /// Whether it was told to go on.
+    /// Whether the welcome was sent.
     pub welcomed: bool,
     round: Option<u32>,
 }
@@ -33,26 +33,34 @@ impl Visit {
         }
     }
 
-    /// Says welcome.
+    /// Sends the welcome.
     ///
     /// # Errors
-    /// When the connection fails.
+    /// If the connection fails.
     pub async fn welcome(&mut self, probe_id: u64) -> Result<(), WorkError> {
         self.welcomed = true;
         self.guest.welcome(probe_id).await
     }
 
-    /// Says welcome and answers the pings of a probe.
+    /// Sends the welcome and answers the pings of a probe.
     ///
     /// # Errors
-    /// When the connection fails or the pings do not come in time.
+    /// If the connection fails or the pings do not arrive in time.
     pub async fn warm_up(&mut self) -> Result<(), WorkError> {
         self.welcome(0).await?;
         self.pinged().await?;
-        ping::echo(&mut self.guest.connection.stream).await
+        self.echo().await
     }
 
-    /// Waits for the first ping: a guest that was let in may still be in the round before.
+    /// Answers the pings, and records the round trip.
+    async fn echo(&mut self) -> Result<(), WorkError> {
+        let connection = &mut self.guest.connection;
+        let heard = ping::echo(&mut connection.stream).await?;
+        (connection.round_trip, connection.jitter) = (heard.round_trip, heard.jitter);
+        Ok(())
+    }
+
+    /// Waits for the first ping: an admitted guest may still be in the previous round.
     async fn pinged(&self) -> Result<(), WorkError> {
         let (guest, round) = (&self.guest, self.round.unwrap_or_default());
         let mut byte = [0];
@@ -67,11 +75,11 @@ impl Visit {
         Ok(())
     }
 
-    /// The same for a train: first takes the one socket that trains arrive at, once the train before has ended. Returns
-    /// it with the id that the packets must bear.
+    /// The same for a train. First waits for the one socket that receives trains, until the previous train has ended.
+    /// Returns the socket and the id that the packets must have.
     ///
     /// # Errors
-    /// Also when the guest gives up waiting.
+    /// The same errors as for other probes, or if the guest stops waiting.
     pub async fn await_train(&mut self) -> Result<(OwnedMutexGuard<TrainReceiver>, u64), WorkError> {
         let free = Arc::clone(&self.guest.plane.receiver).lock_owned();
         let mut receiver = self.parked(free).await?;
@@ -79,21 +87,21 @@ impl Visit {
         self.welcome(probe_id).await?;
         self.pinged().await?;
         receiver.drain()?;
-        ping::echo(&mut self.guest.connection.stream).await?;
+        self.echo().await?;
         Ok((receiver, probe_id))
     }
 
-    /// Waits for `ready` while the connection stays silent. The other side has nothing to say until it is welcome, so
-    /// anything from it means that it gave up.
+    /// Waits for `ready` while the connection is silent. The other side sends nothing before its welcome, so any bytes
+    /// from it, or its end, mean that it gave up.
     ///
     /// # Errors
-    /// When the guest gives up or the wait is too long.
+    /// If the guest gives up or the wait is too long.
     pub async fn parked<T>(&self, ready: impl Future<Output = T>) -> Result<T, WorkError> {
         let mut byte = [0];
         tokio::select! {
             biased;
             ready = ready => Ok(ready),
-            // A peek, since a socket that was read to its last byte still counts as readable once.
+            // Peek, since a socket that was read to its last byte still counts as readable once.
             _ = self.guest.connection.stream.peek(&mut byte) => {
                 let (source, round) = (&self.guest.source, self.round.unwrap_or_default());
                 self.guest.hold.rounds.gave_up(round, source);

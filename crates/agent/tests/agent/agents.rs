@@ -1,4 +1,4 @@
-//! Agents that measure and replay over loopback, as a controller sees them. Nothing here depends on how fast it goes.
+//! Agents that measure and replay over loopback, as a controller sees them. No result depends on speed.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ async fn bulk_flows_are_counted_in_bins_at_the_receiver() {
         assert_eq!(flow.congestion, "reno");
         assert!(flow.bytes > 0 && flow.rtt_s > 0.0);
     }
-    // What comes after the receiver's time is not counted.
+    // Bytes that arrive after the receiver's time do not count.
     assert!(reply.bytes_sent >= bulk.flows.iter().map(|flow| flow.bytes).sum::<u64>());
     assert!(bulk.goodput_bps > 0.0);
 }
@@ -110,6 +110,7 @@ async fn a_failed_probe_is_told_and_the_schedule_goes_on() {
         bin_s: 0.0,
         copy: true,
         engine: 0,
+        max_bytes: 0,
     });
     let senseless = Kind::BurstTrain(BurstTrain::default());
     let probes = vec![
@@ -152,7 +153,7 @@ async fn a_peer_that_never_comes_is_given_up() {
     let agents = three().await;
     enrol(&agents).await;
     let [a, b, c] = &agents;
-    // `c` has no schedule: `a` waits at its door in vain, `b` waits for its train in vain.
+    // `c` has no schedule: `a` waits for its welcome in vain, and `b` waits for its train in vain.
     let (sent, received) = tokio::join!(
         measure(
             a,
@@ -175,7 +176,7 @@ async fn a_peer_that_never_comes_is_given_up() {
     let replies = sent.unwrap();
     assert!(replies[0].error.contains("ready"), "{}", replies[0].error);
     assert_eq!((replies[0].failure(), replies[0].bytes_sent), (Failure::Unreachable, 0));
-    // `b` may have given `a` up as well, or not; either is an answer.
+    // `b` may or may not have given `a` up; either is correct.
     assert_eq!(replies.len(), 2);
     assert!(c.is_well().await);
 }
@@ -228,8 +229,8 @@ async fn a_transfer_keeps_the_pace_that_its_controller_wants() {
         pace_bps,
         ..transfer(id, "b", 10_000_000)
     };
-    // At its first pace the second would take 80 s, longer than the replay may. A segment that is on its way keeps its time:
-    // on loopback it has 128 kB, here a second.
+    // At its first pace the second transfer would take 80 s, longer than the replay may. A segment in flight keeps its
+    // schedule: on loopback it has 128 kB, which takes a second here.
     let transfers = vec![paced(1, 40_000_000), paced(2, 1_000_000), paced(3, 1)];
     let replaying = replay_telling(a, "paced", transfers, 0.1).await.unwrap();
     assert_eq!(pace(a, "other", 2, 0).await.unwrap_err().code(), Code::NotFound);
@@ -237,19 +238,49 @@ async fn a_transfer_keeps_the_pace_that_its_controller_wants() {
     pace(a, "paced", 2, 80_000_000).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     pace(a, "paced", 3, 0).await.unwrap();
-    let (done, moved) = replaying.told().await;
+    let (done, moved) = replaying.with_reports().await;
     assert!(done.iter().all(|done| done.error.is_empty()), "{done:?}");
     // The first window leaves before the pacing begins.
     assert!(done[0].finish_s - done[0].start_s > 1.5, "{done:?}");
     assert!(done[2].finish_s > 1.0, "the third was to wait: {done:?}");
-    assert!(moved.len() > 2 && moved.iter().all(|told| told.ids.len() == told.bytes.len()));
+    assert!(moved.len() > 2 && moved.iter().all(|report| report.ids.len() == report.bytes.len()));
     let last = |id| {
         moved
             .iter()
             .rev()
-            .find_map(|told| told.ids.iter().position(|at| *at == id).map(|at| told.bytes[at]))
+            .find_map(|report| report.ids.iter().position(|at| *at == id).map(|at| report.bytes[at]))
     };
     assert!(last(1) > Some(2_000_000) && last(1) <= Some(10_000_000), "{moved:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_spread_transfer_keeps_its_pace_and_its_budget() {
+    let agents = three().await;
+    enrol(&agents).await;
+    let [a, _, _] = &agents;
+    let spread = |id, bytes, pace_bps| Transfer {
+        pace_bps,
+        spread: true,
+        ..transfer(id, "b", bytes)
+    };
+    let transfers = vec![
+        spread(1, 4_000_000, 40_000_000),
+        spread(2, 3_000_001, 1),
+        spread(3, 0, 9),
+    ];
+    let replaying = replay(a, "spread", transfers).await.unwrap();
+    start(a, "spread").await.unwrap();
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    pace(a, "spread", 2, 80_000_000).await.unwrap();
+    let done = replaying.done().await;
+    assert!(done.iter().all(|done| done.error.is_empty()), "{done:?}");
+    assert_eq!(
+        done.iter().map(|done| done.bytes).collect::<Vec<_>>(),
+        [4_000_000, 3_000_001, 0]
+    );
+    assert!(done[0].finish_s - done[0].start_s > 0.75, "{done:?}");
+    assert!(done[1].finish_s > 0.85, "the second was to wait: {done:?}");
+    assert_eq!(a.release().await, 7_000_001);
 }
 
 #[tokio::test(flavor = "multi_thread")]

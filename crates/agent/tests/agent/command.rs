@@ -1,4 +1,4 @@
-//! The binary itself: its socket, its signals and its command line.
+//! The agent's binary: its socket, its signals and its command line.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -111,14 +111,14 @@ fn a_log_that_makes_no_sense_is_refused() {
             .env(name, value)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1));
-        assert!(said.starts_with(&format!("gavotte-agent: {name}: ")), "{said}");
-        assert_eq!(said.lines().count(), 1);
+        assert!(stderr.starts_with(&format!("gavotte-agent: {name}: ")), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1);
     }
 }
 
-/// The entries of an agent's log after a probe to a peer that is not there, from its stderr and by its own word.
+/// The entries of an agent's log after a probe to an unreachable peer, from its stderr and from its Logs call.
 async fn logged(format: &str) -> (Vec<String>, Vec<String>) {
     let scratch = Scratch::new();
     let socket = scratch.socket();
@@ -130,6 +130,7 @@ async fn logged(format: &str) -> (Vec<String>, Vec<String>) {
         name: name.into(),
         address: "127.0.0.1".into(),
         data_port,
+        origins: Vec::new(),
     };
     let enrolment = EnrolRequest {
         run_id: "r1".into(),
@@ -159,7 +160,7 @@ async fn logged(format: &str) -> (Vec<String>, Vec<String>) {
             .is_some_and(|reply| !reply.error.is_empty())
     );
     assert!(replies.message().await.unwrap().is_none());
-    let told = client
+    let entries_by_call = client
         .logs(LogsRequest { entries: 0 })
         .await
         .unwrap()
@@ -171,17 +172,17 @@ async fn logged(format: &str) -> (Vec<String>, Vec<String>) {
         .unwrap()
         .into_inner()
         .entries;
-    assert_eq!(last, told[told.len() - 1..]);
+    assert_eq!(last, entries_by_call[entries_by_call.len() - 1..]);
     let output = stopped(child, Signal::SIGTERM);
-    let said = String::from_utf8(output.stderr).unwrap();
-    (said.lines().map(Into::into).collect(), told)
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    (stderr.lines().map(Into::into).collect(), entries_by_call)
 }
 
 #[tokio::test]
 async fn entries_say_run_peer_and_round_as_json() {
-    let (said, told) = logged("json").await;
-    assert_eq!(said[..told.len()], told);
-    let entries: Vec<serde_json::Value> = said.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let (stderr, entries_by_call) = logged("json").await;
+    assert_eq!(stderr[..entries_by_call.len()], entries_by_call);
+    let entries: Vec<serde_json::Value> = stderr.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     let failed = entries.iter().find(|entry| entry["message"] == "probe failed").unwrap();
     let (schedule, probe) = (&failed["spans"][0], &failed["spans"][1]);
     assert_eq!(
@@ -198,15 +199,16 @@ async fn entries_say_run_peer_and_round_as_json() {
 
 #[tokio::test]
 async fn entries_are_lines_without_secrets_and_control_characters() {
-    let (said, _) = logged("text").await;
-    let failed = said.iter().find(|line| line.contains("probe failed")).unwrap();
+    let (stderr, _) = logged("text").await;
+    let failed = stderr.iter().find(|line| line.contains("probe failed")).unwrap();
     assert!(
         failed.contains("INFO schedule{run=\"r1\"}:probe{round=7 peer="),
         "{failed}"
     );
-    assert!(said.iter().all(|line| !line.contains(char::is_control)));
+    assert!(stderr.iter().all(|line| !line.contains(char::is_control)));
     assert!(
-        said.iter()
+        stderr
+            .iter()
             .all(|line| !line.contains("165, 165") && !line.contains("a5a5"))
     );
 }

@@ -1,4 +1,4 @@
-//! How a controller comes in, and how an agent that it started over SSH ends with it.
+//! The ports for controllers, and the end of an agent that a controller started over SSH.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -17,29 +17,29 @@ fn serve() -> Command {
     command
 }
 
-/// An agent on a lifeline that has said it is ready.
+/// Starts an agent on a lifeline and waits until it is ready.
 fn held(scratch: &Scratch, seconds: &str) -> (Child, String) {
     let mut command = serve();
     command.args(["--lifeline", seconds, "--socket"]).arg(scratch.socket());
     let mut child = command.spawn().unwrap();
-    let mut said = String::new();
+    let mut output_line = String::new();
     let output = child.stdout.as_mut().unwrap();
-    BufReader::new(output).read_line(&mut said).unwrap();
-    (child, said)
+    BufReader::new(output).read_line(&mut output_line).unwrap();
+    (child, output_line)
 }
 
 fn failed(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(said.lines().count(), 1, "{said}");
-    said
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    stderr
 }
 
 #[test]
 fn an_agent_ends_when_its_lifeline_does() {
     let scratch = Scratch::new();
-    let (mut child, said) = held(&scratch, "60");
-    assert_eq!(said, "gavotte-agent: ready\n");
+    let (mut child, output_line) = held(&scratch, "60");
+    assert_eq!(output_line, "gavotte-agent: ready\n");
     assert!(scratch.socket().exists());
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
@@ -56,7 +56,7 @@ fn an_agent_lives_on_while_its_lifeline_beats_and_ends_when_it_falls_silent() {
         line.write_all(b"\n").unwrap();
         assert!(child.try_wait().unwrap().is_none());
     }
-    // The line stays open: only silence ends it.
+    // The pipe stays open: only silence ends the agent.
     assert!(child.wait().unwrap().success());
     drop(line);
 }

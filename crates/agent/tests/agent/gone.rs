@@ -1,4 +1,4 @@
-//! What an agent says of a peer that has gone. Nothing here depends on how fast it goes.
+//! Reports about a peer that has vanished. No result depends on speed.
 
 use gavotte_agent::contract::agents::{DropRequest, Failure, LookRequest, Transfer};
 use tonic::{Code, Status};
@@ -55,12 +55,12 @@ async fn a_round_does_not_wait_for_a_source_that_has_gone() {
     );
     let replies = from_b.unwrap();
     assert_eq!(from_c.unwrap(), []);
-    let told: Vec<_> = replies
+    let reported: Vec<_> = replies
         .iter()
         .map(|reply| (reply.round, reply.peer.as_str(), reply.awaited, reply.failure()))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [(0, "a", true, Failure::Vanished), (1, "c", false, Failure::Unspecified)]
     );
 }
@@ -87,7 +87,7 @@ async fn a_transfer_ends_when_its_receiver_is_dropped() {
     enrol(&agents).await;
     let [a, _, _] = &agents;
     let held = Transfer {
-        // As if its receiver took nothing: connections it still takes.
+        // The transfer is held as if its receiver read nothing; the receiver still accepts connections.
         pace_bps: 1,
         ..transfer(0, "b", 5_000_000)
     };

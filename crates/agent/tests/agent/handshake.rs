@@ -1,4 +1,4 @@
-//! Both ends of the handshake over an in-memory connection.
+//! Both ends of the handshake on an in-memory connection.
 
 use gavotte_agent::contract::data::{Challenge, Hello, Report, Sealed, Welcome};
 use gavotte_agent::error::HandshakeError;
@@ -23,7 +23,7 @@ fn hello() -> Hello {
 async fn both_ends_come_to_terms() {
     let (mut near, mut far) = duplex(1 << 16);
     let accepting = tokio::spawn(async move {
-        let (mut channel, hello) = accept(&mut far, |_| Some(secret(1)), [7; 16]).await.unwrap();
+        let (mut channel, hello) = accept(&mut far, |_| Some(secret(1)), [7; 16], 0).await.unwrap();
         assert_eq!(
             (hello.source.as_str(), hello.nonce.as_slice()),
             ("a", [9; 16].as_slice())
@@ -59,7 +59,7 @@ async fn both_ends_come_to_terms() {
 async fn a_refusal_brings_its_reason() {
     let (mut near, mut far) = duplex(1 << 16);
     tokio::spawn(async move {
-        let (mut channel, _) = accept(&mut far, |_| Some(secret(1)), [7; 16]).await.unwrap();
+        let (mut channel, _) = accept(&mut far, |_| Some(secret(1)), [7; 16], 0).await.unwrap();
         channel
             .send(
                 &mut far,
@@ -79,7 +79,7 @@ async fn a_refusal_brings_its_reason() {
 #[tokio::test]
 async fn a_wrong_secret_is_forged() {
     let (mut near, mut far) = duplex(1 << 16);
-    let accepting = tokio::spawn(async move { accept(&mut far, |_| Some(secret(1)), [7; 16]).await });
+    let accepting = tokio::spawn(async move { accept(&mut far, |_| Some(secret(1)), [7; 16], 0).await });
     connect(&mut near, &secret(2), hello(), [9; 16]).await.unwrap();
     assert!(matches!(accepting.await.unwrap(), Err(HandshakeError::Forged)));
 }
@@ -87,11 +87,17 @@ async fn a_wrong_secret_is_forged() {
 #[tokio::test]
 async fn a_replayed_hello_is_forged() {
     let (mut near, mut far) = duplex(1 << 16);
-    let accepting = tokio::spawn(async move { accept(&mut far, |_| Some(secret(1)), [7; 16]).await.map(|_| ()) });
+    let accepting = tokio::spawn(async move { accept(&mut far, |_| Some(secret(1)), [7; 16], 0).await.map(|_| ()) });
     let (mut tap, mut source) = duplex(1 << 16);
-    frames::write(&mut source, &Challenge { nonce: vec![6; 16] })
-        .await
-        .unwrap();
+    frames::write(
+        &mut source,
+        &Challenge {
+            nonce: vec![6; 16],
+            ..Challenge::default()
+        },
+    )
+    .await
+    .unwrap();
     connect(&mut tap, &secret(1), hello(), [9; 16]).await.unwrap();
     drop(tap);
     let mut recorded = Vec::new();
@@ -104,7 +110,7 @@ async fn a_replayed_hello_is_forged() {
 async fn a_frame_sent_twice_is_forged() {
     let (mut near, mut far) = duplex(1 << 16);
     let accepting = tokio::spawn(async move {
-        let (mut channel, _) = accept(&mut far, |_| Some(secret(1)), [7; 16]).await.unwrap();
+        let (mut channel, _) = accept(&mut far, |_| Some(secret(1)), [7; 16], 0).await.unwrap();
         let first = channel.receive::<Report>(&mut far).await.map(|report| report.bytes);
         (first, channel.receive::<Report>(&mut far).await)
     });
@@ -130,9 +136,15 @@ async fn a_frame_sent_twice_is_forged() {
 #[tokio::test]
 async fn a_frame_sent_back_to_its_sender_is_forged() {
     let (mut near, mut far) = duplex(1 << 16);
-    frames::write(&mut far, &Challenge { nonce: vec![7; 16] })
-        .await
-        .unwrap();
+    frames::write(
+        &mut far,
+        &Challenge {
+            nonce: vec![7; 16],
+            ..Challenge::default()
+        },
+    )
+    .await
+    .unwrap();
     let mut channel = connect(&mut near, &secret(1), hello(), [9; 16]).await.unwrap();
     let own: Sealed = frames::read(&mut far).await.unwrap();
     frames::write(&mut far, &own).await.unwrap();

@@ -1,4 +1,4 @@
-//! Several runs that hold the same agents at one time.
+//! Several runs that hold the same agents at the same time.
 
 use gavotte_agent::contract::agents::{
     EnrolRequest, Failure, HoldStatus, JobState, Mode, ReleaseRequest, RenewRequest, ReplayReply, ReplayRequest,
@@ -16,7 +16,7 @@ use crate::support::{Agent, RUN, SECRET, enrol, enrolment, short_train, three, t
 const OTHER: &str = "run-2";
 const OTHER_SECRET: [u8; 32] = [9; 32];
 
-/// Enrols the other run, shared.
+/// Enrols the other run with a shared hold.
 async fn share(agents: &[Agent]) {
     for agent in agents {
         let request = EnrolRequest {
@@ -36,7 +36,7 @@ async fn status(agent: &Agent, run_id: &str) -> StatusReply {
     agent.client.clone().status(request).await.unwrap().into_inner()
 }
 
-/// One transfer of a run to `b` that waits for its start.
+/// Connects one transfer of a run to `b`, which waits for its start.
 async fn connected(agent: &Agent, run_id: &str, bytes: u64) -> Streaming<ReplayReply> {
     let request = ReplayRequest {
         run_id: run_id.into(),
@@ -77,8 +77,8 @@ async fn greet(from: [u8; 4], to: &Agent, run_id: &str, secret: [u8; 32], source
     let hello = Hello {
         run_id: run_id.into(),
         source: source.into(),
-        nonce: Vec::new(),
         work: Some(Work::Transfer(transfer(0, "a", 10))),
+        ..Hello::default()
     };
     let mut stream = connect(from, to).await;
     let secret = Secret::new(&secret).unwrap();
@@ -143,16 +143,16 @@ async fn who_measures_hears_of_transfers_beside_it() {
     assert_eq!(jobs(status(a, "").await.holds), [("transfer".into(), JobState::Ready)]);
     start(a, OTHER).await;
     assert_eq!(short_train((a, "a"), (b, "b")).await.error, "");
-    // At the receiver as well, where nobody asked for the transfer.
+    // The receiver reports it as well, although no controller asked it for the transfer.
     for agent in [a, b] {
-        let told = status(agent, RUN).await;
-        let beside: Vec<_> = told
+        let reply = status(agent, RUN).await;
+        let neighbours: Vec<_> = reply
             .beside
             .iter()
             .map(|each| (each.run_id.as_str(), each.user.as_str()))
             .collect();
-        assert_eq!(beside, [(OTHER, "ann")]);
-        let other = told.holds.into_iter().find(|hold| hold.run_id == OTHER).unwrap();
+        assert_eq!(neighbours, [(OTHER, "ann")]);
+        let other = reply.holds.into_iter().find(|hold| hold.run_id == OTHER).unwrap();
         assert_eq!((other.purpose.as_str(), other.mode()), ("run sort", Mode::Shared));
         assert_eq!(jobs(vec![other]), [("transfer".into(), JobState::Running)]);
     }

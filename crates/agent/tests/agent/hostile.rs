@@ -1,4 +1,4 @@
-//! What the data port does with those who do not belong to the run.
+//! The data port's treatment of clients that do not belong to the run.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -22,10 +22,10 @@ async fn connect(from: [u8; 4], to: SocketAddr) -> TcpStream {
     socket.connect(to).await.unwrap()
 }
 
-/// All that the other side still says before it hangs up.
+/// All bytes that the other side sends before it closes the connection.
 async fn last_words(stream: &mut TcpStream) -> Vec<u8> {
     let mut words = Vec::new();
-    // A reset is as good an end as any.
+    // A reset ends the connection as well.
     let _ = tokio::time::timeout(LIMIT, stream.read_to_end(&mut words))
         .await
         .expect("must hang up");
@@ -37,8 +37,8 @@ fn hello(source: &str) -> Hello {
     Hello {
         run_id: RUN.into(),
         source: source.into(),
-        nonce: Vec::new(),
         work,
+        ..Hello::default()
     }
 }
 
@@ -121,7 +121,7 @@ async fn a_forged_mac_is_hung_up_on() {
 async fn a_recorded_hello_does_not_open_a_second_time() {
     let agents = enrolled().await;
     let to = agents[0].data();
-    // Take the true agent's place once to record what an enrolled peer says ...
+    // Take the true agent's place once to record the messages of an enrolled peer ...
     let (mut near, mut far) = tokio::io::duplex(1 << 16);
     let mut first = connect([127, 0, 0, 2], to).await;
     let challenge: Challenge = frames::read(&mut first).await.unwrap();
@@ -132,7 +132,7 @@ async fn a_recorded_hello_does_not_open_a_second_time() {
     let recorded: Sealed = frames::read(&mut far).await.unwrap();
     frames::write(&mut first, &recorded).await.unwrap();
     channel.welcome(&mut first).await.unwrap();
-    // ... and say it again.
+    // ... and send them again.
     let mut second = connect([127, 0, 0, 2], to).await;
     let _: Challenge = frames::read(&mut second).await.unwrap();
     frames::write(&mut second, &recorded).await.unwrap();
@@ -188,7 +188,7 @@ async fn noise_never_kills_an_agent() {
             .collect();
         let mut stream = connect([127, 0, 0, 2], a.data()).await;
         if seed % 3 == 0 {
-            // An announced length that never comes, or is beyond any bound.
+            // A frame that never follows its length, or a length beyond any bound.
             let length = if seed % 2 == 0 { 1000u32 } else { u32::MAX };
             let _ = stream.write_all(&length.to_be_bytes()).await;
         }
@@ -197,7 +197,7 @@ async fn noise_never_kills_an_agent() {
         last_words(&mut stream).await;
         udp.send_to(&noise, a.data()).await.unwrap();
     }
-    // Well sealed, but senseless.
+    // Authenticated, but invalid.
     let works = [
         probe(Kind::BurstTrain(BurstTrain {
             bursts: u32::MAX,
@@ -237,7 +237,7 @@ async fn noise_never_kills_an_agent() {
     );
     received.unwrap();
     assert!(a.is_well().await);
-    // And it still measures.
+    // The agent still measures.
     assert_eq!(short_train((b, "b"), (a, "a")).await.error, "");
 }
 
@@ -249,7 +249,7 @@ async fn idle_connections_keep_nobody_out() {
     for _ in 0..1500 {
         idle.push(connect([127, 0, 0, 2], to).await);
     }
-    // Neither another address nor a true peer at that address waits for them to be given up.
+    // Neither another address nor a true peer at the same address has to wait until the idle connections are closed.
     for (address, name) in [([127, 0, 0, 3], "c"), ([127, 0, 0, 2], "b")] {
         let greeting = async { greet(&mut connect(address, to).await, hello(name)).await };
         let greeted = tokio::time::timeout(Duration::from_secs(3), greeting).await;

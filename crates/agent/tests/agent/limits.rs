@@ -1,4 +1,4 @@
-//! What a hold may do: its bytes, its time, and the one run it belongs to.
+//! The limits of a hold: its bytes, its time, and the one run that it belongs to.
 
 use std::time::Duration;
 

@@ -1,9 +1,11 @@
-//! Agents as their controllers and peers meet them. One binary for all: each more would be linked for four seconds.
+//! Agents as their controllers and peers see them. All tests are one binary, since each further one would take four
+//! seconds to link.
 
 mod agents;
 mod command;
 mod doors;
 mod gone;
+mod greetings;
 mod handshake;
 mod holds;
 mod hostile;

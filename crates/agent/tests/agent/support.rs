@@ -27,7 +27,7 @@ pub(crate) const CAPS: Caps = Caps {
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// A directory of its own for a test's sockets, short enough for a socket's path and removed with the test.
+/// A directory for one test's sockets. Its path is short enough for a socket's, and it is removed with the test.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -97,6 +97,7 @@ impl Agent {
             name: self.name.clone(),
             address: self.ip.to_string(),
             data_port: self.port.into(),
+            origins: Vec::new(),
         }
     }
 
@@ -120,7 +121,7 @@ impl Agent {
             .bytes_sent
     }
 
-    /// Ends it, and waits until its data port takes no connections any more.
+    /// Ends the agent, and waits until its data port no longer accepts connections.
     pub(crate) async fn stop(self) {
         let data = self.data();
         drop(self.stopping);
@@ -134,7 +135,7 @@ impl Agent {
     }
 }
 
-/// Three agents on 127.0.0.1, .2 and .3, not enrolled yet.
+/// Starts three agents on 127.0.0.1, .2 and .3, which are not enrolled yet.
 pub(crate) async fn three() -> [Agent; 3] {
     [
         Agent::start("a", [127, 0, 0, 1]).await,
@@ -167,7 +168,7 @@ pub(crate) struct Part {
     pub(crate) wait_s: f64,
 }
 
-/// Sends a short train from one agent to another, named, and returns what the sender said of it.
+/// Sends a short train from one named agent to another and returns the sender's reply.
 pub(crate) async fn short_train(from: (&Agent, &'static str), to: (&Agent, &'static str)) -> ProbeReply {
     let train = Kind::BurstTrain(BurstTrain {
         bursts: 2,
@@ -221,7 +222,7 @@ async fn collect<T>(mut stream: Streaming<T>) -> Result<Vec<T>, Status> {
     Ok(all)
 }
 
-/// A replay that said it is ready.
+/// A replay that has reported it is ready.
 pub(crate) struct Replaying {
     pub(crate) connected: u32,
     stream: Streaming<ReplayReply>,
@@ -240,7 +241,7 @@ pub(crate) async fn replay(agent: &Agent, replay_id: &str, transfers: Vec<Transf
     replay_telling(agent, replay_id, transfers, 0.0).await
 }
 
-/// A replay that tells every `report_s` what has moved.
+/// Starts a replay that reports every `report_s` which bytes have moved.
 pub(crate) async fn replay_telling(
     agent: &Agent,
     replay_id: &str,
@@ -284,15 +285,15 @@ pub(crate) async fn pace(agent: &Agent, replay_id: &str, id: u32, pace_bps: u64)
 }
 
 impl Replaying {
-    /// What became of each transfer, by id.
+    /// The result of each transfer, by id.
     pub(crate) async fn done(self) -> Vec<TransferDone> {
-        let (done, moved) = self.told().await;
+        let (done, moved) = self.with_reports().await;
         assert!(moved.is_empty(), "{moved:?}");
         done
     }
 
-    /// The same, beside what was told meanwhile.
-    pub(crate) async fn told(self) -> (Vec<TransferDone>, Vec<Moved>) {
+    /// The results, and the reports of moved bytes before them.
+    pub(crate) async fn with_reports(self) -> (Vec<TransferDone>, Vec<Moved>) {
         let (mut done, mut moved) = (Vec::new(), Vec::new());
         for reply in collect(self.stream).await.unwrap() {
             match reply.event {
@@ -316,7 +317,7 @@ pub(crate) fn train() -> Kind {
     })
 }
 
-/// A bulk probe, its rate told every 10 ms.
+/// A bulk probe with bins of 10 ms.
 pub(crate) fn bulk(seconds: f64, flows: u32) -> Kind {
     Kind::Bulk(Bulk {
         seconds,
@@ -325,5 +326,6 @@ pub(crate) fn bulk(seconds: f64, flows: u32) -> Kind {
         bin_s: 0.01,
         copy: false,
         engine: 0,
+        max_bytes: 0,
     })
 }

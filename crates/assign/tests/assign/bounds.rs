@@ -1,4 +1,4 @@
-//! What the bounds prove on problems small enough to be checked by hand.
+//! The bounds of problems that are small enough to be checked by hand.
 
 use crate::support::{bps, task, transfer, uniform};
 use gavotte_assign::Problem;
@@ -11,7 +11,7 @@ fn bound_is_tight_where_one_task_must_send_all() {
     assert!((draft.problem().bound_s() - 1.0).abs() < 1e-12);
 }
 
-/// A ring of equal tasks, each sending the next one 1 MB, on hosts of 8 Mbit/s that hold three.
+/// A ring of equal tasks, each of which sends 1 MB to the next one. The hosts have 8 Mbit/s and hold three tasks.
 fn ring_of(count: usize) -> Problem {
     let tasks = (0..count).map(|_| task("t", 1.0)).collect();
     let transfers = (0..count).map(|i| transfer(i, (i + 1) % count, 1_000_000)).collect();
@@ -25,15 +25,15 @@ fn ring_of(count: usize) -> Problem {
 
 #[test]
 fn bound_by_sets_proves_what_stars_do_not() {
-    // Whatever is together, something leaves each host: 1 s. A star of two tasks fits on a host and proves nothing.
+    // However tasks are grouped, 1 MB leaves each host: 1 s. A star of two tasks fits on a host and proves nothing.
     let problem = ring_of(12);
     assert!(problem.bound_s() < 1e-12);
     let bound_s = problem.sets_bound_s(2.0, 10, 1_000_000, &|| false);
     assert!(bound_s > 0.98 && bound_s <= 1.0, "bound {bound_s} s");
 }
 
-/// Four hosts on two machines: a link of 1 Gbit/s to its neighbour hides that 8 Mbit/s lead out of each host. Each of four
-/// tasks sends 1 MB to so many of the next ones.
+/// Four hosts on two machines. A host's link of 1 Gbit/s to its neighbour hides that only 8 Mbit/s lead out of it. Each
+/// of four tasks sends 1 MB to each of the next `partners` tasks.
 fn on_two_machines(partners: usize) -> Problem {
     let mut draft = uniform((0..4).map(|_| task("t", 1.0)).collect(), Vec::new(), 4, 1.0, 1e9);
     draft.network.sharing = Sharing::Hose;
@@ -49,14 +49,15 @@ fn on_two_machines(partners: usize) -> Problem {
 
 #[test]
 fn bound_looks_past_the_neighbours_on_a_machine() {
-    // One of each task's three partners is on its machine, and two are reached past its own caps: 2 s.
+    // One of each task's three partners is on its machine. The other two are reached through the host's own cap: 2 s.
     let bound_s = on_two_machines(3).bound_s();
     assert!((bound_s - 2.0).abs() < 1e-9, "bound {bound_s} s");
 }
 
 #[test]
 fn bound_by_sets_looks_at_a_machine_as_one_place() {
-    // Each task could have its one partner beside it, but not all: 1 MB leaves each machine, which has 16 Mbit/s.
+    // Each single task could have its one partner on the same machine, but not all tasks at once. 1 MB leaves each
+    // machine, which has 16 Mbit/s.
     let problem = on_two_machines(1);
     assert!(problem.bound_s() < 0.1);
     let bound_s = problem.sets_bound_s(4.0, 10, 1_000_000, &|| false);
@@ -65,7 +66,7 @@ fn bound_by_sets_looks_at_a_machine_as_one_place() {
 
 #[test]
 fn bound_by_sets_leaves_light_edges_out_where_sets_are_too_many() {
-    // The ring of before among 60 tasks that all exchange single bytes: too many connected sets to list.
+    // The same ring among 60 tasks that all exchange single bytes: too many connected sets to list.
     let count = 60;
     let mut draft = uniform(
         (0..count).map(|_| task("t", 1.0)).collect(),
@@ -90,7 +91,7 @@ fn bound_by_sets_leaves_light_edges_out_where_sets_are_too_many() {
 
 #[test]
 fn bound_by_sets_counts_the_fast_pairs_under_pipe() {
-    // Hosts hold one task each, so the four that one task sends to are behind four pairs, of which one alone is fast.
+    // Each host holds one task, so the four receivers of one task are behind four pairs, only one of which is fast.
     let mut draft = uniform((0..5).map(|_| task("t", 1.0)).collect(), Vec::new(), 5, 1.0, 8e6);
     draft.network.sharing = Sharing::Pipe;
     draft.network.rate_bps[1] = 1e9;
@@ -106,7 +107,7 @@ fn bound_by_sets_counts_the_fast_pairs_under_pipe() {
 
 #[test]
 fn bound_by_sets_needs_hosts_that_hang_together_under_pipe() {
-    // Two pairs of hosts that reach each other fast, and one ring of tasks that fits on no pair alone.
+    // Two pairs of hosts with fast links, and one ring of tasks that fits on neither pair alone.
     let tasks = (0..4).map(|_| task("t", 1.0)).collect();
     let transfers = (0..4).map(|i| transfer(i, (i + 1) % 4, 1_000_000)).collect();
     let mut draft = uniform(tasks, transfers, 4, 1.0, 8e6);

@@ -1,10 +1,10 @@
-//! Completion time on cases worked out by hand: which transfers load which links.
+//! Completion times worked out by hand: which transfers load which links.
 
 use crate::support::{MB, MBIT, bps, group, task, transfer, uniform};
 use gavotte_assign::{Parts, Problem, ProblemError, Transfer};
 use gavotte_net::Sharing;
 
-/// Hosts 0 and 1 on one machine, 2 alone, 3 in another group; one task for each.
+/// Hosts 0 and 1 on one machine, 2 alone, 3 in another group, with one task for each host.
 fn cluster(sharing: Sharing, transfers: Vec<Transfer>) -> Problem {
     let tasks = (0..4).map(|j| task(&format!("t{j}"), 1.0)).collect();
     let mut draft = uniform(tasks, transfers, 4, 1.0, 8.0 * MBIT);
@@ -21,7 +21,7 @@ fn cluster(sharing: Sharing, transfers: Vec<Transfer>) -> Problem {
     draft.problem()
 }
 
-/// Seconds and the bottleneck's name, with task `j` on host `j`.
+/// The seconds and the bottleneck's name, with task `j` on host `j`.
 fn evaluated(problem: &Problem) -> (f64, String) {
     let completion = problem.evaluate(&problem.assignment(vec![0, 1, 2, 3]).expect("one task a host"));
     let link = completion

@@ -1,11 +1,11 @@
-//! Whoever sets a limit gets it: what takes long asks for it, and counts its work where there is no clock.
+//! The limits of long computations: they ask whether to stop, and count their work if there is no clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::support::{Draft, MB, MBIT, task, transfer, uniform};
 use gavotte_assign::Search;
 
-/// All to all, in amounts that differ: placements of it are seldom at rest.
+/// All-to-all transfers of different sizes, whose placements are seldom a local optimum.
 fn dense(tasks: usize, hosts: usize) -> Draft {
     let ways = (0..tasks).flat_map(|one| (0..tasks).map(move |other| (one, other)));
     let sent = |(one, other): (usize, usize)| transfer(one, other, (1 + (one * 7 + other * 13) % 29) as u64 * MB);
@@ -33,7 +33,7 @@ fn the_polish_after_a_search_counts_what_it_tries() {
         ..Search::default()
     };
     search.run(&problem, 0, &[]).unwrap();
-    // Half a million exchanges, and a move of a task looks at 78 at least.
+    // The search allows half a million exchanges, and a move of a task considers at least 78.
     let tried = asked.load(Ordering::Relaxed);
     assert!((1..=500_000 / 78).contains(&tried), "{tried} moves tried");
 }
@@ -51,7 +51,7 @@ fn the_polish_ends_when_it_is_late() {
     };
     let found = search.run(&problem, 0, &[]).unwrap();
     assert!(found.stopped);
-    // Once in the pass that it ends, and once in the next one.
+    // Once in the pass that the limit ends, and once in the next one.
     assert!(asked.load(Ordering::Relaxed) <= 12);
 }
 
@@ -79,7 +79,7 @@ fn the_bound_by_sets_looks_at_the_clock_while_it_lists_them() {
         false
     };
     problem.sets_bound_s(1e6, 1, 1, &over);
-    // Ten thousand sets and more are listed; the one round asks ten times.
+    // At least ten thousand sets are listed; the one round asks ten times.
     assert!(asked.load(Ordering::Relaxed) > 30);
     assert!((problem.sets_bound_s(1e6, 10, 1_000_000, &|| true) - problem.bound_s()).abs() < 1e-9);
 }

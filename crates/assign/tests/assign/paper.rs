@@ -1,10 +1,10 @@
-//! What the Choreo paper says of its greedy placement, and small cases worked out by hand.
+//! The greedy placement's properties in the Choreo paper, and small cases worked out by hand.
 
 use crate::support::{MB, MBIT, bps, optimum, task, transfer, uniform};
 use gavotte_assign::{Greedy, PlaceError, Policy, Problem, policies, policy};
 use gavotte_net::Sharing;
 
-/// Figure 9: a ring of four one-core machines. What is not drawn is slow.
+/// Figure 9: a ring of four one-core machines. Paths that the figure does not show are slow.
 fn figure_9() -> Problem {
     let tasks = (1..=4).map(|j| task(&format!("J{j}"), 1.0)).collect();
     let transfers = vec![
@@ -67,7 +67,7 @@ fn both_tasks_of_a_pair_must_fit_together() {
     assert_eq!(Greedy.place(&problem, 0).expect("room for all").hosts(), [0, 1]);
 }
 
-/// One hub sends to four leaves; the hub's host has an egress of 10 and a path of 6 Mbit/s to each other host.
+/// A hub task that sends to four leaves. The hub's host has an egress of 10 and a path of 6 Mbit/s to each other host.
 fn hub(sharing: Sharing) -> Problem {
     let tasks = (0..5).map(|j| task(&format!("t{j}"), 1.0)).collect();
     let transfers = (1..5).map(|j| transfer(0, j, (10 - j as u64) * MB)).collect();
@@ -85,12 +85,12 @@ fn hub(sharing: Sharing) -> Problem {
 fn hose_rates_fall_with_the_connections_out_of_a_host_and_pipe_rates_do_not() {
     let hose = hub(Sharing::Hose);
     let placed = Greedy.place(&hose, 0).expect("room for all");
-    // t1 joins t0. Then all hosts are equal for each next task: they share one egress.
+    // t1 joins t0. After that all hosts are equal for each further task, since the tasks share one egress.
     assert_eq!(placed.hosts(), [0, 0, 1, 1, 2]);
     let bottleneck = hose.evaluate(&placed).bottleneck().expect("bytes cross");
     assert_eq!(hose.network().link_name(bottleneck.link), "path from vm0 to vm1");
     assert_eq!(bottleneck.bytes, 15 * MB);
-    // Under the pipe model the second transfer on a path would see half of it.
+    // Under the pipe model the second transfer on a path would get half of it.
     let pipe = Greedy.place(&hub(Sharing::Pipe), 0).expect("room for all");
     assert_eq!(pipe.hosts(), [0, 0, 1, 2, 1]);
 }

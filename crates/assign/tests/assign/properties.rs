@@ -1,4 +1,4 @@
-//! What must hold for every problem: bounds below optima, placements feasible, answers repeatable.
+//! Properties of every problem: bounds are below optima, placements feasible, and answers repeatable.
 
 use crate::support::{Draft, MB, MBIT, bps, greedy_by_the_book, keeps_rules, optimum, task, transfer, uniform};
 use gavotte_assign::{
@@ -80,7 +80,7 @@ fn groups(hosts: usize) -> impl Strategy<Value = Vec<Group>> {
     })
 }
 
-/// Rules over `tasks` tasks, most often none of a kind.
+/// Rules over `tasks` tasks; most kinds of rules are usually absent.
 fn rules(tasks: usize) -> impl Strategy<Value = Rules> {
     let group = || proptest::sample::subsequence((0..tasks).collect::<Vec<_>>(), 0..=tasks.min(3));
     let groups = || prop_oneof![2 => Just(Vec::new()), 1 => proptest::collection::vec(group(), 1..3)];
@@ -129,7 +129,7 @@ fn network(hosts_count: usize) -> impl Strategy<Value = NetworkParts> {
     )
 }
 
-/// Up to `most_tasks` tasks on one to four hosts, with everything that a problem can have.
+/// Up to `most_tasks` tasks on one to four hosts, with every feature of a problem.
 fn draft(most_tasks: usize) -> impl Strategy<Value = Draft> {
     (1..=most_tasks, 1_usize..5).prop_flat_map(|(j, m)| {
         (tasks(j, m), transfers(j), network(m), capacity(m), rules(j), loads(m)).prop_map(
@@ -202,7 +202,8 @@ proptest! {
         }
     }
 
-    // Equal tasks that all exchange something, hosts of a few cores, caps alone: what flows are meant for.
+    // Equal tasks that all exchange something, hosts of a few cores, only caps: the case that the bound by flows is
+    // for.
     #[test]
     fn bound_by_flows_of_small_graphs_is_never_above_the_optimum(
         bytes in proptest::collection::vec(1_u64..100_000_000, 14),
@@ -247,7 +248,7 @@ proptest! {
             prop_assert_eq!(&placed, &policy.place(&problem, seed));
             if let Ok(assignment) = placed {
                 prop_assert!(problem.assignment(assignment.hosts().to_vec()).is_ok());
-                // Greedy knows no rules, and the bound holds for placements that keep them.
+                // Greedy ignores rules, and the bound holds for placements that keep them.
                 let kept = keeps_rules(&problem, assignment.hosts());
                 prop_assert!(!kept || bound_s <= problem.evaluate(&assignment).seconds * ROUNDING);
             }
@@ -290,7 +291,7 @@ proptest! {
 
     #[test]
     fn search_finds_the_optimum_of_small_problems(mut draft in draft(5), seed in any::<u64>()) {
-        // With rules or little room, no chain of feasible moves may lead to the optimum.
+        // With rules or little room, it is possible that no chain of feasible moves leads to the optimum.
         draft.parts.rules = Rules::default();
         for room in &mut draft.parts.capacity {
             (room.cpus, room.stores) = (8.0 + room.cpus, Stores::UNLIMITED);
@@ -348,7 +349,7 @@ proptest! {
     }
 }
 
-/// Tasks of one core in a grid, each of which sends its neighbours as much; hosts whose caps differ threefold.
+/// Tasks of one core in a grid, each of which sends equally much to its neighbours. The hosts' caps differ threefold.
 fn grid(width: usize, hosts: usize, cpus: f64) -> Problem {
     let count = width * width;
     let right = (0..count).filter(|at| at % width + 1 < width).map(|at| (at, at + 1));
@@ -392,7 +393,7 @@ fn bound_by_volume_is_the_optimum_where_equal_tasks_fill_equal_hosts() {
         (host.egress, host.ingress) = (bps(100.0 * MBIT), bps(100.0 * MBIT));
     }
     let problem = draft.problem();
-    // Four tasks on a host send to the twenty others; by itself, one of them would keep three partners.
+    // Four tasks on a host send to the twenty others; a single task would keep three partners.
     let optimum_s = 4.0 * 20.0 * 8e6 / 100e6;
     let bound_s = problem.volume_bound_s();
     assert!(
@@ -405,7 +406,7 @@ fn bound_by_volume_is_the_optimum_where_equal_tasks_fill_equal_hosts() {
 #[test]
 fn search_at_scale_is_never_above_its_starts_and_does_not_depend_on_threads() {
     let problem = grid(16, 32, 9.0);
-    // Blocks of 4 x 2, laid on hosts in order.
+    // Blocks of 4 x 2, assigned to hosts in order.
     let blocks: Vec<usize> = (0..256).map(|at| at / 16 / 2 * 4 + at % 16 / 4).collect();
     let start = problem.assignment(blocks.clone()).expect("there is room");
     for steps in [100, 40_000] {

@@ -1,4 +1,4 @@
-//! Problems for the tests, and the optimum by trying everything.
+//! Problems for the tests, and the optimum by exhaustive search.
 
 use gavotte_assign::{
     Assignment, Capacity, MaxLatency, Partial, Parts, Problem, ProblemError, Rules, Stores, Task, Transfer,
@@ -18,7 +18,7 @@ pub(crate) fn task(name: &str, cpus: f64) -> Task {
     }
 }
 
-/// A host without caps, on a machine of its own.
+/// A host without caps on its own machine.
 fn host(index: usize) -> Host {
     Host {
         name: format!("vm{index}"),
@@ -70,7 +70,7 @@ pub(crate) fn group(name: &str, members: &[usize], rate_bps: f64, parent: Option
     }
 }
 
-/// `hosts` hosts of `cpus` cores, joined all to all at `rate_bps`.
+/// `hosts` hosts of `cpus` cores with paths of `rate_bps` between all of them.
 pub(crate) fn uniform(tasks: Vec<Task>, transfers: Vec<Transfer>, hosts: usize, cpus: f64, rate_bps: f64) -> Draft {
     let room = Capacity {
         cpus,
@@ -94,7 +94,7 @@ pub(crate) fn uniform(tasks: Vec<Task>, transfers: Vec<Transfer>, hosts: usize, 
     }
 }
 
-/// Whether an assignment keeps the rules, from their definition.
+/// Whether an assignment keeps the rules, by their definition.
 pub(crate) fn keeps_rules(problem: &Problem, host_of: &[usize]) -> bool {
     let rules = problem.rules();
     let used = |tasks: &[usize]| {
@@ -115,7 +115,7 @@ pub(crate) fn keeps_rules(problem: &Problem, host_of: &[usize]) -> bool {
         && rules.max_hosts.iter().all(|limit| used(&limit.tasks) <= limit.most)
 }
 
-/// The least completion time of all assignments in seconds; `None` if none is feasible.
+/// The shortest completion time of all assignments in seconds; `None` if none is feasible.
 pub(crate) fn optimum(problem: &Problem) -> Option<f64> {
     let (hosts, tasks) = (problem.capacity().len(), problem.tasks().len());
     (0..hosts.pow(u32::try_from(tasks).expect("few tasks")))
@@ -135,7 +135,7 @@ fn digits(mut code: usize, base: usize, count: usize) -> Vec<usize> {
         .collect()
 }
 
-/// Algorithm 1 once more, without any shortcut: all paths, and all counts made anew for each.
+/// Algorithm 1 without any shortcut: it considers all paths and computes all counts again for each.
 pub(crate) fn greedy_by_the_book(problem: &Problem) -> Option<Vec<usize>> {
     let count = problem.capacity().len();
     let mut order: Vec<Transfer> = problem.transfers().to_vec();

@@ -1,24 +1,24 @@
-//! The agents: what each host divides, counts and tells, by the code of `gavotte-limiter`.
+//! The agents: what each host divides, counts and reports, with the code of `gavotte-limiter`.
 
 use std::collections::BTreeMap;
 
 use gavotte_limiter::{Arrivals, End, Need, Parameters, Partitioner, divide};
 
-/// The guarantees and limits of a host, bit/s.
+/// The guarantees and limits of a host, in bit/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hose {
-    /// What it may send at least; zero = nothing is guaranteed.
+    /// The rate that the host is guaranteed to send; zero = no guarantee.
     pub egress_bps: f64,
-    /// What it may receive at least.
+    /// The rate that the host is guaranteed to receive.
     pub ingress_bps: f64,
-    /// What it may send at most; infinite = no limit.
+    /// The highest rate at which the host may send; infinite = no limit.
     pub egress_limit_bps: f64,
-    /// What it may receive at most.
+    /// The highest rate at which the host may receive.
     pub ingress_limit_bps: f64,
 }
 
 impl Hose {
-    /// Of a host without guarantee.
+    /// The hose of a host without guarantees and limits.
     pub const NONE: Self = Self {
         egress_bps: 0.0,
         ingress_bps: 0.0,
@@ -30,9 +30,9 @@ impl Hose {
 /// Hosts with an aggregate guarantee.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tenant {
-    /// Indices of its hosts.
+    /// Indices of the tenant's hosts.
     pub hosts: Vec<usize>,
-    /// Guarantees of all together, and limits.
+    /// Guarantees and limits of all its hosts together.
     pub hose: Hose,
 }
 
@@ -40,18 +40,18 @@ pub struct Tenant {
 pub(crate) struct Agent {
     pub(crate) sending: Partitioner<usize>,
     pub(crate) receiving: Partitioner<usize>,
-    /// By pair.
+    /// Arrivals by pair.
     pub(crate) arrivals: Arrivals<usize>,
-    /// What it sent and received since the last division, bytes.
+    /// Bytes sent and received since the last division.
     pub(crate) sent_bytes: f64,
     pub(crate) received_bytes: f64,
-    /// Its last turn, and the next one.
+    /// The time of its last turn, and of the next one.
     pub(crate) turned_s: f64,
     pub(crate) next_s: f64,
 }
 
 impl Agent {
-    /// Its first turn comes at `phase` of its period.
+    /// Creates an agent whose first turn is at `phase` of its period.
     pub(crate) fn new(hose: &Hose, parameters: &Parameters, phase: f64) -> Self {
         Self {
             sending: Partitioner::new(End::Source, hose.egress_bps, &parameters.partition),
@@ -65,7 +65,7 @@ impl Agent {
     }
 }
 
-/// Divides what tenants have among their hosts, by what these used since the last time.
+/// Divides the tenants' bandwidth among their hosts, by the bytes of each host since the last division.
 pub(crate) fn share_tenants(
     tenants: &[Tenant],
     hoses: &[Hose],

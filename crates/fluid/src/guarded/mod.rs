@@ -1,7 +1,8 @@
 //! Flows of hosts with bandwidth guarantees, step by step: TCP windows, queues that mark and drop, and the agents.
 //!
-//! Where [`crate::simulate`] shares links by definition, here rates come about: each pair of hosts sends through a limiter
-//! that the code of `gavotte-limiter` moves every 15 ms by what the receiver counted, as agents do on real hosts.
+//! [`crate::simulate`] shares links by definition. Here rates result from the mechanism: each pair of hosts sends
+//! through a limiter, and the code of `gavotte-limiter` adjusts it every 15 ms by the receiver's counts, as agents do
+//! on real hosts.
 
 mod hosts;
 mod pair;

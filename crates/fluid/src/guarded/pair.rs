@@ -1,53 +1,56 @@
-//! A pair of hosts under way: its flows, its limiter and what was counted.
+//! An active pair of hosts: its flows, its limiter and its counts.
 
 use gavotte_limiter::{Allocator, Counts, Delay};
 
-use super::transport::{PACKET_BYTES, Transport};
+use super::port::Queues;
+use super::transport::Transport;
 use super::uses::PairUse;
 
-/// A flow that has started and is not done.
+/// A flow that has started and not finished.
 pub(crate) struct Moving {
     pub(crate) flow: usize,
     pub(crate) left_bytes: f64,
     pub(crate) transport: Transport,
-    /// What it sends in this step, bytes a second.
+    /// The rate at which it sends in this step, in bytes per second.
     rate: f64,
 }
 
-/// Share of its guarantee that a pair has to get in a window.
+/// Share of its guarantee that a pair must get in a window to meet it.
 const MET: f64 = 0.95;
 
 pub(crate) struct ActivePair {
     pub(crate) source: usize,
     pub(crate) target: usize,
-    /// Ports on the way.
+    /// The ports on the path.
     pub(crate) route: Vec<u32>,
     pub(crate) flows: Vec<Moving>,
     pub(crate) allocator: Option<Allocator>,
     pub(crate) guarantee_bps: f64,
-    /// Bytes a second.
+    /// The limit in bytes per second.
     pub(crate) limit: f64,
-    /// Bytes a second: what is sent in this step, and what of it has come so far; which share is marked; lost packets.
+    /// In bytes per second: the rate sent in this step, and how much of it has arrived so far. Then the marked share,
+    /// and the number of lost packets.
     sent: f64,
     pub(crate) at: usize,
     pub(crate) rate: f64,
     pub(crate) marked: f64,
     pub(crate) lost_packets: f64,
     round_trip_s: f64,
-    /// How long a packet waits on the way, and what the receiving agent has found of that.
+    packet_bytes: f64,
+    /// How long a packet waits on the path, and the receiving agent's measurement of that.
     pub(crate) waits_s: f64,
     pub(crate) delay: Delay,
-    /// Since the last turn of the sending agent: sent bytes, and what the receiving one told.
+    /// Since the sending agent's last turn: bytes sent, and the receiving agent's report.
     pub(crate) sent_bytes: f64,
-    pub(crate) told: Counts,
-    /// Since the last turn of the receiving agent.
+    pub(crate) unreported: Counts,
+    /// Counts since the receiving agent's last turn.
     pub(crate) counts: Counts,
     window: Window,
     sums: Sums,
     pub(crate) used: PairUse,
 }
 
-/// What a window saw.
+/// The observations in a window.
 #[derive(Default)]
 struct Window {
     active: u32,
@@ -56,7 +59,7 @@ struct Window {
     wanted: f64,
 }
 
-/// Over all steps with something to send.
+/// Sums over all steps in which the pair had something to send.
 #[derive(Default)]
 struct Sums {
     steps: f64,
@@ -67,7 +70,7 @@ struct Sums {
 }
 
 impl ActivePair {
-    pub(crate) fn new(source: usize, target: usize, route: Vec<u32>) -> Self {
+    pub(crate) fn new(source: usize, target: usize, route: Vec<u32>, packet_bytes: f64) -> Self {
         Self {
             source,
             target,
@@ -82,10 +85,11 @@ impl ActivePair {
             marked: 0.0,
             lost_packets: 0.0,
             round_trip_s: 0.0,
+            packet_bytes,
             waits_s: 0.0,
             delay: Delay::default(),
             sent_bytes: 0.0,
-            told: Counts::default(),
+            unreported: Counts::default(),
             counts: Counts::default(),
             window: Window::default(),
             sums: Sums::default(),
@@ -114,10 +118,10 @@ impl ActivePair {
         });
     }
 
-    /// Decides what is sent in this step: what flows want, at most the limit. What a window holds beyond that waits before
-    /// the limiter, and overflows.
-    pub(crate) fn send(&mut self, now_s: f64, empty_s: f64, leaf_s: f64) {
-        let round_trip_s = empty_s + self.waits_s;
+    /// Computes the rate of this step: the flows' demand, at most the limit. Bytes in a window beyond that wait before
+    /// the limiter, and overflow.
+    pub(crate) fn send(&mut self, now_s: f64, queues: &Queues) {
+        let round_trip_s = queues.round_trip_s + self.waits_s;
         self.round_trip_s = round_trip_s;
         let mut sum = 0.0;
         for moving in &mut self.flows {
@@ -140,7 +144,7 @@ impl ActivePair {
                     }
                 }
             }
-            let room = (leaf_s * self.limit).max(10.0 * PACKET_BYTES);
+            let room = (queues.leaf_s * self.limit).max(10.0 * self.packet_bytes);
             if waiting > room
                 && let Some(place) = fullest
                 && let Transport::Window(window) = &mut self.flows[place].transport
@@ -153,10 +157,10 @@ impl ActivePair {
         (self.marked, self.lost_packets) = (0.0, 0.0);
     }
 
-    /// Takes what has come of it; calls `done` with each flow that is.
+    /// Processes the bytes that have arrived, and calls `done` with each finished flow.
     pub(crate) fn arrive(&mut self, now_s: f64, step_s: f64, draw: f64, mut done: impl FnMut(usize)) {
-        let lost_bytes = self.lost_packets * PACKET_BYTES;
-        // What was lost is not in the rate any more.
+        let lost_bytes = self.lost_packets * self.packet_bytes;
+        // The rate no longer includes lost bytes.
         let come = self.rate * step_s;
         let share = if self.sent > 0.0 {
             come / (self.sent * step_s)
@@ -170,7 +174,7 @@ impl ActivePair {
         self.used.lost_bytes += lost_bytes;
         self.sums.marked_bytes += self.marked * come;
         self.count(come, step_s);
-        // The flow that lost, by what each sent.
+        // Picks the flow that lost, in proportion to the flows' rates.
         let mut at = draw * self.sent;
         let mut lost = self.lost_packets;
         let round_trip_s = self.round_trip_s;
@@ -211,7 +215,7 @@ impl ActivePair {
         self.sums.come_bytes += come;
     }
 
-    /// The `number`th window of so many steps is over.
+    /// Closes the `number`th window, of `steps` steps, when it is over, and records whether it met the guarantee.
     pub(crate) fn judge(&mut self, number: usize, steps: u32, window_s: f64) {
         let window = std::mem::take(&mut self.window);
         if window.active == 0 {

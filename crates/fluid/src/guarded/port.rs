@@ -1,20 +1,22 @@
-//! A link with a queue before it that drops what does not fit, and a phantom queue that marks.
+//! A link with a queue that drops the excess, and a phantom queue that marks.
 
-use super::transport::PACKET_BYTES;
-
-/// How the queues of a network are.
+/// The queues of a network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Queues {
-    /// What fits before a link, in seconds of its rate. 4 ms: 500 kB at 1 Gbit/s, as a shared-buffer switch has.
+    /// Capacity of the queue before a link, in seconds of its rate. 4 ms: 500 kB at 1 Gbit/s, as in a shared-buffer
+    /// switch.
     pub buffer_s: f64,
-    /// From here on a phantom queue marks, in seconds of the link's rate; at twice as much it marks everything.
+    /// Length from which a phantom queue marks, in seconds of the link's rate; at twice this length it marks
+    /// everything.
     pub mark_s: f64,
     /// Share of a link's rate at which its phantom queue drains; 1 = mark by the real queue, 0 = never mark.
     pub drain: f64,
-    /// What waits at most before the limiter of a pair, in seconds of its limit, but ten packets at least.
+    /// Capacity of the queue before a pair's limiter, in seconds of its limit, but at least ten packets.
     pub leaf_s: f64,
     /// Round-trip time while all queues are empty.
     pub round_trip_s: f64,
+    /// Payload and headers of a full packet: the path's MTU.
+    pub packet_bytes: f64,
 }
 
 impl Default for Queues {
@@ -25,28 +27,30 @@ impl Default for Queues {
             drain: 0.95,
             leaf_s: 0.02,
             round_trip_s: 0.0005,
+            packet_bytes: 1500.0,
         }
     }
 }
 
-/// One link.
+/// The state of one link.
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
     pub(crate) rate: f64,
     buffer_bytes: f64,
     mark_bytes: f64,
     drain: f64,
+    packet_bytes: f64,
     queue_bytes: f64,
     phantom_bytes: f64,
-    /// Of a packet that is not yet whole.
+    /// The lost part of a packet that is not yet whole.
     part: f64,
-    /// What arrives in this step, bytes a second.
+    /// Rate of arrivals in this step, in bytes per second.
     pub(crate) arriving: f64,
-    /// What arrived in the step before.
+    /// Rate of arrivals in the previous step.
     pub(crate) arrived: f64,
-    /// Where among the packets lost the next pair begins.
+    /// Position among the lost packets at which the next pair begins.
     pub(crate) drawn: f64,
-    /// What comes out of what arrives; which share is marked; how many packets are lost.
+    /// The share of arrivals that passes, the share that is marked, and the number of lost packets.
     pub(crate) passed: f64,
     pub(crate) marked: f64,
     pub(crate) lost_packets: f64,
@@ -58,9 +62,10 @@ impl Port {
     pub(crate) fn new(rate: f64, queues: &Queues) -> Self {
         Self {
             rate,
-            buffer_bytes: (queues.buffer_s * rate).max(20.0 * PACKET_BYTES),
-            mark_bytes: (queues.mark_s * rate).max(2.0 * PACKET_BYTES),
+            buffer_bytes: (queues.buffer_s * rate).max(20.0 * queues.packet_bytes),
+            mark_bytes: (queues.mark_s * rate).max(2.0 * queues.packet_bytes),
             drain: queues.drain,
+            packet_bytes: queues.packet_bytes,
             queue_bytes: 0.0,
             phantom_bytes: 0.0,
             part: 0.0,
@@ -75,20 +80,20 @@ impl Port {
         }
     }
 
-    /// How long a byte waits that comes now.
+    /// How long a byte waits that arrives now.
     pub(crate) fn wait_s(&self) -> f64 {
         self.queue_bytes / self.rate
     }
 
-    /// Takes a step with what arrives; `draw` is uniform from 0 to 1.
+    /// Runs a step with the present arrivals; `draw` is uniform from 0 to 1.
     pub(crate) fn step(&mut self, step_s: f64, draw: f64) {
         let (arrived, most) = (self.arriving * step_s, self.rate * step_s);
         let there = self.queue_bytes + arrived;
         let served = there.min(most);
         let over = (there - served - self.buffer_bytes).max(0.0);
         self.queue_bytes = there - served - over;
-        // Only whole packets are lost; when the next one is, nobody can foresee.
-        self.part += over / PACKET_BYTES;
+        // Only whole packets are lost, at a random time.
+        self.part += over / self.packet_bytes;
         self.lost_packets = if self.part >= 1.0 {
             (self.part + draw).floor().min(self.part.ceil())
         } else {

@@ -1,36 +1,36 @@
-//! Ways to protect hosts from each other.
+//! Methods that protect hosts from each other's traffic.
 
 use gavotte_limiter::{Allocation, Parameters, Partition};
 
 use super::hosts::{Hose, Tenant};
 use super::port::Queues;
 
-/// How hosts are protected from each other.
+/// The method that protects hosts from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Not at all.
+    /// No protection.
     None,
-    /// Each pair has its guarantee and no more (as Oktopus, SIGCOMM 2011).
+    /// Each pair is limited to its guarantee (as in Oktopus, SIGCOMM 2011).
     Static,
     /// Each pair has a weight, its source's share, and no guarantee (Seawall, NSDI 2011).
     Seawall,
-    /// Each pair has its guarantee and what others leave.
+    /// Each pair gets its guarantee and spare capacity.
     Guarantees,
 }
 
-/// A protection by its name: how it works, with which constants, and whether links mark.
+/// A named protection: its method, its constants, and whether links mark.
 #[derive(Clone, Copy, Debug)]
 pub struct Protection {
-    /// How it works.
+    /// The method.
     pub method: Method,
-    /// Its constants.
+    /// The method's constants.
     pub parameters: Parameters,
-    /// As [`Queues::drain`].
+    /// The same as [`Queues::drain`].
     pub drain: f64,
 }
 
 impl Protection {
-    /// The names of [`Protection::named`].
+    /// The names that [`Protection::named`] accepts.
     pub const NAMES: &'static [&'static str] = &[
         "none",
         "static",
@@ -41,7 +41,7 @@ impl Protection {
         "ecn",
     ];
 
-    /// One of [`Protection::NAMES`]; the last two are our own.
+    /// The protection of one of the [`Protection::NAMES`]; the last two are our own.
     pub fn named(name: &str) -> Option<Self> {
         let ours = Parameters::default();
         let paper = |allocation: Allocation| Parameters {
@@ -70,23 +70,23 @@ impl Protection {
     }
 }
 
-/// Guarantees, and what carries them out.
+/// Guarantees, and the method that enforces them.
 #[derive(Clone, Copy, Debug)]
 pub struct Guarding<'a> {
-    /// By host.
+    /// The hoses of the hosts.
     pub hoses: &'a [Hose],
-    /// Aggregates over hosts.
+    /// Tenants with aggregate guarantees.
     pub tenants: &'a [Tenant],
-    /// How they are kept.
+    /// The method.
     pub method: Method,
-    /// Of partitioning and allocation.
+    /// Constants of partitioning and allocation.
     pub parameters: Parameters,
-    /// Of the network.
+    /// The queues of the network.
     pub queues: Queues,
-    /// By flow: whether it sends at its cap whatever is lost. `None` = all are TCP.
+    /// By flow: whether it sends at its cap regardless of losses. `None` = all are TCP.
     pub udp: Option<&'a [bool]>,
-    /// Time from one state of the network to the next, seconds.
+    /// Time between two states of the network, in seconds.
     pub step_s: f64,
-    /// What guarantees are judged over, seconds.
+    /// Length of the windows in which guarantees count as met or unmet, in seconds.
     pub window_s: f64,
 }

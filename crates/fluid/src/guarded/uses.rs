@@ -1,43 +1,42 @@
-//! What a simulation with guarantees tells.
+//! The results of a simulation with guarantees.
 
 use gavotte_limiter::Held;
 
 use crate::outcome::Outcome;
 
-/// What a pair of hosts had.
+/// The results of a pair of hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PairUse {
     /// Index of the sending host.
     pub source: usize,
     /// Index of the receiving host.
     pub target: usize,
-    /// Means over the time in which it had something to send, bit/s. Without a guarantee the first is zero and the second
-    /// infinite.
+    /// Mean guarantee while the pair had something to send, in bit/s. Without a guarantee, it is zero and the mean
+    /// limit is infinite.
     pub guarantee_bps: f64,
-    /// Its limiter.
+    /// Mean limit in the same time, in bit/s.
     pub limit_bps: f64,
-    /// What arrived.
+    /// Mean rate of arrivals in the same time, in bit/s.
     pub rate_bps: f64,
-    /// Share of its bytes that was marked.
+    /// Share of the pair's bytes that were marked.
     pub marks: f64,
-    /// What was lost on the way.
+    /// Bytes lost on the path.
     pub lost_bytes: f64,
-    /// Windows in which it had something to send all the time, and in how many of them 95 % of its guarantee arrived, or
-    /// of what it sent if that is less.
+    /// Number of windows in which the pair always had something to send.
     pub windows: u32,
-    /// Of these.
+    /// Number of those windows in which 95 % of its guarantee arrived, or 95 % of what it sent if that is less.
     pub met: u32,
-    /// What decided its limit last.
+    /// The reason for its last limit.
     pub held: Option<Held>,
-    /// What arrived in each window from time 0 on, bit/s.
+    /// The rate of arrivals in each window from time 0 on, in bit/s.
     pub rates_bps: Vec<f64>,
 }
 
-/// What a simulation with guarantees tells.
+/// The results of a simulation with guarantees.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Guarded {
-    /// As of any simulation.
+    /// The results that every simulation has.
     pub outcome: Outcome,
-    /// Pairs of hosts that ever sent, by source and target.
+    /// Pairs of hosts that sent at any time, by source and target.
     pub pairs: Vec<PairUse>,
 }

@@ -1,50 +1,51 @@
-//! Which links cross which: how much of the flows on one link is held back by another.
+//! The flows on one link that another link limits.
 //!
-//! The solver never looks at the single flows of a link. All flows that one link (their *holder*) holds back have the
-//! same rate per weight, so for every other link it is enough to know their summed weight.
+//! The solver never looks at the individual flows of a link. All flows that one link (their *holder*) limits have the
+//! same rate per weight. For every other link, it is therefore enough to know the sum of their weights.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// The flows on a link that another link holds back, together.
+/// All flows on a link that the same other link limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Share {
-    /// The link that holds them back.
+    /// The link that limits them.
     pub(super) holder: u32,
-    /// Where the holder lists this link.
+    /// The index of this link in the holder's list.
     twin: u32,
     flows: u32,
-    /// Summed weight.
+    /// Sum of weights.
     pub(super) weight: f64,
 }
 
-/// A link that flows of a holder cross.
+/// A link that a holder's flows cross.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crossing {
     pub(super) link: u32,
-    /// Where the link lists the holder.
+    /// The index of the holder in the link's list.
     twin: u32,
-    /// As of the link's share.
+    /// The same as the weight in the link's share.
     pub(super) weight: f64,
-    /// While the link is idle: it has room as long as the level of none of its holders passes the limit it gave them.
+    /// While the link is idle: it has spare capacity as long as no holder's level exceeds the limit given to it.
     limit: f64,
 }
 
 /// All pairs of a link and a holder of flows on it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Crossings {
-    /// By link: the holders of its flows, other than itself.
+    /// By link: the holders of its flows, without the link itself.
     shares: Vec<Vec<Share>>,
-    /// By holder: the links its flows cross, those that hold flows back themselves (busy) and those that do not (idle).
+    /// By holder: the links that its flows cross, those that limit flows themselves (busy) and those that do not
+    /// (idle).
     crossed: [Vec<Vec<Crossing>>; 2],
     busy: Vec<bool>,
     /// By holder: a lower bound of the limits among its idle crossings.
     guard: Vec<f64>,
-    /// By link and holder: where the link lists the holder. A link may have thousands.
+    /// By link and holder: the holder's index in the link's list. A link may have thousands of holders.
     places: HashMap<u64, u32, BuildHasherDefault<Spread>>,
 }
 
-/// Spreads numbers over a table: Fibonacci hashing (Knuth, volume 3, 6.4). Nobody chooses them to collide.
+/// Spreads numbers over a table: Fibonacci hashing (Knuth, volume 3, 6.4). No adversary chooses the numbers.
 #[derive(Clone, Debug, Default)]
 struct Spread(u64);
 
@@ -69,7 +70,7 @@ fn key(link: u32, holder: u32) -> u64 {
 }
 
 impl Crossings {
-    /// Adds a link, idle and without flows.
+    /// Adds an idle link without flows.
     pub(super) fn add_link(&mut self) {
         self.shares.push(Vec::new());
         self.crossed.iter_mut().for_each(|lists| lists.push(Vec::new()));
@@ -77,7 +78,7 @@ impl Crossings {
         self.guard.push(f64::INFINITY);
     }
 
-    /// The holders of flows on `link`, other than itself.
+    /// The holders of flows on `link`, without the link itself.
     pub(super) fn shares(&self, link: u32) -> &[Share] {
         &self.shares[link as usize]
     }
@@ -87,12 +88,12 @@ impl Crossings {
         &self.crossed[1][holder as usize]
     }
 
-    /// Whether `link` holds flows back.
+    /// Whether `link` limits any flows.
     pub(super) fn is_busy(&self, link: u32) -> bool {
         self.busy[link as usize]
     }
 
-    /// Counts one flow on `link` that `holder` holds back.
+    /// Adds one flow on `link` that `holder` limits.
     pub(super) fn add(&mut self, link: u32, holder: u32, weight: f64) {
         if let Some(at) = self.find(link, holder) {
             let share = &mut self.shares[link as usize][at];
@@ -120,7 +121,7 @@ impl Crossings {
         });
     }
 
-    /// Counts one flow on `link` that `holder` holds back no more.
+    /// Removes one flow on `link` that `holder` no longer limits.
     ///
     /// PRECONDITION: it was added with the same weight.
     pub(super) fn subtract(&mut self, link: u32, holder: u32, weight: f64) {
@@ -143,18 +144,18 @@ impl Crossings {
         self.unlist(side, share);
     }
 
-    /// Lists `link` as one that holds flows back.
+    /// Lists `link` as one that limits flows.
     pub(super) fn wake(&mut self, link: u32) {
         self.turn(link, true);
     }
 
-    /// Lists `link` as one that holds no flows back. Its limits are infinite until [`Crossings::certify`].
+    /// Lists `link` as one that limits no flows. Its limits are infinite until [`Crossings::certify`].
     pub(super) fn sleep(&mut self, link: u32) {
         self.turn(link, false);
         self.guard[link as usize] = f64::INFINITY;
     }
 
-    /// Notes that an idle link has room until a holder's level rises to `slack` times what it is.
+    /// Records that an idle link has spare capacity until a holder's level rises to `slack` times its present value.
     pub(super) fn certify(&mut self, link: u32, slack: f64, level: &[f64]) {
         for share in &self.shares[link as usize] {
             let limit = level[share.holder as usize] * slack;
@@ -164,7 +165,7 @@ impl Crossings {
         }
     }
 
-    /// Calls `visit` with each idle link that may have no room now that the level of `holder` is `level`.
+    /// Calls `visit` with each idle link that may be full now that the level of `holder` is `level`.
     pub(super) fn for_each_exhausted(&mut self, holder: u32, level: f64, mut visit: impl FnMut(u32)) {
         if level <= self.guard[holder as usize] {
             return;
@@ -172,7 +173,7 @@ impl Crossings {
         let mut guard = f64::INFINITY;
         for crossing in &mut self.crossed[0][holder as usize] {
             if crossing.limit < level {
-                // It is evaluated before long, and then sets a limit again.
+                // The link is evaluated soon, which sets a limit again.
                 crossing.limit = f64::INFINITY;
                 visit(crossing.link);
             }
@@ -203,7 +204,7 @@ impl Crossings {
         }
     }
 
-    /// Takes the crossing of `share` out of its holder's list.
+    /// Removes the crossing of `share` from its holder's list.
     fn unlist(&mut self, side: usize, share: Share) {
         let list = &mut self.crossed[side][share.holder as usize];
         list.swap_remove(share.twin as usize);

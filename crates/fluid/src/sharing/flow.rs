@@ -3,7 +3,7 @@
 /// Number of a link.
 pub(crate) type Index = u32;
 
-/// Number of an active flow; used again after it ended.
+/// Number of an active flow; reused after the flow ends.
 pub(crate) type Slot = u32;
 
 /// The holder of a slot without a flow.
@@ -14,11 +14,11 @@ pub(super) const NONE: Index = Index::MAX;
 pub(super) struct Flow {
     pub(super) path: Vec<Index>,
     pub(super) weight: f64,
-    /// The link that holds it back.
+    /// The link that limits it.
     pub(super) holder: Index,
-    /// Bytes in all; may be infinite.
+    /// Bytes of the whole flow; may be infinite.
     pub(super) bytes: f64,
-    /// Bytes sent until the holder's clock showed `mark`.
+    /// Bytes sent by the time when the holder's clock showed `mark`.
     pub(super) sent: f64,
     pub(super) mark: f64,
     pub(super) owner: u32,
@@ -27,11 +27,11 @@ pub(super) struct Flow {
 /// A flow that sent its last byte.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finished {
-    /// As given to `Sharing::start`.
+    /// The owner given to `Sharing::start`.
     pub(crate) owner: u32,
-    /// Its slot until now.
+    /// The slot that it had.
     pub(crate) slot: Slot,
-    /// The link that held it back at the end.
+    /// The link that limited it at the end.
     pub(crate) holder: Index,
 }
 

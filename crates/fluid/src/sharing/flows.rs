@@ -1,10 +1,11 @@
-//! Flows that come, change their holder, and go.
+//! Starts and ends flows, and changes their holders.
 
 use super::flow::{Finished, Flow, NONE, Slot};
 use super::{Index, Sharing, TOGETHER};
 
 impl Sharing {
-    /// Starts a flow over the links of `path`: at least one, none twice. Takes effect with [`Sharing::settle`].
+    /// Starts a flow over the links of `path`: at least one link, each of them once. Takes effect with
+    /// [`Sharing::settle`].
     pub(crate) fn start(&mut self, path: &[Index], weight: f64, bytes: f64, owner: u32) -> Slot {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.places.grow(self.flows.len() + 1);
@@ -38,14 +39,14 @@ impl Sharing {
         slot
     }
 
-    /// Ends a flow, done or not. Takes effect with [`Sharing::settle`].
+    /// Ends a flow, finished or not. Takes effect with [`Sharing::settle`].
     pub(crate) fn stop(&mut self, slot: Slot) {
         let level = self.level[self.flows[slot as usize].holder as usize];
         self.detach(slot);
         self.free(slot, level);
     }
 
-    /// Makes the slot of a detached flow free, and has the links it leaves evaluated.
+    /// Frees the slot of a detached flow, and schedules the evaluation of the links that it leaves.
     fn free(&mut self, slot: Slot, level: f64) {
         self.queue_path(slot, level);
         let flow = &mut self.flows[slot as usize];
@@ -56,7 +57,7 @@ impl Sharing {
         self.free.push(slot);
     }
 
-    /// Bytes that crossed each link until now.
+    /// Bytes that have crossed each link so far.
     pub(crate) fn carried(&self) -> Vec<f64> {
         let mut carried = self.carried.clone();
         for flow in self.flows.iter().filter(|flow| flow.is_active()) {
@@ -74,7 +75,7 @@ impl Sharing {
         flow.weight * self.level[flow.holder as usize]
     }
 
-    /// Ends the flows that have sent all they have. The rest takes effect with [`Sharing::settle`].
+    /// Ends the flows that have sent all their bytes. The rest takes effect with [`Sharing::settle`].
     pub(crate) fn finish(&mut self, finished: &mut Vec<Finished>) {
         let span_s = self.now_s * TOGETHER;
         while let Some((time_s, link)) = self.calendar.first()
@@ -82,7 +83,8 @@ impl Sharing {
         {
             self.calendar.remove(link, &mut self.calendar_places);
             self.sync(link);
-            // The flow that the calendar named ends now whatever rounding says, or time would stand still.
+            // The flow that the calendar names ends now in spite of rounding errors, since otherwise time would not
+            // advance.
             let named = self.links[link as usize].held.first().map_or(0.0, |(end, _)| end);
             let last = named.max(self.links[link as usize].clock + self.level[link as usize] * span_s);
             while let Some((end, slot)) = self.links[link as usize].held.first()
@@ -108,7 +110,7 @@ impl Sharing {
         self.queue_path(slot, self.level[holder as usize]);
     }
 
-    /// About the level that one more flow of `weight` would find on `link`.
+    /// Roughly the level that one more flow of `weight` would get on `link`.
     fn offer(&self, link: Index, weight: f64) -> f64 {
         let at = link as usize;
         let own = self.weight[at];
@@ -146,7 +148,7 @@ impl Sharing {
         }
     }
 
-    /// Takes a flow from its holder, and notes what it sent.
+    /// Removes a flow from its holder, and records the bytes that it sent.
     pub(super) fn detach(&mut self, slot: Slot) {
         let holder = self.flows[slot as usize].holder;
         let at = holder as usize;
@@ -165,7 +167,7 @@ impl Sharing {
         }
     }
 
-    /// Has a link hold nothing back any more.
+    /// Makes a link limit no flows any more.
     pub(super) fn rest(&mut self, link: Index) {
         let state = &mut self.links[link as usize];
         state.busy_s += self.now_s - state.busy_since_s;

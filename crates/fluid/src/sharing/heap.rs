@@ -1,17 +1,17 @@
 //! A binary heap whose entries can be found, moved and removed by their number.
 
-/// Where an entry is that no heap holds.
+/// The place of an entry that is in no heap.
 const NOWHERE: u32 = u32::MAX;
 
-/// Keys with numbers, the least key first; equal keys by number.
+/// Keys with numbers, the lowest key first; equal keys by number.
 ///
-/// The position of each number is kept in a table outside, so that many heaps over disjoint numbers share one.
+/// A table outside the heap has the position of each number, so that many heaps over disjoint numbers share one table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heap {
     items: Vec<(f64, u32)>,
 }
 
-/// Where each number is in the heap that holds it.
+/// The position of each number in its heap.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places(Vec<u32>);
 
@@ -23,22 +23,22 @@ impl Places {
 }
 
 impl Heap {
-    /// The least entry.
+    /// The entry with the lowest key.
     pub(crate) fn first(&self) -> Option<(f64, u32)> {
         self.items.first().copied()
     }
 
-    /// Whether there is no entry.
+    /// Whether the heap is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
-    /// All numbers, in no order that means anything.
+    /// All numbers, in arbitrary order.
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> + '_ {
         self.items.iter().map(|&(_, number)| number)
     }
 
-    /// Adds a number that no heap of `places` holds, or gives the number a new key.
+    /// Adds a number that is in no heap of `places`, or gives the number a new key.
     pub(crate) fn set(&mut self, key: f64, number: u32, places: &mut Places) {
         match places.0[number as usize] {
             NOWHERE => {
@@ -57,7 +57,7 @@ impl Heap {
         }
     }
 
-    /// Takes a number out; does nothing if no heap holds it.
+    /// Removes a number; does nothing if it is in no heap.
     pub(crate) fn remove(&mut self, number: u32, places: &mut Places) {
         let at = std::mem::replace(&mut places.0[number as usize], NOWHERE);
         if at == NOWHERE {

@@ -1,22 +1,24 @@
-//! Max-min fair sharing of links by weighted flows, kept up to date as flows come and go.
+//! Max-min fair sharing of links by weighted flows, updated as flows start and end.
 //!
-//! In a max-min fair allocation every flow is *held back* by a link of its path that is full and on which no flow has a
-//! higher rate per weight (Bertsekas and Gallager, Data Networks, 6.5.2). Call that link the flow's holder and that rate
-//! per weight the link's *level*. The state is the holder of each flow and the level of each link, and no more:
+//! In a max-min fair allocation every flow is *held back* by a link of its path. That link is full, and no flow on it has a higher rate
+//! per weight (Bertsekas and Gallager, Data Networks, 6.5.2). It is the flow's holder, and that rate per weight is the link's *level*.
+//! The whole state is the holder of each flow and the level of each link:
 //!
 //! - A level is `(rate - what flows held elsewhere use) / weight of the own flows`. It depends on the levels of the
-//!   holders that cross the link, all lower, so a change travels from low levels to high ones, link by link. What the
-//!   flows held by one link use of another is a sum of weights times one level ([`crossings`]).
-//! - The allocation is max-min fair if, on each link, no level of a crossing holder is above the link's own, and if the
-//!   links that hold no flow back have room. Where a link finds a higher level, it *pulls* those flows to itself.
-//! - A flow is done when its holder has sent so much per weight. Each link has a clock that counts exactly that, so a
-//!   new level moves one entry in the calendar, not one for each flow.
+//!   holders that cross the link, all of which are lower. A change therefore spreads from low levels to high ones, link
+//!   by link. The use of one link by the flows that another link holds is a sum of weights times one level
+//!   ([`crossings`]).
+//! - The allocation is max-min fair under two conditions: on each link, no crossing holder's level is above the link's own, and
+//!   links that hold no flow back have room. A link that finds a higher level *pulls* those flows to itself.
+//! - A flow is done when its holder has sent the flow's bytes per weight. Each link has a clock that counts exactly
+//!   that. A new level therefore moves one entry in the calendar, not one for each flow.
 //!
-//! The work of an event is thus in proportion to the links whose level changes, however many flows they carry. The
+//! The work of an event is thus proportional to the number of links whose level changes, for any number of flows. The
 //! result does not depend on the order of evaluation, since the max-min fair allocation is unique.
 //!
-//! Where thousands of links are full, one flow more changes the level of almost all, most by a hair. With an *accuracy*
-//! above zero, a level is left as it is, and passed on to nobody, while it is off by no more than that share of itself.
+//! If thousands of links are full, one additional flow changes almost all levels, most of them very little. With an
+//! *accuracy* above zero, a level stays unchanged, and no other link is updated, while its error is at most that share
+//! of itself.
 
 mod crossings;
 mod flow;
@@ -32,34 +34,35 @@ use flow::Flow;
 pub(crate) use flow::{Finished, Index, Slot};
 use heap::{Heap, Places};
 
-/// Levels nearer to each other than this, relatively, count as equal. Keeps rounding from moving flows to and fro.
+/// Levels whose relative difference is below this count as equal, so that rounding errors do not move flows back and
+/// forth.
 const EQUAL: f64 = 1e-11;
-/// A level that moves by less than this, relatively, is not passed on.
+/// Smaller relative changes of a level are not passed on.
 const STILL: f64 = 1e-13;
-/// What others use of a link is summed anew after so many changes: each adds an error of half an ulp, so that the sum stays
-/// right to 6e-14.
+/// Number of changes after which the use of a link by other holders' flows is summed again. Each change adds an error
+/// of half an ulp, so the sum stays accurate to 6e-14.
 const SUM_AGAIN: u32 = 512;
-/// Flows that end within this of each other, relative to the time of day, end together.
+/// Flows that end within this time of each other, relative to the present time, end together.
 const TOGETHER: f64 = 1e-12;
 
 /// Links and the flows on them. Rates are bytes per second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sharing {
     now_s: f64,
-    /// By how much of itself a level may be off; 0 = exact.
+    /// Largest relative error of a level; 0 = exact.
     accuracy: f64,
     /// By link: capacity.
     rate: Vec<f64>,
-    /// By link: rate per weight of the flows it holds back; 0 if there are none.
+    /// By link: rate per weight of the flows that it holds; 0 if there are none.
     level: Vec<f64>,
-    /// By link: summed weight of the flows it holds back.
+    /// By link: sum of the weights of the flows that it holds.
     weight: Vec<f64>,
-    /// By link that holds flows back: what flows held by others use of it, and how often that changed since it was summed.
+    /// By link that holds flows: its use by other holders' flows, and the number of changes since that was summed.
     used: Vec<f64>,
     changes: Vec<u32>,
-    /// By link that holds flows back: no holder among its crossings has a higher level.
+    /// By link that holds flows: an upper bound for the levels of the holders among its crossings.
     top: Vec<f64>,
-    /// By link: bytes of the flows that ended.
+    /// By link: bytes of the flows that have ended.
     carried: Vec<f64>,
     links: Vec<Link>,
     crossings: Crossings,
@@ -68,28 +71,28 @@ pub(crate) struct Sharing {
     free: Vec<u32>,
     /// Flow slots in [`Link::held`].
     places: Places,
-    /// When the next flow of each link ends.
+    /// The end of the next flow of each link.
     calendar: Heap,
     calendar_places: Places,
     /// Links to evaluate, lowest level first.
     queue: BinaryHeap<Reverse<(Level, Index)>>,
     queued: Vec<bool>,
-    /// Links whose entry in the calendar is out of date.
+    /// Links whose calendar entry is outdated.
     touched: Vec<Index>,
     scratch: Vec<Index>,
 }
 
-/// What only a look at a single link needs.
+/// The data that only evaluations of a single link need.
 #[derive(Clone, Debug, Default)]
 struct Link {
-    /// Flows that it holds back, by the clock at which they end.
+    /// The flows that it holds, by the clock at which they end.
     held: Heap,
-    /// Bytes sent per weight since it last began to hold flows back.
+    /// Bytes sent per weight since it last began to hold flows.
     clock: f64,
-    /// Time of the clock.
+    /// The time of the clock's last update.
     at_s: f64,
     touched: bool,
-    /// How long it held flows back, and since when it does.
+    /// How long it has held flows, and since when it does.
     busy_s: f64,
     busy_since_s: f64,
 }
@@ -113,7 +116,7 @@ impl Ord for Level {
 }
 
 impl Sharing {
-    /// Without links, with levels right to this share of themselves; 0 = exact.
+    /// Creates a solver without links, whose levels have at most this relative error; 0 = exact.
     pub(crate) fn new(accuracy: f64) -> Self {
         Self {
             accuracy,
@@ -143,13 +146,13 @@ impl Sharing {
         self.rate[link as usize]
     }
 
-    /// Gives a link another rate. Takes effect with [`Sharing::settle`].
+    /// Changes the rate of a link. Takes effect with [`Sharing::settle`].
     pub(crate) fn set_rate(&mut self, link: Index, rate: f64) {
         self.rate[link as usize] = rate;
         self.queue(link, self.level[link as usize]);
     }
 
-    /// How long the link held flows back until now, in seconds.
+    /// How long the link has held flows so far, in seconds.
     pub(crate) fn busy_s(&self, link: Index) -> f64 {
         let state = &self.links[link as usize];
         let open_s = if self.crossings.is_busy(link) {
@@ -160,21 +163,21 @@ impl Sharing {
         state.busy_s + open_s
     }
 
-    /// When the next flow ends, if none comes or goes before.
+    /// When the next flow ends, unless another flow starts or ends before.
     pub(crate) fn next_s(&self) -> Option<f64> {
         self.calendar.first().map(|(time_s, _)| time_s)
     }
 
-    /// Lets time pass.
+    /// Advances time.
     ///
     /// PRECONDITION: settled, and `now_s` is neither before now nor after [`Sharing::next_s`].
     pub(crate) fn advance(&mut self, now_s: f64) {
         self.now_s = now_s;
     }
 
-    /// Makes the allocation max-min fair again after flows came or went.
+    /// Makes the allocation max-min fair again after flows started or ended.
     pub(crate) fn settle(&mut self) {
-        // Each link is evaluated about once; only near-ties in unlucky order need more. A full refill always ends.
+        // Each link is evaluated about once; only near-ties in an unlucky order need more. A full refill always ends.
         let mut patience = 64 * self.links.len() + 1024;
         while let Some(Reverse((_, link))) = self.queue.pop() {
             if patience == 0 {
@@ -190,7 +193,7 @@ impl Sharing {
         }
     }
 
-    /// Brings one link to the level that the links crossing it leave it.
+    /// Sets the level of one link to what the links that cross it leave.
     fn evaluate(&mut self, link: Index) {
         let at = link as usize;
         let (rate, own) = (self.rate[at], self.weight[at]);
@@ -210,19 +213,19 @@ impl Sharing {
             f64::MIN
         };
         if self.higher(self.top[at], level) {
-            // Holders of high levels may have gone.
+            // Holders with high levels may have gone.
             self.sum(link);
         }
         if self.higher(self.top[at], level) {
             let level = self.pull(link, level);
-            // Exactly, or the links that it pulled from might pull back.
+            // Exactly, since otherwise the links that it pulled from might pull back.
             self.set_level(link, level);
         } else if (level - self.level[at]).abs() > self.still() * level {
             self.set_level(link, level);
         }
     }
 
-    /// Adds up what flows held by others use of a link, and finds the highest level among their holders.
+    /// Sums the use of a link by other holders' flows, and finds the highest level of those holders.
     fn sum(&mut self, link: Index) {
         let (mut used, mut top) = (0.0, 0.0_f64);
         for share in self.crossings.shares(link) {
@@ -234,8 +237,8 @@ impl Sharing {
         (self.used[at], self.top[at], self.changes[at]) = (used, top, 0);
     }
 
-    /// Takes over the flows on `link` that other links let send at more than the link's own level, highest first.
-    /// Returns the new level.
+    /// Takes over the flows on `link` whose holders' levels exceed the link's own, highest first. Returns the new
+    /// level.
     fn pull(&mut self, link: Index, mut level: f64) -> f64 {
         let at = link as usize;
         let mut used = self.used[at];
@@ -259,7 +262,7 @@ impl Sharing {
             holders.push(share.holder);
         }
         if self.weight[at] == 0.0 {
-            // No other link reads this level yet, except those that the moves below queue.
+            // No other link reads this level yet, except those that the following moves queue.
             self.level[at] = level;
         }
         for holder in holders {
@@ -293,7 +296,7 @@ impl Sharing {
             self.used[crossed] += crossing.weight * change;
             self.changes[crossed] += 1;
             self.top[crossed] = self.top[crossed].max(level);
-            // One that stays level as it is has nothing to pass on.
+            // A link whose level does not change has nothing to pass on.
             let found = (self.rate[crossed] - self.used[crossed]) / self.weight[crossed];
             let off = (found - self.level[crossed]).abs() > self.still() * found;
             if off || self.higher(level, self.level[crossed]) {
@@ -308,7 +311,7 @@ impl Sharing {
         self.scratch = reached;
     }
 
-    /// Has `link` evaluated; if idle, as soon as all links below `level` are done.
+    /// Schedules the evaluation of `link`; if it is idle, right after all links below `level`.
     fn queue(&mut self, link: Index, level: f64) {
         let at = link as usize;
         if !std::mem::replace(&mut self.queued[at], true) {
@@ -317,7 +320,7 @@ impl Sharing {
         }
     }
 
-    /// Brings the clock of `link` up to now, before its level or its flows change.
+    /// Advances the clock of `link` to the present, before its level or its flows change.
     fn sync(&mut self, link: Index) {
         let state = &mut self.links[link as usize];
         state.clock += self.level[link as usize] * (self.now_s - state.at_s);
@@ -339,13 +342,13 @@ impl Sharing {
         }
     }
 
-    /// By how much of itself a level may be off. Half the accuracy: a flow moves for a difference twice as large, so never
-    /// for one that is not there.
+    /// Largest relative error of a level. It is half the accuracy: a flow moves only for twice that difference, so
+    /// never because of an error.
     fn still(&self) -> f64 {
         (self.accuracy / 2.0).max(STILL)
     }
 
-    /// Whether level `a` is above level `b` by more than counts.
+    /// Whether level `a` exceeds level `b` by more than the tolerance.
     fn higher(&self, a: f64, b: f64) -> bool {
         a > b + self.accuracy.max(EQUAL) * b.abs()
     }

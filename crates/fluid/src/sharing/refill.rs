@@ -1,11 +1,11 @@
-//! Max-min fairness from nothing, over all flows.
+//! Computes max-min fairness over all flows from an empty state.
 
 use gavotte_net::max_min;
 
 use super::{Index, Sharing};
 
 impl Sharing {
-    /// Finds holders and levels anew, whatever they were.
+    /// Computes all holders and levels from an empty state.
     pub(super) fn refill(&mut self) {
         self.queue.clear();
         self.queued.fill(false);
@@ -32,7 +32,7 @@ impl Sharing {
             self.attach(slot, held.link);
         }
         for link in 0..self.links.len() as Index {
-            // Sets the limits of the links with room; the others are level already.
+            // Set the limits of the links with spare capacity; the others already have their level.
             if !self.crossings.is_busy(link) {
                 self.evaluate(link);
             }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use crate::sharing::Slot;
 
-    /// Five links, full of ties.
+    /// Five links with many ties.
     const RATES: [f64; 5] = [6.0, 6.0, 4.0, 4.0, 9.0];
 
     fn rates(sharing: &Sharing, slots: &[Slot]) -> Vec<f64> {

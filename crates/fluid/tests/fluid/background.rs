@@ -1,4 +1,4 @@
-//! Traffic of others.
+//! Background traffic.
 
 use gavotte_fluid::{Background, Pattern, Workload, simulate};
 

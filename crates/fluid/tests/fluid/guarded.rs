@@ -12,7 +12,7 @@ const GIGABIT: f64 = 1e9;
 /// A flow: source, target, bytes, start, cap in bit/s, and whether it is UDP.
 type Flow = (u32, u32, u64, f64, f64, bool);
 
-/// Hosts on two racks at 1 Gbit/s each, the first half on one; 1 Gbit/s between the racks.
+/// Hosts in two racks at 1 Gbit/s each, the first half in one rack, with 1 Gbit/s between the racks.
 fn topology(hosts: usize) -> Topology {
     let rate = BitsPerSec::new(GIGABIT).expect("above zero");
     Topology::new(TopologyParts::racks(hosts, 2, rate, rate)).expect("a tree")
@@ -89,14 +89,15 @@ fn bulk(source: u32, target: u32) -> Flow {
     (source, target, 1 << 40, 0.0, f64::INFINITY, false)
 }
 
-/// The mean of what a pair got from two seconds on, bit/s.
+/// The mean rate of a pair from two seconds on, in bit/s.
 fn later(done: &Guarded, source: usize, target: usize) -> f64 {
     let of = |pair: &&gavotte_fluid::PairUse| (pair.source, pair.target) == (source, target);
     let rates = &done.pairs.iter().find(of).expect("a pair").rates_bps[10..];
     rates.iter().sum::<f64>() / rates.len() as f64
 }
 
-/// X (host 0) sends to Z (host n + 1), and n hosts beside X send to Y (host n + 2), all over one link with such a queue.
+/// X (host 0) sends to Z (host n + 1), and n other hosts send to Y (host n + 2), all over one link with the given
+/// queue.
 fn many_to_one(senders: u32, name: &str, buffer_s: f64) -> (f64, f64) {
     let hosts = 2 * (senders as usize + 1);
     let (z, y) = (senders + 1, senders + 2);
@@ -120,7 +121,7 @@ fn one_keeps_its_guarantee_beside_many() {
     assert!(own < 100e6, "none: {own}");
 }
 
-/// Such a queue is full for seconds without a drop: only that packets wait tells of it.
+/// Such a queue is full for seconds without a drop: only the waiting time of packets reveals it.
 #[test]
 fn a_deep_queue_that_drops_nothing_is_seen() {
     for senders in [10, 50] {
@@ -169,7 +170,7 @@ fn a_limit_is_kept_and_a_tenant_shares_what_is_its_own() {
     let own = later(&done, 0, 2);
     assert!((150e6..=201e6).contains(&own), "{own}");
 
-    // Hosts 0 and 1 together have 400 Mbit/s; only 0 sends, beside others that are static, too.
+    // Hosts 0 and 1 share 400 Mbit/s. Only 0 sends, alongside other hosts with static guarantees.
     let tenant = Tenant {
         hosts: vec![0, 1],
         hose: Hose {
@@ -224,8 +225,8 @@ fn an_order_is_not_taken() {
         order: Some(&order),
         ..Workload::new(Flows::default())
     };
-    let told = simulate_guarded(&topology(2), &workload, &guarding);
-    assert!(matches!(told, Err(FluidError::Table(_))));
+    let result = simulate_guarded(&topology(2), &workload, &guarding);
+    assert!(matches!(result, Err(FluidError::Table(_))));
     let guarding = Guarding { hoses: &[], ..guarding };
     assert!(simulate_guarded(&topology(2), &Workload::new(Flows::default()), &guarding).is_err());
 }
@@ -233,7 +234,7 @@ fn an_order_is_not_taken() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// All that is sent arrives once, nothing sooner than its links can carry it, and no link carries more than its rate.
+    /// All sent bytes arrive once, none earlier than its links can carry it, and no link carries more than its rate.
     #[test]
     fn bytes_are_conserved(
         flows in prop::collection::vec((0_u32..6, 0_u32..6, 1_u64..4_000_000, 0.0_f64..0.5), 1..20),
@@ -253,7 +254,7 @@ proptest! {
         let come: f64 = done.pairs.iter().filter(|pair| pair.source != pair.target).map(|pair| {
             pair.rates_bps.iter().sum::<f64>() * 0.2 / 8.0
         }).sum();
-        // The window under way at the end is not among them.
+        // The windows in flight at the end are not included.
         prop_assert!(come <= wanted + 200_000.0 * flows.len() as f64, "{come} of {wanted}");
     }
 }

@@ -1,4 +1,4 @@
-//! Which links a transfer loads, worked out by hand.
+//! The links that a transfer loads, worked out by hand.
 
 use gavotte_fluid::{FluidError, Machine, Platform, Topology, TopologyParts, Workload, rates, simulate};
 use gavotte_net::{BitsPerSec, Group, Host, InputError, Network, NetworkParts, Sharing};
@@ -68,7 +68,7 @@ fn latency_comes_before_the_first_byte() {
     assert_eq!(outcome.holder[1], None);
 }
 
-/// Hosts a and b on machine m0 (5 Mbit/s inside, 3 Mbit/s NIC), c and d on machines of their own.
+/// Hosts a and b on machine m0 (5 Mbit/s inside, 3 Mbit/s NIC), c and d each on their own machine.
 fn topology() -> TopologyParts {
     let mut parts = TopologyParts::racks(4, 2, bps(3.0 * MBIT), BitsPerSec::UNLIMITED);
     parts.machines[0] = Machine {
@@ -163,4 +163,31 @@ fn columns_that_do_not_fit_are_named() {
             expected: 2
         })
     );
+}
+
+/// A flow's arrival is delayed by its path's latency, which is zero between hosts of one machine.
+#[test]
+fn latencies_of_hosts_and_switches_add_up() {
+    let mut parts = topology();
+    parts.latency_s = vec![0.001, 0.002, 0.004, 0.008];
+    parts.switches[0].uplinks[0].latency_s = 0.1;
+    parts.switches[1].uplinks[0].latency_s = 0.2;
+    parts.hosts[1].machine = 0;
+    let network = Topology::new(parts.clone()).expect("a sound topology");
+    for (source, target, expected_s) in [(0, 1, 0.0), (0, 2, 0.305), (2, 0, 0.305), (2, 3, 0.012)] {
+        assert!((network.latency_s(source, target) - expected_s).abs() < 1e-12);
+    }
+    let columns = Columns::of(&[(0, 2, 250_000, 1.0)]);
+    let outcome = simulate(&network, &Workload::new(columns.flows())).expect("a sound workload");
+    assert!((outcome.finish_s[0] - 2.305).abs() < 1e-9);
+
+    parts.latency_s[2] = f64::NAN;
+    let error = Topology::new(parts.clone()).expect_err("no time").to_string();
+    assert!(
+        error.contains("the latency of host `h2` is NaN; it must be a finite number"),
+        "{error}"
+    );
+    parts.latency_s.pop();
+    let error = Topology::new(parts).expect_err("one is missing").to_string();
+    assert_eq!(error, "the list of latencies has 3 entries, but 4 are needed");
 }

@@ -1,4 +1,4 @@
-//! Flows that wait for others.
+//! Flows that wait for other flows.
 
 use gavotte_fluid::{Flows, FluidError, Order, Workload, simulate};
 

@@ -1,4 +1,4 @@
-//! What is true of every allocation and every run.
+//! Properties of every allocation and every run.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
-//! The textbook: progressive filling from nothing at every event. Slow and simple.
+//! A textbook solver: progressive filling from zero at every event. It is slow and simple.
 
 use std::collections::BTreeMap;
 
 use gavotte_fluid::{Flows, LinkId, Platform};
 
-/// The limited links of each flow's way.
+/// The limited links on each flow's path.
 pub(crate) fn paths(platform: &dyn Platform, flows: &Flows<'_>) -> Vec<Vec<LinkId>> {
     (0..flows.len())
         .map(|flow| {
@@ -22,8 +22,8 @@ pub(crate) fn paths(platform: &dyn Platform, flows: &Flows<'_>) -> Vec<Vec<LinkI
         .collect()
 }
 
-/// Max-min fair rates in bytes per second: raise all rates by weight until a link is full or a cap is met, fix the flows
-/// that are stopped by it, repeat.
+/// Max-min fair rates in bytes per second by progressive filling. It raises all rates by weight until a link is full or
+/// a cap is reached, fixes the flows that this stops, and repeats.
 pub(crate) fn max_min(platform: &dyn Platform, flows: &Flows<'_>, paths: &[Vec<LinkId>], active: &[usize]) -> Vec<f64> {
     let weight = |flow: usize| flows.weight.expect("weights")[flow];
     let within = |flow: usize| flows.source[flow] == flows.target[flow];
@@ -62,7 +62,7 @@ pub(crate) fn max_min(platform: &dyn Platform, flows: &Flows<'_>, paths: &[Vec<L
     }
 }
 
-/// Finish times.
+/// The finish time of each flow in seconds.
 pub(crate) fn finish_s(platform: &dyn Platform, flows: &Flows<'_>, before: &[(u32, u32)]) -> Vec<f64> {
     let paths = paths(platform, flows);
     let mut left: Vec<f64> = flows.bytes.iter().map(|&bytes| bytes as f64).collect();

@@ -1,4 +1,4 @@
-//! Ways through multi-rooted trees.
+//! Paths through multi-rooted trees.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,7 @@ fn fat_tree(k: usize, seed: u64) -> TopologyParts {
         parent,
         up: bps(1e9),
         down: bps(1e9),
+        latency_s: 0.0,
     };
     let mut switches: Vec<Switch> = (0..cores)
         .map(|c| Switch {
@@ -59,6 +60,7 @@ fn fat_tree(k: usize, seed: u64) -> TopologyParts {
         switches,
         machines: (0..hosts).map(machine).collect(),
         hosts: (0..hosts).map(host).collect(),
+        latency_s: Vec::new(),
         seed,
     }
 }
@@ -128,6 +130,7 @@ fn broken_hierarchies_are_named() {
         parent: 0,
         up: bps(1.0),
         down: bps(1.0),
+        latency_s: 0.0,
     }];
     let error = Topology::new(parts.clone()).expect_err("a circle");
     assert!(matches!(error, FluidError::Circle(_)), "{error}");

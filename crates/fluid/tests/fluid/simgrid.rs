@@ -1,4 +1,4 @@
-//! Finish times as `SimGrid` gives them, written by `benches/fluid/run.py golden`.
+//! Comparison with the finish times of `SimGrid`, which `benches/fluid/run.py golden` writes.
 
 use std::fs::File;
 use std::path::Path;
@@ -7,7 +7,7 @@ use gavotte_fluid::{FlowTable, Topology, TopologyParts, Workload, simulate};
 
 use crate::support::bps;
 
-/// Columns `id,source,target,bytes,start_s,cap_bps` and `id,finish_s`: 1 Gbit/s hosts, 1.5 Gbit/s uplinks.
+/// Columns `id,source,target,bytes,start_s,cap_bps` and `id,finish_s`, for hosts of 1 Gbit/s and uplinks of 1.5 Gbit/s.
 fn compare(name: &str, hosts: usize, racks: usize) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fluid/golden");
     let open = |end: &str| File::open(folder.join(format!("{name}.{end}.csv"))).expect("a golden file");

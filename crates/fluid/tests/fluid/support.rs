@@ -1,4 +1,4 @@
-//! Platforms and workloads to test with.
+//! Platforms and workloads for the tests.
 
 use gavotte_fluid::{Flows, Machine, Switch, Topology, TopologyParts, Uplink};
 use gavotte_net::{BitsPerSec, Host};
@@ -11,12 +11,12 @@ pub(crate) fn bps(value: f64) -> BitsPerSec {
     BitsPerSec::new(value).expect("above zero")
 }
 
-/// Four hosts in two racks, all links 8 Mbit/s (1 MB/s) but the racks' uplinks, which are `uplink_mbit`.
+/// Four hosts in two racks. All links have 8 Mbit/s (1 MB/s) except the racks' uplinks, which have `uplink_mbit`.
 pub(crate) fn small(uplink_mbit: f64) -> Topology {
     Topology::new(TopologyParts::racks(4, 2, bps(8.0 * MBIT), bps(uplink_mbit * MBIT))).expect("a sound topology")
 }
 
-/// Columns that own their rows.
+/// The columns of a workload, as owned vectors.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Columns {
     pub(crate) source: Vec<u32>,
@@ -29,7 +29,7 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// Rows of source, target, bytes and start.
+    /// Builds columns from rows of source, target, bytes and start.
     pub(crate) fn of(rows: &[(u32, u32, u64, f64)]) -> Self {
         let mut columns = Self::default();
         for &(source, target, bytes, start_s) in rows {
@@ -61,7 +61,7 @@ impl Columns {
         }
     }
 
-    /// The rows in the order of `rows`.
+    /// Returns the same rows in the order of `rows`.
     pub(crate) fn permuted(&self, rows: &[usize]) -> Self {
         fn pick<T: Copy>(column: &[T], rows: &[usize]) -> Vec<T> {
             rows.iter().map(|&row| column[row]).collect()
@@ -78,12 +78,12 @@ impl Columns {
     }
 }
 
-/// How random things are drawn.
+/// The style of random platforms and workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     /// Few distinct rates, sizes and starts, no weights or caps: many links and events tie exactly.
     Tied,
-    /// All different.
+    /// All values differ.
     Varied,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn rng(seed: u64) -> Xoshiro256PlusPlus {
     Xoshiro256PlusPlus::seed_from_u64(seed)
 }
 
-/// Hosts on machines under two layers of switches with one or several roots, some links unlimited.
+/// Hosts on machines below two layers of switches with one or several roots; some links are unlimited.
 pub(crate) fn random_topology(seed: u64, style: Style) -> Topology {
     let mut rng = rng(seed);
     let rate = |rng: &mut Xoshiro256PlusPlus| match (style, rng.random_range(0..5)) {
@@ -111,6 +111,7 @@ pub(crate) fn random_topology(seed: u64, style: Style) -> Topology {
             parent,
             up: rate(&mut rng),
             down: rate(&mut rng),
+            latency_s: 0.0,
         };
         let uplinks = (0..roots).map(uplink).collect();
         switches.push(Switch {
@@ -137,12 +138,13 @@ pub(crate) fn random_topology(seed: u64, style: Style) -> Topology {
         switches,
         machines,
         hosts,
+        latency_s: Vec::new(),
         seed,
     })
     .expect("a sound topology")
 }
 
-/// Flows between random hosts, itself included.
+/// Flows between random hosts; a host may also send to itself.
 pub(crate) fn random_flows(seed: u64, count: usize, hosts: u32, style: Style) -> Columns {
     let mut rng = rng(!seed);
     let mut columns = Columns::default();

@@ -87,3 +87,10 @@ proptest! {
         let _ = read(&format!("id,source,target,bytes,start_s,cap_bps,weight\n{}", rows.join("\n")));
     }
 }
+
+#[test]
+fn hosts_are_found_without_regard_to_case() {
+    let text = "id,source,target,bytes,start_s\na,node01,NODE_2,5,0\n";
+    let table = FlowTable::read(text.as_bytes(), &["Node01", "node_2"]).expect("both hosts");
+    assert_eq!((table.source, table.target), (vec![0], vec![1]));
+}

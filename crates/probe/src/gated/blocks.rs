@@ -1,44 +1,48 @@
-//! Rates of short blocks of proven packets, their mode, and the level shift where a bucket runs dry.
+//! The rates of short blocks of proven packets, their mode, and the level shift at the moment when a bucket is empty.
 
 use super::record::Train;
 use super::saturation::{Span, arrived_bytes};
 
-/// Packets in one block. Long enough that a stamp's jitter is small against the block, short enough that a stall of the
-/// receiver's core spoils few blocks.
-const BLOCK_PACKETS: usize = 16;
-/// Shortest block, in nanoseconds: stamps jitter by some microseconds.
+/// Full packets in one block. A block must be long compared with the jitter of a timestamp, but short enough that a
+/// stall of the receiver's core affects few blocks.
+const BLOCK_PACKETS: u32 = 16;
+/// Shortest block, in nanoseconds: timestamps jitter by some microseconds.
 const BLOCK_NS: i64 = 1_000_000;
+/// Shortest block of a path whose delay varies, in multiples of its jitter.
+const JITTERS: i64 = 4;
 
-/// One block.
+/// A block of consecutive arrivals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Block {
-    /// Rate on the wire, bit/s.
+    /// Rate on the wire, in bit/s.
     pub rate_bps: f64,
-    /// Its length, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
-    /// Index of the arrival it begins with, which it does not count.
+    /// Index of the arrival before the block, whose bytes it does not count.
     pub first: usize,
     /// Index of its last arrival.
     pub last: usize,
-    /// Number of its span.
+    /// Number of the span that the block is part of.
     pub span: usize,
 }
 
-/// Cuts the spans into blocks, in time order. Packets with one and the same stamp (a super-packet) are never parted.
+/// Cuts the spans into blocks, in time order. Packets with the same timestamp (a super-packet) stay together.
 pub(super) fn blocks(train: &Train, spans: &[Span]) -> Vec<Block> {
     let stamp = |index: usize| train.arrivals[index].received_ns;
-    let mut found = Vec::new();
+    let packets = train.packets(BLOCK_PACKETS);
+    let least_ns = BLOCK_NS.max(JITTERS * train.jitter_ns);
+    let mut blocks = Vec::new();
     for (number, span) in spans.iter().enumerate() {
-        // The first packet of a span opens it; a block counts what came after its own first stamp.
+        // A span begins with its first packet; a block counts the packets after its own first timestamp.
         let mut first = last_of_stamp(train, span.start, span.end);
         let mut at = first;
         while at + 1 < span.end {
             at = last_of_stamp(train, at + 1, span.end);
             let ns = stamp(at) - stamp(first);
-            if at - first >= BLOCK_PACKETS && ns >= BLOCK_NS {
+            if at - first >= packets && ns >= least_ns {
                 let bytes = arrived_bytes(train, at) - arrived_bytes(train, first);
                 let seconds = ns as f64 * 1e-9;
-                found.push(Block {
+                blocks.push(Block {
                     rate_bps: 8.0 * bytes / seconds,
                     seconds,
                     first,
@@ -49,7 +53,7 @@ pub(super) fn blocks(train: &Train, spans: &[Span]) -> Vec<Block> {
             }
         }
     }
-    found
+    blocks
 }
 
 fn last_of_stamp(train: &Train, index: usize, end: usize) -> usize {
@@ -61,7 +65,7 @@ fn last_of_stamp(train: &Train, index: usize, end: usize) -> usize {
 }
 
 /// Half-sample mode: the densest place of the sample (Robertson and Cryer 1974; Bickel and Fruehwirth 2006). Up to half
-/// of the blocks may be off in any direction.
+/// of the blocks may deviate in any direction.
 pub(super) fn mode(rates: &[f64]) -> f64 {
     let mut sorted = rates.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -83,7 +87,7 @@ pub(super) fn mode(rates: &[f64]) -> f64 {
     }
 }
 
-/// Middle value; NaN of nothing.
+/// The median; NaN for an empty list.
 pub(super) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -94,15 +98,15 @@ pub(super) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Blocks on each side that a shift must have.
+/// Smallest number of blocks on each side of a shift.
 const SIDE_BLOCKS: usize = 4;
-/// A drop smaller than this is taken for noise: shapers behind one another with caps this near are one for placement.
+/// Smaller drops count as noise: two shapers in sequence whose caps are this close count as one for placement.
 const SHIFT_RATIO: f64 = 1.2;
-/// Share of blocks on each side that must lie on their side of the middle.
+/// Smallest share of blocks on each side that must lie on their side of the middle.
 const SIDE_SHARE: f64 = 0.8;
 
-/// Index of the first block after the rate fell for good, as `ShaperProbe` finds a token bucket (IMC 2011, section 3), or
-/// `None` when one level explains all blocks.
+/// Index of the first block after the rate fell permanently, as `ShaperProbe` finds a token bucket (IMC 2011, section
+/// 3). `None` if one level explains all blocks.
 pub(super) fn shift(rates: &[f64]) -> Option<usize> {
     if rates.len() < 2 * SIDE_BLOCKS {
         return None;
@@ -111,7 +115,8 @@ pub(super) fn shift(rates: &[f64]) -> Option<usize> {
         let middle = median(side);
         side.iter().map(|rate| (rate / middle).ln().abs()).sum::<f64>()
     };
-    // At most 64 places are tried; a bucket's end is then known to 1/64 of the train, and the median bears that.
+    // Try at most 64 places: the bucket's end is then known to 1/64 of the train, which is accurate enough for a
+    // median.
     let step = (rates.len() / 64).max(1);
     let (_, split) = (SIDE_BLOCKS..=rates.len() - SIDE_BLOCKS)
         .step_by(step)

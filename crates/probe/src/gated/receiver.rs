@@ -1,4 +1,4 @@
-//! The receiving side of a gated train, without its socket and its clocks: answers the sender, and estimates while the
+//! The receiving side of a gated train, without its socket and clocks: acknowledges packets, and estimates while the
 //! train runs.
 
 use std::time::{Duration, Instant};
@@ -6,44 +6,44 @@ use std::time::{Duration, Instant};
 use super::answer::{Answer, Refusal, estimate};
 use super::record::{Limit, Train};
 use super::recorder::Recorder;
-use super::shape::{End, Shape};
+use super::shape::{End, Shape, Way, as_many_bytes};
 use super::stop::enough;
 use super::window::Advisor;
 use super::wire::{Ack, Data};
 use crate::drain::Drain;
 
-/// Packets that are answered together, at most.
+/// Largest number of full packets in one acknowledgement.
 const ACK_PACKETS: u32 = 16;
-/// Packets wait so long for their answer, at most.
+/// Longest time that a packet waits for its acknowledgement.
 const ACK_DELAY: Duration = Duration::from_millis(1);
-/// A receiver that could read each packet by itself lets some time pass instead: its core is what the sender needs.
+/// A receiver that could read each packet individually sleeps between reads instead, since the sender needs the core.
 const SHORTEST_NAP: Duration = Duration::from_micros(200);
 const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// Time in a queue between two estimates, in nanoseconds.
 const FIRST_CHECK_NS: i64 = 30_000_000;
 const NEXT_CHECK_NS: i64 = 10_000_000;
-/// Beyond this difference of two clocks' courses one of them was stepped; slewing stays below 0.05 ms in 0.1 s.
+/// If two clocks differ by more than this, one of them was set; slewing stays below 0.05 ms in 0.1 s.
 const STEP_NS: u128 = 500_000;
 
-/// What the receiver does next.
+/// The receiver's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Send this answer to where the train comes from.
+    /// Send this acknowledgement to the sender.
     Ack(Ack),
-    /// Sleep so long.
+    /// Sleep for this long.
     Nap(Duration),
-    /// Read what comes until then, then say so by [`Receiver::handle_read`].
+    /// Read packets until this time, then call [`Receiver::handle_read`].
     ReadUntil(Instant),
-    /// Nothing more: the train is over.
+    /// Stop: the train is over.
     Done,
 }
 
-/// The receiver's clocks, read at one moment.
+/// The receiver's clocks, read at the same moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Clocks {
-    /// The clock that nobody sets.
+    /// The clock that is never set.
     pub steady: Instant,
-    /// The clock that stamps packets, in nanoseconds since 1970.
+    /// The clock of packet timestamps, in nanoseconds since 1970.
     pub wall_ns: u64,
 }
 
@@ -55,25 +55,26 @@ impl Clocks {
     }
 }
 
-/// What the receiver knows in the end.
+/// The receiver's results.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What it wrote down.
+    /// The record of the train.
     pub train: Train,
-    /// What that says of the path.
+    /// The estimate of the path.
     pub answer: Result<Answer, Refusal>,
-    /// Most packets that it advised to hand over as one.
+    /// Largest number of packets that the receiver advised to hand to the kernel as one.
     pub segments: u16,
-    /// Packets that it could not use, since they came without a kernel stamp.
+    /// Packets without a kernel timestamp, which cannot be used.
     pub unstamped: u64,
 }
 
-/// Receives one train. Packets and times come in as arguments.
+/// Receives one train. Packets and times are arguments.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     probe_id: u64,
     hold: Duration,
     payload_bytes: u32,
+    ack_packets: u32,
     clocks: Clocks,
     recorder: Recorder,
     advisor: Advisor,
@@ -94,24 +95,17 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver that waits for the packets of a train, which are `headers_bytes` longer on the wire than their payload, and
-    /// never longer than until `deadline`. The socket's buffer has `buffer_bytes`.
-    pub fn new(
-        probe_id: u64,
-        shape: Shape,
-        headers_bytes: u32,
-        buffer_bytes: u32,
-        clocks: Clocks,
-        deadline: Instant,
-    ) -> Self {
-        let wire_bytes = shape.payload_bytes + headers_bytes;
+    /// A receiver that waits for the packets of a train, until `deadline` at the latest.
+    pub fn new(probe_id: u64, shape: Shape, way: Way, clocks: Clocks, deadline: Instant) -> Self {
+        let wire_bytes = shape.payload_bytes + way.headers_bytes;
         Self {
             probe_id,
             hold: shape.hold,
             payload_bytes: shape.payload_bytes,
+            ack_packets: as_many_bytes(ACK_PACKETS, wire_bytes),
             clocks,
-            recorder: Recorder::new(shape.payload_bytes, wire_bytes, shape.max_packets),
-            advisor: Advisor::new(wire_bytes, buffer_bytes),
+            recorder: Recorder::new(shape.payload_bytes, wire_bytes, shape.max_packets).with_jitter(way.jitter),
+            advisor: Advisor::new(wire_bytes, &way),
             drain: Drain::new(deadline),
             end: None,
             fresh: 0,
@@ -129,8 +123,8 @@ impl Receiver {
         }
     }
 
-    /// Takes one packet with the kernel's receive stamp in nanoseconds, and the packets that the socket has dropped since
-    /// the train began. Tells whether it is a stamped packet of this train.
+    /// Records one packet with the kernel's receive timestamp in nanoseconds, and the number of packets that the socket
+    /// has dropped since the train began. Returns whether it is a timestamped packet of this train.
     pub fn handle_packet(&mut self, data: &Data, stamp_ns: Option<u64>, overflow: u32) -> bool {
         if data.probe_id != self.probe_id {
             return false;
@@ -142,7 +136,7 @@ impl Receiver {
         if self.recorder.take(data, stamp_ns, overflow) {
             self.fresh += 1;
             let received_ns = stamp_ns as i64;
-            if self.advisor.take(data, received_ns, overflow) {
+            if self.advisor.take(data, received_ns, overflow) || self.advisor.pace_bps().is_some() {
                 self.queued_ns += (received_ns - self.last_ns).clamp(0, ACK_DELAY.as_nanos() as i64);
             }
             self.last_ns = received_ns;
@@ -150,7 +144,7 @@ impl Receiver {
         true
     }
 
-    /// Notes that a read is over, and whether it took all that the socket had.
+    /// Records that a read is over, and whether it emptied the socket.
     pub fn handle_read(&mut self, emptied: bool, now: Instant) {
         if self.fresh > 0 {
             self.began.get_or_insert(now);
@@ -162,15 +156,15 @@ impl Receiver {
         self.check(now);
     }
 
-    /// Notes that the sender says it is done.
+    /// Records that the sender has finished.
     pub fn handle_end(&mut self, end: End, now: Instant) {
         self.end = Some(end);
         self.drain.sender_done(now);
     }
 
-    /// What to do now.
+    /// The next action.
     pub fn poll(&mut self, now: Instant) -> Action {
-        let due = self.unanswered >= ACK_PACKETS || now.duration_since(self.answered) >= ACK_DELAY;
+        let due = self.unanswered >= self.ack_packets || now.duration_since(self.answered) >= ACK_DELAY;
         if self.unanswered > 0 && due {
             return Action::Ack(self.ack(now));
         }
@@ -186,7 +180,7 @@ impl Receiver {
         }
     }
 
-    /// The train and what it says of the path; `clocks` are read now.
+    /// The train and the estimate of its path; `clocks` are read now.
     pub fn finish(mut self, clocks: &Clocks) -> Report {
         let end = self.end.unwrap_or_default();
         if let Some(last) = end.batches.checked_sub(1) {
@@ -212,13 +206,14 @@ impl Receiver {
         }
     }
 
-    /// Estimates now and then, until the answer is good enough.
+    /// Estimates from time to time, until the answer is good enough.
     fn check(&mut self, now: Instant) {
         let held = self.began.is_some_and(|began| now.duration_since(began) < self.hold);
         if self.answer.is_some() || held || self.queued_ns < self.next_check_ns {
             return;
         }
-        self.next_check_ns = self.queued_ns + NEXT_CHECK_NS;
+        // A policer's drops are evaluated over the whole train, which takes longer for longer trains.
+        self.next_check_ns = self.queued_ns + NEXT_CHECK_NS.max(self.queued_ns / 8);
         let train = self.recorder.train(Limit::Enough);
         self.answer = estimate(train).ok().filter(|answer| enough(train, answer));
     }
@@ -234,11 +229,12 @@ impl Receiver {
             heard: self.advisor.heard(),
             window: self.advisor.window(),
             segments: self.advisor.segments(),
+            pace_kbps: self.advisor.pace_bps().map_or(0, |bps| (bps / 1e3) as u32),
             enough: self.answer.is_some(),
         }
     }
 
-    /// An eighth of the time that the window lasts, if that is long enough.
+    /// An eighth of the window's duration, if that is long enough.
     fn nap(&self) -> Option<Duration> {
         let window_bits = 8.0 * f64::from(self.advisor.window()) * f64::from(self.payload_bytes);
         let nap_s = window_bits / 8.0 / self.advisor.rate_bps();

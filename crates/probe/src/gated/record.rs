@@ -1,26 +1,31 @@
-//! What the receiver of a gated train wrote down.
+//! The receiver's record of a gated train.
 
 use std::collections::BTreeMap;
+
+use super::shape::as_many_bytes;
+
+/// Differences between round trips below this, in nanoseconds, are caused by the hosts.
+const LEAST_JITTER_NS: i64 = 300_000;
 
 /// One packet as it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Number of the packet in the train, from 0.
     pub seq: u32,
-    /// Number of the batch it was sent in, from 0.
+    /// Number of the batch that contained the packet, from 0.
     pub batch: u32,
-    /// Sender's clock just before the batch was handed to the kernel, in nanoseconds.
+    /// The sender's clock just before it handed the batch to the kernel, in nanoseconds.
     pub sent_ns: i64,
-    /// The kernel's receive stamp at the receiver, in nanoseconds of its own clock.
+    /// The kernel's receive timestamp, in nanoseconds of the receiver's clock.
     pub received_ns: i64,
-    /// Packets the receiving socket had dropped since the train began, because its buffer was full.
+    /// Packets that the receiving socket has dropped since the train began because its buffer was full.
     pub overflow: u32,
 }
 
-/// What ended the train.
+/// The reason why the train ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Limit {
-    /// The receiver had enough.
+    /// The receiver had enough packets.
     #[default]
     Enough,
     /// The byte budget was used up.
@@ -40,9 +45,23 @@ pub struct Train {
     pub sent: u64,
     /// Arrivals in the order of their stamps, each packet once.
     pub arrivals: Vec<Arrival>,
-    /// By batch, the sender's clock just after the kernel had taken it, in nanoseconds, as far as the receiver learnt
-    /// it. A map, so that the number in one packet cannot ask for memory: 534 MB were seen.
+    /// By batch: the sender's clock just after the kernel accepted it, in nanoseconds, if known. It is a map so that a
+    /// number in one packet cannot make the receiver allocate memory: 534 MB were seen.
     pub batch_ends_ns: BTreeMap<u32, i64>,
-    /// What ended it.
+    /// The reason why the train ended.
     pub limit: Limit,
+    /// How much round trips differed on the quiet path before the train, in nanoseconds; 0 if they did not.
+    pub jitter_ns: i64,
+}
+
+impl Train {
+    /// Whether the path's delay varies.
+    pub(super) fn wanders(&self) -> bool {
+        self.jitter_ns >= LEAST_JITTER_NS
+    }
+
+    /// The number of this train's packets that hold as many bytes as `count` full ones at MTU 1500.
+    pub(super) fn packets(&self, count: u32) -> usize {
+        as_many_bytes(count, self.wire_bytes) as usize
+    }
 }

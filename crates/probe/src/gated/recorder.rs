@@ -1,14 +1,16 @@
-//! Writes down a train as its packets come.
+//! Records a train while its packets arrive.
+
+use std::time::Duration;
 
 use super::record::{Arrival, Limit, Train};
 use super::wire::Data;
 
-/// Bytes around the UDP payload as a shaper counts them, IPv4: 8 of UDP, 20 of IP, 14 of Ethernet.
+/// Header bytes around a UDP payload as a shaper counts them, for IPv4: 8 of UDP, 20 of IP, 14 of Ethernet.
 pub const HEADERS_V4_BYTES: u32 = 42;
 /// The same for IPv6.
 pub const HEADERS_V6_BYTES: u32 = 62;
 
-/// The record of one train. Memory is bounded by the packets the train may have.
+/// The record of one train. Its memory is bounded by the number of packets of the train.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     train: Train,
@@ -18,6 +20,13 @@ pub struct Recorder {
 }
 
 impl Recorder {
+    /// The same record for a path whose round trips differed by `jitter`.
+    #[must_use]
+    pub fn with_jitter(mut self, jitter: Duration) -> Self {
+        self.train.jitter_ns = i64::try_from(jitter.as_nanos()).unwrap_or(0);
+        self
+    }
+
     /// An empty record of a train of at most `most` packets.
     pub fn new(payload_bytes: u32, wire_bytes: u32, most: u32) -> Self {
         Self {
@@ -32,10 +41,10 @@ impl Recorder {
         }
     }
 
-    /// Takes one packet with the kernel's receive stamp and the count of packets the socket has dropped since the train
-    /// began. Returns false, and changes nothing, for a duplicate or a packet outside the train.
+    /// Records one packet with the kernel's receive timestamp and the number of packets that the socket has dropped
+    /// since the train began. Returns false and changes nothing for a duplicate or a packet outside the train.
     pub fn take(&mut self, data: &Data, received_ns: u64, overflow: u32) -> bool {
-        // A batch holds at least one packet, so its number is never above the packet's.
+        // A batch has at least one packet, so its number never exceeds the packet's number.
         if data.seq >= self.most || data.batch > data.seq {
             return false;
         }
@@ -55,7 +64,7 @@ impl Recorder {
             received_ns: nanoseconds(received_ns),
             overflow,
         };
-        // Stamps of different cores may be some microseconds out of order.
+        // Timestamps of different cores may be out of order by some microseconds.
         let at = self
             .train
             .arrivals
@@ -66,14 +75,14 @@ impl Recorder {
         true
     }
 
-    /// Notes when a batch had been handed over.
+    /// Records the time at which a batch had been handed to the kernel.
     pub fn ended(&mut self, batch: u32, ended_ns: u64) {
         if batch < self.most {
             self.train.batch_ends_ns.insert(batch, nanoseconds(ended_ns));
         }
     }
 
-    /// The train so far. Packets after the last that came count as not sent: they may be on their way.
+    /// The train so far. Packets after the last arrival count as not sent, since they may still be on their way.
     pub fn train(&mut self, limit: Limit) -> &Train {
         self.train.sent = self.highest;
         self.train.limit = limit;
@@ -86,14 +95,14 @@ impl Recorder {
         self.train
     }
 
-    /// Packets that came, each counted once.
+    /// Number of packets that arrived, each counted once.
     pub fn received(&self) -> u64 {
         self.train.arrivals.len() as u64
     }
 }
 
-/// Stamps beyond this are taken for it, so that their differences cannot overflow: 36 years from 1970 or a boot would do,
-/// this is 146.
+/// Limits timestamps, so that their differences cannot overflow. A limit of 36 years after 1970 or a boot would be
+/// enough; this one is 146.
 fn nanoseconds(stamp: u64) -> i64 {
     stamp.min(i64::MAX as u64 / 2) as i64
 }

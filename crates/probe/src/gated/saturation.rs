@@ -1,25 +1,26 @@
-//! Which packets provably waited in a queue.
+//! Finds the packets that provably waited in a queue.
 //!
 //! A packet left its sender between `sent_ns` (before its batch) and the batch's end. Its one-way delay is thus at
-//! least `received - end`, whatever preempted the sender in between. When that exceeds the smallest delay any packet
-//! ever had, the packet waited somewhere on the path. Between two packets that both waited, the path was never idle.
+//! least `received - end`, whatever interrupted the sender in between. If that exceeds the smallest delay of any
+//! packet, the packet waited somewhere on the path. Between two packets that both waited, the path was never idle.
 
 use super::record::{Arrival, Train};
 
-/// Wait that counts as proof, in nanoseconds. Receive stamps of an idle veth path jitter by 20 to 60 us, of a path
-/// whose receiver's core is busy by 100 us.
+/// Wait that counts as proof, in nanoseconds. Receive timestamps of an idle veth path jitter by 20 to 60 us, and by 100
+/// us if the receiver's core is busy. In one direction, jitter adds up to 1.5 times the differences between round
+/// trips.
 const PROOF_NS: i64 = 150_000;
 
-/// Arrivals that came one after the other, all with proof: a range of indices into the train's arrivals.
+/// Consecutive arrivals, all with proof: a range of indices into the train's arrivals.
 pub(super) type Span = std::ops::Range<usize>;
 
-/// Smallest delay of any packet, in nanoseconds between two clocks of different origin.
+/// The smallest delay of any packet, in nanoseconds between two clocks with different origins.
 pub(super) fn floor_ns(train: &Train) -> Option<i64> {
     train.arrivals.iter().map(|a| a.received_ns - a.sent_ns).min()
 }
 
-/// Finds the maximal spans of proven packets, in order. A packet whose batch's end is unknown has no proof, unless
-/// packets of later batches prove that it was sent earlier still.
+/// Finds the longest spans of proven packets, in order. A packet whose batch's end is unknown has no proof, unless
+/// packets of later batches prove that it was sent even earlier.
 pub(super) fn saturated_spans(train: &Train) -> Vec<Span> {
     let Some(floor) = floor_ns(train) else {
         return Vec::new();
@@ -39,14 +40,14 @@ pub(super) fn saturated_spans(train: &Train) -> Vec<Span> {
 
 fn proven(train: &Train, arrival: &Arrival, floor: i64) -> bool {
     let near = arrival.batch..=arrival.batch.saturating_add(3);
-    // The next known end of this or a later batch bounds the time of sending from above.
+    // The next known end of this or a later batch is an upper bound for the sending time.
     let Some((_, end)) = train.batch_ends_ns.range(near).next() else {
         return false;
     };
-    arrival.received_ns - end - floor > PROOF_NS
+    arrival.received_ns - end - floor > PROOF_NS + train.jitter_ns * 3 / 2
 }
 
-/// Bytes on the wire that had arrived when arrival number `index` had, counting what the socket then dropped.
+/// Bytes on the wire that had arrived by arrival number `index`, including those that the socket dropped.
 pub(super) fn arrived_bytes(train: &Train, index: usize) -> f64 {
     let overflow = train.arrivals.get(index).map_or(0, |a| a.overflow);
     (index as f64 + 1.0 + f64::from(overflow)) * f64::from(train.wire_bytes)

@@ -1,17 +1,19 @@
 //! The rate of a level, from long lags between the knots of its blocks.
 //!
-//! A shaper that is never idle lets b + r t bytes through by time t, however late its timer wakes it: what it owes it
-//! makes up for, up to the bucket. Stamps, too, can only be late. So in each block the packet that is furthest ahead (its
-//! *knot*) is the least disturbed, and the line through two knots far apart has the path's slope. A stall that outlasts
-//! the bucket costs a step, which spoils the lags across it and no others; the lag is chosen by how well its slopes agree.
+//! A shaper that is never idle lets b + r t bytes pass by time t. If its timer fires late, it catches up, up to the
+//! bucket's depth. Timestamps, too, can only be late. In each block, the packet that is furthest ahead (its *knot*) is
+//! therefore the least disturbed. The line through two knots far apart has the path's slope.
+//!
+//! A stall that outlasts the bucket causes a step, which affects only the lags across it. The lag is chosen by how well
+//! its slopes agree.
 
 use super::blocks::{Block, median, mode};
 use super::record::Train;
 use super::saturation::arrived_bytes;
 
-/// Fewest slopes of one lag.
+/// Smallest number of slopes of one lag.
 const MIN_SLOPES: usize = 6;
-/// Slopes this near to the mode, in standard deviations, count.
+/// Only slopes within this many standard deviations of the mode count.
 const KEPT: f64 = 3.0;
 
 /// A 95 % confidence interval.
@@ -28,7 +30,7 @@ pub struct Interval {
 pub(super) struct Knot {
     /// Index of the arrival.
     pub index: usize,
-    /// Number of its span.
+    /// Number of the span.
     pub span: usize,
     bytes: f64,
     ns: i64,
@@ -54,7 +56,7 @@ pub(super) fn knots(train: &Train, level: &[Block], rate_bps: f64) -> Vec<Knot> 
     level.iter().map(knot).collect()
 }
 
-/// The rate that the knots tell, bit/s, and its 95 % interval; `None` for too few.
+/// The rate from the knots, in bit/s, and its 95 % interval; `None` if there are too few knots.
 pub(super) fn slope(knots: &[Knot]) -> Option<(f64, Interval)> {
     let lags = (0..).map(|power| 1usize << power).take_while(|lag| *lag < knots.len());
     lags.filter_map(|lag| at_lag(knots, lag))
@@ -71,14 +73,14 @@ pub(super) fn slope(knots: &[Knot]) -> Option<(f64, Interval)> {
         })
 }
 
-/// Rate and its standard error by the slopes of one lag.
+/// The rate and its standard error from the slopes of one lag.
 fn at_lag(knots: &[Knot], lag: usize) -> Option<(f64, f64)> {
     let pairs = knots.iter().zip(knots.get(lag..)?);
     let slopes: Vec<f64> = pairs
         .filter(|(from, to)| from.span == to.span && from.ns < to.ns)
         .map(|(from, to)| 8e9 * (to.bytes - from.bytes) / (to.ns - from.ns) as f64)
         .collect();
-    // A step spoils as many slopes as the lag is long, and may spoil a third of them.
+    // A step affects as many slopes as the lag is long. It may affect at most a third of them.
     if slopes.len() < MIN_SLOPES.max(3 * lag) {
         return None;
     }
@@ -92,14 +94,14 @@ fn at_lag(knots: &[Knot], lag: usize) -> Option<(f64, f64)> {
     if kept.is_empty() {
         return None;
     }
-    // Slopes of a long lag overlap: so many of them are independent.
+    // Slopes of a long lag overlap; this many are independent.
     let independent = (kept.len() as f64 / lag as f64).max(1.0);
-    // The standard error of a median is 1.253 times that of a mean; few slopes agree by chance.
+    // The standard error of a median is 1.253 times that of a mean; few slopes may agree by chance.
     let error = 1.253 * deviation / independent.sqrt() * (1.0 + 4.0 / kept.len() as f64);
     Some((median(&kept), error))
 }
 
-/// Width of the shortest interval that holds half of the values.
+/// The width of the shortest interval that contains half of the values.
 fn shortest_half(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,13 +1,13 @@
 //! Recorded trains as text, so that the estimator can be tested on real arrivals anywhere.
 //!
 //! ```text
-//! gavotte-train 1 WIRE_BYTES PAYLOAD_BYTES SENT LIMIT
-//! b BATCH SENT_NS ENDED_NS        the arrivals below are of this batch; `-` = its end is not known
-//! RECEIVED_NS [SEQ [OVERFLOW]]    steps from the arrival above; a step of 1 in SEQ and of 0 in OVERFLOW is left out
-//! e BATCH ENDED_NS                the end of a batch of which nothing arrived
+//! gavotte-train 1 WIRE_BYTES PAYLOAD_BYTES SENT LIMIT [JITTER_NS]
+//! b BATCH SENT_NS ENDED_NS        the arrivals below belong to this batch; `-` = its end is unknown
+//! RECEIVED_NS [SEQ [OVERFLOW]]    differences from the arrival above; 1 in SEQ and 0 in OVERFLOW are omitted
+//! e BATCH ENDED_NS                the end of a batch without arrivals
 //! ```
 //!
-//! The sender's nanoseconds count from its first stamp, the receiver's from its first.
+//! The sender's nanoseconds count from its first timestamp, and the receiver's from its own first one.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,9 +17,9 @@ use thiserror::Error;
 
 use super::record::{Arrival, Limit, Train};
 
-/// Why a text is no recorded train.
+/// Why a text is not a recorded train.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
-#[error("line {0} is not of a recorded train")]
+#[error("line {0} is not part of a recorded train")]
 pub struct TraceError(pub usize);
 
 const LIMITS: [(Limit, &str); 3] = [
@@ -27,7 +27,7 @@ const LIMITS: [(Limit, &str); 3] = [
     (Limit::Bytes, "bytes"),
     (Limit::Time, "time"),
 ];
-/// Stamps stay below this, so that their differences never overflow: 36 years.
+/// Timestamps stay below this, so that their differences never overflow: 36 years.
 const MAX_NS: i64 = 1 << 60;
 
 /// Writes a train as text.
@@ -37,8 +37,15 @@ pub fn write_trace(train: &Train) -> String {
         .find(|(limit, _)| *limit == train.limit)
         .map_or("enough", |(_, name)| name);
     let mut text = format!(
-        "gavotte-train 1 {} {} {} {limit}\n",
-        train.wire_bytes, train.payload_bytes, train.sent
+        "gavotte-train 1 {} {} {} {limit}{}\n",
+        train.wire_bytes,
+        train.payload_bytes,
+        train.sent,
+        if train.jitter_ns > 0 {
+            format!(" {}", train.jitter_ns)
+        } else {
+            String::new()
+        }
     );
     let origin = train.arrivals.iter().map(|a| a.sent_ns).min().unwrap_or(0);
     let ended = |batch: u32| train.batch_ends_ns.get(&batch);
@@ -48,13 +55,13 @@ pub fn write_trace(train: &Train) -> String {
         overflow: 0,
         ..*first
     });
-    let mut told = BTreeSet::new();
+    let mut written_batches = BTreeSet::new();
     for arrival in &train.arrivals {
         let last = before.unwrap_or(*arrival);
         if (last.batch, last.sent_ns) != (arrival.batch, arrival.sent_ns) || last.batch == u32::MAX {
             let end = ended(arrival.batch).map_or("-".to_owned(), |end| (end - origin).to_string());
             let _ = writeln!(text, "b {} {} {end}", arrival.batch, arrival.sent_ns - origin);
-            told.insert(arrival.batch);
+            written_batches.insert(arrival.batch);
         }
         let received = arrival.received_ns - last.received_ns;
         let seq = arrival.seq.wrapping_sub(last.seq) as i32;
@@ -66,16 +73,20 @@ pub fn write_trace(train: &Train) -> String {
         };
         before = Some(*arrival);
     }
-    for (batch, end) in train.batch_ends_ns.iter().filter(|(batch, _)| !told.contains(batch)) {
+    for (batch, end) in train
+        .batch_ends_ns
+        .iter()
+        .filter(|(batch, _)| !written_batches.contains(batch))
+    {
         let _ = writeln!(text, "e {batch} {}", end - origin);
     }
     text
 }
 
-/// Reads what [`write_trace`] wrote. Takes any text.
+/// Reads the text of [`write_trace`]. Accepts any text.
 ///
 /// # Errors
-/// A [`TraceError`] with the number, from 1, of the first line that does not fit.
+/// A [`TraceError`] with the number, from 1, of the first invalid line.
 pub fn parse_trace(text: &str) -> Result<Train, TraceError> {
     let mut lines = (1..).zip(text.lines());
     let mut reader = lines
@@ -148,21 +159,27 @@ fn batch(words: &mut SplitAsciiWhitespace<'_>) -> Option<u32> {
     words.next()?.parse().ok()
 }
 
-/// Never negative: a train is written in the order of its stamps.
+/// Never negative: a train is written in the order of its timestamps.
 fn nanoseconds(word: &str) -> Option<i64> {
     word.parse().ok().filter(|ns| (0..MAX_NS).contains(ns))
 }
 
 fn header(line: &str) -> Option<Train> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
-    let ["gavotte-train", "1", wire, payload, sent, limit] = words.as_slice() else {
+    let ["gavotte-train", "1", wire, payload, sent, limit, jitter @ ..] = words.as_slice() else {
         return None;
+    };
+    let jitter_ns = match jitter {
+        [] => 0,
+        [jitter] => nanoseconds(jitter)?,
+        _ => return None,
     };
     Some(Train {
         wire_bytes: wire.parse().ok().filter(|bytes| (1..=1 << 17).contains(bytes))?,
         payload_bytes: payload.parse().ok()?,
         sent: sent.parse().ok()?,
         limit: LIMITS.iter().find(|(_, name)| *name == *limit)?.0,
+        jitter_ns,
         ..Train::default()
     })
 }

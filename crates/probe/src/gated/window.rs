@@ -1,38 +1,62 @@
-//! How many packets the sender of a gated train may have under way, and how many it should hand over as one.
+//! Advises the sender of a gated train: how many packets may be in flight, and how many it should hand over as one.
 //!
-//! A full window is what keeps the path's queue from running empty without any estimate of its rate, as TCP does it: the
-//! sender never paces. The window follows what arrives: it grows while the path is not saturated although the sender
-//! waits for it, and shrinks when packets are lost or wait longer than a stall of the sender could last.
+//! As in TCP, a full window keeps the path's queue from becoming empty without an estimate of the path's rate, and the
+//! sender need not pace. The window follows the arrivals:
+//!
+//! 1. It shrinks when packets are lost.
+//! 2. It grows while the path is not saturated although the sender waits for the window.
+//! 3. Once the path is saturated, it approaches the size that survives a stall of the sender. On a long path it also
+//!    covers the packets in flight during a round trip.
 
+use super::shape::{Way, as_many_bytes};
 use super::wire::Data;
 
-/// Window that a train begins with, in bytes: fills a link of 10 Gbit/s for 0.2 ms.
+/// Initial window in bytes: fills a link of 10 Gbit/s for 0.2 ms.
 pub const FIRST_WINDOW_BYTES: u32 = 256 * 1024;
-/// Smallest window in packets: a queue of 50 kB still drops few of them.
+/// Smallest window in full packets: a queue of 50 kB still drops few of them.
 const MIN_WINDOW: u32 = 24;
-/// What a window should hold in time once the path is saturated, in nanoseconds: a sender may be off its core for one turn
-/// of the scheduler, 3 ms.
+/// Duration of a window once the path is saturated, in nanoseconds: a sender may lose its core for one turn of the
+/// scheduler, 3 ms.
 const WANTED_NS: f64 = 6e6;
-/// Delay beyond the smallest, and beyond the time that the batch before took to hand over, that is taken for waiting in a
-/// queue, in nanoseconds. Only advice depends on it, no answer.
+/// Delay that counts as waiting in a queue, in nanoseconds, above the smallest delay and the time to hand over the
+/// previous batch. Only advice depends on it, never an answer.
 const QUEUED_NS: i64 = 200_000;
-/// Share of packets that may be lost before the window shrinks.
+/// Share of packets that may be lost before the window shrinks, and number of packets that may be lost in addition. In
+/// a small window, one random loss on a link already exceeds that share.
 const BEARABLE_LOSS: f64 = 0.02;
-/// The rate is told from at least so long a time, in nanoseconds.
+const BEARABLE_PACKETS: f64 = 2.0;
+/// Share of lost packets that indicates a policer, if the other packets did not wait in a queue.
+const POLICED_LOSS: f64 = 0.1;
+/// Factor by which the sender then exceeds the rate of arrivals, so that the policer always has packets to drop.
+const POLICED_PACE: f64 = 1.5;
+/// The larger factor while the policer drops less than `CLEAN_LOSS`.
+const CLEAN_PACE: f64 = 3.0;
+const CLEAN_LOSS: f64 = 0.03;
+/// Smallest number of full packets for a rate behind a policer.
+const POLICED_PACKETS: u32 = 16;
+/// Shortest time for a rate, in nanoseconds.
 const RATE_NS: i64 = 2_000_000;
-/// Up to this rate in bit/s single packets are handed over: a core sends 1.6 Gbit/s of them, and each super-packet blurs
-/// the depth of a bucket by its size.
+/// Up to this rate, in bit/s, packets are handed over one at a time. A core can send 1.6 Gbit/s of them, and each
+/// super-packet blurs the depth of a bucket by its own size.
 const SINGLE_BPS: f64 = 0.5e9;
-/// Super-packets grow from 4 packets to 16 where 4 do not fill the path: at once from this rate on,
+/// Sizes of super-packets, in full frames: they grow from 4 packets to 16 if 4 do not fill the path.
+const FEW_SEGMENTS: u16 = 4;
+const MANY_SEGMENTS: u16 = 16;
+const FULL_BYTES: u32 = 1_514;
+/// From this rate on, super-packets grow at once.
 const FEW_BPS: f64 = 3e9;
-/// else after so many rates in a row. A sender slower than 0.5 Gbit/s, on a busy host, turns to super-packets then, too.
+/// At lower rates, they grow after this many consecutive rates that do not fill the path. A sender below 0.5 Gbit/s on
+/// a busy host then also changes to super-packets.
 const PATIENCE: u32 = 10;
 
-/// Advises the sender of one train. Times come in as arguments.
+/// Advises the sender of one train. Times are arguments.
 #[derive(Clone, Debug)]
 pub struct Advisor {
     wire_bytes: u32,
+    least: u32,
     most: u32,
+    round_trip_s: f64,
+    jitter_ns: i64,
     window: u32,
     ceiling: u32,
     segments: u16,
@@ -46,8 +70,18 @@ pub struct Advisor {
     unfilled: u32,
     starved: bool,
     epoch: Epoch,
-    mark: Option<(i64, u32)>,
+    mark: Option<Mark>,
     rate_bps: f64,
+    policed: bool,
+    pace: f64,
+}
+
+/// The start of the current rate measurement.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    ns: i64,
+    packets: u32,
+    heard: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,14 +95,17 @@ struct Epoch {
 }
 
 impl Advisor {
-    /// Advice for packets of `wire_bytes` that arrive in a socket buffer of `buffer_bytes`.
-    pub fn new(wire_bytes: u32, buffer_bytes: u32) -> Self {
-        // The kernel accounts some 832 bytes more for a packet than it is long.
-        let most = (buffer_bytes / 3 / (wire_bytes + 832)).max(MIN_WINDOW);
-        let window = (FIRST_WINDOW_BYTES / wire_bytes).clamp(MIN_WINDOW, most);
+    /// An advisor for packets of `wire_bytes` on this path.
+    pub fn new(wire_bytes: u32, way: &Way) -> Self {
+        let least = as_many_bytes(MIN_WINDOW, wire_bytes);
+        let most = (way.buffer_bytes / 3 / accounted_bytes(wire_bytes)).max(least);
+        let window = (FIRST_WINDOW_BYTES / wire_bytes).clamp(least, most);
         Self {
             wire_bytes,
+            least,
             most,
+            round_trip_s: way.round_trip.as_secs_f64(),
+            jitter_ns: way.jitter.as_nanos() as i64,
             window,
             ceiling: most,
             segments: 1,
@@ -84,20 +121,27 @@ impl Advisor {
             epoch: Epoch::default(),
             mark: None,
             rate_bps: 0.0,
+            policed: false,
+            pace: POLICED_PACE,
         }
     }
 
-    /// Packets that may be under way.
+    /// Number of packets that may be in flight.
     pub fn window(&self) -> u32 {
         self.window
     }
 
-    /// Packets to hand over as one.
+    /// Number of packets to hand over as one.
     pub fn segments(&self) -> u16 {
         self.segments
     }
 
-    /// Highest packet number that came, plus 1.
+    /// The rate on the wire at which to send regardless of the window, in bit/s, while a policer seems to drop packets.
+    pub fn pace_bps(&self) -> Option<f64> {
+        (self.policed && self.rate_bps > 0.0).then_some(self.pace * self.rate_bps)
+    }
+
+    /// Highest packet number that arrived, plus 1.
     pub fn heard(&self) -> u32 {
         self.heard
     }
@@ -107,8 +151,8 @@ impl Advisor {
         self.rate_bps
     }
 
-    /// Takes one packet with the kernel's receive stamp, in nanoseconds, and the receiver's dropped packets so far. Tells
-    /// whether it seems to have waited in a queue.
+    /// Records one packet with the kernel's receive timestamp, in nanoseconds, and the packets that the receiver has
+    /// dropped so far. Returns whether the packet seems to have waited in a queue.
     pub fn take(&mut self, data: &Data, received_ns: i64, overflow: u32) -> bool {
         let nanoseconds = |stamp: u64| stamp.min(i64::MAX as u64) as i64;
         let sent_ns = nanoseconds(data.sent_ns);
@@ -120,7 +164,7 @@ impl Advisor {
         }
         let delay = received_ns.saturating_sub(sent_ns);
         self.floor_ns = self.floor_ns.min(delay);
-        let queued = delay.saturating_sub(self.floor_ns).saturating_sub(self.took_ns) > QUEUED_NS;
+        let queued = delay.saturating_sub(self.floor_ns).saturating_sub(self.took_ns) > QUEUED_NS + self.jitter_ns;
         self.heard = self.heard.max(data.seq.saturating_add(1));
         self.waits = self.waits.max(data.waits);
         self.batches = self.batches.max(data.batch);
@@ -128,8 +172,8 @@ impl Advisor {
         self.epoch.packets += 1;
         self.epoch.queued += u32::from(queued);
         self.measure(received_ns);
-        // A change needs a window's worth of packets to show.
-        if self.heard - self.epoch.first >= self.window.max(2 * MIN_WINDOW) {
+        // The effect of a change shows only after a window's worth of packets.
+        if self.heard - self.epoch.first >= self.window.max(2 * self.least) {
             self.adjust();
             self.epoch = Epoch {
                 first: self.heard,
@@ -143,28 +187,52 @@ impl Advisor {
     }
 
     fn measure(&mut self, received_ns: i64) {
-        let (since, packets) = *self.mark.get_or_insert((received_ns, 0));
-        self.mark = Some((since, packets + 1));
-        let ns = received_ns.saturating_sub(since);
-        if ns < RATE_NS || packets < 2 * MIN_WINDOW {
+        let heard = self.heard;
+        let mark = self.mark.get_or_insert(Mark {
+            ns: received_ns,
+            packets: 0,
+            heard,
+        });
+        mark.packets += 1;
+        let (packets, sent) = (mark.packets - 1, heard - mark.heard);
+        let ns = received_ns.saturating_sub(mark.ns);
+        let least = if self.policed {
+            as_many_bytes(POLICED_PACKETS, self.wire_bytes)
+        } else {
+            2 * self.least
+        };
+        if ns < RATE_NS || packets < least {
             return;
         }
         self.rate_bps = 8e9 * f64::from(packets) * f64::from(self.wire_bytes) / ns as f64;
-        self.mark = Some((received_ns, 0));
+        self.mark = Some(Mark {
+            ns: received_ns,
+            packets: 0,
+            heard,
+        });
+        let clean = f64::from(sent.saturating_sub(packets)) < CLEAN_LOSS * f64::from(sent);
+        self.pace = if clean { CLEAN_PACE } else { POLICED_PACE };
         let unfilled = 2 * self.epoch.queued < self.epoch.packets;
         self.unfilled = if unfilled { self.unfilled + 1 } else { 0 };
-        let starved = self.unfilled >= PATIENCE;
+        let starved = self.unfilled >= PATIENCE && !self.policed;
+        let (few, many) = (self.segments_of(FEW_SEGMENTS), self.segments_of(MANY_SEGMENTS));
         self.segments = match self.segments {
-            1 if self.rate_bps > 1.2 * SINGLE_BPS || starved => 4,
-            4 if unfilled && (self.rate_bps > FEW_BPS || starved) => 16,
-            4.. if self.rate_bps < SINGLE_BPS && !self.starved => 1,
+            1 if self.rate_bps > 1.2 * SINGLE_BPS || starved => few,
+            same if same == few && unfilled && (self.rate_bps > FEW_BPS || starved) => many,
+            2.. if self.rate_bps < SINGLE_BPS && !self.starved => 1,
             same => same,
         };
         if starved {
-            // What single packets did not fill they would not fill again.
+            // If single packets did not fill the path once, do not return to them.
             self.starved = true;
             self.unfilled = 0;
         }
+    }
+
+    /// Packets of a super-packet with as many bytes as `full` packets of 1514 bytes, at least 2.
+    fn segments_of(&self, full: u16) -> u16 {
+        let scaled = u32::from(full) * FULL_BYTES / self.wire_bytes.max(1);
+        (scaled as u16).clamp(2, full)
     }
 
     fn adjust(&mut self) {
@@ -173,28 +241,55 @@ impl Advisor {
         let dropped = self.overflow.wrapping_sub(epoch.overflow);
         let lost = passed.saturating_sub(epoch.packets);
         let queued = f64::from(epoch.queued) / f64::from(epoch.packets.max(1));
-        let wanted = (WANTED_NS * 1e-9 * self.rate_bps / 8.0 / f64::from(self.wire_bytes)) as u32;
-        if f64::from(lost.max(dropped)) > BEARABLE_LOSS * f64::from(passed) {
-            // What came through at once is what the queue holds.
+        let per_s = self.rate_bps / 8.0 / f64::from(self.wire_bytes);
+        let queue_s = (WANTED_NS + 2.0 * self.jitter_ns as f64) * 1e-9;
+        let wanted = ((queue_s + self.round_trip_s) * per_s) as u32;
+        // Packets in flight do not fill the receiver's socket.
+        let most = self.most.saturating_add((self.round_trip_s * per_s) as u32);
+        let heavy = f64::from(lost.saturating_sub(dropped)) > POLICED_LOSS * f64::from(passed);
+        let crowded = f64::from(dropped) > BEARABLE_LOSS * f64::from(passed);
+        self.policed = queued < 0.1 && !crowded && (heavy || self.policed);
+        if f64::from(lost.max(dropped)) > BEARABLE_LOSS * f64::from(passed) + BEARABLE_PACKETS {
+            // The queue holds as many packets as arrived together.
             let through = u64::from(self.window) * u64::from(epoch.packets) / u64::from(passed.max(1));
             self.window = (self.window / 4 * 3).min(through as u32);
-            self.ceiling = self.window.max(MIN_WINDOW);
+            self.ceiling = self.window.max(self.least);
         } else if queued < 0.5 && 2 * (self.waits - epoch.waits) > self.batches - epoch.batches {
-            self.window *= 2;
-            self.ceiling = self.most;
+            self.window = self.window.saturating_mul(2);
+            self.ceiling = most;
         } else if queued > 0.9 && wanted > 0 {
             self.window = wanted.clamp(self.window / 2, self.window * 2).min(self.ceiling);
         }
-        self.window = self.window.clamp(MIN_WINDOW, self.most);
+        self.window = self.window.clamp(self.least, most);
+    }
+}
+
+/// Bytes that the kernel accounts for a packet in a socket's buffer. Linear buffers of jumbo frames are rounded up to a
+/// power of two.
+fn accounted_bytes(wire_bytes: u32) -> u32 {
+    if wire_bytes < 3_000 {
+        wire_bytes + 832
+    } else {
+        (wire_bytes + 512).next_power_of_two() + 512
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+
+    fn way(buffer_bytes: u32) -> Way {
+        Way {
+            headers_bytes: 42,
+            buffer_bytes,
+            round_trip: Duration::ZERO,
+            jitter: Duration::ZERO,
+        }
+    }
 
     fn advisor() -> Advisor {
-        Advisor::new(1514, 32 << 20)
+        Advisor::new(1514, &way(32 << 20))
     }
 
     fn data(seq: u32, sent_ns: i64) -> Data {
@@ -207,7 +302,7 @@ mod tests {
         }
     }
 
-    /// Packets `gap_ns` apart that each took `delay_ns`.
+    /// Feeds packets that are `gap_ns` apart and took `delay_ns` each.
     fn feed(advisor: &mut Advisor, from: u32, count: u32, gap_ns: i64, delay_ns: i64) {
         for seq in from..from + count {
             let sent = i64::from(seq) * gap_ns;
@@ -245,8 +340,16 @@ mod tests {
     }
 
     #[test]
+    fn jumbo_frames_are_counted_in_bytes() {
+        let advisor = Advisor::new(9_014, &way(32 << 20));
+        assert_eq!((advisor.window(), advisor.least), (29, 4));
+        assert_eq!((advisor.segments_of(4), advisor.segments_of(16)), (2, 2));
+        assert_eq!(Advisor::new(9_014, &way(425_984)).window(), 8);
+    }
+
+    #[test]
     fn a_small_receive_buffer_bounds_the_window() {
-        assert_eq!(Advisor::new(1514, 425_984).window(), 60);
-        assert_eq!(Advisor::new(1514, 0).window(), MIN_WINDOW);
+        assert_eq!(Advisor::new(1514, &way(425_984)).window(), 60);
+        assert_eq!(Advisor::new(1514, &way(0)).window(), MIN_WINDOW);
     }
 }

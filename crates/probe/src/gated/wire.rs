@@ -1,4 +1,4 @@
-//! Packets of a gated train on the wire, and what its receiver answers.
+//! The packets of a gated train on the wire, and the acknowledgements of its receiver.
 //!
 //! ```text
 //!  0      4          12      16    20          28           36      40                56
@@ -7,44 +7,44 @@
 //!  0      4          12      16    20          24                  28               44
 //! ```
 //!
-//! Integers are big-endian and the MAC is that of [`crate::packet`]: an answer must not move a sender that nobody in the
-//! run listens to, and only a packet of the run may be answered.
+//! Integers are big-endian, and the MAC is that of [`crate::packet`]. Thus only an agent of the run can influence a
+//! sender, and only packets of the run are acknowledged.
 
 use crate::packet::{PacketError, PacketKey, open, seal};
 
 const DATA_MAGIC: [u8; 4] = *b"GVG1";
-const ACK_MAGIC: [u8; 4] = *b"GVA1";
+const ACK_MAGIC: [u8; 4] = *b"GVA2";
 
-/// Bytes of a packet that carry meaning, hence the smallest UDP payload of a gated train.
+/// Size of a packet's header in bytes, and therefore the smallest UDP payload of a gated train.
 pub const DATA_BYTES: usize = 56;
-/// Length of an answer.
-pub const ACK_BYTES: usize = 44;
+/// Size of an acknowledgement in bytes.
+pub const ACK_BYTES: usize = 48;
 
 const DATA_BODY: usize = DATA_BYTES - 16;
 const ACK_BODY: usize = ACK_BYTES - 16;
 
-/// What a packet of a gated train says.
+/// The header of a packet of a gated train.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Data {
-    /// The train it belongs to, chosen at random by the receiver.
+    /// The train that the packet belongs to; the receiver chooses it at random.
     pub probe_id: u64,
-    /// Number of its batch: the packets handed to the kernel in one call.
+    /// Number of the packet's batch: the packets handed to the kernel in one call.
     pub batch: u32,
     /// Number of the packet in the train.
     pub seq: u32,
-    /// Sender's steady clock just before its batch was handed over, in nanoseconds.
+    /// The sender's monotonic clock just before it handed the batch over, in nanoseconds.
     pub sent_ns: u64,
-    /// The same clock just after the batch before had been taken.
+    /// The same clock just after the kernel accepted the previous batch.
     pub ended_ns: u64,
     /// How often the sender has had to wait for its window so far.
     pub waits: u32,
 }
 
 impl Data {
-    /// Writes the packet's header into the front of `buffer`.
+    /// Writes the packet's header to the front of `buffer`.
     ///
     /// # Errors
-    /// [`PacketError::Short`] when `buffer` cannot hold it.
+    /// [`PacketError::Short`] if `buffer` cannot hold it.
     pub fn write(&self, key: &PacketKey, buffer: &mut [u8]) -> Result<(), PacketError> {
         let mut body = [0; DATA_BODY];
         put(&mut body, 0, &DATA_MAGIC);
@@ -57,10 +57,10 @@ impl Data {
         seal(key, &body, buffer)
     }
 
-    /// Reads a packet and checks its MAC. Takes any bytes; what follows the header is not looked at.
+    /// Reads a packet and checks its MAC. Accepts any bytes; ignores those after the header.
     ///
     /// # Errors
-    /// A [`PacketError`] when the bytes are no such packet of the run.
+    /// A [`PacketError`] if the bytes are not such a packet of the run.
     pub fn read(key: &PacketKey, bytes: &[u8]) -> Result<Self, PacketError> {
         let body: [u8; DATA_BODY] = open(key, DATA_MAGIC, bytes)?;
         Ok(Self {
@@ -74,25 +74,27 @@ impl Data {
     }
 }
 
-/// What the receiver of a gated train tells its sender.
+/// An acknowledgement from the receiver of a gated train to its sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ack {
     /// The train.
     pub probe_id: u64,
-    /// Number of the answer, so that one that was overtaken is known.
+    /// Number of the acknowledgement, so that the sender can ignore an outdated one.
     pub number: u32,
-    /// Highest packet number heard of, plus 1.
+    /// Highest packet number that arrived, plus 1.
     pub heard: u32,
-    /// Packets that may be under way.
+    /// Number of packets that may be in flight.
     pub window: u32,
-    /// Packets to hand to the kernel as one (generic segmentation offload); 1 for none.
+    /// Number of packets to hand to the kernel as one (generic segmentation offload); 1 without offload.
     pub segments: u16,
-    /// Whether the receiver has all it needs.
+    /// Rate at which to send regardless of the window, in units of 1000 bit/s on the wire; 0 = follow the window.
+    pub pace_kbps: u32,
+    /// Whether the receiver has enough packets.
     pub enough: bool,
 }
 
 impl Ack {
-    /// The answer as it is sent.
+    /// Encodes the acknowledgement.
     pub fn write(&self, key: &PacketKey) -> [u8; ACK_BYTES] {
         let mut body = [0; ACK_BODY];
         put(&mut body, 0, &ACK_MAGIC);
@@ -102,16 +104,17 @@ impl Ack {
         put(&mut body, 20, &self.window.to_be_bytes());
         put(&mut body, 24, &self.segments.to_be_bytes());
         put(&mut body, 26, &u16::from(self.enough).to_be_bytes());
+        put(&mut body, 28, &self.pace_kbps.to_be_bytes());
         let mut bytes = [0; ACK_BYTES];
         // The buffer has the length that sealing needs.
         let _ = seal(key, &body, &mut bytes);
         bytes
     }
 
-    /// Reads an answer and checks its MAC. Takes any bytes.
+    /// Reads an acknowledgement and checks its MAC. Accepts any bytes.
     ///
     /// # Errors
-    /// A [`PacketError`] when the bytes are no answer of the run.
+    /// A [`PacketError`] if the bytes are not an acknowledgement of the run.
     pub fn read(key: &PacketKey, bytes: &[u8]) -> Result<Self, PacketError> {
         let body: [u8; ACK_BODY] = open(key, ACK_MAGIC, bytes)?;
         Ok(Self {
@@ -121,6 +124,7 @@ impl Ack {
             window: u32::from_be_bytes(take(&body, 20)),
             segments: u16::from_be_bytes(take(&body, 24)),
             enough: u16::from_be_bytes(take(&body, 26)) != 0,
+            pace_kbps: u32::from_be_bytes(take(&body, 28)),
         })
     }
 }
@@ -156,8 +160,8 @@ mod tests {
         }
 
         #[test]
-        fn answers_read_back(probe_id: u64, number: u32, heard: u32, window: u32, segments: u16, enough: bool) {
-            let ack = Ack { probe_id, number, heard, window, segments, enough };
+        fn answers_read_back(probe_id: u64, number: u32, heard: u32, window: u32, segments: u16, pace_kbps: u32, enough: bool) {
+            let ack = Ack { probe_id, number, heard, window, segments, pace_kbps, enough };
             let bytes = ack.write(&key(1));
             prop_assert_eq!(Ack::read(&key(1), &bytes), Ok(ack));
             prop_assert_eq!(Ack::read(&key(2), &bytes), Err(PacketError::Mac));

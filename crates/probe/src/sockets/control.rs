@@ -1,13 +1,13 @@
-//! Reads the control messages of a received packet. Pure: any bytes are safe.
+//! Reads the control messages of a received packet. It is pure code and accepts any bytes.
 
-/// What the kernel said about one packet.
+/// The kernel's information about one packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Control {
-    /// Receive stamp in nanoseconds since 1970.
+    /// Receive timestamp in nanoseconds since 1970.
     pub(super) stamp_ns: Option<u64>,
     /// Remaining time to live, or hop limit.
     pub(super) ttl: Option<u8>,
-    /// Packets the socket has dropped so far (`SO_RXQ_OVFL`).
+    /// Number of packets that the socket has dropped so far (`SO_RXQ_OVFL`).
     pub(super) overflow: Option<u32>,
 }
 
@@ -19,7 +19,7 @@ const fn align(length: usize) -> usize {
 }
 
 impl Control {
-    /// Walks `bytes` as a sequence of `cmsghdr` and stops at the first that makes no sense.
+    /// Reads `bytes` as a sequence of `cmsghdr`, up to the first invalid one.
     pub(super) fn parse(bytes: &[u8]) -> Self {
         let mut control = Self::default();
         for (level, kind, data) in messages(bytes) {
@@ -47,7 +47,7 @@ impl Control {
     }
 }
 
-/// Level, kind and data of each `cmsghdr`, up to the first that makes no sense.
+/// Level, kind and data of each `cmsghdr`, up to the first invalid one.
 pub(super) fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (i32, i32, &[u8])> {
     std::iter::from_fn(move || {
         let (length, level, kind) = header(bytes)?;
@@ -61,7 +61,7 @@ fn header(bytes: &[u8]) -> Option<(usize, i32, i32)> {
     let length = usize::from_ne_bytes(array(bytes, 0)?);
     let level = i32::from_ne_bytes(array(bytes, WORD)?);
     let kind = i32::from_ne_bytes(array(bytes, WORD + 4)?);
-    // A length below the header's would walk in place for ever.
+    // A length below the header's would never advance.
     (length >= HEADER && length <= bytes.len()).then_some((length, level, kind))
 }
 

@@ -1,19 +1,19 @@
-//! Sends a gated train: small batches whose hand-over to the kernel is timed on both sides, and the answers that come back.
+//! Sends a gated train in small batches, records the time before and after each batch, and receives the
+//! acknowledgements.
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Instant;
 
 use super::SocketError;
+use super::path::Path;
 use super::raw;
-use super::sender::connected;
 use crate::gated::sender::{BATCH_PACKETS, Batch, MAX_SEGMENTS, SUPER_PACKETS};
 use crate::gated::wire::{ACK_BYTES, Ack};
 use crate::packet::PacketKey;
 
-/// The socket that one gated train leaves from.
+/// The sending socket of one gated train.
 pub struct FlowSender {
-    socket: UdpSocket,
+    path: Path,
     key: PacketKey,
     payload_bytes: usize,
     offload: bool,
@@ -21,40 +21,31 @@ pub struct FlowSender {
 }
 
 impl FlowSender {
-    /// Connects a socket to `peer`, from the address `local` if one is given.
-    ///
-    /// # Errors
-    /// When the socket cannot be set up.
-    pub fn connect(
-        local: Option<IpAddr>,
-        peer: SocketAddr,
-        key: PacketKey,
-        payload_bytes: u32,
-    ) -> Result<Self, SocketError> {
-        let socket = connected(local, peer)?;
+    /// A train of packets of `payload_bytes` over `path`, which must carry them in one piece.
+    pub fn new(path: Path, key: PacketKey, payload_bytes: u32) -> Self {
         let segment = (payload_bytes as i32).to_ne_bytes();
         // Without offload (kernels before 4.18) a train is only slower.
-        let offload = raw::set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, &segment).is_ok();
+        let offload = raw::set_option(path.socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT, &segment).is_ok();
         let largest = BATCH_PACKETS.max(SUPER_PACKETS * MAX_SEGMENTS);
-        Ok(Self {
-            socket,
+        Self {
+            path,
             key,
             payload_bytes: payload_bytes as usize,
             offload,
             buffer: vec![0; (largest * payload_bytes) as usize],
-        })
+        }
     }
 
-    /// Whether the kernel takes several packets as one.
+    /// Whether the kernel accepts several packets as one.
     pub fn offload(&self) -> bool {
         self.offload
     }
 
-    /// Hands a batch to the kernel and tells how many of its packets that were. Stops early when `wanted` turns false, or
-    /// when the device turns out to refuse offload.
+    /// Hands a batch to the kernel. Returns the number of packets that were handed over. Stops early when `wanted`
+    /// returns false, or when the device refuses offload.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// If the system refuses.
     pub fn send(&mut self, batch: &Batch, wanted: impl Fn() -> bool) -> Result<u32, SocketError> {
         let payload_bytes = self.payload_bytes;
         let mut count = 0;
@@ -65,20 +56,20 @@ impl FlowSender {
         }
         let mut at = 0;
         while at < count && wanted() {
-            // What is left over after whole super-packets goes out as one that is shorter.
+            // The rest after all whole super-packets forms a shorter one.
             let left = count - at;
             let segments = (batch.segments as usize).min(left);
             let whole = left - left % segments;
             let bytes = &self.buffer[at * payload_bytes..(at + whole) * payload_bytes];
-            match raw::send_many(self.socket.as_fd(), bytes, segments * payload_bytes) {
+            match raw::send_many(self.path.socket.as_fd(), bytes, segments * payload_bytes) {
                 Ok(pieces) => at += pieces * segments,
                 Err(error) => match error.raw_os_error() {
-                    // A device that cannot checksum refuses offload (udp(7)).
+                    // A device that cannot compute checksums refuses offload (udp(7)).
                     Some(libc::EIO | libc::EINVAL) if self.offload && segments > 1 => {
                         self.offload = false;
                         break;
                     }
-                    // ECONNREFUSED: the answer of a port that nobody listens on (any more).
+                    // ECONNREFUSED: no process listens on the peer's port (any more).
                     Some(libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED) => {}
                     Some(libc::EMSGSIZE) => return Err(SocketError::TooLong { payload_bytes }),
                     _ => return Err(SocketError::system("send a train")(error)),
@@ -88,14 +79,14 @@ impl FlowSender {
         Ok(at as u32)
     }
 
-    /// Waits until `until` for an answer that `take` has use for, then hands it all others that are there.
+    /// Waits until `until` for an acknowledgement that `take` accepts, then passes it all others that have arrived.
     ///
     /// # Errors
-    /// When the socket fails.
+    /// If the socket fails.
     pub fn answers(&self, mut until: Instant, mut take: impl FnMut(Ack) -> bool) -> Result<(), SocketError> {
-        while raw::wait_readable(self.socket.as_fd(), until).map_err(SocketError::system("wait for an answer"))? {
+        while raw::wait_readable(self.path.socket.as_fd(), until).map_err(SocketError::system("wait for an answer"))? {
             let mut bytes = [0; ACK_BYTES];
-            match self.socket.recv(&mut bytes) {
+            match self.path.socket.recv(&mut bytes) {
                 Ok(ACK_BYTES) => {
                     if Ack::read(&self.key, &bytes).is_ok_and(&mut take) {
                         until = Instant::now();
@@ -104,6 +95,12 @@ impl FlowSender {
                 Ok(_) => {}
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EAGAIN | libc::EINTR | libc::ECONNREFUSED) => {}
+                    // A router has reported a smaller MTU since the train began.
+                    Some(libc::EMSGSIZE) => {
+                        return Err(SocketError::TooLong {
+                            payload_bytes: self.payload_bytes,
+                        });
+                    }
                     _ => return Err(SocketError::system("receive an answer")(error)),
                 },
             }
@@ -115,7 +112,7 @@ impl FlowSender {
 impl std::fmt::Debug for FlowSender {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("FlowSender")
-            .field("socket", &self.socket)
+            .field("path", &self.path)
             .finish_non_exhaustive()
     }
 }

@@ -1,10 +1,12 @@
-//! The sockets that trains and streams pass through: Linux calls that the standard library does not offer.
+//! The sockets of trains and streams, with Linux calls that the standard library lacks.
 //!
-//! Receive stamps are the kernel's (`SO_TIMESTAMPNS`). A packet without one has `stamp_ns == None`; a stamp taken
-//! in user space is never put in its place, since on a busy host it is off by whole scheduling quanta.
+//! Receive timestamps are the kernel's (`SO_TIMESTAMPNS`). A packet without one has `stamp_ns == None`. A timestamp
+//! from user space never replaces it, since it is wrong by whole scheduling quanta on a busy host.
 
+mod clock;
 mod control;
 pub mod flow;
+pub mod path;
 mod raw;
 pub mod receiver;
 pub mod route;
@@ -15,35 +17,40 @@ use std::io;
 
 use thiserror::Error;
 
-/// A socket call that failed.
+/// Why a socket call failed.
 #[derive(Debug, Error)]
 pub enum SocketError {
-    /// The operating system refused.
+    /// The operating system refused the call.
     #[error("{operation}: {source}")]
     System {
-        /// What was being done.
+        /// The operation that failed.
         operation: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A packet was longer than the path takes in one piece; it is never sent in fragments, whose loss
-    /// and timing would not be the train's.
+    /// The packet is too long for the path's MTU. Packets are never fragmented: the loss and timing of fragments would
+    /// not be the train's.
     #[error("a payload of {payload_bytes} bytes does not fit the path's MTU")]
     TooLong {
-        /// UDP payload of the refused packet.
+        /// UDP payload of the refused packet in bytes.
         payload_bytes: usize,
     },
-    /// The congestion control is not there, or not for this user.
+    /// The host does not have the congestion control, or this user may not use it.
     #[error("congestion control `{name}` cannot be used here: {source}")]
     Congestion {
-        /// Name that was asked for.
+        /// The requested name.
         name: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl SocketError {
+    /// Whether the host has the congestion control, but this user may not use it.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Congestion { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+
     fn system(operation: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::System { operation, source }
     }

@@ -1,5 +1,5 @@
-//! The system calls themselves: the only place in the workspace's data plane with unsafe code. Each function checks
-//! its arguments, makes one call, and gives back a plain result.
+//! The system calls themselves: the only unsafe code in the workspace's data plane. Each function checks its arguments,
+//! makes one call, and returns a plain result.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -8,9 +8,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::time::Instant;
 
-/// Packets taken or given in one call.
+/// Largest number of packets sent or received in one call.
 pub(super) const BATCH: usize = 64;
-/// Bytes kept of each received packet: the header; the kernel drops the rest and still tells the length.
+/// Bytes kept of each received packet: the header. The kernel drops the rest and still reports the length.
 pub(super) const KEPT_BYTES: usize = 64;
 const CONTROL_BYTES: usize = 256;
 const NAME_BYTES: usize = mem::size_of::<libc::sockaddr_in6>();
@@ -34,7 +34,7 @@ pub(super) fn set_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &[u8]
     checked(result).map(|_| ())
 }
 
-/// Reads a socket option into `value` and tells how many bytes it has.
+/// Reads a socket option into `value`. Returns the number of bytes.
 pub(super) fn get_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &mut [u8]) -> io::Result<usize> {
     let mut length = value.len() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes, which is the length of the live, exclusive slice.
@@ -42,14 +42,14 @@ pub(super) fn get_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &mut 
     checked(result).map(|_| (length as usize).min(value.len()))
 }
 
-/// Waits until the socket can be read or `until` has passed. Tells which.
+/// Waits until the socket is readable or `until` has passed. Returns whether it is readable.
 pub(super) fn wait_readable(fd: BorrowedFd<'_>, until: Instant) -> io::Result<bool> {
     wait(fd, libc::POLLIN, until)
 }
 
-/// Waits until an error is queued or `until` has passed. Tells which.
+/// Waits until an error is queued or `until` has passed. Returns whether there is one.
 pub(super) fn wait_error(fd: BorrowedFd<'_>, until: Instant) -> io::Result<bool> {
-    // POLLERR is always waited for.
+    // poll always waits for POLLERR.
     wait(fd, 0, until)
 }
 
@@ -73,8 +73,8 @@ fn wait(fd: BorrowedFd<'_>, events: i16, until: Instant) -> io::Result<bool> {
     }
 }
 
-/// Takes one error off the socket's error queue, without waiting: its control messages, and the address that the datagram
-/// it is about went to. Tells the lengths of both; `None` when the queue is empty.
+/// Takes one error from the socket's error queue, without waiting. `control` receives its control messages, `name` the
+/// destination of the datagram that caused it. Returns the lengths of both; `None` if the queue is empty.
 pub(super) fn receive_error(
     fd: BorrowedFd<'_>,
     control: &mut [u8],
@@ -113,8 +113,8 @@ pub(super) fn receive_error(
     }
 }
 
-/// Sends `buffer` on a connected datagram socket as packets of `packet_bytes` each, as many as fit one call, and tells
-/// how many went out.
+/// Sends `buffer` on a connected datagram socket as packets of `packet_bytes` each, as many as fit in one call. Returns
+/// the number of packets sent.
 pub(super) fn send_many(fd: BorrowedFd<'_>, buffer: &[u8], packet_bytes: usize) -> io::Result<usize> {
     let mut pieces: Vec<libc::iovec> = buffer
         .chunks_exact(packet_bytes)
@@ -139,7 +139,7 @@ pub(super) fn send_many(fd: BorrowedFd<'_>, buffer: &[u8], packet_bytes: usize) 
     checked(result)
 }
 
-/// Room for one batch of received packets.
+/// Buffers for one batch of received packets.
 pub(super) struct Batch {
     slots: Box<[Slot]>,
 }
@@ -157,9 +157,9 @@ struct Slot {
 
 /// One packet of a batch.
 pub(super) struct Received<'a> {
-    /// Its first bytes, at most [`KEPT_BYTES`].
+    /// The packet's first bytes, at most [`KEPT_BYTES`].
     pub(super) kept: &'a [u8],
-    /// Its full length.
+    /// The packet's full length.
     pub(super) length: usize,
     /// The sender's socket address as the kernel wrote it.
     pub(super) name: &'a [u8],
@@ -182,7 +182,7 @@ impl Batch {
         }
     }
 
-    /// Takes what is queued on the socket, without waiting, and tells how many packets that was.
+    /// Receives the packets that are queued on the socket, without waiting. Returns their number.
     pub(super) fn receive(&mut self, fd: BorrowedFd<'_>) -> io::Result<usize> {
         let mut pieces: Vec<libc::iovec> = self
             .slots
@@ -235,7 +235,7 @@ impl Batch {
         Ok(count)
     }
 
-    /// The first `count` packets, as [`Batch::receive`] left them.
+    /// The first `count` packets of the last [`Batch::receive`].
     pub(super) fn packets(&self, count: usize) -> impl Iterator<Item = Received<'_>> {
         self.slots.iter().take(count).map(|slot| Received {
             kept: &slot.packet[..slot.packet_length.min(KEPT_BYTES)],
@@ -246,7 +246,7 @@ impl Batch {
     }
 }
 
-/// Takes up to `most` bytes off a TCP connection and drops them in the kernel. 0 means the other side has closed.
+/// Reads up to `most` bytes from a TCP connection and drops them in the kernel. 0 means that the other side has closed.
 pub(super) fn discard(fd: BorrowedFd<'_>, most: usize) -> io::Result<usize> {
     // SAFETY: with MSG_TRUNC a TCP socket writes nothing to the buffer (tcp(7)), so the null pointer is never used.
     let result = unsafe {

@@ -1,22 +1,23 @@
-//! Receives the bursts of a train, with the kernel's stamps.
+//! Receives the bursts of a train with kernel timestamps.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Instant;
 
 use super::SocketError;
+use super::clock::ClockWatch;
 use super::control::Control;
+use super::path::INITIAL_TTL;
 use super::raw::{self, Batch};
-use super::sender::INITIAL_TTL;
 
-/// Receive buffer asked for; holds a burst of a few thousand packets while the receiver is off the CPU.
+/// Requested receive buffer; it holds a burst of a few thousand packets while the receiver is off its core.
 const RECEIVE_BUFFER_BYTES: i32 = 16 << 20;
 
-/// Most packets taken in one call.
+/// Largest number of packets received in one call.
 pub const BATCH: usize = raw::BATCH;
 
-/// Number of hops a packet took, as Choreo counts them (routers + 1, section 3.3): 1 on the same link.
-/// `None` when the packet cannot have set out with [`INITIAL_TTL`].
+/// Number of hops of a packet as Choreo counts them (routers + 1, section 3.3): 1 on the same link. `None` if the
+/// packet cannot have left with [`INITIAL_TTL`].
 pub fn hops(ttl: u8) -> Option<u32> {
     INITIAL_TTL
         .checked_sub(ttl)
@@ -27,48 +28,49 @@ pub fn hops(ttl: u8) -> Option<u32> {
 /// One received packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// Its first bytes: at least the header of a train packet if it is that long.
+    /// The packet's first bytes, including the whole header if the packet is long enough.
     pub kept: &'a [u8],
-    /// Its full UDP payload, in bytes.
+    /// Size of the whole UDP payload in bytes.
     pub length: usize,
-    /// Where it came from; IPv4-mapped addresses are given as IPv4.
+    /// The sender's address; IPv4-mapped addresses appear as IPv4.
     pub source: IpAddr,
-    /// The port it came from.
+    /// The sender's port.
     pub port: u16,
-    /// The kernel's receive stamp, nanoseconds since 1970.
+    /// The kernel's receive timestamp, in nanoseconds since 1970.
     pub stamp_ns: Option<u64>,
-    /// Time to live (hop limit) that was left.
+    /// Remaining time to live (hop limit).
     pub ttl: Option<u8>,
-    /// Packets the socket had dropped when this one was queued, as far as the kernel told.
+    /// Number of packets that the socket had dropped when this one was queued, if the kernel reported it.
     pub overflow: u32,
 }
 
-/// The socket that trains arrive at.
+/// The socket that receives trains.
 pub struct TrainReceiver {
     socket: UdpSocket,
     batch: Batch,
     overflow: u32,
+    clock: ClockWatch,
 }
 
 impl TrainReceiver {
-    /// Binds the socket and asks the kernel for stamps, time to live, overflow counts and a big buffer.
+    /// Binds the socket and requests timestamps, time to live, overflow counts and a large buffer from the kernel.
     ///
     /// # Errors
-    /// When the address cannot be bound or the kernel gives no receive stamps.
+    /// If the address cannot be bound or the kernel gives no receive timestamps.
     pub fn bind(address: SocketAddr) -> Result<Self, SocketError> {
         let socket = UdpSocket::bind(address).map_err(SocketError::system("bind UDP"))?;
         let set = |level, name| raw::set_option(socket.as_fd(), level, name, &1i32.to_ne_bytes());
         set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS)
             .or_else(|_| set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS_NEW))
             .map_err(SocketError::system("ask for kernel receive stamps"))?;
-        // Without these two a train is still measured: hops are then unknown, overflow counts as loss.
+        // A train can be measured without these two: hops are then unknown, and overflow counts as loss.
         let _ = set(libc::SOL_SOCKET, libc::SO_RXQ_OVFL);
         let _ = set(libc::IPPROTO_IP, libc::IP_RECVTTL);
         if address.is_ipv6() {
             let _ = set(libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT);
         }
         let size = RECEIVE_BUFFER_BYTES.to_ne_bytes();
-        // Only a privileged process may pass the host's limit.
+        // Only a privileged process may exceed the host's limit.
         raw::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &size)
             .or_else(|_| raw::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &size))
             .map_err(SocketError::system("set the receive buffer"))?;
@@ -76,23 +78,25 @@ impl TrainReceiver {
             socket,
             batch: Batch::new(),
             overflow: 0,
+            clock: ClockWatch::new(),
         })
     }
 
-    /// Where the socket is bound.
+    /// The address of the socket.
     ///
     /// # Errors
-    /// When the system cannot tell.
+    /// If the system cannot report it.
     pub fn local_addr(&self) -> Result<SocketAddr, SocketError> {
         self.socket
             .local_addr()
             .map_err(SocketError::system("read the UDP address"))
     }
 
-    /// Waits until `until` for packets and hands each of one batch, at most [`BATCH`], to `take`. Returns how many there were.
+    /// Waits for packets until `until` and passes each packet of one batch, at most [`BATCH`], to `take`. Returns their
+    /// number.
     ///
     /// # Errors
-    /// When the socket fails.
+    /// If the socket fails.
     pub fn receive(&mut self, until: Instant, mut take: impl FnMut(Datagram<'_>)) -> Result<usize, SocketError> {
         if !raw::wait_readable(self.socket.as_fd(), until).map_err(SocketError::system("wait for a train"))? {
             return Ok(0);
@@ -101,6 +105,7 @@ impl TrainReceiver {
             .batch
             .receive(self.socket.as_fd())
             .map_err(SocketError::system("receive a train"))?;
+        self.clock.look();
         for packet in self.batch.packets(count) {
             let control = Control::parse(packet.control);
             if let Some(overflow) = control.overflow {
@@ -122,11 +127,17 @@ impl TrainReceiver {
         Ok(count)
     }
 
-    /// Throws away what is queued, such as the stragglers of an earlier train. Bounded, so that a
-    /// flood cannot hold it up.
+    /// Number of detected steps of the timestamp clock since the socket was bound. A clock that is set and set back
+    /// between two successful calls of [`Self::receive`] goes unnoticed.
+    pub fn clock_steps(&mut self) -> u32 {
+        self.clock.look()
+    }
+
+    /// Discards queued packets, such as late ones of an earlier train. The number is bounded, so that a flood cannot
+    /// block this call.
     ///
     /// # Errors
-    /// When the socket fails.
+    /// If the socket fails.
     pub fn drain(&mut self) -> Result<(), SocketError> {
         for _ in 0..1024 {
             if self.receive(Instant::now(), |_| ())? == 0 {
@@ -136,7 +147,7 @@ impl TrainReceiver {
         Ok(())
     }
 
-    /// Answers one who sent a packet here. An answer that the system does not take is lost, as on any path.
+    /// Sends an answer to the sender of a packet. If the system refuses it, it counts as lost.
     pub fn answer(&self, to: SocketAddr, bytes: &[u8]) {
         let mapped = match (self.socket.local_addr(), to.ip()) {
             (Ok(SocketAddr::V6(_)), IpAddr::V4(v4)) => SocketAddr::new(v4.to_ipv6_mapped().into(), to.port()),
@@ -145,16 +156,16 @@ impl TrainReceiver {
         let _ = self.socket.send_to(bytes, mapped);
     }
 
-    /// Size of the receive buffer in bytes as the kernel accounts for it: about 2.3 kB a packet of 1.5 kB.
+    /// Size of the receive buffer as the kernel accounts for it, in bytes: a packet of 1.5 kB takes about 2.3 kB.
     pub fn buffer_bytes(&self) -> u32 {
         let mut size = [0; 4];
         raw::get_option(self.socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, &mut size)
             .map_or(0, |_| u32::from_ne_bytes(size))
     }
 
-    /// Packets this socket has dropped since it was bound because its buffer was full; wraps around.
+    /// Number of packets that this socket has dropped since it was bound because its buffer was full; wraps around.
     pub fn overflow(&self) -> u32 {
-        // SO_RXQ_OVFL rides on packets, so it misses drops after the last one; SO_MEMINFO has them all.
+        // SO_RXQ_OVFL arrives with packets, so it misses drops after the last one; SO_MEMINFO counts all of them.
         const DROPS: usize = 8;
         let mut counters = [0; 36];
         match raw::get_option(self.socket.as_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, &mut counters) {
@@ -169,7 +180,7 @@ impl TrainReceiver {
 }
 
 fn port(name: &[u8]) -> Option<u16> {
-    // At the same place in both families' socket addresses.
+    // The port is at the same place in both families' socket addresses.
     Some(u16::from_be_bytes(name.get(2..4)?.try_into().ok()?))
 }
 

@@ -1,5 +1,5 @@
-//! Traceroute without privileges: UDP probes with rising time to live, and the ICMP answers that the kernel keeps in
-//! the socket's error queue (`IP_RECVERR`, ip(7)).
+//! Traceroute without privileges: UDP probes with increasing time to live. The kernel keeps the ICMP answers in the
+//! socket's error queue (`IP_RECVERR`, ip(7)).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -9,19 +9,19 @@ use super::SocketError;
 use super::control::messages;
 use super::raw;
 
-/// First port that probes go to, as traceroute(8) has it; nobody listens there.
+/// First destination port of probes, as in traceroute(8); normally no process listens on it.
 const FIRST_PORT: u16 = 33_434;
 
 /// An answer to a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Who answered.
+    /// The host or router that answered.
     pub address: IpAddr,
-    /// Whether the probe ended there: at its target, or at someone who would not pass it on.
+    /// Whether the probe ended there: at its target, or at a router that did not forward it.
     pub last: bool,
 }
 
-/// The socket that probes leave from.
+/// The sending socket of probes.
 #[derive(Debug)]
 pub struct Prober {
     socket: UdpSocket,
@@ -33,7 +33,7 @@ impl Prober {
     /// Opens a socket for probes to `peer`, from the address `local` if one is given.
     ///
     /// # Errors
-    /// When the socket cannot be set up.
+    /// If the socket cannot be set up.
     pub fn open(local: Option<IpAddr>, peer: IpAddr) -> Result<Self, SocketError> {
         let any: IpAddr = if peer.is_ipv4() {
             Ipv4Addr::UNSPECIFIED.into()
@@ -55,10 +55,11 @@ impl Prober {
         })
     }
 
-    /// Sends one probe that lives for `hops` hops and waits up to `wait` for its answer. Tells who answered, and how soon.
+    /// Sends one probe that lives for `hops` hops and waits up to `wait` for its answer. Returns the answer and its
+    /// delay.
     ///
     /// # Errors
-    /// When the socket fails.
+    /// If the socket fails.
     pub fn probe(&mut self, hops: u8, wait: Duration) -> Result<Option<(Answer, Duration)>, SocketError> {
         let (level, name) = if self.peer.is_ipv4() {
             (libc::IPPROTO_IP, libc::IP_TTL)
@@ -67,12 +68,12 @@ impl Prober {
         };
         raw::set_option(self.socket.as_fd(), level, name, &i32::from(hops).to_ne_bytes())
             .map_err(SocketError::system("set the time to live"))?;
-        // The port tells which probe an answer belongs to.
+        // The port identifies the probe that an answer belongs to.
         let port = FIRST_PORT + self.probes % 1024;
         self.probes = self.probes.wrapping_add(1);
         let start = Instant::now();
         match self.socket.send_to(&[0; 32], SocketAddr::new(self.peer, port)) {
-            // An error that waits in the queue is reported once by the next call, whatever that is.
+            // A queued error is reported once by the next call, whichever call that is.
             Err(error) if self.socket.take_error().is_err() => return Err(SocketError::system("send a probe")(error)),
             _ => {}
         }
@@ -99,7 +100,7 @@ fn destination_port(name: &[u8; 28]) -> u16 {
     u16::from_be_bytes([name[2], name[3]])
 }
 
-/// Reads the control messages of one error: `struct sock_extended_err`, then the address of who sent it. Takes any bytes.
+/// Reads the control messages of one error: `struct sock_extended_err`, then the sender's address. Accepts any bytes.
 fn parse(control: &[u8], peer: IpAddr) -> Option<Answer> {
     const ICMP: u8 = 2;
     const ICMP6: u8 = 3;
@@ -175,7 +176,7 @@ mod tests {
 
     #[test]
     fn silence_ends_after_the_wait() {
-        // Its own socket listens on the port that the probe goes to, and says nothing.
+        // This socket listens on the probe's port and never answers.
         let peer = IpAddr::from([127, 0, 0, 77]);
         let _quiet = UdpSocket::bind((peer, FIRST_PORT)).unwrap();
         let mut prober = Prober::open(None, peer).unwrap();

@@ -1,35 +1,42 @@
 //! Options and statistics of TCP connections.
 
 use std::io;
+use std::net::{IpAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::SocketError;
 use super::raw;
+use crate::mtu::Family;
 
-/// What the kernel knows of a connection (`TCP_INFO`).
+/// The kernel's information about a connection (`TCP_INFO`).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TcpInfo {
-    /// Segments sent again since the connection began.
+    /// Number of retransmitted segments since the connection began.
     pub retransmits: u64,
     /// Smoothed round-trip time, in seconds.
     pub rtt_s: f64,
-    /// Largest segment it sends, in bytes.
+    /// Largest segment that the connection sends, in bytes.
     pub mss_bytes: u32,
+    /// Largest IP packet that the connection sends, in bytes: a segment with its headers.
+    pub mtu_bytes: u32,
     /// Congestion window, in bytes.
     pub cwnd_bytes: u64,
-    /// Written, but not sent yet, in bytes.
+    /// Bytes written, but not yet sent.
     pub unsent_bytes: u64,
-    /// Lowest round-trip time of the last minutes, in seconds; 0 when the kernel does not say.
+    /// Segments sent, but not yet acknowledged.
+    pub unacknowledged: u32,
+    /// Lowest round-trip time of the last minutes, in seconds; 0 if the kernel does not report it.
     pub min_rtt_s: f64,
-    /// The newest estimate of what the receiver got, in bit/s of TCP payload; 0 when the kernel does not say.
+    /// The newest estimate of the rate at which the receiver gets data, in bit/s of TCP payload; 0 if the kernel does
+    /// not report it.
     pub delivery_rate_bps: f64,
 }
 
-/// Pins the congestion control of a socket.
+/// Sets the congestion control of a socket.
 ///
 /// # Errors
-/// [`SocketError::Congestion`] when the host does not have it or does not let this user have it.
+/// [`SocketError::Congestion`] if the host does not have it or does not allow this user to use it.
 pub fn set_congestion(socket: &impl AsFd, name: &str) -> Result<(), SocketError> {
     raw::set_option(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, name.as_bytes()).map_err(|source| {
         SocketError::Congestion {
@@ -39,11 +46,11 @@ pub fn set_congestion(socket: &impl AsFd, name: &str) -> Result<(), SocketError>
     })
 }
 
-/// Lets a bind to an address without a port leave the choice of the port to the connect, so that one port can serve
+/// Lets the kernel choose the port at connect instead of bind, if the bind names no port. One port can then serve
 /// connections to many destinations (`IP_BIND_ADDRESS_NO_PORT`).
 ///
 /// # Errors
-/// When the system does not have the option.
+/// If the system does not have the option.
 pub fn defer_port_choice(socket: &impl AsFd) -> Result<(), SocketError> {
     raw::set_option(
         socket.as_fd(),
@@ -54,11 +61,26 @@ pub fn defer_port_choice(socket: &impl AsFd) -> Result<(), SocketError> {
     .map_err(SocketError::system("defer the choice of a port"))
 }
 
-/// Gives a connection up when the other side has acknowledged nothing for `patience`, also while nothing is sent
+/// Makes a socket that is not yet connected send and accept no IP packets above `mtu_bytes` (`TCP_MAXSEG`).
+///
+/// # Errors
+/// If the system rejects the size.
+pub fn set_mtu(socket: &impl AsFd, family: Family, mtu_bytes: u32) -> Result<(), SocketError> {
+    let segment_bytes = mtu_bytes.saturating_sub(family.tcp_headers_bytes());
+    raw::set_option(
+        socket.as_fd(),
+        libc::IPPROTO_TCP,
+        libc::TCP_MAXSEG,
+        &segment_bytes.to_ne_bytes(),
+    )
+    .map_err(SocketError::system("bound a connection's segments"))
+}
+
+/// Closes a connection when the other side has acknowledged nothing for `patience`, even if nothing is sent
 /// (`TCP_USER_TIMEOUT` and keep-alive).
 ///
 /// # Errors
-/// When the system does not have the options.
+/// If the system does not have the options.
 pub fn set_patience(socket: &impl AsFd, patience: Duration) -> Result<(), SocketError> {
     let patience_ms = i32::try_from(patience.as_millis()).unwrap_or(i32::MAX);
     for (level, option, value) in [
@@ -73,10 +95,10 @@ pub fn set_patience(socket: &impl AsFd, patience: Duration) -> Result<(), Socket
     Ok(())
 }
 
-/// Keeps no more than about `bytes` in the kernel that it has not sent yet (`TCP_NOTSENT_LOWAT`).
+/// Limits the bytes that the kernel has accepted but not yet sent to about `bytes` (`TCP_NOTSENT_LOWAT`).
 ///
 /// # Errors
-/// When the system does not have the option.
+/// If the system does not have the option.
 pub fn set_backlog(socket: &impl AsFd, bytes: u32) -> Result<(), SocketError> {
     raw::set_option(
         socket.as_fd(),
@@ -87,11 +109,11 @@ pub fn set_backlog(socket: &impl AsFd, bytes: u32) -> Result<(), SocketError> {
     .map_err(SocketError::system("keep a connection's backlog short"))
 }
 
-/// Sends at most `pace_bps` bit/s of TCP payload (`SO_MAX_PACING_RATE`): the kernel spreads the segments over time, without a
-/// queue discipline or privileges. 0 takes the limit away.
+/// Limits sending to `pace_bps` bit/s of TCP payload (`SO_MAX_PACING_RATE`): the kernel spreads the segments over time,
+/// without a queue discipline or privileges. 0 removes the limit.
 ///
 /// # Errors
-/// When the system does not have the option.
+/// If the system does not have the option.
 pub fn set_pace(socket: &impl AsFd, pace_bps: u64) -> Result<(), SocketError> {
     let bytes_per_s = if pace_bps == 0 { u64::MAX } else { (pace_bps / 8).max(1) };
     raw::set_option(
@@ -103,10 +125,10 @@ pub fn set_pace(socket: &impl AsFd, pace_bps: u64) -> Result<(), SocketError> {
     .map_err(SocketError::system("pace a connection"))
 }
 
-/// Name of the congestion control a socket uses.
+/// The name of a socket's congestion control.
 ///
 /// # Errors
-/// When the system cannot tell.
+/// If the system cannot report it.
 pub fn congestion(socket: &impl AsFd) -> Result<String, SocketError> {
     let mut name = [0; 16];
     let length = raw::get_option(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_CONGESTION, &mut name)
@@ -115,13 +137,17 @@ pub fn congestion(socket: &impl AsFd) -> Result<String, SocketError> {
     Ok(String::from_utf8_lossy(&name).into_owned())
 }
 
-/// Reads `TCP_INFO`. Fields that an old kernel does not have are 0.
+/// Reads `TCP_INFO`. Fields that an old kernel lacks are 0.
 ///
 /// # Errors
-/// When the system cannot tell.
+/// If the system cannot report it.
 pub fn info(socket: &impl AsFd) -> Result<TcpInfo, SocketError> {
     // Offsets in struct tcp_info (linux/tcp.h), which only ever grows at its end.
+    const TIMESTAMPS: u8 = 1;
+    const TIMESTAMP_BYTES: u32 = 12;
+    const OPTIONS: usize = 5;
     const SND_MSS: usize = 16;
+    const UNACKED: usize = 24;
     const RTT_US: usize = 68;
     const SND_CWND: usize = 80;
     const TOTAL_RETRANS: usize = 100;
@@ -141,9 +167,17 @@ pub fn info(socket: &impl AsFd) -> Result<TcpInfo, SocketError> {
         retransmits: u64::from(word(TOTAL_RETRANS)),
         rtt_s: f64::from(word(RTT_US)) * 1e-6,
         mss_bytes: word(SND_MSS),
+        mtu_bytes: word(SND_MSS)
+            + headers_bytes(socket)
+            + if bytes[OPTIONS] & TIMESTAMPS == 0 {
+                0
+            } else {
+                TIMESTAMP_BYTES
+            },
         cwnd_bytes: u64::from(word(SND_CWND)) * u64::from(word(SND_MSS)),
         unsent_bytes: u64::from(word(NOTSENT_BYTES)),
-        // The kernel writes the largest number when it has no sample.
+        unacknowledged: word(UNACKED),
+        // The kernel writes the largest number if it has no sample.
         min_rtt_s: Some(word(MIN_RTT_US))
             .filter(|us| *us != u32::MAX)
             .map_or(0.0, |us| f64::from(us) * 1e-6),
@@ -151,11 +185,27 @@ pub fn info(socket: &impl AsFd) -> Result<TcpInfo, SocketError> {
     })
 }
 
-/// Takes up to `most` bytes off a connection without copying them and without waiting: a receiver that only counts
-/// must not cost the CPU that the sender on the same machine needs. 0 means the other side has closed.
+/// Size of the IP and TCP headers without options, in bytes.
+///
+/// IPv4 on a socket for both families has IPv4's headers. The peer's address decides, since such a socket answers
+/// `IP_MTU` over IPv6 too.
+fn headers_bytes(socket: &impl AsFd) -> u32 {
+    let peer = socket
+        .as_fd()
+        .try_clone_to_owned()
+        .map(TcpStream::from)
+        .and_then(|it| it.peer_addr());
+    match peer.map(|peer| peer.ip().to_canonical()) {
+        Ok(IpAddr::V6(_)) => Family::V6.tcp_headers_bytes(),
+        _ => Family::V4.tcp_headers_bytes(),
+    }
+}
+
+/// Reads up to `most` bytes from a connection without copying them and without waiting. A receiver that only counts
+/// must not use the processor time that a sender on the same machine needs. 0 means that the other side has closed.
 ///
 /// # Errors
-/// [`io::ErrorKind::WouldBlock`] when nothing is there, or what the connection died of.
+/// [`io::ErrorKind::WouldBlock`] if no bytes are available, or the connection's error.
 pub fn discard(socket: &impl AsFd, most: usize) -> io::Result<usize> {
     raw::discard(socket.as_fd(), most)
 }
@@ -164,7 +214,7 @@ pub fn discard(socket: &impl AsFd, most: usize) -> io::Result<usize> {
 mod tests {
     use super::*;
     use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpListener;
 
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -182,10 +232,30 @@ mod tests {
     }
 
     #[test]
+    fn headers_are_those_of_the_family_that_carries_the_packets() {
+        for (listen, connect, expected) in [
+            ("127.0.0.1:0", "127.0.0.1", 40),
+            ("[::]:0", "127.0.0.1", 40),
+            ("[::]:0", "::1", 60),
+        ] {
+            let Ok(listener) = TcpListener::bind(listen) else {
+                continue; // a machine without IPv6
+            };
+            let port = listener.local_addr().unwrap().port();
+            let Ok(near) = TcpStream::connect((connect, port)) else {
+                continue;
+            };
+            let far = listener.accept().unwrap().0;
+            assert_eq!((headers_bytes(&near), headers_bytes(&far)), (expected, expected));
+        }
+    }
+
+    #[test]
     fn info_tells_of_a_live_connection() {
         let (near, _far) = pair();
         let info = info(&near).unwrap();
         assert!(info.mss_bytes >= 500, "{info:?}");
+        assert!(info.mtu_bytes >= info.mss_bytes + 40, "{info:?}");
         assert_eq!(info.retransmits, 0);
     }
 

@@ -1,5 +1,6 @@
-//! A network that the gated train's two ends run over: a token bucket with a queue, and stalls, loss, reordering, late
-//! stamps, a slow receiver with a small buffer, lost answers and a clock that is set. Deterministic.
+//! A simulated network between the two ends of a gated train. It has a token bucket with a queue, stalls, loss,
+//! reordering, late timestamps, a slow receiver with a small buffer, lost acknowledgements and a clock that is set. It
+//! is deterministic.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -8,49 +9,56 @@ use gavotte_probe::gated::receiver::{self, Clocks, Receiver, Report};
 use gavotte_probe::gated::recorder::HEADERS_V4_BYTES;
 use gavotte_probe::gated::sender::{self, Sender};
 use gavotte_probe::gated::wire::{Ack, Data};
-use gavotte_probe::gated::{End, Shape};
+use gavotte_probe::gated::{End, Shape, Way};
 
 const PROBE_ID: u64 = 7;
-const PAYLOAD_BYTES: u32 = 1472;
-const WIRE_BYTES: u32 = PAYLOAD_BYTES + HEADERS_V4_BYTES;
-/// Packets that the receiver takes in one read.
+/// Number of packets that the receiver reads in one call.
 const READ_PACKETS: usize = 64;
-/// One way, and the same back for answers.
-const LATENCY_NS: u64 = 50_000;
 const LONGEST_STALL_NS: f64 = 5e6;
-/// How much later than its turn a packet comes at most, if it is overtaken.
+/// Longest delay of a packet that others overtake.
 const LONGEST_DETOUR_NS: f64 = 1e6;
-/// How long after the train's time its end may be told.
+/// Longest time after the train's own until its end arrives.
 const END_LIMIT: Duration = Duration::from_secs(20);
-/// The socket buffer as the receiver is told it; what it really holds is the path's.
+/// The buffer size that the socket reports; the path's `buffer_packets` is the real one.
 const BUFFER_BYTES: u32 = 32 << 20;
 const EPOCH_NS: u64 = 1_700_000_000_000_000_000;
 
-/// What the train meets.
+/// The properties of a path.
 #[derive(Clone, Debug)]
 pub(crate) struct Path {
     pub(crate) rate_bps: f64,
+    /// UDP payload of a packet in bytes.
+    pub(crate) payload_bytes: u32,
     pub(crate) bucket_bytes: f64,
+    /// Delay in each direction.
+    pub(crate) latency_ns: u64,
+    /// Longest additional delay behind the shaper. A new value is drawn at intervals of four such delays, with linear
+    /// changes between them.
+    pub(crate) wander_ns: u64,
     pub(crate) queue_bytes: f64,
-    /// Time in which the sender hands over a packet, or several as one.
+    /// Whether packets without enough tokens are dropped.
+    pub(crate) policer: bool,
+    /// Rate of a shaper behind the first, where packets wait.
+    pub(crate) next_bps: f64,
+    /// Time that the sender needs to hand over one packet or super-packet.
     pub(crate) line_ns: f64,
-    /// Mean of a stamp's lateness.
+    /// Mean delay of a timestamp.
     pub(crate) jitter_ns: f64,
-    /// Share of packets lost at random.
+    /// Share of packets that are lost at random.
     pub(crate) loss: f64,
-    /// Share of packets that others overtake.
+    /// Share of packets that other packets overtake.
     pub(crate) reordered: f64,
-    /// Share of answers lost at random.
+    /// Share of acknowledgements that are lost at random.
     pub(crate) lost_acks: f64,
-    /// Chance of a stall of the sender, before each batch and again within it, and of the receiver after each read.
+    /// Probability of a stall: of the sender before and within each batch, and of the receiver after each read.
     pub(crate) stalls: f64,
-    /// Chance with each packet that the receiver's core is away for a while.
+    /// Probability, per packet, that the receiver loses its core for a while.
     pub(crate) late_stamps: f64,
-    /// Time that the receiver spends on a packet.
+    /// Time that the receiver needs for a packet.
     pub(crate) read_ns: f64,
-    /// Packets that the receiver's socket holds.
+    /// Number of packets that the receiver's socket holds.
     pub(crate) buffer_packets: usize,
-    /// When the clock that stamps packets is set, and by how much.
+    /// When the clock of packet timestamps is set, and by how much.
     pub(crate) step_at_ns: u64,
     pub(crate) step_ns: i64,
     pub(crate) max_packets: u32,
@@ -59,12 +67,23 @@ pub(crate) struct Path {
     pub(crate) seed: u64,
 }
 
+impl Path {
+    fn wire_bytes(&self) -> f64 {
+        f64::from(self.payload_bytes + HEADERS_V4_BYTES)
+    }
+}
+
 impl Default for Path {
     fn default() -> Self {
         Self {
             rate_bps: 1e8,
+            payload_bytes: 1472,
             bucket_bytes: 32_768.0,
+            latency_ns: 50_000,
+            wander_ns: 0,
             queue_bytes: 3e6,
+            policer: false,
+            next_bps: f64::INFINITY,
             line_ns: 2_000.0,
             jitter_ns: 0.0,
             loss: 0.0,
@@ -84,7 +103,7 @@ impl Default for Path {
     }
 }
 
-/// Steele and Vigna's `SplitMix64`.
+/// The generator `SplitMix64` of Steele and Vigna.
 struct Random(u64);
 
 impl Random {
@@ -109,7 +128,7 @@ impl Random {
     }
 }
 
-/// Things by the time in nanoseconds that each is due.
+/// A queue of items, ordered by the time at which each is due, in nanoseconds.
 struct Due<T>(VecDeque<(u64, T)>);
 
 impl<T> Due<T> {
@@ -132,9 +151,10 @@ struct Shaper {
     rate_bps: f64,
     bucket_bytes: f64,
     queue_bytes: f64,
+    policer: bool,
     tokens: f64,
     at_ns: f64,
-    /// Bytes of the pieces that wait, by when each leaves.
+    /// Bytes of the waiting pieces, by the time at which each leaves.
     waiting: Due<f64>,
     waiting_bytes: f64,
 }
@@ -145,14 +165,25 @@ impl Shaper {
             rate_bps: path.rate_bps,
             bucket_bytes: path.bucket_bytes,
             queue_bytes: path.queue_bytes,
-            tokens: path.bucket_bytes.max(f64::from(WIRE_BYTES)),
+            policer: path.policer,
+            tokens: path.bucket_bytes.max(path.wire_bytes()),
             at_ns: 0.0,
             waiting: Due(VecDeque::new()),
             waiting_bytes: 0.0,
         }
     }
 
-    /// When `bytes` that come at `now_ns` in one piece leave; `None` when the queue is full.
+    fn next(path: &Path) -> Self {
+        Self {
+            rate_bps: path.next_bps,
+            bucket_bytes: 32_768.0,
+            policer: false,
+            tokens: 32_768.0,
+            ..Self::new(path)
+        }
+    }
+
+    /// The time at which `bytes` that arrive together at `now_ns` leave; `None` if the queue is full.
     fn pass(&mut self, now_ns: f64, bytes: f64) -> Option<f64> {
         let per_ns = self.rate_bps / 8e9;
         while let Some((_, bytes)) = self.waiting.pop(now_ns as u64) {
@@ -162,10 +193,13 @@ impl Shaper {
             return None;
         }
         let from = now_ns.max(self.at_ns);
-        // A bucket holds a piece at least, or nothing would ever pass.
+        // A bucket holds at least one piece, since otherwise no piece would ever pass.
         let depth = self.bucket_bytes.max(bytes);
         self.tokens = (self.tokens + per_ns * (from - self.at_ns)).min(depth);
         self.at_ns = from;
+        if self.tokens < bytes && self.policer {
+            return None;
+        }
         if self.tokens < bytes {
             self.at_ns += (bytes - self.tokens) / per_ns;
             self.tokens = bytes;
@@ -177,7 +211,7 @@ impl Shaper {
     }
 }
 
-/// When an end of the train does its next step; one that waits is woken by what comes before.
+/// The time of an end's next step; an earlier event wakes a waiting end.
 #[derive(Clone, Copy)]
 struct Turn {
     at_ns: u64,
@@ -199,30 +233,32 @@ impl Turn {
     }
 }
 
-/// What is between the two ends.
+/// The network between the two ends.
 struct Network<'a> {
     path: &'a Path,
     origin: Instant,
     random: Random,
     shaper: Shaper,
-    /// Packets under way, by when they arrive.
+    next: Shaper,
+    /// Packets in flight, by arrival time.
     wire: Due<Data>,
-    /// Packets in the receiver's socket: with their stamps and what the socket had dropped before.
+    /// Packets in the receiver's socket, each with its timestamp and the drops before it.
     socket: VecDeque<(Data, u64, u32)>,
     overflow: u32,
     last_ns: u64,
     away_ns: u64,
-    /// Answers under way, by when they arrive.
+    /// Acknowledgements in flight, by arrival time.
     acks: Due<Ack>,
 }
 
-/// Runs a train over the path, as the agents at its ends would. Returns what its sender and its receiver say in the end.
+/// Runs a train over the path, as the two agents would. Returns the reports of its sender and its receiver.
 pub(crate) fn simulate(path: &Path) -> (End, Report) {
     let mut network = Network {
         path,
         origin: Instant::now(),
         random: Random(path.seed),
         shaper: Shaper::new(path),
+        next: Shaper::next(path),
         wire: Due(VecDeque::new()),
         socket: VecDeque::new(),
         overflow: 0,
@@ -231,15 +267,22 @@ pub(crate) fn simulate(path: &Path) -> (End, Report) {
         acks: Due(VecDeque::new()),
     };
     let shape = Shape {
-        payload_bytes: PAYLOAD_BYTES,
+        payload_bytes: path.payload_bytes,
         max_packets: path.max_packets,
         max_time: path.max_time,
         hold: path.hold,
     };
     let clocks = network.clocks(0);
     let deadline = network.origin + path.max_time + END_LIMIT;
+    let way = Way {
+        headers_bytes: HEADERS_V4_BYTES,
+        buffer_bytes: BUFFER_BYTES,
+        round_trip: Duration::from_nanos(2 * path.latency_ns),
+        // The jitter that a few round trips would show.
+        jitter: Duration::from_nanos(path.wander_ns * 2 / 3),
+    };
     let mut sender = Sender::new(PROBE_ID, shape, true, network.origin);
-    let mut receiver = Receiver::new(PROBE_ID, shape, HEADERS_V4_BYTES, BUFFER_BYTES, clocks, deadline);
+    let mut receiver = Receiver::new(PROBE_ID, shape, way, clocks, deadline);
     let (mut sending, mut receiving) = (Some(Turn::at(0)), Turn::at(0));
     let mut end = None;
     loop {
@@ -248,7 +291,7 @@ pub(crate) fn simulate(path: &Path) -> (End, Report) {
         if let Some(now_ns) = sender_ns.filter(|now_ns| *now_ns <= receiver_ns) {
             sending = network.step_sender(&mut sender, now_ns);
             if sending.is_none() {
-                end = Some((now_ns + LATENCY_NS, sender.end()));
+                end = Some((now_ns + path.latency_ns, sender.end()));
             }
             continue;
         }
@@ -260,6 +303,18 @@ pub(crate) fn simulate(path: &Path) -> (End, Report) {
             None => return (sender.end(), receiver.finish(&network.clocks(receiver_ns))),
         }
     }
+}
+
+/// Additional delay of a packet at `now_ns`.
+fn wandered_ns(path: &Path, now_ns: u64) -> u64 {
+    if path.wander_ns == 0 {
+        return 0;
+    }
+    let period_ns = 4 * path.wander_ns;
+    let (number, into_ns) = (now_ns / period_ns, now_ns % period_ns);
+    let drawn = |number: u64| path.wander_ns as f64 * Random(path.seed ^ number.wrapping_mul(0x9e37_79b9)).unit();
+    let share = into_ns as f64 / period_ns as f64;
+    (drawn(number) * (1.0 - share) + drawn(number + 1) * share) as u64
 }
 
 impl Network<'_> {
@@ -302,22 +357,31 @@ impl Network<'_> {
         }
     }
 
-    /// Hands packets over, `segments` of them as one; returns when that is done.
+    /// Hands packets over, `segments` of them as one. Returns the time when that is done.
     fn send(&mut self, packets: &[Data], segments: usize, now_ns: u64) -> u64 {
         let mut now_ns = (now_ns + self.random.stall_ns(self.path.stalls)) as f64;
         for piece in packets.chunks(segments) {
             now_ns += self.path.line_ns;
-            let Some(leaves_ns) = self.shaper.pass(now_ns, f64::from(WIRE_BYTES) * piece.len() as f64) else {
+            let bytes = self.path.wire_bytes() * piece.len() as f64;
+            let first = self.shaper.pass(now_ns, bytes);
+            let Some(leaves_ns) = first.and_then(|leaves_ns| {
+                let behind = self.path.next_bps.is_finite();
+                if behind {
+                    self.next.pass(leaves_ns, bytes)
+                } else {
+                    first
+                }
+            }) else {
                 continue;
             };
             for data in piece {
-                self.carry(*data, leaves_ns as u64 + LATENCY_NS);
+                self.carry(*data, leaves_ns as u64 + self.path.latency_ns);
             }
         }
         now_ns as u64
     }
 
-    /// Brings a packet from the shaper to the receiver's host, where it would arrive at `due_ns`.
+    /// Carries a packet from the shaper to the receiver's host, where it would arrive at `due_ns`.
     fn carry(&mut self, data: Data, due_ns: u64) {
         let Self { path, random, .. } = self;
         if random.happens(path.loss) {
@@ -327,7 +391,9 @@ impl Network<'_> {
             self.away_ns = due_ns + (LONGEST_STALL_NS / 2.0 * random.unit()) as u64;
         }
         let late_ns = -path.jitter_ns * (1.0 - random.unit()).ln();
-        let mut arrives_ns = (due_ns + late_ns as u64).max(self.away_ns).max(self.last_ns);
+        let mut arrives_ns = (due_ns + wandered_ns(path, due_ns) + late_ns as u64)
+            .max(self.away_ns)
+            .max(self.last_ns);
         self.last_ns = arrives_ns;
         if random.happens(path.reordered) {
             arrives_ns += (LONGEST_DETOUR_NS * random.unit()) as u64;
@@ -343,7 +409,7 @@ impl Network<'_> {
         }
     }
 
-    /// A receiver that waits reads; `None` when it is done.
+    /// Wakes a waiting receiver to read; `None` if it is done.
     fn step_receiver(&mut self, receiver: &mut Receiver, turn: Turn, now_ns: u64) -> Option<Turn> {
         if turn.waits_until_ns.is_some() {
             return Some(Turn::at(self.read(receiver, now_ns)));
@@ -351,7 +417,7 @@ impl Network<'_> {
         match receiver.poll(self.instant(now_ns)) {
             receiver::Action::Ack(ack) => {
                 if !self.random.happens(self.path.lost_acks) {
-                    self.acks.push(now_ns + LATENCY_NS, ack);
+                    self.acks.push(now_ns + self.path.latency_ns, ack);
                 }
                 Some(turn)
             }
@@ -364,7 +430,7 @@ impl Network<'_> {
         }
     }
 
-    /// Reads what the socket has; returns when that is done.
+    /// Reads the packets in the socket. Returns the time when that is done.
     fn read(&mut self, receiver: &mut Receiver, now_ns: u64) -> u64 {
         while let Some((at_ns, data)) = self.wire.pop(now_ns) {
             if self.socket.len() < self.path.buffer_packets {

@@ -1,4 +1,5 @@
-//! Three network namespaces in a row, with a bottleneck in the middle, held by one thread each. They end with the test.
+//! Three network namespaces in a row, with a bottleneck in the middle. One thread holds each of them, and they end with
+//! the test.
 
 #![allow(unreachable_pub)]
 
@@ -15,7 +16,7 @@ use nix::sched::{CloneFlags, unshare};
 pub const LEFT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
 /// The receiving host.
 pub const RIGHT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
-/// The same hosts' other addresses.
+/// The second addresses of the same hosts.
 pub const LEFT6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1));
 pub const RIGHT6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2));
 
@@ -23,7 +24,7 @@ static NAMES: AtomicU32 = AtomicU32::new(0);
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread that lives in a network namespace of its own.
+/// A thread in its own network namespace.
 pub struct Place {
     jobs: mpsc::Sender<Job>,
     thread: Option<thread::JoinHandle<()>>,
@@ -33,10 +34,10 @@ pub struct Place {
 impl Place {
     fn new() -> Self {
         let (jobs, todo) = mpsc::channel::<Job>();
-        let (told, thread_id) = mpsc::channel();
+        let (sender, thread_id) = mpsc::channel();
         let thread = thread::spawn(move || {
             unshare(CloneFlags::CLONE_NEWNET).expect("these tests need root");
-            told.send(nix::unistd::gettid().as_raw()).unwrap();
+            sender.send(nix::unistd::gettid().as_raw()).unwrap();
             for job in todo {
                 job();
             }
@@ -48,17 +49,17 @@ impl Place {
         }
     }
 
-    /// Runs something there and waits for its answer.
+    /// Runs a job in the namespace's thread and waits for its answer.
     pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
-        let (told, answer) = mpsc::channel();
+        let (sender, answer) = mpsc::channel();
         let work = Box::new(move || {
-            let _ = told.send(job());
+            let _ = sender.send(job());
         });
         self.jobs.send(work).unwrap();
         answer.recv().expect("the job panicked")
     }
 
-    /// Runs one program with blanks between its arguments, and gives what it says.
+    /// Runs one program, whose arguments are separated by blanks, and returns its output.
     pub fn shell(&self, line: &str) -> String {
         let line = line.to_owned();
         self.run(move || {
@@ -83,17 +84,17 @@ impl Drop for Place {
     }
 }
 
-/// Two hosts and the bridge between them, whose port towards `right` a test may narrow.
+/// Two hosts and the bridge between them. A test may limit the bridge's port towards `right`.
 pub struct Row {
-    /// Sends.
+    /// The sending host.
     pub left: Place,
-    /// Bridges; its port `out` leads to `right`.
+    /// The bridge; its port `out` leads to `right`.
     pub middle: Place,
-    /// Receives.
+    /// The receiving host.
     pub right: Place,
 }
 
-/// Whether this process may make network namespaces.
+/// Whether this process may create network namespaces.
 pub fn allowed() -> bool {
     let able = thread::spawn(|| unshare(CloneFlags::CLONE_NEWNET).is_ok())
         .join()
@@ -105,7 +106,7 @@ pub fn allowed() -> bool {
 }
 
 impl Row {
-    /// Wires them.
+    /// Creates and connects the namespaces.
     pub fn new() -> Self {
         let row = Self {
             left: Place::new(),
@@ -119,7 +120,7 @@ impl Row {
             let name = format!("gv{number}{port}");
             row.middle
                 .shell(&format!("ip link add name {port} type veth peer name {name}"));
-            // Moves the other end into the host's namespace, which has no name but a thread.
+            // Move the other end into the host's namespace, which has no name but a thread.
             row.middle
                 .shell(&format!("ip link set dev {name} netns {}", place.thread_id));
             row.middle.shell(&format!("ip link set dev {port} master bridge up"));
@@ -129,7 +130,7 @@ impl Row {
             place.shell(&format!("ip addr add {wide}/64 dev eth0 nodad"));
             place.shell("ip link set eth0 up");
         }
-        // Fills the neighbour tables.
+        // Fill the neighbour tables.
         for (from, to) in [(LEFT, RIGHT), (LEFT6, RIGHT6)] {
             for _ in 0..50 {
                 let heard = row.left.run(move || {

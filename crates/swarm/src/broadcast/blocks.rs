@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Some of the first `count` blocks.
+/// A subset of the first `count` blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Blocks {
     words: Vec<u64>,
@@ -10,13 +10,13 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// None of `count` blocks.
+    /// The empty set of `count` blocks.
     pub fn none(count: u32) -> Self {
         let words = vec![0; (count as usize).div_ceil(64)];
         Self { words, count }
     }
 
-    /// All of `count` blocks.
+    /// The full set of `count` blocks.
     pub fn all(count: u32) -> Self {
         let mut blocks = Self::none(count);
         blocks.words.fill(u64::MAX);
@@ -24,7 +24,7 @@ impl Blocks {
         blocks
     }
 
-    /// A set as of [`Blocks::to_bytes`]; what is missing counts as not in it, what is too much is left out.
+    /// The set that [`Blocks::to_bytes`] encoded. Bits that are missing count as 0; bits beyond `count` are ignored.
     pub fn from_bytes(count: u32, bytes: &[u8]) -> Self {
         let mut blocks = Self::none(count);
         for (word, bytes) in blocks.words.iter_mut().zip(bytes.chunks(8)) {
@@ -36,7 +36,7 @@ impl Blocks {
         blocks
     }
 
-    /// One bit a block, lowest first.
+    /// The set as one bit per block, lowest first.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_le_bytes()).collect();
         bytes.truncate((self.count as usize).div_ceil(8));
@@ -50,54 +50,54 @@ impl Blocks {
         }
     }
 
-    /// How many blocks the object has.
+    /// Number of blocks of the object.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// How many are in the set.
+    /// Number of blocks in the set.
     pub fn len(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Whether none is.
+    /// Whether the set has no block.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|word| *word == 0)
     }
 
-    /// Whether all are.
+    /// Whether the set has all blocks of the object.
     pub fn is_full(&self) -> bool {
         self.len() == self.count
     }
 
-    /// Whether one is.
+    /// Whether the set has this block.
     pub fn contains(&self, block: u32) -> bool {
         let word = self.words.get(block as usize / 64);
         block < self.count && word.is_some_and(|word| word >> (block % 64) & 1 == 1)
     }
 
-    /// Puts one in; those beyond the object stay out.
+    /// Adds a block; ignores blocks beyond the object.
     pub fn insert(&mut self, block: u32) {
         if block < self.count {
             self.words[block as usize / 64] |= 1 << (block % 64);
         }
     }
 
-    /// Takes one out.
+    /// Removes a block.
     pub fn remove(&mut self, block: u32) {
         if block < self.count {
             self.words[block as usize / 64] &= !(1 << (block % 64));
         }
     }
 
-    /// Puts all of another set in.
+    /// Adds all blocks of another set.
     pub fn add(&mut self, other: &Self) {
         for (own, other) in self.words.iter_mut().zip(&other.words) {
             *own |= other;
         }
     }
 
-    /// Those that are not in `other`.
+    /// The blocks of this set that are not in `other`.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         let mut left = self.clone();
@@ -107,7 +107,7 @@ impl Blocks {
         left
     }
 
-    /// Those that are in `other`, too.
+    /// The blocks that are both in this set and in `other`.
     #[must_use]
     pub fn within(&self, other: &Self) -> Self {
         let mut both = self.clone();
@@ -117,7 +117,7 @@ impl Blocks {
         both
     }
 
-    /// Ascending.
+    /// The blocks, ascending.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         self.words.iter().enumerate().flat_map(|(at, &word)| {
             let bits = std::iter::successors(Some(word), |word| Some(word & word.wrapping_sub(1)));
@@ -126,7 +126,7 @@ impl Blocks {
         })
     }
 
-    /// Runs of neighbours, ascending.
+    /// Runs of consecutive blocks, ascending.
     pub fn ranges(&self) -> Vec<Range<u32>> {
         let mut ranges: Vec<Range<u32>> = Vec::new();
         for block in self.iter() {

@@ -1,19 +1,19 @@
-//! Cornet (Orchestra, section 5): receivers fetch whole blocks, one a connection at a time, from peers that a tracker names at
-//! random.
+//! Cornet (Orchestra, section 5): receivers fetch whole blocks, one at a time per connection, from random peers that a
+//! tracker names.
 //!
-//! The constants are those of the early public source by the same authors.
+//! The constants are those of the same authors' early public source code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::blocks::Blocks;
 
-/// Blocks that a host receives, and that it sends, at one time.
+/// Number of blocks that a host receives at the same time; also the number that it sends at the same time.
 pub const SLOTS: usize = 4;
-/// Peers in one answer of the tracker.
+/// Number of peers in one answer of the tracker.
 pub const ANSWER: usize = 4;
-/// Between two answers, at random in this range.
+/// Time between two answers, chosen at random from this range.
 pub const POLL_S: std::ops::Range<f64> = 0.5..1.0;
-/// Once a receiver has this share, a block may be under way twice.
+/// Once a receiver has this share of the blocks, it may request a block from two peers.
 const ENDGAME: f64 = 0.95;
 
 /// Random numbers from a seed (splitmix64).
@@ -21,7 +21,7 @@ const ENDGAME: f64 = 0.95;
 pub struct Random(u64);
 
 impl Random {
-    /// The same numbers for the same seed.
+    /// Creates a generator; the same seed gives the same numbers.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -33,17 +33,17 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// One of the first `count` numbers; 0 when there is none.
+    /// A random number below `count`; 0 if `count` is 0.
     pub fn below(&mut self, count: usize) -> usize {
         (self.next() % count.max(1) as u64) as usize
     }
 
-    /// A number in a range.
+    /// A random number in a range.
     pub fn within(&mut self, range: std::ops::Range<f64>) -> f64 {
         range.start + (range.end - range.start) * (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// At most `most` of them, in a random order.
+    /// At most `most` of the items, in a random order.
     pub fn some<T>(&mut self, mut of: Vec<T>, most: usize) -> Vec<T> {
         let mut chosen = Vec::new();
         while !of.is_empty() && chosen.len() < most {
@@ -63,7 +63,7 @@ pub struct Picker {
 }
 
 impl Picker {
-    /// Knows nobody yet.
+    /// A receiver that does not know any peer yet.
     pub fn new(seed: u64) -> Self {
         Self {
             peers: BTreeMap::new(),
@@ -73,12 +73,12 @@ impl Picker {
         }
     }
 
-    /// Takes the tracker's answer, which replaces the one before.
-    pub fn told(&mut self, peers: BTreeMap<String, Blocks>) {
+    /// Replaces the known peers by the tracker's answer.
+    pub fn set_peers(&mut self, peers: BTreeMap<String, Blocks>) {
         self.peers = peers;
     }
 
-    /// Begins to talk to a peer: of those that nobody talks to, the one with most blocks that are lacking.
+    /// Starts a conversation: picks the free peer with the most blocks that this receiver lacks.
     pub fn peer(&mut self, have: &Blocks) -> Option<String> {
         let useful = |(name, blocks): (&String, &Blocks)| (blocks.without(have).len(), name.clone());
         let free = self.peers.iter().filter(|(name, _)| !self.talking.contains(*name));
@@ -90,7 +90,8 @@ impl Picker {
         Some(name)
     }
 
-    /// Asks a peer for a block that it has and that is lacking and not asked for yet; near the end, asked for or not.
+    /// Picks a block to request from a peer. The peer has the block, this receiver lacks it, and no other peer was
+    /// asked for it. Near the end a block may be requested twice.
     pub fn block(&mut self, peer: &str, have: &Blocks) -> Option<u32> {
         self.requested.remove(peer);
         let mut wanted = self.peers.get(peer)?.without(have);
@@ -105,24 +106,25 @@ impl Picker {
         Some(block)
     }
 
-    /// Takes that another block is coming from a peer than the one asked for.
+    /// Records that a peer sends another block than the requested one.
     pub fn substituted(&mut self, peer: &str, block: u32) {
         self.requested.insert(peer.to_owned(), block);
     }
 
-    /// Talks to a peer no longer.
+    /// Ends the conversation with a peer.
     pub fn end(&mut self, peer: &str) {
         self.talking.remove(peer);
         self.requested.remove(peer);
     }
 }
 
-/// The source's rule: until each block went out once, it sends the next that has not, whatever is asked for.
+/// The source's rule: until it has sent every block once, it sends the next unsent block, whichever block a peer
+/// requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rotation(u32);
 
 impl Rotation {
-    /// What to send for a request, of `count` blocks.
+    /// The block to send for a request; the object has `count` blocks.
     pub fn instead_of(&mut self, requested: u32, count: u32) -> u32 {
         if self.0 >= count {
             return requested;
@@ -132,21 +134,25 @@ impl Rotation {
     }
 }
 
-/// How blocks go from partition to partition, so that each leaves and enters one at most once.
+/// The order in which blocks pass from partition to partition, such that each block leaves and enters a partition at
+/// most once.
 ///
-/// The published way is that the source serves all partitions: it then sends a copy to each, and its own port takes as many times
-/// the bound. Here it serves its own, or, where that has no receivers, the first; from this home a block goes round the others,
-/// each time from another one on, so that all pass on as much.
+/// In the published way the source serves all partitions. It then sends one copy to each, so its own port takes that
+/// many times the bound. Here the source serves one partition only, the home:
+///
+/// 1. The home is the source's own partition, or the first partition if the source's own has no receivers.
+/// 2. From the home, each block passes through all other partitions in a circle.
+/// 3. Consecutive blocks enter the circle at different partitions, so that all partitions pass on equally much.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
     /// The partition that the source serves.
     pub home: usize,
-    /// The others, in order.
+    /// The other partitions, in order.
     pub others: Vec<usize>,
 }
 
 impl Round {
-    /// Of the source's partition and those of all receivers.
+    /// The order for the source's partition `own` and the partitions of all receivers.
     pub fn new(own: usize, receivers: impl Iterator<Item = usize>) -> Self {
         let mut others: BTreeSet<usize> = receivers.collect();
         let home = if others.contains(&own) {
@@ -162,7 +168,7 @@ impl Round {
         }
     }
 
-    /// The partition that a partition has a block from; none for the home.
+    /// The partition from which a partition gets a block; `None` for the home.
     pub fn before(&self, partition: usize, block: u32) -> Option<usize> {
         let place = self.others.binary_search(&partition).ok()?;
         let count = self.others.len();
@@ -175,18 +181,18 @@ impl Round {
     }
 }
 
-/// Partitions, and who fetches what for them.
+/// Partitions, and the hosts that fetch blocks for them.
 #[derive(Clone, Debug, Default)]
 pub struct Tracker {
     partitions: Vec<usize>,
-    /// By host: when it is answered next.
+    /// By host: when the tracker answers it next, in seconds.
     pub(super) polls_s: Vec<f64>,
-    /// By partition and block: who fetches it from outside, and since when.
+    /// By partition and block: the host that fetches the block from another partition, and since when.
     pub(super) fetchers: BTreeMap<(usize, u32), (usize, f64)>,
 }
 
 impl Tracker {
-    /// Nobody fetches anything yet.
+    /// A tracker without any fetch.
     pub fn new(partitions: Vec<usize>, hosts: usize) -> Self {
         Self {
             partitions,
@@ -195,12 +201,12 @@ impl Tracker {
         }
     }
 
-    /// The receiver's next answer is due at once.
+    /// Makes the receiver's next answer due now.
     pub fn soon(&mut self, host: usize, now_s: f64) {
         self.polls_s[host] = now_s;
     }
 
-    /// A host's partition; 0 where none is known.
+    /// A host's partition; 0 if none is known.
     pub fn partition(&self, host: usize) -> usize {
         self.partitions.get(host).copied().unwrap_or(0)
     }
@@ -242,7 +248,7 @@ mod tests {
         let have = blocks(&[0]);
         assert_eq!(picker.peer(&have), None);
         let peers = [("a", blocks(&[0, 1])), ("b", blocks(&[1, 2, 3])), ("c", blocks(&[0]))];
-        picker.told(
+        picker.set_peers(
             peers
                 .into_iter()
                 .map(|(name, blocks)| (name.to_owned(), blocks))

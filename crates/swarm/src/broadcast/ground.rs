@@ -1,4 +1,4 @@
-//! The ground that a broadcast covers: its hosts, what lies between them, and how fast any broadcast could be at best.
+//! The hosts of a broadcast, the network between them, and the shortest time that any broadcast could take.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -6,44 +6,44 @@ use std::collections::BTreeMap;
 use gavotte_net::{BitsPerSec, Link, Network, NetworkParts, Sharing};
 use thiserror::Error;
 
-/// Why a broadcast makes no sense.
+/// Why a broadcast was refused.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum GroundError {
-    /// A number that is no host's.
+    /// A host number that does not exist, and the number of hosts.
     #[error("host {0} of {1} does not exist")]
     NoHost(usize, usize),
-    /// A host that is to receive twice, or is the source.
+    /// A host that appears twice among source and receivers.
     #[error("`{0}` is named twice")]
     Twice(String),
 }
 
-/// How long something takes at least, and what says so.
+/// The shortest time that something can take, and what limits it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// Seconds; 0 when nothing is known to limit.
+    /// The time in seconds; 0 if no limit is known.
     pub seconds: f64,
-    /// The port, in words; empty when there is none.
+    /// Readable name of the limiting port; empty if there is none.
     pub port: String,
 }
 
-/// A network, and who sends to whom in it.
+/// A network, with the source and the receivers of a broadcast.
 #[derive(Clone, Debug)]
 pub struct Ground {
     network: Network,
-    /// The network where a host without a cap is as fast as its best path.
+    /// The same network, except that a host without a cap is as fast as its best path.
     best: Network,
     source: usize,
     receivers: Vec<usize>,
 }
 
 impl Ground {
-    /// Checks who is there.
+    /// Checks the hosts and fills in missing caps.
     ///
-    /// A host without a cap is planned with at the median rate of its paths to other machines, never at the best of
-    /// them: one path may be a neighbour's.
+    /// The plan assumes that a host without a cap has the median rate of its paths to other machines. It does not
+    /// assume the best rate: that path may lead to a neighbour.
     ///
     /// # Errors
-    /// When a host does not exist or is named twice.
+    /// If a host does not exist or is named twice.
     pub fn new(network: &Network, source: usize, receivers: &[usize]) -> Result<Self, GroundError> {
         let count = network.hosts().len();
         let mut seen = vec![false; count];
@@ -61,7 +61,7 @@ impl Ground {
         })
     }
 
-    /// The same with only some of the receivers.
+    /// The same broadcast with only some of the receivers.
     #[must_use]
     pub fn only(&self, receivers: &[usize]) -> Self {
         Self {
@@ -70,37 +70,38 @@ impl Ground {
         }
     }
 
-    /// Takes in one receiver more, which is a host of the network and no member yet.
+    /// Adds a receiver, which must be a host of the network and not yet a member.
     pub(super) fn invite(&mut self, host: usize) {
         self.receivers.push(host);
     }
 
-    /// What is planned with.
+    /// The network that plans use.
     pub fn network(&self) -> &Network {
         &self.network
     }
 
-    /// The same where a host without a cap is as fast as its best path: what nothing known says is too fast.
+    /// The network in which a host without a cap is as fast as its best path. A rate above these contradicts what is
+    /// known.
     pub fn best(&self) -> &Network {
         &self.best
     }
 
-    /// Who has the object.
+    /// The host that has the object.
     pub fn source(&self) -> usize {
         self.source
     }
 
-    /// Who is to have it.
+    /// The hosts that receive the object.
     pub fn receivers(&self) -> &[usize] {
         &self.receivers
     }
 
-    /// All of them, the source first.
+    /// All members, the source first.
     pub fn members(&self) -> impl Iterator<Item = usize> + '_ {
         std::iter::once(self.source).chain(self.receivers.iter().copied())
     }
 
-    /// What a host can send to other machines.
+    /// The rate at which a host can send to other machines.
     pub fn uplink(&self, host: usize) -> BitsPerSec {
         self.network.hosts()[host].egress
     }
@@ -117,11 +118,17 @@ impl Ground {
         slowest
     }
 
-    /// How long it takes at least to bring `bytes` to all receivers, whatever the mechanism.
+    /// The shortest time in which `bytes` can reach all receivers with any mechanism.
     ///
-    /// The source must send each byte once, each receiver receive it once, each group that the source is outside of let
-    /// it in, and all hosts together send as many copies as there are receivers (Kumar and Ross, 2006). Hosts of one
-    /// machine count as one, since what passes between them loads no port.
+    /// It is the longest of these times (Kumar and Ross, 2006):
+    ///
+    /// 1. The source sends each byte once over its paths, and each receiver receives each byte once.
+    /// 2. The source's machine sends each byte once.
+    /// 3. All machines together send as many copies as there are other machines.
+    /// 4. Each other machine receives each byte once.
+    /// 5. Each byte crosses once the border of each group that has receivers on the side away from the source.
+    ///
+    /// Hosts on one machine count as one, since traffic between them loads no port.
     pub fn bound(&self, bytes: u64) -> Bound {
         let network = &self.best;
         let bits = 8.0 * bytes as f64;
@@ -190,7 +197,8 @@ impl Ground {
         worst
     }
 
-    /// How long it takes when each pair carries so many bytes and nothing else limits: the load of the fullest link.
+    /// The time that it takes if each pair carries this many bytes and nothing else limits it: the load of the fullest
+    /// link.
     pub fn load_seconds(&self, loads: impl Iterator<Item = (usize, usize, f64)>) -> f64 {
         let mut bytes: BTreeMap<usize, f64> = BTreeMap::new();
         for (m, n, load) in loads {
@@ -205,7 +213,8 @@ impl Ground {
     }
 }
 
-/// The network with a cap at each host that has none: what `choose` takes of its rates to and from other machines, ascending.
+/// The network with a cap at each host that has none. `choose` picks the cap from the host's rates to or from other
+/// machines, ascending.
 fn capped(network: &Network, choose: impl Fn(&[f64]) -> Option<f64>) -> Network {
     let count = network.hosts().len();
     let cap = |known: BitsPerSec, rate: &dyn Fn(usize) -> Option<BitsPerSec>, host: usize| {
@@ -240,11 +249,11 @@ fn capped(network: &Network, choose: impl Fn(&[f64]) -> Option<f64>) -> Network 
         groups: network.groups().to_vec(),
         sharing: network.sharing(),
     };
-    // It was checked before, and the new caps are rates of it.
+    // The network was valid before, and the new caps are rates from it.
     Network::new(parts).unwrap_or_else(|_| network.clone())
 }
 
-/// Fast first.
+/// Orders two rates, the faster first.
 pub(super) fn faster(one: BitsPerSec, two: BitsPerSec) -> Ordering {
     two.bps().total_cmp(&one.bps())
 }

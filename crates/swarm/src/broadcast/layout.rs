@@ -1,16 +1,16 @@
-//! How an object is cut into blocks.
+//! The layout of an object: how it is cut into blocks.
 
-/// Largest block.
+/// Largest block size.
 pub const MAX_BLOCK_BYTES: u32 = 4 << 20;
-/// Smallest block, but for an object that is smaller.
+/// Smallest block size, except for an object that is smaller.
 pub const MIN_BLOCK_BYTES: u32 = 16 << 10;
-/// Most blocks of an object: their hashes go to each agent in one message.
+/// Largest number of blocks of an object; their hashes go to each agent in one message.
 pub const MAX_BLOCKS: u64 = 100_000;
-/// An object is cut into so many blocks where their size allows: each host of a mesh passes on whole ones, and one too many
-/// of 8 would make it an eighth slower than its share.
+/// Number of blocks that an object is cut into, if the limits of their size allow. Each host of a mesh passes on whole
+/// blocks. With only 8 blocks per host, one extra block would make a host an eighth slower than its share.
 const WANTED_BLOCKS: u64 = 1024;
 
-/// The blocks of an object. All are of one size but the last, which may be shorter.
+/// The blocks of an object. All have the same size except the last, which may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     bytes: u64,
@@ -18,14 +18,14 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Cuts `bytes` bytes; `None` when a block would be empty or there would be too many.
+    /// Cuts an object of `bytes` bytes; `None` if a block would be empty or there would be too many.
     pub fn new(bytes: u64, block_bytes: u32) -> Option<Self> {
         let layout = Self { bytes, block_bytes };
         let fine = block_bytes > 0 && bytes.div_ceil(u64::from(block_bytes)) <= MAX_BLOCKS;
         fine.then_some(layout)
     }
 
-    /// A size of blocks that suits an object.
+    /// A block size that suits an object of this size.
     pub fn block_bytes_for(bytes: u64) -> u32 {
         let wanted = (bytes / WANTED_BLOCKS).next_power_of_two();
         let least = bytes.div_ceil(MAX_BLOCKS).next_power_of_two();
@@ -33,27 +33,27 @@ impl Layout {
         wanted.clamp(u64::from(MIN_BLOCK_BYTES), most).min(1 << 31) as u32
     }
 
-    /// Bytes of the object.
+    /// Size of the object in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes of each block but the last.
+    /// Size of each block except the last, in bytes.
     pub fn block_bytes(&self) -> u32 {
         self.block_bytes
     }
 
-    /// How many blocks there are.
+    /// Number of blocks.
     pub fn count(&self) -> u32 {
         self.bytes.div_ceil(u64::from(self.block_bytes)) as u32
     }
 
-    /// Where a block begins in the object.
+    /// Position of a block in the object, in bytes.
     pub fn offset(&self, block: u32) -> u64 {
         u64::from(block) * u64::from(self.block_bytes)
     }
 
-    /// Bytes of a block.
+    /// Size of a block in bytes; 0 beyond the object.
     pub fn length(&self, block: u32) -> u32 {
         let left = self.bytes.saturating_sub(self.offset(block));
         left.min(u64::from(self.block_bytes)) as u32

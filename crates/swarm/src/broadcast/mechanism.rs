@@ -1,4 +1,4 @@
-//! The ways to bring an object to many hosts, and what each costs.
+//! The mechanisms that bring an object to many hosts, and a prediction of how long each takes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,13 +14,14 @@ use super::tree::{Shape, Tree};
 const MIN_PIECE_BYTES: u64 = 4 << 10;
 /// Largest piece.
 const MAX_PIECE_BYTES: u64 = 64 << 10;
-/// What all hops together may add, as a share of the object.
+/// Largest share of the transfer time that all hops together may add.
 const HOPS_SHARE: f64 = 0.01;
-/// What the mesh loses to its many flows: 8 to 11 % over the fluid, measured with up to so many receivers.
+/// Slowdown of a mesh compared with the fluid model, because of its many flows: 8 to 11 %, measured with up to
+/// `MESH_RECEIVERS` receivers.
 const MESH_LOSS: f64 = 1.08;
 const MESH_RECEIVERS: f64 = 32.0;
 
-/// How many times the fluid a Cornet takes: 1.9 to 2.9, measured.
+/// Slowdown of a Cornet compared with the fluid model: 1.9 to 2.9 times, measured.
 const CORNET_LOSS: f64 = 2.4;
 
 /// A way to bring an object to many hosts.
@@ -32,23 +33,23 @@ pub enum Mechanism {
     Tree,
     /// A pipelined binomial tree.
     Binomial,
-    /// The push-once paced mesh.
+    /// The paced mesh, in which the source sends each block once.
     Mesh,
     /// Cornet as published.
     Cornet,
-    /// Cornet within partitions: racks that are known.
+    /// Cornet within partitions that are known racks.
     Topology,
-    /// Cornet within partitions that earlier runs told.
+    /// Cornet within partitions that earlier runs revealed.
     Clustering,
 }
 
-/// No mechanism's name.
+/// A name that is no mechanism's.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("there is no mechanism `{0}`")]
 pub struct UnknownMechanism(String);
 
 impl Mechanism {
-    /// All of them; of two that cost the same, the first is chosen.
+    /// All mechanisms. If two take the same time, the first in this list is chosen.
     pub const ALL: [Self; 7] = [
         Self::Chain,
         Self::Tree,
@@ -59,7 +60,7 @@ impl Mechanism {
         Self::Clustering,
     ];
 
-    /// Its name.
+    /// The mechanism's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Chain => "chain",
@@ -72,7 +73,7 @@ impl Mechanism {
         }
     }
 
-    /// How long it takes. `partitions` are those that a Cornet keeps to, by host.
+    /// Predicts how long the mechanism takes. `partitions` are those of a Cornet, by host.
     pub fn price(self, ground: &Ground, bytes: u64, partitions: &[usize]) -> Price {
         let (seconds, piece_bytes) = match self.shape() {
             _ if self.is_cornet() => (cornet_seconds(ground, bytes, partitions), MAX_PIECE_BYTES as u32),
@@ -85,7 +86,7 @@ impl Mechanism {
                 )
             }
             None => {
-                // Of n receivers each has n flows to pace: 50 took 2.64 times the bound.
+                // Each of n receivers has n flows to pace: 50 receivers took 2.64 times the bound.
                 let crowd = (ground.receivers().len() as f64 / MESH_RECEIVERS).max(1.0).powi(2);
                 (
                     MESH_LOSS * crowd * Shares::new(ground, bytes).seconds,
@@ -100,12 +101,12 @@ impl Mechanism {
         }
     }
 
-    /// Whether receivers choose themselves what they fetch, and from whom.
+    /// Whether receivers choose the blocks that they fetch and the peers that they fetch from.
     pub fn is_cornet(self) -> bool {
         matches!(self, Self::Cornet | Self::Topology | Self::Clustering)
     }
 
-    /// The shape of its tree, if it is one.
+    /// The shape of the mechanism's tree, if it uses one.
     pub(super) fn shape(self) -> Option<Shape> {
         match self {
             Self::Chain => Some(Shape::Chain),
@@ -131,25 +132,27 @@ impl FromStr for Mechanism {
     }
 }
 
-/// What a mechanism costs.
+/// The predicted time of a mechanism.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Price {
     /// The mechanism.
     pub mechanism: Mechanism,
-    /// How long until the last receiver has it all.
+    /// Time until the last receiver has the whole object, in seconds.
     pub seconds: f64,
-    /// In pieces of so many bytes.
+    /// Piece size in bytes that this prediction assumes.
     pub piece_bytes: u32,
 }
 
-/// Pieces so small that all hops of the deepest host add little, and no smaller: each costs all hosts some work.
+/// A piece size so small that the hops to the deepest host add little time, but not smaller: each piece costs every
+/// host some work.
 fn piece_bytes(bytes: u64, depth: usize) -> u32 {
     let most = HOPS_SHARE * bytes as f64 / depth.max(1) as f64;
     (most as u64).clamp(MIN_PIECE_BYTES, MAX_PIECE_BYTES) as u32
 }
 
-/// In a fluid, each receiver has the same part of each block from outside its partition and from all others of it. What comes
-/// from outside is the source's, or, as a [`Round`] goes, of all members of another partition.
+/// Predicts a Cornet's time with a fluid model. Each receiver gets an equal part of each block from outside its
+/// partition, and the rest from all other members. The part from outside comes from the source or, following [`Round`],
+/// from all members of another partition.
 fn cornet_seconds(ground: &Ground, bytes: u64, partitions: &[usize]) -> f64 {
     let partition = |host: usize| partitions.get(host).copied().unwrap_or(0);
     let source = ground.source();
@@ -164,7 +167,7 @@ fn cornet_seconds(ground: &Ground, bytes: u64, partitions: &[usize]) -> f64 {
         let mates: Vec<usize> = mates
             .filter(|&mate| mate != host && partition(mate) == partition(host))
             .collect();
-        // Of each partition's first copy, each member has its part.
+        // Each member fetches an equal part of its partition's first copy.
         let first = bytes as f64 / (mates.len() + 1) as f64;
         if partition(host) == round.home {
             loads.push((source, host, first));

@@ -1,28 +1,29 @@
-//! The push-once mesh: the source sends each block once, to one helper, which passes it on to all others.
+//! The push-once mesh: the source sends each block once, to one helper, which passes it on to all other receivers.
 //!
-//! The helpers' shares are in proportion to their uplinks, and every flow is paced, so that no queue of a receiver fills with all
-//! others' bytes at once. In a fluid this is the fastest there is (Kumar and Ross, 2006): where the uplinks together
-//! are too slow, the source sends some blocks to everyone itself.
+//! The helpers' shares are in proportion to their uplinks. Every flow is paced, so that a receiver's queue does not
+//! fill with the bytes of all others at once. In a fluid model no mechanism is faster (Kumar and Ross, 2006). If the
+//! uplinks together are too slow, the source sends some blocks to all receivers directly.
 
 use super::ground::Ground;
 
-/// What part of the blocks each host passes on, and how fast.
+/// The share of the blocks that each host passes on, and the time that the mesh takes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shares {
-    /// By host: its share of the blocks; the source's are those it sends to all itself. They add up to 1.
+    /// By host: its share of the blocks. The source's share is the blocks that it sends to all receivers directly. The
+    /// shares add up to 1.
     pub share: Vec<f64>,
-    /// How long it takes.
+    /// Time that the mesh takes, in seconds.
     pub seconds: f64,
 }
 
 impl Shares {
-    /// The shares that end soonest.
+    /// The shares with which the mesh ends soonest.
     pub fn new(ground: &Ground, bytes: u64) -> Self {
         let count = ground.network().hosts().len();
         let receivers = ground.receivers();
         let mut share = vec![0.0; count];
         let uplink = |host: usize| {
-            // Some limit, so that shares are numbers: where nobody has one, all are equal.
+            // Use a finite rate, so that shares are numbers: if no host has a limit, all shares are equal.
             let bps = ground.uplink(host).bps();
             if bps.is_finite() { bps } else { 1e15 }
         };
@@ -34,7 +35,7 @@ impl Shares {
         if receivers.len() < 2 {
             share[ground.source()] = 1.0;
         } else {
-            // Of each bit/s that leaves the source for helpers, so much can be passed on.
+            // The part that the source has to send itself: the helpers can only pass on as much as their uplinks carry.
             let own = (1.0 - (all / others) * (others + 1.0) / (source + all)).clamp(0.0, 1.0);
             let helped = 1.0 - own;
             share[ground.source()] = if own < 1e-3 { 0.0 } else { own };
@@ -64,7 +65,7 @@ impl Shares {
         first.chain(ground.receivers().iter().flat_map(move |&helper| onward(helper)))
     }
 
-    /// Who passes on each of `count` blocks: shares evenly interleaved.
+    /// The host that passes on each of `count` blocks, with the shares evenly interleaved.
     pub fn assign(&self, count: u32) -> Vec<usize> {
         let mut owed = vec![0.0; self.share.len()];
         let mut helpers = Vec::with_capacity(count as usize);

@@ -1,10 +1,10 @@
-//! One object to many hosts.
+//! Broadcast: brings one object to many hosts.
 //!
-//! The object is cut into [blocks](layout::Layout), each with a BLAKE3 hash in a manifest that the source makes. A node
-//! has a [`Replica`](replica::Replica) of it: what it holds, and what it is just receiving. It subscribes to parents for sets of
-//! blocks; a parent [serves](serving::Serving) what is wanted of it, lowest block first, as soon as it has any bytes of
-//! it. Who subscribes to whom is the plan of a [mechanism](mechanism), which a [`Conductor`](conductor::Conductor) changes around
-//! hosts that die or fall behind.
+//! The object is cut into [blocks](layout::Layout). The source makes a manifest with a BLAKE3 hash of each block. Each
+//! node has a [`Replica`](replica::Replica): the blocks that it holds, and those that it is receiving. A node
+//! subscribes to parents for sets of blocks. A parent [serves](serving::Serving) the wanted blocks, lowest first, as
+//! soon as it has some of a block's bytes. A [mechanism](mechanism) plans the subscriptions. A
+//! [`Conductor`](conductor::Conductor) changes them when hosts die or fall behind.
 
 pub mod blocks;
 pub mod conductor;

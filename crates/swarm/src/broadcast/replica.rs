@@ -1,4 +1,4 @@
-//! What one node has of an object.
+//! The part of an object that one node has.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use super::layout::Layout;
 /// A BLAKE3 hash.
 pub type Hash = [u8; 32];
 
-/// What became of a piece.
+/// The result of adding a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It is not what comes next of its block: had already, or out of place.
+    /// The piece does not continue its block: the node has these bytes already, or bytes before them are missing.
     Ignored,
-    /// The block has grown by it.
+    /// The piece was added to its block.
     Grew,
-    /// With it the block is whole and right.
+    /// The piece completed the block, and the hash matches.
     Whole,
-    /// With it the block is whole and wrong: all of it is thrown away.
+    /// The piece completed the block, but the hash does not match: the whole block is discarded.
     Bad,
 }
 
-/// The blocks that a node has, and those that it is just receiving, each from its beginning on.
+/// The blocks that a node has, and the blocks that it is receiving, each from its beginning.
 #[derive(Clone, Debug)]
 pub struct Replica {
     layout: Layout,
@@ -38,7 +38,7 @@ struct Growing {
 }
 
 impl Replica {
-    /// What a node has that has nothing yet; `None` unless there is one hash a block.
+    /// The replica of a node that has no block yet; `None` unless there is one hash per block.
     pub fn new(layout: Layout, hashes: Vec<Hash>) -> Option<Self> {
         let have = Blocks::none(layout.count());
         (hashes.len() == layout.count() as usize).then_some(Self {
@@ -50,32 +50,32 @@ impl Replica {
         })
     }
 
-    /// How the object is cut.
+    /// How the object is cut into blocks.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// The blocks that are whole and right.
+    /// The blocks that are complete and match their hash.
     pub fn have(&self) -> &Blocks {
         &self.have
     }
 
-    /// Bytes of blocks that are whole.
+    /// Bytes of complete blocks.
     pub fn whole_bytes(&self) -> u64 {
         self.whole_bytes
     }
 
-    /// Bytes that are there, those of blocks that grow included.
+    /// Bytes that the node has, including those of incomplete blocks.
     pub fn bytes(&self) -> u64 {
         self.whole_bytes + self.growing.values().map(|block| u64::from(block.filled)).sum::<u64>()
     }
 
-    /// Whether the node has it all.
+    /// Whether the node has the whole object.
     pub fn is_whole(&self) -> bool {
         self.have.is_full()
     }
 
-    /// How many bytes of a block are there, from its beginning on.
+    /// Number of bytes of a block that the node has, from the block's beginning.
     pub fn filled(&self, block: u32) -> u32 {
         if self.have.contains(block) {
             return self.layout.length(block);
@@ -83,7 +83,7 @@ impl Replica {
         self.growing.get(&block).map_or(0, |growing| growing.filled)
     }
 
-    /// Takes a block that is there already, if it is right.
+    /// Adds a whole block that the node already had, if it matches its hash. Returns whether it does.
     pub fn offer(&mut self, block: u32, bytes: &[u8]) -> bool {
         let right = block < self.layout.count()
             && bytes.len() == self.layout.length(block) as usize
@@ -94,20 +94,20 @@ impl Replica {
         right
     }
 
-    /// Takes all blocks as whole and right: the object is the node's own.
+    /// Counts all blocks as complete: the node owns the object.
     pub fn own(&mut self) {
         self.have = Blocks::all(self.layout.count());
         self.whole_bytes = self.layout.bytes();
         self.growing.clear();
     }
 
-    /// Whether a piece is what comes next of its block.
+    /// Whether a piece continues its block.
     pub fn is_next(&self, block: u32, offset: u32, length: u32) -> bool {
         let whole = self.layout.length(block);
         length > 0 && !self.have.contains(block) && offset == self.filled(block) && length <= whole - offset.min(whole)
     }
 
-    /// Takes a piece of a block, which must already be where it is kept.
+    /// Adds a piece of a block. The caller must have stored its bytes already.
     pub fn take(&mut self, block: u32, offset: u32, bytes: &[u8]) -> Taken {
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         if !self.is_next(block, offset, length) {
@@ -141,7 +141,7 @@ impl Replica {
     }
 }
 
-/// The hash of a whole object: that of its blocks' hashes.
+/// The hash of a whole object: the hash of its blocks' hashes.
 pub fn checksum(hashes: &[Hash]) -> Hash {
     *blake3::hash(hashes.as_flattened()).as_bytes()
 }

@@ -1,44 +1,44 @@
-//! A parent's side of one subscription: what it is to send next.
+//! A parent's side of one subscription: which piece it sends next.
 
 use std::collections::BTreeMap;
 
-/// Some bytes of a block.
+/// A range of bytes of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// The block.
     pub block: u32,
-    /// Where they begin in it.
+    /// Position of the first byte in the block.
     pub offset: u32,
-    /// How many.
+    /// Number of bytes.
     pub length: u32,
 }
 
-/// The blocks that a subscriber wants, and how much of each it was sent.
+/// The blocks that a subscriber wants, and how many bytes of each the parent has sent.
 #[derive(Clone, Debug, Default)]
 pub struct Serving {
     wants: BTreeMap<u32, u32>,
 }
 
 impl Serving {
-    /// Takes that the subscriber wants a block from `offset` on, whatever it was sent before.
+    /// Records that the subscriber wants a block from `offset` on, whatever the parent has sent before.
     pub fn want(&mut self, block: u32, offset: u32) {
         self.wants.insert(block, offset);
     }
 
-    /// Takes that it does not want a block any more.
+    /// Records that the subscriber no longer wants a block.
     pub fn forgo(&mut self, block: u32) {
         self.wants.remove(&block);
     }
 
-    /// How many blocks it still wants.
+    /// Number of blocks that the subscriber still wants.
     pub fn wanted(&self) -> usize {
         self.wants.len()
     }
 
-    /// The lowest block of which something can be sent: bytes that are there and that the subscriber lacks.
+    /// The next piece of the lowest block that can be sent: the parent has some of its bytes that the subscriber lacks.
     ///
-    /// `filled` says how much of a block is there, `length` how long it is. Less than `least` bytes are sent only if
-    /// they are a block's last.
+    /// `filled` returns how many bytes of a block the parent has, `length` the size of a block. A piece of less than
+    /// `least` bytes is sent only at a block's end; no piece has more than `most` bytes.
     pub fn next(
         &self,
         filled: impl Fn(u32) -> u32,
@@ -47,9 +47,9 @@ impl Serving {
         most: u32,
     ) -> Option<Piece> {
         self.wants.iter().find_map(|(&block, &sent)| {
-            let there = filled(block);
-            let ready = there.saturating_sub(sent);
-            let enough = ready > 0 && (ready >= least || there == length(block));
+            let filled_bytes = filled(block);
+            let ready = filled_bytes.saturating_sub(sent);
+            let enough = ready > 0 && (ready >= least || filled_bytes == length(block));
             enough.then(|| Piece {
                 block,
                 offset: sent,
@@ -58,7 +58,7 @@ impl Serving {
         })
     }
 
-    /// Takes that a piece was sent; a block of which all `length` bytes were is not wanted any more.
+    /// Records that a piece was sent. A block is no longer wanted once all its `length` bytes were sent.
     pub fn sent(&mut self, piece: Piece, length: u32) {
         let until = piece.offset + piece.length;
         if until >= length {

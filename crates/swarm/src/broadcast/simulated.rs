@@ -1,5 +1,5 @@
-//! Broadcasts over a network that is simulated: what agents and controller do, with bytes, deaths, slow peers, broken
-//! subscriptions and pieces that come wrong, but without sockets or clocks.
+//! Broadcasts over a simulated network: agents and controller with deaths, slow peers, broken subscriptions and corrupt
+//! pieces, but without sockets or clocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ use super::serving::Serving;
 
 const STEP_S: f64 = 0.02;
 const PIECE_BYTES: u32 = 64;
-/// A controller hears from its agents so often.
+/// Steps between two reports of the agents to the controller.
 const REPORT_STEPS: u32 = 10;
 
 struct World {
@@ -24,7 +24,7 @@ struct World {
     nodes: Vec<Node>,
     /// By child and parent.
     feeds: BTreeMap<(usize, usize), Serving>,
-    /// Likewise; bytes a second.
+    /// By child and parent, in bytes per second.
     paces: BTreeMap<(usize, usize), f64>,
     conductor: Conductor,
     layout: Layout,
@@ -33,7 +33,7 @@ struct World {
 
 struct Node {
     replica: Replica,
-    /// What a copy's file holds.
+    /// The contents of the copy's file.
     file: Vec<u8>,
     uplink: f64,
     dies_s: f64,
@@ -46,19 +46,19 @@ struct Node {
 struct Case {
     mechanism: Mechanism,
     bytes: usize,
-    /// Bytes a second of each host's uplink, the source's first.
+    /// Uplink of each host in bytes per second, the source's first.
     uplinks: Vec<f64>,
-    /// Host, and when it dies.
+    /// Hosts that die, and when.
     deaths: Vec<(usize, f64)>,
-    /// Host that is not there at the start, and when it comes.
+    /// Hosts that are absent at the start, and when each joins.
     late: Vec<(usize, f64)>,
-    /// Child and parent between which every subscription breaks.
+    /// Pairs of child and parent between which every subscription breaks.
     apart: BTreeSet<(usize, usize)>,
-    /// Whether the source dies when the others have all blocks among them.
+    /// Whether the source dies as soon as the others together have all blocks.
     orphans: bool,
-    /// Each so many-eth piece comes wrong.
+    /// Every `wrong`th piece is corrupt.
     wrong: u32,
-    /// How long all are held by limits from outside; those are then told one by one.
+    /// How long limits from outside hold all hosts; the limits are then lifted one by one.
     held_s: f64,
 }
 
@@ -81,8 +81,8 @@ fn network(uplinks: &[f64]) -> Network {
 }
 
 impl World {
-    /// `told` is what the planner believes of the uplinks.
-    fn new(case: &Case, told: &[f64]) -> Self {
+    /// Starts a case; `believed_uplinks` is what the planner believes the uplinks to be.
+    fn new(case: &Case, believed_uplinks: &[f64]) -> Self {
         let object: Vec<u8> = (0..case.bytes).map(|at| (at * 31 % 251) as u8).collect();
         let layout = Layout::new(object.len() as u64, 512).unwrap();
         let hashes: Vec<_> = object
@@ -90,7 +90,7 @@ impl World {
             .map(|block| *blake3::hash(block).as_bytes())
             .collect();
         let count = case.uplinks.len();
-        let ground = Ground::new(&network(told), 0, &(1..count).collect::<Vec<_>>()).unwrap();
+        let ground = Ground::new(&network(believed_uplinks), 0, &(1..count).collect::<Vec<_>>()).unwrap();
         let price = case.mechanism.price(&ground, layout.bytes(), &[]);
         let mut conductor = Conductor::new(ground, layout, case.mechanism, PIECE_BYTES, price.seconds, vec![], 1);
         let node = |host: usize| {
@@ -137,7 +137,7 @@ impl World {
         f64::from(self.step) * STEP_S
     }
 
-    /// Carries out what the conductor has changed.
+    /// Carries out the conductor's changes.
     fn conduct(&mut self) {
         for (host, feeds) in self.conductor.changes() {
             assert!(!self.nodes[host].dead || self.conductor.standing(host) == &Standing::Live);
@@ -206,7 +206,7 @@ impl World {
             }
             for parent in 0..self.nodes.len() {
                 let children: Vec<_> = self.feeds.keys().copied().filter(|(_, of)| *of == parent).collect();
-                // What the paces of some leave is for the others.
+                // Slow-paced children first: the others share what they leave of the uplink.
                 let mut left = self.nodes[parent].uplink;
                 let mut by_pace = children;
                 by_pace.sort_by(|one, two| self.paces[one].total_cmp(&self.paces[two]).then(one.cmp(two)));
@@ -243,9 +243,9 @@ impl World {
         }
     }
 
-    /// Lets `budget` bytes flow over one subscription.
+    /// Sends `budget` bytes over one subscription.
     fn flow(&mut self, (child, parent): (usize, usize), budget: f64, wrong: u32, sent_pieces: &mut u32) {
-        // What is less than a piece is saved by sending it with that chance, here in turn.
+        // A budget below one piece sends a piece only in some of the steps.
         let mut pieces = (budget / f64::from(PIECE_BYTES)) as u32;
         let rest = budget / f64::from(PIECE_BYTES) - f64::from(pieces);
         if (f64::from(self.step) * rest).fract() < rest {
@@ -362,7 +362,7 @@ proptest! {
         let count = case.uplinks.len();
         let apart = BTreeSet::from([(one % count, two % count), (two % count, one % count)]);
         let case = Case { deaths: vec![], apart, ..case };
-        // With two hosts alone, or where the source is cut off from the only other, there is no way round.
+        // With two hosts alone, or a source that is cut off from its only peer, no detour exists.
         prop_assume!(count > 3);
         let mut world = World::new(&case, &case.uplinks);
         world.conduct();
@@ -389,7 +389,7 @@ proptest! {
         world.run(&case);
         for host in 1..count {
             let dies = case.deaths.iter().any(|(dying, _)| *dying == host);
-            // Who comes when the others have it comes too late.
+            // A host that joins after all others have finished is too late.
             let came = world.conductor.standing(host) != &Standing::Absent;
             prop_assert!(world.finished(host) || dies || !came, "{host}: {:?}", world.conductor.standing(host));
         }
@@ -398,10 +398,10 @@ proptest! {
 
 #[test]
 fn a_slow_relay_is_put_last_and_hurts_only_itself() {
-    // It is believed to be as fast as the others.
+    // The planner believes that the slow host is as fast as the others.
     for slow in 1..6 {
         let mut uplinks = vec![2000.0; 6];
-        let told = uplinks.clone();
+        let believed_uplinks = uplinks.clone();
         uplinks[slow] = 200.0;
         let case = Case {
             mechanism: Mechanism::Chain,
@@ -414,11 +414,11 @@ fn a_slow_relay_is_put_last_and_hurts_only_itself() {
             wrong: 0,
             held_s: 0.0,
         };
-        let mut world = World::new(&case, &told);
+        let mut world = World::new(&case, &believed_uplinks);
         world.conduct();
         world.run(&case);
         assert!((1..6).all(|host| world.finished(host)));
-        // 30 s at full rate; 300 s behind the slow one.
+        // It takes 30 s at full rate, and 300 s behind the slow host.
         assert!(
             world.now_s() < 45.0,
             "{slow}: {} s, {:?}",
@@ -482,6 +482,6 @@ fn a_source_that_dies_early_is_told() {
         let Standing::Lost(why) = world.conductor.standing(host) else {
             panic!("{host} has it")
         };
-        assert!(why.contains("blocks went with h0"), "{why}");
+        assert!(why.contains("blocks were lost with h0"), "{why}");
     }
 }

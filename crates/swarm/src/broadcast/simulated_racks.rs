@@ -1,5 +1,5 @@
-//! Cornets over a simulated network of racks with slow lines between: what tracker, receivers and senders do, and max-min
-//! shares of the links, but no sockets or clocks.
+//! Cornets over a simulated network of racks with slow lines between them: tracker, receivers and senders with max-min
+//! fair shares of the links, but without sockets or clocks.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,12 +13,12 @@ use super::layout::Layout;
 use super::mechanism::Mechanism;
 
 const STEP_S: f64 = 0.01;
-/// An agent tells so often what it has, and its controller hands on so often.
+/// Steps between an agent's reports; the next constant has the steps between the controller's answers.
 const REPORT_STEPS: usize = 20;
 const CONDUCT_STEPS: usize = 10;
-/// A receiver waits so long for something to do.
+/// Steps that a receiver waits when it has no block to request.
 const PAUSE_STEPS: usize = 10;
-/// A chat may be cut after so long.
+/// Steps after which a peer may end a conversation.
 const CHAT_STEPS: usize = 50;
 const RACKS: usize = 3;
 const RECEIVERS: usize = 30;
@@ -61,7 +61,7 @@ struct Chat {
     peer: usize,
     block: u32,
     left_bytes: f64,
-    /// Since when it is served; none while it waits.
+    /// The step since which the peer serves it; `None` while it waits.
     since: Option<usize>,
 }
 
@@ -74,7 +74,7 @@ struct World {
     rotation: Rotation,
     chats: Vec<Chat>,
     waiting: Vec<VecDeque<(usize, usize)>>,
-    /// By receiver: when it looks again for a peer, for each free slot.
+    /// By receiver: the step at which each free slot looks for a peer again.
     free: Vec<Vec<usize>>,
     /// Bytes that have left each rack.
     left_rack: [f64; RACKS],
@@ -110,13 +110,13 @@ impl World {
         }
     }
 
-    /// Seconds until the last has it.
+    /// Runs to the end; returns the seconds until the last receiver has the object.
     fn run(&mut self) -> f64 {
         for step in 0.. {
             assert!(step < 10_000, "no end");
             let now_s = step as f64 * STEP_S;
             for host in 0..=RECEIVERS {
-                // Not all at once.
+                // Hosts report at different steps.
                 if (step + host).is_multiple_of(REPORT_STEPS) {
                     let bytes = u64::from(self.have[host].len()) * u64::from(self.layout.block_bytes());
                     self.conductor.progress(host, self.have[host].clone(), bytes, now_s);
@@ -125,7 +125,7 @@ impl World {
             if step.is_multiple_of(CONDUCT_STEPS) {
                 for (host, peers) in self.conductor.answers(now_s) {
                     let named = peers.into_iter().map(|(peer, blocks)| (peer.to_string(), blocks));
-                    self.pickers[host].told(named.collect::<BTreeMap<_, _>>());
+                    self.pickers[host].set_peers(named.collect::<BTreeMap<_, _>>());
                 }
             }
             (1..=RECEIVERS).for_each(|host| self.look(host, step));
@@ -144,7 +144,8 @@ impl World {
         unreachable!()
     }
 
-    /// Free slots find a peer, and queue there with the block that they ask for.
+    /// Assigns each free slot of a receiver a peer, and puts the slot into the peer's queue with the block that it
+    /// requests.
     fn look(&mut self, host: usize, step: usize) {
         for at in (0..self.free[host].len()).rev() {
             if self.free[host][at] > step || self.have[host].is_full() {
@@ -175,7 +176,7 @@ impl World {
         }
     }
 
-    /// What a peer sends when it is asked for a block.
+    /// The block that a peer sends on a request.
     fn ask(&mut self, host: usize, peer: usize, block: u32) -> u32 {
         if peer != 0 {
             return block;
@@ -255,7 +256,7 @@ impl World {
                     receiver,
                     peer,
                     block,
-                    // What was too much of this block is of the next.
+                    // Bytes beyond this block's end belong to the next.
                     left_bytes: left_bytes + f64::from(self.layout.length(block)),
                     since,
                 });
@@ -276,7 +277,8 @@ fn racks_that_are_kept_to_halve_the_time() {
         plain_s += World::new(Mechanism::Cornet, vec![0; RECEIVERS + 1], seed).run() / 5.0;
         let mut world = World::new(Mechanism::Topology, hosts.clone().map(rack).collect(), seed);
         kept_s += world.run() / 5.0;
-        // Of two racks that pass blocks on to each other, each has half of them from the first, and no line carries one twice.
+        // Of two racks that pass blocks on to each other, each gets half of them from the first rack, so no line
+        // carries a block twice.
         for left in world.left_rack {
             assert!(left <= 1.05 * BYTES as f64, "{:?}", world.left_rack);
         }

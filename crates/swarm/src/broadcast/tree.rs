@@ -1,4 +1,4 @@
-//! Mechanisms in which each host has all blocks from one parent: chain, binary tree, binomial tree.
+//! Mechanisms in which each host gets all blocks from one parent: chain, binary tree, binomial tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,19 +6,19 @@ use gavotte_net::Network;
 
 use super::ground::{Ground, faster};
 
-/// How a tree is laid over hosts in an order, the root first.
+/// How an order of hosts, the root first, becomes a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Each has its blocks from the one before it.
+    /// Each host gets its blocks from the host before it.
     Chain,
-    /// Each gives to two.
+    /// Each host sends to two others.
     Binary,
-    /// In each step, each that has it gives to one that has not.
+    /// In each step, each host that has the object sends it to one that lacks it.
     Binomial,
 }
 
 impl Shape {
-    /// The place of the parent of place `at`, which is not 0.
+    /// The parent's place of the host at place `at`, which must not be 0.
     pub fn parent(self, at: usize) -> usize {
         match self {
             Self::Chain => at - 1,
@@ -35,12 +35,14 @@ pub struct Tree {
     order: Vec<usize>,
 }
 
-/// A host is slow when its uplink has less than this share of the fastest rate that is needed.
+/// A host is slow if its uplink is below this share of the highest rate that is needed.
 const SLOW: f64 = 0.95;
 
 impl Tree {
-    /// The tree of this shape that is best among those tried. A chain goes rack by rack, so that it enters each once, with
-    /// slow uplinks last; the other shapes have fast uplinks near the root.
+    /// The fastest tree of this shape among several candidates.
+    ///
+    /// 1. A chain visits racks one after another, so that it enters each rack once, with slow uplinks last.
+    /// 2. All shapes try an order with fast uplinks near the root.
     pub fn new(shape: Shape, ground: &Ground, bytes: u64, piece_bytes: u32) -> Self {
         let mut candidates: Vec<Vec<usize>> = Vec::new();
         let mut by_speed = ground.receivers().to_vec();
@@ -56,7 +58,7 @@ impl Tree {
         let mut best: Option<(f64, Self)> = None;
         for tree in trees {
             let seconds = tree.seconds(ground, bytes, piece_bytes);
-            // The first of equals: the most deliberate.
+            // Among nearly equal trees, prefer the first: candidates come in order of preference.
             if best.as_ref().is_none_or(|(least, _)| seconds < least * 0.999) {
                 best = Some((seconds, tree));
             }
@@ -75,7 +77,7 @@ impl Tree {
         &self.order
     }
 
-    /// The host that `host` has its blocks from; none for the root.
+    /// The host from which `host` gets its blocks; `None` for the root.
     pub fn parent(&self, host: usize) -> Option<usize> {
         let at = self.order.iter().position(|&other| other == host)?;
         (at > 0).then(|| self.order[self.shape.parent(at)])
@@ -86,12 +88,12 @@ impl Tree {
         (1..self.order.len()).map(|at| (self.order[self.shape.parent(at)], self.order[at]))
     }
 
-    /// Whether others have their blocks from it.
+    /// Whether any host gets its blocks from this one.
     pub fn has_children(&self, host: usize) -> bool {
         self.edges().any(|(parent, _)| parent == host)
     }
 
-    /// How many edges lie between the root and the last.
+    /// Largest number of edges between the root and a host.
     pub fn depth(&self) -> usize {
         let mut depths = vec![0; self.order.len()];
         for at in 1..depths.len() {
@@ -100,16 +102,16 @@ impl Tree {
         depths.into_iter().max().unwrap_or(0)
     }
 
-    /// How much each edge, parent and child, can carry while all flow, in bit/s: what links are known to carry, shared evenly, and
-    /// no more than its parent has. Infinite where nothing is known.
+    /// The rate that each edge can carry while all edges are active, in bit/s, by parent and child. Edges share each
+    /// link evenly, and no edge is faster than its parent receives. The rate is infinite if no limit is known.
     pub fn carries(&self, ground: &Ground) -> BTreeMap<(usize, usize), f64> {
         let rates = self.rates(ground.best());
         let edge = |at: usize| ((self.order[self.shape.parent(at)], self.order[at]), rates[at]);
         (1..self.order.len()).map(edge).collect()
     }
 
-    /// How fast each host would have the object, in bit/s, in the tree's order: all edges flow at once and share what they
-    /// cross evenly; none is faster than its parent has it. A host that is on no edge has no rate.
+    /// The rate at which each host receives the object, in bit/s, in the tree's order. All edges are active, share each
+    /// link evenly, and are no faster than their parent receives. A host on no edge has an infinite rate.
     fn rates(&self, network: &Network) -> Vec<f64> {
         let mut crossings = BTreeMap::<usize, u32>::new();
         for (m, n) in self.edges() {
@@ -129,7 +131,8 @@ impl Tree {
         rates
     }
 
-    /// How long it takes by the network's rates and latencies, with pieces of so many bytes: each hop adds one.
+    /// The time that the tree takes by the network's rates and latencies, in seconds. Each hop adds the time of one
+    /// piece of `piece_bytes`.
     pub fn seconds(&self, ground: &Ground, bytes: u64, piece_bytes: u32) -> f64 {
         let rates = self.rates(ground.network());
         let mut delays = vec![0.0; rates.len()];
@@ -144,7 +147,7 @@ impl Tree {
         worst
     }
 
-    /// Goes on without a host: in a chain the next takes its place, in other trees the last.
+    /// Removes a host. In a chain the next host takes its place, in other trees the last host does.
     pub fn remove(&mut self, host: usize) {
         let Some(at) = self.order.iter().position(|&other| other == host) else {
             return;
@@ -156,8 +159,9 @@ impl Tree {
         }
     }
 
-    /// Puts a host where nobody depends on it, as near to the end as no edge of its own or of those that move up is `avoided`
-    /// (child, parent). False, and nothing is changed, when there is no such place.
+    /// Moves a host to a place without children, as near to the end as possible. No edge of the moved host, or of the
+    /// hosts that move up, may be in `avoided` (child, parent). Returns false and changes nothing if no such place
+    /// exists.
     pub fn demote(&mut self, host: usize, avoided: &BTreeSet<(usize, usize)>) -> bool {
         let mut rest = self.clone();
         rest.remove(host);
@@ -172,7 +176,7 @@ impl Tree {
         false
     }
 
-    /// Makes `heir` the root in the place of the old one, which goes.
+    /// Makes `heir` the root in place of the old one, which leaves the tree.
     pub fn crown(&mut self, old: usize, heir: usize) {
         self.remove(heir);
         match self.order.iter_mut().find(|host| **host == old) {
@@ -181,7 +185,7 @@ impl Tree {
         }
     }
 
-    /// Takes in a host as a leaf.
+    /// Adds a host as a leaf.
     pub fn join(&mut self, host: usize) {
         if !self.order.contains(&host) {
             self.order.push(host);
@@ -189,10 +193,10 @@ impl Tree {
     }
 }
 
-/// Orders of the receivers for a chain.
+/// Candidate orders of the receivers for a chain.
 fn chains(ground: &Ground) -> Vec<Vec<usize>> {
     let network = ground.network();
-    // Hosts within the same groups are a rack.
+    // Hosts in the same groups form a rack.
     let rack = |host: usize| -> Vec<usize> {
         (0..network.groups().len())
             .filter(|&group| network.holds(group, host))
@@ -207,7 +211,7 @@ fn chains(ground: &Ground) -> Vec<Vec<usize>> {
         }
     }
     let home = rack(ground.source());
-    // Near racks first: as few groups as possible are left and entered anew.
+    // Near racks first, so that the chain leaves and enters as few groups as possible.
     racks.sort_by_key(|(groups, _)| {
         let common = groups.iter().filter(|group| home.contains(group)).count();
         (*groups != home, std::cmp::Reverse(common), groups.clone())
@@ -220,7 +224,7 @@ fn chains(ground: &Ground) -> Vec<Vec<usize>> {
     let slow = |host: usize| ground.uplink(host).bps() < SLOW * fastest;
     for (_, hosts) in &mut racks {
         let machine = |host: usize| network.hosts()[host].machine;
-        // Machines by their fastest host, neighbours of a machine together, and of one machine the fastest first.
+        // Order machines by their fastest host. Hosts of one machine stay together, the fastest first.
         let best = |host: usize| {
             let mates = ground
                 .receivers()
@@ -239,7 +243,7 @@ fn chains(ground: &Ground) -> Vec<Vec<usize>> {
     let flat =
         |racks: &[(Vec<usize>, Vec<usize>)]| racks.iter().flat_map(|(_, hosts)| hosts.clone()).collect::<Vec<_>>();
     let mut orders = vec![flat(&racks)];
-    // The rack of a slow host last, since a chain may end in it.
+    // Try each rack with a slow host as the last, since a chain may end there.
     for at in 0..racks.len() {
         if racks[at].1.iter().any(|&host| slow(host)) {
             let mut turned = racks.clone();

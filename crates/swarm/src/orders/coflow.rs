@@ -1,54 +1,56 @@
-//! What is under way, and what every policy does with it.
+//! Coflows and flows that are active, and what all policies do with them.
 
 use std::cmp::Ordering;
 
 use crate::fabric::{Fabric, Path};
 
-/// Bytes on their way from one port to another.
+/// Bytes that one port still has to send to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
-    /// The way that they go.
+    /// The path that the bytes take.
     pub path: Path,
-    /// What is still to be sent.
+    /// Bytes still to be sent.
     pub left_bytes: f64,
 }
 
-/// Flows of one transfer, which is done when all of them are.
+/// The flows of one transfer. The transfer is finished when all its flows are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coflow {
-    /// Decides between coflows that are equal otherwise, the lower first.
+    /// Breaks ties between coflows: the lower number goes first.
     pub number: u64,
-    /// When it came.
+    /// When the coflow arrived, in seconds.
     pub arrival_s: f64,
     /// Its class; 0 is the highest.
     pub class: u32,
-    /// Its share where weights count, above zero.
+    /// The coflow's weight under policies that use weights, above zero.
     pub weight: f64,
-    /// What all its flows have sent, those that are done included.
+    /// Bytes that all flows have sent, including finished flows.
     pub sent_bytes: f64,
-    /// What is not done yet.
+    /// The flows that are not finished.
     pub flows: Vec<Flow>,
 }
 
 impl Coflow {
-    /// What its flows still have to send.
+    /// Bytes that the coflow's flows still have to send.
     pub fn left_bytes(&self) -> f64 {
         self.flows.iter().map(|flow| flow.left_bytes).sum()
     }
 }
 
-/// A rule by which coflows share links.
+/// A rule for how coflows share links.
 pub trait Policy: Send + Sync {
-    /// A rate in bit/s for each flow, coflow after coflow in the order given; infinite where nothing limits a flow.
+    /// A rate in bit/s for each flow, in the order of the coflows and of their flows; infinite for a flow that nothing
+    /// limits.
     fn rates(&self, coflows: &[Coflow], fabric: &Fabric) -> Vec<f64>;
 
-    /// After how many seconds at these rates it wants to be asked again, even if nothing comes or ends before.
+    /// How long these rates stay valid in seconds, even if no coflow arrives or ends earlier.
     fn again_s(&self, _coflows: &[Coflow], _rates_bps: &[f64]) -> f64 {
         f64::INFINITY
     }
 }
 
-/// The places of coflows in the order of a key, and where that is equal but for rounding, of arrival.
+/// The indices of coflows, ordered by a key; keys that differ only by rounding count as equal and are ordered by
+/// arrival.
 pub(super) fn sorted(coflows: &[Coflow], mut key: impl FnMut(&Coflow) -> f64) -> Vec<usize> {
     let keys: Vec<f64> = coflows.iter().map(|coflow| digits(key(coflow))).collect();
     let mut places: Vec<usize> = (0..coflows.len()).collect();
@@ -56,14 +58,14 @@ pub(super) fn sorted(coflows: &[Coflow], mut key: impl FnMut(&Coflow) -> f64) ->
     places
 }
 
-/// Who came first.
+/// Orders two coflows by arrival.
 pub(super) fn arrivals(one: &Coflow, other: &Coflow) -> Ordering {
     one.arrival_s
         .total_cmp(&other.arrival_s)
         .then(one.number.cmp(&other.number))
 }
 
-/// A number without its last digits, so that the order in which it was summed up decides nothing.
+/// Clears a number's last digits, so that rounding errors of different summation orders make no difference.
 pub(super) fn digits(number: f64) -> f64 {
     const LAST: u64 = 1 << 20;
     if number.is_finite() {
@@ -73,12 +75,12 @@ pub(super) fn digits(number: f64) -> f64 {
     }
 }
 
-/// How many flows coflows have in all.
+/// Number of flows of all coflows together.
 pub(super) fn flow_count(coflows: &[Coflow]) -> usize {
     coflows.iter().map(|coflow| coflow.flows.len()).sum()
 }
 
-/// Where the rates of each coflow's flows are.
+/// The range of each coflow's flows in the list of all rates.
 pub(super) fn ranges(coflows: &[Coflow]) -> Vec<std::ops::Range<usize>> {
     let mut end = 0;
     let range = |coflow: &Coflow| {

@@ -1,26 +1,27 @@
-//! D-CLAS (Aalo, section 4): sizes are unknown, so coflows sink through queues as they send, and those that sent little go
-//! first.
+//! D-CLAS (Aalo, section 4), for coflows of unknown sizes. Coflows move to lower queues as they send, and those that
+//! have sent little go first.
 
 use super::coflow::{Coflow, Flow, Policy, flow_count, ranges, sorted};
 use super::room::Room;
 use crate::fabric::Fabric;
 
-/// A coflow this near to the end of its queue, relative to all that it sent, is in the next.
+/// A coflow this near to the end of its queue, relative to all bytes that it sent, already belongs to the next queue.
 const NEAR: f64 = 1e-9;
 
-/// Queues by bytes sent, of which each keeps a share of every link; order of arrival within a queue.
+/// Queues by bytes sent. Each queue keeps a share of every link; within a queue, coflows are served in order of
+/// arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct DClas {
-    /// How many queues. The first weighs this much, each later one less by one.
+    /// Number of queues. The first queue's weight is this number; each later queue weighs one less.
     pub queues: u32,
-    /// A coflow leaves the first queue when it has sent this.
+    /// A coflow leaves the first queue when it has sent this many bytes.
     pub first_bytes: f64,
-    /// Each later queue ends at so many times the bytes.
+    /// Each later queue ends at this many times the bytes of the queue before.
     pub factor: f64,
 }
 
 impl Default for DClas {
-    /// As in the paper: ten queues, 10 MB, ten times more each.
+    /// As in the paper: ten queues, 10 MB, each queue ten times larger than the one before.
     fn default() -> Self {
         Self {
             queues: 10,
@@ -31,7 +32,7 @@ impl Default for DClas {
 }
 
 impl DClas {
-    /// What a coflow has sent when it leaves a queue; never the last one.
+    /// Bytes that a coflow has sent when it leaves a queue; infinite for the last queue.
     fn end_bytes(&self, queue: u32) -> f64 {
         if queue + 1 < self.queues {
             self.first_bytes * self.factor.powi(queue as i32)

@@ -1,4 +1,4 @@
-//! What TCP does without anybody's help: every flow gets its max-min fair share of the links on its way.
+//! Plain TCP sharing, without coordination: every flow gets its max-min fair share of the links on its path.
 
 use super::coflow::{Coflow, Policy, flow_count};
 use super::room::max_min_rates;

@@ -1,4 +1,4 @@
-//! First come, first served (Orchestra, section 5): what the oldest coflow leaves goes to the next.
+//! First come, first served (Orchestra, section 5): the next coflow gets what the oldest one leaves unused.
 
 use super::coflow::{Coflow, Policy, flow_count, sorted};
 use super::room::Room;
@@ -14,7 +14,7 @@ impl Policy for Fifo {
     }
 }
 
-/// Rates for coflows that are served in this order.
+/// Rates for coflows that are served in the given order.
 pub(super) fn in_order(coflows: &[Coflow], fabric: &Fabric, order: &[usize]) -> Vec<f64> {
     let mut rates_bps = vec![0.0; flow_count(coflows)];
     Room::new(fabric, 1.0).give_in_order(coflows, order, &mut rates_bps);

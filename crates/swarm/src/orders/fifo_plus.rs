@@ -4,13 +4,13 @@ use super::coflow::{Coflow, Policy, flow_count, ranges, sorted};
 use super::room::Room;
 use crate::fabric::Fabric;
 
-/// At most this share of a link goes to all later coflows together, so that the first stays the first.
+/// At most this share of a link goes to all later coflows together, so that the first coflow keeps its precedence.
 const MOST: f64 = 0.5;
 
 /// Order of arrival with a share for the rest.
 #[derive(Clone, Copy, Debug)]
 pub struct FifoPlus {
-    /// Of every link, for each coflow but the first.
+    /// Share of every link for each coflow except the first.
     pub share: f64,
 }
 

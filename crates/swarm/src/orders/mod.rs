@@ -1,23 +1,24 @@
-//! Which transfers get how much of the network while they are under way at once.
+//! Policies that decide how much of the network each of several concurrent transfers gets.
 //!
-//! A [`Policy`] is a pure function from what is under way, [`Coflow`]s with the bytes that their flows have left, to one
-//! rate a flow. It is asked at every arrival and end, and as often as it wants by [`Policy::again_s`]. It keeps nothing
-//! between calls, so a simulation and a controller that paces real flows drive the same code, and the same state always
-//! gives the same rates, whatever the order of its flows.
+//! A [`Policy`] is a pure function: its input is the active [`Coflow`]s with the bytes that their flows have left, its
+//! output one rate for each flow. It is called at every arrival and end, and again after the time that
+//! [`Policy::again_s`] returns. A policy keeps no state between calls, so a simulation and a controller that paces real
+//! flows run the same code. The same state always gives the same rates, whatever the order of its flows.
 //!
-//! All policies conserve work: each flow is held back by some link that is full.
+//! All policies conserve work: each flow is limited by some full link.
 //!
-//! | name | order | sizes | can starve |
-//! | --- | --- | --- | --- |
-//! | `fair` | none: every flow its max-min share | unknown | no |
-//! | `weighted` | none: coflows share by their weights, their flows by bytes left | known | no |
-//! | `fifo` | arrival | known | no |
-//! | `fifo+` | arrival, with 3 % for each later coflow | known | no |
-//! | `priority` | class, then arrival, with 5 % for the lower classes | known | within a class no |
-//! | `scf` | bytes left | known | large coflows |
-//! | `sebf` | seconds that the slowest link needs | known | slow coflows |
-//! | `d-clas` | bytes sent, in ten queues, arrival in each | unknown | no |
-//! | `bssi` | bottleneck, select, scale, iterate | known | yes |
+//! The policies by name, with the rule that decides the order, and whether a coflow can starve. Sizes must be known to
+//! all except `fair` and `d-clas`.
+//!
+//! * `fair`: no order; every flow gets its max-min share. No coflow starves.
+//! * `weighted`: no order; coflows share by their weights, and their flows by bytes left. No coflow starves.
+//! * `fifo`: arrival. No coflow starves.
+//! * `fifo+`: arrival, with 3 % of each link for each later coflow. No coflow starves.
+//! * `priority`: class, then arrival, with 5 % for the lower classes. No coflow starves within a class.
+//! * `scf`: bytes left. Large coflows can starve.
+//! * `sebf`: seconds that the slowest link needs. Slow coflows can starve.
+//! * `d-clas`: bytes sent, in ten queues, and arrival in each queue. No coflow starves.
+//! * `bssi`: bottleneck, select, scale, iterate. Coflows can starve.
 
 mod bssi;
 mod coflow;
@@ -43,7 +44,7 @@ pub use scf::Scf;
 pub use sebf::Sebf;
 pub use weighted::Weighted;
 
-/// Makes a policy as its paper has it.
+/// Creates a policy with the settings of its paper.
 type Factory = fn() -> Box<dyn Policy>;
 
 /// All policies by name.
@@ -59,12 +60,12 @@ const FACTORIES: [(&str, Factory); 9] = [
     ("bssi", || Box::new(Bssi)),
 ];
 
-/// The names that [`policy`] knows.
+/// The names that [`policy`] accepts.
 pub fn names() -> impl Iterator<Item = &'static str> {
     FACTORIES.iter().map(|(name, _)| *name)
 }
 
-/// A policy by its name, with the settings of its paper.
+/// The policy of this name, with the settings of its paper.
 pub fn policy(name: &str) -> Option<Box<dyn Policy>> {
     let known = FACTORIES.iter().find(|(known, _)| *known == name);
     known.map(|(_, make)| make())

@@ -1,5 +1,5 @@
-//! Priorities (Orchestra, section 7.4): order of arrival within a class, and a cap on all lower classes while a higher one
-//! runs. Beyond the cap they get what would idle otherwise.
+//! Priorities (Orchestra, section 7.4): order of arrival within a class, and a cap on all lower classes while a higher
+//! one is active. Lower classes also get capacity beyond the cap that would otherwise be idle.
 
 use super::coflow::{Coflow, Policy, flow_count, ranges, sorted};
 use super::room::Room;
@@ -8,12 +8,12 @@ use crate::fabric::Fabric;
 /// Order of classes, then of arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct Priority {
-    /// Of every link, for all classes together but the highest that runs.
+    /// Share of every link for all classes together except the highest active one.
     pub low_share: f64,
 }
 
 impl Default for Priority {
-    /// 5 %: high classes take 5 % longer than alone, and low ones never stand still.
+    /// 5 %: high classes take 5 % longer than alone, and low classes never stop.
     fn default() -> Self {
         Self { low_share: 0.05 }
     }

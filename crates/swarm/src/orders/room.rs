@@ -1,4 +1,4 @@
-//! What is left of the links while coflow after coflow takes its part.
+//! The capacity that is left on links while coflows get their rates one after another.
 
 use gavotte_net::max_min;
 
@@ -6,10 +6,10 @@ use super::coflow::{Coflow, Flow, ranges};
 use super::loads::Loads;
 use crate::fabric::{Fabric, Path};
 
-/// A link with less than this share of its rate left is full: less is rounding.
+/// A link with less than this share of its rate left counts as full; smaller remainders are rounding errors.
 const FULL: f64 = 1e-9;
 
-/// Rates given so far, and what they leave of the links.
+/// The capacity that the rates given so far leave on each link.
 pub(super) struct Room<'a> {
     fabric: &'a Fabric,
     left_bps: Vec<f64>,
@@ -17,7 +17,7 @@ pub(super) struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
-    /// This share of all links.
+    /// Starts with this share of every link.
     pub(super) fn new(fabric: &'a Fabric, share: f64) -> Self {
         Self {
             fabric,
@@ -26,7 +26,7 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// Takes away what flows were given elsewhere.
+    /// Subtracts rates that flows received elsewhere.
     pub(super) fn take(&mut self, coflows: &[Coflow], rates_bps: &[f64]) {
         let flows = coflows.iter().flat_map(|coflow| &coflow.flows);
         for (flow, rate) in flows.zip(rates_bps) {
@@ -37,8 +37,10 @@ impl<'a> Room<'a> {
         self.round();
     }
 
-    /// Gives coflows rates in this order (Varys, section 5.1): first each the least rates at which all its flows end as
-    /// early as the links left allow, then what is left over, so that no link idles for which there is a flow.
+    /// Gives coflows rates in this order (Varys, section 5.1), so that no link is idle that a flow could use:
+    ///
+    /// 1. each coflow gets the lowest rates at which its flows end together as early as the remaining capacity allows;
+    /// 2. the capacity that is left over goes to the coflows in the same order.
     pub(super) fn give_in_order(&mut self, coflows: &[Coflow], order: &[usize], rates_bps: &mut [f64]) {
         let ranges = ranges(coflows);
         for &at in order {
@@ -53,22 +55,22 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// Minimum allocation for desired duration: all flows end together, when the slowest link is done. Nothing where a
-    /// link is full.
+    /// Minimum allocation for desired duration (Varys): all flows end together, when the slowest link finishes. The
+    /// rates are zero if one of the links is full.
     pub(super) fn give_least(&mut self, flows: &[Flow], rates_bps: &mut [f64]) {
         self.loads.count(self.fabric, flows);
         let slowest_s = self.loads.slowest_s(&self.left_bps);
         self.give_within(flows, slowest_s, rates_bps);
     }
 
-    /// The same, in this share of all links, which must be left.
+    /// The same with this share of every link, which must still be free.
     pub(super) fn give_share(&mut self, flows: &[Flow], share: f64, rates_bps: &mut [f64]) {
         self.loads.count(self.fabric, flows);
         let slowest_s = self.loads.slowest_s(self.fabric.rates_bps());
         self.give_within(flows, slowest_s / share, rates_bps);
     }
 
-    /// What counted flows need to end after so many seconds.
+    /// Gives the flows of the last `count` the rates at which they end after this many seconds.
     fn give_within(&mut self, flows: &[Flow], seconds: f64, rates_bps: &mut [f64]) {
         for (flow, rate) in flows.iter().zip(rates_bps) {
             *rate += if self.fabric.links(flow.path).is_empty() {
@@ -83,7 +85,7 @@ impl<'a> Room<'a> {
         self.round();
     }
 
-    /// What is left to flows that no full link holds back, max-min fair by weight.
+    /// Gives the remaining capacity to the flows that cross no full link, max-min fair by weight.
     pub(super) fn give_rest(&mut self, flows: &[Flow], weight: impl Fn(&Flow) -> f64, rates_bps: &mut [f64]) {
         let links = |flow: &Flow| self.fabric.links(flow.path);
         let open = |flow: &Flow| links(flow).iter().all(|&link| self.left_bps[link as usize] > 0.0);
@@ -107,7 +109,7 @@ impl<'a> Room<'a> {
         self.round();
     }
 
-    /// Makes links full that are so but for rounding.
+    /// Sets links to full that are full except for rounding.
     fn round(&mut self) {
         for (left, rate) in self.left_bps.iter_mut().zip(self.fabric.rates_bps()) {
             if *left < FULL * rate {
@@ -117,8 +119,8 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Max-min fair rates of all flows at once, by weights above zero, one a flow. Flows on one path count as one while links
-/// are shared out, since all of them have the same rate for their weight.
+/// The max-min fair rate of each of all flows, by weights above zero. Flows on the same path count as one flow during
+/// the computation, since all of them have the same rate per weight.
 pub(super) fn max_min_rates(coflows: &[Coflow], fabric: &Fabric, weights: &[f64]) -> Vec<f64> {
     let flows = || coflows.iter().flat_map(|coflow| &coflow.flows).zip(weights);
     let mut of_path = vec![0.0; fabric.path_count()];

@@ -1,4 +1,4 @@
-//! Smallest coflow first: the fewest bytes left in all.
+//! Smallest coflow first: the coflow with the fewest bytes left in all goes first.
 
 use super::coflow::{Coflow, Policy, sorted};
 use super::fifo::in_order;

@@ -1,11 +1,12 @@
-//! Shortest effective bottleneck first (Varys, section 5.3): the coflow that would be done first if it were alone.
+//! Shortest effective bottleneck first (Varys, section 5.3): the coflow goes first that would finish first if each were
+//! alone.
 
 use super::coflow::{Coflow, Policy, sorted};
 use super::fifo::in_order;
 use super::loads::Loads;
 use crate::fabric::Fabric;
 
-/// Order of the seconds that the slowest link needs.
+/// Order of the seconds that each coflow's slowest link needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sebf;
 

@@ -1,8 +1,10 @@
 //! Weighted fair sharing (Orchestra, section 5): coflows that meet on a link share it by their weights.
 //!
-//! Alone, a coflow's flows would have rates in proportion to what they have left, and all end at its lower bound (WSS).
-//! These rates, times the coflow's weight, are what its flows weigh. So on the link that decides when it ends a coflow
-//! weighs the same however many flows it has, and one that is alone is as fast as can be.
+//! If a coflow is alone, WSS gives its flows rates in proportion to their bytes left, and all flows end at its lower
+//! bound. A flow's weight here is that rate times the coflow's weight. Two properties follow:
+//!
+//! 1. On the link that decides when it ends, a coflow's weight does not depend on its number of flows.
+//! 2. A coflow that is alone is as fast as possible.
 
 use super::coflow::{Coflow, Policy, flow_count};
 use super::loads::Loads;

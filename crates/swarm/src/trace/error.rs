@@ -1,18 +1,18 @@
-//! What can be wrong with a trace, in words that name line, field and remedy.
+//! Errors in a trace; each message names line, field and remedy.
 
 use std::fmt::Display;
 
 use thiserror::Error;
 
-/// A trace that makes no sense.
+/// Why a trace was refused.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum TraceError {
     /// A field of a line.
     #[error("line {line}: {field}: {problem}")]
     Field {
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: u64,
-        /// Name of the column, or what stands there.
+        /// Name of the column, or of what the line should contain here.
         field: &'static str,
         /// What is wrong and what to do.
         problem: String,

@@ -1,11 +1,11 @@
-//! A trace once it is read.
+//! A trace after it was read.
 
 use std::collections::HashMap;
 
 /// Coflows in the order in which the trace names them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trace {
-    /// What ports are called.
+    /// The names of the ports.
     pub ports: Vec<String>,
     /// The coflows.
     pub coflows: Vec<Listed>,
@@ -14,20 +14,20 @@ pub struct Trace {
 /// A coflow as a trace lists it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
-    /// What it is called.
+    /// The coflow's name in the trace.
     pub name: String,
-    /// When it arrives.
+    /// When it arrives, in seconds.
     pub arrival_s: f64,
     /// Its class; 0 is the highest.
     pub class: u32,
-    /// Its share where weights count.
+    /// Its weight under policies that use weights.
     pub weight: f64,
-    /// Source, target and bytes of each flow, by ports, none twice.
+    /// Source port, target port and bytes of each flow; no pair of ports appears twice.
     pub flows: Vec<(u32, u32, f64)>,
 }
 
 impl Trace {
-    /// How many flows all coflows have.
+    /// Number of flows of all coflows.
     pub fn flow_count(&self) -> usize {
         self.coflows.iter().map(|coflow| coflow.flows.len()).sum()
     }
@@ -41,7 +41,7 @@ impl Trace {
             .sum()
     }
 
-    /// The same trace with port `p` in place `at[p]`, for ports that a fabric numbers otherwise.
+    /// The same trace with port `p` replaced by `at[p]`, for a fabric that numbers ports differently.
     #[must_use]
     pub fn placed(&self, at: &[u32]) -> Self {
         let mut placed = self.clone();
@@ -51,7 +51,7 @@ impl Trace {
         placed
     }
 
-    /// Adds flows of a coflow that join the same ports, and sorts them.
+    /// Merges flows of a coflow that connect the same ports, and sorts them.
     #[must_use]
     pub fn joined(mut self) -> Self {
         for coflow in &mut self.coflows {
@@ -69,7 +69,7 @@ impl Trace {
     }
 }
 
-/// Names with the numbers that they get as they turn up.
+/// Names, numbered in the order in which they first appear.
 #[derive(Default)]
 pub(super) struct Names {
     pub(super) listed: Vec<String>,

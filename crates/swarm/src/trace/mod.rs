@@ -1,4 +1,4 @@
-//! Coflow traces: who sends how much to whom, and when it is asked for.
+//! Coflow traces: when each transfer arrives, and how much each port sends to each other port.
 
 mod error;
 mod listed;
@@ -11,8 +11,11 @@ pub use error::TraceError;
 pub use listed::{Listed, Trace};
 
 impl Trace {
-    /// Reads either format: a table whose first line names the columns `coflow`, `arrival_s`, `source`, `target`, `bytes`
-    /// and, if wanted, `class` and `weight`; or the one of the public traces, whose first line is two numbers.
+    /// Reads either of two formats:
+    ///
+    /// 1. A table whose first line names the columns `coflow`, `arrival_s`, `source`, `target`, `bytes` and,
+    ///    optionally, `class` and `weight`.
+    /// 2. The format of the public traces, whose first line is two numbers.
     ///
     /// # Errors
     /// [`TraceError`] naming line, field and remedy.

@@ -1,6 +1,8 @@
-//! The public coflow traces (`FB2010-1Hr-150-0.txt`): a first line `ports coflows`, then a line a coflow,
-//! `id arrival_ms mappers port ... reducers port:megabytes ...`. A megabyte is 10^6 bytes, for all mappers together; each
-//! sends the same share of it.
+//! The format of the public coflow traces (`FB2010-1Hr-150-0.txt`).
+//!
+//! The first line is `ports coflows`. One line for each coflow follows: `id arrival_ms mappers port ... reducers
+//! port:megabytes ...`. A megabyte is 10^6 bytes. A reducer's megabytes come from all mappers together; each mapper
+//! sends an equal share.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -10,7 +12,7 @@ use super::listed::{Listed, Trace};
 
 const MB: f64 = 1e6;
 
-/// As many flows take 0.8 GB; the public trace has 706,397.
+/// Largest number of flows, which takes 0.8 GB of memory; the public trace has 706,397.
 const MOST_FLOWS: usize = 50_000_000;
 
 pub(super) fn read(first: &str, reader: impl BufRead) -> Result<Trace, TraceError> {
@@ -49,7 +51,7 @@ fn coflow(words: &mut Words<'_>, ports: u32, most: usize) -> Result<Listed, Trac
         (0.0..=1e12).contains(ms)
     })?;
     let mappers: usize = words.number("number of mappers", "a number", |_| true)?;
-    // By port: how many mappers, and how many bytes for the reducers.
+    // By port: the number of mappers, and the bytes for its reducers.
     let (mut from, mut to) = (BTreeMap::<u32, u32>::new(), BTreeMap::<u32, f64>::new());
     for _ in 0..mappers {
         let port = words.number("mapper", &range, |&port| port < ports)?;
@@ -58,7 +60,7 @@ fn coflow(words: &mut Words<'_>, ports: u32, most: usize) -> Result<Listed, Trac
     let reducers: usize = words.number("number of reducers", "a number", |_| true)?;
     for _ in 0..reducers {
         let word = words.next("reducer")?;
-        let said = word
+        let parsed = word
             .split_once(':')
             .and_then(|(port, size)| Some((port.parse().ok()?, size.parse().ok()?)));
         let fits = |&(port, megabytes): &(u32, f64)| port < ports && (0.0..=1e12).contains(&megabytes);
@@ -68,11 +70,11 @@ fn coflow(words: &mut Words<'_>, ports: u32, most: usize) -> Result<Listed, Trac
                 format!("`{word}` does not fit; write {range}, a colon and megabytes"),
             )
         };
-        let (port, megabytes) = said.filter(fits).ok_or_else(remedy)?;
+        let (port, megabytes) = parsed.filter(fits).ok_or_else(remedy)?;
         *to.entry(port).or_default() += megabytes * MB;
     }
     if from.len().saturating_mul(to.len()) > most {
-        let problem = format!("makes more than {MOST_FLOWS} flows with those before; cut the trace");
+        let problem = format!("makes more than {MOST_FLOWS} flows in all; shorten the trace");
         return Err(words.error("number of reducers", problem));
     }
     let each = |bytes: f64, share: u32| bytes * f64::from(share) / mappers as f64;
@@ -125,7 +127,7 @@ impl<'a> Words<'a> {
 
     fn end(&mut self) -> Result<(), TraceError> {
         match self.words.next() {
-            Some(word) => Err(self.error("end of line", format!("`{word}` is too much; leave it out"))),
+            Some(word) => Err(self.error("end of line", format!("`{word}` is not expected here; remove it"))),
             None => Ok(()),
         }
     }

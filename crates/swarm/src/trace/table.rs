@@ -1,4 +1,4 @@
-//! `coflow,arrival_s,source,target,bytes` and, if wanted, `class` and `weight`: one flow a line.
+//! The table format `coflow,arrival_s,source,target,bytes`, optionally with `class` and `weight`: one flow per line.
 
 use std::io::Read;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use super::error::TraceError;
 use super::listed::{Listed, Names, Trace};
 
 const COLUMNS: [&str; 7] = ["coflow", "arrival_s", "source", "target", "bytes", "class", "weight"];
-/// How many of them must be there.
+/// The first this many columns are required.
 const NEEDED: usize = 5;
 
 pub(super) fn read(reader: impl Read) -> Result<Trace, TraceError> {
@@ -27,7 +27,7 @@ pub(super) fn read(reader: impl Read) -> Result<Trace, TraceError> {
     if !next(&mut record)? {
         let first = COLUMNS[..NEEDED].join(",");
         return Err(TraceError::Whole(format!(
-            "the trace is empty; its first line is `{first}`"
+            "the trace is empty; its first line must be `{first}`"
         )));
     }
     let places = places(&record)?;
@@ -60,7 +60,7 @@ pub(super) fn read(reader: impl Read) -> Result<Trace, TraceError> {
     Ok(trace.joined())
 }
 
-/// Where each column is.
+/// The position of each column in the header.
 fn places(header: &StringRecord) -> Result<[Option<usize>; 7], TraceError> {
     let mut places = [None; 7];
     for (at, name) in header
@@ -70,11 +70,11 @@ fn places(header: &StringRecord) -> Result<[Option<usize>; 7], TraceError> {
     {
         let Some(column) = COLUMNS.iter().position(|column| *column == name) else {
             let known = COLUMNS[..NEEDED].join(", ");
-            let problem = format!("there is no such column; use {known} and, if wanted, class and weight");
+            let problem = format!("there is no such column; use {known} and, optionally, class and weight");
             return Err(TraceError::Whole(format!("line 1: `{name}`: {problem}")));
         };
         if places[column].replace(at).is_some() {
-            return Err(TraceError::field(1, COLUMNS[column], "appears twice; leave one out"));
+            return Err(TraceError::field(1, COLUMNS[column], "appears twice; remove one"));
         }
     }
     match (0..NEEDED).find(|&column| places[column].is_none()) {
@@ -110,7 +110,7 @@ impl Row<'_> {
         text.parse().ok().filter(|&value| ok(value)).ok_or_else(wrong)
     }
 
-    /// An empty field is as good as none.
+    /// The number in an optional column; an empty field counts as missing.
     fn optional<T: FromStr + Copy>(
         &self,
         column: usize,
@@ -124,14 +124,14 @@ impl Row<'_> {
         }
     }
 
-    /// All lines of a coflow must say the same of it.
-    fn same(&self, known: &Listed, told: &Listed) -> Result<(), TraceError> {
+    /// Checks that this line agrees with earlier lines of the same coflow.
+    fn same(&self, known: &Listed, head: &Listed) -> Result<(), TraceError> {
         let differs = [
-            (1, known.arrival_s.to_bits() != told.arrival_s.to_bits()),
-            (5, known.class != told.class),
-            (6, known.weight.to_bits() != told.weight.to_bits()),
+            (1, known.arrival_s.to_bits() != head.arrival_s.to_bits()),
+            (5, known.class != head.class),
+            (6, known.weight.to_bits() != head.weight.to_bits()),
         ];
-        let said = |column| match column {
+        let earlier_value = |column| match column {
             1 => known.arrival_s.to_string(),
             5 => known.class.to_string(),
             _ => known.weight.to_string(),
@@ -141,7 +141,7 @@ impl Row<'_> {
                 let problem = format!(
                     "an earlier line of coflow `{}` says {}; say the same on all",
                     known.name,
-                    said(column)
+                    earlier_value(column)
                 );
                 Err(self.error(column, problem))
             }

@@ -1,7 +1,7 @@
-"""Roads to agents: a Unix socket, an SSH tunnel, or TCP with mutual TLS.
+"""Connections to agents: a Unix socket, an SSH tunnel, or TCP with mutual TLS.
 
-In flows an Inventory; out comes, for the length of a `with` block, a gRPC channel to each host that can be reached and
-a one-line reason for each that cannot.
+Input: an Inventory. Output, for the length of a `with` block: a gRPC channel to each host that can be reached, and a
+one-line reason for each other host.
 """
 
 from gavotte.agents.reach.reaching import Reach, reaching

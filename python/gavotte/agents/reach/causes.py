@@ -1,4 +1,4 @@
-"""Why a host cannot be reached, in one line: what ssh, the host or TLS said, and what to do about it."""
+"""Explains in one line why a host cannot be reached: the message of ssh, the host or TLS, and what to do about it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SSH: tuple[tuple[str, str], ...] = (
 )
 
 NO_FORWARD = "its SSH server does not forward Unix sockets; it needs `AllowStreamLocalForwarding yes`"
-"""When a channel fails to open though the agent listens."""
+"""The reason when a channel fails to open though the agent listens."""
 
 _TLS: tuple[tuple[str, str], ...] = (
     (
@@ -33,7 +33,7 @@ _TLS: tuple[tuple[str, str], ...] = (
     (r"CERTIFICATE_VERIFY_FAILED", "its certificate is from another authority than that of {keys}"),
     (
         r"ALERT_(?:CERTIFICATE_REQUIRED|UNKNOWN_CA|BAD_CERTIFICATE|DECRYPT_ERROR|CERTIFICATE_UNKNOWN|ACCESS_DENIED)|"
-        # With TLS 1.3 a client is done before the server looks at its certificate; gRPC calls the alert garbage.
+        # With TLS 1.3 a client is done before the server checks its certificate; gRPC calls the alert garbage.
         r"alert.*(?:unknown ca|certificate|decrypt)|TSI_DATA_CORRUPTED",
         "it rejects this controller's certificate; use the keys that were created with its own",
     ),
@@ -47,46 +47,46 @@ _TLS: tuple[tuple[str, str], ...] = (
 LONGEST = 200
 
 
-def ssh_cause(said: str, *, destination: str, status: int | None) -> str:
-    """Tells in one line why ssh, or what it ran, ended.
+def ssh_cause(stderr: str, *, destination: str, status: int | None) -> str:
+    """Return in one line why ssh, or the program that it ran, ended.
 
     Args:
-        said: all of stderr.
+        stderr: all of stderr.
         destination: as a user would type it.
         status: exit status; None while it runs.
     """
-    told = _matched(_SSH, said, ssh=f"ssh {destination}")
-    if told is not None:
-        return told
-    last = last_line(said)
+    cause = _matched(_SSH, stderr, ssh=f"ssh {destination}")
+    if cause is not None:
+        return cause
+    last = last_line(stderr)
     if status == 255 or status is None:
         return f"ssh failed: {last}" if last else "ssh failed without a message"
     how = f"was killed by signal {status - 128}" if 128 < status < 192 else f"exited with status {status}"
     return f"its agent {how}" + (f": {last}" if last not in ("", "Killed") else "")
 
 
-def tls_cause(said: str, *, place: str, keys: str) -> str | None:
-    """Tells in one line why a TLS connection failed; None when the text is of something else.
+def tls_cause(details: str, *, place: str, keys: str) -> str | None:
+    """Return in one line why a TLS connection failed; None when the text is about something else.
 
     Args:
-        said: gRPC's details.
+        details: gRPC's details.
         place: host and port.
         keys: the folder of this controller's keys.
     """
-    return _matched(_TLS, said, place=place, keys=keys)
+    return _matched(_TLS, details, place=place, keys=keys)
 
 
-def last_line(said: str) -> str:
-    """Returns the last line that says something, printable and not too long."""
-    lines = [" ".join(line.split()) for line in said.splitlines()]
-    kept = [line for line in lines if line and not line.startswith("Warning: Permanently added")]
-    last = kept[-1] if kept else ""
+def last_line(text: str) -> str:
+    """Return the last line that is not empty, printable and not too long."""
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    messages = [line for line in lines if line and not line.startswith("Warning: Permanently added")]
+    last = messages[-1] if messages else ""
     return "".join(letter for letter in last if letter.isprintable())[:LONGEST]
 
 
-def _matched(table: tuple[tuple[str, str], ...], said: str, **words: str) -> str | None:
+def _matched(table: tuple[tuple[str, str], ...], text: str, **words: str) -> str | None:
     for pattern, cause in table:
-        found = re.search(pattern, said)
-        if found:
-            return cause.format(*(last_line(group or "") for group in found.groups()), **words)
+        match = re.search(pattern, text)
+        if match:
+            return cause.format(*(last_line(group or "") for group in match.groups()), **words)
     return None

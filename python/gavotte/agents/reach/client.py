@@ -1,4 +1,4 @@
-"""The system's ssh client: which, and how it is called so that a user's own settings do no harm."""
+"""The system's ssh client: its path, and options that keep a user's own settings from doing harm."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ CONFIG_VARIABLE = "GAVOTTE_SSH_CONFIG"
 """Environment variable that names an ssh configuration to use instead of the user's own."""
 
 CONNECT_LIMIT_S = 10
-"""For the TCP connection and the greeting of one SSH server."""
+"""Limit for the TCP connection and the greeting of one SSH server."""
 
 ALIVE_INTERVAL_S = 10
 ALIVE_MISSES = 3
-"""A connection is given up when the server has not answered for 30 s: trains fill queues, but not so long."""
+"""A connection is given up when the server has not answered for 30 s. Trains fill queues for a shorter time."""
 
 _SETTINGS = {
     "BatchMode": "yes",
     "ConnectTimeout": CONNECT_LIMIT_S,
     "ServerAliveInterval": ALIVE_INTERVAL_S,
     "ServerAliveCountMax": ALIVE_MISSES,
-    # Joins a connection that the user holds (the way past a second factor), but never leaves one behind.
+    # Use a connection that the user holds (a way past a second factor), but never leave one behind.
     "ControlMaster": "no",
-    # A forward of the user's own may be taken already; whether ours stands is seen on disk.
+    # A port that the user forwards may be in use already. Whether our own forward works shows on disk.
     "ExitOnForwardFailure": "no",
     "ForkAfterAuthentication": "no",
     "ForwardAgent": "no",
@@ -42,27 +42,27 @@ _SETTINGS = {
 
 
 def ssh_program() -> str:
-    """Finds the client.
+    """Find the client.
 
     Raises:
         UnsupportedError: when it is not installed.
     """
-    found = shutil.which("ssh")
-    if found is None:
+    program = shutil.which("ssh")
+    if program is None:
         raise UnsupportedError("`ssh` is not installed", hint="install OpenSSH's client")
-    return found
+    return program
 
 
 def config_file() -> str | None:
-    """Returns the configuration that stands in for the user's own, if one is named."""
+    """Return the configuration to use instead of the user's own, if one is named."""
     return os.environ.get(CONFIG_VARIABLE) or None
 
 
 def ssh_line(route: SshRoute, config: str | None, *extra: str) -> list[str]:
-    """Returns the client's command line up to and with the destination.
+    """Return the client's command line up to and including the destination.
 
     Args:
-        route: where to.
+        route: the host to connect to.
         config: configuration file; None = the user's own.
         *extra: further options.
     """

@@ -1,7 +1,7 @@
-"""The folder that holds one process's end of its tunnels: `r-XXXXXX` in the runtime directory.
+"""The folder with one process's end of its tunnels: `r-XXXXXX` in the runtime directory.
 
-Its owner keeps a lock on a file in it, which the kernel drops however the owner ends. Whoever comes next sees that and
-removes the folder.
+Its owner holds a lock on a file in the folder. The kernel releases the lock however the owner ends, and the next
+process that finds the lock free removes the folder.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ SOCKET_PATH_BYTES = 107
 
 @contextmanager
 def claimed() -> Iterator[Path]:
-    """Makes a folder for this process and removes it at the end; sweeps those of dead owners first.
+    """Make a folder for this process and remove it at the end. First remove folders of dead owners.
 
     Raises:
         GavotteError: when the runtime directory cannot hold sockets that ssh can name.
     """
     runtime = runtime_dir()
     folder = runtime / f"{PREFIX}{secrets.token_hex(3)}"
-    # The longest socket is `4095.sock`, which ssh binds under this name with 17 more letters first.
+    # The longest socket is `4095.sock`. ssh first binds it under this name with 17 more letters.
     if len(os.fsencode(folder)) + 27 > SOCKET_PATH_BYTES or set(str(folder)) & set(": \t\n\"'\\%$"):
         raise GavotteError(
             f"ssh cannot create sockets in {runtime}", hint=f"set {RUNTIME_DIR_VARIABLE} to a short path without blanks"
@@ -53,10 +53,10 @@ def claimed() -> Iterator[Path]:
 
 
 def sweep() -> int:
-    """Removes the folders whose owners are gone.
+    """Remove the folders whose owners are gone.
 
     Returns:
-        How many there were.
+        The number of folders removed.
     """
     runtime = runtime_dir()
     with _alone(runtime):
@@ -75,13 +75,13 @@ def _sweep(runtime: Path) -> int:
             finally:
                 os.close(lock)
         except OSError as error:
-            logger.debug("leaves %s: %s", folder, error)  # mostly in use by another run
+            logger.debug("not removing %s: %s", folder, error)  # usually in use by another run
     return swept
 
 
 @contextmanager
 def _alone(runtime: Path) -> Iterator[None]:
-    """Keeps others from sweeping a folder between its making and its locking."""
+    """Keep other processes from removing a folder that is made but not locked yet."""
     with (runtime / "reach.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""The controller's keys for agents behind TLS: where they are, and what gRPC makes of them."""
+"""The controller's keys for agents behind TLS: their paths, and the gRPC credentials made from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTROLLER_KEY = "controller.key"
 
 
 def keys_folder(named: str | None) -> Path:
-    """Finds the folder of keys: the inventory's, else `$GAVOTTE_KEYS`.
+    """Find the folder of keys: the inventory's, else `$GAVOTTE_KEYS`.
 
     Args:
         named: the inventory's `keys`.
@@ -35,7 +35,7 @@ def keys_folder(named: str | None) -> Path:
 
 
 def credentials(folder: Path) -> grpc.ChannelCredentials:
-    """Reads the controller's keys.
+    """Read the controller's keys.
 
     Raises:
         GavotteError: naming the file that is missing, unreadable, or open to others.

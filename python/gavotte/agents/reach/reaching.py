@@ -1,4 +1,4 @@
-"""Opens the roads to all agents of an inventory at once, and closes them whatever happens."""
+"""Opens connections to all agents of an inventory at once, and closes them whatever happens."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from gavotte.formats.routes import SshRoute, TlsRoute, UnixRoute
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 32
-"""SSH connections being opened at one time."""
+"""Most SSH connections that are being opened at one time."""
 
 BEAT_S = 15.0
-"""How often agents are told that their controller is there; they allow for 60 s of silence."""
+"""How often agents get a sign that their controller is alive. They allow for 60 s of silence."""
 
 DEATH_PATIENCE_S = 1.0
-"""How long ssh may take to notice that what it ran has ended."""
+"""How long ssh may take to notice that the program it ran has ended."""
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", 64 << 20),
-    # A Unix socket answers at once or not at all: no back-off of 20 s as for a far server.
+    # A Unix socket answers at once or not at all: no back-off of 20 s as for a distant server.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.enable_http_proxy", 0),
 ]
@@ -46,10 +46,10 @@ _SOCKET_OPTIONS = [
 
 
 class Reach:
-    """The roads to an inventory's agents.
+    """The connections to an inventory's agents.
 
     Attributes:
-        channels: host to its gRPC channel, for those that were reached.
+        channels: host to its gRPC channel, for hosts that were reached.
         missing: host to reason, for the others.
         tunnels: host to its SSH tunnel.
     """
@@ -67,11 +67,11 @@ class Reach:
         self._ended = threading.Event()
 
     def why(self, name: str, error: grpc.RpcError) -> str:
-        """Tells in one line why a call to a host failed.
+        """Return in one line why a call to a host failed.
 
         Args:
             name: the host.
-            error: what gRPC raised.
+            error: the error that gRPC raised.
         """
         details = (error.details() if isinstance(error, grpc.Call) else str(error)) or ""
         code = error.code() if isinstance(error, grpc.Call) else None
@@ -79,13 +79,13 @@ class Reach:
         if code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED):
             if name in self.tunnels:
                 patience_s = DEATH_PATIENCE_S if code is grpc.StatusCode.UNAVAILABLE else 0.0
-                told = self.tunnels[name].why(patience_s)
-                if told:
-                    return told
+                cause = self.tunnels[name].why(patience_s)
+                if cause:
+                    return cause
             if isinstance(route, TlsRoute):
-                told = tls_cause(details, place=route.location, keys=self._keys) or ""
-                if told:
-                    return told
+                cause = tls_cause(details, place=route.location, keys=self._keys) or ""
+                if cause:
+                    return cause
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             return "deadline exceeded"
         if code is grpc.StatusCode.UNAVAILABLE:
@@ -93,7 +93,7 @@ class Reach:
         return last_line(details) or str(code)
 
     def open(self, inventory: Inventory, resources: ExitStack, *, start: bool = True) -> None:
-        """Opens every road; those that do not open are in `missing` afterwards.
+        """Open every connection. Hosts whose connections fail are in `missing` afterwards.
 
         Args:
             inventory: the hosts.
@@ -103,7 +103,7 @@ class Reach:
         self._resources = resources
         over_ssh = [host for host in inventory.host if isinstance(host.route, SshRoute)]
         if over_ssh:
-            logger.info("connects to %d hosts over SSH", len(over_ssh))
+            logger.info("connecting to %d hosts over SSH", len(over_ssh))
             self._open_tunnels(over_ssh, resources, start=start)
         self._secure_for(inventory.host)
         if not start:
@@ -114,7 +114,7 @@ class Reach:
                 resources.callback(channel.close)
 
     def add(self, host: Host) -> None:
-        """Takes in a host, which `again` may then reach.
+        """Add a host, so that `again` can connect to it.
 
         Raises:
             GavotteError: when the controller itself lacks something: keys, the ssh client, the agent to copy.
@@ -126,7 +126,7 @@ class Reach:
             self._keep_tunnels(self._resources)
 
     def again(self, name: str) -> grpc.Channel:
-        """Opens a new road to a host that was missing, or whose agent has gone. To be called in any thread.
+        """Open a new connection to a host that was missing, or whose agent has disappeared. Any thread may call this.
 
         Raises:
             AgentError: when it does not open.
@@ -146,7 +146,7 @@ class Reach:
             except OSError as error:
                 raise AgentError(f"ssh cannot be run: {error.strerror or error}") from None
         self.missing.pop(name, None)
-        # A new channel at once asks the host anew: an old one waits up to 2 minutes when it has failed some times.
+        # A new channel asks the host again at once. An old one that has failed several times waits up to 2 minutes.
         channel = self._channel(host)
         self.channels[name] = channel
         if self._resources is not None:
@@ -187,14 +187,14 @@ class Reach:
                 raise
 
     def _keep_tunnels(self, resources: ExitStack) -> Path:
-        """Makes a folder for their sockets, and has them closed at the end."""
+        """Make a folder for the tunnels' sockets, and have the tunnels closed at the end."""
         self._base = resources.enter_context(folder.claimed())
         resources.callback(self._close_tunnels)
         threading.Thread(target=self._beat, daemon=True, name="lifelines").start()
         return self._base
 
     def _secure_for(self, hosts: Iterable[Host]) -> None:
-        """Reads the keys, if a host wants them and nobody has."""
+        """Read the keys, if a host needs them and they have not been read."""
         if self._secure is None and any(isinstance(host.route, TlsRoute) for host in hosts):
             place = keys.keys_folder(self._keys or None)
             self._keys = str(place)
@@ -216,9 +216,9 @@ class Reach:
 
 @contextmanager
 def reaching(inventory: Inventory, *, start: bool = True) -> Iterator[Reach]:
-    """Holds the roads to the agents of an inventory.
+    """Hold connections to the agents of an inventory.
 
-    SSH hosts are reached at the same time, each with deadlines of its own; one that fails keeps none of the others.
+    All SSH hosts are connected at the same time, each with its own deadlines. A failed host does not affect the others.
 
     Args:
         inventory: the hosts.

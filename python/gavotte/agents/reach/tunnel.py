@@ -1,7 +1,7 @@
 """One host over SSH: installs the agent, starts it, and forwards its Unix socket, all in one connection.
 
-The agent lives exactly as long as the connection: its stdin is the lifeline, whose other end is this process's and
-closes with it, however it ends. No port is opened for control, here or there.
+The agent lives exactly as long as the connection. Its stdin is the lifeline: the other end belongs to this process and
+closes when the process ends, however it ends. No port is opened for control on either side.
 """
 
 from __future__ import annotations
@@ -22,23 +22,31 @@ from pathlib import Path
 from gavotte.agents.binary import Binary
 from gavotte.agents.reach.causes import NO_FORWARD, ssh_cause
 from gavotte.agents.reach.client import CONNECT_LIMIT_S, ssh_line
-from gavotte.agents.reach.script import MARK, remote_line
+from gavotte.agents.reach.script import MARK, MEMORY, remote_line
 from gavotte.errors import AgentError
 from gavotte.formats.routes import SshRoute
 
 logger = logging.getLogger(__name__)
 
 GREETING_LIMIT_S = CONNECT_LIMIT_S + 20.0
-"""Until the host has told whether it has the agent: connection, authentication, login scripts."""
+"""Limit until the host has reported whether it has the agent: connection, authentication, login scripts."""
 COPY_LIMIT_S = 120.0
-"""For about 5 MB, so 40 KB/s will do."""
+"""Limit for copying about 5 MB, so 40 KB/s is enough."""
 START_LIMIT_S = 20.0
 END_LIMIT_S = 4.0
 """An agent stops its calls within 3 s."""
 _LOGGED = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z +(ERROR|WARN|INFO|DEBUG|TRACE) ")
-"""Begins each line that an agent logs."""
+"""Start of each line that an agent logs."""
 NOISE_LIMIT_BYTES = 1 << 20
-"""What login scripts may print."""
+"""Most bytes that login scripts may print."""
+
+
+class _ElsewhereError(Exception):
+    """The agent's socket must be in another folder."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder)
+        self.folder = folder
 
 
 class Tunnel:
@@ -47,20 +55,24 @@ class Tunnel:
     Attributes:
         socket: where it answers on this machine once `open` has returned.
         copied: whether the agent had to be copied.
-        inside_address: where the host's SSH server took the connection, as the host sees it.
+        inside_address: address at which the host's SSH server accepted the connection, as the host sees it.
+        folder: where the host keeps the agent; `MEMORY` when no folder will do.
+        skipped: folders that cannot be used, each with the reason.
     """
 
     def __init__(self, route: SshRoute, base: Path, *, config: str | None) -> None:
-        """Opens nothing yet.
+        """Create a tunnel that is not open yet.
 
         Args:
-            route: where to.
-            base: path of its files here, without ending.
+            route: the host to connect to.
+            base: path of its local files, without ending.
             config: ssh configuration; None = the user's own.
         """
         self.socket = base.with_suffix(".sock")
         self.copied = False
         self.inside_address = ""
+        self.folder = ""
+        self.skipped: list[str] = []
         self._route = route
         self._config = config
         self._log = base.with_suffix(".log")
@@ -72,17 +84,29 @@ class Tunnel:
         self._heard = b""
 
     def open(self, binaries: Mapping[str, Binary], *, start: bool = True) -> None:
-        """Connects, installs the agent if need be, and starts it.
+        """Connect, install the agent if need be, and start it.
 
         Args:
             binaries: agents by architecture.
             start: whether to start it; else the connection ends with the installation.
 
         Raises:
-            AgentError: with the one line that says why not.
+            AgentError: with the reason, in one line.
         """
-        # Nobody can guess the name, so nobody else can be there first.
-        remote = f"/tmp/gavotte-{secrets.token_hex(16)}.sock"
+        try:
+            self._open(binaries, "/tmp", start=start)
+        except _ElsewhereError as elsewhere:
+            logger.debug("%s: /tmp accepts no socket; using %s", self._destination(), elsewhere.folder)
+            self.skipped.append("/tmp: accepts no socket")
+            if self._closed:
+                raise AgentError("gave up") from None
+            self.close()
+            self._closed, self._heard = False, b""
+            self._open(binaries, elsewhere.folder, start=start)
+
+    def _open(self, binaries: Mapping[str, Binary], socket_folder: str, *, start: bool) -> None:
+        # No other user can guess the name, and therefore none can create it first.
+        remote = f"{socket_folder}/gavotte-{secrets.token_hex(16)}.sock"
         self._forward = ["-L", f"{self.socket}:{remote}"] if start else []
         self._shared = start and self._control("check")
         command = remote_line(binaries, socket=remote, data_port=self._route.data_port, start=start)
@@ -96,14 +120,21 @@ class Tunnel:
                 line, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, start_new_session=True
             )
         word, rest = self._hear(GREETING_LIMIT_S)
+        while word == "skips":
+            self.skipped.append(rest)
+            word, rest = self._hear(GREETING_LIMIT_S)
+        if word == "socket":
+            raise _ElsewhereError(rest)
+        if word in ("has", "wants"):
+            rest, _, self.folder = rest.partition(" ")
         if word == "wants":
-            logger.info("%s: copies the agent there", self._destination())
+            logger.info("%s: copying the agent", self._destination())
             self._send(binaries[rest].content)
             self.copied = True
             word, rest = ("has", rest) if not start else self._hear(COPY_LIMIT_S)
         elif word == "has" and start:
             word, rest = self._hear(START_LIMIT_S)
-        if not start:
+        if not start and word in ("has", "wants"):
             self._finish()
             return
         if word != "starts":
@@ -116,11 +147,11 @@ class Tunnel:
             raise AgentError(f"ssh could not create {self.socket}: {self.why()}")
 
     def beat(self) -> None:
-        """Tells the agent that its controller is there."""
+        """Show the agent that its controller is alive."""
         self._write(b"\n")
 
     def why(self, patience_s: float = 0.0) -> str:
-        """Tells why the agent cannot be spoken to; empty when nothing is known to be wrong.
+        """Return why the agent cannot be called; empty when no fault is known.
 
         Args:
             patience_s: how long to wait for ssh to end.
@@ -130,13 +161,26 @@ class Tunnel:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(patience_s)
         status = self._process.poll()
-        said = self._said()
+        stderr = self._said()
         if status is None:
-            return NO_FORWARD if "open failed" in said else ""
-        return ssh_cause(said, destination=self._destination(), status=status)
+            return NO_FORWARD if "open failed" in stderr else ""
+        return ssh_cause(stderr, destination=self._destination(), status=status)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the host keeps no copy of the agent."""
+        return self.folder == MEMORY
+
+    @property
+    def place(self) -> str:
+        """Where the agent runs from, with the folders that could not be used; empty when it is the usual one."""
+        if not self.skipped:
+            return ""
+        where = "memory, since no folder will do" if self.in_memory else self.folder
+        return f"runs from {where} ({'; '.join(self.skipped)})"
 
     def loosen(self) -> None:
-        """Lets the lifeline go; the agent ends, and the connection with it. Returns at once."""
+        """Close the lifeline; the agent ends, and the connection with it. Returns at once."""
         with self._guard:
             self._closed = True
             if self._process is not None and self._process.stdin is not None:
@@ -146,14 +190,14 @@ class Tunnel:
                     logger.debug("%s: its lifeline was gone already: %s", self._destination(), error)
 
     def close(self) -> None:
-        """Ends the connection, with force if it does not end by itself."""
+        """End the connection, with force if it does not end without."""
         self.loosen()
         process = self._process
         if process is None:
             return
         for force in (None, signal.SIGTERM, signal.SIGKILL):
             if force is not None:
-                logger.debug("%s: ssh does not end; %s", self._destination(), force.name)
+                logger.debug("%s: ssh does not end; sending %s", self._destination(), force.name)
                 process.send_signal(force)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(END_LIMIT_S)
@@ -166,14 +210,14 @@ class Tunnel:
         self.socket.unlink(missing_ok=True)
 
     def abort(self) -> None:
-        """Ends a connection that is being opened by another thread, which then hears so."""
+        """End a connection that another thread is opening. That thread then gets an error."""
         with self._guard:
             self._closed = True
             if self._process is not None:
                 self._process.terminate()
 
     def _hear(self, limit_s: float) -> tuple[str, str]:
-        """Returns the next marked line as (first word, rest)."""
+        """Return the next marked line as (first word, rest)."""
         process = self._process
         assert process is not None
         assert process.stdout is not None
@@ -196,7 +240,7 @@ class Tunnel:
             self._heard += chunk
 
     def _send(self, content: bytes) -> None:
-        """Sends the agent's bytes."""
+        """Send the agent's bytes."""
         process = self._process
         assert process is not None
         assert process.stdin is not None
@@ -215,7 +259,7 @@ class Tunnel:
             view = view[written:]
 
     def _write(self, data: bytes | memoryview) -> int:
-        """Writes what goes into the pipe; -1 when nobody reads any more."""
+        """Write as much as fits into the pipe; -1 when it has no reader any more."""
         with self._guard:
             process = self._process
             if process is None or process.stdin is None or process.stdin.closed:
@@ -226,11 +270,11 @@ class Tunnel:
             except BlockingIOError:
                 return 0
             except OSError as error:
-                logger.debug("%s: does not read any more: %s", self._destination(), error)
+                logger.debug("%s: no longer reads: %s", self._destination(), error)
                 return -1
 
     def _finish(self) -> None:
-        """Waits for an installation to end."""
+        """Wait for an installation to end."""
         process = self._process
         assert process is not None
         self.loosen()
@@ -246,10 +290,17 @@ class Tunnel:
     def _refusal(self, word: str, rest: str) -> AgentError:
         if word == "machine":
             return AgentError(
-                f"has the architecture {rest or 'unknown'}; build an agent for it and put it beside this one"
+                f"has the architecture {rest or 'unknown'}; build an agent for it and put it next to this one"
             )
         if word == "lacks":
             return AgentError(f"`{rest}` is missing; install coreutils on it")
+        if word == "nowhere":
+            return AgentError(
+                f"no folder can hold the agent, and Python 3.8, which could run it from memory, is missing "
+                f"({'; '.join(self.skipped)})"
+            )
+        if word == "lacks-socket":
+            return AgentError("no folder accepts a Unix socket: /tmp, $XDG_RUNTIME_DIR, /var/tmp, /dev/shm, $HOME")
         if word == "mismatch":
             return AgentError("the copy of the agent is damaged (checksum mismatch); is the disk full?")
         return AgentError(self.why(patience_s=END_LIMIT_S) or f"says `{word}`")
@@ -258,19 +309,19 @@ class Tunnel:
         return self.why() or f"ssh gave no answer in {limit_s:.0f} s"
 
     def _tell_log(self) -> None:
-        """Logs what the agent logged, which is gone with the connection."""
+        """Log what the agent logged, which is lost with the connection."""
         if logger.isEnabledFor(logging.DEBUG) and self._log.exists():
             for line in filter(_LOGGED.match, self._log.read_text(errors="replace").splitlines()):
                 logger.debug("%s: its agent: %s", self._destination(), line)
 
     def _said(self) -> str:
         try:
-            said = self._log.read_text(errors="replace")
+            stderr = self._log.read_text(errors="replace")
         except OSError as error:
-            logger.debug("%s: what ssh said is gone: %s", self._destination(), error)
+            logger.debug("%s: the output of ssh is gone: %s", self._destination(), error)
             return ""
-        # What the agent logged is no word of ssh.
-        return "".join(line for line in said.splitlines(keepends=True) if not _LOGGED.match(line))[-16384:]
+        # Lines that the agent logged are not messages of ssh.
+        return "".join(line for line in stderr.splitlines(keepends=True) if not _LOGGED.match(line))[-16384:]
 
     def _destination(self) -> str:
         port = f"-p {self._route.port} " if self._route.port else ""
@@ -278,7 +329,7 @@ class Tunnel:
         return f"{port}{user}{self._route.host}"
 
     def _control(self, order: str) -> bool:
-        """Speaks to the connection that the user holds to this host, if there is one."""
+        """Control the connection that the user holds to this host, if there is one."""
         forward = self._forward if order == "cancel" else []
         line = ssh_line(self._route, self._config, "-O", order, *forward)
         with contextlib.suppress(subprocess.TimeoutExpired):

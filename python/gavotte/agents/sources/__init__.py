@@ -1,6 +1,6 @@
-"""Inventories from what others have written: an ssh configuration, a Slurm allocation, an MPI hostfile.
+"""Inventories from other tools' files: an ssh configuration, a Slurm allocation, an MPI hostfile.
 
-Each reads text only; the hosts are then reached over SSH, and nothing is sent to them here.
+Each source only reads text and sends nothing to the hosts. They are later reached over SSH.
 """
 
 from gavotte.agents.sources.mpi import from_mpi

@@ -1,4 +1,4 @@
-"""Puts an Inventory together from names: each gets an address and a route over SSH."""
+"""Makes an Inventory from names: each host gets an address and a route over SSH."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from gavotte.formats.reading import validate
 from gavotte.formats.routes import SshRoute
 
 LOOKUPS = 32
-"""Names looked up at one time."""
+"""Most names that are looked up at one time."""
 
 MAX_HOSTS = 4096
-"""As many as an Inventory may hold."""
+"""Most hosts of an Inventory."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """One host as a source tells it.
+    """One host as a source describes it.
 
     Attributes:
-        name: as the source has it, and as ssh takes it.
+        name: as the source spells it, and as ssh accepts it.
         lookup: the name or address to resolve.
         where: place in the source, for errors.
-        user: who logs in; None leaves it to ssh.
-        cpus: cores or slots granted there; None = not said.
-        memory_bytes: memory granted there; None = not said.
+        user: login name; None leaves it to ssh.
+        cpus: cores or slots granted on the host; None = not stated.
+        memory_bytes: memory granted on the host; None = not stated.
     """
 
     name: str
@@ -43,31 +43,31 @@ class Found:
     memory_bytes: int | None = None
 
 
-def assemble(source: str, found: Sequence[Found], *, ssh_config: str | None = None) -> Inventory:
-    """Resolves the hosts' addresses and validates the whole.
+def assemble(source: str, hosts: Sequence[Found], *, ssh_config: str | None = None) -> Inventory:
+    """Resolve the hosts' addresses and validate the result.
 
     Args:
         source: the file or variable, for errors.
-        found: at least one host.
+        hosts: at least one host.
         ssh_config: what ssh must read to reach them, when it is not the user's own.
 
     Raises:
         FormatError: naming the source, the place and a remedy.
     """
-    if not found:
+    if not hosts:
         raise FormatError(source, "", "names no host", "add one, or use another source")
-    if len(found) > MAX_HOSTS:
-        raise FormatError(source, "", f"names {len(found)} hosts", f"use at most {MAX_HOSTS}")
-    with ThreadPoolExecutor(min(LOOKUPS, len(found))) as pool:
-        addresses = list(pool.map(lambda host: resolve(host, source, alone=len(found) == 1), found))
+    if len(hosts) > MAX_HOSTS:
+        raise FormatError(source, "", f"names {len(hosts)} hosts", f"use at most {MAX_HOSTS}")
+    with ThreadPoolExecutor(min(LOOKUPS, len(hosts))) as pool:
+        addresses = list(pool.map(lambda host: resolve(host, source, alone=len(hosts) == 1), hosts))
     taken: dict[str, Found] = {}
-    for host, address in zip(found, addresses, strict=True):
+    for host, address in zip(hosts, addresses, strict=True):
         other = taken.setdefault(address, host)
         if other is not host:
             raise FormatError(
                 source, host.where, f"`{host.name}` and `{other.name}` are both {address}", "use only one of them"
             )
-    entries = [_entry(*pair) for pair in zip(found, addresses, strict=True)]
+    entries = [_entry(*pair) for pair in zip(hosts, addresses, strict=True)]
     document: dict[str, Any] = {"format": FORMAT, "host": entries}
     if ssh_config:
         document["ssh_config"] = ssh_config
@@ -75,12 +75,12 @@ def assemble(source: str, found: Sequence[Found], *, ssh_config: str | None = No
 
 
 def resolve(host: Found, source: str, *, alone: bool) -> str:
-    """Looks an address up that other hosts can use.
+    """Look up an address that other hosts can use.
 
     Args:
-        host: whose `lookup` is looked up.
+        host: the host whose `lookup` to resolve.
         source: for errors.
-        alone: whether it is the only host, so that a loopback address does.
+        alone: whether it is the only host, so that a loopback address is enough.
 
     Raises:
         FormatError: when there is none.
@@ -109,8 +109,8 @@ def resolve(host: Found, source: str, *, alone: bool) -> str:
 
 
 def host_name(text: str) -> str:
-    """Returns the nearest name that an Inventory takes: lower case, no underscores or colons."""
-    return re.sub(r"[_:%+]+", "-", text.lower()).strip("-.")
+    """Return the nearest name that an Inventory allows: colons, % and + become dashes."""
+    return re.sub(r"\.{2,}", ".", re.sub(r"[:%+]+", "-", text)).strip("-.")
 
 
 def _entry(host: Found, address: str) -> dict[str, Any]:

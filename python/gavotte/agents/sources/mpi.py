@@ -1,7 +1,7 @@
 """Hosts of an MPI hostfile, in Open MPI's and MPICH's spellings.
 
-Open MPI: `node1 slots=4 max_slots=8`, one slot a mention when none is given. MPICH, Intel MPI: `node1:4`. A host
-that stands several times has the sum. `#` starts a comment.
+Open MPI: `node1 slots=4 max_slots=8`; a line without `slots` counts one. MPICH, Intel MPI: `node1:4`. The lines of a
+host that is listed several times are summed. `#` starts a comment.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Entry:
 
     Attributes:
         host: name or address.
-        line: where it stands first.
-        slots: processes it takes in all.
-        user: who logs in.
+        line: the line of its first mention.
+        slots: number of processes that it accepts in total.
+        user: login name.
     """
 
     host: str
@@ -42,18 +42,18 @@ class Entry:
 
 
 def from_mpi(path: str | Path) -> Inventory:
-    """Reads a hostfile; slots become cpus.
+    """Read a hostfile; slots become cpus.
 
     Raises:
         FormatError: naming file, line and remedy.
     """
     entries = parse_hostfile(read_text(path), str(path))
-    found = [Found(e.host, e.host, f"line {e.line}", user=e.user, cpus=float(e.slots)) for e in entries]
-    return assemble(str(path), found)
+    hosts = [Found(e.host, e.host, f"line {e.line}", user=e.user, cpus=float(e.slots)) for e in entries]
+    return assemble(str(path), hosts)
 
 
 def parse_hostfile(text: str, path: str) -> list[Entry]:
-    """Parses a hostfile's text, hosts in the order of their first mention.
+    """Parse a hostfile's text. Return its hosts in the order of their first mention.
 
     Raises:
         FormatError: naming file, line and remedy.
@@ -100,7 +100,7 @@ def _entry(content: list[str], number: int, path: str) -> Entry:
     for number_text in (slots, most):
         if number_text is not None and not re.fullmatch("[0-9]{1,9}", number_text):
             raise FormatError(path, where, f"`{number_text[:60]}` is not a number of slots", _REMEDY)
-    # Open MPI: with only a maximum, that is the number.
+    # In Open MPI a maximum without a number of slots is also that number.
     count = int(slots or most or 1)
     if most is not None and int(most) < count:
         raise FormatError(path, where, f"has {count} slots, but at most {int(most)}", "correct one of them")
@@ -109,5 +109,5 @@ def _entry(content: list[str], number: int, path: str) -> Entry:
 
 def _counted(slots: int, number: int, path: str) -> int:
     if not 0 < slots <= MAX_SLOTS:
-        raise FormatError(path, f"line {number}", f"brings the slots to {slots}", f"use 1 to {MAX_SLOTS}")
+        raise FormatError(path, f"line {number}", f"makes the number of slots {slots}", f"use 1 to {MAX_SLOTS}")
     return slots

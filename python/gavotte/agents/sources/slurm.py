@@ -1,4 +1,4 @@
-"""Hosts of the Slurm allocation one is in, from the variables that Slurm sets."""
+"""Hosts of the current Slurm allocation, from the variables that Slurm sets."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _COUNT_REMEDY = 'Slurm writes "4(x3),2"; run inside an allocation'
 
 
 def from_slurm(environ: Mapping[str, str]) -> Inventory:
-    """Reads the allocation.
+    """Read the allocation.
 
-    A host's cpus are what the job was granted there, else the tasks it may start there; memory is known when the job
-    asked for it by node.
+    A host's cpus are those that the job was granted on it, else the tasks that it may start on it. Memory is known when
+    the job asked for it by node.
 
     Args:
         environ: the job's variables.
@@ -43,17 +43,17 @@ def from_slurm(environ: Mapping[str, str]) -> Inventory:
     cpus = _cpus(environ, len(names))
     memory = environ.get(MEMORY, "")
     memory_bytes = int(memory) << 20 if re.fullmatch("[0-9]{1,12}", memory) and int(memory) else None
-    found = [
+    hosts = [
         Found(name, name, name, cpus=count, memory_bytes=memory_bytes) for name, count in zip(names, cpus, strict=True)
     ]
-    return assemble(f"${variable}", found)
+    return assemble(f"${variable}", hosts)
 
 
 def expand_nodes(text: str, source: str = f"${NODES}") -> list[str]:
-    """Expands `rack[0-1]n[01-03,07],login` in Slurm's order; the first number's width pads the range.
+    """Expand `rack[0-1]n[01-03,07],login` in Slurm's order; the first number's width pads the range.
 
     Raises:
-        FormatError: naming the character where it ends to make sense.
+        FormatError: naming the character after which the text makes no sense.
     """
     names: list[str] = []
     seen: set[str] = set()
@@ -72,18 +72,18 @@ def expand_nodes(text: str, source: str = f"${NODES}") -> list[str]:
 
 
 def expand_counts(text: str, source: str) -> list[int]:
-    """Expands `4(x3),2` into 4, 4, 4, 2.
+    """Expand `4(x3),2` into 4, 4, 4, 2.
 
     Raises:
         FormatError: when it is anything else.
     """
     counts: list[int] = []
     for item in text.split(","):
-        found = _COUNT.fullmatch(item.strip())
-        repeat = int(found[2] or 1) if found else 0
-        if not found or not 0 < repeat <= MAX_HOSTS or len(counts) + repeat > MAX_HOSTS:
+        match = _COUNT.fullmatch(item.strip())
+        repeat = int(match[2] or 1) if match else 0
+        if not match or not 0 < repeat <= MAX_HOSTS or len(counts) + repeat > MAX_HOSTS:
             raise FormatError(source, "", f"`{item[:60]}` is not a number of cpus", _COUNT_REMEDY)
-        counts += [int(found[1])] * repeat
+        counts += [int(match[1])] * repeat
     return counts
 
 
@@ -103,7 +103,7 @@ def _cpus(environ: Mapping[str, str], nodes: int) -> list[float | None]:
 
 
 def _split(text: str, source: str) -> list[str]:
-    """Splits at the commas outside brackets."""
+    """Split at the commas outside brackets."""
     items = [""]
     depth = 0
     for index, letter in enumerate(text):
@@ -136,13 +136,13 @@ def _expand_item(item: str, where: str, source: str) -> list[str]:
 def _ranges(text: str, where: str, source: str) -> list[str]:
     numbers: list[str] = []
     for part in text.split(","):
-        found = _RANGE.fullmatch(part)
-        if not found:
+        match = _RANGE.fullmatch(part)
+        if not match:
             raise FormatError(source, where, f"`{part[:60]}` is not a number or a range", _LIST_REMEDY)
-        low, high = int(found[1]), int(found[2] or found[1])
+        low, high = int(match[1]), int(match[2] or match[1])
         if not 0 <= high - low < MAX_HOSTS:
             raise FormatError(source, where, f"range `{part[:60]}` is empty or too long", _LIST_REMEDY)
-        numbers += [f"{number:0{len(found[1])}}" for number in range(low, high + 1)]
+        numbers += [f"{number:0{len(match[1])}}" for number in range(low, high + 1)]
         if len(numbers) > MAX_HOSTS:
             raise FormatError(source, where, f"is more than {MAX_HOSTS} nodes", "use fewer")
     return numbers

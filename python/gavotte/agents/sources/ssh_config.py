@@ -1,7 +1,7 @@
 """Hosts of an ssh configuration.
 
-Which names there are is read from the `Host` lines, through every `Include`; what a name means is asked of the ssh
-client itself (`ssh -G`), so that patterns, `Match`, tokens and the system's configuration count as they do for it.
+The `Host` lines, through every `Include`, give the names. The ssh client itself (`ssh -G`) says what a name means. In
+this way patterns, `Match`, tokens and the system's configuration have the same effect as for ssh.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from gavotte.formats.reading import read_text
 
 USER_CONFIG = Path("~/.ssh/config")
 MAX_DEPTH = 16
-"""How deep files may include each other, as for ssh."""
+"""How deep files may include each other, as in ssh."""
 ASK_LIMIT_S = 15.0
-"""For `ssh -G`, which may run a user's `Match exec`."""
+"""Limit for `ssh -G`, which may run a user's `Match exec`."""
 
 _LINE = re.compile(r"\s*([A-Za-z]+)(?:\s*=\s*|\s+)(.*)")
 
 
 def from_ssh_config(match: str = "*", *, file: str | Path | None = None) -> Inventory:
-    """Reads the hosts of an ssh configuration.
+    """Read the hosts of an ssh configuration.
 
     Args:
-        match: globs, separated by commas; one without wildcards need not stand in the file.
+        match: globs, separated by commas; one without wildcards need not be in the file.
         file: the configuration; the user's own if left out.
 
     Raises:
@@ -54,12 +54,12 @@ def from_ssh_config(match: str = "*", *, file: str | Path | None = None) -> Inve
     config = str(path.absolute()) if named else None
     with ThreadPoolExecutor(min(LOOKUPS, len(chosen))) as pool:
         places = list(pool.map(lambda name: ask(name, config)["hostname"], chosen))
-    found = [Found(name, place, f"Host {name}") for name, place in zip(chosen, places, strict=True)]
-    return assemble(str(path), found, ssh_config=config)
+    hosts = [Found(name, place, f"Host {name}") for name, place in zip(chosen, places, strict=True)]
+    return assemble(str(path), hosts, ssh_config=config)
 
 
 def aliases(text: str, path: str, *, depth: int = 0) -> list[str]:
-    """Returns the names on `Host` lines that are no patterns, in order, each once.
+    """Return the names on `Host` lines that are not patterns, in order, each once.
 
     Raises:
         FormatError: naming file and line.
@@ -81,10 +81,10 @@ def aliases(text: str, path: str, *, depth: int = 0) -> list[str]:
 
 
 def ask(name: str, config: str | None) -> dict[str, str]:
-    """Asks the ssh client what a name means to it.
+    """Ask the ssh client what a name means to it.
 
     Returns:
-        Its settings by lower-case key; of a key that stands several times, the first.
+        Its settings by lower-case key. If a key is repeated, the first value counts.
 
     Raises:
         GavotteError: when the client refuses the name or the configuration.
@@ -113,25 +113,25 @@ def ask(name: str, config: str | None) -> dict[str, str]:
 
 
 def _lines(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields (line, [lower-case keyword, arguments...]) of the lines that matter here."""
+    """Yield (line, [lower-case keyword, arguments...]) of `Host` and `Include` lines."""
     for number, line in enumerate(text.split("\n"), 1):
         if "\0" in line:
             raise FormatError(path, f"line {number}", "holds a NUL character", "remove it")
-        found = _LINE.match(line)
-        if not found or found[1].lower() not in ("host", "include"):
+        match = _LINE.match(line)
+        if not match or match[1].lower() not in ("host", "include"):
             continue
         try:
-            words = shlex.split(found[2].strip(), comments=True)
+            words = shlex.split(match[2].strip(), comments=True)
         except ValueError:
             raise FormatError(path, f"line {number}", "has an unclosed quote", "close it") from None
-        yield number, [found[1].lower(), *words]
+        yield number, [match[1].lower(), *words]
 
 
 def _included(pattern: str) -> list[str]:
-    """Expands an `Include`: relative ones are below ~/.ssh, and one that matches nothing is no error."""
-    # Not Path.expanduser, which raises for a user that is not there.
+    """Expand an `Include`: relative paths are below ~/.ssh. A pattern that matches nothing is not an error."""
+    # Not Path.expanduser, which raises for a user that does not exist.
     home = os.path.expanduser("~/.ssh")  # noqa: PTH111
     path = os.path.expanduser(pattern) if pattern.startswith("~") else os.path.join(home, pattern)  # noqa: PTH111, PTH118
-    # Not Path.glob, which refuses patterns that ssh takes, such as `**x`.
-    found = glob.glob(path)  # noqa: PTH207
-    return sorted(file for file in found if Path(file).is_file())
+    # Not Path.glob, which refuses patterns that ssh accepts, such as `**x`.
+    paths = glob.glob(path)  # noqa: PTH207
+    return sorted(file for file in paths if Path(file).is_file())

@@ -34,7 +34,7 @@ POLL_S = 1.0
 CALL_LIMIT_S = 30.0
 GONE_LIMIT_S = 120.0
 HOPELESS = frozenset({"CrashLoopBackOff", "ErrImageNeverPull", "InvalidImageName"})
-"""What a container waits for that no waiting mends; pulling an image may still succeed."""
+"""Reasons why a container waits that time does not fix. Pulling an image may still succeed."""
 
 Told = Callable[[str], None]
 
@@ -45,7 +45,7 @@ class Place:
 
     Attributes:
         node: its node.
-        slot: which of the node's agents it is, from 0.
+        slot: number of the agent on the node, from 0.
     """
 
     node: str
@@ -133,7 +133,7 @@ class Cluster:
             "affinity": {
                 "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": one_of}}
             },
-            # So that an image whose user is not root can read the key, and nobody else.
+            # Lets an image whose user is not root read the key, and no other user.
             "securityContext": {"fsGroup": 65534},
             "containers": [
                 {
@@ -359,7 +359,7 @@ def said(what: str) -> Iterator[None]:
         text = error.reason or f"status {error.status}"
         with suppress(ValueError, TypeError, AttributeError):
             text = json.loads(error.body or "")["message"]
-        hint = {401: "log in anew", 403: "ask for a role that may do this"}.get(
+        hint = {401: "log in again", 403: "ask for a role that may do this"}.get(
             error.status, "see the cluster's events"
         )
         raise GavotteError(f"Kubernetes did not {what}: {_line(text)}", hint=hint) from None

@@ -64,7 +64,7 @@ class PodEndpoints(HostEndpoints):
         return str(text)
 
     def mend(self) -> None:
-        """Waits until all pods are ready again, others where they had to be replaced, and opens the roads anew."""
+        """Wait until all pods are ready again, including replacements, and reopen the port forwards."""
         self.close()
         self.inventory = self._there()
         super().mend()

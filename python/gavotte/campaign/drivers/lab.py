@@ -20,7 +20,7 @@ from gavotte.formats.campaign import Campaign, Flavour
 from gavotte.formats.inventory import Host, Inventory, read_inventory
 from gavotte.formats.names import unknown_host
 from gavotte.formats.topology import Topology, read_topology
-from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.terms.goodput import topology_goodput
 
 MACHINES = "machines/"
 HYPERVISOR_BYTE = 254
@@ -261,7 +261,7 @@ def topology_rate_bps(topology: Topology, tenant: object, source: str, target: s
         rates += [switches[name].up for name in up if name not in down]
         rates += [switches[name].down_bps for name in down if name not in up]
     known = [rate for rate in rates if rate is not None]
-    return GOODPUT_PER_WIRE * min(known) if known else None
+    return topology_goodput(topology) * min(known) if known else None
 
 
 def _listens(path: str) -> bool:

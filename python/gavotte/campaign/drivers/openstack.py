@@ -228,7 +228,7 @@ def connected(cloud: str) -> Any:
 
 
 def mark_of(campaign: Campaign) -> str:
-    """Marks a campaign's servers; two users' campaigns of one name are told apart by their projects."""
+    """Marks a campaign's servers; projects distinguish two users' campaigns of one name."""
     return f"gavotte-{campaign.name}"[:60]
 
 
@@ -247,14 +247,14 @@ def _login(folder: Path) -> tuple[Path, str]:
     config = folder / "config"
     config.write_text(
         f"Host *\n  IdentityFile {key}\n  IdentitiesOnly yes\n  UserKnownHostsFile {folder / 'known_hosts'}\n"
-        # The servers were made a moment ago: nobody can have seen their keys before.
+        # The servers are new, so no client can know their keys.
         "  StrictHostKeyChecking accept-new\n"
     )
     return config, public.decode()
 
 
 def _reached(inventory: Inventory, wait_s: float) -> HostEndpoints:
-    """Waits until all servers let one in: they are active before they have booted."""
+    """Wait until all servers accept logins. They are active before they have booted."""
     end = time.monotonic() + wait_s
     while True:
         try:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from gavotte.agents import Reach, reaching, resolve_hosts
+from gavotte.agents import Reach, reaching, resolve_hosts, with_addresses
 from gavotte.agents.reach.client import config_file, ssh_line
 from gavotte.campaign.drivers.endpoints import Endpoints
 from gavotte.errors import GavotteError
@@ -61,7 +61,7 @@ class HostEndpoints(Endpoints):
         return label_distance(labels[source], labels[target]) if source != target else 0
 
     def mend(self) -> None:
-        """Opens the roads anew, which starts agents that have gone."""
+        """Reconnect, which restarts agents that have ended."""
         self._stack.close()
         self._reach = self._stack.enter_context(reaching(self.inventory))
 
@@ -79,7 +79,7 @@ def label_distance(one: dict[str, str], other: dict[str, str]) -> int | None:
 def over_ssh(campaign: Campaign) -> Iterator[HostEndpoints]:
     """Holds the roads to the campaign's hosts for the length of the block."""
     assert campaign.driver.hosts is not None
-    whole = resolve_hosts(campaign.driver.hosts)
+    whole = with_addresses(resolve_hosts(campaign.driver.hosts))
     for name in campaign.endpoints:
         if name not in whole.names:
             raise unknown_host(name, whole.names, "the inventory")

@@ -1,4 +1,4 @@
-"""Which pairs share a bottleneck: a History comes out with path lengths and evidence (Choreo section 3.3)."""
+"""Finds which pairs share a bottleneck. Output: a History with path lengths and evidence (Choreo section 3.3)."""
 
 from gavotte.measure.sharing.experiments import (
     SharingResult,

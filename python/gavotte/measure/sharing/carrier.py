@@ -1,10 +1,10 @@
-"""Lets several pairs send at the same time, and tells what each receiver got."""
+"""Lets several pairs send at the same time, and returns the bytes that each receiver got."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Protocol
 
 import numpy as np
@@ -16,58 +16,73 @@ from gavotte.agents.replaying import replay
 from gavotte.agents.schedule import Step, carry_out
 from gavotte.agents.witnesses import drop_lost
 from gavotte.errors import AgentError
+from gavotte.measure.methods import goodput_share
+from gavotte.measure.round_trips import RoundTrips
 from gavotte.measure.sharing.overlap import Series
 from gavotte.measure.sharing.trials import Way
 from gavotte.terms import Pair
-from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 STEADY, COMMON = "bbr", "cubic"
-"""Several sources of one full link sum up to 1 % with BBR; with CUBIC, whose windows halve, 14 % were seen. Hosts that
-do not have BBR send by CUBIC."""
+"""Congestion controls of the experiments: the preferred one, and the one for hosts without it.
+
+With BBR the sum of several sources of one full link varies by 1 %. With CUBIC, whose windows halve, 14 % were seen.
+"""
 
 FLOWS = 4
-"""Connections of a pair that are made before any sends. One that waits 0.2 s for a lost segment leaves half of a short
-time unused: 29 instead of 144 Mbit/s was seen. Where pairs start as they can, more would start the later ones later."""
+"""Connections of a pair that are made before any sends.
+
+A single one that waits 0.2 s for a lost segment leaves half of a short time unused: 29 instead of 144 Mbit/s was seen.
+If pairs start without waiting for each other, more connections would delay the later ones.
+"""
 
 TRAIN_HOLD_S = 0.2
 TRAIN_PAUSE_S = 0.2
-"""Trains start so long after their round's beginning: handshakes of later ones would wait for up to 0.2 s in the queue
-that the earlier ones fill."""
+"""Delay of trains after their round's beginning.
+
+Without it, handshakes of later trains would wait for up to 0.2 s in the queue that the earlier ones fill.
+"""
 
 TRAIN_MORE = 1.25
-"""Trains end at the latest after so many times that."""
+"""Trains end at the latest after this multiple of their hold."""
 
 TRAIN_SETTLE_S = 0.06
-"""How long trains go together, and when their buckets are empty and their pace is found."""
+"""Time until the buckets of concurrent trains are empty and their pace is found."""
 
 HOLD_S = 0.4
-"""How long transfers take that start together; at 1 ms of round trip, TCP's start costs a hundredth of it."""
+"""How long transfers that start together take. At a round trip of 1 ms, TCP's start costs a hundredth of it."""
 
 SLOW_BYTES, SLOW_HOLD_S = 6e6, 1.2
-"""Where a host sends less than so much in that time, they take longer, up to so long: of a few hundred packets, those
-that wait for a lost one are several percent."""
+"""Limits for slow hosts: one that sends less than these bytes in `HOLD_S` sends for longer, up to this time.
+
+Of a few hundred packets, those that wait for a lost one are several percent.
+"""
 
 LONG_HOLD_S = 0.7
-"""How long TCP sends that starts as it can: the later ones' pings wait in the queue that the earlier ones fill, up to
-0.5 s, and a first loss is mended slowly by a single connection."""
+"""How long TCP sends if pairs start without waiting for each other.
+
+Pings of the later ones wait in the queue that the earlier ones fill, up to 0.5 s. A single connection recovers slowly
+from a first loss. """
+
+START_TRIPS = 8
+"""Round trips that TCP needs until it fills a path."""
 
 BIN_S = 0.01
 DEADLINE_S = 30.0
 
 
 def hold_of_ways(*, trains: bool) -> dict[Way, float]:
-    """How long a `FleetCarrier` sends, by the way it does, in seconds."""
+    """Return how long a `FleetCarrier` sends in each way, in seconds."""
     return {"disjoint": TRAIN_HOLD_S if trains else LONG_HOLD_S, "fan-in": LONG_HOLD_S, "fan-out": HOLD_S}
 
 
 def hold_of_transfers(groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float]) -> float:
-    """How long each of some pairs would send alone whose transfers start together, in seconds."""
+    """Return how long each of some pairs would send alone whose transfers start together, in seconds."""
     slowest_bps = min(max(expect_bps[pair] for pair in group) for group in groups)
     return max(HOLD_S, min(8 * SLOW_BYTES / slowest_bps, SLOW_HOLD_S))
 
 
 class Carrier(Protocol):
-    """A network that can be asked what pairs carry at once.
+    """A network in which experiments send.
 
     Attributes:
         bytes_sent: payload so far.
@@ -76,7 +91,7 @@ class Carrier(Protocol):
     bytes_sent: int
 
     def carry(self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], way: Way) -> dict[Pair, Series]:
-        """Sends on all pairs at the same time.
+        """Send on all pairs at the same time.
 
         Args:
             groups: (source, target) host indices, each once; groups share no link.
@@ -88,44 +103,52 @@ class Carrier(Protocol):
         """
 
     def gone(self) -> Set[int]:
-        """Hosts that have vanished since, as indices."""
+        """Return hosts that have vanished meanwhile, as indices."""
 
 
 class FleetCarrier:
-    """Carries trains and TCP between the hosts of a fleet.
+    """Sends trains and TCP between the hosts of a fleet.
 
-    A host takes part in one train at a time, and sends one probe a round. So pairs without a common host are told by
-    trains (or by TCP), several sources of one target by TCP, several targets of one source by transfers.
+    A host takes part in one train at a time, and sends one probe per round. The kind of probe therefore depends on the
+    pairs:
+
+    - Pairs without a common host send trains (or TCP).
+    - Several sources of one target send TCP.
+    - Several targets of one source get transfers.
 
     Attributes:
         bytes_sent: payload so far.
         errors: pairs that did not answer, with the last reason.
     """
 
-    def __init__(self, fleet: Fleet, names: Sequence[str], *, trains: bool) -> None:
-        """Has sent nothing yet.
+    def __init__(
+        self, fleet: Fleet, names: Sequence[str], *, trains: bool, round_trips: RoundTrips | None = None
+    ) -> None:
+        """Create a carrier that has sent nothing yet.
 
         Args:
             fleet: enrolled agents.
             names: hosts in matrix order.
-            trains: pairs without a common host send trains, not TCP.
+            trains: whether pairs without a common host send trains, not TCP.
+            round_trips: round trips known so far, by which far pairs get more time.
         """
         self._fleet = fleet
         self._names = names
         self._index = {name: i for i, name in enumerate(names)}
         self._trains = trains
+        self._round_trips = round_trips or RoundTrips({})
         self._losses = Losses()
         self._congestion = STEADY if all(STEADY in h.congestion_available for h in fleet.health.values()) else COMMON
         self.bytes_sent = 0
         self.errors: dict[Pair, AgentError] = {}
 
     def carry(self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], way: Way) -> dict[Pair, Series]:
-        """See `Carrier`.
+        """Send on all pairs at the same time; see `Carrier`.
 
-        A host that vanishes costs one round its waiting time; later rounds go without its experiments.
+        A host that vanishes costs one round its waiting time. Later rounds leave out its experiments.
         """
         gone = self.gone()
-        # Whom a transfer could not reach costs all others its waiting time of 10 s: no second one tries.
+        # A host that a transfer could not reach costs all others its waiting time of 10 s: no second one tries it.
         apart = {pair for pair, error in self.errors.items() if error.failure == pb.FAILURE_UNREACHABLE}
         groups = [
             group
@@ -135,31 +158,44 @@ class FleetCarrier:
         if not groups:
             return {}
         if way == "fan-out":
-            return self._replay(groups, expect_bps, hold_of_transfers(groups, expect_bps))
+            start_s = self._start_s(pair for group in groups for pair in group)
+            return self._replay(groups, expect_bps, start_s + hold_of_transfers(groups, expect_bps))
         pairs = [pair for group in groups for pair in group]
         if way == "disjoint" and self._trains:
-            # Beside others a train may never be steady, and would go on as long as it may.
+            # With other probes a train may never be steady, and would continue for its longest time.
             most_s = TRAIN_MORE * TRAIN_HOLD_S
-            train = pb.GatedTrain(pause_s=TRAIN_PAUSE_S, hold_s=TRAIN_HOLD_S, max_seconds=most_s)
-            return self._probe(pairs, pb.Probe(gated_train=train), TRAIN_PAUSE_S + most_s)
-        bulk = pb.Bulk(seconds=LONG_HOLD_S, flows=1, congestion=self._congestion, bin_s=BIN_S)
-        found = self._probe(pairs, pb.Probe(bulk=bulk), LONG_HOLD_S)
+            pause_s = max(TRAIN_PAUSE_S, self._round_trips.ready_s(pairs))
+            train = pb.GatedTrain(pause_s=pause_s, hold_s=TRAIN_HOLD_S, max_seconds=most_s)
+            arrived = self._probe(pairs, pb.Probe(gated_train=train), pause_s + most_s)
+            errors = [self.errors.get(pair) for pair in pairs if pair not in arrived]
+            if not any(error is not None and error.failure == pb.FAILURE_NO_UDP for error in errors):
+                return arrived
+            # UDP is blocked somewhere. Later experiments use TCP at once, so that compared readings come from the same
+            # kind.
+            self._trains = False
+        hold_s = LONG_HOLD_S + self._start_s(pairs)
+        bulk = pb.Bulk(seconds=hold_s, flows=1, congestion=self._congestion, bin_s=BIN_S)
+        arrived = self._probe(pairs, pb.Probe(bulk=bulk), hold_s)
         if self._congestion == STEADY and any(
             pair in self.errors and self.errors[pair].failure == pb.FAILURE_CONGESTION for pair in pairs
         ):
-            # There, but not allowed to this user.
+            # BBR is present, but this user may not use it.
             self._congestion = COMMON
             return self.carry(groups, expect_bps, way)
-        return found
+        return arrived
 
     def gone(self) -> Set[int]:
-        """See `Carrier`."""
+        """Return hosts that have vanished; see `Carrier`."""
         return {self._index[name] for name in self._fleet.away if name in self._index}
 
+    def _start_s(self, pairs: Iterable[Pair]) -> float:
+        """Return the time that TCP needs until it fills the longest of these paths."""
+        return START_TRIPS * self._round_trips.slowest_s(pairs)
+
     def _probe(self, pairs: Sequence[Pair], kind: pb.Probe, hold_s: float) -> dict[Pair, Series]:
-        """One schedule of one round: within a longer one, pairs that are done would run ahead."""
+        """Run one schedule of one round. Within a longer one, pairs that are done would run ahead."""
         steps = [Step(self._names[source], self._names[target], kind) for source, target in pairs]
-        found: dict[Pair, Series] = {}
+        arrived: dict[Pair, Series] = {}
         for answer in carry_out(self._fleet, [steps], round_s=DEADLINE_S + hold_s, losses=self._losses):
             pair = self._index[answer.source], self._index[answer.target]
             self.bytes_sent += answer.bytes_sent
@@ -167,13 +203,13 @@ class FleetCarrier:
             if series is None:
                 self.errors[pair] = AgentError(answer.error or "nothing arrived", failure=answer.failure)
             else:
-                found[pair] = series
-        return found
+                arrived[pair] = series
+        return arrived
 
     def _replay(
         self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], hold_s: float
     ) -> dict[Pair, Series]:
-        """Transfers all connect before the first starts, and a host may have many."""
+        """Run transfers: all connect before the first starts, and a host may have many."""
         pairs = [pair for group in groups for pair in group]
         sizes = [max(FLOWS, int(expect_bps[pair] / 8 * hold_s)) for pair in pairs]
         transfers: dict[str, list[pb.Transfer]] = defaultdict(list)
@@ -211,12 +247,13 @@ class FleetCarrier:
 
 
 def _series(reply: pb.ProbeReply) -> Series | None:
-    """What a probe's receiver got, or None."""
+    """Return what a probe's receiver got, or None."""
     train = reply.gated_train
     if train.bin_bytes:
-        bits = 8.0 * GOODPUT_PER_WIRE * np.array(train.bin_bytes, dtype=np.float64)
+        share = goodput_share(reply)
+        bits = 8.0 * share * np.array(train.bin_bytes, dtype=np.float64)
         steady = train.verdict == pb.VERDICT_PATH_LIMITED
-        steady_bps = GOODPUT_PER_WIRE * train.rate_bps if steady else math.nan
+        steady_bps = share * train.rate_bps if steady else math.nan
         # A queue that is never empty but gives changing rates is shared.
         filled = steady or train.refused == pb.GATED_REFUSAL_UNSTEADY
         # The receivers' clocks: hosts of one cloud agree to a millisecond or so.
@@ -226,21 +263,21 @@ def _series(reply: pb.ProbeReply) -> Series | None:
     if not reply.bulk.flows or not reply.bulk.flows[0].bin_bytes:
         return None
     flow = reply.bulk.flows[0]
-    # Agents hear of a round at the same time, and a probe is done when its last byte is confirmed.
+    # All agents get a round at the same time, and a probe is done when its last byte is confirmed.
     start_s = reply.started_s + reply.seconds - flow.seconds
     return Series(start_s, BIN_S, 8.0 * np.array(flow.bin_bytes, dtype=np.float64))
 
 
 def _of_transfers(flows: Sequence[pb.TransferDone]) -> Series:
-    """What one pair's receiver got by several connections that started together.
+    """Return what one pair's receiver got by several connections that started together.
 
-    Each counts from its own first byte, which may wait in the queue that the others fill: by up to 0.1 s, which made
-    18 % more or less of 0.8 s at 20 Mbit/s. So their ends are laid side by side.
+    Each connection counts from its own first byte, which may wait up to 0.1 s in the queue that the others fill. This
+    made 18 % more or less of 0.8 s at 20 Mbit/s. The ends of the connections are therefore aligned.
     """
     begin_s = min(flow.start_s for flow in flows)
     first = [max(0, round((flow.finish_s - begin_s) / BIN_S) - len(flow.bin_bytes)) for flow in flows]
     bits = np.zeros(max(at + len(flow.bin_bytes) for at, flow in zip(first, flows, strict=True)))
     for at, flow in zip(first, flows, strict=True):
         bits[at : at + len(flow.bin_bytes)] += 8.0 * np.array(flow.bin_bytes, dtype=np.float64)
-    # One bin more: the last bin of a series is taken for an incomplete one.
+    # One more bin, because the last bin of a series counts as incomplete.
     return Series(begin_s, BIN_S, np.append(bits, 0.0))

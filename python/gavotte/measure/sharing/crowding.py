@@ -1,4 +1,4 @@
-"""Fills the few links that a measurement found to be shared, to tell what each carries (Choreo section 3.3.2)."""
+"""Fills the few links that a measurement found to be shared, to measure the rate of each (Choreo section 3.3.2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
 
 CONFIRMED = 2
-"""Sums that must agree: what disturbs an experiment lowers its sum."""
+"""Number of sums that must agree: a disturbance lowers an experiment's sum."""
 
 ATTEMPTS = 4
 
@@ -28,26 +28,26 @@ APART = "its pairs did not send at the same time"
 
 FEWEST = 2
 OVERFULL = 1.4
-"""Pairs that could carry so many times what a link was seen to carry fill it; more would only lose more packets."""
+"""Pairs are chosen that could carry this multiple of the rate seen on a link; more would only lose more packets."""
 
 _Run = tuple[Trial, Together, float]
-"""An experiment, what it told, and when, as Unix time."""
+"""An experiment, its result, and its Unix time."""
 
 
 class Crowding:
-    """Experiments on single links, and what they told.
+    """Experiments on single links, and their results.
 
-    What each pair carries alone is known from the measurement around them, so that only the sum is to be found.
+    The measurement around them gives what each pair carries alone, so that they only have to find the sum.
     """
 
     def __init__(self, carrier: Carrier, tree: Hierarchy, *, trains: bool, seed: int) -> None:
-        """Has tried nothing yet.
+        """Create experiments that have not been tried yet.
 
         Args:
             carrier: sends.
-            tree: of all hosts.
-            trains: by trains where pairs share no host, not by TCP.
-            seed: of the choice of pairs.
+            tree: tree of all hosts.
+            trains: whether pairs without a common host send trains, not TCP.
+            seed: seed of the choice of pairs.
         """
         self._carrier = carrier
         self._hold_s = hold_of_ways(trains=trains)
@@ -62,19 +62,19 @@ class Crowding:
     def fill(
         self, labels: Mapping[str, float], rate: Floats, hosts: Collection[int], *, spare_bytes: float = math.inf
     ) -> dict[str, Evidence] | None:
-        """Lets so many pairs cross each of some links as fill it, and more where that does not.
+        """Let just as many pairs cross each of some links as fill it, and more if they do not.
 
         Args:
-            labels: of links of the tree, with what they were seen to carry, bit/s; others are passed over.
-            rate: (N, N) what pairs carry alone, bit/s, as far as known; NaN = not to be used.
-            hosts: that can be used.
-            spare_bytes: that may be sent; links that would take more are left out.
+            labels: links of the tree, with the load that they were seen to carry, bit/s; other labels are ignored.
+            rate: (N, N) rates of pairs alone, bit/s, as far as known; NaN = not to be used.
+            hosts: usable hosts.
+            spare_bytes: bytes that may be sent; links that would take more are left out.
 
         Returns:
-            what was found last, for the links that enough pairs crossed at once; None where it is nothing and some
-            would have taken more.
+            the last result of each link that enough pairs crossed at once; None if there is none and some links would
+            have taken more bytes.
         """
-        found: dict[str, Evidence] = {}
+        results: dict[str, Evidence] = {}
         most_bytes = self._carrier.bytes_sent + spare_bytes
         left_out = False
         todo = {
@@ -95,80 +95,80 @@ class Crowding:
                     wanted_bytes = sum(float(rate[pair]) for pair in trial.pairs) / 8 * self._hold_s[trial.way]
                     if wanted_bytes > left_bytes:
                         left_out = True
-                        # That fewer did not fill it says nothing.
-                        found.pop(self._tree.label(link), None)
+                        # That fewer pairs did not fill it says nothing.
+                        results.pop(self._tree.label(link), None)
                         continue
                     left_bytes -= wanted_bytes
                     trials.append(trial)
                     cut.update({link} if len(trial.pairs) < len(whole.pairs) else ())
                 self._tried[link] += 1
             records = self._run(trials, rate)
-            found |= {self._tree.label(link): record for link, record in records.items()}
+            results |= {self._tree.label(link): record for link, record in records.items()}
             self._free |= {link for link, each in records.items() if each.verdict == "independent"} - cut
-            # So few pairs did not fill it.
+            # These few pairs did not fill it.
             todo = {
                 link: 2 * OVERFULL * record.sum_bps
                 for link, record in records.items()
                 if record.verdict == "independent" and link in cut
             }
-        return None if left_out and not found else found
+        return None if left_out and not results else results
 
     def pass_together(self, aims: Mapping[str, Sequence[Pair]], rate: Floats) -> dict[str, Evidence]:
-        """Lets pairs cross several links at once: where all carry what they do alone, no link on their way is full.
+        """Let pairs cross several links at once. If all carry as much as alone, no link on their way is full.
 
         Args:
-            aims: links of the tree, with those of the pairs that cross each; no host is in two pairs of them.
-            rate: (N, N) what pairs carry alone, bit/s.
+            aims: links of the tree, with the pairs that cross each; no host is in two pairs.
+            rate: (N, N) rates of pairs alone, bit/s.
 
         Returns:
-            what was found for the links that are not full; others may only have suffered for them.
+            results of the links that are not full; others may only have suffered from them.
         """
         pairs = sorted({pair for each in aims.values() for pair in each})
         series = self._carrier.carry([pairs], {pair: float(rate[pair]) for pair in pairs}, "disjoint")
-        found: dict[str, Evidence] = {}
+        results: dict[str, Evidence] = {}
         for label, each in aims.items():
             link = self._link[label]
             run = _read(Trial(link, tuple(each)), series)
             if run is not None and (record := self._evidence(run, rate)).verdict == "independent":
                 self._found[link].append(run)
                 self._free.add(link)
-                found[label] = record
-        return found
+                results[label] = record
+        return results
 
     def _run(self, trials: Sequence[Trial], rate: Floats) -> dict[int, Evidence]:
-        """Runs experiments, those on links that cannot meet at the same time."""
-        found = {}
+        """Run experiments; those on links that cannot meet run at the same time."""
+        results = {}
         for way in WAYS:
             for members in rounds_of(self._tree, [trial for trial in trials if trial.way == way]):
                 expect = {pair: float(rate[pair]) for trial in members for pair in trial.pairs}
                 series = self._carrier.carry([trial.pairs for trial in members], expect, way)
                 for trial in members:
                     if (run := _read(trial, series)) is not None:
-                        found[trial.link] = record = self._evidence(run, rate)
+                        results[trial.link] = record = self._evidence(run, rate)
                         self._found[trial.link].append(run)
                         if record.verdict == "shared":
                             self._lost[trial.link].append(record.sum_bps)
-        return found
+        return results
 
     def knows(self, label: str) -> bool:
-        """Whether it is a link of the tree."""
+        """Return whether a label is a link of the tree."""
         return label in self._link
 
     def free(self, label: str) -> bool:
-        """Whether as many pairs as can cross a link were found not to fill it."""
+        """Return whether as many pairs as can cross a link did not fill it."""
         link = self._link.get(label)
         return link is not None and link in self._free
 
     def left(self, labels: Iterable[str]) -> list[str]:
-        """Those that may be tried again."""
+        """Return the links that may be tried again."""
         return [label for label in labels if label in self._link and self._tried[self._link[label]] < ATTEMPTS]
 
     def untold(self, label: str, pairs: Sequence[Pair], rate: Floats) -> Evidence:
-        """Writes down that nothing is known of a link.
+        """Return a record without a result for a link.
 
         Args:
-            label: of the link.
-            pairs: that were to cross it together.
+            label: label of the link.
+            pairs: pairs that were to cross it together.
             rate: (N, N) bit/s; NaN = unknown.
         """
         return Evidence(
@@ -186,18 +186,18 @@ class Crowding:
         )
 
     def unsettled(self, labels: Iterable[str]) -> dict[str, float]:
-        """Links whose limit no two experiments agree on yet, and that may be tried again, with what they carried."""
+        """Return links without two agreeing experiments that may be tried again, with the load that they carried."""
         todo: dict[str, float] = {}
         for label in sorted(labels):
             link = self._link.get(label)
             if link is not None and self._tried[link] < ATTEMPTS:
                 sums = sorted(self._lost[link], reverse=True)
                 if len(sums) < CONFIRMED or sums[CONFIRMED - 1] < AGREE * sums[0]:
-                    todo[label] = max((told.sum_bps for _, told, _ in self._found[link]), default=math.inf)
+                    todo[label] = max((outcome.sum_bps for _, outcome, _ in self._found[link]), default=math.inf)
         return todo
 
     def records(self, rate: Floats) -> tuple[Evidence, ...]:
-        """All experiments whose pairs have rates by now, compared with what each was found to carry alone.
+        """Return all experiments whose pairs have rates by now, compared with the rate of each alone.
 
         Args:
             rate: (N, N) bit/s.
@@ -210,21 +210,21 @@ class Crowding:
         )
 
     def _evidence(self, run: _Run, rate: Floats) -> Evidence:
-        trial, told, time_s = run
+        trial, outcome, time_s = run
         alone = {pair: float(rate[pair]) for pair in trial.pairs}
-        return evidence(self._tree, trial, alone, told, time_s=time_s)
+        return evidence(self._tree, trial, alone, outcome, time_s=time_s)
 
 
 def _read(trial: Trial, series: Mapping[Pair, Series]) -> _Run | None:
-    """What an experiment told; None where its pairs did not all send at the same time."""
+    """Return an experiment's result; None if its pairs did not all send at the same time."""
     if not all(pair in series for pair in trial.pairs):
         return None
-    told = together([series[pair] for pair in trial.pairs])
-    return (trial, told, time.time()) if told.overlap_s >= MIN_OVERLAP_S else None
+    outcome = together([series[pair] for pair in trial.pairs])
+    return (trial, outcome, time.time()) if outcome.overlap_s >= MIN_OVERLAP_S else None
 
 
 def _as_few_as_fill(trial: Trial, rate: Floats, enough_bps: float) -> Trial:
-    """An experiment's first pairs that want so much together, at least two."""
+    """Return an experiment's first pairs that together reach this rate, at least two."""
     count, wanted_bps = 0, 0.0
     for pair in trial.pairs:
         if count >= FEWEST and wanted_bps >= enough_bps:

@@ -1,6 +1,6 @@
 """Finds which paths share a bottleneck, by few concurrent experiments (Choreo section 3.3.2).
 
-In flow agents and a History with path lengths; out comes Evidence, to be kept in that History.
+Input: agents and a History with path lengths. Output: Evidence, to be kept in that History.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats, History
 from gavotte.formats.network import Network
 from gavotte.measure.cost import EXCEEDED, LOST_S, Cost, CostLimits, Most
+from gavotte.measure.round_trips import RoundTrips, round_trips_of
 from gavotte.measure.sharing.carrier import Carrier, FleetCarrier, hold_of_ways
 from gavotte.measure.sharing.overlap import MIN_OVERLAP_S, Together, evidence, together
 from gavotte.measure.sharing.playing import PlayedCarrier, network_of
@@ -31,11 +32,11 @@ ATTEMPTS = 4
 """Tries of one link: a `shared` is tried again with other pairs, an `unknown` in any case."""
 
 AGREE = 0.92
-"""Two sums that were lost down to agree when the lower has this share of the higher."""
+"""Two sums of a link that was full agree when the lower has this share of the higher."""
 
 SINGLE_TRIES = 3
 LOW = 0.9
-"""A single below this share of the rate measured before is tried again."""
+"""A single pair below this share of the rate measured before is tried again."""
 
 MOST_SINGLES = 3
 """Larger experiments are compared with their halves instead of single pairs."""
@@ -43,17 +44,17 @@ MOST_SINGLES = 3
 
 @dataclass(frozen=True)
 class SharingResult(Tabular):
-    """What the experiments found and cost.
+    """Results and cost of the experiments.
 
     Attributes:
-        evidence: one record an experiment.
-        experiments: how many were tried.
-        rounds: how many stood alone in time, what they are compared with included.
+        evidence: one record per experiment.
+        experiments: number tried.
+        rounds: number that ran one after the other, including the runs that they are compared with.
         seconds: wall time.
         bytes_sent: payload of all hosts.
-        seed: of the choice of pairs.
+        seed: seed of the choice of pairs.
         lost: hosts that could not be used or vanished, with the reason.
-        beside: other runs that moved bytes between the hosts meanwhile: what was slower together may be so for them.
+        beside: other runs that moved bytes between the hosts meanwhile, and may have made pairs slower together.
         stopped: why they ended before all links were settled; empty = they did not.
     """
 
@@ -68,7 +69,7 @@ class SharingResult(Tabular):
     stopped: str = ""
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One row an experiment."""
+        """Return one row per experiment."""
         return [record.model_dump() for record in self.evidence]
 
 
@@ -80,24 +81,27 @@ def measure_sharing(
     limits: CostLimits | None = None,
     progress: Progress | None = None,
 ) -> SharingResult:
-    """Runs the experiments that a model needs to tell hose, pipe, rack and core limits apart.
+    """Run the experiments that a model needs to distinguish hose, pipe, rack and core limits.
 
-    Each link of the tree that the path lengths tell is loaded once by pairs that share, as far as can be, no other; a
-    rack's uplink so with one experiment for all its hosts (rules 1 and 2). Experiments that cannot meet run at the
-    same time. A sum that falls short is tried again with other pairs. What would cost a quarter more than was said at
-    most, as where hosts are much slower by now than the History tells, ends before it is done.
+    1. Pairs load each link of the tree once, and share no other link if possible. One experiment on a rack's uplink is
+       valid for all its hosts (rules 1 and 2).
+    2. Experiments that cannot meet run at the same time.
+    3. A sum that falls short is tried again with other pairs.
+    4. The experiments end early when they cost a quarter more than the largest estimate, for example because hosts are
+       now much slower than in the History.
 
     Args:
         fleet: enrolled agents.
-        history: what was measured so far: rates of pairs, and `hops`.
-        seed: of the choice of pairs.
-        limits: the most it may cost instead.
-        progress: told of each experiment that is done.
+        history: the measurement so far: rates of pairs, and `hops`.
+        seed: seed of the choice of pairs.
+        limits: other limits of the cost.
+        progress: called for each experiment that is done.
 
     Returns:
         evidence for `dataclasses.replace(history, evidence=...)`; empty for fewer than three hosts.
     """
-    carrier = FleetCarrier(fleet, history.hosts, trains=history.method == "train")
+    trips = RoundTrips(round_trips_of(history))
+    carrier = FleetCarrier(fleet, history.hosts, trains=_by_trains(history), round_trips=trips)
     names = {host.name for host in fleet.hosts}
     usable = [i for i, name in enumerate(history.hosts) if name in names]
     result = run_experiments(
@@ -112,6 +116,11 @@ def measure_sharing(
     return replace(result, bytes_sent=carrier.bytes_sent, lost=fleet.away)
 
 
+def _by_trains(history: History) -> bool:
+    """Return whether experiments can use trains: the History's method did, and UDP passed on every path."""
+    return history.method == "train" and not history.measured_by_tcp("udp-blocked")
+
+
 def _most(cost: Cost, limits: CostLimits) -> Most:
     return Most(
         bytes=EXCEEDED * cost.max_bytes if limits.bytes is None else limits.bytes,
@@ -122,33 +131,34 @@ def _most(cost: Cost, limits: CostLimits) -> Most:
 def cost_of_sharing(
     history: History, *, seed: int = 0, price_per_gb: float = 0.0, known: Network | None = None
 ) -> Cost:
-    """Says beforehand what `measure_sharing` will cost, by playing it.
+    """Predict the cost of `measure_sharing` by playing it.
 
     Args:
         history: rates of pairs, and `hops`.
-        seed: of the choice of pairs, the same as of the experiments.
-        price_per_gb: of 10^9 bytes that cross the network.
+        seed: seed of the choice of pairs, the same as of the experiments.
+        price_per_gb: price of 10^9 bytes that cross the network.
         known: an earlier Network, for the caps of hosts and groups, which decide what is tried again; None = each host
             sends as much as it does on its fastest path.
     """
     tree, rate = hierarchy_of(history.hosts, history.hops), typical_rate(history)
-    played = PlayedCarrier(network_of(history.hosts, rate, known), trains=history.method == "train")
+    trips = RoundTrips(round_trips_of(history))
+    played = PlayedCarrier(network_of(history.hosts, rate, known), trains=_by_trains(history), round_trips=trips)
     run_experiments(played, tree, rate, hosts=range(tree.size), seed=seed)
-    # A rate may have been measured low, and every link may have to be tried as often as any.
+    # A rate may have been measured too low, and every link may need the most tries.
     most = int(2 * ATTEMPTS * _once_bytes(tree, rate, history, seed))
     typical, seconds = played.bytes_sent, played.seconds
     return Cost(typical, max(most, typical), seconds, ATTEMPTS * seconds, typical / 1e9 * price_per_gb)
 
 
 def _once_bytes(tree: Hierarchy, rate: Floats, history: History, seed: int) -> float:
-    """What one try of each link sends, alone and together."""
-    hold_s = hold_of_ways(trains=history.method == "train")
+    """Return the bytes of one try of each link, alone and together."""
+    hold_s = hold_of_ways(trains=_by_trains(history))
     trials = plan_trials(tree, rate, hosts=range(tree.size), seed=seed)
     return sum(2 * float(rate[pair]) / 8 * hold_s[trial.way] for trial in trials for pair in trial.pairs)
 
 
 def typical_rate(history: History) -> Floats:
-    """(N, N) median over snapshots of each pair's TCP goodput in bit/s; NaN = never measured."""
+    """Return the (N, N) median over snapshots of each pair's TCP goodput in bit/s; NaN = never measured."""
     size = len(history.hosts)
     rate = np.full((size, size), np.nan)
     known = np.isfinite(history.beta_Bps).any(axis=0)
@@ -166,16 +176,16 @@ def run_experiments(
     most: Most | None = None,
     progress: Progress | None = None,
 ) -> SharingResult:
-    """Plans, runs and judges, on whatever carries. See `measure_sharing`.
+    """Plan, run and judge experiments, on any carrier. See `measure_sharing`.
 
     Args:
         carrier: sends.
-        tree: of all hosts.
-        rate: (N, N) what pairs carry alone, bit/s; NaN = not to be used.
-        hosts: those that can be used.
-        seed: of the choice of pairs.
-        most: that it may have cost before another round; None = any.
-        progress: told of each experiment that is done.
+        tree: tree of all hosts.
+        rate: (N, N) rates of pairs alone, bit/s; NaN = not to be used.
+        hosts: usable hosts.
+        seed: seed of the choice of pairs.
+        most: cost after which no further round begins; None = any.
+        progress: called for each experiment that is done.
     """
     began = time.monotonic()
     runner = _Runner(carrier, tree, rate, most)
@@ -199,7 +209,7 @@ def run_experiments(
         gone = carrier.gone()
         here = [host for host in hosts if host not in gone]
         for trial in unheard.values():
-            # A host that vanished took its partners' first experiments with it.
+            # The first experiments of a vanished host's partners were lost with it.
             if gone & {host for pair in trial.pairs for host in pair}:
                 other = choose(tree, trial.link, rate, hosts=here, seed=seed, attempt=attempt + 1)
                 again += [other] if other is not None else []
@@ -220,9 +230,9 @@ def run_experiments(
 
 
 def _settled(records: Sequence[Evidence]) -> bool:
-    """Whether a link needs no further try: nothing was lost, or twice down to the same sum.
+    """Return whether a link needs no further try: no pair lost, or two experiments gave the same sum.
 
-    What disturbs an experiment lowers its sum, so the higher ones count, and none that is below what one pair carries.
+    A disturbance lowers an experiment's sum. Therefore the higher sums count, and none below what one pair carries.
     """
     if max(records, key=lambda record: record.sum_bps).verdict == "independent":
         return True
@@ -235,10 +245,11 @@ def _settled(records: Sequence[Evidence]) -> bool:
 def _next_try(
     tree: Hierarchy, rate: Floats, tries: Sequence[tuple[Trial, Evidence]], *, hosts: Sequence[int], seed: int
 ) -> list[Trial]:
-    """What to try on a link that is not settled, or that too few pairs were sent to fill.
+    """Return the next experiments on a link that is not settled, or that too few pairs were sent to fill.
 
-    Other pairs; but once these have not filled what the first ones did, the first ones again. Where nothing was lost
-    and there are more sources than targets, all sources.
+    1. Other pairs.
+    2. If these did not fill what the first ones did, the first ones again.
+    3. If no pair lost and there are more sources than targets, all sources.
     """
     trial = tries[0][0]
     choice = partial(choose, tree, trial.link, rate, hosts=hosts, seed=seed, attempt=len(tries))
@@ -259,7 +270,7 @@ def _next_try(
 
 
 class _Runner:
-    """Experiments in progress, and what each pair was found to carry with fewer beside it."""
+    """Experiments in progress, with the rate of each pair when fewer others sent."""
 
     def __init__(self, carrier: Carrier, tree: Hierarchy, rate: Floats, most: Most | None) -> None:
         self._carrier = carrier
@@ -272,40 +283,40 @@ class _Runner:
         self.rounds = 0
 
     def apart(self, trials: Sequence[Trial]) -> None:
-        """Measures the parts of each experiment, in the same way and the same minutes as the whole."""
+        """Measure the parts of each experiment, in the same way and the same minutes as the whole."""
         todo = [part for part in _parts(trials) if (part.way, part.pairs) not in self._apart]
         for _ in range(SINGLE_TRIES):
-            for part, found in self._run(todo):
-                if found.overlap_s >= MIN_OVERLAP_S and min(found.rate_bps) > 0:
-                    self._learn(part, found)
-            # What disturbs only lowers a rate.
+            for part, outcome in self._run(todo):
+                if outcome.overlap_s >= MIN_OVERLAP_S and min(outcome.rate_bps) > 0:
+                    self._learn(part, outcome)
+            # A disturbance only lowers a rate.
             todo = [part for part in todo if len(part.pairs) == 1 and self._low(part)]
 
     def together(self, trials: Sequence[Trial]) -> Iterable[tuple[Trial, Evidence]]:
-        """Runs experiments, those that cannot meet at the same time."""
+        """Run experiments; those that cannot meet run at the same time."""
         ready = [trial for trial in trials if all((part.way, part.pairs) in self._apart for part in _parts([trial]))]
-        for trial, found in self._run(ready):
-            # What a pair carried among others, it can carry alone.
-            for pair, rate_bps in zip(trial.pairs, found.rate_bps, strict=True):
+        for trial, outcome in self._run(ready):
+            # A pair can carry alone at least what it carried among others.
+            for pair, rate_bps in zip(trial.pairs, outcome.rate_bps, strict=True):
                 alone = self._apart.get((trial.way, (pair,)))
                 if alone is not None:
                     alone[pair] = max(alone[pair], rate_bps)
-            yield trial, evidence(self._tree, trial, self._known([trial]), found, time_s=time.time())
+            yield trial, evidence(self._tree, trial, self._known([trial]), outcome, time_s=time.time())
 
     def _low(self, part: Trial) -> bool:
-        """Whether a single was not found, or far below what was measured before."""
-        found = self._apart.get((part.way, part.pairs), {}).get(part.pairs[0], 0.0)
-        return found < LOW * float(self._rate[part.pairs[0]])
+        """Return whether a single pair has no rate, or one far below what was measured before."""
+        rate_bps = self._apart.get((part.way, part.pairs), {}).get(part.pairs[0], 0.0)
+        return rate_bps < LOW * float(self._rate[part.pairs[0]])
 
-    def _learn(self, part: Trial, found: Together) -> None:
+    def _learn(self, part: Trial, outcome: Together) -> None:
         before = self._apart.setdefault((part.way, part.pairs), {})
-        for pair, rate_bps, steady_bps in zip(part.pairs, found.rate_bps, found.steady_bps, strict=True):
-            # Of a pair by itself, a steady rate is the better answer.
+        for pair, rate_bps, steady_bps in zip(part.pairs, outcome.rate_bps, outcome.steady_bps, strict=True):
+            # For a pair alone, a steady rate is the better answer.
             best_bps = steady_bps if len(part.pairs) == 1 and steady_bps > rate_bps else rate_bps
             before[pair] = max(before.get(pair, 0.0), best_bps)
 
     def _run(self, trials: Sequence[Trial]) -> Iterable[tuple[Trial, Together]]:
-        # What sends at the same time sends in the same way.
+        # Concurrent experiments must send in the same way.
         for way in WAYS:
             for members in rounds_of(self._tree, [trial for trial in trials if trial.way == way]):
                 self._check()
@@ -318,7 +329,7 @@ class _Runner:
                         yield trial, together([series[pair] for pair in trial.pairs])
 
     def _check(self) -> None:
-        """Ends the experiments where they would cost far more than was said."""
+        """End the experiments if their cost would far exceed the estimate."""
         if self._most is None or self.stopped:
             return
         if self._carrier.bytes_sent > self._most.bytes:
@@ -334,9 +345,9 @@ class _Runner:
 
 
 def _parts(trials: Iterable[Trial]) -> list[Trial]:
-    """What an experiment is compared with: each pair alone, or where there are many, two halves.
+    """Return what an experiment is compared with: each pair alone, or two halves if there are many pairs.
 
-    If the link is full of one half already, the whole still carries no more than each half did. So two rounds do for
+    If one half already fills the link, the whole carries no more than each half did. Two rounds therefore suffice for
     any number of pairs, whose singles would have to wait for each other at the link.
     """
     parts: dict[tuple[Way, tuple[Pair, ...]], None] = {}

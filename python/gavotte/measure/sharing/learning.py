@@ -1,4 +1,4 @@
-"""Completes a History by what its pairs share: path lengths where they are unknown, then experiments."""
+"""Adds to a History what its pairs share: path lengths if they are unknown, then experiments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gavotte.terms.hierarchy import MACHINE_HOPS, RACK_HOPS
 APART_HOPS = RACK_HOPS + 2
 
 TRACE_S = 10.0
-"""For the traces of hosts whose routers answer."""
+"""Time for the traces of hosts whose routers answer."""
 
 
 def foreseen(
@@ -33,14 +33,14 @@ def foreseen(
     assumed_bps: float = ASSUMED_RATE_BPS,
     method: str = "train",
 ) -> History:
-    """What a measurement may find, for `cost_of_sharing` while there is none.
+    """Return the expected result of a measurement, for `cost_of_sharing` while there is none.
 
     Args:
         names: hosts in matrix order.
-        known: an earlier Network, for rates and for who shares a machine or a group. Hosts that it does not
-            tell are taken to have nothing in common.
-        assumed_bps: what paths carry that it does not tell.
-        method: that paths are measured by; experiments send trains where it does.
+        known: an earlier Network, for rates and for hosts that share a machine or a group. Hosts that it does not have
+            are assumed to share nothing.
+        assumed_bps: rate of paths that it does not have.
+        method: the method of the paths; experiments send trains if it does.
     """
     shape = (len(names), len(names))
     rate_bps, hops = np.full(shape, assumed_bps), np.full(shape, APART_HOPS)
@@ -80,26 +80,24 @@ def learn_sharing(
     progress: Progress | None = None,
     take_over: bool = False,
 ) -> tuple[History, SharingResult]:
-    """Finds which pairs of a History take from each other (Choreo section 3.3).
+    """Find which pairs of a History slow each other down (Choreo section 3.3).
 
     Args:
         inventory: holds the History's hosts.
         history: rates of pairs; the experiments are compared with them.
-        seed: of the choice of pairs.
+        seed: seed of the choice of pairs.
         trace: trace all paths, not only where the History lacks lengths.
-        limits: refuse beforehand what would cost more, and end what does.
-        progress: told of each experiment that is done.
+        limits: refuse in advance what would cost more, and end what does.
+        progress: called for each experiment that is done.
         take_over: as in `measure`.
 
     Returns:
-        the History with path lengths, router addresses where traced, and this evidence in place of any before (where
-        hosts were lost or it ended early, earlier evidence of what was not tried now stays); and what the experiments
-        cost.
+        the History with path lengths and, if traced, router addresses, and the cost of the experiments. New evidence
+        replaces the old; if hosts were lost or the experiments ended early, old evidence on untried links is kept.
 
     Raises:
         GavotteError: when a host is not in the inventory, or the budget is too small.
-        AgentError: when no agent, or fewer than three, can be used, or so many are lost that nothing was found, or it
-            ended before anything was.
+        AgentError: when fewer than three agents can be used, or the experiments ended without any result.
     """
     by_name = {host.name: host for host in inventory.host}
     strangers = [name for name in history.hosts if name not in by_name]
@@ -120,9 +118,9 @@ def learn_sharing(
             raise AgentError(f"only {len(fleet.hosts)} agents can be used, but the experiments need three hosts")
         unknown = (history.hops == 0) & ~np.eye(len(history.hosts), dtype=bool)
         if trace or unknown.any():
-            found = trace_paths(fleet, history.hosts, seed=seed)
-            hops = np.where(history.hops > 0, history.hops, np.maximum(found.hops, found.hops.T))
-            history = replace(history, hops=hops, hop_addresses=found.addresses)
+            traced = trace_paths(fleet, history.hosts, seed=seed)
+            hops = np.where(history.hops > 0, history.hops, np.maximum(traced.hops, traced.hops.T))
+            history = replace(history, hops=hops, hop_addresses=traced.addresses)
         result = measure_sharing(fleet, history, seed=seed, limits=limits, progress=progress)
         result = replace(result, beside=fleet.beside())
     if not result.lost and not result.stopped:

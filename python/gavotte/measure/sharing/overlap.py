@@ -1,4 +1,4 @@
-"""What concurrent pairs carried while all of them were sending, and whether they shared a link. Pure."""
+"""Decides from the bytes of concurrent pairs whether they shared a link. No I/O."""
 
 from __future__ import annotations
 
@@ -19,22 +19,32 @@ MIN_OVERLAP_S = 0.05
 
 SHARED_BELOW = 0.88
 INDEPENDENT_ABOVE = 0.93
-"""Shares of the sum of what the pairs carry alone. The space between is `unknown`: short TCP repeats to 3-5 %. Not the
-interval's ends, since a receiver that waits for one lost segment gets nothing in one block and twice in the next."""
+"""Bounds of the verdicts, as shares of the sum of what the pairs carry alone. The space between is `unknown`.
+
+Short TCP repeats to 3-5 %. The interval's ends are not used: a receiver that waits for one lost segment gets nothing in
+one block and twice in the next.
+"""
 
 EVEN_WITHIN = 0.02
-"""A full link gives the same sum all the time, the half of its interval below this share; senders that could not keep
-it full give a sum that varies."""
+"""Largest half width of a full link's sum, as a share of it. A full link always gives the same sum.
+
+Senders that could not keep it full give a sum that varies.
+"""
 
 CALM_ABOVE = 0.75
-"""Where each path passed packets at its full rate whenever it had any, the rest to the sum was the hosts' doing. Below
-this share they were too seldom full at the same time."""
+"""Bound between two causes of a low sum, as a share of it.
+
+If each path passed packets at its full rate whenever it had any, the hosts caused the rest of the loss. Below this
+share the paths were too seldom full at the same time.
+"""
 
 BLOCKS = 5
 
 HEAD, TAIL = 0.25, 0.2
-"""Shares of the window, of what does not settle by itself: where buckets may still empty, and where the first of a
-pair's connections may be done and the others not fill the path."""
+"""Shares of the window that are ignored at its start and its end, for series that do not settle on their own.
+
+At the start buckets may still empty. At the end the first of a pair's connections may be done, and the others may not
+fill the path. """
 
 
 @dataclass(frozen=True)
@@ -46,8 +56,8 @@ class Series:
         bin_s: width of the bins.
         bits: TCP goodput (or its equivalent) in each bin.
         settle_s: time at the start that does not count.
-        steady_bps: the one rate, if there is one, at which the path passed packets whenever it had a queue; else NaN.
-        filled: whether the path always had a queue, so that a low rate is the network's doing and not the hosts'.
+        steady_bps: the single rate at which the path passed packets whenever it had a queue; NaN = there is none.
+        filled: whether the path always had a queue, so that the network and not the hosts cause a low rate.
     """
 
     start_s: float
@@ -63,7 +73,7 @@ class Series:
         return self.start_s + len(self.bits) * self.bin_s
 
     def until(self, times: Floats) -> Floats:
-        """Bits received up to each time."""
+        """Return the bits received up to each time."""
         edges = self.start_s + self.bin_s * np.arange(len(self.bits) + 1)
         return np.interp(times, edges, np.concatenate(([0.0], np.cumsum(self.bits))))
 
@@ -74,11 +84,11 @@ class Together:
 
     Attributes:
         overlap_s: how long that was; rates are meaningless below `MIN_OVERLAP_S`.
-        rate_bps: of each pair.
+        rate_bps: rate of each pair.
         low_bps: lower end of the sum's 95 % interval.
         high_bps: upper end of it.
-        steady_bps: of each pair, see `Series`.
-        filled: of each pair.
+        steady_bps: steady rate of each pair, see `Series`.
+        filled: whether each pair's path always had a queue.
     """
 
     overlap_s: float
@@ -90,7 +100,7 @@ class Together:
 
     @property
     def sum_bps(self) -> float:
-        """Of all pairs."""
+        """Sum of all pairs."""
         return sum(self.rate_bps)
 
     @property
@@ -100,12 +110,13 @@ class Together:
 
 
 def together(series: Sequence[Series]) -> Together:
-    """Reads the common window of several pairs, one series each.
+    """Evaluate the common window of several pairs, one series each.
 
-    A token bucket lets its depth through at once, however slow it is: 32 kB are 3 % of what 20 Mbit/s carry in 0.4 s.
-    So the sum is not all bytes over all time, but the slope of their count in the middle of the window.
-    A TCP receiver delivers in order: of what comes after a lost segment it counts nothing, and then all at once. A
-    count is often late, but never early, and its concave hull shows what had arrived.
+    A token bucket passes its depth at once, however slow it is: 32 kB are 3 % of what 20 Mbit/s carry in 0.4 s. The sum
+    is therefore not all bytes over all time, but the slope of their count in the middle of the window.
+
+    A TCP receiver delivers in order: it counts nothing after a lost segment, and then everything at once. A count is
+    often late, but never early, and its concave hull shows what had arrived.
     """
     begin = max(s.start_s + s.settle_s for s in series)
     end = min(s.end_s - s.bin_s for s in series)
@@ -135,11 +146,11 @@ def together(series: Sequence[Series]) -> Together:
 
 
 def _slope(times: Floats, count: Floats, since: float, until: float) -> float:
-    """How fast the concave hull of a count grew.
+    """Return how fast the concave hull of a count grew.
 
     Args:
         times: ascending.
-        count: what had come by each.
+        count: what had arrived by each.
         since: one of them, or between two.
         until: later.
     """
@@ -155,54 +166,56 @@ def _slope(times: Floats, count: Floats, since: float, until: float) -> float:
     return float((last - first) / (until - since))
 
 
-def judge(alone_bps: Sequence[float], found: Together) -> tuple[SharingVerdict, str]:
-    """Tests the sum against the sum of singles, not the drop of one: shares of one link may be 1 to 2.
+def judge(alone_bps: Sequence[float], outcome: Together) -> tuple[SharingVerdict, str]:
+    """Compare the sum with the sum of singles, not with the drop of one: shares of one link may be 1 to 2.
 
     Args:
-        alone_bps: what each pair carries alone.
-        found: what they carried together.
+        alone_bps: rate of each pair alone.
+        outcome: what they carried together.
 
     Returns:
         the verdict, and for `unknown` the reason.
     """
-    if found.overlap_s < MIN_OVERLAP_S:
-        return "unknown", f"only {1e3 * found.overlap_s:.0f} ms of overlap"
-    share = found.sum_bps / sum(alone_bps)
-    calm = [steady >= INDEPENDENT_ABOVE * alone for steady, alone in zip(found.steady_bps, alone_bps, strict=True)]
+    if outcome.overlap_s < MIN_OVERLAP_S:
+        return "unknown", f"only {1e3 * outcome.overlap_s:.0f} ms of overlap"
+    share = outcome.sum_bps / sum(alone_bps)
+    calm = [steady >= INDEPENDENT_ABOVE * alone for steady, alone in zip(outcome.steady_bps, alone_bps, strict=True)]
     if share >= INDEPENDENT_ABOVE or (all(calm) and share >= CALM_ABOVE):
         return "independent", ""
     if share > SHARED_BELOW:
         return "unknown", f"together they carried {100 * share:.0f} % of what each carried alone, too close to call"
-    lost = [rate < SHARED_BELOW * alone for rate, alone in zip(found.rate_bps, alone_bps, strict=True)]
-    # A path may have been full by itself after the others were done, so an even sum counts more.
-    if not found.even and any(
-        low and (ok or not filled) for low, ok, filled in zip(lost, calm, found.filled, strict=True)
+    lost = [rate < SHARED_BELOW * alone for rate, alone in zip(outcome.rate_bps, alone_bps, strict=True)]
+    # A path may have been full alone after the others were done, so an even sum counts more.
+    if not outcome.even and any(
+        low and (ok or not filled) for low, ok, filled in zip(lost, calm, outcome.filled, strict=True)
     ):
         return "unknown", "hosts could not keep their paths full"
     return "shared", ""
 
 
-def evidence(tree: Hierarchy, trial: Trial, alone: Mapping[Pair, float], found: Together, *, time_s: float) -> Evidence:
-    """Writes an experiment down.
+def evidence(
+    tree: Hierarchy, trial: Trial, alone: Mapping[Pair, float], outcome: Together, *, time_s: float
+) -> Evidence:
+    """Return the record of an experiment.
 
     Args:
-        tree: of all hosts.
-        trial: what was done.
+        tree: tree of all hosts.
+        trial: the experiment.
         alone: bit/s of each of its pairs.
-        found: what they carried together.
+        outcome: what they carried together.
         time_s: Unix time.
     """
     alone_bps = [alone[pair] for pair in trial.pairs]
-    verdict, reason = judge(alone_bps, found)
+    verdict, reason = judge(alone_bps, outcome)
     return Evidence(
         subject=tree.label(trial.link),
         pairs=[(tree.names[s], tree.names[t]) for s, t in trial.pairs],
         alone_bps=alone_bps,
-        together_bps=list(found.rate_bps),
-        sum_bps=found.sum_bps,
-        low_bps=found.low_bps,
-        high_bps=found.high_bps if math.isfinite(found.high_bps) else found.sum_bps,
-        overlap_s=found.overlap_s,
+        together_bps=list(outcome.rate_bps),
+        sum_bps=outcome.sum_bps,
+        low_bps=outcome.low_bps,
+        high_bps=outcome.high_bps if math.isfinite(outcome.high_bps) else outcome.sum_bps,
+        overlap_s=outcome.overlap_s,
         time_s=time_s,
         verdict=verdict,
         reason=reason,

@@ -1,4 +1,4 @@
-"""Plays the experiments beforehand, on what is known of a network: what they will send, and for how long."""
+"""Plays the experiments in advance, on what is known about a network, to predict their bytes and duration."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from gavotte import _core
 from gavotte.formats.history import Floats
 from gavotte.formats.network import FORMAT, Host, Network
 from gavotte.measure.methods import TRAIN_FILL_BYTES
-from gavotte.measure.sharing.carrier import BIN_S, TRAIN_PAUSE_S, hold_of_transfers, hold_of_ways
+from gavotte.measure.round_trips import RoundTrips
+from gavotte.measure.sharing.carrier import BIN_S, START_TRIPS, TRAIN_PAUSE_S, hold_of_transfers, hold_of_ways
 from gavotte.measure.sharing.overlap import Series
 from gavotte.measure.sharing.trials import Way
 from gavotte.terms import Pair
-from gavotte.terms.goodput import GOODPUT_PER_UDP_PAYLOAD
+from gavotte.terms.goodput import path_goodput_per_udp_payload
 
 SETUP_S = 0.04
-"""Of one round: a call to each agent, connections, pings, the report. In labs of 3 to 12 hosts the experiments took so
-what was foretold, to 5 %."""
+"""Time of one round: a call to each agent, connections, pings, the report.
+
+In labs of 3 to 12 hosts the experiments took the predicted time to within 5 %.
+"""
 
 LONGEST_S = 60.0
 
@@ -42,37 +45,43 @@ class PlayedCarrier:
 
     Attributes:
         bytes_sent: payload that hosts would have sent so far.
-        seconds: that it would have taken.
+        seconds: time that it would have taken.
     """
 
-    def __init__(self, network: Network, *, trains: bool) -> None:
-        """Has sent nothing yet.
+    def __init__(self, network: Network, *, trains: bool, round_trips: RoundTrips | None = None) -> None:
+        """Create a carrier that has sent nothing yet.
 
         Args:
             network: what is known; pairs without a rate carry nothing.
-            trains: pairs without a common host would send trains, not TCP.
+            trains: whether pairs without a common host would send trains, not TCP.
+            round_trips: known round trips, by which far pairs take more time.
         """
         self.bytes_sent = 0
         self.seconds = 0.0
+        self._network = network
         self._platform = _core.Platform.network(_core.Network(network))
         self._trains = trains
+        self._round_trips = round_trips or RoundTrips({})
         self._hold_s = hold_of_ways(trains=trains)
 
     def carry(self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], way: Way) -> dict[Pair, Series]:
-        """See `Carrier`."""
+        """Play a run on all pairs; see `Carrier`."""
         pairs = [pair for group in groups for pair in group]
-        sizes = np.array([expect_bps[pair] / 8 for pair in pairs]) * hold_of_transfers(groups, expect_bps)
+        start_s = START_TRIPS * self._round_trips.slowest_s(pairs)
+        sizes = np.array([expect_bps[pair] / 8 for pair in pairs]) * (start_s + hold_of_transfers(groups, expect_bps))
         flows = _flows(pairs, sizes)
         rates = self._platform.rates(flows)
-        hold_s, pause_s = self._hold_s[way], 0.0
+        hold_s, pause_s = self._hold_s[way], self._round_trips.ready_s(pairs)
         if way == "fan-out":
-            told = self._platform.simulate(flows, edges=None, phase=None, background=(), until_s=LONGEST_S, seed=0)
-            hold_s = float(np.nanmax(told.finish_s, initial=0.0))
+            result = self._platform.simulate(flows, edges=None, phase=None, background=(), until_s=LONGEST_S, seed=0)
+            hold_s = float(np.nanmax(result.finish_s, initial=0.0))
             self.bytes_sent += int(sizes.sum())
         elif way == "disjoint" and self._trains:
-            pause_s = TRAIN_PAUSE_S
-            self.bytes_sent += int(rates.sum() / GOODPUT_PER_UDP_PAYLOAD / 8 * hold_s) + len(pairs) * TRAIN_FILL_BYTES
+            pause_s = max(TRAIN_PAUSE_S, pause_s)
+            kept = np.array([path_goodput_per_udp_payload(self._network, *pair) for pair in pairs])
+            self.bytes_sent += int((rates / kept).sum() / 8 * hold_s) + len(pairs) * TRAIN_FILL_BYTES
         else:
+            hold_s += start_s
             self.bytes_sent += int(rates.sum() / 8 * hold_s)
         self.seconds += SETUP_S + pause_s + hold_s
         bins = max(2, round(hold_s / BIN_S))
@@ -82,7 +91,7 @@ class PlayedCarrier:
         }
 
     def gone(self) -> Set[int]:
-        """See `Carrier`."""
+        """Return no hosts; see `Carrier`."""
         return frozenset()
 
 
@@ -91,7 +100,7 @@ def _tested(host: Host) -> Host:
 
 
 def shares(platform: _core.Platform, pairs: Sequence[Pair]) -> Floats:
-    """What pairs carry that send at the same time, max-min fair, bit/s.
+    """Return the rates of pairs that send at the same time, max-min fair, bit/s.
 
     Args:
         platform: a measured network.
@@ -106,21 +115,21 @@ def _flows(pairs: Sequence[Pair], sizes: Floats) -> _Flows:
 
 
 def network_of(names: Sequence[str], rate: Floats, known: Network | None) -> Network:
-    """What experiments will meet, as far as can be told.
+    """Return the network that experiments will probably meet.
 
     Args:
         names: hosts in matrix order.
         rate: (N, N) bit/s of each pair alone; NaN = unknown.
-        known: an earlier Network, for caps and groups; None = each host sends as much as it does on its fastest path,
-            as in most clouds. The same of a Network whose caps nobody tested: then it has no limit on what hosts
+        known: an earlier Network, for caps and groups. With None, or with a Network of untested caps, each host sends
+            as much as it does on its fastest path, as in most clouds. An untested Network has no limit on what hosts
             receive, though none was seen to receive more.
     """
-    told = {} if known is None else {host.name: _tested(host) for host in known.hosts}
+    tested = {} if known is None else {host.name: _tested(host) for host in known.hosts}
     hosts = []
     for name, row in zip(names, rate, strict=True):
         fastest = row[np.isfinite(row)].max(initial=0.0)
         usual = Host(name=name, egress_bps=fastest or None) if known is None else Host(name=name)
-        hosts.append(told.get(name, usual))
+        hosts.append(tested.get(name, usual))
     here = set(names)
     groups = [] if known is None else known.groups
     groups = [group.model_copy(update={"members": [m for m in group.members if m in here]}) for group in groups]
@@ -130,4 +139,5 @@ def network_of(names: Sequence[str], rate: Floats, known: Network | None) -> Net
         rate_bps=[[float(bps) if bps >= 1 else None for bps in row] for row in rate],
         groups=groups,
         sharing="hose" if known is None else known.sharing,
+        mtu_bytes=[] if known is None else known.mtus_of(names),
     ).cautious()

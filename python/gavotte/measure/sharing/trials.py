@@ -1,9 +1,9 @@
-"""Which pairs to send at once, so that few experiments tell every shared link (Choreo section 3.3.2).
+"""Chooses the pairs that send at once, so that few experiments cover every shared link (Choreo section 3.3.2).
 
-Choreo's rules 1 and 2 say which pairs of connections a bottleneck makes interfere: exactly those that cross it. So
-one experiment a link is enough, and there are about four links a host, not N^4 pairs of pairs: for a host's
-link two connections out of it (in to it), for a rack's as many pairs with ends of their own as there are hosts.
-Each experiment crowds no other link where that can be helped, so that a drop has one explanation.
+Choreo's rules 1 and 2 say which pairs of connections a bottleneck makes interfere: exactly those that cross it. One
+experiment per link is therefore enough, and there are about four links per host, not N^4 pairs of pairs. A host's link
+needs two connections out of it (or into it). A rack's link needs as many pairs with ends of their own as there are
+hosts. Each experiment fills no other link if that is possible, so that a drop has one explanation.
 """
 
 from __future__ import annotations
@@ -20,26 +20,31 @@ from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
 
 MOST_PAIRS = 512
-"""Pairs of one experiment: as many as there are hosts, since a pod's link may carry most of what all of them send."""
+"""Most pairs of one experiment: as many as there are hosts, since a pod's link may carry most of what all of them send.
+"""
 
 SOURCES_TRIED = 8
-"""Free sources looked at for each next pair: all of a rack, but not all 100 hosts of a pod with all their targets."""
+"""Free sources considered for each next pair: all of a rack, but not all 100 hosts of a pod with all their targets."""
 
 HOST_PAIRS = 2
 PAIRS_AT_ONCE = 48
-"""In one round, over all its experiments."""
+"""Most pairs of one round, over all its experiments."""
 
 FAST_SHARE = 0.7
-"""Of a host's fastest path: slower ones could not fill its link together."""
+"""Least share of a host's fastest path: slower ones could not fill its link together."""
 
 
 ALIKE = 0.98
-"""Rates that differ by less are alike: what decides between them is the seed, so that what is foretold of experiments
-is what is done. Noise of a thousandth decided before, and 20 s were said to take 25."""
+"""Rates that differ by less count as equal. The seed then decides, so that predicted experiments are those that run.
+
+Before this, noise of a thousandth decided, and a predicted 25 s took 20 s.
+"""
 
 Way = Literal["disjoint", "fan-in", "fan-out"]
 """Whether in an experiment no host has two parts, some target has several sources, or some source several targets.
-Each has its own way of sending."""
+
+Each has its own way of sending.
+"""
 
 WAYS: tuple[Way, ...] = ("disjoint", "fan-in", "fan-out")
 
@@ -49,7 +54,7 @@ class Trial:
     """One experiment: pairs that send at the same time.
 
     Attributes:
-        link: the link of the tree it loads.
+        link: the link of the tree that it loads.
         pairs: host indices.
         attempt: 0 for the first choice of pairs.
         way: how its pairs send; parts of an experiment send as the whole does.
@@ -62,16 +67,16 @@ class Trial:
 
 
 def plan_trials(tree: Hierarchy, rate: Floats, *, hosts: Collection[int], seed: int) -> list[Trial]:
-    """One experiment for each link that two pairs can share.
+    """Return one experiment for each link that two pairs can share.
 
     Args:
-        tree: of all hosts.
-        rate: (N, N) what each pair carried alone, any unit; NaN = unknown, such pairs are not used.
-        hosts: those that can be used.
-        seed: of the choice between equals.
+        tree: tree of all hosts.
+        rate: (N, N) rate of each pair alone, any unit; NaN = unknown, such pairs are not used.
+        hosts: usable hosts.
+        seed: decides between equals.
     """
-    found = (choose(tree, link, rate, hosts=hosts, seed=seed) for link in range(len(tree.links)))
-    return [trial for trial in found if trial is not None]
+    trials = (choose(tree, link, rate, hosts=hosts, seed=seed) for link in range(len(tree.links)))
+    return [trial for trial in trials if trial is not None]
 
 
 def choose(
@@ -85,17 +90,17 @@ def choose(
     used: Iterable[Pair] = (),
     crowd: bool = False,
 ) -> Trial | None:
-    """Picks the pairs that load one link and, as far as can be, share no other.
+    """Choose the pairs that load one link and, if possible, share no other.
 
     Args:
-        tree: of all hosts.
+        tree: tree of all hosts.
         link: index of `tree.links`.
-        rate: (N, N) what each pair carries alone; NaN = not to be used.
-        hosts: those that can be used.
-        seed: of the choice between equals.
-        attempt: which try of this link it is.
+        rate: (N, N) rate of each pair alone; NaN = not to be used.
+        hosts: usable hosts.
+        seed: decides between equals.
+        attempt: number of this try of the link.
         used: pairs of earlier tries; others are preferred.
-        crowd: let several sources share a target where there are more of them; only then can all of them send.
+        crowd: let several sources share a target if there are more of them; only then can all of them send.
 
     Returns:
         None when fewer than two pairs cross the link.
@@ -153,7 +158,7 @@ class _Picker:
                 self.pairs = fast
         paths = {pair: self.tree.path(*pair) for pair in self.pairs}
         by_source: dict[int, list[Pair]] = defaultdict(list)
-        # Fast sources first: where there are fewer targets, the slow ones stay out.
+        # Fast sources first: if there are fewer targets, the slow ones are left out.
         for pair in sorted(self.pairs, key=lambda pair: self._slowness(self.fastest[pair[0]])):
             by_source[pair[0]].append(pair)
         chosen: list[Pair] = []
@@ -169,7 +174,7 @@ class _Picker:
         return tuple(chosen)
 
     def _free(self, by_source: Mapping[int, Sequence[Pair]]) -> list[Pair]:
-        """Pairs of hosts without a part so far, or whose target has as few sources as any."""
+        """Return pairs of hosts without a part so far, or whose target has as few sources as any."""
         sources = [s for s in by_source if len(self.sources) == 1 or not self.busy[s]][:SOURCES_TRIED]
         pairs = [pair for source in sources for pair in by_source[source]]
         if len(self.targets) == 1:
@@ -180,25 +185,25 @@ class _Picker:
         return [pair for pair in pairs if self.busy[pair[1]] == least]
 
     def _cost(self, pair: Pair, path: Sequence[int]) -> tuple[int, int, bool, bool, int, int]:
-        """Crowds no other link, or few; then is not slow for its source; then new; then takes a short way."""
+        """Return the cost of a pair: links that it also fills; then whether it is slow, or not new; then a long way."""
         others = [self.crowd[link] for link in path if link != self.link]
         slow = float(self.rate[pair]) < FAST_SHARE * self.fastest[pair[0]]
         slowness = self._slowness(float(self.rate[pair]))
         return max(others, default=0), sum(others), slow, pair in self.used, len(others), slowness
 
     def _slowness(self, rate: float) -> int:
-        """How many times a rate is less than the fastest by what counts: 0 for all that are alike."""
+        """Return how many times a rate is relevantly below the fastest: 0 for all that count as equal."""
         return int(math.log(rate / self.most) / math.log(ALIKE))
 
 
 def rounds_of(tree: Hierarchy, trials: Sequence[Trial]) -> list[list[Trial]]:
-    """Puts experiments that can never meet on a link, in either direction, into the same round, first fit.
+    """Put experiments that can never meet on a link, in either direction, into the same round, first fit.
 
-    A sender is paced by what comes back to it. Behind a link that another experiment fills the other way, that waits in
-    its queue: three trains through a rack's uplink of 140 Mbit/s then carried 118 instead of 140.
+    A sender is paced by the replies to it. Behind a link that another experiment fills in the other direction, they
+    wait in its queue. Three trains through a rack's uplink of 140 Mbit/s then carried 118 instead of 140.
 
     Args:
-        tree: of all hosts.
+        tree: tree of all hosts.
         trials: in any order; the largest go first.
     """
     rounds: list[tuple[set[int], int, list[Trial]]] = []

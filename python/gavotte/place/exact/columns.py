@@ -1,10 +1,11 @@
-"""Columns: every set of tasks that one host can hold, with what that host must then exchange at least.
+"""Columns: every set of tasks that one host can hold, with the least bytes that the host must then exchange.
 
-What a host sends depends on the set of tasks on it alone, wherever the others are. So a set whose bytes take longer
-than the time to beat can be on no host that slow. Choosing one set for each host, with every task in one of them, is a
-set partition, whose linear relaxation is strong where that of single tasks is always zero. It proved three all-to-all
-applications of 16 and 20 tasks in 0.5 to 7 s that the model without it left open after 20 s; on others, with many sets
-that all fit, the model without it is the faster one. So both are tried at once.
+The bytes that a host sends depend only on the set of tasks on it. A set whose bytes take longer than the time to beat
+cannot be on a host that slow. Choosing one set for each host, with every task in one of them, is a set partition. Its
+linear relaxation is strong, where that of single tasks is always zero.
+
+The model proved three all-to-all applications of 16 and 20 tasks in 0.5 to 7 s that the compact model left open after
+20 s. On others, with many sets that all fit, the compact model is faster. Both therefore run at the same time.
 """
 
 from __future__ import annotations

@@ -281,7 +281,7 @@ class _Builder:
         return [*away, negated(others[0])] if len(others) == 1 else [*away, *spared]
 
     def _cuts(self, edges: Sequence[Edge], leaving: dict[tuple[int, int, bool], list[tuple[int, Literal]]]) -> None:
-        """Star-knapsack cuts: a task on a host sends away, at least, what cannot fit beside it."""
+        """Star-knapsack cuts: a task on a host sends away at least the bytes whose ends do not fit next to it."""
         for (unit, host, sends), size in must_leave(self.compact, edges, self.mates).items():
             if size == 0 or host not in self.at[unit]:
                 continue

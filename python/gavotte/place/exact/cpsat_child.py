@@ -1,7 +1,7 @@
 """The process that runs CP-SAT: one JSON request a line on stdin, one answer a line on stdout.
 
-Run as a script, by path: it imports nothing of this package, and of OR-tools the compiled module alone, which loads in
-less than a tenth of the time of the public one (that imports pandas). HiGHS must never be loaded beside it.
+Run as a script, by path. It imports nothing of this package, and only the compiled module of OR-tools. That loads in
+less than a tenth of the public module's time, which imports pandas. HiGHS must never be loaded in the same process.
 """
 
 from __future__ import annotations

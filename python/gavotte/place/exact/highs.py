@@ -1,9 +1,9 @@
-"""The program of Choreo's Appendix, made right, by HiGHS: products of places, for comparison with the compact model.
+"""The program of Choreo's Appendix, corrected and solved by HiGHS, for comparison with the compact model.
 
-As printed it has rows for single paths only, merges the two directions of a pair of tasks, and needs a binary for each
-pair of tasks and of hosts. Here `z[e, m, n]` is the part of a directed transfer e that goes from host m to host n. Its
-sums over n and over m are the places of the two tasks, so it is whole where those are; and every link of the sharing
-model (pair, egress, ingress, groups) has its row.
+As printed, the program has rows for single paths only and merges the two directions of a pair of tasks. It needs a
+binary for each pair of tasks and of hosts. Here `z[e, m, n]` is the part of a directed transfer e from host m to host
+n. Its sums over n and over m are the places of the two tasks, so it is an integer if those are. Every link of the
+sharing model (pair, egress, ingress, groups) has a row.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The process that runs HiGHS: one JSON request a line on stdin, one answer a line on stdout.
 
-Run as a script, by path: it imports nothing of this package, and must never load OR-tools beside HiGHS.
+Run as a script, by path: it imports nothing of this package, and must never load OR-tools in the same process.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A bound by the tasks that exchange most: what the host of such a task sends and receives, whatever else it holds.
+"""A bound by the tasks with most traffic: the least bytes on the links of such a task's host.
 
-Partners that join it there take some of its bytes off the host's links, but bring their own. Which ones pay is a
-minimum cut with a budget of cores. Its linear relaxation was within 0.3 % of the truth in power-law graphs of 10,000
-tasks, where the star-knapsack bound, which lets partners join for nothing, was 14 and 25 % short; HiGHS takes half a
-second for it. Past its caps a host reaches those on its machine: then partners may be there, too, at no cost.
+Partners that join the task take some of its bytes off the host's links, but bring their own. Choosing the partners is a
+minimum cut with a budget of cores. Its linear relaxation takes HiGHS half a second. It was within 0.3 % of the truth in
+power-law graphs of 10,000 tasks. The star-knapsack bound, which lets partners join for free, was 14 and 25 % short. A
+host reaches the hosts on its machine past its caps, so partners may be on those at no cost.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 CHILD = "highs_child.py"
 
 HUBS = 2
-"""Tasks that are looked at: each on a machine that has room beside others for it, and on any other host."""
+"""Number of tasks examined: each on a machine shared with other hosts, and on any other host."""
 
 MOST_EDGES = 100_000
 """Above this the relaxation takes longer than it is worth."""
@@ -100,7 +100,7 @@ def hub_bound_s(
 
 
 def _kinds(core: _core.Problem, nano_cores: int) -> list[_Kind]:
-    """Hosts with room for so much: those that share a machine, and the others."""
+    """Return the hosts with room for `nano_cores`: those that share a machine, and the others."""
     alone: list[_Kind] = []
     sharing: list[_Kind] = []
     for offered, leave_bps, enter_bps, machine in core.offers():
@@ -160,7 +160,7 @@ class _Program:
         return len(self._upper) - 1
 
     def _place(self, nano_cores: int) -> list[int]:
-        """Columns that say which units are at a place that has so many cores; the hub is."""
+        """Return columns that say which units are at a place with this many cores. The hub is one of them."""
         needs = self._compact.nano_cores
         at = [self._column(float(need <= nano_cores)) for need in needs]
         self._rows.append((1.0, 1.0, [(at[self.hub], 1.0)]))

@@ -1,8 +1,8 @@
-"""The star-knapsack bound: what a task must exchange with other machines, whatever stays beside it.
+"""The star-knapsack bound: the least bytes that a task must exchange with other machines.
 
-Of a task on a host, the partners that fit beside it on the machine cost its caps nothing; how many bytes can stay is a
-knapsack, and its fractional relaxation never stays below the truth. The linear relaxation of the whole program says
-nothing: spreading every task evenly over all hosts costs no time at all.
+Partners on the same machine as a task do not load its host's caps. How many bytes can stay is a knapsack problem. Its
+fractional relaxation is never too low. The linear relaxation of the whole program proves nothing, because spreading
+every task evenly over all hosts costs no time at all.
 """
 
 from __future__ import annotations

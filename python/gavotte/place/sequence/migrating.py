@@ -16,13 +16,15 @@ from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
+from gavotte.place.effort import Effort
 from gavotte.place.explaining import explain
 from gavotte.place.merge import check_apps, task_key
-from gavotte.place.placing import GIVEN, decide, evaluate
+from gavotte.place.placing import GIVEN, evaluate, solve
+from gavotte.place.question import Question
 from gavotte.place.running import Running
 
-LIMIT_S = 1.0
-"""Time limit of each placement that is tried, if nobody sets one."""
+EFFORT = Effort(time_limit_s=1.0)
+"""Default effort for each placement that is tried."""
 
 _STEPS = 6
 """Single moves tried in a row for each application."""
@@ -125,26 +127,23 @@ def reconsider(
     projection: Projection,
     *,
     migration_s: float,
-    method: str = "auto",
-    seed: int = 0,
-    time_limit_s: float = LIMIT_S,
-    threads: int | None = None,
+    effort: Effort = EFFORT,
 ) -> Decision:
     """Decides whether tasks of applications under way should migrate (Choreo, section 2.4).
 
-    Each application is placed anew beside the others, all are placed anew together, and single moves are followed
-    downhill; each outcome is taken back move by move where that saves time, and the best counts if it saves more than
-    it costs. Nothing is remembered between calls, and time comes in by what is left of the applications.
+    1. It places each application again while the others stay, places all again together, and follows single moves
+       downhill.
+    2. It takes back each move of an outcome that saves no time.
+    3. The best outcome counts if it saves more than it costs.
+
+    Nothing is remembered between calls, and time comes in by what is left of the applications.
 
     Args:
         network: what is believed of the network now.
         live: the applications under way, with unlike names.
         projection: says when applications end.
         migration_s: how long an application stands still for each of its tasks that moves.
-        method: places anew; one of `METHODS`.
-        seed: of every random choice.
-        time_limit_s: of each placement that is tried.
-        threads: used at most; None = all.
+        effort: for each placement that is tried.
 
     Returns:
         What to do.
@@ -155,17 +154,17 @@ def reconsider(
     if not 0 <= migration_s < math.inf:
         raise GavotteError(f"a migration cannot cost {migration_s:g} s", hint="use 0 or more seconds")
     check_apps([one.app for one in live])
-    effort = _Effort(network, method, seed, time_limit_s, threads)
+    trial = _Trial(network, effort)
     weigh = _Weigh(live, projection, migration_s)
     now = [dict(one.assignment) for one in live]
     keep_s = weigh(now)
     tried = {_key(now): (keep_s, now)}
-    for places in _candidates(effort, live, now):
+    for places in _candidates(trial, live, now):
         if _key(places) not in tried:
             tried[_key(places)] = (weigh(places), places)
     best_s, best = keep_s, now
     for found_s, places in sorted(tried.values(), key=lambda one: one[0])[:_PRUNED]:
-        spared_s, spared = _spared(effort, live, weigh, found_s, places)
+        spared_s, spared = _spared(trial, live, weigh, found_s, places)
         if spared_s < best_s:
             best_s, best = spared_s, spared
     if keep_s - best_s <= _LEAST_GAIN * keep_s:
@@ -202,27 +201,16 @@ def given_placement(apps: Sequence[App], assignment: Places) -> Placement:
 
 
 @dataclass(frozen=True)
-class _Effort:
-    """How to place anew."""
+class _Trial:
+    """A Network on which tasks are placed again, and how hard to try."""
 
     network: Network
-    method: str
-    seed: int
-    time_limit_s: float
-    threads: int | None
+    effort: Effort
 
     def place(self, apps: Sequence[App], running: Sequence[Running]) -> dict[str, str] | None:
         """Task key to host; None if this method finds no room."""
         try:
-            answer = decide(
-                self.network,
-                apps,
-                self.method,
-                seed=self.seed,
-                time_limit_s=self.time_limit_s,
-                running=running,
-                threads=self.threads,
-            )
+            answer = solve(Question(self.network, apps, running=running), self.effort)
         except InfeasibleError:
             return None
         return answer.placement.assignment
@@ -240,7 +228,7 @@ class _Effort:
         places = dict(one.assignment)
         for _ in range(_STEPS):
             placement = evaluate(self.network, [one.app], places, running=others)
-            found = explain(self.network, [one.app], placement, running=others).runner_up
+            found = explain(Question(self.network, [one.app], running=others), placement).runner_up
             if found is None or found.gain_s <= 0:
                 return
             places = places | {task: target for task, _, target in found.moves}
@@ -268,18 +256,18 @@ class _Weigh:
         ]
 
 
-def _candidates(effort: _Effort, live: Sequence[Live], now: list[dict[str, str]]) -> Iterator[list[dict[str, str]]]:
+def _candidates(trial: _Trial, live: Sequence[Live], now: list[dict[str, str]]) -> Iterator[list[dict[str, str]]]:
     """Places for all applications that might be better than now."""
     free = [number for number, one in enumerate(live) if one.pause_s <= 0]
     for number in free:
         others = [one.running for other, one in enumerate(live) if other != number]
-        anew = effort.place([live[number].app], others)
-        for places in ([] if anew is None else [anew], effort.downhill(live[number], others)):
+        anew = trial.place([live[number].app], others)
+        for places in ([] if anew is None else [anew], trial.downhill(live[number], others)):
             for own in places:
                 yield [own if other == number else now[other] for other in range(len(live))]
     if len(free) > 1:
         apps = [live[number].app for number in free]
-        anew = effort.place(apps, [one.running for number, one in enumerate(live) if number not in free])
+        anew = trial.place(apps, [one.running for number, one in enumerate(live) if number not in free])
         if anew is not None:
             own_of = {
                 number: {task.name: anew[task_key(app, task.name, apps)] for task in app.task}
@@ -289,7 +277,7 @@ def _candidates(effort: _Effort, live: Sequence[Live], now: list[dict[str, str]]
 
 
 def _spared(
-    effort: _Effort, live: Sequence[Live], weigh: _Weigh, found_s: float, places: list[dict[str, str]]
+    trial: _Trial, live: Sequence[Live], weigh: _Weigh, found_s: float, places: list[dict[str, str]]
 ) -> tuple[float, list[dict[str, str]]]:
     """The same without the moves that cost more than they save."""
     apps = [one.app for one in live]
@@ -302,7 +290,7 @@ def _spared(
                     continue
                 fewer = [own | {task: host} if at == number else own for at, own in enumerate(places)]
                 fewer_s = weigh(fewer)
-                if fewer_s <= found_s and effort.fits(apps, fewer):
+                if fewer_s <= found_s and trial.fits(apps, fewer):
                     found_s, places, again = fewer_s, fewer, True
     return found_s, places
 

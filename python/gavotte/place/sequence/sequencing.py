@@ -1,6 +1,6 @@
-"""Applications in sequence: each is placed as it arrives, beside what runs, and from time to time all are reconsidered.
+"""Applications in sequence: each is placed when it arrives, and all are reviewed from time to time.
 
-Choreo sections 2.4 and 6.3: the traffic of what runs is cross traffic to what arrives.
+Choreo sections 2.4 and 6.3: the traffic of running applications is cross traffic to an arriving one.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
+from gavotte.place.effort import Effort
 from gavotte.place.merge import check_apps, task_key
-from gavotte.place.placing import decide, evaluate
-from gavotte.place.sequence.migrating import LIMIT_S, Decision, Live, Projection, given_placement, reconsider
+from gavotte.place.placing import evaluate, solve
+from gavotte.place.question import Question
+from gavotte.place.sequence.migrating import EFFORT, Decision, Live, Projection, given_placement, reconsider
 
 _ROUND_ROBIN = "round-robin"
 _AUTO = "auto"
@@ -89,47 +91,33 @@ def arrive(
     app: App,
     live: Sequence[Live],
     projection: Projection,
-    *,
-    method: str = "auto",
-    seed: int = 0,
-    time_limit_s: float = LIMIT_S,
-    threads: int | None = None,
+    effort: Effort = EFFORT,
 ) -> Placement:
-    """Places an application beside those that run (Choreo, section 2.4).
+    """Place an application next to running ones (Choreo, section 2.4).
 
-    What runs holds its room, and its bytes still to come are on the links. Under `auto` the same is tried as if they
-    were not, and greedy too; of these the projection takes the one with the least sum of the times until all end.
-    `round-robin` goes on behind the last host that what runs uses.
+    Running applications keep their room, and their remaining bytes load the links. `auto` also tries the placement
+    without these bytes, and greedy's. The projection chooses the one with the least sum of the times until all end.
+    `round-robin` continues behind the last host that a running application uses.
 
     Args:
-        network: what is believed of the network.
-        app: what arrives.
-        live: what runs.
+        network: the current Network.
+        app: the arriving application.
+        live: the running applications.
         projection: says when applications end.
-        method: one of `METHODS`.
-        seed: of every random choice.
-        time_limit_s: of each placement that is tried.
-        threads: used at most; None = all.
+        effort: for each placement that is tried.
 
     Raises:
         InfeasibleError: when the method finds no room beside what runs.
         GavotteError: when the request makes no sense.
     """
     there = [one.running for one in live]
+    method = effort.method
     if method == _ROUND_ROBIN and live:
         network = _turned(network, list(live[-1].assignment.values())[-1])
 
     def placed(how: str, share: float) -> Placement:
         running = [replace(one, share=share) for one in there]
-        return decide(
-            network,
-            [app],
-            how,
-            seed=seed,
-            time_limit_s=time_limit_s,
-            running=running,
-            threads=threads,
-        ).placement
+        return solve(Question(network, [app], running=running), replace(effort, method=how)).placement
 
     first = placed(method, 1.0)
     if method != _AUTO or not live:
@@ -144,7 +132,7 @@ def arrive(
     with contextlib.suppress(InfeasibleError):  # greedy can get stuck, and keeps not every rule
         found.append(placed("greedy", 1.0))
     best = min(found, key=sum_s)
-    return best if best is first else _predicted(network, app, best, live).model_copy(update={"seed": seed})
+    return best if best is first else _predicted(network, app, best, live).model_copy(update={"seed": effort.seed})
 
 
 def sequence(
@@ -154,10 +142,7 @@ def sequence(
     *,
     every_s: float | None = None,
     migration_s: float = 0.0,
-    method: str = "auto",
-    seed: int = 0,
-    time_limit_s: float = LIMIT_S,
-    threads: int | None = None,
+    effort: Effort = EFFORT,
 ) -> InSequence:
     """Places applications as they arrive, and lets them run until all have ended, as the projection says.
 
@@ -169,10 +154,7 @@ def sequence(
         projection: moves applications forward in time, as `simulate.Advance` does.
         every_s: how often all are reconsidered, from the first arrival on; None = never.
         migration_s: how long an application stands still for each of its tasks that moves.
-        method: one of `METHODS`.
-        seed: of every random choice.
-        time_limit_s: of each placement that is tried.
-        threads: used at most; None = all.
+        effort: for each placement that is tried.
 
     Raises:
         InfeasibleError: when an application finds no room beside what runs.
@@ -204,32 +186,14 @@ def sequence(
         now_s = until_s
         if arrival_s <= now_s:
             app = waiting.pop(0)
-            placement = arrive(
-                network,
-                app,
-                live,
-                projection,
-                method=method,
-                seed=seed,
-                time_limit_s=time_limit_s,
-                threads=threads,
-            )
+            placement = arrive(network, app, live, projection, effort)
             arrivals.append(Arrival(app.name, now_s, [one.app.name for one in live], placement))
             live.append(Live(app, placement.assignment))
             continue
         checks += 1
         if not live:
             continue
-        decision = reconsider(
-            network,
-            live,
-            projection,
-            migration_s=migration_s,
-            method=method,
-            seed=seed,
-            time_limit_s=time_limit_s,
-            threads=threads,
-        )
+        decision = reconsider(network, live, projection, migration_s=migration_s, effort=effort)
         reviews.append(Review(now_s, live, decision))
         live = [
             Live(one.app, places, pause_s)
@@ -239,7 +203,7 @@ def sequence(
         arrivals=arrivals,
         reviews=reviews,
         running_s={app.name: end_s[app.name] - app.arrival_s for app in apps},
-        placement=_whole(apps, arrivals, projection, method, seed),
+        placement=_whole(apps, arrivals, projection, effort),
         final={app.name: final[app.name] for app in apps},
     )
 
@@ -286,9 +250,7 @@ def _predicted(network: Network, app: App, chosen: Placement, live: Sequence[Liv
     return found.model_copy(update={"method": _AUTO, "elapsed_s": chosen.elapsed_s})
 
 
-def _whole(
-    apps: Sequence[App], arrivals: Sequence[Arrival], projection: Projection, method: str, seed: int
-) -> Placement:
+def _whole(apps: Sequence[App], arrivals: Sequence[Arrival], projection: Projection, effort: Effort) -> Placement:
     """All applications as first placed."""
     first = {one.app: one.placement.assignment for one in arrivals}
     delays_s = [app.arrival_s - arrivals[0].time_s for app in apps]
@@ -296,10 +258,10 @@ def _whole(
     assignment = {task_key(app, task.name, apps): first[app.name][task.name] for app in apps for task in app.task}
     return given_placement(apps, assignment).model_copy(
         update={
-            "method": method,
+            "method": effort.method,
             "completion_s": max(unmoved.finish_s),
             "bottleneck": "placed in sequence",
             "elapsed_s": math.fsum(one.placement.elapsed_s for one in arrivals),
-            "seed": seed,
+            "seed": effort.seed,
         }
     )

@@ -124,7 +124,7 @@ def _is_parquet(path: str) -> bool:
     try:
         with Path(path).open("rb") as stream:
             return stream.read(4) == b"PAR1"
-    except (OSError, ValueError):  # whoever reads lines tells why
+    except (OSError, ValueError):  # the reader of lines reports the reason
         return False
 
 
@@ -133,7 +133,7 @@ def _fields(line: str, separator: str) -> list[str]:
 
 
 def _plain(column: str) -> str:
-    """A column as `_COLUMNS` has it: `jsonPayload.connection.src_ip` is `src_ip`."""
+    """Return a column's name in `_COLUMNS`: `jsonPayload.connection.src_ip` is `src_ip`."""
     name = column.strip().lower().replace("-", "_").replace(".", "_")
     for before in ("jsonpayload_", "connection_"):
         name = name.removeprefix(before)

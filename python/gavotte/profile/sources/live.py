@@ -1,11 +1,13 @@
-"""What sockets send and receive while they are watched, with no capture: on this machine, or on all hosts by agents.
+"""Bytes that sockets send and receive, without a capture: on this machine, or on all hosts by agents.
 
-TCP by the kernel's counters of each connection, which are read again and again, and once more as a connection ends.
-Where a kernel does not tell that, what a connection moved between the last look and its end is missing
-(`closed_unseen`), and short ones are seen only by chance. UDP is counted by BPF programs where the kernel lets this
-user load them (`counts_datagrams`): what sockets sent and what reached them, all of it. A user's own processes need
-no right at all; of others' sockets, the addresses are known and not the process. Whose a connection shorter than a
-look was, only its addresses tell.
+* TCP: the kernel's counters of each connection, read repeatedly and a last time when a connection ends. If the kernel
+  does not announce ends, bytes between the last look and the end are missing (`closed_unseen`), and short connections
+  are seen only by chance.
+* UDP: BPF programs count all datagrams that sockets send and receive, if the kernel lets this user load them
+  (`counts_datagrams`).
+
+A user's own processes need no rights. Of other users' sockets only the addresses are known, not the process. The same
+holds for a connection that is shorter than the time between two looks.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from gavotte.profile.traffic import Count, Traffic
 
 DEFAULT_S = 10.0
 NAMING_S = 5.0
-"""So long bytes wait for their owners to be told, which come from the other end's host."""
+"""Time that bytes wait for the names of their owners, which come from the other end's host."""
 
 Way = tuple[str, str, bool]
 """Source, target, whether UDP."""
@@ -74,7 +76,7 @@ def read_live(request: Request) -> Traffic:
 
 
 class _Merging:
-    """What all hosts have told so far: both ends of a connection may tell of it, and its bytes count once."""
+    """Reports of all hosts so far. Both ends of a connection may report it, and its bytes count once."""
 
     def __init__(self, request: Request) -> None:
         self.gathering = Gathering(request)

@@ -1,4 +1,4 @@
-//! What files and folders of a broadcast have in common: permissions, room on the disk, and how its errors are told.
+//! Helpers for a broadcast's files and folders: permissions, reservation of disk space, and error messages.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,7 +8,7 @@ use nix::fcntl::{FallocateFlags, fallocate};
 
 use crate::error::WorkError;
 
-/// Permissions that a copy may take over: no set-user-id.
+/// Permissions that a copy may adopt: no set-user-id.
 pub(super) const MODE: u32 = 0o777;
 
 #[allow(
@@ -22,7 +22,7 @@ pub(super) fn bad(path: &Path, problem: impl ToString) -> WorkError {
     }
 }
 
-/// Makes room for a file: a full disk is told before a byte is sent.
+/// Reserves space for a file, so that a full disk is reported before any byte is sent.
 pub(super) fn reserve(file: &File, path: &Path, old: u64, bytes: u64) -> Result<(), WorkError> {
     if old > bytes {
         file.set_len(bytes).map_err(|error| bad(path, error))?;
@@ -33,6 +33,6 @@ pub(super) fn reserve(file: &File, path: &Path, old: u64, bytes: u64) -> Result<
     match fallocate(file, FallocateFlags::empty(), 0, bytes as i64) {
         Ok(()) => Ok(()),
         Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => file.set_len(bytes).map_err(|error| bad(path, error)),
-        Err(error) => Err(bad(path, format!("no room for {bytes} bytes: {}", error.desc()))),
+        Err(error) => Err(bad(path, format!("no space for {bytes} bytes: {}", error.desc()))),
     }
 }

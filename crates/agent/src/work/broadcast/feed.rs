@@ -1,4 +1,4 @@
-//! The subscriber's side: asks a parent for blocks and takes what comes.
+//! The subscriber's side: requests blocks from a parent and stores what arrives.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,20 +18,20 @@ use crate::plane::Plane;
 use crate::plane::dial::{Call, Connection};
 use crate::work::broadcast::share::Share;
 
-/// How long the other end of a subscription may give no sign.
+/// How long the other end of a subscription may be silent.
 pub const PATIENCE: Duration = Duration::from_secs(4);
-/// Block, offset and length before each piece.
+/// Size of the block number, offset and length before each piece.
 pub(super) const HEADER_BYTES: usize = 12;
-/// Bytes taken off a connection in one call.
+/// Bytes read from a connection in one call.
 const GULP_BYTES: usize = 128 << 10;
-/// Spans of one message: it must fit a frame.
+/// Largest number of spans in one message, which must fit in a frame.
 const SPANS: usize = 3000;
 /// How long connecting may take.
 pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// A block that comes wrong so often from one parent will not come right from it.
+/// Number of corrupt copies of a block from one parent after which the subscriber gives that parent up.
 const TRIES: u32 = 3;
 
-/// Has blocks from one parent.
+/// Receives blocks from one parent.
 pub(super) struct Subscriber {
     pub(super) plane: Arc<Plane>,
     pub(super) hold: Arc<Hold>,
@@ -42,10 +42,10 @@ pub(super) struct Subscriber {
 }
 
 impl Subscriber {
-    /// Goes on until it is dropped; what it should have may change meanwhile.
+    /// Runs until it is dropped; the requested blocks may change in the meantime.
     ///
     /// # Errors
-    /// When the parent cannot be reached, goes away, or sends the same block wrong again and again.
+    /// If the parent cannot be reached, vanishes, or sends the same block corrupt several times.
     pub(super) async fn run(self, mut feed: watch::Receiver<Feed>) -> Result<(), WorkError> {
         let having = self.hold.dropped.unless(&self.parent, self.have(&mut feed));
         self.hold.during(having).await
@@ -94,7 +94,7 @@ impl Subscriber {
         }
     }
 
-    /// Tells the parent what is wanted now that was not, and the other way round.
+    /// Sends the parent the blocks that are newly wanted, and those that are no longer wanted.
     async fn ask(&self, connection: &mut Connection, feed: &Feed, asked: &mut Blocks) -> Result<(), WorkError> {
         let count = self.share.layout().count();
         let meant = if feed.blocks.is_empty() {
@@ -127,7 +127,7 @@ impl Subscriber {
         Ok(())
     }
 
-    /// Asks anew for a block that came wrong, or of which something is missing.
+    /// Requests a block again that was corrupt, or of which a part is missing.
     async fn once_more(
         &self,
         connection: &mut Connection,
@@ -142,7 +142,7 @@ impl Subscriber {
             if *times >= TRIES {
                 let (parent, layout) = (&self.parent, self.share.layout());
                 let text = format!(
-                    "block {block} of {} came wrong {times} times from {parent}",
+                    "block {block} of {} from {parent} was corrupt {times} times",
                     layout.count()
                 );
                 return Err(WorkError::Refused(text));
@@ -162,7 +162,7 @@ impl Subscriber {
     }
 }
 
-/// Spans of blocks; one of which something is there begins a span.
+/// Converts blocks to spans. A block of which some bytes are present starts a span.
 fn spans(blocks: &Blocks, filled: impl Fn(u32) -> u32) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for block in blocks.iter() {
@@ -179,7 +179,7 @@ fn spans(blocks: &Blocks, filled: impl Fn(u32) -> u32) -> Vec<Span> {
     spans
 }
 
-/// Bytes of a connection, cut into pieces as they come: what is there of a piece is passed on before the rest has come.
+/// Splits the bytes of a connection into pieces. The available part of a piece is passed on before the rest arrives.
 #[derive(Default)]
 pub(super) struct Incoming {
     header: Vec<u8>,
@@ -190,7 +190,7 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Takes what is there. Returns the blocks that must be asked for again, and why.
+    /// Reads the bytes that have arrived. Returns the blocks that must be requested again, with the reason.
     pub(super) fn read(
         &mut self,
         stream: &TcpStream,

@@ -1,4 +1,4 @@
-//! A Cornet's receiver: fetches one block at a time from each of a few peers, as `gavotte-swarm` picks them.
+//! A Cornet's receiver: fetches one block at a time from each of a few peers, which `gavotte-swarm` picks.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,10 +18,10 @@ use crate::plane::dial::{Call, Connection};
 use crate::work::broadcast::feed::{CONNECT_LIMIT, Incoming, PATIENCE};
 use crate::work::broadcast::share::Share;
 
-/// How long to wait for something to do, or after a peer that failed.
+/// How long to wait if there is nothing to fetch, or after a peer failed.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Fetches all that is lacking.
+/// Fetches all missing blocks.
 pub(super) struct Fetcher {
     plane: Arc<Plane>,
     hold: Arc<Hold>,
@@ -43,18 +43,18 @@ impl Fetcher {
         }
     }
 
-    /// Fetches until nothing is lacking.
+    /// Fetches until no block is missing.
     pub(super) async fn run(&self) {
         let hearing = async {
             let mut peers = self.share.peers();
             loop {
-                let told = peers.borrow_and_update().clone();
+                let answer = peers.borrow_and_update().clone();
                 let count = self.share.layout().count();
-                let known = told
+                let known = answer
                     .into_iter()
                     .map(|peer| (peer.name, Blocks::from_bytes(count, &peer.have)));
                 let known: BTreeMap<_, _> = known.collect();
-                self.picker().told(known);
+                self.picker().set_peers(known);
                 if peers.changed().await.is_err() {
                     return;
                 }
@@ -78,13 +78,13 @@ impl Fetcher {
             let chat = self.hold.dropped.unless(&peer, self.chat(&peer)).await;
             self.picker().end(&peer);
             if let Err(error) = chat {
-                debug!(peer, %error, "a chat ended");
+                debug!(peer, %error, "a conversation failed");
                 tokio::time::sleep(PAUSE).await;
             }
         }
     }
 
-    /// Fetches from one peer for as long as it has something and lets it.
+    /// Fetches from one peer for as long as the peer has missing blocks and serves them.
     async fn chat(&self, peer: &str) -> Result<(), WorkError> {
         let call = Call {
             plane: &self.plane,
@@ -141,14 +141,14 @@ impl Fetcher {
                 ended |= offset + bytes.len() as u32 >= layout.length(block);
                 self.share.take(block, offset, bytes)
             };
-            // A block that came wrong is asked for again like any that is lacking.
+            // A corrupt block is requested again like any missing block.
             let _: Vec<(u32, Taken)> = incoming.read(&connection.stream, &mut take)?;
         }
         Ok(())
     }
 
     fn picker(&self) -> MutexGuard<'_, Picker> {
-        // Nothing can panic while the lock is held half-way through a change.
+        // The lock cannot be poisoned half-way through a change: no code panics while it is held.
         self.picker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

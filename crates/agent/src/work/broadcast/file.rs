@@ -1,6 +1,7 @@
-//! The files of a broadcast. What a host receives goes to `PATH.partial`, which gets its name when all of it is there: nobody
-//! ever sees half a copy under that name, and what a broken broadcast has left there is not sent again. The same holds of a
-//! folder.
+//! The files and folders of a broadcast.
+//!
+//! A host receives a file as `PATH.partial` and renames it when it is complete. Thus no program ever sees an incomplete
+//! copy under the final name. The remains of an interrupted broadcast are not sent again. The same applies to a folder.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -17,7 +18,7 @@ use crate::error::WorkError;
 use crate::work::broadcast::disk::{MODE, bad, reserve};
 use crate::work::broadcast::folder::{self, Folder};
 
-/// Bytes of a hash.
+/// Size of a hash in bytes.
 const HASH_BYTES: usize = size_of::<Hash>();
 fn absolute(path: &str) -> Result<&Path, WorkError> {
     let path = Path::new(path);
@@ -27,17 +28,21 @@ fn absolute(path: &str) -> Result<&Path, WorkError> {
         .ok_or_else(|| bad(path, "not the absolute path of a file or folder"))
 }
 
-/// Does what may wait for a disk on a thread of its own.
+/// Runs work that may wait for a disk on a blocking thread.
 pub(super) async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, WorkError> + Send + 'static,
 ) -> Result<T, WorkError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(WorkError::Request(format!("the work on a file broke off: {error}"))))
+    done.unwrap_or_else(|error| {
+        Err(WorkError::Request(format!(
+            "the work on a file was interrupted: {error}"
+        )))
+    })
 }
 
-/// How an object is cut, and the hash of each block.
+/// Checks a manifest. Returns the layout of the object and the hash of each block.
 pub(super) fn cut(manifest: &ManifestReply) -> Result<(Layout, Vec<Hash>), WorkError> {
-    let nonsense = || WorkError::Request("manifest: not one hash of 32 bytes a block".into());
+    let nonsense = || WorkError::Request("manifest: it needs one hash of 32 bytes per block".into());
     let layout = Layout::new(manifest.bytes, manifest.block_bytes).ok_or_else(nonsense)?;
     let (hashes, rest) = manifest.hashes.as_chunks::<HASH_BYTES>();
     if !rest.is_empty() || hashes.len() != layout.count() as usize {
@@ -49,17 +54,15 @@ pub(super) fn cut(manifest: &ManifestReply) -> Result<(Layout, Vec<Hash>), WorkE
         manifest.entries.is_empty()
     };
     if !fitting {
-        return Err(WorkError::Request(
-            "manifest: its entries are not those of a folder".into(),
-        ));
+        return Err(WorkError::Request("manifest: its entries do not form a folder".into()));
     }
     Ok((layout, hashes.to_vec()))
 }
 
-/// Cuts a file or a folder into blocks, of a size that suits it for 0.
+/// Reads a file or a folder and hashes its blocks. With 0 the block size is chosen to suit the object.
 ///
 /// # Errors
-/// When it is neither, cannot be read, or has too many blocks.
+/// If the path is neither a file nor a folder, cannot be read, or has too many blocks.
 pub(super) fn manifest(path: &str, block_bytes: u32) -> Result<ManifestReply, WorkError> {
     let path = absolute(path)?;
     let about = fs::metadata(path).map_err(|error| bad(path, error))?;
@@ -89,28 +92,28 @@ pub(super) fn manifest(path: &str, block_bytes: u32) -> Result<ManifestReply, Wo
         let buffer = &mut buffer[..layout.length(block) as usize];
         files
             .read(layout.offset(block), buffer)
-            .map_err(|error| told(path, error))?;
+            .map_err(|error| with_path(path, error))?;
         manifest.hashes.extend_from_slice(blake3::hash(buffer).as_bytes());
     }
     Ok(manifest)
 }
 
-/// What a disk says, with the path.
-fn told(path: &Path, error: Trouble) -> WorkError {
+/// Adds the path to a disk error.
+fn with_path(path: &Path, error: Trouble) -> WorkError {
     match error {
-        Trouble::Told(error) => error,
-        Trouble::Raw(error) if error.kind() == io::ErrorKind::UnexpectedEof => bad(path, "is shorter than it was"),
+        Trouble::Named(error) => error,
+        Trouble::Raw(error) if error.kind() == io::ErrorKind::UnexpectedEof => bad(path, "has become shorter"),
         Trouble::Raw(error) => bad(path, error),
     }
 }
 
-/// An error that names its file already, or does not.
+/// A disk error, with or without the name of its file.
 enum Trouble {
-    Told(WorkError),
+    Named(WorkError),
     Raw(io::Error),
 }
 
-/// Where the bytes are.
+/// The files that hold the object's bytes.
 #[derive(Debug)]
 enum Files {
     One(Flock<File>),
@@ -121,14 +124,14 @@ impl Files {
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Trouble> {
         match self {
             Self::One(file) => file.read_exact_at(buffer, offset).map_err(Trouble::Raw),
-            Self::Many(folder) => folder.read(offset, buffer).map_err(Trouble::Told),
+            Self::Many(folder) => folder.read(offset, buffer).map_err(Trouble::Named),
         }
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), Trouble> {
         match self {
             Self::One(file) => file.write_all_at(bytes, offset).map_err(Trouble::Raw),
-            Self::Many(folder) => folder.write(offset, bytes).map_err(Trouble::Told),
+            Self::Many(folder) => folder.write(offset, bytes).map_err(Trouble::Named),
         }
     }
 }
@@ -142,7 +145,7 @@ fn open(path: &Path) -> Result<(File, u64, u32), WorkError> {
     Ok((file, about.len(), about.mode() & MODE))
 }
 
-/// The file or folder with the blocks of an object.
+/// The file or folder that holds the blocks of an object.
 #[derive(Debug)]
 pub(super) struct Store {
     files: Files,
@@ -154,12 +157,12 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// The source's own.
+    /// Opens the source's own file or folder.
     pub(super) fn source(path: &str, manifest: &ManifestReply) -> Result<Self, WorkError> {
         let path = absolute(path)?;
         let files = if manifest.folder {
             if folder::entries(path)? != manifest.entries {
-                return Err(bad(path, "what is in it has changed"));
+                return Err(bad(path, "its contents have changed"));
             }
             Files::Many(Folder::source(path, &manifest.entries)?)
         } else {
@@ -180,7 +183,8 @@ impl Store {
         })
     }
 
-    /// Where a copy is to be, with room for all of it. Takes into `replica` what an earlier broadcast has left.
+    /// Opens the place of a copy, with space for all of it. Blocks that an earlier broadcast has left are added to
+    /// `replica`.
     pub(super) fn copy(path: &str, manifest: &ManifestReply, replica: &mut Replica) -> Result<Self, WorkError> {
         let path = absolute(path)?;
         let mut partial = OsString::from(path);
@@ -195,7 +199,7 @@ impl Store {
             source: false,
         };
         if manifest.folder && fs::symlink_metadata(path).is_ok() {
-            // It is kept if it is the same, but never written over.
+            // An identical folder is kept, but no folder is ever overwritten.
             if path.is_dir() && folder::entries(path)? == manifest.entries {
                 let store = store(Files::Many(Folder::source(path, &manifest.entries)?), None);
                 store.scan(replica)?;
@@ -205,7 +209,7 @@ impl Store {
             }
             return Err(bad(
                 path,
-                "is there already and differs: remove it, or choose another path",
+                "exists already and differs: remove it, or choose another path",
             ));
         }
         if manifest.folder {
@@ -224,20 +228,20 @@ impl Store {
             .write(true)
             .create(true)
             .truncate(false)
-            // Never through a link that somebody put there; nor wait for a pipe.
+            // Never follow a link that another user created, and never wait for a pipe.
             .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
             .mode(0o600)
             .open(&partial)
             .map_err(|error| bad(&partial, error))?;
         let about = file.metadata().map_err(|error| bad(&partial, error))?;
         if !about.is_file() || about.nlink() != 1 {
-            return Err(bad(&partial, "not a regular file with one name"));
+            return Err(bad(&partial, "is not a regular file, or has several hard links"));
         }
         let file = Flock::lock(file, FlockArg::LockExclusiveNonblock)
             .map_err(|_| bad(&partial, "another broadcast writes to it"))?;
         if let Err(error) = reserve(&file, &partial, about.len(), manifest.bytes) {
             if about.len() == 0 {
-                // It is only in the way.
+                // The empty file would only be in the way.
                 let _ = fs::remove_file(&partial);
             }
             return Err(error);
@@ -266,15 +270,15 @@ impl Store {
 
     pub(super) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), WorkError> {
         let read = self.files.read(offset, buffer);
-        read.map_err(|error| told(self.partial.as_ref().unwrap_or(&self.path), error))
+        read.map_err(|error| with_path(self.partial.as_ref().unwrap_or(&self.path), error))
     }
 
     pub(super) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), WorkError> {
         let written = self.files.write(offset, bytes);
-        written.map_err(|error| told(self.partial.as_ref().unwrap_or(&self.path), error))
+        written.map_err(|error| with_path(self.partial.as_ref().unwrap_or(&self.path), error))
     }
 
-    /// Gives a whole copy its name and its permissions.
+    /// Gives a complete copy its name and permissions.
     pub(super) fn keep(&self) -> Result<(), WorkError> {
         let Some(partial) = &self.partial else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! A folder as an object: the bytes of all its files one after the other, in the order of their names.
+//! A folder as an object: the bytes of all its files, one after another, ordered by name.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -12,17 +12,17 @@ use crate::contract::agents::FolderEntry;
 use crate::error::WorkError;
 use crate::work::broadcast::disk::{MODE, bad, reserve};
 
-/// Most files, folders and links of one object: all are named in one message.
+/// Largest number of files, folders and links in one object: one message names all of them.
 const MAX_ENTRIES: usize = 20_000;
-/// Files that stay open.
+/// Largest number of files that stay open.
 const OPEN: usize = 32;
 
-/// All that is in a folder, by name.
+/// Lists the contents of a folder, ordered by name.
 ///
 /// # Errors
-/// When something cannot be read or copied, or there is too much.
+/// If an entry cannot be read or copied, or if there are too many.
 pub(super) fn entries(root: &Path) -> Result<Vec<FolderEntry>, WorkError> {
-    let (mut found, mut left) = (BTreeMap::new(), vec![PathBuf::new()]);
+    let (mut by_path, mut left) = (BTreeMap::new(), vec![PathBuf::new()]);
     while let Some(inner) = left.pop() {
         let folder = root.join(&inner);
         for each in fs::read_dir(&folder).map_err(|error| bad(&folder, error))? {
@@ -46,21 +46,22 @@ pub(super) fn entries(root: &Path) -> Result<Vec<FolderEntry>, WorkError> {
             } else if about.is_file() {
                 entry.bytes = about.len();
             } else {
-                return Err(bad(&each.path(), "is neither file, folder nor link"));
+                return Err(bad(&each.path(), "is not a file, a folder or a symbolic link"));
             }
-            found.insert(entry.path.clone(), entry);
-            if found.len() > MAX_ENTRIES {
+            by_path.insert(entry.path.clone(), entry);
+            if by_path.len() > MAX_ENTRIES {
                 return Err(bad(
                     root,
-                    format!("more than {MAX_ENTRIES} files in it: pack them into one"),
+                    format!("has more than {MAX_ENTRIES} entries: pack them into one file"),
                 ));
             }
         }
     }
-    Ok(found.into_values().collect())
+    Ok(by_path.into_values().collect())
 }
 
-/// Whether entries can be made below any folder: nothing above it, nothing twice, folders before what is in them.
+/// Whether the entries can be created below any folder: each path stays inside, none appears twice, and folders precede
+/// their contents.
 pub(super) fn sound(entries: &[FolderEntry], bytes: u64) -> bool {
     let mut seen = BTreeMap::new();
     let mut sum = 0u64;
@@ -93,7 +94,7 @@ pub(super) struct Folder {
     written: bool,
 }
 
-/// Where a file is in the object.
+/// The position of a file in the object.
 #[derive(Debug)]
 struct Span {
     path: PathBuf,
@@ -102,7 +103,7 @@ struct Span {
 }
 
 impl Folder {
-    /// One that is there, to read from.
+    /// Opens an existing folder for reading.
     pub(super) fn source(root: &Path, entries: &[FolderEntry]) -> Result<Self, WorkError> {
         Self::new(root, entries, false)
     }
@@ -135,7 +136,7 @@ impl Folder {
         })
     }
 
-    /// One for a copy, with room for all of it; and whether something was there before.
+    /// Creates a folder for a copy, with space for all of it. Also returns whether it had contents before.
     pub(super) fn copy(root: &Path, entries: &[FolderEntry]) -> Result<(Self, bool), WorkError> {
         let mut private = DirBuilder::new();
         private.mode(0o700);
@@ -146,7 +147,7 @@ impl Folder {
         };
         let about = fs::symlink_metadata(root).map_err(|error| bad(root, error))?;
         if !about.is_dir() || about.uid() != nix::unistd::geteuid().as_raw() {
-            return Err(bad(root, "not a folder of one's own"));
+            return Err(bad(root, "is not a folder of the agent's user"));
         }
         let folder = Self::new(root, entries, true)?;
         if !made {
@@ -166,7 +167,7 @@ impl Folder {
             old |= length > 0;
             if let Err(error) = reserve(&file, &span.path, length, span.bytes) {
                 if made {
-                    // It is only in the way.
+                    // The new folder would only be in the way.
                     let _ = fs::remove_dir_all(root);
                 }
                 return Err(error);
@@ -175,7 +176,7 @@ impl Folder {
         Ok((folder, old))
     }
 
-    /// Removes what an earlier broadcast of something else has left.
+    /// Removes what an earlier broadcast of another object has left.
     fn clear(&self, wanted: &[FolderEntry]) -> Result<(), WorkError> {
         let kinds: BTreeMap<&str, bool> = wanted
             .iter()
@@ -209,7 +210,7 @@ impl Folder {
             .map_err(|error| bad(path, error))?;
         let about = file.metadata().map_err(|error| bad(path, error))?;
         if !about.is_file() || (self.written && about.nlink() != 1) {
-            return Err(bad(path, "not a regular file with one name"));
+            return Err(bad(path, "is not a regular file, or has several hard links"));
         }
         Ok(file)
     }
@@ -227,7 +228,8 @@ impl Folder {
         Ok(file)
     }
 
-    /// The files that `length` bytes from `offset` on lie in: each one's number, where in it, and how many.
+    /// The files that contain the `length` bytes from `offset` on: the number of each file, the position in it, and the
+    /// number of bytes.
     fn spans(&self, offset: u64, length: usize) -> Vec<(usize, u64, usize)> {
         let mut spans = Vec::new();
         let (mut offset, mut left) = (offset, length);
@@ -265,9 +267,9 @@ impl Folder {
         Ok(())
     }
 
-    /// Makes the links, gives everything its permissions, and the whole its name.
+    /// Creates the links, sets all permissions, and gives the folder its name.
     pub(super) fn keep(&self, entries: &[FolderEntry], mode: u32, name: &Path) -> Result<(), WorkError> {
-        // Folders last, and inner ones first: what is in one may not be touched after it.
+        // Folders last, and inner ones first: their permissions may forbid changes inside.
         for entry in entries.iter().rev() {
             let path = self.root.join(&entry.path);
             let done = if entry.link.is_empty() {

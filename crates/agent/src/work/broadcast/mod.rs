@@ -1,5 +1,6 @@
-//! Broadcasts: a host has the blocks of an object from its parents, keeps them in a file, and passes them on while they still
-//! come. What is sent next, and what is right, `gavotte-swarm` knows; here are the sockets and the files.
+//! Broadcasts: a host gets the blocks of an object from its parents, stores them in a file, and passes them on while
+//! others still arrive. `gavotte-swarm` decides which piece is next and which is correct; this module has the sockets
+//! and the files.
 
 mod disk;
 mod feed;
@@ -18,26 +19,26 @@ pub use feed::PATIENCE;
 pub use part::Part;
 pub use subscription::Subscription;
 
-/// Reads a file and tells how it is cut.
+/// Reads a file or folder and returns its manifest.
 ///
 /// # Errors
-/// When it cannot be read or cannot be cut so.
+/// If it cannot be read or cannot be cut into such blocks.
 pub async fn manifest(request: &ManifestRequest) -> Result<ManifestReply, WorkError> {
     let (path, block_bytes) = (request.path.clone(), request.block_bytes);
     file::apart(move || file::manifest(&path, block_bytes)).await
 }
 
-/// Says anew from whom a host has its blocks.
+/// Changes the parents from which a host gets its blocks.
 ///
 /// # Errors
-/// When no such broadcast is under way.
+/// If this agent has no such broadcast.
 pub fn splice(hold: &Hold, request: SpliceRequest) -> Result<(), WorkError> {
     let share = hold.shelf.get::<share::Share>(&request.broadcast_id);
     let share = share.ok_or(WorkError::UnknownJob)?;
     if request.peers.is_empty() {
         share.splice(request.feeds);
     } else {
-        share.told(request.peers);
+        share.set_peers(request.peers);
     }
     Ok(())
 }

@@ -24,12 +24,12 @@ use crate::work::broadcast::fetch::Fetcher;
 use crate::work::broadcast::file::{Store, apart, cut};
 use crate::work::broadcast::share::Share;
 
-/// Bounds of how often a host says how far it is.
+/// Shortest and longest time between a host's reports, in seconds.
 const REPORT_S: std::ops::RangeInclusive<f64> = 0.02..=10.0;
 
 type Replies = mpsc::Sender<Result<BroadcastReply, Status>>;
 
-/// A host's part that has not begun.
+/// A host's part before it begins.
 pub struct Part {
     plane: Arc<Plane>,
     hold: Arc<Hold>,
@@ -39,7 +39,7 @@ pub struct Part {
     hashes: Vec<Hash>,
 }
 
-/// The feeds under way by parent.
+/// The active feeds, by parent.
 #[derive(Default)]
 struct Feeds {
     tasks: JoinSet<(String, Result<(), WorkError>)>,
@@ -47,10 +47,10 @@ struct Feeds {
 }
 
 impl Part {
-    /// Checks what is asked.
+    /// Checks a request.
     ///
     /// # Errors
-    /// When it makes no sense.
+    /// If the request is invalid.
     pub fn new(plane: &Arc<Plane>, hold: &Arc<Hold>, job: Job, request: BroadcastRequest) -> Result<Self, WorkError> {
         let (layout, hashes) = cut(request.manifest.as_ref().unwrap_or(&ManifestReply::default()))?;
         if !request.report_s.is_finite() {
@@ -66,7 +66,7 @@ impl Part {
         })
     }
 
-    /// Takes part until the controller has gone or the hold is over.
+    /// Takes part until the controller has left or the hold is over.
     pub async fn run(self, replies: Replies) {
         let hold = Arc::clone(&self.hold);
         let working = hold.during(self.work(&replies));
@@ -75,13 +75,13 @@ impl Part {
             () = replies.closed() => Ok(()),
         };
         if let Err(error) = result {
-            info!(%error, "takes no part any more");
+            info!(%error, "no longer takes part");
             let mut failed = BroadcastFailed {
                 error: error.to_string(),
                 ..BroadcastFailed::default()
             };
             failed.set_failure(error.failure());
-            // Whoever listens may be gone.
+            // The controller may have left.
             let _ = say(&replies, Event::Failed(failed)).await;
         }
     }
@@ -103,7 +103,7 @@ impl Part {
         let fetcher = Fetcher::new(&self.plane, &self.hold, &share, &self.request);
         let fetching = async {
             if self.request.fetches {
-                // Four chats at a time are much to carry about.
+                // Boxed: four conversations at a time make a large future.
                 Box::pin(fetcher.run()).await;
             }
             std::future::pending::<()>().await;
@@ -122,7 +122,7 @@ impl Part {
                 say(replies, Event::Progress(share.holding())).await?;
                 let checksum = checksum(&self.hashes).to_vec();
                 say(replies, Event::Kept(Kept { checksum })).await?;
-                info!("has all of it");
+                info!("has the whole object");
             }
             tokio::select! {
                 () = &mut fetching => {}
@@ -137,7 +137,7 @@ impl Part {
                         if matches!(error, WorkError::File { .. }) {
                             return Err(error);
                         }
-                        info!(parent, %error, "no more comes from a parent");
+                        info!(parent, %error, "a parent no longer serves blocks");
                         let mut broken = FeedBroken { parent, error: error.to_string(), ..FeedBroken::default() };
                         broken.set_failure(error.failure());
                         say(replies, Event::Broken(broken)).await?;
@@ -150,7 +150,7 @@ impl Part {
 
     async fn open(&self) -> Result<Share, WorkError> {
         let mut replica = Replica::new(self.layout, self.hashes.clone())
-            .ok_or_else(|| WorkError::Request("manifest: not one hash a block".into()))?;
+            .ok_or_else(|| WorkError::Request("manifest: it needs one hash per block".into()))?;
         let (path, source) = (self.request.path.clone(), self.request.source);
         let manifest = self.request.manifest.clone().unwrap_or_default();
         let opening = apart(move || {
@@ -166,7 +166,7 @@ impl Part {
         Ok(Share::new(store, replica, self.request.piece_bytes, self.job.watch()))
     }
 
-    /// Goes over to other feeds. One from the same parent goes on.
+    /// Changes to other feeds. A feed from the same parent continues.
     fn splice(&self, share: &Arc<Share>, feeds: &mut Feeds, wanted: Vec<Feed>) {
         let mut wanted: BTreeMap<String, Feed> = wanted.into_iter().map(|feed| (feed.parent.clone(), feed)).collect();
         feeds.open.retain(|parent, (current, task)| {

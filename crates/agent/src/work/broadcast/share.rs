@@ -1,4 +1,4 @@
-//! A host's share in a broadcast: what it has of the object and where, and whom it has the rest from.
+//! A host's share in a broadcast: the blocks that it has, their place on disk, and the parents of the others.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,12 +15,12 @@ use crate::error::WorkError;
 use crate::hold::jobs::State;
 use crate::work::broadcast::file::Store;
 
-/// Most bytes of one piece: what many small ones cost is spared where much is there to send.
+/// Largest piece in bytes: large pieces save the cost of many small ones if many bytes are available.
 const MOST: u32 = 64 << 10;
-/// Most times of blocks that wait to be told.
+/// Largest number of block times that wait for a report.
 const MOST_FETCHED: usize = 1000;
 
-/// What a host has of an object.
+/// The part of an object that a host has.
 #[derive(Debug)]
 pub(super) struct Share {
     store: Store,
@@ -36,7 +36,7 @@ pub(super) struct Share {
     peers: watch::Sender<Vec<SwarmPeer>>,
     rotation: Mutex<Rotation>,
     fetched: Mutex<Vec<Fetched>>,
-    /// A Cornet's sending slots, and how many wait for one.
+    /// A Cornet's sending slots, and the number of peers that wait for one.
     pub(super) slots: Semaphore,
     pub(super) waiting: AtomicU64,
 }
@@ -67,17 +67,17 @@ impl Share {
         self.peers.subscribe()
     }
 
-    pub(super) fn told(&self, peers: Vec<SwarmPeer>) {
+    pub(super) fn set_peers(&self, peers: Vec<SwarmPeer>) {
         self.peers.send_replace(peers);
     }
 
-    /// What a Cornet's source sends for a request.
+    /// The block that a Cornet's source sends for a request.
     pub(super) fn instead_of(&self, block: u32) -> u32 {
         let mut rotation = self.rotation.lock().unwrap_or_else(PoisonError::into_inner);
         rotation.instead_of(block, self.layout.count())
     }
 
-    /// Notes how long a block took.
+    /// Records how long a block took.
     pub(super) fn fetched(&self, fetched: Fetched) {
         let mut all = self.fetched.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() < MOST_FETCHED {
@@ -97,20 +97,20 @@ impl Share {
         self.layout
     }
 
-    /// Its blocks, counted anew whenever there is more of any.
+    /// A counter that changes whenever a block has grown.
     pub(super) fn grown(&self) -> watch::Receiver<u64> {
         self.grown.subscribe()
     }
 
-    /// Whether all of it is there.
+    /// Whether the object is complete.
     pub(super) fn whole(&self) -> watch::Receiver<bool> {
         self.whole.subscribe()
     }
 
-    /// Returns when it may send.
+    /// Returns when this host may send.
     pub(super) async fn started(&self) {
         let mut state = self.state.clone();
-        // An end of the job ends the hold's subscriptions, too.
+        // If the job ends, the hold's subscriptions end, too.
         let _ = state.wait_for(|state| matches!(state, State::Running(_))).await;
     }
 
@@ -125,7 +125,7 @@ impl Share {
         }
     }
 
-    /// Whether the object is its own.
+    /// Whether the object is this host's own.
     pub(super) fn is_source(&self) -> bool {
         self.store.is_source()
     }
@@ -138,10 +138,10 @@ impl Share {
         self.replica().filled(block)
     }
 
-    /// Takes a piece that came. What is not next of its block is told, and left.
+    /// Stores a piece that arrived. Returns that it was ignored if it does not continue its block.
     pub(super) fn take(&self, block: u32, offset: u32, bytes: &[u8]) -> Result<Taken, WorkError> {
         let mut replica = self.replica();
-        // What another connection has brought meanwhile is left out.
+        // Skip bytes that another connection has brought in the meantime.
         let had = replica.filled(block).saturating_sub(offset);
         let (offset, bytes) = match bytes.get(had as usize..) {
             Some(rest) => (offset + had, rest),
@@ -150,7 +150,7 @@ impl Share {
         if !replica.is_next(block, offset, bytes.len() as u32) {
             return Ok(Taken::Ignored);
         }
-        // Before it counts as there, since it is then read to be passed on.
+        // Write before the bytes count as present, since they may then be read and passed on at once.
         self.store.write(self.layout.offset(block) + u64::from(offset), bytes)?;
         let taken = replica.take(block, offset, bytes);
         let whole = taken == Taken::Whole && replica.is_whole();
@@ -170,7 +170,7 @@ impl Share {
         Ok(taken)
     }
 
-    /// What to send next to one who wants these, read into `buffer` behind its first `header` bytes.
+    /// The next piece for a subscriber, read into `buffer` after its first `header` bytes.
     pub(super) fn next(
         &self,
         serving: &mut Serving,
@@ -191,13 +191,13 @@ impl Share {
         Ok(Some(piece))
     }
 
-    /// Gives a whole copy its name.
+    /// Gives a complete copy its final name.
     pub(super) fn keep(&self) -> Result<(), WorkError> {
         self.store.keep()
     }
 
     fn replica(&self) -> MutexGuard<'_, Replica> {
-        // Nothing can panic while the lock is held half-way through a change.
+        // The lock cannot be poisoned half-way through a change: no code panics while it is held.
         self.replica.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! The parent's side: sends what a subscriber wants as soon as it is there.
+//! The parent's side of a subscription: sends the wanted blocks as soon as they are present.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,20 +20,21 @@ use crate::work::broadcast::share::Share;
 use crate::work::kind::Answer;
 use crate::work::visit::Visit;
 
-/// Bytes that the kernel may hold unsent, so that what is wanted anew need not wait behind what was.
+/// Largest number of bytes that the kernel may hold unsent, so that newly wanted blocks do not wait behind earlier
+/// ones.
 const BACKLOG_BYTES: u32 = 128 << 10;
-/// A Cornet's chat goes on for so long even if others wait.
+/// A Cornet's conversation continues for this long even if other peers wait.
 const CHAT: Duration = Duration::from_millis(500);
-/// The pace of a subscription that is to wait: no more of it goes to the kernel.
+/// The pace of a subscription that must wait: no more of its bytes go to the kernel.
 const HELD_BPS: u64 = 1;
-/// Bytes set aside of the hold's budget at a time.
+/// Bytes reserved from the hold's budget at a time.
 const STEP_BYTES: u64 = 4 << 20;
 
-/// Someone who wants blocks.
+/// A subscriber's request for blocks.
 pub struct Subscription(Subscribe);
 
 impl Subscription {
-    /// As it was asked for.
+    /// Wraps the subscriber's request.
     pub fn new(asked: Subscribe) -> Self {
         Self(asked)
     }
@@ -48,7 +49,7 @@ impl Answer for Subscription {
         visit.welcome(0).await?;
         let connection = &mut visit.guest.connection;
         if let Err(error) = tcp::set_backlog(&connection.stream, BACKLOG_BYTES) {
-            debug!(%error, "its backlog has no bound");
+            debug!(%error, "cannot limit the backlog");
         }
         let wanted = Wanted {
             one_at_a_time: self.0.one_at_a_time,
@@ -66,9 +67,9 @@ impl Answer for Subscription {
 struct Wanted {
     serving: Mutex<Serving>,
     changed: Notify,
-    /// It is to wait.
+    /// Whether the subscription must wait.
     held: AtomicBool,
-    /// As a Cornet asks.
+    /// Whether the subscriber requests one block at a time, as in a Cornet.
     one_at_a_time: bool,
 }
 
@@ -88,16 +89,16 @@ async fn listen(
     loop {
         let want: Want = match channel.receive(&mut stream).await {
             Ok(want) => want,
-            // It has all that it wants, or has gone elsewhere.
+            // The subscriber has all that it wants, or has changed to other parents.
             Err(HandshakeError::Frame(FrameError::Closed)) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        // What a held one has in the kernel leaves as it would have.
+        // Bytes of a held subscription that are already in the kernel leave at the old pace.
         wanted.held.store(want.pace_bps == HELD_BPS, Ordering::Relaxed);
         if want.pace_bps != HELD_BPS
             && let Err(error) = tcp::set_pace(stream.as_ref(), want.pace_bps)
         {
-            debug!(%error, "goes without a pace");
+            debug!(%error, "cannot set the pace");
         }
         wanted.with(|serving| {
             for span in &want.unwanted {
@@ -149,7 +150,7 @@ async fn send(
         let Some(piece) = piece else {
             let served = wanted.one_at_a_time && wanted.with(|serving| serving.wanted()) == 0;
             if served && began.elapsed() > CHAT && share.waiting.load(Ordering::Relaxed) > 0 {
-                // Its turn is over, since others wait.
+                // The peer's turn is over, since others wait.
                 return Ok(());
             }
             tokio::select! {

@@ -1,5 +1,5 @@
-//! The gated train between two agents: packets over UDP, answers over UDP, beginning and end over the authenticated TCP
-//! connection. Each side's packets run on a blocking thread, which sleeps and polls and never spins.
+//! The gated train between two agents: packets and acknowledgements over UDP, beginning and end on the authenticated
+//! TCP connection. Each side's packets run on a blocking thread, which sleeps and polls and never spins.
 
 mod receive;
 mod result;
@@ -31,7 +31,7 @@ impl Ask for Spec {
     }
 
     async fn ask(&self, call: &Call<'_>, connection: Connection, reply: &mut ProbeReply) -> Result<(), WorkError> {
-        let outcome = send(call, *self, connection, &mut reply.bytes_sent).await?;
+        let outcome = send(call, *self, connection, reply).await?;
         reply.hops = outcome.hops;
         reply.receiver_cpu = outcome.receiver_cpu;
         reply.result = Some(probe_reply::Result::GatedTrain(outcome.result));

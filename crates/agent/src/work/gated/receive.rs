@@ -1,13 +1,12 @@
-//! The receiving side: its socket and its clocks.
+//! The receiving side of a gated train, with its socket and clocks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use gavotte_probe::gated::receiver::{Action, Clocks, Receiver};
-use gavotte_probe::gated::recorder::{HEADERS_V4_BYTES, HEADERS_V6_BYTES};
-use gavotte_probe::gated::wire::Data;
-use gavotte_probe::gated::{End, write_trace};
+use gavotte_probe::gated::wire::{DATA_BYTES, Data};
+use gavotte_probe::gated::{End, Refusal, Way, write_trace};
 use gavotte_probe::packet::PacketKey;
 use gavotte_probe::sockets::SocketError;
 use gavotte_probe::sockets::receiver::TrainReceiver;
@@ -21,19 +20,19 @@ use crate::error::WorkError;
 use crate::plane::door::Guest;
 use crate::plane::leash::Leash;
 use crate::work::cpu::Meter;
-use crate::work::inbound::{Inbound, stamp_error};
-use crate::work::train::key;
+use crate::work::inbound::{Inbound, Piece, stamp_error};
+use crate::work::sizing::RESTARTS;
 
-/// How long after the train's time its end may be told.
+/// Shortest time after the train's own for its end to arrive. On a long path the train takes some round trips more.
 const END_LIMIT: Duration = Duration::from_secs(20);
 /// Bytes of a trace in one frame.
 const TRACE_PART_BYTES: usize = 60_000;
 
-/// Receives a gated train on a connection whose pings are done and reports on it. `probe_id` is what its packets must bear;
-/// `receiver` was drained before the pings.
+/// Receives a gated train on a connection whose pings are complete, and sends the report. `probe_id` is the id of its
+/// packets; `receiver` was drained before the pings.
 ///
 /// # Errors
-/// When the connection or the socket fails.
+/// If the connection or the socket fails.
 pub(super) async fn receive(
     guest: &mut Guest,
     receiver: OwnedMutexGuard<TrainReceiver>,
@@ -42,18 +41,14 @@ pub(super) async fn receive(
 ) -> Result<(), WorkError> {
     let (_leash, cut) = Leash::new();
     let meter = Meter::start();
-    let limit = spec.pause + spec.shape.max_time + END_LIMIT;
+    let limit = spec.pause + (1 + RESTARTS as u32) * spec.max_time + END_LIMIT;
     let collector = Collector {
-        inbound: Inbound::new(receiver, guest.remote, spec.shape.payload_bytes),
-        key: key(&guest.hold),
-        headers_bytes: if guest.remote.is_ipv4() {
-            HEADERS_V4_BYTES
-        } else {
-            HEADERS_V6_BYTES
-        },
+        inbound: Inbound::new(receiver, guest.remote, guest.hold.secret.packet_key(), probe_id),
         probe_id,
         spec,
         deadline: Instant::now() + limit,
+        round_trip: guest.connection.round_trip,
+        jitter: guest.connection.jitter,
         end: Arc::default(),
         cut,
     };
@@ -62,11 +57,11 @@ pub(super) async fn receive(
     let connection = &mut guest.connection;
     let sent: GatedSent = connection.receive("wait for the train's end", limit).await?;
     if !sent.error.is_empty() {
-        // The sender knows already; nothing is left to say.
+        // The sender knows the error already; there is nothing to report.
         return Ok(());
     }
     end.get_or_init(|| End {
-        // No train has more packets; of one that claims so not all can come.
+        // No train has more packets: if a sender claims more, not all of them can arrive.
         packets: u32::try_from(sent.packets).unwrap_or(u32::MAX),
         batches: sent.batches,
         ended_ns: sent.ended_ns,
@@ -74,7 +69,7 @@ pub(super) async fn receive(
         out_of_time: sent.out_of_time,
     });
     let (mut report, trace) = match collecting.await.map_err(|_| WorkError::Over)? {
-        Ok(told) => told,
+        Ok(reported) => reported,
         Err(error) => {
             let report = GatedReport {
                 error: error.to_string(),
@@ -93,67 +88,117 @@ pub(super) async fn receive(
 
 struct Collector {
     inbound: Inbound,
-    key: PacketKey,
-    headers_bytes: u32,
     probe_id: u64,
     spec: Spec,
     deadline: Instant,
+    round_trip: Duration,
+    jitter: Duration,
     end: Arc<OnceLock<End>>,
     cut: Arc<AtomicBool>,
 }
 
 impl Collector {
     fn run(mut self) -> Result<(GatedReport, String), SocketError> {
-        let mut train = Receiver::new(
-            self.probe_id,
-            self.spec.shape,
-            self.headers_bytes,
-            self.inbound.buffer_bytes(),
-            clocks(),
-            self.deadline,
-        );
+        let mut current = Current::new(&self);
         while !self.cut.load(Ordering::Relaxed) {
             let now = Instant::now();
             if let Some(end) = self.end.get() {
-                train.handle_end(*end, now);
+                current.train.handle_end(*end, now);
             }
-            match train.poll(now) {
-                Action::Ack(ack) => self.inbound.answer(&ack.write(&self.key)),
+            match current.train.poll(now) {
+                Action::Ack(ack) => self.inbound.answer(&ack),
                 Action::Nap(time) => std::thread::sleep(time),
                 Action::ReadUntil(until) => {
-                    let emptied = self.inbound.read(until, |bytes, stamp_ns, overflow| {
-                        Data::read(&self.key, bytes).is_ok_and(|data| train.handle_packet(&data, stamp_ns, overflow))
-                    })?;
-                    train.handle_read(emptied, Instant::now());
+                    let emptied = self.inbound.read(until, |key, piece| current.take(key, piece))?;
+                    current.train.handle_read(emptied, Instant::now());
                 }
                 Action::Done => break,
             }
         }
-        Ok(self.report(train))
+        Ok(self.report(current.train))
     }
 
-    fn report(&self, train: Receiver) -> (GatedReport, String) {
-        let told = train.finish(&clocks());
+    fn report(&mut self, train: Receiver) -> (GatedReport, String) {
+        let mut finished = train.finish(&clocks());
+        // A clock that was set and set back leaves both ends of the train plausible.
+        if self.inbound.clock_was_set() {
+            finished.answer = Err(Refusal::ClockStepped);
+        }
         let trace = if self.spec.keep_trace {
-            write_trace(&told.train)
+            write_trace(&finished.train)
         } else {
             String::new()
         };
-        let mut result = result(&told.train, &told.answer, !self.spec.shape.hold.is_zero());
-        result.segments = u32::from(told.segments);
+        let mut result = result(&finished.train, &finished.answer, !self.spec.hold.is_zero());
+        result.segments = u32::from(finished.segments);
         result.overflow = self.inbound.overflow();
         let report = GatedReport {
             result: result.encode_to_vec(),
             hops: self.inbound.hops(),
             trace_frames: trace.len().div_ceil(TRACE_PART_BYTES) as u32,
-            error: stamp_error(told.unstamped),
+            error: stamp_error(finished.unstamped),
             cpu: None,
         };
         (report, trace)
     }
 }
 
-/// Both clocks. Read three times, since the thread may be taken off its core between the two.
+/// The train in progress. Its first packet shows the size of all packets; smaller ones later show that the sender
+/// restarted.
+struct Current {
+    probe_id: u64,
+    spec: Spec,
+    way: Way,
+    deadline: Instant,
+    payload_bytes: u32,
+    begun: usize,
+    train: Receiver,
+}
+
+impl Current {
+    fn new(collector: &Collector) -> Self {
+        let (probe_id, spec, deadline) = (collector.probe_id, collector.spec, collector.deadline);
+        let way = Way {
+            headers_bytes: collector.inbound.family().wire_bytes(0),
+            buffer_bytes: collector.inbound.buffer_bytes(),
+            round_trip: collector.round_trip,
+            jitter: collector.jitter,
+        };
+        let shape = spec.shape(spec.payload_bytes);
+        Self {
+            probe_id,
+            spec,
+            way,
+            deadline,
+            payload_bytes: spec.payload_bytes,
+            begun: 0,
+            train: Receiver::new(probe_id, shape, way, clocks(), deadline),
+        }
+    }
+
+    fn take(&mut self, key: &PacketKey, piece: &Piece<'_>) -> bool {
+        let Some(data) = Data::read(key, piece.bytes)
+            .ok()
+            .filter(|data| data.probe_id == self.probe_id)
+        else {
+            return false;
+        };
+        if (DATA_BYTES as u32..self.payload_bytes).contains(&piece.payload_bytes) && self.begun <= RESTARTS {
+            self.begun += 1;
+            self.payload_bytes = piece.payload_bytes;
+            self.train = Receiver::new(
+                self.probe_id,
+                self.spec.shape(self.payload_bytes),
+                self.way,
+                clocks(),
+                self.deadline,
+            );
+        }
+        piece.payload_bytes == self.payload_bytes && self.train.handle_packet(&data, piece.stamp_ns, piece.overflow)
+    }
+}
+
+/// Reads both clocks, three times, since the thread may lose its core between the two.
 fn clocks() -> Clocks {
     let read = || {
         let steady = Instant::now();

@@ -1,15 +1,15 @@
-//! An answer as the contract has it.
+//! Converts an answer to the message for the controller.
 
 use gavotte_probe::gated::{Answer, Refusal, Train, Verdict};
 
-use crate::contract::agents::{GatedRefusal, GatedTrainResult, Verdict as Told};
+use crate::contract::agents::{GatedRefusal, GatedTrainResult, Verdict as VerdictCode};
 
-/// Width of the bins of a train that was held, in seconds.
+/// Width of the bins of a train with a minimum duration, in seconds.
 const BIN_S: f64 = 0.01;
-/// Most bins: 60 s of them. A report with them still fits a frame.
+/// Largest number of bins: 60 s of them. A report with all of them still fits in a frame.
 const MAX_BINS: usize = 6_001;
 
-/// Fills in the result; `held` trains are binned.
+/// Fills in the result. Trains with a minimum duration (`held`) have bins.
 pub(super) fn result(train: &Train, answer: &Result<Answer, Refusal>, held: bool) -> GatedTrainResult {
     let first = train.arrivals.first().map_or(0, |arrival| arrival.received_ns);
     let last = train.arrivals.last().map_or(0, |arrival| arrival.received_ns);
@@ -26,12 +26,13 @@ pub(super) fn result(train: &Train, answer: &Result<Answer, Refusal>, held: bool
     };
     match answer {
         Ok(answer) => GatedTrainResult {
-            verdict: told(answer.verdict).into(),
+            verdict: code(answer.verdict).into(),
             rate_bps: answer.rate_bps,
             low_bps: answer.interval.low,
             high_bps: answer.interval.high,
             peak_bps: answer.peak_bps,
             peak_saturated: answer.peak_saturated,
+            policed: answer.policed,
             bucket_bytes: answer.bucket_bytes,
             loss: answer.loss,
             blocks: answer.blocks as u32,
@@ -46,11 +47,11 @@ pub(super) fn result(train: &Train, answer: &Result<Answer, Refusal>, held: bool
     }
 }
 
-fn told(verdict: Verdict) -> Told {
+fn code(verdict: Verdict) -> VerdictCode {
     match verdict {
-        Verdict::PathLimited => Told::PathLimited,
-        Verdict::HostLimited => Told::HostLimited,
-        Verdict::BucketNotExhausted => Told::BucketNotExhausted,
+        Verdict::PathLimited => VerdictCode::PathLimited,
+        Verdict::HostLimited => VerdictCode::HostLimited,
+        Verdict::BucketNotExhausted => VerdictCode::BucketNotExhausted,
     }
 }
 
@@ -95,11 +96,11 @@ mod tests {
             arrivals: [0, 9, 10, 35].map(arrival).to_vec(),
             ..Train::default()
         };
-        let told = result(&train, &Err(Refusal::Silent(4)), true);
-        assert_eq!(told.bin_bytes, [3028, 1514, 0, 1514]);
-        assert_eq!((told.first_unix_ns, told.received), (1_000_000_000, 4));
+        let message = result(&train, &Err(Refusal::Silent(4)), true);
+        assert_eq!(message.bin_bytes, [3028, 1514, 0, 1514]);
+        assert_eq!((message.first_unix_ns, message.received), (1_000_000_000, 4));
         assert_eq!(
-            (told.refused(), told.refusal.as_str()),
+            (message.refused(), message.refusal.as_str()),
             (GatedRefusal::Silent, "only 4 packets arrived")
         );
         assert!(result(&train, &Err(Refusal::Silent(4)), false).bin_bytes.is_empty());

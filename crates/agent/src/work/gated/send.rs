@@ -1,4 +1,4 @@
-//! The sending side.
+//! The sending side of a gated train.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -7,57 +7,89 @@ use gavotte_probe::gated::sender::{Action, Sender};
 use gavotte_probe::sockets::SocketError;
 use gavotte_probe::sockets::flow::FlowSender;
 use prost::Message;
+use tracing::info;
 
 use super::spec::Spec;
-use crate::contract::agents::{GatedTrainResult, Verdict};
+use crate::contract::agents::{GatedTrainResult, ProbeReply, Verdict};
 use crate::contract::data::{GatedReport, GatedSent, GatedTrace};
 use crate::error::FrameError;
 use crate::error::{WorkError, within};
 use crate::plane::dial::{Call, Connection};
 use crate::plane::leash::Leash;
-use crate::work::train::key;
+use crate::work::sizing::{RESTARTS, size};
 
+/// Number of round trips in which a train's window grows to 1024 times its first size.
+const RAMP_TRIPS: u32 = 10;
 const REPORT_LIMIT: Duration = Duration::from_secs(15);
-/// Most frames of a trace: 600 MB.
+/// Largest number of frames of a trace: 600 MB.
 const MAX_TRACE_FRAMES: u32 = 10_000;
 
-/// What a gated train told its sender.
+/// The result of a gated train for its sender.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// The answer, or what was counted beside the refusal.
+    /// The answer, or the counts of a refused train.
     pub result: GatedTrainResult,
-    /// Path length, 0 when unknown.
+    /// Number of hops; 0 if unknown.
     pub hops: u32,
     /// Busy share of the receiver's cores, if it is known.
     pub receiver_cpu: Option<f64>,
-    /// Why there is no rate, if there is none.
+    /// The reason why there is no rate, if there is none.
     pub error: Option<WorkError>,
 }
 
-/// Sends a gated train on a connection whose pings are done and reads the receiver's report. The bytes must have been
-/// reserved.
+/// Sends a gated train on a connection whose pings are complete, and reads the receiver's report. The caller must have
+/// reserved the bytes.
 ///
 /// # Errors
-/// When the train cannot be sent or the receiver does not report. How much was sent is in `bytes_sent` even then.
+/// If the train cannot be sent or the receiver does not report. Even then `reply` contains the number of bytes sent and
+/// the path's MTU.
 pub(super) async fn send(
     call: &Call<'_>,
     spec: Spec,
     connection: Connection,
-    bytes_sent: &mut u64,
+    reply: &mut ProbeReply,
 ) -> Result<Outcome, WorkError> {
+    let mut restarts = 0;
+    let (end, result, payload_bytes, wire_bytes) = loop {
+        let (path, path_mtu) = size(call, &connection).await?;
+        (reply.mtu_bytes, reply.mtu_confirmed) = (path_mtu.bytes, path_mtu.confirmed);
+        let payload_bytes = path.family().payload_bytes(path_mtu.bytes).min(spec.payload_bytes);
+        let wire_bytes = path.family().wire_bytes(payload_bytes);
+        let left = Spec {
+            max_bytes: spec.max_bytes.saturating_sub(reply.bytes_sent),
+            // A window that doubles with each round trip needs this many of them to fill a long path.
+            max_time: spec.max_time + RAMP_TRIPS * connection.round_trip,
+            ..spec
+        };
+        tokio::time::sleep_until(connection.start.into()).await;
+        let mut socket = FlowSender::new(path, call.hold.secret.packet_key(), payload_bytes);
+        let mut sender = Sender::new(
+            connection.probe_id,
+            left.shape(payload_bytes),
+            socket.offload(),
+            Instant::now(),
+        );
+        let (_leash, cut) = Leash::new();
+        let sending = tokio::task::spawn_blocking(move || {
+            let result = run(&mut socket, &mut sender, &cut);
+            (sender.end(), result)
+        });
+        let (end, result) = sending.await.map_err(|_| WorkError::Over)?;
+        reply.bytes_sent += u64::from(end.packets) * u64::from(payload_bytes);
+        match result {
+            // A router has just reported a smaller MTU.
+            Err(SocketError::TooLong { payload_bytes }) if restarts < RESTARTS => {
+                info!(payload_bytes, "the path's MTU has shrunk; the train restarts");
+                restarts += 1;
+            }
+            result => break (end, result, payload_bytes, wire_bytes),
+        }
+    };
     let Connection {
         mut stream,
         mut channel,
-        probe_id,
+        ..
     } = connection;
-    let mut socket = FlowSender::connect(call.plane.source(), call.peer, key(call.hold), spec.shape.payload_bytes)?;
-    let mut sender = Sender::new(probe_id, spec.shape, socket.offload(), Instant::now());
-    let (_leash, cut) = Leash::new();
-    let sending = tokio::task::spawn_blocking(move || {
-        let result = run(&mut socket, &mut sender, &cut);
-        (sender.end(), result)
-    });
-    let (end, result) = sending.await.map_err(|_| WorkError::Over)?;
     let sent = GatedSent {
         packets: u64::from(end.packets),
         batches: end.batches,
@@ -66,7 +98,6 @@ pub(super) async fn send(
         out_of_time: end.out_of_time,
         error: result.as_ref().err().map(ToString::to_string).unwrap_or_default(),
     };
-    *bytes_sent = sent.packets * u64::from(spec.shape.payload_bytes);
     channel.send(&mut stream, &sent).await?;
     result?;
     let receiving = async {
@@ -84,7 +115,13 @@ pub(super) async fn send(
     let mut result = GatedTrainResult::decode(report.result.as_slice()).map_err(FrameError::from)?;
     result.sent = sent.packets;
     result.trace = trace;
-    let error = (result.verdict() == Verdict::Unspecified).then(|| WorkError::Refused(result.refusal.clone()));
+    // If no packet arrived, the receiver does not know the sizes.
+    (result.payload_bytes, result.wire_bytes) = (payload_bytes, wire_bytes);
+    let error = (result.verdict() == Verdict::Unspecified).then(|| {
+        let blocked = result.received == 0 && result.overflow == 0;
+        WorkError::unheard(blocked, sent.packets, call.peer)
+            .unwrap_or_else(|| WorkError::Refused(result.refusal.clone()))
+    });
     Ok(Outcome {
         result,
         hops: report.hops,

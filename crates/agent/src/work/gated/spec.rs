@@ -1,19 +1,20 @@
-//! What a gated train is asked to be.
+//! The checked parameters of a gated train.
 
 use std::time::Duration;
 
 use gavotte_probe::gated::Shape;
 use gavotte_probe::gated::wire::DATA_BYTES;
+use gavotte_probe::mtu::{Family, MOST_BYTES as MOST_MTU_BYTES};
 use gavotte_probe::packet::MAX_PAYLOAD_BYTES;
 
 use crate::contract::agents::GatedTrain;
 use crate::error::WorkError;
 
-/// UDP payload of a full IPv4 frame at MTU 1500.
-const PAYLOAD_BYTES: u32 = 1472;
-/// Default byte budget: empties a bucket of 60 MB in front of any rate.
+/// Default byte budget: empties a bucket of 60 MB at any rate.
 const MAX_BYTES: u64 = 64_000_000;
-/// Most bytes of one train; bounds the memory its receiver spends to 40 bytes a packet.
+/// Smallest byte budget: a train must have room for one packet at MTU 1500.
+const LEAST_BYTES: u32 = 1_472;
+/// Largest byte budget of one train; bounds its receiver's memory to 40 bytes per packet.
 const MOST_BYTES: u64 = 2_000_000_000;
 /// Default time: 190 packets at 2 Mbit/s.
 const MAX_TIME: Duration = Duration::from_secs(1);
@@ -23,21 +24,24 @@ const MOST_TIME: Duration = Duration::from_secs(60);
 /// A checked gated train.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spec {
-    pub(super) shape: Shape,
+    /// Largest UDP payload of one packet in bytes.
+    pub(super) payload_bytes: u32,
+    pub(super) max_time: Duration,
+    pub(super) hold: Duration,
     pub(super) max_bytes: u64,
     pub(super) keep_trace: bool,
     pub(super) pause: Duration,
 }
 
 impl Spec {
-    /// Checks a probe's parameters; zeros stand for defaults.
+    /// Checks a probe's parameters; zeros mean defaults.
     ///
     /// # Errors
-    /// Text that names the parameter out of range.
+    /// A text that names the parameter that is out of range.
     pub fn new(asked: &GatedTrain) -> Result<Self, WorkError> {
         let refuse = |text: String| Err(WorkError::Request(text));
         let payload_bytes = match asked.payload_bytes {
-            0 => PAYLOAD_BYTES,
+            0 => Family::V4.payload_bytes(MOST_MTU_BYTES),
             other => other,
         };
         if !(DATA_BYTES..=MAX_PAYLOAD_BYTES).contains(&(payload_bytes as usize)) {
@@ -49,7 +53,7 @@ impl Spec {
             0 => MAX_BYTES,
             other => other,
         };
-        if max_bytes > MOST_BYTES || max_bytes < u64::from(payload_bytes) {
+        if max_bytes > MOST_BYTES || max_bytes < u64::from(payload_bytes.min(LEAST_BYTES)) {
             return refuse(format!("gated_train.max_bytes: at most {MOST_BYTES}, not {max_bytes}"));
         }
         let hold = time(asked.hold_s, "gated_train.hold_s")?;
@@ -61,16 +65,23 @@ impl Spec {
             return refuse(format!("gated_train.hold_s: at most max_seconds, not {}", asked.hold_s));
         }
         Ok(Self {
-            shape: Shape {
-                payload_bytes,
-                max_packets: (max_bytes / u64::from(payload_bytes)) as u32,
-                max_time,
-                hold,
-            },
+            payload_bytes,
+            max_time,
+            hold,
             max_bytes,
             keep_trace: asked.keep_trace,
             pause: time(asked.pause_s, "gated_train.pause_s")?,
         })
+    }
+
+    /// The train with packets of `payload_bytes`.
+    pub(super) fn shape(&self, payload_bytes: u32) -> Shape {
+        Shape {
+            payload_bytes,
+            max_packets: (self.max_bytes / u64::from(payload_bytes.max(1))) as u32,
+            max_time: self.max_time,
+            hold: self.hold,
+        }
     }
 }
 
@@ -88,7 +99,7 @@ mod tests {
     #[test]
     fn zeros_stand_for_defaults() {
         let spec = Spec::new(&GatedTrain::default()).unwrap();
-        assert_eq!((spec.shape.payload_bytes, spec.shape.max_packets), (1472, 43_478));
+        assert_eq!((spec.payload_bytes, spec.shape(1472).max_packets), (9188, 43_478));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The loop over steps.
+//! The loop over time steps.
 
 mod turns;
 mod wiring;
@@ -21,12 +21,13 @@ use crate::outcome::{LinkUse, Outcome};
 use crate::platform::{LinkId, Platform};
 use crate::workload::Workload;
 
-/// Runs flows of hosts with guarantees until all are done or `workload.until_s`.
+/// Simulates flows of hosts with guarantees until all have finished, or until `workload.until_s`.
 ///
-/// Caps of flows are what applications send at most. Order and background are not taken: list all flows with their starts.
+/// The cap of a flow is the highest rate of its application. Order and background are not supported: list all flows
+/// with their starts.
 ///
 /// # Errors
-/// [`FluidError`] naming the first thing that makes no sense.
+/// [`FluidError`] that names the first invalid part.
 pub fn simulate_guarded(
     platform: &dyn Platform,
     workload: &Workload<'_>,
@@ -67,18 +68,18 @@ struct Run<'a> {
     left: usize,
     pairs: Vec<ActivePair>,
     active: Vec<usize>,
-    /// By host: pairs that it sends, and that it receives.
+    /// By host: the pairs on which it sends, and those on which it receives.
     out: Vec<Vec<usize>>,
     into: Vec<Vec<usize>>,
     agents: BTreeMap<usize, Agent>,
     tenants_s: f64,
-    /// Ports with the links that they are, `None` for limits of hosts and tenants; and how far down any way each is.
+    /// Ports with their links, `None` for limits of hosts and tenants, and the largest depth of each on any path.
     ports: Vec<Port>,
     links: Vec<Option<LinkId>>,
     levels: Vec<usize>,
     by_level: Vec<Vec<u32>>,
     level_count: usize,
-    /// To whom, which end of the pair that is, from whom.
+    /// The receiver of each offer, its end of the pair, and the sender.
     offers: Vec<(usize, End, usize, Offer)>,
     outcome: Outcome,
 }
@@ -135,7 +136,7 @@ impl<'a> Run<'a> {
         while self.left > 0 && self.now_s < self.workload.until_s {
             self.start();
             if self.active.is_empty() {
-                // Nothing to send until the next start: skip whole windows.
+                // No flow is active until the next start: skip whole windows.
                 let next_s = self
                     .due
                     .last()
@@ -181,13 +182,13 @@ impl<'a> Run<'a> {
             let transport = if constant {
                 Transport::Constant(most.min(1e12))
             } else {
-                Transport::Window(Window::new(self.now_s, most))
+                Transport::Window(Window::new(self.now_s, most, self.guarding.queues.packet_bytes))
             };
             self.pairs[place].push(flow, flows.bytes[flow] as f64, transport);
         }
     }
 
-    /// Gives a pair its limiter.
+    /// Creates the limiter of a pair.
     fn open(&mut self, place: usize) {
         let now_s = self.now_s;
         let pair = &mut self.pairs[place];
@@ -216,7 +217,7 @@ impl<'a> Run<'a> {
         for &place in &self.active {
             let pair = &mut self.pairs[place];
             pair.waits_s = pair.route.iter().map(|&port| self.ports[port as usize].wait_s()).sum();
-            pair.send(now_s, queues.round_trip_s, queues.leaf_s);
+            pair.send(now_s, &queues);
         }
         for level in 0..self.level_count {
             for &place in &self.active {
@@ -243,7 +244,8 @@ impl<'a> Run<'a> {
                 }
                 let port = &mut self.ports[number as usize];
                 if port.lost_packets > 0.0 && port.arrived > 0.0 {
-                    // Of the packets lost, each pair has those between its two marks on a line; where that begins is random.
+                    // Each pair gets the lost packets between its two marks on a line, which begins at a random
+                    // position.
                     let before = port.drawn.floor();
                     port.drawn += port.lost_packets * pair.rate / port.arrived;
                     pair.lost_packets += port.drawn.floor() - before;

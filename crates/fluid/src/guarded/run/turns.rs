@@ -1,4 +1,4 @@
-//! What agents do when it is their turn.
+//! The agents' periodic turns.
 
 use gavotte_limiter::{End, Feedback};
 
@@ -7,7 +7,7 @@ use super::super::protection::Method;
 use super::Run;
 
 impl Run<'_> {
-    /// Lets each agent count, tell, divide and allocate when its time has come.
+    /// Lets each agent whose turn is due count, report, divide and allocate.
     pub(super) fn take_turns(&mut self) {
         let now_s = self.now_s;
         let parameters = &self.guarding.parameters;
@@ -31,7 +31,7 @@ impl Run<'_> {
         }
     }
 
-    /// Counts what a host sent and received, and tells its sources.
+    /// Counts a host's traffic, and sends reports to its sources.
     fn report(&mut self, host: usize) {
         let (now_s, rules) = (self.now_s, &self.guarding.parameters.allocation);
         let agent = self.agents.get_mut(&host).expect("it has a turn");
@@ -56,14 +56,14 @@ impl Run<'_> {
             }
         }
         for (place, counts) in agent.arrivals.report(rules.pooled_loss) {
-            let told = &mut self.pairs[place].told;
-            told.bytes += counts.bytes;
-            told.lost_bytes += counts.lost_bytes;
-            told.marked_bytes += counts.marked_bytes;
+            let unreported = &mut self.pairs[place].unreported;
+            unreported.bytes += counts.bytes;
+            unreported.lost_bytes += counts.lost_bytes;
+            unreported.marked_bytes += counts.marked_bytes;
         }
     }
 
-    /// Sets the limits of the pairs that a host sends.
+    /// Sets the limits of the pairs on which a host sends.
     fn allocate(&mut self, host: usize) {
         let (now_s, rules, method) = (self.now_s, &self.guarding.parameters.allocation, self.guarding.method);
         let agent = self.agents.get_mut(&host).expect("it has a turn");
@@ -82,12 +82,12 @@ impl Run<'_> {
             if method != Method::Seawall {
                 pair.guarantee_bps = guarantee_bps;
             }
-            let told = std::mem::take(&mut pair.told);
+            let unreported = std::mem::take(&mut pair.unreported);
             let feedback = Feedback {
                 rate_bps: bytes * 8.0 / elapsed_s.max(self.guarding.step_s),
-                lost_bytes: told.lost_bytes,
-                marked_bytes: told.marked_bytes,
-                bytes: told.bytes,
+                lost_bytes: unreported.lost_bytes,
+                marked_bytes: unreported.marked_bytes,
+                bytes: unreported.bytes,
             };
             let limit_bps = allocator.feedback(now_s, &feedback, pair.guarantee_bps);
             pair.limit = if method == Method::Static {
@@ -99,7 +99,7 @@ impl Run<'_> {
         }
     }
 
-    /// Divides both hoses of a host and tells the other ends.
+    /// Divides both hoses of a host and sends offers to the other ends.
     fn divide(&mut self, host: usize) {
         let now_s = self.now_s;
         let agent = self.agents.get_mut(&host).expect("it has a turn");

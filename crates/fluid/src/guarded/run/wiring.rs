@@ -1,4 +1,4 @@
-//! Ports, and the ways of pairs over them.
+//! Creates ports, and the paths of pairs over them.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use super::super::protection::Method;
 use super::Run;
 use crate::platform::LinkId;
 
-/// Ports that any way passes at most.
+/// Largest number of ports on a path.
 const MOST_LEVELS: usize = 32;
 
 impl Run<'_> {
-    /// Pairs with their ways over ports.
+    /// Creates the pairs with their paths over ports.
     pub(super) fn wire(&mut self) {
         let flows = &self.workload.flows;
         let mut places = BTreeMap::new();
@@ -47,7 +47,8 @@ impl Run<'_> {
                 }
                 ports.push(number);
             }
-            self.pairs.push(ActivePair::new(source, target, ports));
+            let packet_bytes = self.guarding.queues.packet_bytes;
+            self.pairs.push(ActivePair::new(source, target, ports, packet_bytes));
             self.out[source].push(place);
             self.into[target].push(place);
         }
@@ -67,7 +68,7 @@ impl Run<'_> {
         }
     }
 
-    /// Limits of hosts and tenants on a way, as ports before and behind the network: a key and bytes a second.
+    /// The limits of hosts and tenants on a path, as ports before and after the network: a key, and bytes per second.
     fn limits(&self, source: usize, target: usize) -> [Vec<(Option<LinkId>, usize, f64)>; 2] {
         let (hoses, tenants) = (self.guarding.hoses, self.guarding.tenants);
         let of = |host: usize, side: usize, most: fn(&Hose) -> f64| {

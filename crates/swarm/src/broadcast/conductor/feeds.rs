@@ -1,20 +1,21 @@
-//! From whom each host is to have what, as the overlay and the limits from outside say.
+//! The feeds of each host: which blocks it gets from which parent and how fast, by the overlay and by limits from
+//! outside.
 
 use std::collections::BTreeMap;
 
 use super::super::blocks::Blocks;
 use super::{Conductor, Feed, Overlay, Standing};
 
-/// Flows may be this much faster than they need be: what one loses in a stall it can catch up with.
+/// Flows may be this much faster than necessary, so that a flow can catch up after a stall.
 const HEADROOM: f64 = 1.02;
-/// The root of a tree sends no faster than its edge should carry. What it sends too much overflows a queue, and each host that
-/// then waits for what was lost lets its own uplink idle.
+/// The root of a tree sends no faster than its edge should carry. Excess bytes would overflow a queue, and each host
+/// that waits for the lost bytes leaves its own uplink idle.
 const ROOT_HEADROOM: f64 = 1.0;
-/// Paces that change by less are left.
+/// Smaller relative changes of a pace are not reported.
 const PACE_CHANGE: f64 = 0.02;
 
 impl Conductor {
-    /// What has changed since the last call: hosts, and from whom each is to have what.
+    /// The hosts whose feeds have changed since the last call, with their new feeds.
     pub fn changes(&mut self) -> Vec<(usize, Vec<Feed>)> {
         let mut changes = Vec::new();
         if let Overlay::Tree(tree) = &self.overlay
@@ -46,7 +47,7 @@ impl Conductor {
         changes
     }
 
-    /// Whether feeds differ at most in what is had meanwhile.
+    /// Whether two lists of feeds differ only by blocks that the host received in the meantime.
     fn alike(&self, host: usize, given: &[Feed], feeds: &[Feed]) -> bool {
         let lacking = Blocks::all(self.layout.count()).without(&self.nodes[host].have);
         let left = |feeds: &[Feed]| -> Vec<(usize, Blocks)> {
@@ -60,13 +61,14 @@ impl Conductor {
         left(given) == left(feeds) && (paced || !self.limited(host, feeds))
     }
 
-    /// Whether paces of a host come from outside. Of the planned ones, nobody need hear what changes as blocks arrive.
+    /// Whether limits from outside apply to a host's paces. Changes of planned paces need no report while blocks
+    /// arrive.
     fn limited(&self, host: usize, feeds: &[Feed]) -> bool {
         let limit = |feed: &Feed| self.limits.contains_key(&(feed.parent, host));
         self.nodes[host].late || feeds.iter().any(limit)
     }
 
-    /// Where a host is to have its blocks from.
+    /// The feeds of a host, by the overlay.
     fn feeds(&self, host: usize) -> Vec<Feed> {
         let lacking = Blocks::all(self.layout.count()).without(&self.nodes[host].have);
         match &self.overlay {
@@ -117,7 +119,8 @@ impl Conductor {
                         *bytes += u64::from(self.layout.length(block));
                     }
                 }
-                // By all that a parent is to give in that time: by what is left, the last blocks would come ever more slowly.
+                // Divide all bytes that a parent gives in that time, not only the bytes left: otherwise the last blocks
+                // would come ever more slowly.
                 let pace = |bytes: u64| {
                     if *seconds > 0.0 {
                         HEADROOM * 8.0 * bytes as f64 / seconds

@@ -1,4 +1,4 @@
-//! Hosts that come when the others are under way: they have what nobody else needs.
+//! Late hosts: those that join a running broadcast get only capacity that no punctual host needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,11 +6,12 @@ use super::super::blocks::Blocks;
 use super::super::mesh::Shares;
 use super::{Conductor, Feed, Overlay, Standing};
 
-/// A link with less than this share of its rate to spare is full: what it would carry is not worth a flow.
+/// A link with less than this share of its rate to spare counts as full: a flow over it is not worth its cost.
 const SCRAP: f64 = 0.05;
 
 impl Conductor {
-    /// Takes that a receiver is not there, before the start: nobody waits for it, and [`Conductor::expect`] takes it in.
+    /// Marks a receiver as absent before the start. The broadcast does not wait for it; [`Conductor::expect`] adds it
+    /// later.
     pub fn absent(&mut self, host: usize) {
         self.nodes[host].standing = Standing::Absent;
         match &mut self.overlay {
@@ -25,8 +26,8 @@ impl Conductor {
         }
     }
 
-    /// Takes that a host of the network is to receive it that was not to at the start. Nobody waits for it, and
-    /// [`Conductor::expect`] takes it in.
+    /// Adds a host of the network that was not a receiver at the start. The broadcast does not wait for it;
+    /// [`Conductor::expect`] adds it when it joins.
     pub fn invite(&mut self, host: usize) {
         if self.ground.members().all(|member| member != host) {
             self.ground.invite(host);
@@ -34,7 +35,7 @@ impl Conductor {
         }
     }
 
-    /// Takes that a receiver that was not there, or was lost, is now. What it holds is told by [`Conductor::opened`].
+    /// Records that a missing or lost receiver has joined. [`Conductor::opened`] then reports which blocks it holds.
     pub fn expect(&mut self, host: usize, now_s: f64) {
         let node = &mut self.nodes[host];
         if !matches!(node.standing, Standing::Absent | Standing::Lost(_)) {
@@ -54,7 +55,7 @@ impl Conductor {
         self.log.push(format!("{} joins after {now_s:.1} s", self.name(host)));
     }
 
-    /// Gives each late host of a tree a parent, as few as possible another than it had.
+    /// Gives each late host of a tree a parent, and keeps its present parent if possible.
     pub(super) fn adopt(&mut self) {
         if !matches!(self.overlay, Overlay::Tree(_)) {
             return;
@@ -72,8 +73,8 @@ impl Conductor {
         }
     }
 
-    /// Who could give a late host of a tree all blocks: who has least to send, then from whom most is to spare, then
-    /// who has most.
+    /// Picks the parent that can give a late host of a tree all blocks: the one with the fewest children, then the most
+    /// capacity to spare, then the most bytes.
     pub(super) fn foster(&self, host: usize) -> Option<usize> {
         let own = self.descendants(host);
         let mut children = BTreeMap::<usize, usize>::new();
@@ -101,18 +102,18 @@ impl Conductor {
         })
     }
 
-    /// A late host, and the late ones that have their blocks by way of it.
+    /// A late host, and the late hosts below it.
     fn descendants(&self, host: usize) -> BTreeSet<usize> {
-        let mut found = BTreeSet::from([host]);
+        let mut below = BTreeSet::from([host]);
         while let Some((&child, _)) =
-            (self.adopted.iter()).find(|(child, parent)| found.contains(parent) && !found.contains(child))
+            (self.adopted.iter()).find(|(child, parent)| below.contains(parent) && !below.contains(child))
         {
-            found.insert(child);
+            below.insert(child);
         }
-        found
+        below
     }
 
-    /// Parent and child of each edge of a tree, late ones too, whose child still lacks blocks.
+    /// Parent and child of each edge of a tree whose child still lacks blocks, including late hosts.
     fn busy(&self) -> Vec<(usize, usize)> {
         let Overlay::Tree(tree) = &self.overlay else {
             return Vec::new();
@@ -126,7 +127,8 @@ impl Conductor {
         matches!(self.nodes[host].standing, Standing::Expected | Standing::Live)
     }
 
-    /// What the overlay leaves of the links from one host to another, in bit/s, while those that came in time still need it.
+    /// The capacity on the links from one host to another that the overlay leaves while punctual hosts still need it,
+    /// in bit/s.
     fn spare(&self, m: usize, n: usize) -> f64 {
         let network = self.ground.network();
         let mut taken = BTreeMap::<usize, f64>::new();
@@ -172,7 +174,7 @@ impl Conductor {
         spare
     }
 
-    /// How fast a late host may have its feeds: with what is to spare, and waiting where nothing is.
+    /// Limits a late host's feeds to spare capacity; feeds wait if there is none.
     pub(super) fn restrain(&self, host: usize, feeds: &mut [Feed]) {
         let others = |&other: &usize| self.lacks(other) && !self.nodes[other].late;
         let alone = !self.ground.receivers().iter().any(others);
@@ -201,7 +203,7 @@ mod tests {
     use crate::broadcast::layout::Layout;
     use crate::broadcast::mechanism::Mechanism;
 
-    /// Host 0 sends to 1, 2 and 3, who have nothing yet; nobody has named 4.
+    /// Host 0 sends to 1, 2 and 3, which have no block yet; host 4 is not a receiver.
     fn under_way(mechanism: Mechanism) -> Conductor {
         let rate = BitsPerSec::new(8e6).unwrap();
         let host = |machine| Host {
@@ -262,12 +264,12 @@ mod tests {
     fn who_was_not_named_is_answered_by_the_tracker_of_a_cornet() {
         let mut conductor = under_way(Mechanism::Cornet);
         parents_of_4(&mut conductor);
-        let told: Vec<_> = conductor
+        let answers: Vec<_> = conductor
             .answers(1.0)
             .into_iter()
             .filter(|(host, _)| *host == 4)
             .collect();
-        assert_eq!(told, [(4, vec![(0, Blocks::all(9))])]);
+        assert_eq!(answers, [(4, vec![(0, Blocks::all(9))])]);
     }
 
     #[test]

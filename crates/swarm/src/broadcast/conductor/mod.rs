@@ -1,6 +1,7 @@
-//! Who has which blocks from whom while a broadcast runs: changed around hosts that die, fall silent or fall behind.
+//! Conducts a running broadcast: decides which host gets which blocks from which parent, and changes this when hosts
+//! die, fall silent or fall behind.
 //!
-//! The controller tells what it hears from the agents, and hands on [`Conductor::changes`].
+//! The controller passes the agents' reports to the conductor, and [`Conductor::changes`] to the agents.
 
 mod feeds;
 mod late;
@@ -17,34 +18,34 @@ use super::mechanism::Mechanism;
 use super::mesh::Shares;
 use super::tree::Tree;
 
-/// Rates are judged over so long.
+/// Rates are averaged over this time.
 const WINDOW_S: f64 = 1.5;
-/// So many broken subscriptions, and a host cannot be reached.
+/// A host counts as unreachable after more than this many broken subscriptions.
 const BREAKS: u32 = 4;
 
-/// Blocks that a host is to have from one parent.
+/// Blocks that a host gets from one parent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Feed {
     /// The parent.
     pub parent: usize,
     /// The blocks.
     pub blocks: Blocks,
-    /// How fast; infinite for no limit.
+    /// The pace; infinite for no limit.
     pub pace_bps: f64,
 }
 
-/// How a host stands.
+/// The state of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is not there yet, and may come.
+    /// The host is absent and may join later.
     Absent,
-    /// It has not opened its copy.
+    /// The host has not opened its copy yet.
     Expected,
-    /// It takes part.
+    /// The host takes part.
     Live,
-    /// It has all.
+    /// The host has the whole object.
     Kept,
-    /// It is out, and why.
+    /// The host no longer takes part; the text is the reason.
     Lost(String),
 }
 
@@ -52,12 +53,12 @@ pub enum Standing {
 struct Node {
     standing: Standing,
     have: Blocks,
-    /// When, and how many bytes it had.
+    /// Times, and the bytes that the host had then.
     marks: VecDeque<(f64, u64)>,
     grew_s: f64,
     demoted: bool,
     gone: bool,
-    /// It came when the others were under way.
+    /// The host joined a running broadcast.
     late: bool,
     breaks: BTreeMap<usize, u32>,
 }
@@ -67,7 +68,7 @@ impl Node {
         self.marks.back().map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// Bytes a second over the window; none while it has not been watched for so long.
+    /// Bytes per second over the window; `None` until the host was observed for most of a window.
     fn rate(&self) -> Option<f64> {
         let ((from_s, old), (to_s, new)) = (self.marks.front()?, self.marks.back()?);
         let seconds = to_s - from_s;
@@ -82,13 +83,13 @@ impl Node {
 #[derive(Clone, Debug)]
 enum Overlay {
     Tree(Tree),
-    /// Who passes on each block, and what each host may send in all, in bit/s.
+    /// The host that passes on each block, and the planned time in seconds; 0 for no pace.
     Mesh(Vec<usize>, f64),
     /// Receivers fetch from peers that the tracker names.
     Cornet(Tracker),
 }
 
-/// One broadcast under way.
+/// A running broadcast.
 #[derive(Clone, Debug)]
 pub struct Conductor {
     ground: Ground,
@@ -96,26 +97,26 @@ pub struct Conductor {
     overlay: Overlay,
     nodes: Vec<Node>,
     given: BTreeMap<usize, Vec<Feed>>,
-    /// By late host of a tree: who gives to it.
+    /// The parent of each late host of a tree.
     adopted: BTreeMap<usize, usize>,
-    /// What the edges of a tree can carry in bit/s, and of which tree that is.
+    /// The rate that each edge of a tree can carry in bit/s, and the tree for which they were computed.
     carries: (Option<Tree>, BTreeMap<(usize, usize), f64>),
-    /// Limits from outside, by parent and child, in bit/s; 0 = wait.
+    /// Limits from outside in bit/s, by parent and child; 0 = wait.
     limits: BTreeMap<(usize, usize), f64>,
-    /// What counts where none was told.
+    /// The limit of a pair without a limit from outside.
     unlimited_bps: f64,
     avoided: BTreeSet<(usize, usize)>,
     expected_bytes_per_s: f64,
     settled_s: f64,
-    /// Once the source has died: how many blocks there are among the others, and when that last changed.
+    /// Once the source has died: the number of blocks that the others have together, and when that number last changed.
     left: (u32, f64),
     random: Random,
     log: Vec<String>,
 }
 
 impl Conductor {
-    /// A broadcast in which nobody has opened a copy yet. `predicted_s` is how long it should take; infinite when
-    /// nobody knows. `partitions`, by host, and `seed` are a Cornet's.
+    /// A broadcast in which no host has opened its copy yet. `predicted_s` is the predicted time, infinite if unknown.
+    /// Only a Cornet uses `partitions`, by host, and `seed`.
     pub fn new(
         ground: Ground,
         layout: Layout,
@@ -170,7 +171,7 @@ impl Conductor {
         }
     }
 
-    /// Who gives to whom as the overlay stands: parent and child. Of a mesh, none.
+    /// Parent and child of each edge of a tree; empty for other mechanisms.
     pub fn edges(&self) -> Vec<(usize, usize)> {
         match &self.overlay {
             Overlay::Tree(tree) => tree.edges().collect(),
@@ -178,7 +179,7 @@ impl Conductor {
         }
     }
 
-    /// Parent, child and bytes left of each subscription as it was last given.
+    /// Parent, child and bytes left of each feed as last reported.
     pub fn flows(&self) -> Vec<(usize, usize, u64)> {
         let mut flows = Vec::new();
         for (&child, feeds) in &self.given {
@@ -197,18 +198,18 @@ impl Conductor {
         flows
     }
 
-    /// Limits what a parent sends to a child, in bit/s: infinite for no limit, 0 to have it wait.
+    /// Limits the pace from a parent to a child, in bit/s: infinite for no limit, 0 to make it wait.
     pub fn limit(&mut self, parent: usize, child: usize, pace_bps: f64, now_s: f64) {
         let old = self.limit_of(parent, child);
         self.limits.insert((parent, child), pace_bps);
         if old == 0.0 && pace_bps > 0.0 {
-            // It could not have grown before.
+            // The child could not grow until now.
             self.nodes[child].grew_s = now_s;
             self.settled_s = now_s;
         }
     }
 
-    /// Has every parent wait until a limit for it is told.
+    /// Makes every parent wait until [`Conductor::limit`] sets its limit.
     pub fn hold(&mut self) {
         self.unlimited_bps = 0.0;
     }
@@ -217,7 +218,7 @@ impl Conductor {
         self.limits.get(&(parent, child)).copied().unwrap_or(self.unlimited_bps)
     }
 
-    /// Whether a child is to wait by a limit from outside, or a host that it depends on.
+    /// Whether a limit from outside makes a child wait, or makes a host wait that it depends on.
     fn held(&self, mut child: usize) -> bool {
         for _ in 0..self.nodes.len() {
             let feeds = self.given.get(&child).map_or(&[][..], Vec::as_slice);
@@ -233,24 +234,24 @@ impl Conductor {
         false
     }
 
-    /// How a host stands.
+    /// The state of a host.
     pub fn standing(&self, host: usize) -> &Standing {
         &self.nodes[host].standing
     }
 
-    /// What was changed and why, since the last call.
+    /// The changes since the last call, with their reasons.
     pub fn log(&mut self) -> Vec<String> {
         std::mem::take(&mut self.log)
     }
 
-    /// Whether every receiver has all, is lost, or never came.
+    /// Whether every receiver has the whole object, is lost, or never joined.
     pub fn is_over(&self) -> bool {
         let over = |standing: &Standing| matches!(standing, Standing::Kept | Standing::Lost(_) | Standing::Absent);
         let done = |&host: &usize| over(&self.nodes[host].standing);
         self.ground.receivers().iter().all(done)
     }
 
-    /// Takes that a host has opened its copy, and what was there.
+    /// Records that a host has opened its copy, and what the copy held.
     pub fn opened(&mut self, host: usize, have: Blocks, bytes: u64, now_s: f64) {
         if self.nodes[host].standing == Standing::Expected {
             self.nodes[host].standing = Standing::Live;
@@ -263,7 +264,7 @@ impl Conductor {
         self.progress(host, have, bytes, now_s);
     }
 
-    /// Takes how far a host is.
+    /// Records a host's progress.
     pub fn progress(&mut self, host: usize, have: Blocks, bytes: u64, now_s: f64) {
         let node = &mut self.nodes[host];
         if bytes > node.bytes() || node.marks.is_empty() {
@@ -276,7 +277,7 @@ impl Conductor {
         }
     }
 
-    /// Takes that a host has all of it, under its name.
+    /// Records that a host has the whole object under its final name.
     pub fn kept(&mut self, host: usize) {
         let count = self.layout.count();
         let node = &mut self.nodes[host];
@@ -286,7 +287,7 @@ impl Conductor {
         }
     }
 
-    /// Takes that a host is out of it.
+    /// Records that a host no longer takes part.
     pub fn lost(&mut self, host: usize, why: &str, now_s: f64) {
         let node = &mut self.nodes[host];
         if node.gone {
@@ -294,10 +295,11 @@ impl Conductor {
         }
         node.gone = true;
         let kept = node.standing == Standing::Kept;
-        // Of one that has its whole copy only the help is lost.
+        // A host with its whole copy is only lost as a helper.
         if !kept || host == self.ground.source() {
             node.standing = Standing::Lost(why.to_owned());
-            self.log.push(format!("{} is out: {why}", self.name(host)));
+            self.log
+                .push(format!("{} no longer takes part: {why}", self.name(host)));
         }
         self.given.remove(&host);
         self.adopted.remove(&host);
@@ -307,7 +309,7 @@ impl Conductor {
         self.without(host, now_s);
     }
 
-    /// Takes that a host can have nothing more from a parent.
+    /// Records that a subscription of a child to a parent broke.
     pub fn broken(&mut self, child: usize, parent: usize, why: &str, now_s: f64) {
         if !self.nodes[child].takes_part() || !self.nodes[parent].takes_part() {
             return;
@@ -320,32 +322,32 @@ impl Conductor {
         if node.breaks.values().sum::<u32>() > BREAKS {
             let whom: Vec<_> = node.breaks.keys().copied().collect();
             let whom: Vec<_> = whom.into_iter().map(|host| self.name(host).to_owned()).collect();
-            let why = format!("it could have nothing from {}: {why}", whom.join(", "));
+            let why = format!("it could get no blocks from {}: {why}", whom.join(", "));
             self.lost(child, &why, now_s);
             return;
         }
         if times < 2 {
-            // Once is no habit: it asks the same parent again.
+            // After the first break the child subscribes to the same parent again.
             return;
         }
         self.avoided.insert((child, parent));
         self.settled_s = now_s;
         let source = self.ground.source();
         let text = format!(
-            "{} has nothing more from {}: {why}",
+            "{} gets no more blocks from {}: {why}",
             self.name(child),
             self.name(parent)
         );
         self.log.push(text);
         if self.nodes[child].late {
             if matches!(self.overlay, Overlay::Tree(_)) && self.foster(child).is_none() {
-                let why = format!("nobody is left whom it could have it from: {why}");
+                let why = format!("no host is left that could send it the object: {why}");
                 self.lost(child, &why, now_s);
             }
         } else if let Overlay::Tree(tree) = &mut self.overlay {
             let moved = parent != tree.order()[0] && tree.demote(parent, &self.avoided);
             if !moved && !tree.demote(child, &self.avoided) {
-                let why = format!("nobody is left whom it could have it from: {why}");
+                let why = format!("no host is left that could send it the object: {why}");
                 self.lost(child, &why, now_s);
             }
         } else if parent == source {

@@ -1,25 +1,25 @@
-//! What is changed around hosts that die, fall silent or fall behind.
+//! Repairs: what the conductor changes when hosts die, fall silent or fall behind.
 
 use std::collections::BTreeMap;
 
 use super::super::blocks::Blocks;
 use super::{Conductor, Overlay, Standing};
 
-/// A host to which nothing comes for so long, though its parent has more, is cut off from it.
+/// A host is cut off from its parent if no bytes arrive for this long although the parent has more.
 const STALL_S: f64 = 2.0;
-/// One that chooses its peers itself is cut off from all after so long.
+/// A host that chooses its own peers is cut off from all of them after this long.
 const ALONE_S: f64 = 30.0;
-/// A host is slow when it gets less than this share of what its parent gets or should send.
+/// A host is slow if it gets less than this share of what its parent gets or should send.
 const SLOW: f64 = 0.6;
-/// And falls behind when it would take so long to catch up.
+/// A slow host falls behind if it would need at least this long to catch up.
 const BEHIND_S: f64 = 1.0;
-/// After a change, rates are left alone for so long.
+/// After a change, the conductor ignores slow rates for this long.
 const SETTLE_S: f64 = 2.0;
 /// How long blocks may still arrive after the source has died.
 const LAST_WORDS_S: f64 = 2.0;
 
 impl Conductor {
-    /// Looks for hosts that stand still or fall behind.
+    /// Looks for hosts that are stalled or fall behind.
     pub fn tick(&mut self, now_s: f64) {
         self.bereaved(now_s);
         let hosts: Vec<usize> = self.ground.receivers().to_vec();
@@ -28,7 +28,7 @@ impl Conductor {
                 continue;
             }
             if matches!(self.overlay, Overlay::Cornet(_)) && now_s - self.nodes[host].grew_s > ALONE_S {
-                self.lost(host, &format!("no peer gave it anything for {ALONE_S} s"), now_s);
+                self.lost(host, &format!("no peer sent it a block for {ALONE_S} s"), now_s);
                 continue;
             }
             let fed: Vec<usize> = self
@@ -44,12 +44,12 @@ impl Conductor {
             }
             let [parent] = fed[..] else { continue };
             if self.nodes[parent].bytes() <= self.nodes[host].bytes() {
-                // It waits for what its parent lacks itself, as after a block that came wrong.
+                // The host waits for blocks that its parent lacks too, for example after a corrupt block.
                 self.nodes[host].grew_s = now_s;
             } else if now_s - self.nodes[host].grew_s > STALL_S
                 && now_s - self.nodes[parent].grew_s.max(self.settled_s) > 0.0
             {
-                self.broken(host, parent, &format!("nothing came for {STALL_S} s"), now_s);
+                self.broken(host, parent, &format!("no bytes arrived for {STALL_S} s"), now_s);
             }
         }
         if now_s - self.settled_s > SETTLE_S {
@@ -57,11 +57,11 @@ impl Conductor {
         }
     }
 
-    /// Goes on without a host's help.
+    /// Removes a host from the overlay.
     pub(super) fn without(&mut self, host: usize, now_s: f64) {
         self.settled_s = now_s;
         match &mut self.overlay {
-            // Who takes the root's place depends on what the others have.
+            // The new root depends on the blocks that the others have.
             Overlay::Tree(tree) if tree.order()[0] == host => {}
             Overlay::Tree(tree) => tree.remove(host),
             Overlay::Mesh(..) => self.reassign(host),
@@ -69,7 +69,7 @@ impl Conductor {
         }
     }
 
-    /// Whatever a host of a mesh should have passed on, others now do: those that have it, each as much.
+    /// Assigns the blocks of a mesh's helper to other helpers: first to those that have the block, in equal numbers.
     pub(super) fn reassign(&mut self, host: usize) {
         let source = self.ground.source();
         let able = |&other: &usize| {
@@ -99,11 +99,11 @@ impl Conductor {
                 *load.entry(other).or_default() += 1;
             }
         }
-        // Paces were for its help; now there is a rest to be made up for.
+        // The paces assumed this helper; without them the others can catch up.
         *seconds = 0.0;
     }
 
-    /// What becomes of a broadcast whose source has died: the others go on if they have all blocks among them.
+    /// Handles the death of the source: the broadcast continues if the others together have all blocks.
     fn bereaved(&mut self, now_s: f64) {
         let source = self.ground.source();
         if !self.nodes[source].gone {
@@ -122,7 +122,7 @@ impl Conductor {
         if !union.is_full() {
             if now_s - self.left.1 > LAST_WORDS_S {
                 let missing = count - union.len();
-                let why = format!("{missing} of {count} blocks went with {}", self.name(source));
+                let why = format!("{missing} of {count} blocks were lost with {}", self.name(source));
                 for host in live
                     .into_iter()
                     .filter(|&host| self.nodes[host].standing == Standing::Live)
@@ -155,11 +155,14 @@ impl Conductor {
             self.overlay = Overlay::Mesh((0..count).map(holder).collect(), 0.0);
         }
         self.settled_s = now_s;
-        let text = format!("goes on without {}: the others have it all among them", self.name(root));
+        let text = format!(
+            "the broadcast continues without {}: the other hosts together have all blocks",
+            self.name(root)
+        );
         self.log.push(text);
     }
 
-    /// Puts a host that holds others up where nobody depends on it.
+    /// Moves a host that slows others down to a place without children.
     fn demote_slow(&mut self, now_s: f64) {
         let Overlay::Tree(tree) = &self.overlay else { return };
         let root = tree.order()[0];

@@ -1,20 +1,22 @@
-//! A Cornet's tracker: which peers a receiver is told of, and what each of them has.
+//! A Cornet's tracker: which peers it names to a receiver, and which blocks of each.
 //!
-//! Where receivers keep to partitions, each block is fetched from outside by one member, who is told of it alone.
+//! If receivers keep to partitions, one member fetches each block from outside; the tracker names the block to that
+//! member only.
 
 use super::super::blocks::Blocks;
 use super::super::cornet::{ANSWER, POLL_S, Round, Tracker};
 use super::{Conductor, Overlay, Standing};
 
-/// Of a receiver's peers, so many may be of another partition.
+/// Largest number of a receiver's peers that may be in other partitions.
 const OUTSIDE: usize = 2;
-/// A block that a member was to fetch from outside is another's after so long.
+/// After this long, another member may fetch a block from outside.
 const FETCH_S: f64 = 4.0;
-/// Where there are partitions, answers come so many times sooner: on its way a block waits for one in each of them.
+/// With partitions, answers come this many times sooner, since a block waits for an answer in each partition on its
+/// way.
 const SOONER: f64 = 4.0;
 
 impl Conductor {
-    /// The tracker's answers that are due: hosts, and some random peers of each with what they have.
+    /// The answers that are due: each host with random peers, and the blocks of each peer.
     pub fn answers(&mut self, now_s: f64) -> Vec<(usize, Vec<(usize, Blocks)>)> {
         let Overlay::Cornet(tracker) = &mut self.overlay else {
             return Vec::new();
@@ -27,7 +29,7 @@ impl Conductor {
                 continue;
             }
             let mut peers = self.outside(&mut tracker, &round, host, now_s);
-            // Who has nothing yet is no source.
+            // A host without blocks cannot serve.
             let known: Vec<usize> = (self.ground.members())
                 .filter(|&peer| peer != host && self.nodes[peer].takes_part() && !self.nodes[peer].have.is_empty())
                 .filter(|&peer| self.shares(&tracker, &round, host, peer))
@@ -47,11 +49,11 @@ impl Conductor {
         answers
     }
 
-    /// Whether a host may have from a peer all that this has.
+    /// Whether a host may get all of a peer's blocks.
     fn shares(&self, tracker: &Tracker, round: &Round, host: usize, peer: usize) -> bool {
         let source = self.ground.source();
         if !self.nodes[source].takes_part() {
-            // What the source cannot give any more is had from wherever it is.
+            // If the source is lost, a host may get blocks from any peer.
             return true;
         }
         let of = if peer == source {
@@ -62,7 +64,7 @@ impl Conductor {
         tracker.partition(host) == of
     }
 
-    /// How blocks go from partition to partition, of receivers that take part.
+    /// The order in which blocks pass from partition to partition, for the receivers that take part.
     fn round(&self, tracker: &Tracker) -> Round {
         let receivers = self.ground.receivers().iter();
         let live = receivers.filter(|&&host| self.nodes[host].takes_part());
@@ -70,7 +72,8 @@ impl Conductor {
         Round::new(own, live.map(|&host| tracker.partition(host)))
     }
 
-    /// Peers of other partitions, each with what the host is to fetch from it: blocks that no other member has or fetches.
+    /// Peers in other partitions, each with the blocks that the host fetches from it: blocks that no other member has
+    /// or fetches.
     fn outside(&self, tracker: &mut Tracker, round: &Round, host: usize, now_s: f64) -> Vec<(usize, Blocks)> {
         let own = tracker.partition(host);
         if own == round.home || !self.nodes[self.ground.source()].takes_part() {
@@ -80,11 +83,11 @@ impl Conductor {
         let members: Vec<usize> = receivers()
             .filter(|&other| self.nodes[other].takes_part() && tracker.partition(other) == own)
             .collect();
-        let mut there = Blocks::none(self.layout.count());
+        let mut present = Blocks::none(self.layout.count());
         for &member in &members {
-            there.add(&self.nodes[member].have);
+            present.add(&self.nodes[member].have);
         }
-        let mut lacking = Blocks::all(self.layout.count()).without(&there);
+        let mut lacking = Blocks::all(self.layout.count()).without(&present);
         for block in lacking.clone().iter() {
             let fetcher = tracker.fetchers.get(&(own, block));
             if fetcher

@@ -1,0 +1,147 @@
+"""A lab with one condition, and the command line in it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from benches.clouds.conditions import Condition
+
+from gavotte import lab
+from gavotte.formats.inventory import read_inventory
+
+GAVOTTE = Path(sys.executable).with_name("gavotte")
+LIMIT_S = 150.0
+"""Longest that one command may take."""
+
+
+class CommandError(Exception):
+    """A command that did not end with status 0, with its last output."""
+
+
+@dataclass
+class Stage:
+    """A lab that is up.
+
+    Attributes:
+        condition: what it emulates.
+        session: the lab.
+        folder: scratch folder of its commands.
+    """
+
+    condition: Condition
+    session: lab.Session
+    folder: Path
+
+    def gavotte(self, *words: object) -> Any:
+        """Run a command with `--json` and return what it printed.
+
+        Raises:
+            CommandError: when it fails or takes too long.
+        """
+        line = [str(GAVOTTE), *map(str, words), "--json"]
+        try:
+            ended = subprocess.run(
+                line,
+                cwd=self.folder,
+                env=self.session.environment(),
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise CommandError(f"took more than {LIMIT_S:.0f} s") from None
+        if ended.returncode:
+            last = ended.stderr.strip().splitlines()[-2:]
+            raise CommandError(f"exit {ended.returncode}: {' '.join(last)}")
+        return json.loads(ended.stdout) if ended.stdout.strip() else None
+
+    def on(self, host: str, *words: object, **options: Any) -> subprocess.Popen[str]:
+        """Start a program on a host."""
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True} | options
+        return self.session.exec(host, [str(word) for word in words], **options)
+
+    def traffic(self, host: str, *words: object) -> subprocess.Popen[str]:
+        """Start the tests' traffic program on a host."""
+        script = Path(__file__).parents[2] / "tests" / "guarantee" / "traffic.py"
+        return self.on(host, sys.executable, "-I", "-S", script, *words)
+
+    @cached_property
+    def addresses(self) -> dict[str, str]:
+        """Address of each host."""
+        return {host.name: host.address for host in read_inventory(self.session.hosts_file).host}
+
+    def iperf3_bps(self, source: str, target: str, *, connections: int = 1, seconds: int = 4) -> float:
+        """TCP goodput of a long CUBIC transfer after its first two seconds; 0 = none."""
+        server = self.on(target, "iperf3", "-s", "-1", "-p", "5999")
+        try:
+            words = ["iperf3", "-c", self.addresses[target], "-p", "5999", "-J", "-C", "cubic", "-O", "2"]
+            words += ["-t", str(seconds), "-P", str(connections)]
+            for _ in range(20):
+                told = self.on(source, *words).communicate(timeout=LIMIT_S)[0]
+                report = json.loads(told or "{}")
+                if "error" not in report:
+                    return float(report["end"]["sum_received"]["bits_per_second"])
+            return 0.0
+        finally:
+            server.kill()
+            server.wait()
+
+    def block(self, host: str, protocol: str) -> None:
+        """Drop what arrives at a host by one transport protocol."""
+        number = {"tcp": 6, "udp": 17}[protocol]
+        for words in (
+            ["tc", "qdisc", "add", "dev", "eth0", "clsact"],
+            [
+                "tc",
+                "filter",
+                "add",
+                "dev",
+                "eth0",
+                "ingress",
+                "protocol",
+                "ip",
+                "u32",
+                "match",
+                "ip",
+                "protocol",
+                str(number),
+                "0xff",
+                "action",
+                "drop",
+            ],
+        ):
+            ended = self.session.run(host, words, capture_output=True, text=True)
+            if ended.returncode:
+                raise CommandError(f"cannot block {protocol}: {ended.stderr.strip()}")
+
+
+@contextmanager
+def staged(condition: Condition, folder: Path) -> Iterator[Stage]:
+    """Build a condition's lab; its scratch folder is empty at the beginning and removed at the end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with lab.session(condition.topology, source="bench-clouds") as session:
+            stage = Stage(condition, session, folder)
+            if condition.blocked:
+                stage.block("a", condition.blocked)
+            yield stage
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def pairs(names: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield directed pairs of positions."""
+    for i in range(len(names)):
+        for j in range(len(names)):
+            if i != j:
+                yield i, j

@@ -1,0 +1,233 @@
+"""What each verb must get right under a condition. Every function runs the command line and judges what it printed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import tomli_w
+from benches.clouds.stage import CommandError, Stage, pairs
+
+MB = 1_000_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One verb under one condition.
+
+    Attributes:
+        right: whether it kept the goal.
+        figure: what was compared, as the table shows it.
+        why: what was wrong; empty = nothing.
+    """
+
+    right: bool
+    figure: str
+    why: str = ""
+
+
+def measure(stage: Stage) -> Outcome:
+    """All paths answered; each rate within the tolerance of the shaper's, or of what long TCP gets."""
+    return _measured(stage, "m.npz", ["measure", "--hosts", "lab", "-o", "m.npz"])
+
+
+def sharing(stage: Stage) -> Outcome:
+    """The same with `--sharing`, which also fills links."""
+    return _measured(stage, "s.npz", ["measure", "--hosts", "lab", "--sharing", "-o", "s.npz"])
+
+
+def _measured(stage: Stage, file: str, words: list[str]) -> Outcome:
+    (stage.folder / file).unlink(missing_ok=True)
+    result = stage.gavotte(*words)
+    if result["answered"] < result["paths"]:
+        return Outcome(False, f"{result['answered']}/{result['paths']}", "paths without an answer")
+    names, rates_bps = result["hosts"], result["rate_bps"]
+    worst, where = 0.0, ""
+    for i, j in pairs(names):
+        error = _error(stage, names[i], names[j], rates_bps[i][j])
+        if abs(error) > abs(worst):
+            worst, where = error, f"{names[i]} to {names[j]}: {rates_bps[i][j] / 1e6:.2f} Mbit/s"
+    return Outcome(abs(worst) <= _tolerance(stage), f"{100 * worst:+.1f} %", where)
+
+
+def _tolerance(stage: Stage) -> float:
+    # Without a limit the processors decide, and they are shared.
+    return stage.condition.tolerance if stage.condition.capped else 0.3
+
+
+def _error(stage: Stage, source: str, target: str, rate_bps: float) -> float:
+    """Relative error against the shaper, or against long TCP if that is nearer."""
+    condition = stage.condition
+    truths = []
+    if condition.capped:
+        truths.append(condition.egress_bps(source) * condition.goodput_share)
+    if not truths or (abs(rate_bps / truths[0] - 1) > condition.tolerance):
+        truths.append(stage.iperf3_bps(source, target))
+    return min((rate_bps / truth - 1 for truth in truths if truth), key=abs, default=math.inf)
+
+
+def model(stage: Stage) -> Outcome:
+    """A Network whose hosts have their caps."""
+    network = stage.gavotte("model", "m.npz", "-o", "n.network.json")
+    if not stage.condition.capped:
+        return Outcome(True, "-")
+    errors = [
+        host["egress_bps"] / (stage.condition.egress_bps(host["name"]) * stage.condition.goodput_share) - 1
+        for host in network["hosts"]
+        if host.get("egress_bps")
+    ]
+    worst = max(errors, key=abs, default=math.inf)
+    return Outcome(abs(worst) <= _tolerance(stage) + 0.01, f"{100 * worst:+.1f} %", "egress caps")
+
+
+def place_and_run(stage: Stage) -> Outcome:
+    """Predicted and real completion agree within 10 %, round trips aside."""
+    first, second, third = stage.condition.names[:3]
+    transfers = [(first, second, 4 * MB), (second, third, 4 * MB), (third, first, 2 * MB)]
+    lines = ['format = "gavotte/app/1"', 'name = "ring"']
+    for task in (first, second, third):
+        lines += ["[[task]]", f'name = "task-{task}"', "cpus = 2.0"]
+    for source, target, size in transfers:
+        lines += ["[[transfer]]", f'source = "task-{source}"', f'target = "task-{target}"', f"bytes = {size}"]
+    (stage.folder / "ring.app.toml").write_text("\n".join(lines) + "\n")
+    stage.gavotte("place", "n.network.json", "ring.app.toml", "--time-limit", 2, "-o", "p.placement.json")
+    ran = stage.gavotte("run", "p.placement.json", "ring.app.toml", "--hosts", "lab")
+    if not ran["predicted_s"]:
+        return Outcome(True, "-")
+    ratio = (ran["completion_s"] - 4 * stage.condition.round_trip_s) / ran["predicted_s"]
+    return Outcome(0.85 <= ratio <= 1.10, f"{ratio:.2f}", f"{ran['completion_s']:.2f} of {ran['predicted_s']:.2f} s")
+
+
+def broadcast(stage: Stage) -> Outcome:
+    """Time as a multiple of the lower bound."""
+    source = stage.folder / "f.bin"
+    source.write_bytes(bytes(6 * MB))
+    words = ["--from", "b", "--network", "n.network.json", "-o", f"{stage.folder}/copy-{{host}}", "--hosts", "lab"]
+    result = stage.gavotte("broadcast", source, *words)
+    if not all(each["ok"] for each in result["receivers"]):
+        return Outcome(False, "lost", "not every receiver has it")
+    return _times(stage, result["ratio"])
+
+
+def shuffle(stage: Stage) -> Outcome:
+    """Time as a multiple of the lower bound."""
+    rows = [f"{a},{b},{3 * MB}" for a in stage.condition.names[:3] for b in stage.condition.names[:3] if a != b]
+    (stage.folder / "bytes.csv").write_text("source,target,bytes\n" + "\n".join(rows) + "\n")
+    result = stage.gavotte("shuffle", "bytes.csv", "--hosts", "lab")
+    return _times(stage, result["ratio"])
+
+
+def _times(stage: Stage, ratio: float | None) -> Outcome:
+    if ratio is None:
+        return Outcome(True, "no bound")
+    most = stage.condition.most_of_bound
+    return Outcome(ratio <= most or not stage.condition.capped, f"{ratio:.2f}", f"at most {most:.2f} is the goal")
+
+
+def guarantee(stage: Stage) -> Outcome:
+    """One connection of `a` has 95 % of its guarantee into `c` next to eight of `b`."""
+    if not stage.condition.capped:
+        return Outcome(True, "-")
+    # Of the 80 Mbit/s into c, b can fill 60.
+    wanted_bps = 30e6
+    shares = {"a": ("egress", wanted_bps), "b": ("egress", 30e6), "c": ("ingress", 60e6)}
+    lines = ['format = "gavotte/guarantee/1"']
+    for host, (way, rate_bps) in shares.items():
+        lines += ["[[guarantee]]", f'host = "{host}"', f'{way} = "{rate_bps:.0f}bit"']
+    (stage.folder / "g.guarantee.toml").write_text("\n".join(lines) + "\n")
+    warm_s, counted_s = 4.0 + 20 * stage.condition.round_trip_s, 5.0
+    stage.gavotte("guarantee", "apply", "g.guarantee.toml", "--hosts", "lab")
+    try:
+        sink = stage.traffic("c", "sink", 5001, warm_s + counted_s, 0.2)
+        assert sink.stdout is not None
+        sink.stdout.readline()
+        for host, flows in (("a", 1), ("b", 8)):
+            stage.traffic(host, "tcp", stage.addresses["c"], 5001, warm_s + counted_s, flows)
+        told = json.loads(sink.communicate(timeout=60)[0])
+        stage.gavotte("guarantee", "status", "--hosts", "lab")
+    finally:
+        stage.gavotte("guarantee", "clear", "--hosts", "lab")
+    bins = told["bins"].get(stage.addresses["a"], [])[int(warm_s / 0.2) :]
+    got_bps = 8 * sum(bins) / (0.2 * max(1, len(bins))) / stage.condition.goodput_share
+    return Outcome(got_bps >= 0.95 * wanted_bps, f"{got_bps / wanted_bps:.2f}", "share of the guarantee")
+
+
+def profile_live(stage: Stage) -> Outcome:
+    """Bytes of a transfer of known size, as the hosts' sockets count them."""
+    server = stage.on("b", "iperf3", "-s", "-1", "-p", "5998")
+    words = ["iperf3", "-c", stage.addresses["b"], "-p", "5998", "-n", str(5 * MB), "-C", "cubic", "-J"]
+    # The command needs a moment until it watches.
+    sending = stage.on("a", "sh", "-c", f"sleep 3; exec {' '.join(words)}")
+    try:
+        found = stage.gavotte("profile", "live", "--hosts", "lab", "--for", 7 + 40 * stage.condition.round_trip_s)
+        size = json.loads(sending.communicate(timeout=60)[0])["end"]["sum_received"]["bytes"]
+    finally:
+        for process in (sending, server):
+            process.kill()
+            process.wait()
+    counted = max((each["bytes"] for each in found["pairs"]), default=0)
+    error = counted / size - 1
+    return Outcome(abs(error) <= 0.05, f"{100 * error:+.1f} %", f"{counted} of {size} bytes")
+
+
+def campaign(stage: Stage) -> Outcome:
+    """A campaign of one scenario in a lab of the same topology finds the same rate."""
+    (stage.folder / "c.topology.toml").write_text(tomli_w.dumps(stage.condition.description))
+    (stage.folder / "c.campaign.toml").write_text(
+        f'format = "gavotte/campaign/1"\nname = "clouds"\nseed = 1\nrepetitions = 1\n'
+        f"seconds = {1.0 + 20 * stage.condition.round_trip_s:.1f}\n"
+        '[driver]\nkind = "lab"\ntopology = "c.topology.toml"\n'
+        '[[scenario]]\nname = "pair"\nkind = "pair"\nsource = ["b"]\ntarget = ["c"]\nconnections = [1]\n'
+    )
+    stage.gavotte("campaign", "run", "c.campaign.toml", "-o", "c.jsonl")
+    values = [json.loads(line) for line in (stage.folder / "c.jsonl").read_text().splitlines()]
+    capacity_bps = next(each["value"] for each in values if each.get("metric") == "capacity_bps")
+    error = _error(stage, "b", "c", capacity_bps)
+    # One second of TCP with its start.
+    return Outcome(abs(error) <= _tolerance(stage) + 0.03, f"{100 * error:+.1f} %", f"{capacity_bps / 1e6:.1f} Mbit/s")
+
+
+def choreo(stage: Stage) -> Outcome:
+    """Choreo's estimator, for comparison: its worst error."""
+    result = stage.gavotte("measure", "--hosts", "lab", "--method", "choreo", "-o", "choreo.npz")
+    names, rates_bps = result["hosts"], result["rate_bps"]
+    told = [(i, j) for i, j in pairs(names) if rates_bps[i][j] and stage.condition.capped]
+    truth = [stage.condition.egress_bps(names[i]) * stage.condition.goodput_share for i, _ in told]
+    worst = max((rates_bps[i][j] / bps - 1 for (i, j), bps in zip(told, truth, strict=True)), key=abs, default=math.nan)
+    return Outcome(True, f"{result['answered']}/{result['paths']} {100 * worst:+.0f} %")
+
+
+def iperf3(stage: Stage) -> Outcome:
+    """One long CUBIC connection of iperf3 from `b` to `c`, for comparison."""
+    rate_bps = stage.iperf3_bps("b", "c")
+    truth = stage.condition.egress_bps("b") * stage.condition.goodput_share
+    return Outcome(
+        True, f"{100 * (rate_bps / truth - 1):+.1f} %" if stage.condition.capped else f"{rate_bps / 1e9:.1f}G"
+    )
+
+
+VERBS: dict[str, Callable[[Stage], Outcome]] = {
+    "measure": measure,
+    "sharing": sharing,
+    "model": model,
+    "place, run": place_and_run,
+    "broadcast": broadcast,
+    "shuffle": shuffle,
+    "guarantee": guarantee,
+    "profile": profile_live,
+    "campaign": campaign,
+    "choreo": choreo,
+    "iperf3": iperf3,
+}
+PEERS = ("choreo", "iperf3")
+"""For comparison; they have no goal."""
+
+
+def tried(name: str, stage: Stage) -> Outcome:
+    """Run one verb; a command that fails is a miss with its last words."""
+    try:
+        return VERBS[name](stage)
+    except (CommandError, KeyError, TypeError, StopIteration, json.JSONDecodeError) as error:
+        return Outcome(name in PEERS, "failed", f"{type(error).__name__}: {error}"[:300])

@@ -1,0 +1,267 @@
+//! One transfer over several connections. All draw from the same bytes, so that none waits for a share of a slow one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use gavotte_probe::sockets::tcp;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tracing::{Instrument, debug};
+
+use super::{Common, HELD_BPS, kernel_bps, wanted_bps};
+use crate::contract::agents::{Transfer, TransferDone};
+use crate::contract::data::Report;
+use crate::error::{WorkError, within};
+use crate::hold::budget::Reservation;
+use crate::plane::dial::Connection;
+use crate::plane::several::{Pacer, connections, most_connections};
+use crate::plane::stream;
+use crate::work::ledger::Entry;
+
+/// Bytes that a connection leaves unsent in the kernel: no other can send these.
+const BACKLOG_BYTES: u32 = 4 << 10;
+/// A connection hands over what the pace gives in this time, within the bounds below.
+const PORTION_S: f64 = 2e-3;
+/// Four segments. The first window of a connection is two such portions.
+const LEAST_BYTES: u64 = 4 * 1448;
+/// More would be a burst.
+const MOST_BYTES: u64 = 64 << 10;
+
+/// What the connections of one transfer share.
+struct Pool {
+    transfer: Transfer,
+    left: AtomicU64,
+    pacer: Pacer,
+    entry: Arc<Entry>,
+}
+
+impl Pool {
+    fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    /// Takes up to `most` of the bytes that are left.
+    fn take(&self, most: u64) -> u64 {
+        let less = |left: u64| Some(left.saturating_sub(most));
+        let before = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+        before.unwrap_or(0).min(most)
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.left.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Spends from a reservation what the connections took, also when the transfer is dropped.
+struct Spending<'a>(Reservation<'a>, Arc<Pool>);
+
+impl Drop for Spending<'_> {
+    fn drop(&mut self) {
+        self.0.spend(self.1.transfer.bytes - self.1.left());
+    }
+}
+
+/// What one connection carried.
+struct Carried {
+    report: Report,
+    retransmits: u64,
+}
+
+/// The connections of a transfer. Those that are still in progress end with this.
+struct Lanes {
+    whole: Arc<Common>,
+    pool: Arc<Pool>,
+    tasks: JoinSet<Result<Option<Carried>, WorkError>>,
+    count: u32,
+    round_trip: Duration,
+}
+
+impl Lanes {
+    /// Adds connections up to as many as fill the path at today's pace.
+    fn widen(&mut self) {
+        let (whole, transfer) = (&self.whole, &self.pool.transfer);
+        let wanted = connections(whole.pace_bps(transfer), self.round_trip).min(most_connections(transfer.bytes));
+        for _ in self.count..wanted {
+            let (whole, pool) = (Arc::clone(whole), Arc::clone(&self.pool));
+            self.tasks
+                .spawn(async move { whole.join(&pool).await }.in_current_span());
+        }
+        if wanted > self.count {
+            debug!(transfer = transfer.id, connections = wanted, round_trip = ?self.round_trip, "spreads");
+        }
+        self.count = wanted.max(self.count);
+    }
+
+    /// Waits until all bytes are confirmed, and adds connections when the pace rises.
+    async fn finish(&mut self, done: &mut TransferDone) -> Result<(), WorkError> {
+        let (mut paces, bytes) = (self.whole.paces.clone(), self.pool.transfer.bytes);
+        let mut confirmed = 0;
+        while confirmed < bytes {
+            tokio::select! {
+                ended = self.tasks.join_next() => match ended {
+                    Some(Ok(carried)) => if let Some(Carried { report, retransmits }) = carried? {
+                        done.retransmits += retransmits;
+                        if !report.error.is_empty() {
+                            return Err(WorkError::Receiver(report.error));
+                        }
+                        confirmed += report.bytes;
+                        done.bytes = confirmed;
+                    },
+                    Some(Err(error)) => {
+                        debug!(%error, "a connection of a transfer broke off");
+                        return Err(WorkError::Over);
+                    }
+                    None => return Err(WorkError::Request(format!("{confirmed} of {bytes} bytes were confirmed"))),
+                },
+                Ok(()) = paces.changed() => self.widen(),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Common {
+    /// Carries out a transfer over as many connections as fill its path.
+    ///
+    /// It is ready when the first is open. The others join when they are.
+    pub(super) async fn spread(
+        self: &Arc<Self>,
+        transfer: &Transfer,
+        entry: &Arc<Entry>,
+        connected: mpsc::UnboundedSender<()>,
+        done: &mut TransferDone,
+    ) -> Result<(), WorkError> {
+        let peer = self.target(&transfer.target)?;
+        let pool = Arc::new(Pool {
+            transfer: transfer.clone(),
+            left: AtomicU64::new(transfer.bytes),
+            pacer: Pacer::default(),
+            entry: Arc::clone(entry),
+        });
+        let _spending = Spending(self.hold.budget.reserve(transfer.bytes)?, Arc::clone(&pool));
+        let mut lanes = Lanes {
+            whole: Arc::clone(self),
+            pool: Arc::clone(&pool),
+            tasks: JoinSet::new(),
+            count: 1,
+            round_trip: Duration::try_from_secs_f64(transfer.round_trip_s).unwrap_or_default(),
+        };
+        lanes.widen();
+        let first = {
+            let _turn = self.dials.acquire().await.map_err(|_| WorkError::Over)?;
+            let call = self.call(peer, transfer);
+            let stream = call.connect().await?;
+            lanes.round_trip = Duration::from_secs_f64(tcp::info(&stream)?.rtt_s).max(lanes.round_trip);
+            lanes.widen();
+            call.welcomed(call.greet_over(stream).await?).await?
+        };
+        // The receiver of this may be gone. The transfer then ends with the replay.
+        let _ = connected.send(());
+        drop(connected);
+        let start = self.started().await?;
+        done.start_s = start.elapsed().as_secs_f64();
+        let whole = Arc::clone(self);
+        lanes
+            .tasks
+            .spawn(async move { whole.carry(&pool, first).await.map(Some) }.in_current_span());
+        let limit = self.limit.saturating_sub(start.elapsed());
+        let finished = within(
+            "send and confirm",
+            limit,
+            self.watching(peer, Box::pin(lanes.finish(done))),
+        )
+        .await;
+        done.finish_s = start.elapsed().as_secs_f64();
+        finished
+    }
+
+    /// Opens one more connection and carries bytes over it; `None` if it cannot be opened, since the others can do without.
+    async fn join(&self, pool: &Pool) -> Result<Option<Carried>, WorkError> {
+        let transfer = &pool.transfer;
+        match self.connect(self.target(&transfer.target)?, transfer).await {
+            Ok(connection) => {
+                self.started().await?;
+                self.carry(pool, connection).await.map(Some)
+            }
+            Err(error) => {
+                debug!(%error, transfer = transfer.id, "does without one more connection");
+                Ok(None)
+            }
+        }
+    }
+
+    /// Sends over one connection while any bytes are left, and waits for what its receiver got.
+    async fn carry(&self, pool: &Pool, connection: Connection) -> Result<Carried, WorkError> {
+        let Connection {
+            mut stream,
+            mut channel,
+            ..
+        } = connection;
+        let mut paces = self.paces.clone();
+        let pace_bps = || self.pace_bps(&pool.transfer);
+        let mut set_bps = 0;
+        tcp::set_backlog(&stream, BACKLOG_BYTES)?;
+        while pool.left() > 0 {
+            // Only a connection with room takes bytes.
+            stream.writable().await.map_err(WorkError::io("send"))?;
+            let free = paces
+                .wait_for(|paces| wanted_bps(paces, &pool.transfer) != HELD_BPS)
+                .await;
+            drop(free.map_err(|_| WorkError::Over)?);
+            let turn = pool.pacer.turn(pace_bps).await;
+            let now_bps = pace_bps();
+            if now_bps != set_bps && now_bps != HELD_BPS {
+                tcp::set_pace(&stream, kernel_bps(now_bps))?;
+                set_bps = now_bps;
+            }
+            let taken = pool.take(portion_bytes(now_bps));
+            let sent = stream::send_now(&stream, taken);
+            let sent_bytes = *sent.as_ref().unwrap_or(&0);
+            pool.give_back(taken - sent_bytes);
+            turn.sends(sent_bytes);
+            pool.entry.add(sent?);
+        }
+        stream.shutdown().await.map_err(WorkError::io("end the stream"))?;
+        let report = channel.receive(&mut stream).await?;
+        let retransmits = tcp::info(&stream).map_or(0, |info| info.retransmits);
+        Ok(Carried { report, retransmits })
+    }
+}
+
+/// What a connection hands over in one turn.
+fn portion_bytes(pace_bps: u64) -> u64 {
+    if pace_bps == 0 {
+        return MOST_BYTES;
+    }
+    ((pace_bps as f64 / 8.0 * PORTION_S) as u64).clamp(LEAST_BYTES, MOST_BYTES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_draw_from_the_same_bytes() {
+        let pool = Pool {
+            transfer: Transfer::default(),
+            left: AtomicU64::new(10),
+            pacer: Pacer::default(),
+            entry: Arc::default(),
+        };
+        assert_eq!((pool.take(7), pool.take(7), pool.take(7)), (7, 3, 0));
+        pool.give_back(5);
+        assert_eq!((pool.left(), pool.take(9), pool.left()), (5, 5, 0));
+    }
+
+    #[test]
+    fn a_portion_is_short_in_time() {
+        assert_eq!(portion_bytes(1_000_000), LEAST_BYTES);
+        assert_eq!(portion_bytes(80_000_000), 20_000);
+        assert_eq!(
+            (portion_bytes(10_000_000_000), portion_bytes(0)),
+            (MOST_BYTES, MOST_BYTES)
+        );
+    }
+}

@@ -1,0 +1,111 @@
+//! Tasks that move as one.
+
+use crate::problem::stores::Stores;
+
+/// Bytes between two different units in one phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edge {
+    /// The sending unit.
+    pub source: usize,
+    /// The receiving unit.
+    pub target: usize,
+    /// Sum over all transfers between them in the phase.
+    pub bytes: u64,
+    /// Position of the phase among those that occur.
+    pub phase: usize,
+}
+
+/// One end of an [`Edge`], seen from the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Half {
+    pub(crate) other: usize,
+    pub(crate) bytes: u64,
+    pub(crate) phase: usize,
+    /// Whether the unit that owns this half sends.
+    pub(crate) sends: bool,
+}
+
+/// A bound on latency, seen from one of its two units.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Near {
+    pub(crate) other: usize,
+    pub(crate) seconds: f64,
+    pub(crate) sends: bool,
+}
+
+/// The problem in units instead of tasks. Every task belongs to exactly one unit.
+#[derive(Clone, Debug, Default)]
+pub struct Units {
+    /// The tasks of each unit, ascending.
+    pub members: Vec<Vec<usize>>,
+    /// The unit of each task.
+    pub unit_of: Vec<usize>,
+    /// Nano-cores that each unit needs.
+    pub cores: Vec<u64>,
+    /// Memory and storage that each unit needs.
+    pub stores: Vec<Stores>,
+    /// `allowed[u][m]`, or `None` where unit `u` may go anywhere.
+    pub allowed: Vec<Option<Vec<bool>>>,
+    /// The bytes that units send to each other; at most one entry for each ordered pair and phase.
+    pub edges: Vec<Edge>,
+    /// Units that may not share a host with each unit; a unit in its own list can be placed nowhere.
+    pub apart: Vec<Vec<usize>>,
+    /// For each limit on hosts, its units and the largest number of hosts.
+    pub limits: Vec<(Vec<usize>, usize)>,
+    /// For each quota, the need of each unit.
+    pub quotas: Vec<Vec<u64>>,
+    pub(crate) halves: Vec<Vec<Half>>,
+    pub(crate) near: Vec<Vec<Near>>,
+    pub(crate) limits_of: Vec<Vec<usize>>,
+}
+
+impl Units {
+    /// The number of units.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Each bound on latency between two different units: source, target, seconds.
+    pub fn latencies(&self) -> impl Iterator<Item = (usize, usize, f64)> + '_ {
+        let of = |(unit, list): (usize, &'_ Vec<Near>)| {
+            let sent: Vec<_> = list
+                .iter()
+                .filter(|near| near.sends)
+                .map(|near| (unit, near.other, near.seconds))
+                .collect();
+            sent
+        };
+        self.near.iter().enumerate().flat_map(of)
+    }
+
+    /// Whether there are no units.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Whether two tasks may not share a host.
+    pub(crate) fn kept_apart(&self, one: usize, other: usize) -> bool {
+        self.apart[self.unit_of[one]]
+            .binary_search(&self.unit_of[other])
+            .is_ok()
+    }
+
+    /// Whether `unit` may run on `host`, whatever room is left there.
+    pub fn allows(&self, unit: usize, host: usize) -> bool {
+        self.allowed[unit].as_ref().is_none_or(|mask| mask[host])
+    }
+
+    /// The host of each task, given that of each unit.
+    pub(crate) fn spread(&self, host_of_unit: &[usize]) -> Vec<usize> {
+        self.unit_of.iter().map(|&unit| host_of_unit[unit]).collect()
+    }
+
+    /// The host of each unit, given that of each task; `None` if the tasks of a unit are on different hosts.
+    pub(crate) fn gather(&self, host_of_task: &[usize]) -> Option<Vec<usize>> {
+        let host = |tasks: &Vec<usize>| {
+            let host = host_of_task[tasks[0]];
+            tasks.iter().all(|&task| host_of_task[task] == host).then_some(host)
+        };
+        self.members.iter().map(host).collect()
+    }
+}

@@ -1,0 +1,467 @@
+//! The load of every link while units move, and the link that takes longest.
+
+use gavotte_net::{Link, Sharing};
+
+use crate::packing::units_on_hosts::{NOWHERE, Packing};
+use crate::problem::Problem;
+use crate::problem::completion::seconds;
+use crate::problem::units::{Half, Units};
+use crate::search::max_tree::MaxTree;
+
+/// Weight of the tail, the root mean square of all links' times, relative to the longest time.
+///
+/// Most moves leave the longest link as it is; the tail shows which of them ease the others.
+const TAIL: f64 = 0.1;
+
+/// Up to this many links times phases, each query searches for the slowest link. That costs less than keeping it up to
+/// date.
+const FEW_LINKS: usize = 2048;
+
+/// The largest factor on the cost of a placement whose price is too high.
+const DEAR: f64 = 5.0;
+
+/// The links that can ever decide the completion time.
+///
+/// They have slots of their own: of a million pairs of hosts, often only a few are ever the slowest link.
+#[derive(Clone, Debug)]
+pub(crate) struct Rates {
+    /// The slot of each link by `Network::link_index`; `NO_SLOT` if another link is always slower, or if it has no
+    /// limit.
+    slots: Vec<u32>,
+    /// For each source host, whether any of its pairs has a slot.
+    paired: Vec<bool>,
+    /// The number of the first pair.
+    first_pair: usize,
+    /// The physical machine of each host.
+    machines: Vec<usize>,
+    /// The link of each slot.
+    links: Vec<usize>,
+    /// Rate of each slot in bit/s.
+    bps: Vec<f64>,
+    /// For each phase, bytes of other applications on each slot; empty if there are none.
+    base: Vec<Vec<u64>>,
+    /// The number of links that may decide, all phases together.
+    count: f64,
+}
+
+const NO_SLOT: u32 = u32::MAX;
+
+impl Rates {
+    pub(crate) fn new(problem: &Problem) -> Self {
+        let (network, hosts) = (&problem.network, problem.capacity.len());
+        let (first_pair, count) = (network.first_pair(), network.link_count());
+        // Pairs come first: of equally slow links, the first counts as the worst.
+        let links: Vec<usize> = (first_pair..count)
+            .chain(0..first_pair)
+            .filter(|&link| network.decides(network.link(link)))
+            .collect();
+        let mut slots = vec![NO_SLOT; count];
+        for (slot, &link) in links.iter().enumerate() {
+            slots[link] = slot as u32;
+        }
+        let mut base = vec![Vec::new(); problem.phases.len()];
+        for &(phase, link, bytes) in &problem.base {
+            if slots[link] != NO_SLOT {
+                let row: &mut Vec<u64> = &mut base[phase];
+                row.resize(links.len(), 0);
+                row[slots[link] as usize] = bytes;
+            }
+        }
+        let mut paired = vec![false; hosts];
+        for (paired, row) in paired.iter_mut().zip(slots[first_pair..].chunks(hosts)) {
+            *paired = row.iter().any(|&slot| slot != NO_SLOT);
+        }
+        Self {
+            paired,
+            machines: network.hosts().iter().map(|host| host.machine).collect(),
+            first_pair,
+            bps: links
+                .iter()
+                .map(|&link| network.rate(network.link(link)).bps())
+                .collect(),
+            count: (links.len() * problem.phases.len()).max(1) as f64,
+            base,
+            links,
+            slots,
+        }
+    }
+}
+
+/// Bytes and times of all links in all phases.
+#[derive(Clone, Debug)]
+pub(crate) struct Loads<'a> {
+    problem: &'a Problem,
+    rates: &'a Rates,
+    units: &'a Units,
+    /// The host of each unit that the loads reflect; the packing may already have moved the unit.
+    at: Vec<usize>,
+    phases: Vec<(Vec<u64>, MaxTree)>,
+    squares: f64,
+    /// The entries that `add` has changed since `mark`: phase, slot, and the bytes and time before.
+    changed: Vec<(u32, u32, u64, f64)>,
+    squares_before: f64,
+    /// The steep cost, if it is in use.
+    steep: Option<Steep>,
+    /// Whether links are so few that only the leaves of `phases` are kept up to date.
+    few: bool,
+    /// Units on each host, and the cost of hosts and bytes; counted only if the price has a limit.
+    used: Vec<u32>,
+    price: f64,
+}
+
+impl<'a> Loads<'a> {
+    /// The loads of a packing, in which some units may have no host yet.
+    pub(crate) fn new(rates: &'a Rates, packing: &Packing<'a>) -> Self {
+        let links = rates.bps.len();
+        let empty = (vec![0; links], MaxTree::new(links));
+        let problem = packing.problem;
+        let mut loads = Self {
+            problem,
+            rates,
+            units: packing.units,
+            at: packing.hosts().to_vec(),
+            phases: vec![empty; problem.phases.len()],
+            squares: 0.0,
+            changed: Vec::new(),
+            squares_before: 0.0,
+            steep: None,
+            few: links * problem.phases.len() <= FEW_LINKS,
+            used: vec![0; problem.capacity.len()],
+            price: 0.0,
+        };
+        if let Some(max_price) = &problem.rules.max_price {
+            for &host in packing.hosts().iter().filter(|&&host| host != NOWHERE) {
+                loads.price += if loads.used[host] == 0 {
+                    max_price.host[host]
+                } else {
+                    0.0
+                };
+                loads.used[host] += 1;
+            }
+        }
+        for edge in &packing.units.edges {
+            let (m, n) = (packing.host_of(edge.source), packing.host_of(edge.target));
+            if m != NOWHERE && n != NOWHERE {
+                loads.price += loads.bytes_price(m, n, edge.bytes);
+                loads.shift::<true>(edge.phase, m, n, edge.bytes);
+            }
+        }
+        loads
+    }
+
+    /// The completion time in seconds.
+    pub(crate) fn seconds(&self) -> f64 {
+        let links = self.rates.links.len();
+        let longest = |tree: &MaxTree| if self.few { tree.scan(links) } else { tree.max() };
+        self.phases.iter().fold(0.0, |sum, (_, tree)| sum + longest(tree))
+    }
+
+    /// The value that a search minimizes: the completion time plus a small share of the times of all other links.
+    ///
+    /// While the price is too high, the cost counts up to `DEAR` times as much, so that the search moves towards lower
+    /// prices.
+    pub(crate) fn cost(&self) -> f64 {
+        let cost = match &self.steep {
+            Some(steep) => steep.sum,
+            None => self.seconds() + TAIL * (self.squares.max(0.0) / self.rates.count).sqrt(),
+        };
+        match &self.problem.rules.max_price {
+            Some(max_price) if self.too_dear() => {
+                (cost + f64::MIN_POSITIVE) * (1.0 + (DEAR - 1.0) * (self.price - max_price.most) / self.price)
+            }
+            _ => cost,
+        }
+    }
+
+    /// Whether the price of hosts and bytes exceeds its limit.
+    pub(crate) fn too_dear(&self) -> bool {
+        let max_price = self.problem.rules.max_price.as_ref();
+        max_price.is_some_and(|max_price| max_price.exceeded_by(self.price))
+    }
+
+    fn bytes_price(&self, m: usize, n: usize, bytes: u64) -> f64 {
+        let max_price = self.problem.rules.max_price.as_ref();
+        let hosts = self.problem.capacity.len();
+        max_price.map_or(0.0, |max_price| {
+            if m == n {
+                0.0
+            } else {
+                max_price.per_byte[m * hosts + n] * bytes as f64
+            }
+        })
+    }
+
+    /// Updates the price for a unit that moves from one host to another.
+    fn pay(&mut self, unit: usize, from: usize, to: usize) {
+        let Some(max_price) = &self.problem.rules.max_price else {
+            return;
+        };
+        if from != NOWHERE {
+            self.used[from] -= 1;
+            self.price -= if self.used[from] == 0 {
+                max_price.host[from]
+            } else {
+                0.0
+            };
+        }
+        if to != NOWHERE {
+            self.price += if self.used[to] == 0 { max_price.host[to] } else { 0.0 };
+            self.used[to] += 1;
+        }
+        let units = self.units;
+        for half in units.halves[unit].iter().filter(|half| self.at[half.other] != NOWHERE) {
+            let there = self.at[half.other];
+            let price = |host| {
+                let (m, n) = if half.sends { (host, there) } else { (there, host) };
+                if host == NOWHERE {
+                    0.0
+                } else {
+                    self.bytes_price(m, n, half.bytes)
+                }
+            };
+            let change = price(to) - price(from);
+            self.price += change;
+        }
+    }
+
+    /// The longest time of a phase, and its link, if any link may decide.
+    pub(crate) fn worst(&self, phase: usize) -> (f64, Option<Link>) {
+        let (tree, count) = (&self.phases[phase].1, self.rates.links.len());
+        let (seconds, slot) = if self.few {
+            let longest = tree.scan(count);
+            (longest, (0..count).find(|&slot| tree.get(slot) >= longest))
+        } else {
+            (tree.max(), Some(tree.argmax()))
+        };
+        let link = slot.and_then(|slot| self.rates.links.get(slot));
+        (seconds, link.map(|&link| self.problem.network.link(link)))
+    }
+
+    /// From now on, changes can be undone.
+    pub(crate) fn mark(&mut self) {
+        self.changed.clear();
+        self.squares_before = self.squares;
+        if let Some(steep) = &mut self.steep {
+            steep.before = steep.sum;
+        }
+    }
+
+    /// Updates `seconds` and `worst`, which stay at their old values while the cost is steep.
+    pub(crate) fn mend(&mut self) {
+        self.phases.iter_mut().for_each(|(_, tree)| tree.mend());
+    }
+
+    /// From now on, `cost` is the sum of a power of all links' times; with power 0, it is the default cost again.
+    pub(crate) fn steepen(&mut self, power: i32) {
+        self.steep = None;
+        self.mend();
+        let whole = self.seconds();
+        if power == 0 || whole <= 0.0 {
+            return;
+        }
+        let scales = self.phases.iter().map(|(_, tree)| {
+            let longest = tree.max();
+            if longest <= 0.0 {
+                return (0.0, 0.0);
+            }
+            let shares = || (0..self.rates.links.len()).map(|slot| (tree.get(slot) / longest).powi(power));
+            let (once, twice) = (shares().sum::<f64>(), shares().map(|share| share * share).sum::<f64>());
+            (
+                longest / whole,
+                (longest * (twice / once).powf(f64::from(power).recip())).recip(),
+            )
+        });
+        let mut steep = Steep {
+            power,
+            phases: scales.collect(),
+            sum: 0.0,
+            before: 0.0,
+        };
+        for (phase, (_, tree)) in self.phases.iter().enumerate() {
+            steep.sum += (0..self.rates.links.len())
+                .map(|slot| steep.of(phase, tree.get(slot)))
+                .sum::<f64>();
+        }
+        self.steep = Some(steep);
+    }
+
+    /// Undoes all changes since `mark`, where `moves` took units off the hosts in `before`.
+    pub(crate) fn take_back(&mut self, moves: &[(usize, usize)], before: &[usize]) {
+        if self.problem.rules.max_price.is_some() {
+            for (&(unit, _), &from) in moves.iter().zip(before) {
+                self.follow(unit, from);
+            }
+            return;
+        }
+        for (&(unit, _), &from) in moves.iter().zip(before) {
+            self.at[unit] = from;
+        }
+        while let Some((phase, slot, bytes, seconds)) = self.changed.pop() {
+            let (own, tree) = &mut self.phases[phase as usize];
+            own[slot as usize] = bytes;
+            if self.few || self.steep.is_some() {
+                tree.set_leaf(slot as usize, seconds);
+            } else {
+                tree.set(slot as usize, seconds);
+            }
+        }
+        self.squares = self.squares_before;
+        if let Some(steep) = &mut self.steep {
+            steep.sum = steep.before;
+        }
+    }
+
+    /// Moves all bytes that `unit` exchanges to its new host.
+    pub(crate) fn follow(&mut self, unit: usize, to: usize) {
+        let from = std::mem::replace(&mut self.at[unit], to);
+        self.pay(unit, from, to);
+        if self.problem.network.sharing() == Sharing::Hose {
+            self.follow_hose(unit, from, to);
+            return;
+        }
+        let units = self.units;
+        for &Half {
+            other,
+            bytes,
+            phase,
+            sends,
+        } in &units.halves[unit]
+        {
+            let there = self.at[other];
+            if there == NOWHERE {
+                continue;
+            }
+            let way = |host| if sends { (host, there) } else { (there, host) };
+            if from != NOWHERE {
+                let (m, n) = way(from);
+                self.shift::<false>(phase, m, n, bytes);
+            }
+            if to != NOWHERE {
+                let (m, n) = way(to);
+                self.shift::<true>(phase, m, n, bytes);
+            }
+        }
+    }
+
+    /// Like `follow`. The bytes that a partner elsewhere sends or receives stay the same, so only the caps of both ends
+    /// change.
+    fn follow_hose(&mut self, unit: usize, from: usize, to: usize) {
+        let (units, rates, hosts) = (self.units, self.rates, self.problem.capacity.len());
+        let far = |host: usize, there: usize| host != NOWHERE && rates.machines[host] != rates.machines[there];
+        let (egress, ingress) = (0, hosts);
+        for halves in units.halves[unit].chunk_by(|one, next| one.phase == next.phase) {
+            let phase = halves[0].phase;
+            // Bytes removed from `from` and added to `to`, sent and received.
+            let mut moved = [[0_u64; 2]; 2];
+            for half in halves {
+                let there = self.at[half.other];
+                if there == NOWHERE {
+                    continue;
+                }
+                let (leaves, enters) = (far(from, there), far(to, there));
+                let way = usize::from(half.sends);
+                moved[0][way] += if leaves { half.bytes } else { 0 };
+                moved[1][way] += if enters { half.bytes } else { 0 };
+                let cap = there + if half.sends { ingress } else { egress };
+                match (leaves, enters) {
+                    (true, false) => self.add::<false>(phase, cap, half.bytes),
+                    (false, true) => self.add::<true>(phase, cap, half.bytes),
+                    _ => {}
+                }
+                let pair = |host| if half.sends { (host, there) } else { (there, host) };
+                if from != NOWHERE && from != there {
+                    self.add_pair::<false>(phase, pair(from), half.bytes);
+                }
+                if to != NOWHERE && to != there {
+                    self.add_pair::<true>(phase, pair(to), half.bytes);
+                }
+            }
+            for (way, cap) in [ingress, egress].into_iter().enumerate() {
+                if moved[0][way] > 0 {
+                    self.add::<false>(phase, cap + from, moved[0][way]);
+                }
+                if moved[1][way] > 0 {
+                    self.add::<true>(phase, cap + to, moved[1][way]);
+                }
+            }
+        }
+    }
+
+    fn add_pair<const ADD: bool>(&mut self, phase: usize, (m, n): (usize, usize), bytes: u64) {
+        if self.rates.paired[m] {
+            let pair = self.rates.first_pair + m * self.problem.capacity.len() + n;
+            self.add::<ADD>(phase, pair, bytes);
+        }
+    }
+
+    fn shift<const ADD: bool>(&mut self, phase: usize, m: usize, n: usize, bytes: u64) {
+        if m == n {
+            return;
+        }
+        self.add_pair::<ADD>(phase, (m, n), bytes);
+        let network = &self.problem.network;
+        if !network.capped(m, n) {
+            return;
+        }
+        let mut add = |link| self.add::<ADD>(phase, network.link_index(link), bytes);
+        add(Link::Egress(m));
+        add(Link::Ingress(n));
+        if network.sharing() == Sharing::Groups {
+            network.left(m, n).for_each(|group| add(Link::Up(group)));
+            network.left(n, m).for_each(|group| add(Link::Down(group)));
+        }
+    }
+
+    fn add<const ADD: bool>(&mut self, phase: usize, link: usize, bytes: u64) {
+        let slot = self.rates.slots[link];
+        if slot == NO_SLOT {
+            return;
+        }
+        let slot = slot as usize;
+        let (own, tree) = &mut self.phases[phase];
+        let then = own[slot];
+        let now = if ADD { then + bytes } else { then - bytes };
+        own[slot] = now;
+        let base = self.rates.base[phase].get(slot).copied().unwrap_or(0);
+        let seconds = waiting_s(now, base, self.rates.bps[slot]);
+        let before = tree.get(slot);
+        self.changed.push((phase as u32, slot as u32, then, before));
+        self.squares += seconds * seconds - before * before;
+        if let Some(steep) = &mut self.steep {
+            steep.sum += steep.of(phase, seconds) - steep.of(phase, before);
+        }
+        if self.few || self.steep.is_some() {
+            tree.set_leaf(slot, seconds);
+        } else {
+            tree.set(slot, seconds);
+        }
+    }
+}
+
+/// A sum over all links that grows with a power of their times.
+///
+/// If many links are nearly as slow as the slowest, the longest time shows no progress. This sum shows it for each of
+/// them.
+#[derive(Clone, Debug)]
+struct Steep {
+    power: i32,
+    /// For each phase, its share of the total time, and the inverse of the time of a link that counts 1. That time is
+    /// the one that contributes most of the sum. So neither many idle links nor one far too slow link changes the
+    /// weight of the others.
+    phases: Vec<(f64, f64)>,
+    sum: f64,
+    /// The sum at the last `mark`.
+    before: f64,
+}
+
+impl Steep {
+    fn of(&self, phase: usize, seconds: f64) -> f64 {
+        let (weight, inverse) = self.phases[phase];
+        weight * (seconds * inverse).powi(self.power)
+    }
+}
+
+/// Time as [`Problem::evaluate`] counts it: other applications' bytes count only on links that our transfers use.
+fn waiting_s(own: u64, base: u64, rate_bps: f64) -> f64 {
+    if own == 0 { 0.0 } else { seconds(own + base, rate_bps) }
+}

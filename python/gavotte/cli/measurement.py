@@ -1,0 +1,165 @@
+"""The output of `gavotte measure`: a table, notes, and JSON."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gavotte.cli.by_tcp import documented, mark, note_fast, several
+from gavotte.cli.output import emit_table, note
+from gavotte.formats.counting import counted
+from gavotte.formats.history import VERDICTS, Floats, Proof
+from gavotte.formats.rates import format_bytes, format_rate
+from gavotte.terms.credit import is_credit
+from gavotte.terms.goodput import MTU_BYTES, goodput_per_wire
+
+if TYPE_CHECKING:
+    from gavotte.measure import Measurement
+
+
+def document(result: Measurement, method: str, output: Path | None) -> dict[str, object]:
+    """Return a measurement as `--json` prints it.
+
+    Args:
+        result: the measurement.
+        method: its name.
+        output: the written file; None = none.
+    """
+    history = result.history
+    return {
+        "hosts": list(history.hosts),
+        "method": method,
+        "paths": result.paths,
+        "answered": result.answered,
+        "again": result.again,
+        "snapshots": history.snapshots,
+        "measure_s": result.seconds,
+        "bytes_sent": result.bytes_sent,
+        "seed": result.seed,
+        "rate_bps": [[None if b != b else 8 * b for b in row] for row in history.beta_Bps[-1].tolist()],
+        "latency_s": [[None if a != a else a for a in row] for row in history.alpha_s[-1].tolist()],
+        "hops": history.hops.tolist(),
+        "mtu_bytes": [[mtu_bytes or None for mtu_bytes in row] for row in history.mtu().tolist()],
+        "packets": [
+            {
+                "source": history.hosts[i],
+                "target": history.hosts[j],
+                "payload_bytes": path.payload_bytes,
+                "wire_bytes": path.wire_bytes,
+                "mtu_bytes": path.mtu_bytes or None,
+            }
+            for (i, j), path in sorted(result.newest.items())
+            if path.payload_bytes
+        ],
+        "policed": _policed(result),
+        "credits": [vars(credit) for credit in _credits(result)],
+        "sender_cpu": _matrix(result, "sender_cpu"),
+        "receiver_cpu": _matrix(result, "receiver_cpu"),
+        "flows": [
+            {"source": history.hosts[i], "target": history.hosts[j], "flows": [vars(flow) for flow in path.flows]}
+            for (i, j), path in sorted(result.newest.items())
+            if path.flows
+        ],
+        "by_tcp": documented(history),
+        "several": several(history),
+        "proof": None if history.proof is None else _proof(history.proof, history.beta_Bps),
+        "missing": result.missing,
+        "lost": result.lost,
+        "shared": [{"link": link, "rate_bps": rate_bps or None} for link, rate_bps in result.shared.items()],
+        "untested": result.untested,
+        "doubtful": [list(pair) for pair in result.doubtful],
+        "busy": [list(pair) for pair in result.busy],
+        "stopped": result.stopped or None,
+        "beside": [each.as_dict() for each in result.beside],
+        "failures": [vars(failure) for failure in result.failures],
+        "output": None if output is None else str(output),
+    }
+
+
+def _policed(result: Measurement) -> list[list[str]]:
+    """Return the pairs whose paths drop packets above a rate, in the newest snapshot."""
+    hosts = result.history.hosts
+    return [[hosts[i], hosts[j]] for (i, j), path in sorted(result.newest.items()) if path.reading.policed]
+
+
+@dataclass(frozen=True)
+class _HostCredit:
+    """A host that sent faster until a credit ran out, on its path to a target."""
+
+    host: str
+    target: str
+    peak_bps: float
+    bytes: float
+    rate_bps: float
+
+
+def _credits(result: Measurement) -> list[_HostCredit]:
+    """Return the largest credit of each host in the newest snapshot."""
+    names, found = result.history.hosts, dict[str, _HostCredit]()
+    for (i, j), path in sorted(result.newest.items()):
+        reading = path.reading
+        size = reading.bucket_bytes * goodput_per_wire(path.mtu_bytes)
+        known = found.get(names[i])
+        if is_credit(size, reading.goodput_bps, reading.peak_bps) and (known is None or size > known.bytes):
+            found[names[i]] = _HostCredit(names[i], names[j], reading.peak_bps, size, reading.goodput_bps)
+    return list(found.values())
+
+
+def _matrix(result: Measurement, key: str) -> list[list[float | None]]:
+    """Return one value of each path of the newest snapshot; None = unknown."""
+    size = range(len(result.history.hosts))
+    values = {at: getattr(path, key) for at, path in result.newest.items() if not math.isnan(getattr(path, key))}
+    return [[values.get((i, j)) for j in size] for i in size]
+
+
+def _proof(proof: Proof, beta_Bps: Floats) -> dict[str, object]:  # noqa: N803
+    """Return the newest snapshot's proofs, by pair."""
+    rates = {key.replace("_Bps", "_bps"): 8 * getattr(proof, key)[-1] for key in ("low_Bps", "high_Bps", "peak_Bps")}
+    matrices = rates | {"bucket_bytes": proof.bucket_bytes[-1], "loss": proof.loss[-1]}
+    return {
+        "bucket_full": proof.bucket_full(beta_Bps)[-1].tolist(),
+        "verdict": [[VERDICTS[code] for code in row] for row in proof.verdict[-1].tolist()],
+        **{key: [[None if v != v else v for v in row] for row in matrix.tolist()] for key, matrix in matrices.items()},
+    }
+
+
+def _rate_cell(rate_Bps: float) -> str:  # noqa: N803
+    return format_rate(8 * rate_Bps).replace("bit/s", "").strip()
+
+
+def print_result(result: Measurement) -> None:
+    """Print the table of rates, and notes."""
+    history = result.history
+    rows = [
+        [name, *("-" if b != b else _rate_cell(b) + mark(history, i, j) for j, b in enumerate(row))]
+        for i, (name, row) in enumerate(zip(history.hosts, history.beta_Bps[-1].tolist(), strict=True))
+    ]
+    emit_table(["bit/s", *history.hosts], rows)
+    if history.proof is not None:
+        codes = history.proof.verdict[-1][np.isfinite(history.beta_Bps[-1])]
+        note(", ".join(f"{int((codes == i).sum())} {name}" for i, name in enumerate(VERDICTS) if (codes == i).any()))
+    note(
+        f"{result.answered} of {result.paths} paths answered in {result.seconds:.2f} s, "
+        f"{format_bytes(result.bytes_sent)} sent, seed {result.seed}"
+    )
+    note_fast(history)
+    if history.mtu_bytes is not None and (sizes := history.mtu_bytes[history.mtu_bytes > 0]).size:
+        least, most = int(sizes.min()), int(sizes.max())
+        if (least, most) != (MTU_BYTES, MTU_BYTES):
+            note(f"MTU {least}{f' to {most}' * (most > least)} bytes")
+    if policed := len(_policed(result)):
+        note(f"{counted(policed, 'path')} with a policer, which drops packets above the rate; TCP may get less")
+    for credit in _credits(result):
+        note(
+            f"warning: {credit.host} sends at {format_rate(credit.peak_bps)} until it is {format_bytes(credit.bytes)} "
+            f"ahead of {format_rate(credit.rate_bps)}, its rate from then on"
+        )
+    for link, sum_bps in result.shared.items():
+        carries = (
+            f"carries {format_rate(sum_bps)} in all" if sum_bps else "was full; --sharing measures what it carries"
+        )
+        note(f"shared: {link} {carries}")

@@ -1,0 +1,163 @@
+"""What `gavotte place` prints: the tables of a Placement, and the document of `--json`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gavotte.cli.output import emit_table, note
+from gavotte.formats.counting import counted
+from gavotte.formats.placement import Placement
+from gavotte.formats.rates import format_bytes, format_rate
+from gavotte.place import Answer, Explanation, Forecast, Worth
+
+USELESS_GAP = 0.95
+"""A bound below a twentieth of the completion time is not printed."""
+
+_SHOWN = 12
+"""Rows of each table of an explanation."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """An answer with all that is printed about it.
+
+    Attributes:
+        answer: the answer.
+        placement: its Placement as it is written.
+        interrupted: whether a signal came before or after the answer.
+        warnings: about the question.
+        worth: the gain over placing blindly; None = it was not estimated.
+        forecast: the run time predicted from earlier runs; None = not requested.
+        explanation: what limits the completion time; None = not requested.
+    """
+
+    answer: Answer
+    placement: Placement
+    interrupted: bool
+    warnings: Sequence[str]
+    worth: Worth | None
+    forecast: Forecast | None
+    explanation: Explanation | None
+
+    def document(self) -> dict[str, Any]:
+        """Return what `--json` prints."""
+        answer = self.answer
+        document = self.placement.model_dump(mode="json") | {
+            "gap": answer.gap,
+            "chosen": answer.chosen,
+            "stopped": answer.stopped,
+            "bound_stopped": answer.bound_stopped,
+            "interrupted": self.interrupted,
+            "hosts_used": answer.hosts_used,
+            "price_usd": answer.price_usd,
+            "latency_s": answer.latency_s,
+            "unmoved_s": answer.unmoved_s,
+            "warnings": list(self.warnings),
+            "worth": None if self.worth is None else asdict(self.worth),
+        }
+        if self.forecast is not None:
+            document["forecast"] = asdict(self.forecast)
+        if self.explanation is not None:
+            document["explanation"] = asdict(self.explanation)
+        return document
+
+    def emit(self, goal: str) -> None:
+        """Print the tables on stdout and the rest on stderr."""
+        hosts: dict[str, list[str]] = {}
+        for task, host in self.placement.assignment.items():
+            hosts.setdefault(host, []).append(task)
+        rows = [[host, " ".join(tasks)] for host, tasks in sorted(hosts.items())]
+        emit_table(["host", "tasks"], rows, words=["tasks"])
+        if self.placement.moves:
+            _emit_moves(self.placement)
+        if self.explanation is not None:
+            _emit_explanation(self.explanation)
+        self._note_time()
+        if goal != "time" or self.answer.price_usd:
+            price = f", {self.answer.price_usd:.4g} USD" if self.answer.price_usd else ""
+            note(f"{counted(self.answer.hosts_used, 'host')}{price}")
+        if goal == "latency":
+            note(f"latency: {self.answer.latency_s:.3g} s")
+        if self.worth is not None and self.worth.worthwhile:
+            note(self.worth.reason)
+        if self.forecast is not None:
+            note(self.forecast.reason)
+
+    def _note_time(self) -> None:
+        """Print the completion time, how far it is proven, and what limits it."""
+        answer, placement = self.answer, self.placement
+        if placement.optimal:
+            proof = "proven optimal"
+        elif answer.gap > USELESS_GAP:
+            proof = "no useful bound"
+        else:
+            proof = f"at least {placement.bound_s:.3g} s, gap {answer.gap:.1%}"
+        chosen = placement.method if answer.chosen == placement.method else f"{placement.method} ({answer.chosen})"
+        if placement.method == "optimal" and not placement.optimal:
+            chosen = "best found, not proven optimal"
+        note(f"{chosen}: predicted {placement.completion_s:.3g} s ({proof}), seed {placement.seed}")
+        note(f"bottleneck: {placement.bottleneck}")
+        if answer.unmoved_s is not None:
+            saved_s = answer.unmoved_s - placement.completion_s
+            saving = f"save {saved_s:.3g} s of {answer.unmoved_s:.3g} s"
+            note(f"moves between phases {saving if placement.moves else 'save less than they cost'}")
+
+
+def _emit_moves(placement: Placement) -> None:
+    """Print a table of the tasks that change their hosts."""
+    at = dict(placement.assignment)
+    rows = []
+    for move in placement.moves:
+        rows.append([str(move.phase), move.task, at[move.task], move.host, format_bytes(move.bytes)])
+        at[move.task] = move.host
+    emit_table(["before phase", "task", "from", "to", "state"], rows, title="\nmoves", words=["task", "from", "to"])
+
+
+def _emit_explanation(explanation: Explanation) -> None:
+    """Print what loads the bottleneck, how idle the other links are, and the next-best placement."""
+    if explanation.crossing:
+        emit_table(
+            ["transfer", "from", "to", "bytes", "share"],
+            [
+                [
+                    f"{row.source} to {row.target}",
+                    row.source_host,
+                    row.target_host,
+                    format_bytes(row.bytes),
+                    f"{row.share:.0%}",
+                ]
+                for row in explanation.crossing[:_SHOWN]
+            ],
+            title=f"\non the bottleneck, {explanation.bottleneck}{_more(explanation.crossing)}",
+            words=["from", "to"],
+        )
+    if explanation.links:
+        emit_table(
+            ["link", "phase", "bytes", "of others", "rate", "s", "slack s"],
+            [
+                [
+                    row.link,
+                    str(row.phase),
+                    format_bytes(row.bytes),
+                    format_bytes(row.load_bytes) if row.load_bytes else "",
+                    format_rate(row.rate_bps),
+                    f"{row.seconds:.3g}",
+                    f"{row.slack_s:.3g}",
+                ]
+                for row in explanation.links[:_SHOWN]
+            ],
+            title=f"\nlinks in use, slowest first{_more(explanation.links)}",
+        )
+    other = explanation.runner_up
+    if other is None:
+        note("no single relocation relieves the bottleneck")
+        return
+    moves = ", ".join(f"{task} from {source} to {target}" for task, source, target in other.moves)
+    change = f"saves {other.gain_s:.3g} s" if other.gain_s > 0 else f"costs {abs(other.gain_s):.3g} s"
+    note(f"next-best: {moves}, which {change} ({other.completion_s:.3g} s)")
+
+
+def _more(rows: Sequence[object]) -> str:
+    return f" ({_SHOWN} of {len(rows)})" if len(rows) > _SHOWN else ""

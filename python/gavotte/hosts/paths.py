@@ -1,0 +1,153 @@
+"""Tests the data plane between hosts: both protocols, both directions, each pair.
+
+Input: enrolled agents. Output: one `Path` per pair. The agents send each other a few packets and measure nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gavotte.agents import Budget, Fleet
+from gavotte.agents import agent_pb2 as pb
+from gavotte.errors import AgentError
+
+logger = logging.getLogger(__name__)
+
+OK = "ok"
+REFUSED = "refused"
+SILENT = "no answer"
+UNREACHABLE = "unreachable"
+FORBIDDEN = "forbidden"
+TURNED_AWAY = "turned away"
+ANSWER_LOST = "answer lost"
+"""The greeting has arrived, but its answer has not come back."""
+
+RECEPTIONS = {
+    pb.RECEPTION_ANSWERED: OK,
+    pb.RECEPTION_REFUSED: REFUSED,
+    pb.RECEPTION_SILENT: SILENT,
+    pb.RECEPTION_UNREACHABLE: UNREACHABLE,
+    pb.RECEPTION_FORBIDDEN: FORBIDDEN,
+    pb.RECEPTION_TURNED_AWAY: TURNED_AWAY,
+}
+"""Possible outcomes of a greeting, in words."""
+
+MOST_PEERS = 64
+"""Each host greets at most this many others; on more hosts, every host greets and is greeted by this many."""
+
+SHORTEST_HOLD_S = 60.0
+"""The run ends long before this. If the controller dies, the lease ends the run."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """One direction between two hosts.
+
+    Attributes:
+        source: host that greeted.
+        target: host that was greeted.
+        source_address: IP address at which the target reaches the source.
+        target_address: IP address at which the source reaches the target.
+        port: data port of the target, for both protocols.
+        tcp: one of the words of `RECEPTIONS`.
+        udp: likewise, or `ANSWER_LOST`.
+        tcp_error: what the source's agent reported; empty when TCP works.
+        udp_error: likewise.
+    """
+
+    source: str
+    target: str
+    source_address: str
+    target_address: str
+    port: int
+    tcp: str
+    udp: str
+    tcp_error: str = ""
+    udp_error: str = ""
+
+    @property
+    def usable(self) -> bool:
+        """Whether a run can use it: everything but trains and guarantees works over TCP alone."""
+        return self.tcp == OK
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as a dictionary for JSON."""
+        return dataclasses.asdict(self) | {"usable": self.usable}
+
+
+def try_paths(fleet: Fleet, names: Sequence[str]) -> tuple[Path, ...]:
+    """Let every host greet every other, at most `MOST_PEERS` each. Enrols the fleet's agents and releases them.
+
+    Args:
+        fleet: agents that were checked, in a shared run that is not enrolled yet.
+        names: hosts to test; the others are not contacted.
+
+    Returns:
+        one for each tested pair, by source and target in the inventory's order. Hosts whose agents are too old or do
+        not take part are left out.
+    """
+    fleet.hosts = [host for host in fleet.hosts if host.name in set(names)]
+    if len(fleet.hosts) < 2:
+        return ()
+    try:
+        fleet.enrol(Budget(max_bytes=1, max_seconds=SHORTEST_HOLD_S))
+        deaf = fleet.listen([host.name for host in fleet.hosts])
+        for name, error in deaf.items():
+            logger.warning("%s: its paths were not tested: %s", name, error.message)
+        fleet.hosts = [host for host in fleet.hosts if host.name not in deaf]
+        return _greeted(fleet)
+    except AgentError as error:
+        logger.warning("paths were not tested: %s", error.message)
+        return ()
+    finally:
+        fleet.release()
+
+
+def _greeted(fleet: Fleet) -> tuple[Path, ...]:
+    hosts = fleet.hosts
+    places = {host.name: place for place, host in enumerate(hosts)}
+    peers = {
+        host.name: [hosts[(places[host.name] + offset) % len(hosts)].name for offset in offsets(len(hosts))]
+        for host in hosts
+    }
+    addresses = {host.name: {host.address, *host.addresses} for host in hosts}
+    paths = []
+    greeted = fleet.greet(peers)
+    arrivals = fleet.heard(places)
+    for source, greetings in greeted.items():
+        if isinstance(greetings, AgentError):
+            logger.warning("%s: its paths were not tested: %s", source, greetings.message)
+            continue
+        paths += [
+            Path(
+                source,
+                each.peer,
+                fleet.address(each.peer, source),
+                fleet.address(source, each.peer),
+                fleet.health[each.peer].data_port,
+                RECEPTIONS.get(each.tcp, TURNED_AWAY),
+                _udp_word(each, has_arrived=not addresses[source].isdisjoint(arrivals.get(each.peer, ()))),
+                each.tcp_error,
+                each.udp_error,
+            )
+            for each in greetings
+            if each.peer in places
+        ]
+    return tuple(sorted(paths, key=lambda path: (places[path.source], places[path.target])))
+
+
+def _udp_word(greeting: pb.Greeting, *, has_arrived: bool) -> str:
+    word = RECEPTIONS.get(greeting.udp, TURNED_AWAY)
+    return ANSWER_LOST if word == SILENT and has_arrived else word
+
+
+def offsets(hosts: int) -> list[int]:
+    """Return how far ahead in the list each host's peers are: all others, or `MOST_PEERS` evenly spread ones."""
+    others = hosts - 1
+    if others <= MOST_PEERS:
+        return list(range(1, hosts))
+    return [1 + place * others // MOST_PEERS for place in range(MOST_PEERS)]

@@ -1,0 +1,155 @@
+"""Hosts that send at C until they have sent b bytes ahead of r, and at r from then on.
+
+Providers let instances collect such a credit while they send little: seconds to minutes of C. Two things show it: the
+bytes of one long TCP transfer over time, and the rates of one host's probes in the order in which they were sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gavotte.terms import Pair
+
+WINDOW_S, MOST_WINDOWS = 0.05, 200
+"""Rates of a transfer are taken over windows this long, or longer ones if there were more than this many."""
+
+SIDE_WINDOWS = 4
+"""Windows that a transfer has before and after its rate falls, at least."""
+
+FALLS = 1.2
+"""C is at least this many times r. A smaller fall is noise."""
+
+SIDE_SHARE = 0.8
+"""Share of the windows on either side that are on their side of the middle between C and r, at least."""
+
+PROBES_AFTER = 2
+"""Probes of a host after its rate fell, at least, and of those before it."""
+
+
+@dataclass(frozen=True)
+class Credit:
+    """A rate that fell for good.
+
+    Attributes:
+        peak_bps: C, TCP goodput before.
+        rate_bps: r, TCP goodput after.
+        size_bytes: b, TCP payload that was sent ahead of r until then.
+    """
+
+    peak_bps: float
+    rate_bps: float
+    size_bytes: float
+
+
+def find_credit(bin_bytes: Sequence[float], bin_s: float) -> Credit | None:
+    """Return the credit that a transfer used up; None if its rate did not fall for good.
+
+    1. The two levels with the smallest sum of absolute logarithmic deviations from their medians are found.
+    2. C is the median before, r the mean after. The window in which the rate falls counts as neither.
+    3. b is what was sent until then, that window included, less what r alone would have sent.
+
+    Args:
+        bin_bytes: payload that arrived in each bin. The last one may not be complete and is left out.
+        bin_s: their width.
+    """
+    bins = np.asarray(bin_bytes[:-1], dtype=np.float64)
+    each = max(round(WINDOW_S / bin_s), math.ceil(len(bins) / MOST_WINDOWS), 1)
+    sums = bins[: len(bins) // each * each].reshape(-1, each).sum(axis=1)
+    if len(sums) < 2 * SIDE_WINDOWS + 1:
+        return None
+    logs = np.log(np.maximum(sums, 1.0))
+    splits = range(SIDE_WINDOWS, len(sums) - SIDE_WINDOWS)
+    split = min(splits, key=lambda at: _spread(logs[:at]) + _spread(logs[at + 1 :]))
+    before, after = sums[:split], sums[split + 1 :]
+    high, low = float(np.median(before)), float(after.mean())
+    middle = math.sqrt(high * max(low, 1.0))
+    clear = (before > middle).mean() >= SIDE_SHARE and (after < middle).mean() >= SIDE_SHARE
+    if high < FALLS * low or not clear:
+        return None
+    window_s = each * bin_s
+    ahead = float(sums[: split + 1].sum()) - low * (split + 1)
+    return Credit(8 * high / window_s, 8 * low / window_s, max(0.0, ahead))
+
+
+def _spread(logs: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    return float(np.abs(logs - np.median(logs)).sum())
+
+
+@dataclass(frozen=True)
+class Sending:
+    """One probe of a host.
+
+    Attributes:
+        pair: source and target.
+        rate_bps: TCP goodput that it found.
+        size_bytes: that it sent.
+        end_s: when it ended.
+        hops: length of the path; 0 = unknown. Only paths as long as the last one are compared: others may be faster.
+    """
+
+    pair: Pair
+    rate_bps: float
+    size_bytes: float
+    end_s: float
+    hops: int = 0
+
+
+class Sendings:
+    """Probes of each host in the order in which they were sent."""
+
+    def __init__(self) -> None:
+        """Know no probe."""
+        self._probes: dict[int, list[Sending]] = {}
+
+    def take(self, sending: Sending) -> None:
+        """Note a probe that found a rate."""
+        self._probes.setdefault(sending.pair[0], []).append(sending)
+
+    def _alike(self, source: int) -> list[Sending]:
+        probes = self._probes[source]
+        return [probe for probe in probes if probe.hops == probes[-1].hops]
+
+    def suspects(self, left_out: Collection[int] = ()) -> dict[int, list[Pair]]:
+        """Return the sources whose rate fell for good, with the pairs that were measured only before.
+
+        Receivers that are slower may have come last by chance, so the first of these pairs has to be measured again.
+
+        Args:
+            left_out: sources that are known to have used up a credit.
+        """
+        found = {}
+        for source in sorted(self._probes):
+            probes = self._alike(source)
+            split = _split([probe.rate_bps for probe in probes])
+            if split and source not in left_out:
+                later = {probe.pair for probe in probes[split:]}
+                found[source] = sorted({probe.pair for probe in probes[:split]} - later)
+        return {source: pairs for source, pairs in found.items() if pairs}
+
+    def credit(self, source: int, rate_bps: float) -> Credit:
+        """Return a suspect's credit.
+
+        Args:
+            source: the suspect.
+            rate_bps: r.
+        """
+        alike = self._alike(source)
+        before = alike[: _split([probe.rate_bps for probe in alike])]
+        peak_bps = float(np.median([probe.rate_bps for probe in before]))
+        # The bucket is full when the first probe begins.
+        first, end_s = self._probes[source][0], before[-1].end_s
+        size = sum(probe.size_bytes for probe in self._probes[source] if probe.end_s <= end_s)
+        spent_s = end_s - first.end_s + 8 * first.size_bytes / first.rate_bps
+        return Credit(peak_bps, rate_bps, max(0.0, size - rate_bps / 8 * spent_s))
+
+
+def _split(rates_bps: Sequence[float]) -> int:
+    """Return how many rates come before a fall for good; 0 = there is none."""
+    for at in range(PROBES_AFTER, len(rates_bps) - PROBES_AFTER + 1):
+        if min(rates_bps[:at]) >= FALLS * max(rates_bps[at:]):
+            return at
+    return 0

@@ -1,0 +1,218 @@
+"""Plays a whole measurement in advance, on what is known about a network, to predict its bytes and its duration.
+
+In a network with racks, decisions during the measurement cost most: which pairs to separate, which links to fill. The
+player therefore runs the same decisions, on answers like those of agents.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from statistics import median
+
+from gavotte import _core
+from gavotte.agents import Fleet, Reach
+from gavotte.agents import agent_pb2 as pb
+from gavotte.formats.inventory import Inventory
+from gavotte.formats.network import Network
+from gavotte.measure.cost import Cost, CostLimits, Most
+from gavotte.measure.methods import PINGPONG_BYTES, SETUP_S, TRAIN_FILL_BYTES, TRAIN_MAX_S, Method
+from gavotte.measure.pilot import Pilot
+from gavotte.measure.planning import SCHEDULE_S, MeasurementPlan
+from gavotte.measure.results import Results
+from gavotte.measure.round_trips import PROBE_TRIPS
+from gavotte.measure.sharing.learning import foreseen
+from gavotte.measure.sharing.playing import PlayedCarrier, shares
+from gavotte.measure.underway import Underway
+from gavotte.terms import Pair
+from gavotte.terms.goodput import MTU_BYTES, path_goodput, udp_payload_bytes, wire_bytes
+
+UNSTEADY = 0.6
+"""Share of trains that find no rate on a full link with other trains, and then use all their time."""
+
+LOST = 0.98
+"""A pair that carries less than this share of its rate alone has lost to others."""
+
+NEVER = Most(bytes=2.0**62, seconds=math.inf)
+
+BURST_NOISE = 0.025
+"""Noise of Choreo's trains: 94 to 103 Mbit/s on a path of 96, so that some paths are measured twice."""
+
+GLANCE_S = 0.002
+"""Time of two small packets."""
+
+
+def expected_cost(
+    plan: MeasurementPlan, inventory: Inventory, known: Network | None, limits: CostLimits | None = None
+) -> Cost:
+    """Return the cost of a measurement, predicted from an earlier Network if there is one.
+
+    If groups' links are limited, the measurement is played: it will find out on its way what the Network does not have,
+    and measure disturbed pairs again. A formula predicted half the real time for 11 hosts behind slow racks.
+
+    Args:
+        plan: what is to be measured.
+        inventory: the hosts.
+        known: the Network.
+        limits: what it may cost, of which only the bytes are used.
+    """
+    reckoned = plan.cost(price_per_gb=0.0 if limits is None else limits.price_per_gb)
+    if known is None or not known.any_rate or not set(plan.names) <= set(known.names):
+        return reckoned
+    caps_bps = [bps for group in known.groups for bps in (group.up_bps, group.down_bps) if bps]
+    if not caps_bps:
+        return reckoned
+    unknown = {link for verdict in known.verdicts if verdict.verdict == "unknown" for link in verdict.link.split(", ")}
+    # Links without results of experiments are usually like the others.
+    usual_bps = median(caps_bps)
+    groups = [
+        group.model_copy(
+            update={
+                "up_bps": group.up_bps or (usual_bps if f"out of {group.name}" in unknown else None),
+                "down_bps": group.down_bps or (usual_bps if f"into {group.name}" in unknown else None),
+            }
+        )
+        for group in known.groups
+    ]
+    alike = known.model_copy(update={"groups": groups}).of_hosts([known.names.index(name) for name in plan.names])
+    # The prediction decides when the run ends, not the played run; except for a budget.
+    most = NEVER if limits is None or limits.bytes is None else None
+    return predict_cost(plan, Pilot(inventory, alike.cautious(), foreseen(plan.names, known).hops), limits, most)
+
+
+def predict_cost(
+    plan: MeasurementPlan, pilot: Pilot, limits: CostLimits | None = None, most: Most | None = None
+) -> Cost:
+    """Predict the cost of a measurement by playing it.
+
+    Args:
+        plan: what is to be measured, of the hosts that answered the pilot.
+        pilot: the network that it will meet.
+        limits: what it may cost, of which only the bytes are used.
+        most: when it ends, whether it is done or not; None = as a measurement without a Network will.
+    """
+    limits = replace(limits or CostLimits(), seconds=None)
+    size, seconds = _play(replace(plan, count=1), pilot, limits, most)
+    if plan.count > 1:
+        # Later snapshots know which links are full.
+        two_bytes, two_s = _play(replace(plan, count=2), pilot, limits, most)
+        size, seconds = size + (plan.count - 1) * (two_bytes - size), seconds + (plan.count - 1) * (two_s - seconds)
+        seconds = max(seconds, (plan.count - 1) * plan.every_s + seconds / plan.count)
+    planned = plan.cost(price_per_gb=limits.price_per_gb)
+    return Cost(
+        bytes=size,
+        max_bytes=max(planned.max_bytes, size),
+        seconds=seconds,
+        max_seconds=max(planned.max_seconds, seconds),
+        money=size / 1e9 * limits.price_per_gb,
+    )
+
+
+def _play(plan: MeasurementPlan, pilot: Pilot, limits: CostLimits, most: Most | None) -> tuple[int, float]:
+    """Return the bytes and seconds of some snapshots, one right after the other."""
+    fleet = PlayedFleet(plan.method, pilot, seed=plan.seed)
+    carrier = PlayedCarrier(pilot.network, trains=plan.method.name == "train")
+    results = Results(pilot.inventory, plan.method.name, plan.count, plan.only)
+    underway = Underway(fleet, replace(plan, every_s=0.0), limits, results, None, None, most=most, carrier=carrier)
+    underway.run(again=True, enough=None)
+    return underway.bytes_sent, fleet.seconds + carrier.seconds
+
+
+class PlayedFleet(Fleet):
+    """Agents that send nothing and answer at once. Links give max-min fair shares.
+
+    Attributes:
+        seconds: time that their probes would have taken.
+    """
+
+    def __init__(self, method: Method, pilot: Pilot, *, seed: int) -> None:
+        """Create agents that have not been asked anything.
+
+        Args:
+            method: gives the cost of a path of some rate.
+            pilot: rates of paths, and sizes and times of trains.
+            seed: decides which trains find no rate with others.
+        """
+        super().__init__(pilot.inventory, Reach(pilot.inventory))
+        self.hosts = list(pilot.inventory.host)
+        self.seconds = 0.0
+        self._method = method
+        self._pilot = pilot
+        self._platform = _core.Platform.network(_core.Network(pilot.network))
+        self._machine = [host.machine for host in pilot.network.hosts]
+        self._index = {name: i for i, name in enumerate(pilot.inventory.names)}
+        self._rng = random.Random(f"played {seed}")
+
+    def measure(
+        self, requests: Mapping[str, pb.MeasureRequest], *, deadline_s: float, silence_s: float
+    ) -> Iterator[tuple[str, pb.ProbeReply]]:
+        """Answer a schedule, round by round."""
+        del deadline_s, silence_s
+        rounds: dict[int, list[tuple[str, pb.Probe]]] = defaultdict(list)
+        for name, part in requests.items():
+            for probe in part.probes:
+                rounds[probe.round].append((name, probe))
+        started_s = 0.0
+        self.seconds += SCHEDULE_S
+        for _, probes in sorted(rounds.items()):
+            pairs = [(self._index[name], self._index[probe.peer]) for name, probe in probes]
+            longest_s = 0.0
+            for (name, probe), pair, bps in zip(probes, pairs, shares(self._platform, pairs), strict=True):
+                reply = self._answer(probe, pair, float(bps))
+                reply.round, reply.peer, reply.started_s = probe.round, probe.peer, started_s
+                reply.hops = int(self._pilot.lengths[pair])
+                reply.rtt_s = 2 * (self._pilot.network.pair_latency_s(*pair) or 0.0)
+                longest_s = max(longest_s, reply.seconds + max(0.0, PROBE_TRIPS * reply.rtt_s - SETUP_S))
+                yield name, reply
+            started_s += SETUP_S + longest_s
+            self.seconds += SETUP_S + longest_s
+
+    def _answer(self, probe: pb.Probe, pair: Pair, share_bps: float) -> pb.ProbeReply:
+        """Return an agent's answer to one probe."""
+        if probe.HasField("burst_train") and probe.burst_train != self._method.probe.burst_train:
+            return pb.ProbeReply(seconds=GLANCE_S, bytes_sent=128, burst_train=pb.BurstTrainResult(sent=2, received=2))
+        if probe.HasField("gated_train"):
+            return self._train(probe.gated_train, pair, share_bps)
+        size, seconds = self._method.typical(share_bps)
+        reply = pb.ProbeReply(seconds=seconds - SETUP_S, bytes_sent=int(size))
+        if probe.HasField("burst_train"):
+            reply.burst_train.rate_bps = share_bps * (1 + self._rng.gauss(0, BURST_NOISE))
+        elif probe.HasField("bulk"):
+            reply.bulk.goodput_bps = share_bps
+            reply.bulk.flows.add(bytes=int(size), seconds=seconds)
+        else:
+            for message in PINGPONG_BYTES:
+                reply.ping_pong.sizes.add(bytes=message, seconds=[8 * message / share_bps])
+        return reply
+
+    def _train(self, asked: pb.GatedTrain, pair: Pair, share_bps: float) -> pb.ProbeReply:
+        network = self._pilot.network
+        mtu_bytes = network.pair_mtu_bytes(*pair) or MTU_BYTES
+        alone_bps = float(shares(self._platform, [pair])[0])
+        lost = share_bps < LOST * alone_bps
+        payload_bytes = udp_payload_bytes(mtu_bytes, ipv6=network.hosts[pair[1]].ipv6)
+        train = pb.GatedTrainResult(payload_bytes=payload_bytes, wire_bytes=wire_bytes(mtu_bytes))
+        if lost and self._rng.random() < UNSTEADY:
+            seconds = asked.max_seconds or TRAIN_MAX_S
+            size = TRAIN_FILL_BYTES + alone_bps / 8 * seconds
+            train.refusal, train.refused = "the rate is unsteady", pb.GATED_REFUSAL_UNSTEADY
+        else:
+            level_bps = self._rng.uniform(share_bps, alone_bps) if lost else alone_bps
+            size, seconds = self._method.typical(level_bps)
+            near = self._machine[pair[0]] == self._machine[pair[1]]
+            taken = self._pilot.near if near else self._pilot.far
+            size, seconds = taken.bytes * size, taken.seconds * (seconds - SETUP_S)
+            train.verdict = pb.VERDICT_PATH_LIMITED
+            train.rate_bps = train.low_bps = train.high_bps = level_bps / path_goodput(network, *pair)
+        train.seconds = seconds
+        return pb.ProbeReply(
+            seconds=asked.pause_s + seconds,
+            bytes_sent=min(int(size), asked.max_bytes or int(size)),
+            gated_train=train,
+            mtu_bytes=mtu_bytes,
+            error=train.refusal,
+            failure=pb.FAILURE_NO_RATE if train.refusal else pb.FAILURE_UNSPECIFIED,
+        )

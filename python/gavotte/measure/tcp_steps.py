@@ -1,0 +1,51 @@
+"""Bulk TCP on several pairs at once, with a number of connections each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gavotte.agents import Fleet
+from gavotte.agents.losses import Losses
+from gavotte.agents.schedule import Step, carry_out
+from gavotte.measure.methods import bulk
+from gavotte.measure.planning import MeasurementPlan
+from gavotte.measure.spending import Spending
+from gavotte.terms import Pair
+
+
+class TcpSteps:
+    """Sends steps of a `Widening` through agents, and counts their bytes and seconds."""
+
+    def __init__(self, fleet: Fleet, plan: MeasurementPlan, spending: Spending, losses: Losses, size: int) -> None:
+        """Send nothing yet.
+
+        Args:
+            fleet: enrolled agents.
+            plan: of the measurement.
+            spending: of the measurement.
+            losses: hosts that were lost.
+            size: bytes of each pair and step, all connections together.
+        """
+        self._fleet, self._plan, self._spending, self._losses, self._size = fleet, plan, spending, losses, size
+        self._index = {name: i for i, name in enumerate(plan.names)}
+
+    def send(self, connections: Mapping[Pair, int]) -> dict[Pair, float]:
+        """Send one step. Return the bit/s of the pairs that answered.
+
+        Args:
+            connections: connections of each pair.
+        """
+        names, rates = self._plan.names, dict[Pair, float]()
+        steps = [
+            Step(names[i], names[j], bulk(flows=count, max_bytes=self._size).probe)
+            for (i, j), count in sorted(connections.items())
+        ]
+        for answer in carry_out(self._fleet, [steps], round_s=self._plan.round_s, losses=self._losses):
+            # These bytes are no sign that trains cost more than estimated.
+            self._spending.take(answer.source, answer.bytes_sent, near=True)
+            if answer.reply is None:
+                continue
+            self._spending.allow(answer.reply.seconds)
+            if not answer.error and answer.reply.bulk.goodput_bps > 0:
+                rates[self._index[answer.source], self._index[answer.target]] = answer.reply.bulk.goodput_bps
+        return rates

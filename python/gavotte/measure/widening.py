@@ -1,0 +1,156 @@
+"""Paths faster than trains: bulk TCP over one connection, then over several, until their sum no longer grows.
+
+Providers limit single flows, for example to 5 Gbit/s on a host of 25. The rate of one connection and the rate of
+several are therefore two rates.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from gavotte.measure.methods import Reading
+from gavotte.measure.results import PathResult, Results
+from gavotte.terms import Pair
+
+GROWS = 1.1
+"""Twice as many connections carry more if their sum is this many times the best before."""
+
+MOST_CONNECTIONS = 32
+MOST_STEPS = 8
+"""1, 2, 4, ..., `MOST_CONNECTIONS`, with the first and the last step repeated."""
+
+FAST_BPS = 1.2e9
+"""From this rate on, several connections are tried although a train found the rate of its single flow.
+
+No known limit of single flows is lower, and a host of 1 Gbit/s has none.
+"""
+
+HOST_BYTES = 1_900_000_000
+"""A snapshot has each host send at most about this many bytes, trains included, where paths are fast."""
+
+MOST_STREAM_BYTES, LEAST_STREAM_BYTES = 64_000_000, 8_000_000
+"""Of one probe of this kind, all its connections together. 64 MB take 20 ms at 25 Gbit/s."""
+
+LOWER_BOUNDS = ("host-limited", "bucket-not-exhausted")
+
+Send = Callable[[Mapping[Pair, int]], Mapping[Pair, float]]
+"""Sends on some pairs at once, with a number of connections each. Returns bit/s of those that answered."""
+
+
+def stream_bytes(paths: int, train_bytes: int) -> int:
+    """Return how many bytes one probe may send.
+
+    Args:
+        paths: number of paths that a host sends on.
+        train_bytes: most bytes that a train on each of them takes.
+    """
+    spare = (HOST_BYTES - paths * train_bytes) // probes_of_host(paths)
+    return min(max(spare, LEAST_STREAM_BYTES), MOST_STREAM_BYTES)
+
+
+def probes_of_host(paths: int) -> int:
+    """Return how many probes of this kind a host sends at most: all steps on its first path, two on each other path."""
+    return MOST_STEPS + 2 * (paths - 1)
+
+
+def fast_pairs(results: Results, snapshot: int, hosts: Collection[int]) -> list[Pair]:
+    """Return the pairs that may carry more than their train, because it was too slow for them or a single flow."""
+    return [
+        (i, j)
+        for (number, i, j), path in sorted(results.paths.items())
+        if number == snapshot
+        and path.answered
+        and not path.reading.by_tcp
+        and (lower_bound(path) or path.reading.goodput_bps >= FAST_BPS)
+        and i in hosts
+        and j in hosts
+    ]
+
+
+def lower_bound(path: PathResult) -> bool:
+    """Whether a train only found that the path carries at least its rate."""
+    return path.reading.verdict in LOWER_BOUNDS
+
+
+class Widening:
+    """Connections that hosts need to fill their paths.
+
+    Attributes:
+        needed: connections that carried most on the first path of each source.
+    """
+
+    def __init__(self, send: Send) -> None:
+        """Know nothing yet.
+
+        Args:
+            send: carries out one step.
+        """
+        self.needed: dict[int, int] = {}
+        self._send = send
+
+    def climb(self, pairs: Sequence[Pair], known: Collection[Pair] = ()) -> dict[Pair, dict[int, float]]:
+        """Measure pairs without a common host.
+
+        1. Every pair sends over one connection.
+        2. A pair whose source is known to need n connections sends over n.
+        3. Any other pair doubles its connections while their sum grows. Its first step, and one that carries no
+           more, are repeated: neighbours and schedulers slow single probes.
+
+        Args:
+            pairs: each once.
+            known: those whose rate over one connection is known. They send nothing if their source needs only one.
+
+        Returns:
+            bit/s by number of connections, the best of repeated steps. Pairs that did not answer are left out.
+        """
+        results: dict[Pair, dict[int, float]] = {}
+        tries: Counter[tuple[Pair, int]] = Counter()
+        needed = dict(self.needed)
+        wanted = {pair: 1 for pair in pairs if pair not in known or needed.get(pair[0]) != 1}
+        while wanted:
+            tries.update(wanted.items())
+            carried = self._send(wanted)
+            for pair, rate_bps in carried.items():
+                rates = results.setdefault(pair, {})
+                rates[wanted[pair]] = max(rate_bps, rates.get(wanted[pair], 0.0))
+            after = {
+                pair: _next(results[pair], count, needed.get(pair[0]), repeated=tries[pair, count] > 1)
+                for pair, count in wanted.items()
+                if pair in carried
+            }
+            wanted = {pair: count for pair, count in after.items() if count}
+        for pair, rates in results.items():
+            self.needed.setdefault(pair[0], _best(rates))
+        return results
+
+
+def _next(rates: Mapping[int, float], tried: int, needed: int | None, *, repeated: bool) -> int:
+    """Return how many connections to try after some; 0 = no more."""
+    if needed is not None:
+        return needed if tried < needed else 0
+    before = max((rate_bps for count, rate_bps in rates.items() if count < tried), default=0.0)
+    grows = rates[tried] >= GROWS * before
+    if not repeated and (tried == 1 or not grows):
+        return tried
+    return 2 * tried if grows and tried < MOST_CONNECTIONS else 0
+
+
+def _best(rates: Mapping[int, float]) -> int:
+    """Return the least number of connections that carries nearly as much as any."""
+    most_bps = max(rates.values())
+    return min(count for count, rate_bps in rates.items() if GROWS * rate_bps >= most_bps)
+
+
+def widened(path: PathResult, rates: Mapping[int, float]) -> PathResult:
+    """Return a path's result with what one connection carries as its rate, and what several carry next to it.
+
+    A rate that a train proved stays.
+    """
+    count, one_bps = _best(rates), rates[1]
+    several_bps = max(rates[count], one_bps)
+    if not lower_bound(path):
+        return replace(path, reading=replace(path.reading, several_bps=several_bps, connections=count))
+    reading = Reading(one_bps, loss=path.reading.loss, by_tcp="fast", several_bps=several_bps, connections=count)
+    return replace(path, reading=reading)

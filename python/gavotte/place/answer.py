@@ -1,0 +1,121 @@
+"""An answer: the Placement, how it was found, and what follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from gavotte._core import policies
+from gavotte.formats.app import App
+from gavotte.formats.placement import Placement
+from gavotte.place.constraints import latency_s
+from gavotte.place.effort import Effort
+from gavotte.place.explaining import Explanation, explain
+from gavotte.place.forecast import Forecast, forecast
+from gavotte.place.question import Question
+from gavotte.place.worth import LEAST_SAVING_S, RATE_ERROR, Worth, worth
+from gavotte.terms.unfolding import unfold
+
+INTERRUPTED_TEXT = "interrupted; this is the best placement found so far"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A Placement with what is known about how it was found.
+
+    Attributes:
+        question: that it answers; its limits are those under which the Placement was found.
+        effort: that was made.
+        placement: the Placement.
+        chosen: the method that ran; differs from the requested one under `auto`.
+        stopped: whether the time limit ended the work, so that another run may find another placement or bound.
+        interrupted: whether a signal ended the work; the placement is the best one found until then.
+        gap: (completion - bound) / completion; 0 = proven optimal.
+        price_usd: price of the hosts used and of the bytes between them, by the Network's prices.
+        unmoved_s: completion time of the best placement without moves between phases; None = none were considered.
+        bound_stopped: whether the clock or a signal cut short the work on the bound, so another run may prove more.
+    """
+
+    question: Question = field(repr=False, compare=False)
+    effort: Effort = field(repr=False, compare=False)
+    placement: Placement
+    chosen: str
+    stopped: bool
+    gap: float
+    price_usd: float
+    interrupted: bool = False
+    unmoved_s: float | None = None
+    bound_stopped: bool = False
+
+    @cached_property
+    def unfolded(self) -> tuple[list[App], Placement]:
+        """The applications and the Placement with each move between phases written out as transfers."""
+        return unfold(self.question.apps, self.placement)
+
+    @property
+    def hosts_used(self) -> int:
+        """Number of hosts that the placement uses in any phase."""
+        return len(set(self.unfolded[1].assignment.values()))
+
+    @property
+    def latency_s(self) -> float:
+        """Longest one-way latency between two tasks that exchange bytes, in seconds; inf = unknown."""
+        apps, placement = self.unfolded
+        return latency_s(self.question.network, apps, placement.assignment)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader of the answer should know about how it was found, one line each."""
+        if self.interrupted:
+            return [INTERRUPTED_TEXT]
+        if self.stopped and self.chosen in policies():
+            return ["the bound ran out of time, so another run may prove a different one; use a longer --time-limit"]
+        if self.stopped:
+            return [
+                "the search ran out of time, so another run may find a different placement; use a longer --time-limit"
+            ]
+        return []
+
+    def worth(self, *, rate_error: float = RATE_ERROR, least_saving_s: float = LEAST_SAVING_S) -> Worth | None:
+        """Return the gain to expect over placing blindly.
+
+        Args:
+            rate_error: relative standard error of a measured rate.
+            least_saving_s: a smaller saving is not worth it.
+
+        Returns:
+            The gain; None if running applications, moves or an interruption make a comparison unfair, or if no baseline
+            finds a placement.
+        """
+        if self.question.running or self.placement.moves or self.interrupted:
+            return None
+        return worth(
+            self.question,
+            self.placement,
+            rate_error=rate_error,
+            least_saving_s=least_saving_s,
+            seed=self.effort.seed,
+        )
+
+    def forecast(
+        self, before: Mapping[str, str], took_s: Sequence[float], *, rate_error: float = RATE_ERROR
+    ) -> Forecast:
+        """Predict the run time under this placement from runs under another one.
+
+        Args:
+            before: task to host when the applications ran.
+            took_s: seconds of each run.
+            rate_error: relative standard error of a measured rate.
+        """
+        after = self.placement.assignment
+        return forecast(self.question, before, after, took_s, rate_error=rate_error, seed=self.effort.seed)
+
+    @cached_property
+    def explanation(self) -> Explanation:
+        """Why the placement takes as long as it does.
+
+        Raises:
+            GavotteError: when the placement has moves between phases.
+        """
+        return explain(self.question, self.placement)

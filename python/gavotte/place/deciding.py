@@ -1,0 +1,81 @@
+"""The front door: a question, an effort and a goal in, an answer out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gavotte.errors import GavotteError
+from gavotte.formats.app import App
+from gavotte.formats.network import Network
+from gavotte.formats.placement import Placement
+from gavotte.place.answer import Answer
+from gavotte.place.columns import NO_LIMITS
+from gavotte.place.effort import LIMIT_S, Effort
+from gavotte.place.phases import solve_phases
+from gavotte.place.placing import solve
+from gavotte.place.question import Question
+from gavotte.place.running import Running
+from gavotte.place.thrift import LEAST_TIME, Goal, spend
+
+AUTO = Effort()
+
+
+def decide(question: Question, effort: Effort = AUTO, goal: Goal = LEAST_TIME) -> Answer:
+    """Decide which task runs on which host.
+
+    A signal whose handler raises something that is no `Exception`, such as `KeyboardInterrupt`, ends the work. The
+    answer is then the best placement found so far; the error comes out only if there is none.
+
+    Args:
+        question: what to place where.
+        effort: how hard to try.
+        goal: what to minimise.
+
+    Returns:
+        The answer. Its Placement holds the completion time that the measured rates predict, and a bound that no
+        placement beats. It has `moves` if the question has `state_bytes` and moving tasks between phases pays.
+
+    Raises:
+        InfeasibleError: when the method finds no placement that keeps all constraints.
+        GavotteError: when the question makes no sense, for instance because it pins a task to an unknown host.
+    """
+    if not question.state_bytes:
+        return spend(question, effort, goal, solve)
+    if goal.kind != "time" or question.running or question.limits != NO_LIMITS:
+        raise GavotteError(
+            "tasks move between phases only for the least time, without limits or running applications",
+            hint="leave `state_bytes` empty",
+        )
+    return solve_phases(question, effort)
+
+
+def place(
+    network: Network,
+    apps: Sequence[App],
+    method: str = "auto",
+    *,
+    sharing: str | None = None,
+    seed: int = 0,
+    time_limit_s: float = LIMIT_S,
+    allowed: Mapping[str, Sequence[str]] | None = None,
+    running: Sequence[Running] = (),
+) -> Placement:
+    """Place applications on a Network: `decide` for those who need the Placement alone.
+
+    Args:
+        network: the current Network.
+        apps: one or more applications.
+        method: one of `METHODS`.
+        sharing: `hose`, `pipe` or `groups`; None = the Network's own.
+        seed: of every random choice.
+        time_limit_s: wall-clock time for all of the work, in seconds.
+        allowed: task key to the only hosts that the task may use.
+        running: applications that already hold room and load links.
+
+    Raises:
+        InfeasibleError: when the method finds no placement that keeps all constraints.
+        GavotteError: when the request makes no sense.
+    """
+    question = Question(network, apps, sharing, allowed or {}, running)
+    return decide(question, replace(AUTO, method=method, seed=seed, time_limit_s=time_limit_s)).placement

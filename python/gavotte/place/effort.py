@@ -1,0 +1,61 @@
+"""How hard to try: the method, its time limit, and who watches the search."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gavotte import _core
+from gavotte.errors import GavotteError
+
+METHODS: tuple[str, ...] = ("auto", "optimal", "ilp", "search", *_core.policies())
+"""Names of the methods. The last four are Choreo's greedy and the baselines."""
+
+LIMIT_S = 10.0
+"""Default time limit. A search that finds nothing better ends long before."""
+
+Watch = Callable[[float, float, float], object]
+"""Called now and then with the best time so far, the bound so far, and the used share of the time limit."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard to try.
+
+    `greedy` is Choreo's and keeps capacity and pins only; an answer of it that breaks another rule is an error. All
+    other methods keep every constraint.
+
+    Attributes:
+        method: one of `METHODS`.
+        time_limit_s: wall-clock time for all of the work, in seconds.
+        seed: of every random choice, from 0 to 2^64 - 1.
+        threads: the most threads to use; None = one per processor.
+        repeatable: count work instead of time. Then neither the machine nor the number of threads changes the answer,
+            but the time that it takes depends on them.
+        watch: called with the best time so far, the bound so far, and the used share of the time limit.
+        clock: seconds, for the Placement's `elapsed_s`.
+    """
+
+    method: str = "auto"
+    time_limit_s: float = LIMIT_S
+    seed: int = 0
+    threads: int | None = None
+    repeatable: bool = False
+    watch: Watch | None = None
+    clock: Callable[[], float] = time.perf_counter
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            GavotteError: naming the value that is out of range, and the remedy.
+        """
+        if self.method not in METHODS:
+            raise GavotteError(f"unknown method `{self.method}`", hint=f"use {', '.join(METHODS)}")
+        if not 0 <= self.seed < 2**64:
+            raise GavotteError(f"seed {self.seed} is out of range", hint="use 0 to 2^64 - 1")
+        if not 0 < self.time_limit_s <= 1e6:
+            raise GavotteError(
+                f"a time limit of {self.time_limit_s:g} s is out of range", hint="use 0.1 s to a million"
+            )

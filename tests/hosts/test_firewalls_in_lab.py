@@ -1,0 +1,159 @@
+"""Firewalls between hosts: `hosts check` finds the blocked pairs, and names the missing rule."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+from tests import builders
+from tests.hosts import firewalls
+from tests.hosts.firewalls import NO_TCP_IN, NO_UDP_IN, NO_UDP_OUT, ONLY_SSH, TCP_REJECTED, udp_from, walled
+from tests.shell import gavotte
+
+from gavotte import lab
+from gavotte.agents import Budget, enrolled
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.schedule import Step, carry_out
+from gavotte.formats.inventory import read_inventory
+from gavotte.measure import measure
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.timeout(180),
+    pytest.mark.skipif(bool(firewalls.lacking()), reason=firewalls.lacking()),
+]
+
+PAIRS = [(source, target) for source in "abc" for target in "abc" if source != target]
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[lab.Session]:
+    """Three hosts at one switch."""
+    with lab.session(builders.topology([{"name": name, "rate": "1gbit"} for name in "abc"]), source="tests") as made:
+        yield made
+
+
+def checked(cloud: lab.Session) -> tuple[int, dict[str, Any]]:
+    done = gavotte("hosts", "check", "--hosts", str(cloud.hosts_file), "--json")
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def words(found: dict[str, Any], protocol: str) -> dict[tuple[str, str], str]:
+    return {(path["source"], path["target"]): path[protocol] for path in found["paths"]}
+
+
+def address(cloud: lab.Session, name: str) -> str:
+    return next(host.address for host in read_inventory(cloud.hosts_file).host if host.name == name)
+
+
+def test_open_paths_are_counted_and_need_no_rule(cloud: lab.Session) -> None:
+    status, found = checked(cloud)
+    assert (status, found["rules"]) == (0, [])
+    assert words(found, "tcp") == words(found, "udp") == dict.fromkeys(PAIRS, "ok")
+    done = gavotte("hosts", "check", "--hosts", str(cloud.hosts_file))
+    assert "6 of 6 pairs can be used" in done.stderr
+    assert "from" not in done.stdout.split()
+
+
+def test_a_host_that_accepts_no_udp(cloud: lab.Session) -> None:
+    with walled(cloud, "b", NO_UDP_IN):
+        status, found = checked(cloud)
+        said = gavotte("hosts", "check", "--hosts", str(cloud.hosts_file))
+    # Its own greetings arrive, but get no answer: a firewall without a memory of connections drops the answers.
+    of_end = {0: "answer lost", 1: "no answer"}
+    udp = {pair: of_end[pair.index("b")] if "b" in pair else "ok" for pair in PAIRS}
+    assert words(found, "udp") == udp
+    assert words(found, "tcp") == dict.fromkeys(PAIRS, "ok")
+    assert found["rules"] == ["host b accepts no UDP: open port 7411/udp on it"]
+    # TCP is enough to use a pair.
+    assert status == 0
+    assert "firewall: host b accepts no UDP: open port 7411/udp on it" in said.stderr
+
+
+def test_one_pair_in_one_direction(cloud: lab.Session) -> None:
+    a, b = address(cloud, "a"), address(cloud, "b")
+    with walled(cloud, "b", udp_from(a)):
+        _, found = checked(cloud)
+    udp = words(found, "udp")
+    assert udp["a", "b"] == "no answer"
+    assert {pair: word for pair, word in udp.items() if word != "ok"} == {
+        ("a", "b"): "no answer",
+        ("b", "a"): "answer lost",
+    }
+    assert found["rules"] == [f"allow UDP from a ({a}) to b ({b}) port 7411 (no answer)"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "word", "rule"),
+    [
+        (NO_TCP_IN, "no answer", "host c accepts no TCP: open port 7411/tcp on it"),
+        (TCP_REJECTED, "refused", "host c accepts no TCP: open port 7411/tcp on it"),
+    ],
+)
+def test_tcp_that_is_blocked_costs_a_pair(cloud: lab.Session, rules: tuple[str, ...], word: str, rule: str) -> None:
+    with walled(cloud, "c", rules):
+        status, found = checked(cloud)
+    assert words(found, "tcp") == {pair: word if pair[1] == "c" else "ok" for pair in PAIRS}
+    assert words(found, "udp") == dict.fromkeys(PAIRS, "ok")
+    assert (status, found["rules"]) == (1, [rule])
+    assert [path["usable"] for path in found["paths"]] == [pair[1] != "c" for pair in PAIRS]
+
+
+def test_paths_from_a_host_that_accepts_no_tcp_are_measured(cloud: lab.Session) -> None:
+    with walled(cloud, "c", TCP_REJECTED):
+        found = measure(read_inventory(cloud.hosts_file))
+    assert found.lost == {}
+    rates = found.history.beta_Bps[-1]
+    answered = {pair for pair in PAIRS if np.isfinite(rates["abc".index(pair[0]), "abc".index(pair[1])])}
+    assert answered == {pair for pair in PAIRS if pair[1] != "c"}
+
+
+def test_a_host_whose_own_firewall_keeps_udp_in(cloud: lab.Session) -> None:
+    with walled(cloud, "a", NO_UDP_OUT):
+        _, found = checked(cloud)
+    assert words(found, "udp")["a", "b"] == "forbidden"
+    own = address(cloud, "a")
+    assert found["rules"] == [
+        f"host a sends no UDP: its own firewall must allow UDP from {own} to port 7411 of the others"
+    ]
+
+
+def test_only_ssh_is_open(cloud: lab.Session) -> None:
+    with ExitStack() as walls:
+        for host in "abc":
+            walls.enter_context(walled(cloud, host, ONLY_SSH))
+        status, found = checked(cloud)
+        said = gavotte("hosts", "check", "--hosts", str(cloud.hosts_file))
+    assert status == 1
+    assert words(found, "tcp") == words(found, "udp") == dict.fromkeys(PAIRS, "no answer")
+    assert found["usable"] == 3
+    assert found["rules"] == [
+        "no host accepts TCP or UDP from another: open port 7411/tcp and port 7411/udp between all hosts"
+    ]
+    assert "0 of 6 pairs can be used" in said.stderr
+
+
+@pytest.mark.parametrize("kind", ["gated_train", "burst_train"])
+def test_a_train_over_blocked_udp_is_named(cloud: lab.Session, kind: str) -> None:
+    probes = {
+        "gated_train": pb.Probe(gated_train=pb.GatedTrain(max_bytes=1 << 20)),
+        "burst_train": pb.Probe(burst_train=pb.BurstTrain(bursts=2, packets=20, payload_bytes=500)),
+    }
+    with (
+        walled(cloud, "b", NO_UDP_IN),
+        enrolled(read_inventory(cloud.hosts_file), Budget(max_bytes=1 << 24, max_seconds=60.0)) as fleet,
+    ):
+        (answer,) = carry_out(fleet, [[Step("a", "b", probes[kind])]], round_s=30.0)
+    assert answer.failure == pb.FAILURE_NO_UDP, answer.error
+    assert answer.error.endswith("UDP to port 7411 is blocked on this path, though TCP is not")
+
+
+def test_the_host_that_another_run_measures_is_left_alone(cloud: lab.Session) -> None:
+    with enrolled(read_inventory(cloud.hosts_file), Budget(max_bytes=1, max_seconds=60.0)):
+        status, found = checked(cloud)
+    assert (status, found["paths"], found["usable"]) == (1, [], 0)

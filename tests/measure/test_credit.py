@@ -1,0 +1,128 @@
+"""Hosts that burst: the rate before, the rate after, and the bytes of credit between them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests import builders
+from tests.measure.oracle import Oracle
+from tests.measure.played_network import PlayedNetwork
+
+from gavotte.agents import agent_pb2 as pb
+from gavotte.measure import measure
+from gavotte.measure.credit import Sending, Sendings, find_credit
+from gavotte.measure.methods import METHODS, bulk
+from gavotte.model import model
+from gavotte.terms import Pair
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+
+BIN_S = 0.01
+
+
+def transfer(peak_bps: float, rate_bps: float, credit_bytes: float, seconds: float, noise: float = 0.0) -> list[float]:
+    """Return the bytes in each bin of a transfer through a token bucket."""
+    draw = np.random.default_rng(1)
+    times_s = np.arange(0, seconds + BIN_S / 2, BIN_S)
+    sent = np.minimum(peak_bps / 8 * times_s, credit_bytes + rate_bps / 8 * times_s)
+    bins = np.diff(sent) * (1 + noise * draw.standard_normal(len(times_s) - 1))
+    return [float(size) for size in bins]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+@pytest.mark.parametrize(("rate_bps", "seconds"), [(5e7, 1.0), (1.5e8, 2.0), (5e7, 70.0)])
+def test_a_transfer_that_uses_up_a_credit_shows_all_three_numbers(
+    rate_bps: float, seconds: float, noise: float
+) -> None:
+    size = (2e8 - rate_bps) / 8 * seconds / 2
+    credit = find_credit(transfer(2e8, rate_bps, size, seconds, noise), BIN_S)
+    assert credit is not None
+    assert credit.peak_bps == pytest.approx(2e8, rel=0.02 + noise / 5)
+    assert credit.rate_bps == pytest.approx(rate_bps, rel=0.02)
+    assert credit.size_bytes == pytest.approx(size, rel=0.03)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1, 0.5])
+def test_a_steady_transfer_has_no_credit(noise: float) -> None:
+    assert find_credit(transfer(1e8, 1e8, 0.0, 1.0, noise), BIN_S) is None
+    assert find_credit([1e5] * 5, BIN_S) is None
+    assert find_credit([], BIN_S) is None
+
+
+def test_a_transfer_that_is_disturbed_for_a_while_has_no_credit() -> None:
+    bins = transfer(1e8, 1e8, 0.0, 2.0)
+    bins[80:130] = [size / 3 for size in bins[80:130]]
+    assert find_credit(bins, BIN_S) is None
+
+
+def test_bulk_reads_the_rate_after_a_credit_and_not_the_average() -> None:
+    bins = [int(size) for size in transfer(2e8, 5e7, 1e7, 1.5)]
+    flow = pb.FlowResult(bytes=sum(bins), seconds=1.5, bin_bytes=bins)
+    result = pb.BulkResult(goodput_bps=8 * sum(bins) / 1.5, flows=[flow])
+    reading = METHODS["bulk"].read(pb.ProbeReply(bulk=result))
+    assert reading.goodput_bps == pytest.approx(5e7, rel=0.02)
+    assert reading.peak_bps == pytest.approx(2e8, rel=0.02)
+    assert GOODPUT_PER_WIRE * reading.bucket_bytes == pytest.approx(1e7, rel=0.03)
+
+
+def test_a_transfer_of_minutes_has_no_more_bins_than_agents_allow() -> None:
+    assert bulk(seconds=600).probe.bulk.bin_s == pytest.approx(0.075)
+    assert bulk(seconds=60).probe.bulk.bin_s == BIN_S
+
+
+def test_a_host_whose_rate_falls_for_good_is_a_suspect() -> None:
+    sendings = Sendings()
+    for number, (target, rate_bps) in enumerate([(1, 1e8), (2, 1e8), (3, 9.9e7), (4, 5e7), (5, 5e7)]):
+        sendings.take(Sending((0, target), rate_bps, 1e6, 0.08 + 0.1 * number))
+        sendings.take(Sending((6, target), [1e8, 5e7][number % 2], 1e6, 0.1 * number))
+    assert sendings.suspects() == {0: [(0, 1), (0, 2), (0, 3)]}
+    assert sendings.suspects(left_out=[0]) == {}
+    credit = sendings.credit(0, 5e7)
+    assert (credit.peak_bps, credit.rate_bps) == (1e8, 5e7)
+    assert credit.size_bytes == pytest.approx(3e6 - 5e7 / 8 * 0.28)
+
+
+class Bursting(PlayedNetwork):
+    """A network whose first host sends at 80 Mbit/s until it has sent its credit, then at 40."""
+
+    def __init__(self, credit_bytes: float) -> None:
+        names = "abcdefgh"
+        super().__init__(Oracle(builders.topology([{"name": name, "egress": "80mbit"} for name in names])), seed=1)
+        self._left = credit_bytes
+
+    def _answer(self, probe: pb.Probe, pair: Pair, share_bps: float) -> pb.ProbeReply:
+        reply = super()._answer(probe, pair, share_bps)
+        if pair[0] == 0 and reply.HasField("gated_train"):
+            if self._left < 0:
+                train = reply.gated_train
+                train.rate_bps, train.low_bps, train.high_bps = (
+                    each / 2 for each in (train.rate_bps, train.low_bps, train.high_bps)
+                )
+            self._left -= reply.bytes_sent
+        return reply
+
+
+def test_a_credit_that_runs_out_during_a_snapshot_is_named_and_not_averaged() -> None:
+    network = Bursting(4e6)
+    with network.held():
+        found = measure(network.inventory, seed=1)
+    rates_bps = 8 * found.history.beta_Bps[0]
+    assert found.answered == found.paths
+    assert np.nanmax(rates_bps[0]) == pytest.approx(40e6, rel=0.05)
+    assert np.nanmin(rates_bps[1:]) == pytest.approx(80e6, rel=0.05)
+    believed = model(found.history).hosts
+    assert believed[0].egress_bps == pytest.approx(40e6, rel=0.05)
+    assert believed[0].peak_bps == pytest.approx(80e6, rel=0.05)
+    # It began to run out during the fourth train.
+    assert 1e6 < (believed[0].burst_bytes or 0) < 6e6
+    assert all(host.burst_bytes is None or host.burst_bytes < 1e6 for host in believed[1:])
+
+
+def test_a_host_whose_last_receivers_are_slow_has_no_credit() -> None:
+    slow = {name: {"ingress": "40mbit"} for name in "fgh"}
+    hosts = [{"name": name, "egress": "80mbit", **slow.get(name, {})} for name in "abcdefgh"]
+    network = PlayedNetwork(Oracle(builders.topology(hosts)), seed=1)
+    with network.held():
+        found = measure(network.inventory, seed=1)
+    proof = found.history.proof
+    assert proof is not None
+    assert not (proof.bucket_bytes > 0).any()

@@ -1,0 +1,54 @@
+"""Transfers between hosts that are far from each other use as many connections as fill their paths at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests import builders
+from tests.builders import MBIT
+
+from gavotte import lab
+from gavotte.formats.byte_matrix import HostBytes
+from gavotte.formats.inventory import read_inventory
+from gavotte.formats.network import Network
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.transfer import shuffle
+
+pytestmark = pytest.mark.lab
+
+RATE_BPS = 20 * MBIT * GOODPUT_PER_WIRE
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[lab.Session]:
+    """Return a lab whose host `a` is 100 ms from `b` and `c`."""
+    hosts = [{"name": name, "egress": "20mbit", "ingress": "20mbit"} for name in "abc"]
+    hosts[0]["latency"] = "50ms"
+    with lab.session(builders.topology(hosts), source="tests") as session:
+        yield session
+
+
+def truth() -> Network:
+    one_way_s = [[0.0, 0.05, 0.05], [0.05, 0.0, 1e-4], [0.05, 1e-4, 0.0]]
+    hosts = [{"name": name, "egress_bps": RATE_BPS, "ingress_bps": RATE_BPS} for name in "abc"]
+    return builders.network(hosts, latency_s=one_way_s)
+
+
+def accepted(cloud: lab.Session, host: str) -> int:
+    """Return how many TCP connections a host has accepted."""
+    text = cloud.run(host, ["cat", "/proc/net/snmp"], capture_output=True, text=True).stdout
+    names, values = (line.split() for line in text.splitlines() if line.startswith("Tcp:"))
+    return int(dict(zip(names, values, strict=True))["PassiveOpens"])
+
+
+@pytest.mark.parametrize("mode", ["paced", "standard"])
+def test_a_flow_of_a_shuffle_has_connections_for_its_round_trip(cloud: lab.Session, mode: str) -> None:
+    before = {host: accepted(cloud, host) for host in "bc"}
+    flows = [HostBytes("a", "b", 400_000), HostBytes("b", "c", 400_001)]
+    done = shuffle(flows, read_inventory(cloud.hosts_file), truth(), mode=mode)
+    assert [flow.bytes for flow in done.flows] == [400_000, 400_001]
+    opened = {host: accepted(cloud, host) - before[host] for host in "bc"}
+    # 240 kB are on their way to `b` at a time: 17 first windows of ten packets. Agents also check peers.
+    assert (opened["b"] >= 17) == (mode == "paced")
+    assert 1 <= opened["c"] < 17
