@@ -83,9 +83,13 @@ def model(stage: Stage) -> Outcome:
 
 
 def place_and_run(stage: Stage) -> Outcome:
-    """Predicted and real completion agree within 10 %, round trips aside."""
+    """Predicted and real completion agree within 10 %, round trips aside.
+
+    The transfers take 2.7 s. In those of 0.7 s a sender whose acknowledgements wait behind its receiver's own data ended
+    its slow start early in every second run, which took 1.3 times as long.
+    """
     first, second, third = stage.condition.names[:3]
-    transfers = [(first, second, 4 * MB), (second, third, 4 * MB), (third, first, 2 * MB)]
+    transfers = [(first, second, 16 * MB), (second, third, 16 * MB), (third, first, 8 * MB)]
     lines = ['format = "gavotte/app/1"', 'name = "ring"']
     for task in (first, second, third):
         lines += ["[[task]]", f'name = "task-{task}"', "cpus = 2.0"]
@@ -173,11 +177,15 @@ def profile_live(stage: Stage) -> Outcome:
 
 
 def campaign(stage: Stage) -> Outcome:
-    """A campaign of one scenario in a lab of the same topology finds the same rate."""
+    """A campaign of one scenario in a lab of the same topology finds the same rate.
+
+    A campaign's rate is that of the whole transfer, like iperf3's. TCP's start took 150 ms at 40 ms, so the transfers
+    last for 120 round trips, of which that is 3 %.
+    """
     (stage.folder / "c.topology.toml").write_text(tomli_w.dumps(stage.condition.description))
     (stage.folder / "c.campaign.toml").write_text(
         f'format = "gavotte/campaign/1"\nname = "clouds"\nseed = 1\nrepetitions = 1\n'
-        f"seconds = {1.0 + 20 * stage.condition.round_trip_s:.1f}\n"
+        f"seconds = {1.0 + 120 * stage.condition.round_trip_s:.1f}\n"
         '[driver]\nkind = "lab"\ntopology = "c.topology.toml"\n'
         '[[scenario]]\nname = "pair"\nkind = "pair"\nsource = ["b"]\ntarget = ["c"]\nconnections = [1]\n'
     )
@@ -185,7 +193,7 @@ def campaign(stage: Stage) -> Outcome:
     values = [json.loads(line) for line in (stage.folder / "c.jsonl").read_text().splitlines()]
     capacity_bps = next(each["value"] for each in values if each.get("metric") == "capacity_bps")
     error = _error(stage, "b", "c", capacity_bps)
-    # One second of TCP with its start.
+    # TCP with its start.
     return Outcome(abs(error) <= _tolerance(stage) + 0.03, f"{100 * error:+.1f} %", f"{capacity_bps / 1e6:.1f} Mbit/s")
 
 
