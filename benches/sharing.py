@@ -5,8 +5,8 @@
 Hose, pipe, rack-limited and core-limited clouds take turns, with 6 to 10 hosts on machines of one or two, and rates of
 40 to 225 Mbit/s. The measurement knows only the hosts.
 
-A cloud is right if its machines, racks and sharing are right, and every limit that the tenant could observe (it cuts
-the traffic that could cross it by 15 %) has its value within 10 %. Any other claim is wrong and confident. The
+A cloud is right if its machines, racks and sharing are right, and the value of every observable limit is within 10 %.
+A limit is observable if it cuts the traffic that could cross it by 15 %. Any other claim is wrong and confident. The
 simulation answers with max-min fair rates and 2 % of noise.
 """
 

@@ -2,8 +2,13 @@
 
     make bench-train [ARGS="--quick --busy --runs 5 --seed 1"]
 
-Rates 100, 300 and 1000 Mbit/s x buckets of 32 kB, 512 kB and 5 MB x queues of 5 and 50 ms, one pair of hosts at a time
-in a lab, cases in random order. Each run takes a gated train and Choreo's train (10 bursts of 200 packets, its own
+The cases are all combinations of these, in random order, one pair of hosts at a time in a lab:
+
+- rates of 100, 300 and 1000 Mbit/s;
+- buckets of 32 kB, 512 kB and 5 MB;
+- queues of 5 and 50 ms.
+
+Each run takes a gated train and Choreo's train (10 bursts of 200 packets, its own
 formula) one after the other, each after the bucket has filled. iperf3 runs once a case. All are compared as TCP
 goodput, 1448/1514 of the wire rate set. `--busy` keeps every core busy with other work; `--record` keeps the trains for
 the estimator's tests.

@@ -2,9 +2,13 @@
 
     make bench-clouds [ARGS="--only mtu --verbs measure,broadcast --seed 1"]
 
-Each condition is a lab of three hosts (one has eight) with caps of 40, 60 and 50 Mbit/s. A figure marked `!` misses its
-goal: rates within 2 % (3 % under loss) of the shaper or of long TCP; broadcast and shuffle within 1.10 of the lower bound, rising to
-1.25 at 150 ms; guarantees 95 % kept; profiles within 5 %. Lines below the table say what was wrong.
+Each condition is a lab of three hosts (one has eight) with caps of 40, 60 and 50 Mbit/s. Lines below the table say what
+was wrong. A figure marked `!` misses its goal:
+
+- rates: within 2 % (3 % under loss) of the shaper or of long TCP;
+- broadcast and shuffle: within 1.10 of the lower bound, rising to 1.25 at 150 ms;
+- guarantees: 95 % kept;
+- profiles: within 5 %.
 """
 
 from __future__ import annotations

@@ -632,8 +632,8 @@ class Problem:
     def offers(self) -> list[tuple[int, float, float, tuple[int, float, float] | None]]:
         """Return for each host its nano-cores and the bit/s that it can send to and receive from all others together.
 
-        If others on its machine are reached past its caps, a further entry has the machine's nano-cores, and what the
-        host can send to and receive from hosts beyond the machine; else None.
+        The last entry is None if the host's caps also limit traffic to other hosts on its machine. Otherwise it has the
+        machine's nano-cores, and the bit/s that the host can send to and receive from hosts on other machines.
         """
 
     def flows_bound_s(self, work: int, limit_s: float, watch: Callable[[float], object] | None = None) -> Proven:

@@ -40,9 +40,9 @@ class PlayedFleet(Fleet):
 
     Attributes:
         asked: all schedules so far.
-        started: replays that were let go.
+        started: replays that were started.
         looks: host to the hosts that it was to look at, each time.
-        excused: (host, round, peer) of probes that the host was told not to wait for.
+        excused: (host, round, peer) of probes that the host was to skip.
 
     Hosts in `there` reach and are reached. Those in `closed` reach others, but a firewall keeps others out.
     """

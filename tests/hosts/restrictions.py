@@ -14,8 +14,8 @@ class Restriction:
     """Restrictions of a host's users.
 
     Attributes:
-        mounts: shell commands that run in a mount namespace of the host's own, before its SSH server starts in it;
-            `$CACHE` is the folder where the agent would be kept, `$PLACE` that of the server's own files.
+        mounts: shell commands that run in a mount namespace of the host's own, before its SSH server starts in it.
+            `$CACHE` is the folder where the agent would be kept. `$PLACE` is that of the server's own files.
         wrapper: program before each command that a user runs; empty for none.
     """
 

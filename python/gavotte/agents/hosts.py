@@ -14,8 +14,9 @@ def resolve_hosts(name: str) -> Inventory:
     """Read the inventory that a user named.
 
     Args:
-        name: `lab` for the running lab, `slurm` for the current allocation, `ssh-config:GLOB` for hosts of the ssh
-            configuration, `mpi:FILE` for the hosts of an MPI hostfile, else the path of a `*.hosts.toml`.
+        name: what to read. `lab` is the running lab, and `slurm` the current allocation. `ssh-config:GLOB` selects
+            hosts of the ssh configuration. `mpi:FILE` selects the hosts of an MPI hostfile. Any other name is the path
+            of a `*.hosts.toml`.
 
     Raises:
         GavotteError: when no lab is up, there is no allocation, or the file is bad.

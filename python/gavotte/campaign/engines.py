@@ -41,12 +41,12 @@ class Job:
 
     Attributes:
         pairs: (source, target) of all that send at once.
-        connections: of each pair.
-        seconds: how long.
+        connections: number of connections of each pair.
+        seconds: how long they send.
         congestion: TCP congestion control.
         copy: whether agents copy what they receive, as other programs do.
-        background: traffic beside it.
-        addresses: host to where others reach it, where that is not as the inventory says.
+        background: other traffic during the sample.
+        addresses: host to the address at which others reach it, where that differs from the inventory.
     """
 
     pairs: Sequence[tuple[str, str]]
@@ -66,19 +66,19 @@ class Job:
 
 @dataclass
 class Sent:
-    """What an engine found.
+    """What an engine measured in one sample.
 
     Attributes:
         capacity_bps: goodput of all pairs together.
-        connection_bps: of each connection; empty where the engine tells of none.
-        bins_bps: of all together over time, for the interval; empty where the engine tells of none.
+        connection_bps: goodput of each connection; empty where the engine reports none.
+        bins_bps: goodput of all together in each bin of time, for the interval; empty where the engine reports none.
         retransmits: TCP segments sent again; None = unknown.
         rtt_loaded_s: smoothed RTT of the connections under load, their mean.
         rtt_idle_s: RTT before.
         sender_cpu: busy share of the senders' cores, 0 to 1, the largest.
         receiver_cpu: the same of the receivers.
         congestion: the congestion control of the sending sockets; empty = unknown.
-        beside: other runs that moved bytes meanwhile.
+        beside: other runs that moved bytes at the same time.
     """
 
     capacity_bps: float
@@ -195,13 +195,14 @@ def alone(reply: pb.ProbeReply) -> tuple[list[float], float]:
 
 
 def together(replies: Sequence[pb.ProbeReply], bin_s: float, least_s: float) -> tuple[list[float], float]:
-    """The rates of several pairs' connections while all of them sent, and their sum.
+    """Return the rates (bit/s) of several pairs' connections during the time that all of them sent, and their sum.
 
-    Pairs start when both of their agents are ready. Before the last has, and after the first has ended, the others have
-    more than they would beside it: two of 1 s that were 0.25 s apart summed up to 125 % of their common link.
+    Pairs start when both of their agents are ready. The first pairs have the link to themselves until the last pair has
+    started, and the last pairs after the first has ended. Their rates over the whole time add up to too much: two pairs
+    of 1 s that started 0.25 s apart summed up to 125 % of their common link.
 
     Raises:
-        AgentError: when that was less than `least_s`.
+        AgentError: when all sent together for less than `least_s`.
     """
     ends = [reply.started_s + reply.seconds for reply in replies]
     spans = [max(flow.started_s + flow.seconds for flow in reply.bulk.flows) for reply in replies]

@@ -72,17 +72,17 @@ def run(
     progress: Progress | None = None,
     told: Callable[[str], None] | None = None,
 ) -> Done:
-    """Takes a plan's samples and appends them to a file. Killed at any moment, it goes on where it was with `resume`.
+    """Take a plan's samples and append them to a file. A run killed at any moment continues with `resume`.
 
     Args:
-        plan: what to do.
+        plan: the samples to take.
         path: the `*.jsonl`.
         make_lab: makes a lab of a topology.
         make_keys: makes keys for agents behind TLS, which a `kubernetes` driver needs.
-        resume: go on with a file that holds samples of the same plan.
-        max_seconds: begins no sample after so long.
-        progress: told of samples done and of all.
-        told: takes a line about what went wrong and goes on.
+        resume: continue a file that holds samples of the same plan.
+        max_seconds: start no sample after this many seconds.
+        progress: is called with the number of finished samples and the number of all.
+        told: is called with a line about each problem that does not end the run.
 
     Raises:
         GavotteError: when the file belongs to another campaign, or the endpoints cannot be made.

@@ -5,10 +5,15 @@
  *     LD_PRELOAD=./libgavotte-count.so GAVOTTE_COUNTS=job          in the environment of every rank
  *
  * Each rank writes job.RANK.pmpi when it calls MPI_Finalize: no message is sent, no rank waits. `gavotte profile pmpi`
- * reads them. A line `RANK EXACT SHAPED BROUGHT` has, to that rank, the bytes of messages, puts and of collectives
- * whose bytes have one sender and receiver each (alltoall, scatter, gather, allgather); those of the others in the shape
- * assumed for them, a broadcast and a reduction as a star, an allreduce, reduce-scatter and scan as a ring; and
- * what gets brought from it. `loose` is how much more any pair may have carried if the library shapes them otherwise.
+ * reads them. A line `RANK EXACT SHAPED BROUGHT` counts bytes between this rank and that one:
+ *
+ * - EXACT: sent to it by messages, puts, and collectives in which each byte has one sender and one receiver (alltoall,
+ *   scatter, gather, allgather);
+ * - SHAPED: sent to it by other collectives in the shape assumed for them. A broadcast and a reduction are stars. An
+ *   allreduce, a reduce-scatter and a scan are rings;
+ * - BROUGHT: fetched from it by gets.
+ *
+ * `loose` is how much more any pair may have carried if the library uses other shapes.
  *
  * Not counted: intercommunicators, one-sided accumulates with MPI_REPLACE, neighbourhood collectives, MPI-IO, and Fortran
  * programs whose calls do not pass through the C binding.

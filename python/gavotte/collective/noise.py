@@ -32,22 +32,23 @@ class Noisy:
 
 
 def with_noise(history: History, norm: float, *, tolerance: float = TOLERANCE, seed: int = 0) -> Noisy:
-    """Adds a random walk to each value of a History until its Norm(N_E) is the wanted one.
+    """Add a random walk to each value of a History until its Norm(N_E) is the requested one.
 
     The paper: "For each time of adding noise, we change the network performance by 1% (increase or decrease, subject to
-    the predefined N_E and current N_E). ... If the updated N_E reaches the predefined value, we stop." Taken here as:
-    in each step every transfer time of every snapshot goes up or down by the factor 1.01, independently and with equal
-    chance, until the norm is reached; the step is found by doubling and halving. After k steps the logarithms have a
-    standard deviation of 0.01 sqrt(k) more, in all cells alike: a dense band, not rare spikes.
+    the predefined N_E and current N_E). ... If the updated N_E reaches the predefined value, we stop." This function
+    reads it as follows. In each step every transfer time of every snapshot goes up or down by the factor 1.01,
+    independently and with equal chance, until the norm is reached. The number of steps is found by doubling and
+    halving. After k steps the standard deviation of the logarithms is greater by 0.01 sqrt(k) in all cells alike. The
+    result is a dense band, not rare spikes.
 
     Args:
         history: n snapshots.
-        norm: wanted, above that of the History and below 1.
-        tolerance: of the norm, which is that of medians (see `norm_of`).
-        seed: of the walk.
+        norm: the requested norm, above that of the History and below 1.
+        tolerance: tolerance of the norm, which is that of medians (see `norm_of`).
+        seed: seed of the walk.
 
     Raises:
-        GavotteError: when the History has a greater norm already, or the wanted one cannot be reached.
+        GavotteError: when the History has a greater norm already, or the requested one cannot be reached.
     """
     generator = np.random.default_rng(seed)
     size = len(history.hosts)

@@ -62,25 +62,29 @@ def plan(
     steps: int = STEPS,
     seed: int = 0,
 ) -> Collective:
-    """Says along which trees to run a collective operation.
+    """Choose the trees or rings along which to run a collective operation.
 
-    The model: sending b bytes from i to j takes alpha_ij + b / beta_ij (the RPCA paper, section III), a host sends one
-    message at a time and may receive meanwhile, and sends each segment to its children in their order as soon as it
-    has it. A scatter's link carries one block for each rank below it; along a flat tree all go at once. Reductions and
-    gathers are the same on the way back, read backwards. Messages that meet on a link of the Network (a host's caps, a
-    group's link) share it max-min fairly, as in `simulate`: that is what is predicted, and what the search chooses by.
+    The model:
+
+    - Sending b bytes from i to j takes alpha_ij + b / beta_ij (the RPCA paper, section III).
+    - A host sends one message at a time, and can receive while it sends.
+    - A host sends each segment to its children in their order, as soon as it has the segment.
+    - In a scatter, a link carries one block for each rank below it. Along a flat tree all blocks start at once.
+    - Reductions and gathers are broadcasts and scatters read backwards, on the way back.
+    - Messages that meet on a link of the Network (a host's caps, a group's link) share it max-min fairly, as in
+      `simulate`. The prediction and the search count that.
 
     Args:
-        network: what is believed of the pairs.
+        network: rates and latencies of the pairs.
         operation: see `OPERATIONS`.
         size_bytes: as for the MPI call: the message, or one rank's block.
-        root: the host of the root's rank (the first of it); else the first rank, and for allgather and allreduce the
+        root: host of the root's rank (the first rank on it). None is the first rank, or for allgather and allreduce the
             host that is nearest to all.
-        algorithm: see `ALGORITHMS`; a ring has no root, and `flat` is of scatters and gathers.
-        ranks: the host of each rank, where several may share one; else the Network's hosts in order.
-        segments: pieces; else 1 for trees made in one pass, and for the search what suits.
-        steps: moves that the search tries.
-        seed: of the search.
+        algorithm: see `ALGORITHMS`. A ring has no root, and `flat` is for scatters and gathers.
+        ranks: the host of each rank; several can share one. None means the Network's hosts in order.
+        segments: number of pieces. None is 1 for trees made in one pass, and the search's own choice otherwise.
+        steps: number of moves that the search tries.
+        seed: seed of the search.
 
     Raises:
         GavotteError: for an unknown name, host or pair.

@@ -6,13 +6,21 @@
  *     LD_PRELOAD=./libgavotte-mpi.so GAVOTTE_TREES=trees.txt       in the environment of every rank
  *
  * GAVOTTE_TREES is what `gavotte collective --format shim` writes, the same on all hosts. GAVOTTE_MIN_BYTES (32768):
- * smaller messages go the library's own way. GAVOTTE_VERBOSE=1: rank 0 tells at the end what was taken over.
- * GAVOTTE_OBSERVATIONS: rank 0 adds what each edge of broadcasts and scatters took to this file, for `gavotte watch`.
+ * smaller messages go the library's own way. GAVOTTE_VERBOSE=1: rank 0 prints at the end what was taken over.
+ * GAVOTTE_OBSERVATIONS: rank 0 appends the time of each edge of broadcasts and scatters to this file, for
+ * `gavotte watch`.
  *
- * Whatever it does not handle is passed on: other communicators than those with the ranks of MPI_COMM_WORLD,
- * intercommunicators, roots without a tree, operators that do not commute, reductions of derived datatypes, more than
- * 2 GB; and Fortran programs, whose calls do not pass through here. The choice rests only on what all ranks know alike, so
- * all choose the same way: the standard demands equal type signatures, not equal types and counts.
+ * The MPI library itself carries out all other calls:
+ *
+ * - on communicators with other ranks than MPI_COMM_WORLD, and on intercommunicators;
+ * - from roots without a tree;
+ * - with operators that do not commute;
+ * - reductions of derived datatypes;
+ * - of more than 2 GB;
+ * - of Fortran programs, whose calls do not pass through here.
+ *
+ * The decision uses only what all ranks know alike, so all of them decide the same way. The standard demands equal type
+ * signatures, not equal types and counts.
  */
 #include <limits.h>
 #include <math.h>

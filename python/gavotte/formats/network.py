@@ -107,8 +107,9 @@ class LinkVerdict(Emitted):
 
     Attributes:
         link: `out of HOST`, `into GROUP`; several if no experiment could distinguish them.
-        verdict: `hose`, `machine`, `tor` or `aggregate` for a limit at a host, a machine's NIC, a rack's link or one
-            above; `open` for a link that stayed unfilled in an experiment made to fill it; or `unknown`.
+        verdict: what limits there. `hose` is a host's cap, `machine` a machine's NIC, `tor` a rack's link and
+            `aggregate` a link above racks. `open` is a link that stayed unfilled in an experiment made to fill it.
+            Anything else is `unknown`.
         rate_bps: the limit.
         at_least_bps: highest rate that was seen to cross it.
         evidence: the experiments, or why nothing is known.

@@ -59,17 +59,20 @@ class _Problem:
 
 
 def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int = 0) -> Placement:
-    """Gives each task a host of its own.
+    """Give each task a host of its own, by one of three methods.
 
-    `ring` puts task i on host i. `greedy` puts the task with most bytes on the host with most bandwidth, then again and
-    again the task with the heaviest transfer to a placed one on the free host with the best bandwidth to that one's; it
-    starts anew where tasks do not talk to each other. `exchange` starts from both and swaps tasks whose messages cross
-    the link that is full for longest with others (or moves them to free hosts) while it is then full for less long; of
-    all these mappings it takes the one that takes least time.
+    - `ring` puts task i on host i.
+    - `greedy` puts the task with most bytes on the host with most bandwidth. Then it repeats one step: it takes the
+      task with the heaviest transfer to a placed task and puts it on the free host with the best bandwidth to that
+      task's host. If no unplaced task exchanges bytes with a placed one, it repeats the first step with the remaining
+      tasks.
+    - `exchange` improves the mappings of both. It finds the link that is full for longest, and swaps tasks whose
+      messages cross that link with other tasks, or moves them to free hosts. It continues while that shortens the time
+      for which the link is full. Of all these mappings it returns the one that takes least time.
 
     Args:
-        network: what is believed of the pairs.
-        app: its transfers; phases count as one.
+        network: rates and latencies of the pairs.
+        app: the application's tasks and transfers; phases count as one.
         method: see `METHODS`.
         seed: repeated in the Placement; nothing is drawn.
 
@@ -136,9 +139,10 @@ def times_s(app: App, snapshots: Iterable[_core.Ranks]) -> Floats:
 
 
 def keys(placement: Placement, hosts: Sequence[str]) -> list[int]:
-    """The new rank of each process that runs already, one on each host: the key of `MPI_Comm_split`.
+    """Return the new rank of each running process, one on each host: the key of `MPI_Comm_split`.
 
-    The process on the host of task t becomes rank t; nobody moves. Processes on hosts without a task come last.
+    The process on the host of task t becomes rank t. No process moves to another host. Processes on hosts without a
+    task come last.
 
     Args:
         placement: from `map_tasks`.

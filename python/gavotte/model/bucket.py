@@ -16,17 +16,19 @@ OWN = 0.95
 
 
 def egress_buckets(history: History, hierarchy: Hierarchy) -> tuple[Floats, Floats]:
-    """Reads (C, b) of each host's egress.
+    """Return the token bucket of each host's egress: its depth C, and the peak rate b while the bucket lasts.
 
-    A train that meets a bucket which had no time to fill finds less than its depth: so those found full count, and if
-    none was, or one is more than twice as deep, the deepest.
+    A train measures less than the depth of a bucket that had no time to fill. Therefore:
+
+    1. Only buckets that were full count.
+    2. If none was full, or one that was not is more than twice as deep, the deepest counts.
 
     Args:
-        history: with a proof; without one nothing is known.
-        hierarchy: of its hosts; paths inside a machine do not count.
+        history: a History with a proof; without one nothing is known.
+        hierarchy: machines and racks of its hosts; paths inside a machine do not count.
 
     Returns:
-        (N,) depth in bytes of TCP payload and (N,) rate while it lasts, TCP goodput in bit/s; NaN = not told.
+        (N,) depth in bytes of TCP payload and (N,) rate while it lasts, TCP goodput in bit/s; NaN = not known.
     """
     size = len(history.hosts)
     burst_bytes, peak_bps = np.full(size, np.nan), np.full(size, np.nan)

@@ -50,9 +50,10 @@ class Candidate:
 
     Attributes:
         method: a key of `ESTIMATORS`, or that and `+excess`.
-        broadcast_s: (snapshots, roots) of trees by the earliest completion first.
-        mapping_s: (snapshots, graphs) of greedy mappings.
-        fresh: share of the values that do not repeat a pair's last one: so many of the snapshots tell something new.
+        broadcast_s: (snapshots, roots) seconds of broadcasts along trees built by the earliest completion first.
+        mapping_s: (snapshots, graphs) seconds of greedy mappings.
+        fresh: share of the values that do not repeat a pair's last one, 0 to 1. That share of the snapshots carries
+            new information.
     """
 
     method: str

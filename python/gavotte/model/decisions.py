@@ -105,13 +105,14 @@ def random_tasks(size: int, seed: int) -> TaskGraph:
 
 
 def mapped(tasks: TaskGraph, times: Floats) -> Indices:
-    """Which host each task goes to: the greedy heuristic of Hoefler and Snir (2011, section 4.2).
+    """Return the host of each task by the greedy heuristic of Hoefler and Snir (2011, section 4.2).
 
-    The heaviest task goes to the host of most bandwidth; then always the heaviest edge from a placed task to one that
-    is not, onto the free host nearest to the placed one.
+    1. The heaviest task goes to the host of most bandwidth.
+    2. Then the heaviest edge from a placed task to an unplaced one is chosen. The unplaced task goes to the free host
+       nearest to the placed one. This step repeats until no such edge is left.
 
     Args:
-        tasks: as many as hosts.
+        tasks: a graph of as many tasks as hosts.
         times: (N, N) time of a unit between hosts.
     """
     size = times.shape[0]

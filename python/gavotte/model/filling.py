@@ -26,9 +26,10 @@ class Filled:
 
     Attributes:
         values: (N, N), NaN on the diagonal and where a host has no value at all.
-        form: `product` of a sender's and a receiver's factor; `distance`, that and a factor of the path's length, which
-            tells racks apart; or `bottleneck`, the slower of a sender's and a receiver's value.
-        typical_error: median relative error of guesses of known values that were held out; NaN where there are too few.
+        form: how a missing value is guessed. `product` multiplies a factor of the sender and a factor of the receiver.
+            `distance` multiplies these and a factor of the path's length, which distinguishes racks. `bottleneck` is
+            the slower of a sender's and a receiver's value.
+        typical_error: median relative error of guesses of known values that were held out; NaN if these are too few.
         spread: standard deviation of the logarithm of those errors, by their 95 % quantile.
     """
 

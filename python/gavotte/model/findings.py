@@ -87,11 +87,13 @@ def looked_at(snapshots: int) -> list[int]:
 
 
 def steps(times: Floats, method: str, *, seed: int = 0) -> list[float]:
-    """The RPCA paper's Fig. 5: the constant from the first k snapshots against that from all.
+    """Compare the constant from the first k snapshots with that from all, as in the RPCA paper's Fig. 5.
+
+    If there are more than `MAX_HOSTS` hosts, only `MAX_HOSTS` of them, chosen at random, are compared.
 
     Returns:
-        For each k of `looked_at`, the share of pairs that differ by more than `TOLERANCE`, one factor for all pairs
-        taken out. Of more than `MAX_HOSTS` hosts, so many at random.
+        For each k of `looked_at`, the share of pairs whose constants differ by more than `TOLERANCE`. A factor common
+        to all pairs does not count.
     """
     size = times.shape[1]
     if size > MAX_HOSTS:
@@ -149,11 +151,12 @@ def gains(choice: Choice, method: str) -> Gains | None:
 
 
 def recalibrate_after_s(times: Floats, time_s: Floats) -> float | None:
-    """How long the constant may be trusted: until about `NEAR_ENOUGH` of the hosts' pairs have moved, by the past.
+    """Return for how long the constant can be trusted: until about `NEAR_ENOUGH` of the hosts' pairs have moved.
 
-    The share of pairs whose constants of the first and of the second half differ, over half the time that the
-    snapshots span. Where none has moved, hosts are counted, and the rule of three bounds the rate from above; then it
-    is trusted for at least as long as it was seen to last.
+    The past gives the rate at which pairs move: the share of pairs whose constants of the first and of the second half
+    differ, divided by half the time that the snapshots span. If no pair has moved, the rule of three, applied to the
+    number of hosts, bounds the rate from above. The constant is then trusted for at least the time that it was seen to
+    last.
 
     Returns:
         Seconds, or None with fewer than six snapshots or no span.

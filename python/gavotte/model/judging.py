@@ -37,23 +37,23 @@ class Findings:
     """How far a constant can be trusted, and what it is good for.
 
     Attributes:
-        method: how the constant was found.
-        snapshots: how many it rests on.
+        method: how the constant was estimated.
+        snapshots: number of snapshots it was estimated from.
         rate_low_bps: (N, N) lower end of each pair's 95 % interval, around `Constant.rate_bps`.
         rate_high_bps: (N, N) upper end.
         load: (n,) factor of each snapshot on all times at once; median 1.
         band: standard deviation of the logarithm of undisturbed times.
         norm: how much of the snapshots is error, by the undisturbed constant.
         gains: what decisions save; None with fewer than three snapshots or hosts.
-        steps: share of pairs still off after so many snapshots (the RPCA paper's Fig. 5).
-        step_snapshots: how many those are, of each of `steps`; the last are all.
-        enough: the least of those from which on few pairs were off; None = more are needed.
-        recalibrate_after_s: how long to trust it; None = not known.
-        moved_share: of pairs that moved during the calibration.
-        moved_hosts: names of those that moved as a whole.
-        measured_share: of all pairs; the rest is guessed.
-        subset: what measuring some pairs only costs, or would cost, in gain; None with too few hosts for that.
-        advice: all that in sentences.
+        steps: share of pairs that still differ after the first `step_snapshots` snapshots (the RPCA paper's Fig. 5).
+        step_snapshots: the number of snapshots of each of `steps`; the last number is that of all.
+        enough: the least of `step_snapshots` from which on few pairs differed; None = more snapshots are needed.
+        recalibrate_after_s: for how long to trust the constant; None = not known.
+        moved_share: share of pairs that moved during the calibration.
+        moved_hosts: names of hosts all of whose paths moved.
+        measured_share: share of pairs that were measured; the rest is guessed.
+        subset: the gain that measuring only some pairs loses, or would lose; None with too few hosts for that.
+        advice: these findings in sentences.
     """
 
     method: str

@@ -71,11 +71,16 @@ def resolution(times: Floats) -> float:
 
 
 def cut(times: Floats) -> Cut:
-    """Finds the pairs that moved, and drops what was before.
+    """Find the pairs that moved, and drop their values from before the move.
 
-    A pair has moved when its newest values, four at least, lie within the band of each other, the load of each
-    snapshot taken out, most older ones, too, but the two beyond the band of each other. When more than half of what a
-    host sends (or receives) has, all of it has, the rest at the usual time.
+    Each snapshot's load is removed first. A pair has moved when all of these hold:
+
+    1. Its newest values, at least four, lie within the band of each other.
+    2. Most of its older values lie within the band of each other, too.
+    3. The newest and the older values differ by more than the band.
+
+    When more than half of the paths that a host sends on (or receives on) have moved, all of these count as moved. The
+    others then moved at the median time of those that did.
 
     Args:
         times: (n, N, N), row = source, NaN = not measured.

@@ -49,12 +49,12 @@ class LinkFinding:
 
     Attributes:
         link: index of `Hierarchy.links`.
-        finding: `limited` by it; `open`, never full in an experiment made to fill it; or `unknown`.
+        finding: `limited` if it limits; `open` if it was never full in an experiment made to fill it; or `unknown`.
         rate_bps: its capacity as TCP goodput when limited, else None.
-        at_least_bps: most that was seen to cross it.
-        experiments: those that say so.
-        reason: for `unknown`.
-        failed: whether it was to be tested, and no experiment told anything.
+        at_least_bps: highest rate that was seen to cross it.
+        experiments: the experiments that show the finding.
+        reason: why the finding is `unknown`.
+        failed: whether it was to be tested, but every experiment failed.
     """
 
     link: int

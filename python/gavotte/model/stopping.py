@@ -23,9 +23,10 @@ class Settled:
     """Decision whether to stop measuring.
 
     Attributes:
-        stop: more snapshots would not change the decision.
-        regrets: what the decisions after each of the last `AGREEING` earlier snapshots cost more than the newest one,
-            as a share, newest first, all judged by the newest constant; empty while there are too few.
+        stop: whether to stop, because more snapshots would not change the decision.
+        regrets: the additional cost of the decisions made after each of the last `AGREEING` earlier snapshots, as a
+            share of the newest decision's cost, newest first. The newest constant prices all of them. Empty while there
+            are too few snapshots.
     """
 
     stop: bool

@@ -29,12 +29,12 @@ class Structure:
     Attributes:
         egress_bps: (N,) cap on what each host sends to other machines, None = none found.
         ingress_bps: (N,) cap on what it receives.
-        tested_out: (N,) whether any experiment was made to tell the cap on what a host sends.
+        tested_out: (N,) whether any experiment was made to measure the cap on what a host sends.
         tested_into: the same of what it receives.
-        groups: racks and what is above them, and machines whose NIC limits.
-        sharing: which links transfers load; None = the experiments do not tell.
+        groups: racks, the groups above them, and machines whose NIC limits.
+        sharing: which links transfers load; None = the experiments do not show it.
         verdicts: one for each link of the hierarchy.
-        failed: links that were to be tested, of which no experiment told anything.
+        failed: links that were to be tested, but every experiment failed.
     """
 
     egress_bps: tuple[float | None, ...]
@@ -48,11 +48,15 @@ class Structure:
 
 
 def structure_of(hierarchy: Hierarchy, evidence: Sequence[Evidence]) -> Structure:
-    """Names what limits whom.
+    """Attribute each limit that the experiments show to a host, a machine, a rack or a pod.
 
-    A limit that several links explain alike, because the same paths cross them, goes to the innermost: a rack's only
-    host rather than the rack. `sharing` is `groups` when a machine, rack or pod limits, else `hose` when a host does,
-    else `pipe` when most hosts carried several paths as if they were one each, and none did not.
+    A limit that several links explain alike, because the same paths cross them, is attributed to the innermost: a
+    rack's only host rather than the rack. `sharing` is the first of these that holds:
+
+    1. `groups` if a machine, rack or pod limits.
+    2. `hose` if a host limits.
+    3. `pipe` if most hosts sent on several paths without filling a link of their own.
+    4. None otherwise.
     """
     findings = find_limits(hierarchy, evidence)
     out: dict[int, float] = {}

@@ -105,11 +105,11 @@ def allreduce(own: MPI.Intracomm, send: Array, receive: Array, ring: Tree, op: M
 
 
 def _combine(own: MPI.Intracomm, total: Array, ring: Tree, op: MPI.Op, rounds: list[list[slice]]) -> None:
-    """A member's part.
+    """Carry out one member's part of an allreduce.
 
-    What it is to receive comes in one order: by round, by piece, from the member before and then from each that hangs.
-    So many receives are posted ahead that each member has posted what the one before may be sending while all of them
-    send; but never one for a share that is still to be sent as it is.
+    Messages arrive in one order: by round, then by piece, first from the member before and then from each hanging rank.
+    Receives are posted ahead, `window` of them at most. This covers whatever the member before may be sending while all
+    members send. No receive is posted for a share whose present content is still to be sent.
     """
     members, place = ring.ring, _place(own.rank, ring)
     before, after = ring.groups[place - 1][0], ring.groups[(place + 1) % members][0]

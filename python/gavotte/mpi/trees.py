@@ -13,11 +13,12 @@ class Tree:
     """One operation along one tree, or an allgather or allreduce round one ring; ranks count from 0.
 
     Attributes:
-        operation: broadcast, reduce, scatter or gather; of a ring, allgather or allreduce.
-        parent: of each rank; the root's is itself.
-        order: ranks, parents first, siblings as their parent sends to them.
-        segment_bytes: a message, or each rank's block of it, goes in pieces of this size; 0 = whole.
-        ring: 0 = a tree; else so many ranks of `order` send round, and each other one hangs from its parent among them.
+        operation: broadcast, reduce, scatter or gather along a tree; allgather or allreduce round a ring.
+        parent: parent of each rank; the root's is itself.
+        order: ranks, parents first, siblings in the order in which their parent sends to them.
+        segment_bytes: size of the pieces of a message, or of each rank's block of it; 0 = whole.
+        ring: number of members of a ring, which are the first ranks of `order`. Each other rank hangs from its parent
+            among them. 0 = a tree.
     """
 
     operation: str

@@ -152,12 +152,12 @@ def build_instance(
         network: what is believed of the network.
         apps: at least one.
         sharing: `hose`, `pipe` or `groups`.
-        allowed: task key to the only hosts it may use, besides pins.
-        running: applications already there; they take room, and their transfers load links.
+        allowed: task key to the only hosts it may use, in addition to pins.
+        running: applications that run already; they take room, and their transfers load links.
         limits: bounds on the whole placement.
 
     Raises:
-        GavotteError: when a pin or an allowed host is none of the network, or an amount is beyond what can be counted.
+        GavotteError: when a pin or an allowed host is not in the network, or an amount is too large to be counted.
     """
     names = list(task_keys(apps))
     task_at = {name: index for index, name in enumerate(names)}

@@ -37,7 +37,7 @@ class Forecast:
     Attributes:
         took_s: mean of the runs as it was placed before.
         modelled_s: completion times in the model, before and after.
-        unknown: links whose unknown rate decides one of these, in words; then nothing else is told.
+        unknown: links whose unknown rate decides one of these, in words; then the attributes below are None.
         low_s: lower end of the 95 % interval of the time after.
         high_s: upper end.
         saving_low: lower end of 1 - time after / time before; negative = it may take longer.

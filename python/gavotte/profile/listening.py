@@ -22,19 +22,19 @@ Take = Callable[[bytes, str, int, float], None]
 
 
 def receive(where: str, take: Take, for_s: float | None, ready: Callable[[str], None] | None) -> int:
-    """Hands over each datagram that comes, until the time is up or Ctrl-C.
+    """Pass each UDP datagram that arrives to `take`, until the time is up or Ctrl-C.
 
     Args:
         where: `ADDRESS:PORT`; port 0 takes a free one.
-        take: what becomes of a datagram.
-        for_s: how long to listen; None until Ctrl-C, at most `LONGEST_S`.
-        ready: called with the address and port once datagrams can come.
+        take: is called with each datagram's payload, sender's address and port, and Unix time.
+        for_s: for how many seconds to listen; None until Ctrl-C, at most `LONGEST_S`.
+        ready: is called with the address and port once datagrams can arrive.
 
     Returns:
         How many datagrams the socket dropped, because they came faster than they were read.
 
     Raises:
-        GavotteError: when that cannot be listened at.
+        GavotteError: when `where` is no address and port of this machine that can be listened at.
     """
     family, address, port = _parsed(where)
     dropped = 0

@@ -84,9 +84,9 @@ def profile(
         memory_bytes: memory each task needs.
         min_bytes: leaves out transfers of fewer bytes; 0 keeps all, None leaves out those below `NOISE_SHARE` of the
             largest one.
-        every_s: makes the Traffic a series, a span for each interval of so many seconds since the epoch.
+        every_s: makes the Traffic a series, with a span for each interval of this many seconds since the epoch.
         listen: `ADDRESS:PORT` to receive exports at, in place of inputs, until Ctrl-C.
-        for_s: for no longer than this.
+        for_s: listen, watch or capture for no longer than this many seconds.
         hosts: whose sockets `live` watches through their agents, in place of this machine's.
         ready: called with the address and port once exports can come.
         interface: to capture packets on, in place of inputs, until Ctrl-C; wants tcpdump and the right to capture.

@@ -23,14 +23,15 @@ PREDICTORS = ("previous", "time-of-day", "combined")
 
 
 def phases(traffic: Traffic) -> list[tuple[int, int]]:
-    """Where the pattern of a series changes for good.
+    """Split a series into phases, where its pattern of traffic changes for good.
 
-    The intervals are split where that lowers the squared distance of each interval's matrix (square roots of bytes,
-    whose noise does not grow with them) to its phase's mean by more than a penalty of 3 sigma^2 log(n) a pair that
-    moves; sigma is the median difference of neighbours. The best split is found exactly, by dynamic programming.
+    Each interval has a matrix of square roots of bytes, whose noise does not grow with the bytes. A split has to lower
+    the sum of squared distances of the intervals' matrices to their phase's mean. It counts when it lowers the sum by
+    more than a penalty of 3 sigma^2 log(n) per pair that moves. Sigma is the median difference of neighbouring
+    intervals. The best split is found exactly, by dynamic programming.
 
     Returns:
-        First interval and the one behind the last, of each phase in order.
+        For each phase in order, its first interval and the one after its last.
 
     Raises:
         GavotteError: when there are more than `MOST_INTERVALS`.

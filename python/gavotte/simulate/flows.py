@@ -32,7 +32,7 @@ class Flows:
         start_s: (F,) float64, the earliest start.
         weight: (F,) share of a full link in proportion to this, from 0.001 to 1000; None = 1.
         cap_bps: (F,) the most that a flow sends, bit/s, inf = no cap; None = no caps.
-        startup_s: (F,) time from the start to the first byte, besides the network's latency; None = 0.
+        startup_s: (F,) time from the start to the first byte, in addition to the network's latency; None = 0.
         udp: (F,) whether it sends at its cap whatever is lost; for `simulate_guarded` alone. None = all are TCP.
         label: (F,) uint64 that picks one of several equal paths; None = the row.
         ids: F names, for files; empty = the row's number.

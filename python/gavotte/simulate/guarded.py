@@ -48,12 +48,12 @@ class PairGuard(Tabular):
         guarantee_bps: mean while it had something to send; 0 = none.
         limit_bps: mean limit; inf = none.
         rate_bps: mean of what arrived.
-        met: share of windows in which it had 95 % of its guarantee, or of what it sent if that is less; of those in
-            which it had something to send all the time. NaN = there was none, or no guarantee.
+        met: share of windows, 0 to 1, in which it had 95 % of its guarantee, or of what it sent if that is less. Only
+            windows in which it had something to send all the time count. NaN = no such window, or no guarantee.
         marks: share of its bytes that was marked.
-        lost_bytes: what was lost on the way.
+        lost_bytes: bytes that were lost on the way.
         held: what decided its limit last: lost, marked, holding, growing, unused, ceiling, silent; empty = no limiter.
-        rates_bps: (W,) what arrived in each window from time 0 on.
+        rates_bps: (W,) rate that arrived in each window from time 0 on.
     """
 
     source: str

@@ -83,7 +83,7 @@ def replay_placement(
         placement: task to host.
         background: traffic of others.
         alpha_s: as in `simulate`.
-        tcp: as in `simulate`, for each phase by itself.
+        tcp: as in `simulate`, for each phase separately.
         until_s: as in `simulate`; times are from the first application's arrival.
         payload_share: as in `simulate`.
         seed: as in `simulate`.

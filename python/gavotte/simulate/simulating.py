@@ -99,20 +99,21 @@ def simulate(
     seed: int = 0,
     accuracy: float = 0.0,
 ) -> Simulation:
-    """Runs flows over a network that they share max-min fairly.
+    """Simulate flows over a network that they share max-min fairly.
 
-    A flow starts when it is due and the flows before it are done, waits for the latency, then has its fair share of all
-    links on its way, anew whenever another flow comes or goes. There are no packets, queues or loss, so this fits long
-    flows.
+    A flow starts when it is due and the flows that it waits for are done. It waits for the latency, and then has its
+    fair share of all links on its way. Shares are computed again whenever a flow starts or ends. The simulation has no
+    packets, queues or loss, so it fits long flows.
 
     Args:
-        network: hosts and what joins them.
-        flows: what to send.
+        network: hosts and the links between them.
+        flows: the flows to send.
         edges: (E, 2) flows: the second of each row waits for the first.
         phase: (F,) flows of a phase run together, one phase after the other; instead of `edges`.
         background: traffic of others.
-        alpha_s: start-up latency of every flow, besides its own and the network's (alpha of an alpha-beta model).
-        tcp: weigh flows by `tcp_weights`, which suits long flows that are there together.
+        alpha_s: start-up latency of every flow, in addition to its own and the network's (alpha of an alpha-beta
+            model).
+        tcp: weigh flows by `tcp_weights`, which suits long flows that run at the same time.
         until_s: stop here even if flows are left.
         payload_share: share of a Topology's rates that carries the flows' bytes: 1 if they count as the rates do,
             `terms.goodput.GOODPUT_PER_WIRE` for TCP payload over wire rates. A Network's rates are goodput already.

@@ -108,7 +108,7 @@ def export_series(
         How many snapshots were written.
 
     Raises:
-        StoreError: when the series or the span is not there.
+        StoreError: when the store lacks the series or the span.
         FormatError: when the file cannot be written.
     """
     kind = file_format(path, form)

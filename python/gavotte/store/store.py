@@ -216,7 +216,8 @@ class Store:
                 and read only those hosts' rows.
 
         Raises:
-            StoreError: when the series, a host or the span is not there, or the matrices exceed this machine's memory.
+            StoreError: when the store lacks the series, a host or the span, or the matrices exceed this machine's
+                memory.
         """
         with self._reading() as connection:
             found, rosters = _find(connection, name, span)

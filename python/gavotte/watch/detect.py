@@ -69,11 +69,14 @@ class Change:
 
 
 class EdgeCusum:
-    """Page's cumulative sums (1954), two for each edge of a tree, over the times that every operation gives for free.
+    """Page's cumulative sums (1954), two for each edge of a tree, over the transfer times that every operation yields.
 
-    The residual log(observed / expected) of each edge, less the median of all edges (a load on the whole operation is
-    not a change of a link), in band widths and clipped, counts as far as it exceeds `drift`. A spike is paid off within
-    two operations; what lasts adds up.
+    1. The residual of an edge is log(observed / expected).
+    2. The median residual of all edges is subtracted: a load on the whole operation is not a change of a link.
+    3. The result is divided by the band's width and clipped.
+    4. Its excess over `drift` is added to the edge's sum, which does not fall below 0.
+
+    A spike is paid off within two operations. A change that lasts adds up.
     """
 
     def __init__(
@@ -90,9 +93,9 @@ class EdgeCusum:
         Args:
             edges: (source, target) of each.
             expected_s: (E,) seconds of each edge's transfer.
-            width: of the band, standard deviation of logarithms, as `gavotte model` tells it.
-            drift: band widths that do not count.
-            limit: band widths that alarm.
+            width: width of the band, a standard deviation of logarithms, as `gavotte model` reports it.
+            drift: excess in band widths that does not count.
+            limit: sum in band widths that raises an alarm.
 
         Raises:
             GavotteError: when an edge has no expected time.

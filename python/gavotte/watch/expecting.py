@@ -38,8 +38,8 @@ class Expected:
     """Expected seconds of one transfer of each pair.
 
     Attributes:
-        seconds: by pair.
-        measure: measures some pairs; None = nobody to ask.
+        seconds: expected seconds by pair.
+        measure: measures some pairs; None = no agents can measure.
     """
 
     def __init__(self, seconds: Mapping[Edge, float], measure: Measure | None) -> None:

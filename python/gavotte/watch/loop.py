@@ -75,15 +75,15 @@ class Watcher:
 
         Args:
             expected_s: seconds of one transfer of each pair.
-            width: of the band, standard deviation of logarithms.
-            measure: measures some pairs; may take its time, and raises nothing for hosts that do not answer. None: what
-                operations show is believed as it is.
-            seed: of the ring.
-            threshold: share of its expected time by which an operation may be off before what is off in it is
-                calibrated, as in the RPCA paper's Algorithm 1; None = only the CUSUM alarms.
+            width: width of the band, a standard deviation of logarithms.
+            measure: measures some pairs. It can take long, and raises nothing for hosts that do not answer. None:
+                the times that operations show are believed as they are.
+            seed: seed of the ring.
+            threshold: share of its expected time by which an operation may be off, as in the RPCA paper's Algorithm 1.
+                If it is off by more, the pairs that are off are calibrated. None = only the CUSUM raises alarms.
             most_moved: share of all pairs; when more have moved, all are measured for a whole new constant, as in the
                 paper's Algorithm 1 from line 1. 1 = never.
-            complain: told, once, of each pair of an operation of which nothing is expected.
+            complain: is called once for each pair of an operation whose expected time is not known.
 
         Raises:
             GavotteError: with fewer than two hosts, or a threshold and nothing to calibrate by.

@@ -52,11 +52,11 @@ class Tail:
     """Follows a file that grows: Records of edges, all of an operation together, in whatever order."""
 
     def __init__(self, path: str | Path, complain: Callable[[str], None]) -> None:
-        """Starts at the file's beginning; it need not be there yet.
+        """Start at the file's beginning; the file need not exist yet.
 
         Args:
             path: `*.jsonl`.
-            complain: told of lines that are no Records; they are passed over.
+            complain: is called for each line that is no Record; the line is skipped.
         """
         self._path = Path(path)
         self._complain = complain

@@ -30,14 +30,14 @@ class Probe:
     def __init__(
         self, source: str, method: str, known: Collection[str], complain: Callable[[str], None], *, seed: int = 0
     ) -> None:
-        """Reads the inventory; opens no road yet.
+        """Read the inventory; connect to no agent yet.
 
         Args:
-            source: of hosts, as `agents.resolve_hosts` takes it.
+            source: where hosts are listed, as `agents.resolve_hosts` takes it.
             method: one of `measure.METHODS`.
-            known: hosts of the Network; others are told of, and left out.
-            complain: told, in a line, of what goes wrong.
-            seed: of every random choice.
+            known: hosts of the Network; others are reported and left out.
+            complain: is called with a line about each problem.
+            seed: seed of every random choice.
 
         Raises:
             GavotteError: when there is no such method, or the inventory cannot be read.

@@ -27,15 +27,15 @@ class Reassessment:
     """Stay, restart or migrate.
 
     Attributes:
-        before_s: completion time of the running placement as predicted before the event, all hosts there.
-        now_s: the same now, with what was lost started again where it fits best; None = nothing fits.
-        best_s: that of the best placement found now; None = nothing fits.
-        assignment: that placement; where it is not worth leaving the running one, that, with what was lost elsewhere.
-            None = nothing fits.
-        restart: tasks whose hosts are gone. They start anew where `assignment` says: there is no state left to send.
+        before_s: completion time of the running placement as predicted before the event, with all hosts present.
+        now_s: the same now, with the lost tasks started again where they fit best; None = nothing fits.
+        best_s: completion time of the best placement found now; None = nothing fits.
+        assignment: the best placement if it is worth migrating to. Otherwise the running one, with the lost tasks
+            elsewhere. None = nothing fits.
+        restart: tasks whose hosts are gone. They start again where `assignment` says: no state is left to send.
         migration_s: time to send the memory of the tasks that change hosts, all at once; None = a rate is unknown.
         runs: runs after which the migration has paid; None = never, or unknown.
-        text: all that in a sentence.
+        text: the decision and its times in a sentence.
     """
 
     before_s: float
@@ -54,14 +54,14 @@ def reassess(
     """Evaluates a running placement again, migration cost included.
 
     Args:
-        before: what was believed.
-        now: what is believed.
-        running: what runs.
-        gone: hosts of `now` that are not there. No task is placed on them.
-        seed: of the search.
+        before: the Network before the event.
+        now: the Network as it is now.
+        running: the applications that run, and where.
+        gone: hosts of `now` that are gone. No task is placed on them.
+        seed: seed of the search.
 
     Raises:
-        GavotteError: when the placement cannot be evaluated, for instance because a host is none of the Network.
+        GavotteError: when the placement cannot be evaluated, for instance because a host is not in the Network.
     """
     apps, places = running.placement.in_order(running.apps), running.placement.assignment
     before_s = evaluate(before, apps, places).completion_s

@@ -68,13 +68,13 @@ class Pod:
 
 
 class Cluster:
-    """What one campaign has in a namespace.
+    """The pods and the Secret of one campaign in a namespace of a cluster.
 
     Args:
         api: a client of the cluster.
         driver: what to make.
-        mark: tells it from all else; the same in every run of the campaign.
-        told: takes a line about how far it is.
+        mark: label of the objects that belong to the campaign, the same in every run of it.
+        told: is called with each line of progress.
     """
 
     def __init__(self, api: Any, driver: Driver, mark: str, told: Told) -> None:

@@ -23,14 +23,14 @@ class Forward:
     """
 
     def __init__(self, settings: Any, namespace: str, pod: str, remote_port: int, told: Callable[[str], None]) -> None:
-        """Listens.
+        """Listen on a free port of this machine and forward its connections to the pod.
 
         Args:
-            settings: of the Kubernetes client.
-            namespace: of the pod.
-            pod: its name.
-            remote_port: of the pod.
-            told: takes a line about why there is no way, once.
+            settings: settings of the Kubernetes client.
+            namespace: the pod's namespace.
+            pod: the pod's name.
+            remote_port: port of the pod.
+            told: is called with a line that says why the pod cannot be reached, once per reason.
         """
         self._settings = settings
         self._place = namespace, pod

@@ -12,13 +12,13 @@ from gavotte.formats.campaign import Campaign
 def opened(
     campaign: Campaign, make_lab: MakesLab, make_keys: MakesKeys | None, told: Callable[[str], None]
 ) -> AbstractContextManager[Endpoints]:
-    """The endpoints of a campaign, for the length of a `with` block; what was made for it ends with that.
+    """Open the endpoints of a campaign for the length of a `with` block, and remove at its end what was made for them.
 
     Args:
-        campaign: whose.
+        campaign: the campaign, whose driver says which endpoints.
         make_lab: makes a lab of a topology.
         make_keys: makes keys for agents behind TLS.
-        told: takes a line about how far it is.
+        told: is called with each line of progress.
     """
     if campaign.driver.kind == "lab":
         from gavotte.campaign.drivers.lab import in_lab

@@ -145,10 +145,10 @@ def told(what: str) -> Iterator[None]:
 
 
 def in_order(servers: list[Server]) -> list[Server]:
-    """Those that others' hints name first.
+    """Sort servers so that each comes after the servers that its scheduler hints name.
 
     Raises:
-        GavotteError: when a hint names nobody, or hints go round in a circle.
+        GavotteError: when a hint names no server of the campaign, or hints go round in a circle.
     """
     names = {server.name for server in servers}
     done: list[Server] = []

@@ -31,7 +31,7 @@ class Solver:
     """A child process that answers one request at a time.
 
     Args:
-        script: a file beside this one.
+        script: name of a file in this file's folder.
     """
 
     def __init__(self, script: str) -> None:
@@ -134,18 +134,18 @@ def race(
     strict: bool = False,
     tick: Callable[[], object] = lambda: None,
 ) -> list[dict[str, Any] | None]:
-    """Asks one child each, at once.
+    """Send each request to a child process of its own, all at once, and return their answers.
 
     Args:
-        script: a file beside this one.
-        requests: what it takes.
-        limit_s: the solvers' own limit; they are killed some time after.
-        decides: of the number and the answer of a request, whether the others no longer matter.
-        strict: kill them soon after, and do without their answers.
-        tick: called several times a second.
+        script: name of a file in this file's folder.
+        requests: the requests that it is sent, one for each child.
+        limit_s: the solvers' own limit, seconds; they are killed some time after it.
+        decides: whether an answer, given by its request's number and content, makes the others unnecessary.
+        strict: kill the solvers soon after the limit, and do without their answers.
+        tick: is called several times a second.
 
     Returns:
-        The answers; None where another decided first, or time was up under `strict`.
+        The answers; None for a request if another decided first, or time was up under `strict`.
 
     Raises:
         GavotteError: when a child dies or does not end.

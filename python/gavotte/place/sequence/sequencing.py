@@ -107,7 +107,7 @@ def arrive(
         effort: for each placement that is tried.
 
     Raises:
-        InfeasibleError: when the method finds no room beside what runs.
+        InfeasibleError: when the method finds no room next to the running applications.
         GavotteError: when the request makes no sense.
     """
     there = [one.running for one in live]
@@ -157,7 +157,7 @@ def sequence(
         effort: for each placement that is tried.
 
     Raises:
-        InfeasibleError: when an application finds no room beside what runs.
+        InfeasibleError: when an application finds no room next to the running ones.
         GavotteError: when the request makes no sense.
     """
     check_apps(apps)

@@ -16,13 +16,16 @@ _NAMES = {"sflow": "sFlow version 5", "netflow": "NetFlow version 5 or 9", "ipfi
 
 
 def read_exports(kind: str) -> Callable[[Request], Traffic]:
-    """A reader of one kind of export: `sflow`, `netflow` or `ipfix`.
+    """Return a reader of one kind of export: `sflow`, `netflow` or `ipfix`.
 
-    Bytes are TCP and UDP payload. sFlow: each sample's payload times its own rate, more where samples were lost
-    (gaps in their numbers) or dropped by the agent; the interval is that of the Poisson process of samples (see
-    `sampled_range` in crates/capture). Of several agents that see a pair, the sender's own counts, else the
-    receiver's, else the one that saw most. NetFlow and IPFIX: octets less headers; how many options TCP's have is not
-    known, which makes the interval, with the sampling where the meter samples.
+    Bytes are TCP and UDP payload.
+
+    - sFlow: each sample's payload is multiplied by its own sampling rate. The rate is raised where samples were lost
+      (gaps in their numbers) or dropped by the agent. The interval is that of the Poisson process of samples (see
+      `sampled_range` in crates/capture). If several agents see a pair, the sender's own counts, else the receiver's,
+      else the one that saw most.
+    - NetFlow and IPFIX: octets less headers. The number of options in TCP's headers is not known, which makes the
+      interval. If the meter samples, the sampling widens it.
     """
 
     def read(request: Request) -> Traffic:

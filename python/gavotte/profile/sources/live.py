@@ -31,13 +31,19 @@ Way = tuple[str, str, bool]
 
 
 def read_live(request: Request) -> Traffic:
-    """Watches for a while.
+    """Watch the sockets of running processes for a while, here or on hosts.
 
-    Inputs are the processes to watch, by name or number; none means all. A task is a process, known as
-    `pid:NUMBER`, `rank:NUMBER` (of an MPI job), `NAME` (as `ps -o comm` has it), `container:ID` or `cgroup:PATH`,
-    or an address, alone or with a port; the first of these that is named holds. With hosts, `HOST/` may stand
-    before each. Without given tasks, a process is `NAME-NUMBER`, `HOST-NAME-NUMBER` with hosts, and whoever is
-    elsewhere an address.
+    Inputs are the processes to watch, by name or number; none means all. A task is named by the first of these that the
+    user gave:
+
+    1. `pid:NUMBER`: a process.
+    2. `rank:NUMBER`: a rank of an MPI job.
+    3. `NAME`: processes of this name, as `ps -o comm` has it.
+    4. `container:ID` or `cgroup:PATH`.
+    5. An address, alone or with a port.
+
+    With hosts, `HOST/` can precede each. Without given tasks, a process is `NAME-NUMBER`, or `HOST-NAME-NUMBER` with
+    hosts. A peer outside the watched hosts is its address.
 
     Returns:
         The Traffic. It has `seen` `hosts`, `connections`, `looks`, `closed_unseen`, `tells_ends`, `counts_datagrams`,

@@ -202,10 +202,11 @@ _KNOWN = {"AllReduce", "Broadcast", "Reduce", "AllGather", "ReduceScatter", "Sen
 def _sent(
     kind: str, size: int, root: int, comm: _Comm, following: Sequence[int], *, tree: bool
 ) -> Iterator[tuple[int, int]]:
-    """To whom a rank sends how many bytes in one operation.
+    """Yield the peers to which a rank sends in one operation, each with its bytes.
 
-    A ring of n passes 2 (n - 1) / n of an allreduce over each edge; `count` is each rank's own part in an allgather and
-    reduce-scatter, of which each edge passes n - 1. A broadcast's last rank and a reduction's root pass on nothing.
+    In a ring of n ranks, each edge passes 2 (n - 1) / n of an allreduce. In an allgather and a reduce-scatter, NCCL's
+    `count` is each rank's own part, and each edge passes n - 1 such parts. A broadcast's last rank and a reduction's
+    root pass on nothing.
     """
     n, me = comm.ranks, comm.rank
     if n < 2 or kind == "Recv":

@@ -1,10 +1,14 @@
-"""What Open MPI's monitoring component counted: the bytes that each rank sent each other one, collectives taken apart.
+"""Reads the counts of Open MPI's monitoring component: the bytes that each rank sent each other one.
 
     mpirun --mca pml_monitoring_enable 2 --mca pml_monitoring_enable_output 3 --mca pml_monitoring_filename job ...
 
-leaves a file a rank, `job.0.prof` and so on. Lines `E` are the program's own messages, `I` those that collectives
-are made of, `S` and `R` what one-sided operations put and got; all are bytes between two ranks. What follows
-(`C`, `D`) counts collectives once more, as their callers see them.
+This command leaves one file per rank, `job.0.prof` and so on. All lines that are read have bytes between two ranks:
+
+- `E`: the program's own messages;
+- `I`: the messages that collectives consist of;
+- `S` and `R`: bytes that one-sided operations put and got.
+
+The lines `C` and `D` are skipped: they count the collectives a second time, as their callers see them.
 """
 
 from __future__ import annotations

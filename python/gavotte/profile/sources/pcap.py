@@ -19,8 +19,8 @@ def read_pcap(request: Request) -> Traffic:
     are TCP and UDP payload, without headers and retransmissions, so that they do not depend on the network of the
     day. What is in a tunnel (VXLAN, Geneve, GRE, IP in IP) counts between the ends inside.
 
-    Several files are captures at several hosts during the same run; each pair is then taken from the file
-    that saw most of it, so that a byte captured at both ends counts once.
+    Several files are captures at several hosts during the same run. Each pair is then taken from the file that saw most
+    of it. A byte captured at both ends therefore counts once.
 
     Returns:
         The Traffic. Of what it has `seen`: `packets` read, `ignored_packets` (neither TCP nor UDP over IP, later
