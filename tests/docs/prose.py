@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import io
 import re
 import tokenize
@@ -10,11 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-CODE = re.compile(r"```.*?```|^(?: {4}|\t).*$", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"(?s:```.*?```)|^(?: {4}|\t).*$", re.MULTILINE)
 LITERAL = re.compile(r"``?[^`\n]+``?")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 ADDRESS = re.compile(r"https?://\S+")
 OPTION = re.compile(r"--[a-z][a-z-]+")
+SECTION = re.compile(r"^(?:Args|Attributes|Raises|Returns|Yields|Examples?|Note):$", re.MULTILINE)
+ENTRY = re.compile(r"^ {4}(?:\w+: )?(?=\S)", re.MULTILINE)
+"""An item of a docstring's section, with the name that it explains. Its lines are indented, but are no code."""
 ITEM = re.compile(r"^\s*(?:[-*]|\d+\.)\s+|^#+\s+|^>\s?", re.MULTILINE)
 END_OF_SENTENCE = re.compile(r"[.!?:](?=\s|$)")
 RUST_PIECE = re.compile(
@@ -91,11 +95,18 @@ def _python(source: str) -> Iterator[Text]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             whole = id(node) in docstrings
             if whole or len(node.value.split()) >= LEAST_WORDS:
-                yield Text(node.lineno, plain(ast.unparse(node) if not whole else node.value), whole=whole)
+                yield Text(node.lineno, plain(ast.unparse(node) if not whole else _docstring(node.value)), whole=whole)
     comments = (
         each for each in tokenize.generate_tokens(io.StringIO(source).readline) if each.type == tokenize.COMMENT
     )
     yield from _joined((token.start[0], token.string.lstrip("# ")) for token in comments)
+
+
+def _docstring(text: str) -> str:
+    """Return a docstring with each entry of its sections as an item of a list."""
+    head, *sections = SECTION.split(inspect.cleandoc(text))
+    entries = (re.sub(r"^ {5,}", "  ", ENTRY.sub("- ", section), flags=re.MULTILINE) for section in sections)
+    return "\n\n".join([head, *entries])
 
 
 def _rust(source: str) -> Iterator[Text]:

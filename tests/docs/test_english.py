@@ -202,6 +202,11 @@ def test_the_check_finds_what_it_should(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text('"""What is told of hosts."""\n# Nobody waits.\nraise ValueError("goes on beside others")\n')
     assert len(faults(bad)) == 3
+    section = tmp_path / "section.py"
+    section.write_text(
+        f'"""Send.\n\n    Args:\n        told: fine.\n        at: {"word " * 31}\n            beside it.\n"""\n'
+    )
+    assert [fault.split(": ")[1] for fault in faults(section)] == ["`beside`", "a sentence of 33 words"]
     rust = tmp_path / "bad.rs"
     rust.write_text(f'/// Waits so long.\nfn f() {{ panic!("it is not there at all") }}\n// {"word " * 31}.\n')
     assert len(faults(rust)) == 3
