@@ -20,7 +20,7 @@ import psycopg
 import pytest
 from sqlalchemy import Connection
 from tests.shell import GAVOTTE
-from tests.store.worlds import same, world
+from tests.store.worlds import same, whole_world, world
 
 from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.history import read_history, write_history
@@ -74,7 +74,7 @@ def test_a_store_of_a_newer_version(url: str) -> None:
     with engine.begin() as connection:
         connection.execute(tables.schema_versions.insert().values(version=99, applied_s=0.0))
     engine.dispose()
-    assert "version 99 of the store is newer than this Gavotte, which knows 4; update Gavotte" in refused(url)
+    assert "version 99 of the store is newer than this Gavotte, which knows 5; update Gavotte" in refused(url)
 
 
 def test_an_old_store_is_migrated_whole_or_not_at_all(url: str) -> None:
@@ -108,6 +108,7 @@ def test_a_store_of_the_first_version_gets_a_queue(url: str) -> None:
     engine = open_engine(locate(url), create=False)
     with engine.begin() as connection:
         tables.transfers.drop(connection)
+        tables.extras.drop(connection)
         connection.execute(tables.schema_versions.delete().where(tables.schema_versions.c.version > 1))
     engine.dispose()
     with open_store(url) as store:
@@ -127,6 +128,7 @@ def test_a_queue_without_broadcasts_takes_them(url: str) -> None:
         old = store.queue().add(Transfer(0, "sort", "me", 0, 1.0, flows))
     engine = open_engine(locate(url), create=False)
     with engine.begin() as connection:
+        tables.extras.drop(connection)
         for column in ("copies", "receivers"):
             connection.exec_driver_sql(f"ALTER TABLE gavotte_transfers DROP COLUMN {column}")
         connection.execute(tables.schema_versions.delete().where(tables.schema_versions.c.version > 2))
@@ -140,6 +142,22 @@ def test_a_queue_without_broadcasts_takes_them(url: str) -> None:
         for changed in (sized, over):
             queue.save(changed)
             assert queue.all() == [old, changed]
+
+
+def test_a_store_of_the_fourth_version_keeps_more_from_now_on(url: str) -> None:
+    old, new = world(), whole_world(times=(8.5,))
+    with open_store(url) as store:
+        store.add("cloud", old)
+    engine = open_engine(locate(url), create=False)
+    with engine.begin() as connection:
+        tables.extras.drop(connection)
+        connection.exec_driver_sql("ALTER TABLE gavotte_snapshots DROP COLUMN evidence")
+        connection.execute(tables.schema_versions.delete().where(tables.schema_versions.c.version > 4))
+    engine.dispose()
+    with open_store(url) as store:
+        same(store.load("cloud"), old)
+        store.add("new", new)
+        same(store.load("new"), new)
 
 
 def test_damage_anywhere_is_a_store_error(tmp_path: Path) -> None:

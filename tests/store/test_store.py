@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.store.worlds import same, world
+from tests.store.worlds import same, whole_world, world
 
 from gavotte.formats.history import History
 from gavotte.formats.record import Record
@@ -22,6 +22,35 @@ def test_a_history_comes_back_to_the_last_bit(url: str, proven: bool) -> None:
         assert (added.series, added.snapshots, added.records) == ("cloud", 3, 0)
     with open_store(url, create=False) as store:
         same(store.load("cloud"), history)
+
+
+def test_every_field_of_a_history_comes_back(url: str) -> None:
+    history = whole_world()
+    assert all(getattr(history, field.name) is not None for field in fields(history))
+    with open_store(url) as store:
+        store.add("cloud", history)
+        same(store.load("cloud"), history)
+        same(store.load("cloud", hosts=["c", "a"]), history.of_hosts([2, 0]))
+
+
+def test_mtus_and_routers_are_the_latest_known(url: str) -> None:
+    first, second = whole_world(("a", "b"), (1.0,)), whole_world(("b", "a", "c"), (2.0,))
+    assert first.mtu_bytes is not None
+    assert second.mtu_bytes is not None
+    second.mtu_bytes[1, 0] = 0
+    with open_store(url) as store:
+        for history in (first, world(("a", "c"), (1.5,)), second):
+            store.add("cloud", history)
+        whole = store.load("cloud")
+    assert whole.hosts == ("a", "b", "c")
+    assert whole.mtu()[0, 1] == first.mtu_bytes[0, 1]
+    assert whole.mtu()[1, 0] == second.mtu_bytes[0, 1]
+    assert whole.by_tcp is not None
+    assert not whole.by_tcp[1].any()
+    assert whole.hop_addresses is not None
+    assert second.hop_addresses is not None
+    assert whole.hop_addresses[2, 0].tolist() == second.hop_addresses[2, 1].tolist()
+    assert len(whole.evidence) == 2
 
 
 def test_hosts_come_and_go(url: str) -> None:
@@ -111,6 +140,10 @@ def test_a_time_is_stored_once(url: str) -> None:
         {"alpha_s": np.ones((2, 2, 2))},
         {"hops": np.full((3, 3), 1 << 40)},
         {"cpus": np.zeros(3)},
+        {"mtu_bytes": np.full((3, 3), 1 << 20)},
+        {"by_tcp": np.full((2, 3, 3), 7)},
+        {"several_Bps": np.ones((2, 2, 2))},
+        {"ipv6": np.ones(2, dtype=np.bool_)},
         {"hosts": ("a", "a", "b")},
         {"hosts": ("a", "b", "c\0")},
         {"hosts": ("a", "b", "\ud800")},

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+
 import numpy as np
 
-from gavotte.formats.history import PROOF_ARRAYS, VERDICTS, History, Proof
+from gavotte.formats.evidence import Evidence
+from gavotte.formats.history import BY_TCP, PROOF_ARRAYS, VERDICTS, History, Proof
 
 
 def world(
@@ -43,13 +46,42 @@ def world(
     )
 
 
+def whole_world(hosts: tuple[str, ...] = ("a", "b", "c"), times: tuple[float, ...] = (1.5, 2.5)) -> History:
+    """A History with a value in every field."""
+    rng = np.random.default_rng(1)
+    shape = (len(times), len(hosts), len(hosts))
+    together = Evidence(
+        subject="out of rack-0",
+        pairs=[(hosts[0], hosts[1]), (hosts[1], hosts[0])],
+        alone_bps=[8e6, 9e6],
+        together_bps=[4e6, 5e6],
+        sum_bps=9e6,
+        low_bps=8e6,
+        high_bps=1e7,
+        overlap_s=0.5,
+        time_s=times[0],
+        verdict="shared",
+    )
+    return replace(
+        world(hosts, times, proven=True),
+        mtu_bytes=rng.choice([0, 1280, 1500, 9000], shape[1:]),
+        ipv6=rng.random(len(hosts)) < 0.5,
+        by_tcp=rng.integers(0, len(BY_TCP), shape),
+        several_Bps=np.where(rng.random(shape) < 0.5, np.nan, 1e9),
+        connections=rng.integers(0, 64, shape),
+        policed=rng.integers(0, 2, shape),
+        hop_addresses=rng.choice(["", "10.0.0.1", "fd00::1:2"], (*shape[1:], 3)),
+        evidence=(together,),
+    )
+
+
 def same(left: History, right: History) -> None:
-    """Asserts that two Histories are equal to the last bit."""
-    assert left.hosts == right.hosts
-    assert left.method == right.method
-    for key in ("alpha_s", "beta_Bps", "time_s", "hops", "cpus", "memory_bytes"):
-        np.testing.assert_array_equal(getattr(left, key), getattr(right, key), err_msg=key)
-    assert (left.proof is None) == (right.proof is None)
-    if left.proof is not None and right.proof is not None:
-        for key, array in vars(left.proof).items():
-            np.testing.assert_array_equal(array, getattr(right.proof, key), err_msg=key)
+    """Asserts that two Histories are equal in all fields, to the last bit."""
+    for field in fields(History):
+        mine, others = getattr(left, field.name), getattr(right, field.name)
+        if isinstance(mine, Proof) and isinstance(others, Proof):
+            for key, array in vars(mine).items():
+                np.testing.assert_array_equal(array, getattr(others, key), err_msg=key)
+        else:
+            assert type(mine) is type(others), field.name
+            np.testing.assert_array_equal(mine, others, err_msg=field.name)

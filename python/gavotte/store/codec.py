@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from gavotte.store.errors import DamageError
 
 _LEVEL = 1
 """Measured rates and latencies have random mantissas, where higher levels of zlib find nothing more."""
+_MOST_BYTES = 64 << 20
+"""Most that a row of lists may unpack to: 4096 paths of 255 routers with 45 characters each are 47 MB."""
 
 
 def pack(values: npt.NDArray[Any], kind: str) -> bytes:
@@ -49,6 +53,35 @@ def unpack(content: bytes, kind: str, size: int) -> npt.NDArray[Any]:
     if len(plain) != whole or not inflate.eof or inflate.unused_data:
         raise DamageError(f"a matrix row of {len(plain)} bytes where {whole} belong")
     return np.frombuffer(plain, np.uint8).reshape(dtype.itemsize, size).T.copy().view(dtype).reshape(size)
+
+
+def pack_lists(lists: Sequence[Sequence[str]]) -> bytes:
+    """Compresses one list of texts for each target."""
+    return zlib.compress(json.dumps(lists, separators=(",", ":")).encode(), _LEVEL)
+
+
+def unpack_lists(content: bytes, size: int) -> list[list[str]]:
+    """What `pack_lists` was given.
+
+    Args:
+        content: what `pack_lists` returned.
+        size: number of lists.
+
+    Raises:
+        DamageError: when the content is anything else.
+    """
+    inflate = zlib.decompressobj()
+    try:
+        lists = json.loads(inflate.decompress(content, _MOST_BYTES))
+    except (zlib.error, TypeError, ValueError):
+        raise DamageError("a row of lists") from None
+    if not (isinstance(lists, list) and len(lists) == size and all(map(_is_list_of_texts, lists))):
+        raise DamageError("a row of lists")
+    return lists
+
+
+def _is_list_of_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def pack_proof(proof: Proof, row: int) -> bytes:

@@ -70,6 +70,7 @@ snapshots = Table(
     Column("answered", BigInteger, nullable=False),
     Column("alpha_median_s", Double),
     Column("beta_median_bytes_per_s", Double),
+    Column("evidence", Text),
     UniqueConstraint("series_id", "time_s"),
 )
 
@@ -82,6 +83,15 @@ paths = Table(
     Column("beta", LargeBinary, nullable=False),
     Column("hops", LargeBinary, nullable=False),
     Column("proof", LargeBinary),
+)
+
+extras = Table(
+    "gavotte_extras",
+    metadata,
+    Column("snapshot_id", _Id, ForeignKey(snapshots.c.id, ondelete="CASCADE"), primary_key=True),
+    Column("source", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
 )
 
 records = Table(
@@ -127,22 +137,27 @@ def _second(connection: Connection) -> None:
 
 
 def _third(connection: Connection) -> None:
-    _add_text(connection, "copies")
+    _add(connection, "gavotte_transfers", "copies", "TEXT NOT NULL DEFAULT ''")
 
 
 def _fourth(connection: Connection) -> None:
-    _add_text(connection, "receivers")
+    _add(connection, "gavotte_transfers", "receivers", "TEXT NOT NULL DEFAULT ''")
 
 
-def _add_text(connection: Connection, name: str) -> None:
-    # A new store has the column from the second step.
-    if name not in {column["name"] for column in inspect(connection).get_columns("gavotte_transfers")}:
-        connection.execute(text(f"ALTER TABLE gavotte_transfers ADD COLUMN {name} TEXT NOT NULL DEFAULT ''"))
+def _fifth(connection: Connection) -> None:
+    _add(connection, "gavotte_snapshots", "evidence", "TEXT")
+    metadata.create_all(connection, tables=[extras], checkfirst=False)
+
+
+def _add(connection: Connection, table: str, name: str, kind: str) -> None:
+    # A new store has the column from the step that creates the table.
+    if name not in {column["name"] for column in inspect(connection).get_columns(table)}:
+        connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {name} {kind}"))
 
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: tuple[Migration, ...] = (_first, _second, _third, _fourth)
+MIGRATIONS: tuple[Migration, ...] = (_first, _second, _third, _fourth, _fifth)
 """Step k turns version k into version k + 1. A step that a release has seen is never changed."""
 
 

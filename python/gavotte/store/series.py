@@ -10,19 +10,22 @@ from typing import Any, TypeVarTuple
 
 import numpy as np
 import numpy.typing as npt
-from sqlalchemy import Connection, Select, delete, func, select
+from sqlalchemy import Connection, Select, Table, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Proof
 from gavotte.store import schema as tables
-from gavotte.store.codec import pack, pack_proof, unpack, unpack_proof
+from gavotte.store.codec import pack, pack_lists, pack_proof, unpack, unpack_lists, unpack_proof
 from gavotte.store.errors import DamageError, StoreError
-from gavotte.store.snapshot import MAX_HOSTS, Snapshot, digest
+from gavotte.store.snapshot import EXTRA, MAX_HOSTS, Snapshot, digest
 
 Columns = TypeVarTuple("Columns")
 
 _MOST_IDS = 500
 """Snapshots fetched by one query; SQLite takes 32,766 parameters."""
+ROUTERS = "hop_addresses"
+"""Name of the stored lists of routers. The other arrays that not every snapshot has are those of `EXTRA`."""
 _MOST_CELLS = 1 << 22
 """Cells fetched by one query: 100 MB of matrices."""
 
@@ -74,11 +77,12 @@ class Head:
 
 @dataclass(frozen=True)
 class Roster:
-    """The hosts of one or more snapshots: names, cores and memory, in the matrices' order."""
+    """The hosts of one or more snapshots, in the matrices' order: names, cores, memory, and who receives IPv6."""
 
     hosts: tuple[str, ...]
     cpus: tuple[float, ...]
     memory_bytes: tuple[int, ...]
+    ipv6: tuple[bool, ...] | None = None
 
 
 def names(connection: Connection) -> list[str]:
@@ -174,6 +178,7 @@ def _insert(connection: Connection, series_id: int, roster_id: int, snapshot: Sn
         answered=snapshot.answered,
         alpha_median_s=snapshot.alpha_median_s,
         beta_median_bytes_per_s=snapshot.beta_median_Bps,
+        evidence=_evidence_text(snapshot.evidence),
     )
     number = connection.execute(head.returning(table.c.id)).scalar_one()
     silent = np.isnan(snapshot.alpha_s) & np.isnan(snapshot.beta_Bps) & (snapshot.hops == 0)
@@ -191,6 +196,21 @@ def _insert(connection: Connection, series_id: int, roster_id: int, snapshot: Sn
     ]
     if rows:
         connection.execute(tables.paths.insert(), rows)
+    extras = [
+        {"snapshot_id": number, "source": source, "name": name, "content": content}
+        for i, source in enumerate(snapshot.hosts)
+        for name, content in _extras(snapshot, i)
+    ]
+    if extras:
+        connection.execute(tables.extras.insert(), extras)
+
+
+def _extras(snapshot: Snapshot, i: int) -> Iterator[tuple[str, bytes]]:
+    """Yield the arrays that not every snapshot has: the name and one host's row of each."""
+    for name, matrix in snapshot.extra.items():
+        yield name, pack(matrix[i], EXTRA[name].stored)
+    if snapshot.hop_addresses is not None:
+        yield ROUTERS, pack_lists(snapshot.hop_addresses[i].tolist())
 
 
 def heads(connection: Connection, series_id: int, span: Span) -> list[Head]:
@@ -243,8 +263,10 @@ def read_rosters(connection: Connection, found: Sequence[Head]) -> dict[int, Ros
 
 def _roster(text: str, size: int) -> Roster:
     try:
-        hosts, cpus, memory = zip(*json.loads(text), strict=True)
-        whole = Roster(tuple(map(str, hosts)), tuple(map(float, cpus)), tuple(map(int, memory)))
+        # Stores before version 5 did not keep the fourth.
+        hosts, cpus, memory, *ipv6 = zip(*json.loads(text), strict=True)
+        over_ipv6 = tuple(map(bool, ipv6[0])) if ipv6 else None
+        whole = Roster(tuple(map(str, hosts)), tuple(map(float, cpus)), tuple(map(int, memory)), over_ipv6)
     except (ValueError, TypeError):
         raise DamageError("a list of hosts") from None
     if not 1 <= size <= MAX_HOSTS or len(set(whole.hosts)) != size:
@@ -297,15 +319,8 @@ def _read_some(
 ) -> Iterator[Snapshot]:
     snapshots = {head.id: _blank(head, parts[head.roster_id]) for head in found}
     part_of = {head.id: parts[head.roster_id] for head in found}
-    table = tables.paths
-    query = select(table).where(table.c.snapshot_id.in_([head.id for head in found]))
-    if hosts is not None:
-        query = query.where(table.c.source.in_(list(hosts)))
-    for number, source, alpha, beta, hops, proof in connection.execute(query):
-        part = part_of.get(number)
-        i = -1 if part is None else part.index.get(source, -1)
-        if part is None or i < 0:
-            raise DamageError(f"`{str(source)[:60]}` is not a host of its snapshot")
+    for number, source, alpha, beta, hops, proof in connection.execute(_rows(tables.paths, snapshots, hosts)):
+        i, part = _row(part_of.get(number), source)
         snapshot, size = snapshots[number], len(part.whole.hosts)
         snapshot.alpha_s[i] = unpack(alpha, "<f8", size)[part.inside]
         snapshot.beta_Bps[i] = unpack(beta, "<f8", size)[part.inside]
@@ -314,12 +329,75 @@ def _read_some(
             snapshot = snapshots[number] = _with_proof(snapshot)
             for key, row in unpack_proof(proof, size).items():
                 getattr(snapshot.proof, key)[i] = row[part.inside]
+    for number, source, name, content in connection.execute(_rows(tables.extras, snapshots, hosts)):
+        i, part = _row(part_of.get(number), source)
+        snapshots[number] = _with_extra(snapshots[number], name, content, i, part)
+    evidence = select(tables.snapshots.c.id, tables.snapshots.c.evidence)
+    kept = evidence.where(tables.snapshots.c.id.in_(list(snapshots)), tables.snapshots.c.evidence.is_not(None))
+    for number, text in connection.execute(kept):
+        snapshots[number] = replace(snapshots[number], evidence=_evidence(text))
     yield from snapshots.values()
+
+
+def _rows(table: Table, snapshots: Iterable[int], hosts: Sequence[str] | None) -> Select[*tuple[Any, ...]]:
+    """Select the rows of some snapshots, of some hosts."""
+    query = select(table).where(table.c.snapshot_id.in_(list(snapshots)))
+    return query if hosts is None else query.where(table.c.source.in_(list(hosts)))
+
+
+def _row(part: _Part | None, source: Any) -> tuple[int, _Part]:
+    i = -1 if part is None else part.index.get(source, -1)
+    if part is None or i < 0:
+        raise DamageError(f"`{str(source)[:60]}` is not a host of its snapshot")
+    return i, part
 
 
 def _with_proof(snapshot: Snapshot) -> Snapshot:
     shape = snapshot.beta_Bps.shape
     return snapshot if snapshot.proof is not None else replace(snapshot, proof=Proof.empty(shape))
+
+
+def _with_extra(snapshot: Snapshot, name: Any, content: bytes, i: int, part: _Part) -> Snapshot:
+    """Fill in one host's row of an array; return the snapshot with that array."""
+    size = len(part.whole.hosts)
+    if name == ROUTERS:
+        lists = unpack_lists(content, size)
+        return _with_routers(snapshot, i, [lists[j] for j in part.inside])
+    if name not in EXTRA:
+        raise DamageError("an array's name")
+    kind = EXTRA[name]
+    values = unpack(content, kind.stored, size)[part.inside]
+    if name not in snapshot.extra:
+        number = np.float64 if kind.stored == "<f8" else np.int64
+        blank = np.full(snapshot.hops.shape, kind.unknown, dtype=number)
+        snapshot = replace(snapshot, extra={**snapshot.extra, name: blank})
+    snapshot.extra[name][i] = values
+    return snapshot
+
+
+def _with_routers(snapshot: Snapshot, i: int, lists: Sequence[Sequence[str]]) -> Snapshot:
+    """Fill in the routers of one host's paths; the array grows to the longest path and the longest address."""
+    depth, width = max(map(len, lists)), max((len(text) for each in lists for text in each), default=0)
+    addresses, size = snapshot.hop_addresses, len(snapshot.hosts)
+    if addresses is None or addresses.shape[2] < depth or addresses.dtype.itemsize < 4 * width:
+        known = np.full((size, size, 0), "") if addresses is None else addresses
+        width = max(width, known.dtype.itemsize // 4, 1)
+        addresses = np.full((size, size, max(depth, known.shape[2])), "", dtype=f"<U{width}")
+        addresses[:, :, : known.shape[2]] = known
+    for j, each in enumerate(lists):
+        addresses[i, j, : len(each)] = each
+    return replace(snapshot, hop_addresses=addresses)
+
+
+def _evidence_text(evidence: Sequence[Evidence]) -> str | None:
+    return json.dumps([piece.model_dump(mode="json") for piece in evidence]) if evidence else None
+
+
+def _evidence(text: Any) -> tuple[Evidence, ...]:
+    try:
+        return tuple(map(Evidence.model_validate, json.loads(text)))
+    except (ValueError, TypeError):
+        raise DamageError("a list of experiments") from None
 
 
 def _blank(head: Head, part: _Part) -> Snapshot:
@@ -333,6 +411,7 @@ def _blank(head: Head, part: _Part) -> Snapshot:
         cpus=np.array(part.whole.cpus, dtype=np.float64)[part.inside],
         memory_bytes=np.array(part.whole.memory_bytes, dtype=np.int64)[part.inside],
         method=head.method,
+        ipv6=None if part.whole.ipv6 is None else np.array(part.whole.ipv6, dtype=np.bool_)[part.inside],
     )
 
 

@@ -5,18 +5,59 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gavotte.formats.history import MAX_HOPS, PROOF_ARRAYS, VERDICTS, Floats, History, Ints, Proof
+from gavotte.formats.evidence import Evidence
+from gavotte.formats.history import (
+    BY_TCP,
+    MAX_BPS_BYTES,
+    MAX_HOPS,
+    MOST_CONNECTIONS,
+    MOST_MTU_BYTES,
+    PROOF_ARRAYS,
+    VERDICTS,
+    Floats,
+    History,
+    Ints,
+    Proof,
+    Texts,
+)
 from gavotte.formats.network import MAX_CPUS, MAX_MEMORY_BYTES
 from gavotte.store.errors import StoreError
 
 MAX_HOSTS = 4096
 """As many as an Inventory may have."""
+
+
+@dataclass(frozen=True)
+class Extra:
+    """An array of a History that not every History has.
+
+    Attributes:
+        unknown: its value where it is unknown.
+        most: its largest value.
+        stored: numpy's name of the stored type.
+        each: whether it has a value in each snapshot; else one for all.
+    """
+
+    unknown: float
+    most: float
+    stored: str
+    each: bool = True
+
+
+EXTRA = {
+    "mtu_bytes": Extra(0, MOST_MTU_BYTES, "<i4", each=False),
+    "by_tcp": Extra(0, len(BY_TCP) - 1, "<i4"),
+    "several_Bps": Extra(np.nan, MAX_BPS_BYTES, "<f8"),
+    "connections": Extra(0, MOST_CONNECTIONS, "<i4"),
+    "policed": Extra(0, 1, "<i4"),
+}
 
 
 @dataclass(frozen=True)
@@ -33,6 +74,10 @@ class Snapshot:
         memory_bytes: (N,) memory of each host, 0 = unknown.
         method: how it was measured.
         proof: how far each value can be trusted, its arrays (N, N); None where the method does not tell.
+        extra: the arrays of `EXTRA` that the History has, (N, N) each, as the History describes them.
+        ipv6: (N,) whether other hosts send each host IPv6 packets; None = no host receives IPv6.
+        hop_addresses: (N, N, H) address of each router on the path; None = not traced.
+        evidence: experiments of the same History. A History's experiments are kept with its last snapshot.
     """
 
     time_s: float
@@ -44,6 +89,10 @@ class Snapshot:
     memory_bytes: Ints
     method: str = ""
     proof: Proof | None = None
+    extra: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    ipv6: npt.NDArray[np.bool_] | None = None
+    hop_addresses: Texts | None = None
+    evidence: tuple[Evidence, ...] = ()
 
     @property
     def paths(self) -> int:
@@ -66,9 +115,10 @@ class Snapshot:
         return _median(_between(self.beta_Bps))
 
     def roster(self) -> str:
-        """Its hosts with their sizes as JSON, equal for equal hosts."""
-        rows = zip(self.hosts, self.cpus.tolist(), self.memory_bytes.tolist(), strict=True)
-        return json.dumps([[name, cpus, memory] for name, cpus, memory in rows], separators=(",", ":"))
+        """Its hosts with their sizes, and whether they receive IPv6 if known, as JSON, equal for equal hosts."""
+        columns = [self.hosts, self.cpus.tolist(), self.memory_bytes.tolist()]
+        columns += [] if self.ipv6 is None else [self.ipv6.tolist()]
+        return json.dumps(list(zip(*columns, strict=True)), separators=(",", ":"))
 
     def check(self, what: str) -> None:
         """Refuses what a History could not hold.
@@ -107,6 +157,16 @@ class Snapshot:
         memory_bytes = self.memory_bytes
         if memory_bytes.shape != (size,) or not 0 <= memory_bytes.min() <= memory_bytes.max() <= MAX_MEMORY_BYTES:
             raise StoreError(f"{here}: memory_bytes is not {size} sizes", hint="use 0 for unknown")
+        for key, matrix in self.extra.items():
+            if matrix.shape != shape or (matrix < 0).any() or (matrix > EXTRA[key].most).any():
+                raise StoreError(
+                    f"{here}: {key} is not {shape} numbers from 0 to {EXTRA[key].most:g}",
+                    hint=f"use {EXTRA[key].unknown} for unknown",
+                )
+        if self.ipv6 is not None and self.ipv6.shape != (size,):
+            raise StoreError(f"{here}: ipv6 is not {size} booleans", hint="use one per host")
+        if self.hop_addresses is not None and self.hop_addresses.shape[:2] != shape:
+            raise StoreError(f"{here}: hop_addresses is not {shape} lists", hint="use empty texts for unknown")
 
 
 def digest(roster: str) -> str:
@@ -116,6 +176,8 @@ def digest(roster: str) -> str:
 
 def split(history: History) -> Iterator[Snapshot]:
     """The snapshots of a History, one after the other, without copies of its matrices."""
+    extra = {key: array for key in EXTRA if (array := getattr(history, key)) is not None}
+    last = history.snapshots - 1
     for number, time_s in enumerate(history.time_s.tolist()):
         yield Snapshot(
             time_s=time_s,
@@ -127,6 +189,10 @@ def split(history: History) -> Iterator[Snapshot]:
             memory_bytes=history.memory_bytes,
             method=history.method,
             proof=None if history.proof is None else _at(history.proof, number),
+            extra={key: array[number] if EXTRA[key].each else array for key, array in extra.items()},
+            ipv6=history.ipv6,
+            hop_addresses=history.hop_addresses,
+            evidence=history.evidence if number == last else (),
         )
 
 
@@ -138,8 +204,9 @@ def _at(proof: Proof, number: int) -> Proof:
 def gather(snapshots: Iterable[Snapshot], *, count: int, hosts: Sequence[str], name: str) -> History:
     """Puts snapshots of hosts that come and go into one History.
 
-    A host that a snapshot did not have is NaN there. `hops`, `cpus` and `memory_bytes` are the latest known, and
-    `method` lists the different ones.
+    A host that a snapshot did not have is NaN there. `hops`, `cpus`, `memory_bytes`, `mtu_bytes`, `ipv6` and
+    `hop_addresses` are the latest known, and `method` lists the different ones. An experiment in which another host
+    took part is left out.
 
     Args:
         snapshots: in time order.
@@ -164,6 +231,8 @@ def gather(snapshots: Iterable[Snapshot], *, count: int, hosts: Sequence[str], n
     index = {host: i for i, host in enumerate(hosts)}
     methods: dict[str, None] = {}
     proof: Proof | None = None
+    evidence: list[Evidence] = []
+    more: dict[str, npt.NDArray[Any]] = {}
     for number, snapshot in enumerate(snapshots):
         inside = np.array([i for i, host in enumerate(snapshot.hosts) if host in index], dtype=np.intp)
         outside = np.array([index[snapshot.hosts[i]] for i in inside], dtype=np.intp)
@@ -183,7 +252,39 @@ def gather(snapshots: Iterable[Snapshot], *, count: int, hosts: Sequence[str], n
         history.memory_bytes[outside] = snapshot.memory_bytes[inside]
         if snapshot.method:
             methods[snapshot.method] = None
-    return History(**{**vars(history), "method": ", ".join(methods), "proof": proof})
+        evidence += [
+            piece for piece in snapshot.evidence if all(host in index for pair in piece.pairs for host in pair)
+        ]
+        for key, matrix in snapshot.extra.items():
+            kind = EXTRA[key]
+            if key not in more:
+                shape = (count, size, size) if kind.each else (size, size)
+                more[key] = np.full(shape, kind.unknown, dtype=matrix.dtype)
+            if kind.each:
+                more[key][number][to] = matrix[of]
+            else:
+                more[key][to] = np.where(matrix[of] > 0, matrix[of], more[key][to])
+        if snapshot.ipv6 is not None:
+            more.setdefault("ipv6", np.zeros(size, dtype=np.bool_))[outside] = snapshot.ipv6[inside]
+        if snapshot.hop_addresses is not None:
+            more["hop_addresses"] = _routed(more.get("hop_addresses"), size, snapshot.hop_addresses[of], to)
+    return History(
+        **{**vars(history), **more, "method": ", ".join(methods), "proof": proof, "evidence": tuple(evidence)}
+    )
+
+
+def _routed(known: Texts | None, size: int, newest: Texts, to: tuple[npt.NDArray[np.intp], ...]) -> Texts:
+    """Return the routers of all paths, the newest where a path was traced again."""
+    depth = max(newest.shape[2], 0 if known is None else known.shape[2])
+    width = max(newest.dtype.itemsize // 4, 0 if known is None else known.dtype.itemsize // 4, 1)
+    whole = np.full((size, size, depth), "", dtype=f"<U{width}")
+    if known is not None:
+        whole[:, :, : known.shape[2]] = known
+    padded = np.full((*newest.shape[:2], depth), "", dtype=whole.dtype)
+    padded[:, :, : newest.shape[2]] = newest
+    traced = (padded != "").any(axis=2, keepdims=True)
+    whole[to] = np.where(traced, padded, whole[to])
+    return whole
 
 
 def _check_memory(needed_bytes: int, name: str) -> None:
