@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from gavotte.campaign.drivers.cgroups import bases
 from gavotte.errors import UnsupportedError
 from gavotte.formats.campaign import read_campaign
 from gavotte.formats.record import Sample, read_samples
+from gavotte.formats.topology import read_topology
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 pytestmark = pytest.mark.lab
@@ -115,6 +117,22 @@ def test_every_kind_of_scenario_text(tmp_path: Path) -> None:
     assert state["versions"]["agent"].startswith("gavotte-agent ")
     if shutil.which("ethtool"):
         assert "generic-segmentation-offload" in state["interfaces"]["eth0"]["offloads"]
+
+
+@pytest.mark.parametrize("kind", ["lab", "ssh"])
+def test_hosts_are_found_in_any_case(tmp_path: Path, kind: str) -> None:
+    path = write(tmp_path, scenario_text("far", "pair", "VM0", "Vm2"))
+    with ExitStack() as stack:
+        if kind == "ssh":
+            session = stack.enter_context(lab.session(read_topology(tmp_path / "cloud.topology.toml"), source="tests"))
+            text, count = re.subn(
+                r'kind = "lab".*\ntopology = .*', f'kind = "ssh"\nhosts = "{session.hosts_file}"', HEAD
+            )
+            assert count == 1
+            path.write_text(text.format(seconds=0.3, repetitions=1) + scenario_text("far", "pair", "VM0", "Vm2"))
+        sample = taken(path)["far"][0]
+    assert (sample.source, sample.target) == ("VM0", "Vm2")
+    assert sample.value > 0.7 * WIRE_BPS * GOODPUT_PER_WIRE
 
 
 def test_a_plain_user_measures_all_but_flavours() -> None:

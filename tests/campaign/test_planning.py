@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from tests.campaign.studies import campaign, sample
 from tests.examples import examples
 from tests.shell import gavotte
@@ -100,6 +102,41 @@ def test_kinds_say_who_sends_at_once() -> None:
     assert groups["incast"] == [{("a", "c"), ("b", "c")}]
     assert len(groups["all"][0]) == 6
     assert groups["tunnel"] == [{("a", "b")}]
+
+
+def test_each_host_has_one_spelling() -> None:
+    asked = campaign(
+        {"source": ["Node1"], "target": ["b"]},
+        {"source": ["B"], "target": ["c"], "background": [{"source": "NODE1", "target": "C"}]},
+        driver={"kind": "ssh", "hosts": "x.hosts.toml", "tenants": {"t": ["node1", "C"]}},
+        repetitions=1,
+    )
+    planned = plan(asked)
+    assert {each.pairs for each in planned.samples} == {(("Node1", "b"),), (("b", "c"),)}
+    assert planned.campaign.endpoints == ["Node1", "b", "c"]
+    driver = planned.campaign.driver
+    assert (driver.tenants, driver.tenant("NODE1")) == ({"t": ["Node1", "c"]}, "t")
+
+
+def test_the_cost_of_a_path_is_known_in_any_case(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    exact = gavotte("campaign", "plan", path, "--json")
+    path.write_text(path.read_text().replace('["vm0"]', '["VM0"]'))
+    other = gavotte("campaign", "plan", path, "--json")
+    assert json.loads(other.stdout)["estimate"] == json.loads(exact.stdout)["estimate"]
+
+
+@pytest.mark.parametrize(
+    ("scenario", "says"),
+    [
+        ({"source": ["a", "A"], "target": ["b"]}, "names one twice"),
+        ({"source": ["a"], "target": ["A"]}, "a host would send to itself"),
+        ({"source": ["a"], "target": ["b"], "background": [{"source": "A", "target": "B"}]}, "the scenario itself"),
+    ],
+)
+def test_one_host_in_two_spellings_is_one_host(scenario: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        campaign(scenario)
 
 
 @given(st.integers(0, 2**63 - 1), st.integers(1, 5), st.sampled_from(["random", "blocked"]), st.booleans())

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gavotte.campaign.spelling import spelled
 from gavotte.errors import GavotteError
 from gavotte.formats.campaign import Background, Campaign, Scenario
 from gavotte.formats.rates import format_bytes
@@ -114,7 +115,8 @@ def plan(
 ) -> CampaignPlan:
     """Lays out a campaign.
 
-    The order follows a hash of seed and sample, so that it is the same everywhere and for ever.
+    The order follows a hash of seed and sample, so that it is the same everywhere and for ever. Hosts are found without
+    regard to case; the plan's campaign spells each of them in one way.
 
     Args:
         campaign: what to measure.
@@ -124,6 +126,7 @@ def plan(
     Raises:
         GavotteError: when samples have equal names.
     """
+    campaign = spelled(campaign)
     every = [sample for scenario in campaign.scenario for sample in _samples(campaign, scenario)]
     if len({sample.sample for sample in every}) < len(every):
         raise GavotteError("the campaign's samples have equal names", hint="give hosts and scenarios other names")

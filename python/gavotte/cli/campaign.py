@@ -113,12 +113,14 @@ def run(
 def _planned(asked: Campaign) -> CampaignPlan:
     from gavotte.campaign import plan
     from gavotte.campaign.drivers.lab import topology_rate_bps
+    from gavotte.campaign.spelling import spelled_topology
     from gavotte.formats.topology import read_topology
 
     if asked.driver.topology is None:
         return plan(asked)
     topology = read_topology(asked.driver.topology)
-    return plan(asked, topology=topology, rate_bps=lambda a, b: topology_rate_bps(topology, asked.driver.tenant, a, b))
+    known = spelled_topology(topology, asked.endpoints)
+    return plan(asked, topology=topology, rate_bps=lambda a, b: topology_rate_bps(known, asked.driver.tenant, a, b))
 
 
 def _tell_cost(planned: CampaignPlan) -> None:

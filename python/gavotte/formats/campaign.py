@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gavotte.formats.names import HostName, Label, check_unique
+from gavotte.formats.names import HostName, Label, check_unique, check_unique_hosts, known_as
 from gavotte.formats.rates import Rate, Size
 from gavotte.formats.reading import Written, parse_toml, problem, read_noun
 
@@ -82,8 +82,8 @@ class Driver(Written):
         }[self.kind]
         for key in sorted(self.model_fields_set - common - known):
             raise problem(f"is not a key of a `{self.kind}` driver", "remove it", field=f"driver.{key}")
-        check_unique("driver.server", [server.name for server in self.server], field="name")
-        check_unique("driver.node", [node.name for node in self.node], field="name")
+        check_unique_hosts("driver.server", [server.name for server in self.server], field="name")
+        check_unique_hosts("driver.node", [node.name for node in self.node], field="name")
         if self.host_network and any(node.same_node_as is not None for node in self.node):
             raise problem(
                 "agents of one node would share its ports", "remove same_node_as", field="driver.host_network"
@@ -91,16 +91,16 @@ class Driver(Written):
         tenant: dict[str, str] = {}
         for name, hosts in self.tenants.items():
             for host in hosts:
-                if host in tenant:
+                if other := tenant.get(host.lower()):
                     raise problem(
-                        f"`{host}` belongs to `{tenant[host]}` already", "name it once", field=f"driver.tenants.{name}"
+                        f"`{host}` belongs to `{other}` already", "name it once", field=f"driver.tenants.{name}"
                     )
-                tenant[host] = name
+                tenant[host.lower()] = name
         return self
 
     def tenant(self, host: str) -> str:
         """Return the tenant of a host; empty = the tenant of all hosts that `tenants` does not name."""
-        return next((name for name, hosts in self.tenants.items() if host in hosts), "")
+        return next((name for name, hosts in self.tenants.items() if known_as(host, hosts) in hosts), "")
 
 
 class Server(Written):
@@ -214,7 +214,8 @@ class Scenario(Written):
     def fault(self) -> tuple[str, str, str] | None:
         """Return why it cannot be measured: key, what is wrong with it, remedy."""
         for key in ("source", "target", "connections", "flavours"):
-            listed = getattr(self, key)
+            hosts = key in ("source", "target")
+            listed = [each.lower() if hosts else each for each in getattr(self, key)]
             if len(set(listed)) < len(listed):
                 return key, "names one twice", "name each once"
         if self.kind in ("loopback", "all-to-all"):
@@ -228,11 +229,12 @@ class Scenario(Written):
             return "target", "`parallel` goes from each source to its own target", "name as many of both"
         if self.kind == "incast" and len(self.target) != 1:
             return "target", "`incast` has one target", "name one, or use `shuffle`"
-        measured = {pair for group in self.groups for pair in group}
+        measured = {(source.lower(), target.lower()) for group in self.groups for source, target in group}
         if self.kind != "loopback" and any(source == target for source, target in measured):
             return "target", "a host would send to itself", "use `loopback` for that"
         for number, stream in enumerate(self.background):
-            if (stream.source, stream.target) in measured or stream.source == stream.target:
+            pair = (stream.source.lower(), stream.target.lower())
+            if pair in measured or pair[0] == pair[1]:
                 wrong = "goes where the scenario itself measures, or from a host to itself"
                 return f"background[{number}]", wrong, "use another pair of hosts"
         return None

@@ -270,7 +270,7 @@ def placed(names: Sequence[str], driver: Driver, labels: Mapping[str, Mapping[st
     for row, name in enumerate(alone):
         for column, node in enumerate(nodes):
             wanted = hints[name].labels if name in hints else None
-            fits[row, column] = node == name if wanted is None else wanted.items() <= labels[node].items()
+            fits[row, column] = node == name.lower() if wanted is None else wanted.items() <= labels[node].items()
         if not fits[row].any():
             raise GavotteError(
                 f"no node that takes pods {'is called' if name not in hints else 'has the labels of'} `{name}`",

@@ -15,6 +15,7 @@ from gavotte.agents.binary import agent_binary
 from gavotte.agents.runtime import LAB_VARIABLE
 from gavotte.campaign.drivers.cgroups import Groups
 from gavotte.campaign.drivers.endpoints import Endpoints, Lab, MakesLab, Tunnelled
+from gavotte.campaign.spelling import spelled_topology
 from gavotte.errors import GavotteError, UnsupportedError
 from gavotte.formats.campaign import Campaign, Flavour
 from gavotte.formats.inventory import Host, Inventory, read_inventory
@@ -220,7 +221,7 @@ class LabEndpoints(Endpoints):
 def in_lab(campaign: Campaign, make: MakesLab) -> Iterator[LabEndpoints]:
     """Holds a lab of the campaign's topology for the length of the block."""
     assert campaign.driver.topology is not None
-    topology = read_topology(campaign.driver.topology)
+    topology = spelled_topology(read_topology(campaign.driver.topology), campaign.endpoints)
     endpoints = None
     try:
         with make(topology) as lab:

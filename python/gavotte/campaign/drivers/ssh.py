@@ -12,7 +12,7 @@ from gavotte.campaign.drivers.endpoints import Endpoints
 from gavotte.errors import GavotteError
 from gavotte.formats.campaign import Campaign
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.names import unknown_host
+from gavotte.formats.names import known_as, unknown_host
 from gavotte.formats.routes import SshRoute, UnixRoute
 
 
@@ -81,9 +81,10 @@ def over_ssh(campaign: Campaign) -> Iterator[HostEndpoints]:
     assert campaign.driver.hosts is not None
     whole = with_addresses(resolve_hosts(campaign.driver.hosts))
     for name in campaign.endpoints:
-        if name not in whole.names:
+        if known_as(name, whole.names) not in whole.names:
             raise unknown_host(name, whole.names, "the inventory")
-    named = [host for host in whole.host if host.name in campaign.endpoints]
+    hosts = [host.model_copy(update={"name": known_as(host.name, campaign.endpoints)}) for host in whole.host]
+    named = [host for host in hosts if host.name in campaign.endpoints]
     endpoints = HostEndpoints(whole.model_copy(update={"host": named}))
     try:
         yield endpoints
