@@ -47,6 +47,7 @@ class PlayedNetwork:
         busy: links that others fill: no train that crosses one finds a steady rate; bulk TCP finds many.
         late: whether a train cannot connect while another fills a link of its way, unless both start once all have.
         slow: pairs that are late by this many seconds even then.
+        refusing: pairs on which every train is unsteady, though bulk TCP finds the rate.
         stalled: trains, by number, whose receiver lost a time slice and read a fifth less.
         crowded: rounds by their number of pairs.
     """
@@ -69,6 +70,7 @@ class PlayedNetwork:
         self.late = late
         self.slow = slow or {}
         self.stalled = set(stalled)
+        self.refusing: set[Pair] = set()
         self._trains = 0
         self._rng = random.Random(seed)
 
@@ -151,7 +153,8 @@ class PlayedNetwork:
             bins = max(1, int(seconds / probe.bulk.bin_s))
             flow = pb.FlowResult(bytes=size, seconds=seconds, bin_bytes=[size // bins] * bins)
             return pb.ProbeReply(seconds=seconds, bytes_sent=size, bulk=pb.BulkResult(goodput_bps=bps, flows=[flow]))
-        return self._train(probe.gated_train, alone_bps, share_bps, lost=lost, busy=busy)
+        unsteady = busy or pair in self.refusing
+        return self._train(probe.gated_train, alone_bps, share_bps, lost=lost, busy=unsteady)
 
     def _train(
         self, asked: pb.GatedTrain, alone_bps: float, share_bps: float, *, lost: bool, busy: bool
@@ -161,7 +164,7 @@ class PlayedNetwork:
         longest_s = asked.max_seconds or 1.0
         result = pb.GatedTrainResult(payload_bytes=UDP_PAYLOAD_BYTES, wire_bytes=1514)
         if busy or (lost and self._rng.random() < UNSTEADY):
-            seconds = longest_s
+            seconds = min(longest_s, 8 * (asked.max_bytes or sys.maxsize) / alone_bps)
             result.refusal, result.refused = "the rate is unsteady", pb.GATED_REFUSAL_UNSTEADY
         else:
             slow_s = min(8 * TRAIN_BYTES / (share_bps if lost else alone_bps), SLOW_TRAIN_S)

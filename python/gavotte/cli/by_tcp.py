@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from gavotte.cli.output import note
-from gavotte.formats.history import BY_TCP, History
+from gavotte.formats.history import BY_TCP, History, Pairs
 from gavotte.formats.rates import format_rate
 
 MARK = "*"
@@ -64,13 +66,28 @@ def several(history: History) -> list[dict[str, object]]:
     ]
 
 
-def warn_of_blocked_udp(history: History) -> None:
-    """Print how many paths have no UDP, and how their rates were measured."""
-    paths = history.measured_by_tcp("udp-blocked")
-    if paths:
-        (i, j), more = paths[0], len(paths) - 1
-        source, target = history.hosts[i], history.hosts[j]
-        note(
-            f"warning: UDP is blocked from {source} to {target}{f' and on {more} more paths' * (more > 0)}: bulk TCP "
-            f"measured {'them' if more else 'it'}, marked {MARK}; `gavotte hosts check` names the missing rule"
-        )
+def warn_of_tcp(history: History) -> None:
+    """Print how many paths have no UDP, or no steady rate of trains, and how their rates were measured."""
+    _warn(
+        history.measured_by_tcp("udp-blocked"),
+        history.hosts,
+        "UDP is blocked",
+        "`gavotte hosts check` names the missing rule",
+    )
+    _warn(
+        history.measured_by_tcp("refused"),
+        history.hosts,
+        "no train found a rate",
+        "other traffic or a busy host disturbs trains, so measure again when it has ended",
+    )
+
+
+def _warn(paths: Pairs, names: Sequence[str], why: str, remedy: str) -> None:
+    if not paths:
+        return
+    (i, j), more = paths[0], len(paths) - 1
+    others = f" and on {more} more paths" * (more > 0)
+    note(
+        f"warning: {why} from {names[i]} to {names[j]}{others}: bulk TCP measured {'them' if more else 'it'}, "
+        f"marked {MARK}; {remedy}"
+    )

@@ -13,7 +13,7 @@ import numpy as np
 import typer
 
 from gavotte.cli.budget import read_limits
-from gavotte.cli.by_tcp import warn_of_blocked_udp
+from gavotte.cli.by_tcp import warn_of_tcp
 from gavotte.cli.calibrate import calibrate
 from gavotte.cli.cross import cross
 from gavotte.cli.measurement import document as measurement_document
@@ -284,7 +284,7 @@ def paths(
             f"warning: {source} to {target}{f' and {more} more' * (more > 0)} may carry more: other probes ran at the "
             "same time, and the budget left nothing to measure them alone"
         )
-    warn_of_blocked_udp(result.history)
+    warn_of_tcp(result.history)
     if result.busy:
         (source, target), more = result.busy[0], len(result.busy) - 1
         note(

@@ -34,8 +34,8 @@ VERDICTS = ("unproven", "path-limited", "host-limited", "bucket-not-exhausted")
 Only `path-limited` is the path's own rate. The two after it are lower bounds. The meaning of an `unproven` value is
 unknown. """
 
-ByTcp = Literal["", "udp-blocked", "fast"]
-BY_TCP: tuple[ByTcp, ...] = ("", "udp-blocked", "fast")
+ByTcp = Literal["", "udp-blocked", "fast", "refused"]
+BY_TCP: tuple[ByTcp, ...] = ("", "udp-blocked", "fast", "refused")
 """Why bulk TCP measured a path although the method is another, by its code in `History.by_tcp`. Empty = it did not."""
 
 FILLED = 1.25

@@ -39,7 +39,8 @@ class Busy:
         self.proves = method.name == "train"
         self._bulk = method.name == "bulk"
         self._tolerance = method.tolerance
-        self._share = bulk(seconds=SHARE_S)
+        # A path of 25 Gbit/s would carry 1.6 GB in that time.
+        self._share = bulk(seconds=SHARE_S, max_bytes=method.bytes_per_path if self.proves else 0)
         self._alone: Counter[bool] = Counter()
         self._refused: Counter[str] = Counter()
         self._told: Counter[str] = Counter()

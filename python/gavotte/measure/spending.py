@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from gavotte.measure.cost import CostLimits, Most
 from gavotte.measure.planning import MeasurementPlan
@@ -102,6 +102,26 @@ class Spending:
     def left_bytes(self, sources: Iterable[str]) -> float:
         """Return what each of some hosts may still send of its share of a byte limit."""
         return self.share - max((self._sent[source] for source in sources), default=0)
+
+    @property
+    def limited(self) -> bool:
+        """Whether the user gave a limit of bytes or time."""
+        return self._timed or bool(self.share)
+
+    def fallback_bytes(self, sources: Sequence[str]) -> int:
+        """Return the bytes that TCP may send on each of some paths on which trains found no rate.
+
+        They are at most as many as a train's, and keep the measurement within the most that was announced.
+
+        Args:
+            sources: source of each path.
+        """
+        if not sources:
+            return 0
+        left = [(self._plan.cost().max_bytes - self.bytes_sent) / len(sources)]
+        if self.share:
+            left += [(self.share - self._sent[source]) / paths for source, paths in Counter(sources).items()]
+        return int(min(self._plan.method.bytes_per_path, *left))
 
     def exceeded(self, seconds: float, *, waited_s: float) -> str:
         """Return why the measurement is to end: its cost far exceeds the estimate. Empty = it continues.

@@ -34,7 +34,7 @@ from gavotte.measure.rounds import packed
 from gavotte.measure.sharing.carrier import Carrier, FleetCarrier
 from gavotte.measure.sharing.paths import path_lengths
 from gavotte.measure.spending import Spending
-from gavotte.measure.streams import Streams
+from gavotte.measure.streams import LEAST_FALLBACK_BYTES, Streams
 from gavotte.measure.tcp_steps import TcpSteps
 from gavotte.measure.widening import LEAST_STREAM_BYTES, LOWER_BOUNDS, Widening, fast_pairs, lower_bound, widened
 from gavotte.terms import Pair, Progress
@@ -247,6 +247,7 @@ class Underway:
         todo = self._plan.rounds(number, self._here(), known)
         if not again:
             self._probe(todo, number, alone=True)
+            self._fall_back(number)
             return
         readings: dict[Pair, Beside] = {}
         looked: Counter[Pair] = Counter()
@@ -271,6 +272,7 @@ class Underway:
         if self._busy.now:
             self._take_shares(number, () if self._busy.proves else readings)
             return
+        readings |= self._fall_back(number)
         if not self.stopped:
             self._once_more(
                 [pair for pair in changed(self._results, number) if not looked[pair]], readings, looked, number
@@ -378,6 +380,24 @@ class Underway:
             self._carry_out(part, number, alone=True, share=True)
             self._check()
         self.busy = sorted({*lacking, *measured}.difference(self._lacking(number)))
+
+    def _fall_back(self, number: int) -> dict[Pair, Beside]:
+        """Measure paths by bulk TCP on which trains found no rate, however often they were sent. Each is alone."""
+        lacking = self._streams.lacking(self._results, number, self._here())
+        size = self._spending.fallback_bytes([self._plan.names[source] for source, _ in lacking])
+        if not lacking or size < LEAST_FALLBACK_BYTES:
+            return {}
+        self.again += len(lacking)
+        self._total += len(lacking)
+        sent: list[Sent] = []
+        with self._streams.falling_back(lacking, size):
+            for pairs in self._company.apart(lacking, {}):
+                self._check()
+                # An estimate that trains exceeded leaves no path without an answer; a limit of the user does.
+                if self.stopped and self._spending.limited:
+                    break
+                sent += self._carry_out([pairs], number, alone=True)
+        return {each.pair: Beside(each.rate_bps) for each in sent}
 
     def _links(self, pair: Pair) -> frozenset[str]:
         return self._company.links(pair) | {EVERYTHING}
@@ -541,7 +561,7 @@ class Underway:
         for answer in carry_out(self._fleet, schedule, round_s=self._plan.round_s, losses=self._losses):
             pair = self._index[answer.source], self._index[answer.target]
             needs_tcp = self._streams.take(pair, answer)
-            streamed = pair in self._streams.blocked
+            streamed = self._streams.carries(pair)
             self._spending.take(answer.source, answer.bytes_sent, near=self._company.mates(pair) or streamed)
             self._spending.allow(
                 answer.reply.seconds if streamed and answer.reply else self._trips.allowance_s(pair, answer.reply)
@@ -568,6 +588,9 @@ class Underway:
     def _note_sending(self, pair: Pair, reading: Reading, size_bytes: int, end_s: float) -> None:
         """Note what a probe shows of its source's credit."""
         if reading.refusal or self._company.mates(pair) or reading.verdict in LOWER_BOUNDS:
+            return
+        if pair in self._streams.refused:
+            # Where no train is steady, a lower rate shows no credit that ran out.
             return
         hops = 0 if self._results.lengths is None else int(self._results.lengths[pair])
         self._sendings.take(Sending(pair, reading.goodput_bps, size_bytes, end_s, hops))

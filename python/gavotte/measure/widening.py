@@ -62,7 +62,7 @@ def fast_pairs(results: Results, snapshot: int, hosts: Collection[int]) -> list[
         for (number, i, j), path in sorted(results.paths.items())
         if number == snapshot
         and path.answered
-        and not path.reading.by_tcp
+        and path.reading.by_tcp in ("", "refused")
         and (lower_bound(path) or path.reading.goodput_bps >= FAST_BPS)
         and i in hosts
         and j in hosts
@@ -146,8 +146,11 @@ def _best(rates: Mapping[int, float]) -> int:
 def widened(path: PathResult, rates: Mapping[int, float]) -> PathResult:
     """Return a path's result with what one connection carries as its rate, and what several carry next to it.
 
-    A rate that a train proved stays.
+    A rate that a train proved stays. One that TCP found where trains found none is a first try of one connection.
     """
+    if path.reading.by_tcp:
+        rates = {**rates, 1: max(rates[1], path.reading.goodput_bps)}
+        path = replace(path, reading=replace(path.reading, goodput_bps=rates[1]))
     count, one_bps = _best(rates), rates[1]
     several_bps = max(rates[count], one_bps)
     if not lower_bound(path):
