@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.options import Hosts, Json, Seed
+from gavotte.cli.options import Hosts, Json, Seed, to_write
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
 from gavotte.errors import GavotteError
 from gavotte.formats.rates import format_bytes
@@ -61,11 +61,7 @@ def broadcast(
     ] = 0.0,
     times: Annotated[
         Path | None,
-        typer.Option(
-            "--times",
-            help="File of Cornet's block transfer times, from which clustering learns.",
-            metavar="FILE.json",
-        ),
+        to_write("File of Cornet's block transfer times, from which clustering learns.", "FILE.json", "--times"),
     ] = None,
     seed: Seed = 0,
     dry_run: Annotated[

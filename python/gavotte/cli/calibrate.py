@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gavotte.cli.options import Hosts, Json, Seed, TakeOver
+from gavotte.cli.options import Hosts, Json, Seed, TakeOver, to_write
 from gavotte.cli.output import emit_json, emit_table, json_text, note, progress, warn_beside
 from gavotte.formats.rates import format_bytes
 
@@ -32,9 +32,7 @@ def calibrate(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--output", help="Write the result to this file, for `measure --calibration`.", metavar="C.json"
-        ),
+        to_write("Write the result to this file, for `measure --calibration`.", "C.json"),
     ] = None,
     seed: Seed = 0,
     take_over: TakeOver = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gavotte.cli.options import Budget, Json, PricePerGb
+from gavotte.cli.options import Budget, Json, PricePerGb, to_write
 from gavotte.cli.output import emit_json, emit_table, note, printable, progress
 
 if TYPE_CHECKING:
@@ -50,9 +50,7 @@ def plan_(file: CampaignFile, as_json: Json = False) -> None:
 @campaign.command(epilog="Example: gavotte campaign run study.campaign.toml -o study.jsonl --resume")
 def run(
     file: CampaignFile,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Append a Record for each sample to this file.", metavar="R.jsonl")
-    ],
+    output: Annotated[Path, to_write("Append a Record for each sample to this file.", "R.jsonl")],
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue a file that already holds samples of this campaign.")
     ] = False,
@@ -158,9 +156,7 @@ def report(
     records: RecordsFile,
     output: Annotated[
         Path,
-        typer.Option(
-            "-o", "--output", help="Write the page to this file: HTML, or Markdown for *.md.", metavar="REPORT.html"
-        ),
+        to_write("Write the page to this file: HTML, or Markdown for *.md.", "REPORT.html"),
     ],
     other: Annotated[
         Path | None, typer.Argument(help="Records of another campaign to compare with.", metavar="OTHER.jsonl")
@@ -232,7 +228,7 @@ def compare(
 @campaign.command(epilog="Example: gavotte campaign export study.jsonl -o study.parquet")
 def export(
     records: RecordsFile,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Write the table to this file.", metavar="R.parquet")],
+    output: Annotated[Path, to_write("Write the table to this file.", "R.parquet")],
     as_json: Json = False,
 ) -> None:
     """Write Records as a Parquet table with one row for each value."""
@@ -248,9 +244,7 @@ def export(
 @campaign.command("import", epilog="Example: gavotte campaign import output/paper/*/*.json -o osmef.jsonl")
 def import_(
     files: Annotated[list[Path], typer.Argument(help="Result files that OSMeF wrote.", metavar="RESULT.json...")],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Write a Record for each to this file.", metavar="R.jsonl")
-    ],
+    output: Annotated[Path, to_write("Write a Record for each to this file.", "R.jsonl")],
     name: Annotated[str, typer.Option("--name", help="The campaign's name.")] = "osmef",
     as_json: Json = False,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.options import Json, NetworkFile, Seed
+from gavotte.cli.options import Json, NetworkFile, Seed, to_write
 from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
 from gavotte.cli.replay import Norm, Replay, note_replay, read_replay
 from gavotte.formats.rates import format_bytes
@@ -77,9 +77,7 @@ def collective(
     history: Replay = None,
     norm: Norm = None,
     form: Annotated[str, typer.Option("--format", help="json, or shim for the library of `gavotte shim`.")] = "json",
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the tree or ring to this file.", metavar="C.tree.json")
-    ] = None,
+    output: Annotated[Path | None, to_write("Write the tree or ring to this file.", "C.tree.json")] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:

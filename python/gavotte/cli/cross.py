@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gavotte.cli.options import Hosts, Json, TakeOver, read_rate
+from gavotte.cli.options import Hosts, Json, TakeOver, read_rate, to_write
 from gavotte.cli.output import emit_json, emit_table, note, warn_beside
 from gavotte.formats.rates import format_rate
 
@@ -37,11 +37,9 @@ def cross(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            help="Write the Network of --network with the cross traffic, which `place` then takes into account.",
-            metavar="N.network.json",
+        to_write(
+            "Write the Network of --network with the cross traffic, which `place` then takes into account.",
+            "N.network.json",
         ),
     ] = None,
     beside: Annotated[

@@ -5,25 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from gavotte.cli.options import Json, Seed
+from gavotte.cli.options import Json, Seed, to_write
 from gavotte.cli.output import emit_json, emit_table, note, progress
 
 
 def demo(
     seed: Seed = 0,
-    report: Annotated[
-        Path | None, typer.Option("--report", help="Write the HTML report to this file.", metavar="FILE")
-    ] = Path("gavotte-demo.html"),
+    report: Annotated[Path | None, to_write("Write the HTML report to this file.", "FILE", "--report")] = Path(
+        "gavotte-demo.html"
+    ),
     as_json: Json = False,
 ) -> None:
     """Measure an emulated cloud, place a captured application on it, send its bytes and show the gain."""
     from gavotte.demo import demo as story
-    from gavotte.errors import GavotteError
 
-    if report is not None and not report.parent.is_dir():
-        raise GavotteError(f"{report}: no such folder", hint="create the folder, or name another file")
     result = story(seed=seed, report_file=report, steps=progress)
     if as_json:
         emit_json(

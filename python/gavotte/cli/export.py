@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gavotte.cli.options import Json, PlacementFile
+from gavotte.cli.options import Json, PlacementFile, to_write
 from gavotte.cli.output import emit_json, note
 
 
@@ -30,9 +30,7 @@ def export(
             metavar="N.network.json",
         ),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write to this file instead of stdout.", metavar="FILE")
-    ] = None,
+    output: Annotated[Path | None, to_write("Write to this file instead of stdout.", "FILE")] = None,
     as_json: Json = False,
 ) -> None:
     """Write a Placement as a launcher's host file. Rank i is the i-th task of the Apps."""

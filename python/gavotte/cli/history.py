@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.options import Json
+from gavotte.cli.options import Json, to_write
 from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.cli.stability import stability
 from gavotte.formats.counting import counted
@@ -156,9 +156,7 @@ def show(
 
 @history.command(epilog="Example: gavotte history export cloud -o cloud.parquet --since 2026-11-01")
 def export(
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="File to write: .npz, .parquet, .csv or .jsonl.", metavar="FILE")
-    ],
+    output: Annotated[Path, to_write("File to write: .npz, .parquet, .csv or .jsonl.", "FILE")],
     series: Annotated[
         str | None,
         typer.Argument(

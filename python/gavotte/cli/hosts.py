@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gavotte.cli.options import Hosts, Json
+from gavotte.cli.options import Hosts, Json, to_write
 from gavotte.cli.output import emit_json, emit_table, note, printable
 from gavotte.formats.counting import counted
 from gavotte.formats.inventory import Inventory
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 hosts = typer.Typer(help="List and check your hosts, install agents on them, make keys for TLS.", no_args_is_help=True)
 
-Output = Annotated[
-    Path | None, typer.Option("-o", "--output", help="Write the Inventory to this file.", metavar="X.hosts.toml")
-]
+Output = Annotated[Path | None, to_write("Write the Inventory to this file.", "X.hosts.toml")]
 
 
 @hosts.command("import", epilog="Example: gavotte hosts import --match 'web*,db?' -o my.hosts.toml")

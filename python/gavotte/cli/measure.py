@@ -29,6 +29,7 @@ from gavotte.cli.options import (
     Seed,
     TakeOver,
     read_rate,
+    to_write,
 )
 from gavotte.cli.output import emit_json, note, progress, warn_beside
 from gavotte.cli.pilot import pilot_cost
@@ -55,9 +56,7 @@ measure = typer.Typer(
 def paths(
     context: typer.Context,
     hosts: MaybeHosts = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the History to this file.", metavar="H.npz")
-    ] = None,
+    output: Annotated[Path | None, to_write("Write the History to this file.", "H.npz")] = None,
     method: Annotated[
         str, typer.Option("--method", help="train, bulk (TCP), pingpong or choreo (packet trains as published).")
     ] = DEFAULT,
@@ -224,8 +223,6 @@ def paths(
                 }
             )
         return
-    if output is not None and not output.parent.is_dir():
-        raise GavotteError(f"{output}: no such folder", hint="create the folder, or name another file")
     if resume and output is None:
         raise GavotteError("--resume needs the file that was being measured", hint="name it with -o")
     journal = None if output is None else journal_path(output)

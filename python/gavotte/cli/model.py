@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gavotte.cli.options import Json, Seed
+from gavotte.cli.options import Json, Seed, to_write
 from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.formats.rates import format_rate
 
@@ -21,9 +21,7 @@ PICTURES = ("png", "svg", "pdf")
 
 def model(
     history: Annotated[Path, typer.Argument(help="The History to learn from.", metavar="H.npz")],
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the Network to this file.", metavar="N.network.json")
-    ] = None,
+    output: Annotated[Path | None, to_write("Write the Network to this file.", "N.network.json")] = None,
     method: Annotated[
         str,
         typer.Option(
@@ -36,9 +34,7 @@ def model(
     ] = "auto",
     plot: Annotated[
         Path | None,
-        typer.Option(
-            "--plot", help="Draw the constant, and how fast it settles, to this file.", metavar="FILE.png|svg|pdf"
-        ),
+        to_write("Draw the constant, and how fast it settles, to this file.", "FILE.png|svg|pdf", "--plot"),
     ] = None,
     fill: Annotated[
         bool | None,

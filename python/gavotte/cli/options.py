@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,6 +12,25 @@ def _seed(seed: int) -> int:
     if seed >= 2**63:
         raise typer.BadParameter("the largest seed is 2^63 - 1")
     return seed
+
+
+def _check_folder(path: Path | None) -> Path | None:
+    if path is not None:
+        from gavotte.formats.reading import check_folder
+
+        check_folder(path)
+    return path
+
+
+def to_write(text: str, metavar: str, *names: str) -> Any:
+    """Declare an option that names a file to write. Its folder is checked with the options, before any work begins.
+
+    Args:
+        text: the option's help.
+        metavar: what the help shows for its value.
+        names: the option's names; by default -o and --output.
+    """
+    return typer.Option(*names or ("-o", "--output"), help=text, metavar=metavar, callback=_check_folder)
 
 
 def read_rate(option: str, text: str) -> float:
@@ -76,6 +95,4 @@ PricePerGb = Annotated[float, typer.Option("--price-per-gb", help="Price of send
 NetworkFile = Annotated[Path, typer.Argument(help="A Network.", metavar="N.network.json")]
 AppFiles = Annotated[list[Path], typer.Argument(help="One or more Apps.", metavar="A.app.toml...")]
 PlacementFile = Annotated[Path, typer.Argument(help="A Placement.", metavar="P.placement.json")]
-PlacementOutput = Annotated[
-    Path | None, typer.Option("-o", "--output", help="Write the Placement to this file.", metavar="P.placement.json")
-]
+PlacementOutput = Annotated[Path | None, to_write("Write the Placement to this file.", "P.placement.json")]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.declared import declared
-from gavotte.cli.options import AppFiles, Json, NetworkFile, PlacementOutput, Seed, Threads
+from gavotte.cli.options import AppFiles, Json, NetworkFile, PlacementOutput, Seed, Threads, to_write
 from gavotte.cli.output import emit_json, note, searching, unknown_pairs
 from gavotte.cli.signals import stop_flag
 from gavotte.errors import GavotteError
@@ -186,10 +186,10 @@ class OutputOptions:
 
     hosts_guarantee: Annotated[
         Path | None,
-        typer.Option(
+        to_write(
+            "With --guarantee: write each host's guarantee, for `gavotte guarantee apply`.",
+            "H.guarantee.toml",
             "--hosts-guarantee",
-            help="With --guarantee: write each host's guarantee, for `gavotte guarantee apply`.",
-            metavar="H.guarantee.toml",
         ),
     ] = None
     untimed: Annotated[

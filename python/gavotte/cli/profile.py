@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gavotte.cli.options import Json, MaybeHosts
+from gavotte.cli.options import Json, MaybeHosts, to_write
 from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.formats.app import write_app
 from gavotte.formats.counting import counted
@@ -66,9 +66,7 @@ def _command(key: str, source: Source) -> Callable[..., None]:
 
     def read(
         inputs: Annotated[list[Path] | None, typer.Argument(help=source.inputs, metavar="FILE...")] = None,
-        output: Annotated[
-            Path | None, typer.Option("-o", "--output", help="Write the App to this file.", metavar="A.app.toml")
-        ] = None,
+        output: Annotated[Path | None, to_write("Write the App to this file.", "A.app.toml")] = None,
         tasks: Annotated[
             Path | None,
             typer.Option("--tasks", help=f"The tasks: lines of {kind} NAME{or_inventory}.", metavar="FILE"),
@@ -312,9 +310,7 @@ def diff(
 @profile.command("merge", epilog="Example: gavotte profile merge run1.json run2.json -o job.app.toml")
 def merge_runs(
     runs: Profiles,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the App to this file.", metavar="A.app.toml")
-    ] = None,
+    output: Annotated[Path | None, to_write("Write the App to this file.", "A.app.toml")] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the application.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gavotte.cli.options import Json
+from gavotte.cli.options import Json, to_write
 from gavotte.cli.output import emit_json, note
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def report(
     network: Annotated[Path, typer.Option("--network", help="The Network to show.", metavar="N.network.json")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Write the page to this file.", metavar="R.html")],
+    output: Annotated[Path, to_write("Write the page to this file.", "R.html")],
     history: Annotated[
         Path | None, typer.Option("--history", help="History from which the Network was modelled.", metavar="H.npz")
     ] = None,

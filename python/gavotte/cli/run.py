@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gavotte.cli.options import AppFiles, Hosts, Json, PlacementFile
+from gavotte.cli.options import AppFiles, Hosts, Json, PlacementFile, to_write
 from gavotte.cli.output import emit_json, emit_table, note, progress
 from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_bytes
@@ -17,9 +17,7 @@ def run(
     placement: PlacementFile,
     apps: AppFiles,
     hosts: Hosts,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write Records to this file.", metavar="R.jsonl")
-    ] = None,
+    output: Annotated[Path | None, to_write("Write Records to this file.", "R.jsonl")] = None,
     max_seconds: Annotated[
         float,
         typer.Option("--max-seconds", help="Give up if a phase takes longer than this.", min=0.1, metavar="SECONDS"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.options import AppFiles, Json, NetworkFile, Seed, Threads
+from gavotte.cli.options import AppFiles, Json, NetworkFile, Seed, Threads, to_write
 from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def sequence(
     threads: Threads = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Write where all tasks start to this file.", metavar="P.placement.json"),
+        to_write("Write where all tasks start to this file.", "P.placement.json"),
     ] = None,
     migrated: Annotated[
         Path | None,

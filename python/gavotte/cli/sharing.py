@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.budget import read_limits
-from gavotte.cli.options import Budget, DryRun, Hosts, Json, PricePerGb, Seed, TakeOver
+from gavotte.cli.options import Budget, DryRun, Hosts, Json, PricePerGb, Seed, TakeOver, to_write
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_beside
 from gavotte.formats.rates import format_bytes, format_rate
 
@@ -24,12 +24,7 @@ def sharing(
     hosts: Hosts,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            help="Write the completed History to this file. By default back to H.npz.",
-            metavar="H.npz",
-        ),
+        to_write("Write the completed History to this file. By default back to H.npz.", "H.npz"),
     ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Also trace the routers on all paths.")] = False,
     seed: Seed = 0,
@@ -42,9 +37,11 @@ def sharing(
     """Find out by experiments which pairs share a bottleneck, and add the evidence to the History (Choreo, 3.3)."""
     from gavotte.agents import resolve_hosts
     from gavotte.formats.history import read_history, write_history
+    from gavotte.formats.reading import check_folder
     from gavotte.measure.sharing import cost_of_sharing
 
     past = read_history(history)
+    check_folder(output or history)
     limits = read_limits(budget or [], price_per_gb)
     inventory = resolve_hosts(hosts)
     if dry_run:

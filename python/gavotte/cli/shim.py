@@ -7,14 +7,12 @@ from typing import Annotated
 
 import typer
 
-from gavotte.cli.options import Json
+from gavotte.cli.options import Json, to_write
 from gavotte.cli.output import emit_json, note
 
 
 def shim(
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Write the library to this file.", metavar="FILE.so")
-    ] = Path("libgavotte-mpi.so"),
+    output: Annotated[Path, to_write("Write the library to this file.", "FILE.so")] = Path("libgavotte-mpi.so"),
     mpicc: Annotated[
         str, typer.Option("--mpicc", help="C compiler of the MPI that the program uses.", metavar="COMMAND")
     ] = "mpicc",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.options import Json, Seed
+from gavotte.cli.options import Json, Seed, to_write
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
 from gavotte.formats.rates import format_bytes, format_rate
 
@@ -29,9 +29,7 @@ def simulate(
         list[Path],
         typer.Argument(help="The list of flows. With --network, the Apps that were placed.", metavar="FLOWS.csv"),
     ],
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the finish times to this file.", metavar="FINISH.csv")
-    ] = None,
+    output: Annotated[Path | None, to_write("Write the finish times to this file.", "FINISH.csv")] = None,
     network: Annotated[
         Path | None,
         typer.Option(

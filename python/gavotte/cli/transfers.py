@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.options import Json, read_rate
+from gavotte.cli.options import Json, read_rate, to_write
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def simulate(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Write the time at which each coflow finishes.", metavar="FINISH.csv"),
+        to_write("Write the time at which each coflow finishes.", "FINISH.csv"),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.declared import declared
-from gavotte.cli.options import Json, MaybeHosts, Seed
+from gavotte.cli.options import Json, MaybeHosts, Seed, to_write
 from gavotte.cli.output import note, sign_of_life
 from gavotte.cli.signals import stop_flag
 from gavotte.formats.counting import counted
@@ -109,7 +109,7 @@ class OutputOptions:
 
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Keep this file up to date with the Network.", metavar="N.network.json"),
+        to_write("Keep this file up to date with the Network.", "N.network.json"),
     ] = None
     command: Annotated[
         str | None,

@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from gavotte.errors import GavotteError, UnsupportedError
+from gavotte.formats.reading import check_folder
 
 DEADLINE_S = 120.0
 
@@ -28,8 +29,7 @@ def build_shim(output: str | Path, *, mpicc: str = "mpicc", counting: bool = Fal
         GavotteError: when it fails.
     """
     target = Path(output).absolute()
-    if not target.parent.is_dir():
-        raise GavotteError(f"{output}: no such folder", hint="create the folder, or name another file")
+    check_folder(target)
     with (
         resources.as_file(resources.files("gavotte.collective") / ("counting.c" if counting else "shim.c")) as source,
         tempfile.TemporaryDirectory(prefix=".shim-", dir=target.parent) as aside,

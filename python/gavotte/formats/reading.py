@@ -197,6 +197,31 @@ def check_ending(path: str | Path, noun: str, ending: str = ".json") -> None:
         raise FormatError(str(path), "", f"{noun} is written as {ending}", f"use -o {target.stem}{ending}")
 
 
+def check_folder(path: str | Path) -> None:
+    """Refuse a file that could not be written at the end of long work.
+
+    The file itself is not touched. A temporary file in its folder is created and removed, because permissions alone do
+    not show a read-only file system.
+
+    Raises:
+        FormatError: when the path is a folder, or its folder is missing or not writable.
+    """
+    target = Path(path)
+    try:
+        if target.is_dir():
+            raise FormatError(str(path), "", "is a folder", "name a file")
+        if is_device(target):
+            return
+        if not target.parent.is_dir():
+            raise FormatError(str(path), "", "no such folder", "create the folder, or name another file")
+        tempfile.NamedTemporaryFile(prefix=f".{target.name[:100]}.", dir=target.parent).close()
+    except OSError as error:
+        remedy = "name a file in another folder"
+        raise FormatError(str(path), "", f"cannot be written: {error.strerror}", remedy) from None
+    except ValueError as error:  # a NUL in the path
+        raise FormatError(repr(path), "", str(error), "check the path") from None
+
+
 def write_text(path: str | Path, text: str) -> None:
     """Write UTF-8 text to a temporary file and rename it. See `write_bytes`."""
     write_bytes(path, text.encode())
