@@ -189,3 +189,23 @@ def test_it_counts_the_experiments(tmp_path: Path) -> None:
     )
     assert isinstance(refused.exception, GavotteError)
     assert "more than the budget of 290 MB" in str(refused.exception)
+
+
+@pytest.mark.parametrize(("rate_bps", "fast"), [(None, True), (5e7, False), (5e9, False)])
+def test_only_paths_that_may_be_fast_cost_bytes_of_fast_paths(
+    tmp_path: Path, rate_bps: float | None, fast: bool
+) -> None:
+    hosts, network = tmp_path / "h.hosts.toml", tmp_path / "n.network.json"
+    write_inventory(hosts, inventory(NAMES[:3]))
+    rates = [[None if i == j else rate_bps for j in range(3)] for i in range(3)]
+    named = [Host(name=name) for name in NAMES[:3]]
+    write_network(network, Network(format="gavotte/network/1", hosts=named, rate_bps=rates, latency_s=[[None] * 3] * 3))
+    words = ["measure", "--hosts", str(hosts), "--dry-run", "--json"]
+    words += ["--network", str(network)] if rate_bps else []
+    said = CliRunner().invoke(app, words)
+    dry = json.loads(said.stdout)
+    assert (dry["fast_bytes"] > 0) == fast
+    assert ("up to 1.92 GB more, only if paths turn out to be faster" in said.stderr) == fast
+    assert f"at most {'2.30 GB' if rate_bps == 5e9 else '384 MB'}, about" in said.stderr
+    limited = CliRunner().invoke(app, [*words, "--budget", "20GB"])
+    assert "more, only if paths" not in limited.stderr

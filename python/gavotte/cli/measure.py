@@ -146,6 +146,7 @@ def paths(
     from gavotte.measure import measure as take
     from gavotte.measure.methods import ASSUMED_RATE_BPS
     from gavotte.measure.sharing import cost_of_sharing, foreseen
+    from gavotte.measure.widening import FAST_BPS
 
     if output is not None:
         check_history_path(output)
@@ -195,11 +196,17 @@ def paths(
         )
         what += " and experiments"
     money = f", about {cost.money:.2f} in money" if price_per_gb else ""
+    most_bytes = min(cost.usual_max_bytes, limits.bytes or cost.max_bytes)
     note(
         f"{todo.paths} paths in {len(todo.first)} rounds, {what}: "
-        f"about {format_bytes(cost.bytes)}, at most {format_bytes(cost.max_bytes)}, about {cost.seconds:.1f} s and "
+        f"about {format_bytes(cost.bytes)}, at most {format_bytes(most_bytes)}, about {cost.seconds:.1f} s and "
         f"at most {cost.max_seconds:.1f} s where paths are slow and share links{money}, seed {seed}"
     )
+    if cost.fast_bytes and limits.bytes is None:
+        note(
+            f"up to {format_bytes(cost.fast_bytes)} more, only if paths turn out to be faster than trains can measure "
+            f"(from {format_rate(FAST_BPS)} on)"
+        )
     limits.check(cost)
     if dry_run:
         if net is None and assumed_rate is None and not pilot:
@@ -215,6 +222,7 @@ def paths(
                     "snapshots": count,
                     "bytes": cost.bytes,
                     "max_bytes": cost.max_bytes,
+                    "fast_bytes": cost.fast_bytes,
                     "seconds": cost.seconds,
                     "max_seconds": cost.max_seconds,
                     "money": cost.money,

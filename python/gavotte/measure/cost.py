@@ -27,6 +27,7 @@ class Cost:
         seconds: typical wall time.
         max_seconds: wall time if all paths share one link and are measured one by one, unknown ones at `SLOW_BPS`.
         money: price of the typical bytes; 0 without a price.
+        fast_bytes: part of `max_bytes` that is sent only if paths turn out to be faster than trains can measure.
     """
 
     bytes: int
@@ -34,6 +35,12 @@ class Cost:
     seconds: float
     max_seconds: float
     money: float
+    fast_bytes: int = 0
+
+    @property
+    def usual_max_bytes(self) -> int:
+        """Most payload bytes if no path turns out to be that fast."""
+        return self.max_bytes - self.fast_bytes
 
     def __add__(self, other: Cost) -> Cost:
         """Return the cost of both, one after the other."""
@@ -43,6 +50,7 @@ class Cost:
             self.seconds + other.seconds,
             self.max_seconds + other.max_seconds,
             self.money + other.money,
+            self.fast_bytes + other.fast_bytes,
         )
 
 

@@ -274,7 +274,8 @@ class MeasurementPlan:
         twice, twice_rounds = (most, nearly) if self.groups is not None else (most // 2, nearly // 2)
         probes = self.count * self.paths + twice
         filled_bytes, filled_s = self._filling(fmean(self.rates.values()) if self.rates else self.assumed_bps)
-        size = int(probes / self.paths * once_bytes + filled_bytes) + self.count * self._fast_bytes(self.assumed_bps)
+        known_fast_bytes, fast_bytes = (self.count * self._fast_bytes(bps) for bps in (self.assumed_bps, math.inf))
+        size = int(probes / self.paths * once_bytes + filled_bytes) + known_fast_bytes
         # A round takes as long as its slowest pair: agents run ahead, but their next partners wait.
         # Setting up takes the round trips, or processor time if that is short.
         added_s = {pair: max(0.0, PROBE_TRIPS * trip_s - SETUP_S) for pair, trip_s in trips_s.items()}
@@ -286,10 +287,11 @@ class MeasurementPlan:
         seconds = max(seconds, (self.count - 1) * self.every_s + seconds / self.count)
         return Cost(
             bytes=size,
-            max_bytes=probes * self.method.bytes_per_path + self.count * self._fast_bytes(math.inf),
+            max_bytes=probes * self.method.bytes_per_path + fast_bytes,
             seconds=seconds,
             max_seconds=max(seconds, self.count * slow_s + nearly * each_s),
             money=size / 1e9 * price_per_gb,
+            fast_bytes=fast_bytes - known_fast_bytes,
         )
 
     def _typical(self, rate_bps: float) -> tuple[float, float]:

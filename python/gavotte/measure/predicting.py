@@ -104,10 +104,11 @@ def predict_cost(
     planned = plan.cost(price_per_gb=limits.price_per_gb)
     return Cost(
         bytes=size,
-        max_bytes=max(planned.max_bytes, size),
+        max_bytes=max(planned.usual_max_bytes, size) + planned.fast_bytes,
         seconds=seconds,
         max_seconds=max(planned.max_seconds, seconds),
         money=size / 1e9 * limits.price_per_gb,
+        fast_bytes=planned.fast_bytes,
     )
 
 
