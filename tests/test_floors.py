@@ -79,3 +79,59 @@ def test_no_imports_go_round_in_a_circle() -> None:
     )
     assert " imports, " in said.stdout, said.stderr
     assert said.returncode == 0, said.stdout
+
+
+MOST_PARAMETERS = 8
+"""Of a function; what belongs together travels in one dataclass."""
+MOST_LINES = 80
+"""Of a function of the command line, which declares options, asks a room and prints its answer."""
+OVERSIZED = {
+    "cli/broadcast.py: broadcast",
+    "cli/calibrate.py: calibrate",
+    "cli/collective.py: collective",
+    "cli/cross.py: cross",
+    "cli/map.py: map_",
+    "cli/measure.py: paths",
+    "cli/model.py: model",
+    "cli/profile.py: _command",
+    "cli/profile.py: read",
+    "cli/queue.py: submit",
+    "cli/sequence.py: sequence",
+    "cli/sharing.py: sharing",
+    "cli/simulate.py: simulate",
+    "cli/transfers.py: simulate",
+    "collective/planning.py: plan",
+    "measure/calibrate.py: calibrate",
+    "measure/measuring.py: measure",
+    "profile/profiling.py: profile",
+    "simulate/guarded.py: simulate_guarded",
+    "simulate/placement.py: replay_placement",
+    "simulate/simulating.py: simulate",
+    "transfer/broadcasting.py: broadcast",
+    "transfer/conducting.py: __init__",
+    "transfer/service.py: submit_broadcast",
+}
+"""Functions that are still above these limits: none may be added."""
+
+
+def oversized(path: Path) -> set[str]:
+    """Return the functions of a file that are above the limits."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            given = node.args
+            own = [
+                each.arg
+                for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg)
+                if each
+            ]
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if len([name for name in own if name not in ("self", "cls")]) > MOST_PARAMETERS or (
+                room(path) == "cli" and lines > MOST_LINES
+            ):
+                names.add(f"{path.relative_to(PACKAGE)}: {node.name}")
+    return names
+
+
+def test_functions_take_few_parameters_and_commands_are_short() -> None:
+    assert set().union(*map(oversized, SOURCES)) == OVERSIZED
