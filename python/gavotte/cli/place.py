@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gavotte.cli.declared import declared
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import AppFiles, Json, NetworkFile, PlacementOutput, Seed, Threads, to_write
 from gavotte.cli.output import emit_json, note, searching, unknown_pairs
 from gavotte.cli.signals import stop_flag
@@ -32,30 +32,21 @@ INTERRUPTED = 130
 class EffortOptions:
     """How hard to try."""
 
-    method: Annotated[
-        str,
-        typer.Option(
-            "--method", help="auto, optimal, ilp, search, greedy (Choreo's), random, round-robin or min-machines."
-        ),
-    ] = "auto"
-    time_limit: Annotated[
-        float,
-        typer.Option(
-            "--time-limit",
-            help="Wall-clock time for the whole search (auto, optimal, ilp and search).",
-            min=0.01,
-            max=1e6,
-            metavar="SECONDS",
-        ),
-    ] = 10.0
-    repeatable: Annotated[
-        bool,
-        typer.Option(
-            "--repeatable",
-            help="Count --time-limit in steps of work instead of seconds. Equal input, seed and limit then give equal "
-            "answers on any machine.",
-        ),
-    ] = False
+    method: str = option(
+        "auto, optimal, ilp, search, greedy (Choreo's), random, round-robin or min-machines.", default="auto"
+    )
+    time_limit: float = option(
+        "Wall-clock time for the whole search (auto, optimal, ilp and search).",
+        "SECONDS",
+        default=10.0,
+        min=0.01,
+        max=1e6,
+    )
+    repeatable: bool = option(
+        "Count --time-limit in steps of work instead of seconds. Equal input, seed and limit then give equal "
+        "answers on any machine.",
+        default=False,
+    )
     threads: Threads = None
     seed: Seed = 0
 
@@ -64,120 +55,61 @@ class EffortOptions:
 class GoalOptions:
     """What to minimise."""
 
-    goal: Annotated[
-        str,
-        typer.Option(
-            "--goal",
-            help="What to minimise: time, hosts, price, or latency between tasks that exchange bytes. All but time may "
-            "add some time; see --within.",
-        ),
-    ] = "time"
-    within: Annotated[
-        float,
-        typer.Option(
-            "--within",
-            help="Share of the completion time that a goal other than time may add: 0.05 = 5 %.",
-            min=0,
-            metavar="SHARE",
-        ),
-    ] = 0.05
+    goal: str = option(
+        "What to minimise: time, hosts, price, or latency between tasks that exchange bytes. All but time may "
+        "add some time; see --within.",
+        default="time",
+    )
+    within: float = option(
+        "Share of the completion time that a goal other than time may add: 0.05 = 5 %.", "SHARE", default=0.05, min=0
+    )
 
 
 @dataclass(frozen=True)
 class QuestionOptions:
     """The rules that the placement must keep."""
 
-    sharing: Annotated[
-        str | None, typer.Option("--sharing", help="hose, pipe or groups. By default the Network's own.")
-    ] = None
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--only",
-            help="Place these tasks on these hosts only. TASKS may be a pattern: map-*",
-            metavar="TASKS=HOST,HOST",
-        ),
-    ] = None
-    label: Annotated[
-        list[str] | None,
-        typer.Option("--label", help="Place these tasks only on hosts with this label.", metavar="TASKS=KEY:VALUE"),
-    ] = None
-    running: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--running",
-            help="Placements and Apps that already run; their traffic counts.",
-            metavar="P.placement.json:A.app.toml,...",
-        ),
-    ] = None
-    robust: Annotated[bool, typer.Option("--robust", help="Plan with the lower end of each rate's interval.")] = False
-    max_hosts: Annotated[
-        int | None, typer.Option("--max-hosts", help="Use at most this many hosts.", min=1, metavar="N")
-    ] = None
-    max_price: Annotated[
-        float | None,
-        typer.Option("--max-price", help="Spend at most this much on hosts and bytes.", min=0, metavar="USD"),
-    ] = None
-    guarantee: Annotated[
-        Path | None,
-        typer.Option(
-            "--guarantee",
-            help="Bandwidth guarantees of tasks; `host` names a task. No link is promised more than it can guarantee.",
-            metavar="G.guarantee.toml",
-        ),
-    ] = None
-    state: Annotated[
-        str | None,
-        typer.Option(
-            "--state",
-            help="State to send when a task without its own `state_bytes` moves between phases; memory = its "
-            "memory_bytes. Without this option such tasks do not move.",
-            metavar="SIZE",
-        ),
-    ] = None
+    sharing: str | None = option("hose, pipe or groups. By default the Network's own.")
+    only: list[str] | None = option(
+        "Place these tasks on these hosts only. TASKS may be a pattern: map-*", "TASKS=HOST,HOST"
+    )
+    label: list[str] | None = option("Place these tasks only on hosts with this label.", "TASKS=KEY:VALUE")
+    running: list[str] | None = option(
+        "Placements and Apps that already run; their traffic counts.", "P.placement.json:A.app.toml,..."
+    )
+    robust: bool = option("Plan with the lower end of each rate's interval.", default=False)
+    max_hosts: int | None = option("Use at most this many hosts.", "N", min=1)
+    max_price: float | None = option("Spend at most this much on hosts and bytes.", "USD", min=0)
+    guarantee: Path | None = option(
+        "Bandwidth guarantees of tasks; `host` names a task. No link is promised more than it can guarantee.",
+        "G.guarantee.toml",
+    )
+    state: str | None = option(
+        "State to send when a task without its own `state_bytes` moves between phases; memory = its "
+        "memory_bytes. Without this option such tasks do not move.",
+        "SIZE",
+    )
 
 
 @dataclass(frozen=True)
 class ReportOptions:
     """What to estimate and to print about the placement."""
 
-    rate_error: Annotated[
-        float,
-        typer.Option(
-            "--rate-error",
-            help="Relative error of a measured rate, used to judge whether the gain is real.",
-            min=0,
-            max=0.99,
-            metavar="SHARE",
-        ),
-    ] = 0.09
-    least_saving: Annotated[
-        float,
-        typer.Option(
-            "--least-saving",
-            help="Report that placing is not worth it if it saves less than this.",
-            min=0,
-            max=1e9,
-            metavar="SECONDS",
-        ),
-    ] = 0.1
-    ran: Annotated[
-        Path | None,
-        typer.Option(
-            "--ran",
-            help="With --took: predict the run time from a past run under this placement.",
-            metavar="P.placement.json",
-        ),
-    ] = None
-    took: Annotated[
-        list[float] | None,
-        typer.Option(
-            "--took", help="Run time that was measured under --ran. May be repeated.", min=0.001, metavar="SECONDS"
-        ),
-    ] = None
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show what limits the completion time, and the next-best placement.")
-    ] = False
+    rate_error: float = option(
+        "Relative error of a measured rate, used to judge whether the gain is real.",
+        "SHARE",
+        default=0.09,
+        min=0,
+        max=0.99,
+    )
+    least_saving: float = option(
+        "Report that placing is not worth it if it saves less than this.", "SECONDS", default=0.1, min=0, max=1e9
+    )
+    ran: Path | None = option(
+        "With --took: predict the run time from a past run under this placement.", "P.placement.json"
+    )
+    took: list[float] | None = option("Run time that was measured under --ran. May be repeated.", "SECONDS", min=0.001)
+    explain: bool = option("Show what limits the completion time, and the next-best placement.", default=False)
 
 
 @dataclass(frozen=True)
@@ -192,9 +124,7 @@ class OutputOptions:
             "--hosts-guarantee",
         ),
     ] = None
-    untimed: Annotated[
-        bool, typer.Option("--untimed", help="Write elapsed_s as 0, so that equal runs write equal files.")
-    ] = False
+    untimed: bool = option("Write elapsed_s as 0, so that equal runs write equal files.", default=False)
     output: PlacementOutput = None
     as_json: Json = False
 

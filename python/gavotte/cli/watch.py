@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.declared import declared
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, MaybeHosts, Seed, to_write
 from gavotte.cli.output import note, sign_of_life
 from gavotte.cli.signals import stop_flag
@@ -34,54 +34,28 @@ class QuestionOptions:
     """What to watch, by what, and what counts as a change."""
 
     hosts: MaybeHosts = None
-    observations: Annotated[
-        Path | None,
-        typer.Option(
-            "--observations",
-            help="Also follow the measured times of a program's operations; works without --hosts too.",
-            metavar="FILE.jsonl",
-        ),
-    ] = None
-    every: Annotated[float, typer.Option("--every", help="Time between measurements.", min=0, metavar="SECONDS")] = 60.0
-    method: Annotated[
-        str, typer.Option("--method", help="train, bulk (TCP), pingpong or choreo (packet trains as published).")
-    ] = "train"
-    band: Annotated[
-        float | None,
-        typer.Option(
-            "--band",
-            help="Relative scatter of undisturbed times. By default the Network's own, else 0.05.",
-            min=0,
-            metavar="SHARE",
-        ),
-    ] = None
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            "--threshold",
-            help="Also calibrate when one operation is off by this share of its expected time, as the RPCA paper does "
-            "(1 = 100 %). Most such alarms are spikes.",
-            min=0.01,
-            metavar="SHARE",
-        ),
-    ] = None
-    most_moved: Annotated[
-        float,
-        typer.Option(
-            "--most-moved",
-            help="When more than this share of all pairs has moved, measure all ten times for a whole new constant. "
-            "1 = never.",
-            min=0,
-            max=1,
-            metavar="SHARE",
-        ),
-    ] = 0.5
-    count: Annotated[
-        int | None,
-        typer.Option(
-            "--count", help="Stop after this many measurements or, without --hosts, operations.", min=1, metavar="N"
-        ),
-    ] = None
+    observations: Path | None = option(
+        "Also follow the measured times of a program's operations; works without --hosts too.", "FILE.jsonl"
+    )
+    every: float = option("Time between measurements.", "SECONDS", default=60.0, min=0)
+    method: str = option("train, bulk (TCP), pingpong or choreo (packet trains as published).", default="train")
+    band: float | None = option(
+        "Relative scatter of undisturbed times. By default the Network's own, else 0.05.", "SHARE", min=0
+    )
+    threshold: float | None = option(
+        "Also calibrate when one operation is off by this share of its expected time, as the RPCA paper does "
+        "(1 = 100 %). Most such alarms are spikes.",
+        "SHARE",
+        min=0.01,
+    )
+    most_moved: float = option(
+        "When more than this share of all pairs has moved, measure all ten times for a whole new constant. 1 = never.",
+        "SHARE",
+        default=0.5,
+        min=0,
+        max=1,
+    )
+    count: int | None = option("Stop after this many measurements or, without --hosts, operations.", "N", min=1)
     seed: Seed = 0
 
 
@@ -89,34 +63,16 @@ class QuestionOptions:
 class RunningOptions:
     """The applications that run."""
 
-    app: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--app", help="A running application, placed as in --placement. May be repeated.", metavar="A.app.toml"
-        ),
-    ] = None
-    placement: Annotated[
-        Path | None,
-        typer.Option(
-            "--placement", help="Where the tasks of --app run. Read again at each event.", metavar="P.placement.json"
-        ),
-    ] = None
+    app: list[Path] | None = option("A running application, placed as in --placement. May be repeated.", "A.app.toml")
+    placement: Path | None = option("Where the tasks of --app run. Read again at each event.", "P.placement.json")
 
 
 @dataclass(frozen=True)
 class OutputOptions:
     """Where events and the Network go."""
 
-    output: Annotated[
-        Path | None,
-        to_write("Keep this file up to date with the Network.", "N.network.json"),
-    ] = None
-    command: Annotated[
-        str | None,
-        typer.Option(
-            "--command", help="Run this command at each event, with the event as JSON on its stdin.", metavar="COMMAND"
-        ),
-    ] = None
+    output: Annotated[Path | None, to_write("Keep this file up to date with the Network.", "N.network.json")] = None
+    command: str | None = option("Run this command at each event, with the event as JSON on its stdin.", "COMMAND")
     as_json: Json = False
 
 
