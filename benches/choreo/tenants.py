@@ -26,7 +26,7 @@ from gavotte.formats.app import App
 from gavotte.formats.network import FORMAT, Network
 from gavotte.formats.placement import Placement
 from gavotte.place import Running, place
-from gavotte.simulate import Advance, Flows, simulate
+from gavotte.simulate import Advance, Conditions, Flows, simulate
 
 TENANTS = 4
 RACKS = 5
@@ -101,7 +101,7 @@ def measured(network: Network, hosts: list[int], others: list[tuple[int, int]]) 
                 sizes = np.array([PROBE_BYTES, *[1 << 50] * len(others)], dtype=np.uint64)
                 flows = Flows(ends[:, 0], ends[:, 1], sizes, np.zeros(len(ends)))
                 until_s = 60.0
-                took_s = float(simulate(network, flows, until_s=until_s).finish_s[0])
+                took_s = float(simulate(network, flows, Conditions(until_s=until_s)).finish_s[0])
                 rates[i][j] = 8 * PROBE_BYTES / took_s if math.isfinite(took_s) else 8 * PROBE_BYTES / until_s
     seen = network.of_hosts(hosts)
     return seen.model_copy(update={"rate_bps": rates, "groups": [], "sharing": "hose"})

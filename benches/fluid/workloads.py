@@ -15,7 +15,7 @@ from gavotte.formats.placement import Placement
 from gavotte.formats.rates import parse_rate
 from gavotte.formats.topology import FORMAT as TOPOLOGY
 from gavotte.formats.topology import Host, Topology
-from gavotte.simulate import Flows, Simulation, rates, simulate, tcp_weights
+from gavotte.simulate import Conditions, Flows, Simulation, rates, simulate, tcp_weights
 from gavotte.terms.goodput import GOODPUT_PER_WIRE, WIRE_BYTES
 
 HOSTS = (6, 10)
@@ -65,12 +65,12 @@ class Workload:
 
     def simulated(self) -> Simulation:
         """Finish times by equal shares, with no input but the description."""
-        return simulate(self.topology, self.flows, payload_share=GOODPUT_PER_WIRE)
+        return simulate(self.topology, self.flows, Conditions(payload_share=GOODPUT_PER_WIRE))
 
     def simulated_tcp(self) -> Simulation:
         """Finish times by shares in inverse proportion to round trips, also with no input but the description."""
         weight = tcp_weights(self.topology, self.flows, queue_s=self.queue_s, payload_share=GOODPUT_PER_WIRE)
-        return simulate(self.topology, replace(self.flows, weight=weight), payload_share=GOODPUT_PER_WIRE)
+        return simulate(self.topology, replace(self.flows, weight=weight), Conditions(payload_share=GOODPUT_PER_WIRE))
 
     def app(self) -> App:
         """One task for each host, one transfer for each flow, in order."""
@@ -127,7 +127,7 @@ def draw(
     sizes = first_bps / 8 * np.array([rng.uniform(1, SPREAD) for _ in pairs])
     # After the first event rates only grow, or flows end before it: one scale makes the shortest flow `least_s`.
     flows = Flows(source, target, sizes.astype(np.uint64), np.zeros(len(pairs)))
-    shortest = float(simulate(topology, flows, payload_share=GOODPUT_PER_WIRE).finish_s.min())
+    shortest = float(simulate(topology, flows, Conditions(payload_share=GOODPUT_PER_WIRE)).finish_s.min())
     scaled = (sizes * least_s / shortest).astype(np.uint64)
     return Workload(seed, topology, Flows(source, target, scaled, np.zeros(len(pairs))), queue_s or LAB_QUEUE_S)
 

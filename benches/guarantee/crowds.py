@@ -8,7 +8,7 @@ import numpy as np
 from benches.guarantee.clouds import ENDLESS, cloud, flows, hoses, rates
 from benches.guarantee.tables import OURS, seeds, show, spread, verdict
 
-from gavotte.simulate import PROTECTIONS, simulate_guarded
+from gavotte.simulate import PROTECTIONS, Conditions, simulate_guarded
 
 PLACES = {False: "core", True: "edge"}
 
@@ -36,10 +36,9 @@ def crowd(
         topology,
         flows(topology, rows),
         guarantee,
+        Conditions(until_s=asked.seconds, seed=seed),
         protection=protection,
         parameters=constants,
-        until_s=asked.seconds,
-        seed=seed,
     )
     own, others = rates(done, "x"), rates(done, None, but="x")
     return float(own.mean()), float((own >= 0.95 * 450).mean()), float(own.mean() + others.mean())

@@ -11,7 +11,7 @@ from benches.guarantee.clouds import flows, hoses
 from benches.guarantee.tables import seeds, show, spread, verdict
 
 from gavotte.formats.topology import FORMAT, Topology
-from gavotte.simulate import PROTECTIONS, simulate_guarded
+from gavotte.simulate import PROTECTIONS, Conditions, simulate_guarded
 
 RACKS, MACHINES, VMS = 4, 8, 4
 """Guarantee of the shuffle's cloud: 128 hosts behind rack links that are oversubscribed 4 to 1."""
@@ -63,7 +63,11 @@ def shuffles(asked: argparse.Namespace) -> None:
             sent, jobs = draw(names, active, seed)
             for protection in PROTECTIONS:
                 done = simulate_guarded(
-                    topology, flows(topology, sent), guarantee, protection=protection, until_s=600, seed=seed
+                    topology,
+                    flows(topology, sent),
+                    guarantee,
+                    Conditions(until_s=600, seed=seed),
+                    protection=protection,
                 )
                 finish_s = done.simulation.finish_s
                 took[protection] += [

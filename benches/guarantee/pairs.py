@@ -9,7 +9,7 @@ import numpy as np
 from benches.guarantee.clouds import ENDLESS, cloud, flows, hoses, rates
 from benches.guarantee.tables import OURS, seeds, show, spread, verdict
 
-from gavotte.simulate import PROTECTIONS, simulate_guarded
+from gavotte.simulate import PROTECTIONS, Conditions, simulate_guarded
 
 UDP_MBPS = (0, 100, 200, 300, 400, 500, 700, 1000, 1200)
 
@@ -27,7 +27,11 @@ def udp(asked: argparse.Namespace) -> None:
             for seed in seeds(asked):
                 sent = [("x", "z", ENDLESS, 0.001 * seed)] + [("t", "w", ENDLESS, 0.0, mbps * 1e6)] * bool(mbps)
                 done = simulate_guarded(
-                    topology, flows(topology, sent), guarantee, protection=protection, until_s=asked.seconds, seed=seed
+                    topology,
+                    flows(topology, sent),
+                    guarantee,
+                    Conditions(until_s=asked.seconds, seed=seed),
+                    protection=protection,
                 )
                 own.append(float(rates(done, "x").mean()))
                 all_.append(float(rates(done, None).mean()))
@@ -67,7 +71,7 @@ def sharing(asked: argparse.Namespace) -> None:
                 sent = flows(topology, [("x", "z", ENDLESS, starts[0]), ("t", "w", ENDLESS, starts[1])])
                 guarantee = hoses({"x": low, "z": low, "t": high, "w": high})
                 done = simulate_guarded(
-                    topology, sent, guarantee, protection=protection, until_s=2 * asked.seconds, seed=seed
+                    topology, sent, guarantee, Conditions(until_s=2 * asked.seconds, seed=seed), protection=protection
                 )
                 found.append([float(rates(done, source).mean()) for source in "xt"])
             ratios, totals = [b / a for a, b in found], [a + b for a, b in found]

@@ -10,7 +10,7 @@ from benches.guarantee.clouds import ENDLESS, WARM_S, cloud, flows, hoses
 from benches.guarantee.tables import OURS, seeds, show, spread, verdict
 
 from gavotte.formats.topology import FORMAT, Topology
-from gavotte.simulate import PROTECTIONS, simulate_guarded
+from gavotte.simulate import PROTECTIONS, Conditions, simulate_guarded
 
 NEW_PER_S = (0, 1, 10, 20, 30, 50)
 SHORT_BYTES = 20_000
@@ -46,7 +46,7 @@ def elephant(new_per_s: int, protection: str, asked: argparse.Namespace, seed: i
     sent += [("x", known[n % 10], SHORT_BYTES, float(rng.uniform(0, asked.seconds))) for n in range(rest)]
     guarantee = hoses(dict.fromkeys(["x", "y", "z", "t", *known, *fresh], 450))
     done = simulate_guarded(
-        topology, flows(topology, sent), guarantee, protection=protection, until_s=asked.seconds, seed=seed
+        topology, flows(topology, sent), guarantee, Conditions(until_s=asked.seconds, seed=seed), protection=protection
     )
     long = next(pair for pair in done.pairs if (pair.source, pair.target) == ("x", "z"))
     return float(long.rates_bps[round(WARM_S / done.window_s) :].mean()) / 1e6
@@ -119,10 +119,9 @@ def short_flows(others: int, protection: str, asked: argparse.Namespace, seed: i
         topology,
         flows(topology, sent),
         hoses(dict.fromkeys([*left, *right], HOSE_MBPS)),
+        Conditions(until_s=asked.seconds, seed=seed),
         protection=protection,
-        until_s=asked.seconds,
         step_s=STEP_S,
-        seed=seed,
     )
     finish_s = done.simulation.finish_s[others:]
     return np.where(np.isnan(finish_s), asked.seconds - starts, finish_s - starts) * 1e3

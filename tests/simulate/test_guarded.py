@@ -6,6 +6,7 @@ import json
 import math
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from tests import builders, shell
 from gavotte.errors import GavotteError
 from gavotte.formats.guarantee import FORMAT, Guarantee
 from gavotte.formats.topology import Topology
-from gavotte.simulate import PROTECTIONS, Flows, simulate_guarded
+from gavotte.simulate import PROTECTIONS, Background, Conditions, Flows, simulate, simulate_guarded
 from gavotte.terms.goodput import goodput_per_wire
 
 HOSTS = ["x", "t", "z", "w"]
@@ -92,7 +93,7 @@ def test_what_people_see_without_protection(here: Path) -> None:
 
 @pytest.mark.parametrize("protection", PROTECTIONS)
 def test_guarantees_are_kept_by_those_that_give_them(protection: str) -> None:
-    done = simulate_guarded(network(), flows(), guarantee(), protection=protection, until_s=6)
+    done = simulate_guarded(network(), flows(), guarantee(), Conditions(until_s=6), protection=protection)
     rates = [float(pair.rates_bps[10:].mean()) for pair in done.pairs]
     assert done.protection == protection
     assert sum(rates) <= 100e6 * 1.001
@@ -102,7 +103,9 @@ def test_guarantees_are_kept_by_those_that_give_them(protection: str) -> None:
 
 def test_a_guarantee_is_wire_and_flows_are_payload() -> None:
     share = 0.5
-    done = simulate_guarded(network(), flows(1), guarantee(), protection="static", until_s=4, payload_share=share)
+    done = simulate_guarded(
+        network(), flows(1), guarantee(), Conditions(until_s=4, payload_share=share), protection="static"
+    )
     assert float(done.pairs[0].rates_bps[10:].mean()) == pytest.approx(45e6, rel=0.02)
     link = next(link for link in done.simulation.links if "left up" in link.name)
     assert 8 * link.bytes / 4 == pytest.approx(share * 45e6, rel=0.1)
@@ -122,24 +125,42 @@ def test_a_guarantee_on_a_measured_path_counts_the_headers_of_its_packets(mtu_by
 
 def test_a_host_says_why_it_had_less() -> None:
     short = guarantee(guarantee=[{"host": host, "egress": "90mbit", "ingress": "90mbit"} for host in HOSTS])
-    done = simulate_guarded(network(), flows(), short, until_s=6)
+    done = simulate_guarded(network(), flows(), short, Conditions(until_s=6))
     least = min(done.hosts, key=lambda host: host.met)
     assert least.met < 0.5
     assert " to " in least.why
-    assert math.isnan(simulate_guarded(network(), flows(1), guarantee(), until_s=3).hosts[1].met)
+    assert math.isnan(simulate_guarded(network(), flows(1), guarantee(), Conditions(until_s=3)).hosts[1].met)
 
 
 def test_constants_can_be_changed_by_name() -> None:
-    plain = simulate_guarded(network(), flows(), guarantee(), until_s=3)
-    other = simulate_guarded(network(), flows(), guarantee(), parameters={"mark_decrease": 0.5}, until_s=3)
+    plain = simulate_guarded(network(), flows(), guarantee(), Conditions(until_s=3))
+    other = simulate_guarded(network(), flows(), guarantee(), Conditions(until_s=3), parameters={"mark_decrease": 0.5})
     assert plain.pairs[0].rate_bps != other.pairs[0].rate_bps
     with pytest.raises(GavotteError, match="there is no parameter `beta`; use one of headroom, phantom_drain"):
         simulate_guarded(network(), flows(), guarantee(), parameters={"beta": 1.0})
 
 
+@pytest.mark.parametrize(
+    "given", [{"alpha_s": 1.0}, {"tcp": True}, {"accuracy": 0.01}, {"background": [Background(0, 1, (1.0, 1e6))]}]
+)
+def test_conditions_that_guarantees_do_not_have_are_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(GavotteError, match="guarantees are simulated with TCP and round trips of their own"):
+        simulate_guarded(network(), flows(), guarantee(), Conditions(**given))
+
+
+def test_the_result_warns_of_what_is_ignored() -> None:
+    hosts = [{"name": host, "loss": 0.1, "latency": "1ms"} for host in HOSTS]
+    lossy = builders.topology(hosts)
+    plain = simulate(lossy, flows(), Conditions(until_s=1))
+    guarded = simulate_guarded(lossy, flows(), guarantee(), Conditions(until_s=1)).simulation
+    assert [line.split(" ", 1)[0] for line in plain.warnings] == ["`loss`"]
+    assert [line.split(" ", 1)[0] for line in guarded.warnings] == ["`loss`", "`latency`"]
+    assert simulate(network(), flows(), Conditions(until_s=1)).warnings == []
+
+
 def test_a_host_without_a_guarantee_is_not_slowed() -> None:
     entries = [{"host": host, "egress": "45mbit", "ingress": "45mbit"} for host in "xz"]
-    done = simulate_guarded(network(), flows(), guarantee(guarantee=entries), until_s=3)
+    done = simulate_guarded(network(), flows(), guarantee(guarantee=entries), Conditions(until_s=3))
     assert math.isinf(done.pairs[1].limit_bps)
     assert done.pairs[1].guarantee_bps == 0
 

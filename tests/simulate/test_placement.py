@@ -16,7 +16,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.place import evaluate, place
-from gavotte.simulate import replay_placement, simulate_placement
+from gavotte.simulate import Conditions, replay_placement, simulate_placement
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 app = partial(builders.app, tasks="xyz")
@@ -69,7 +69,7 @@ def test_an_application_without_transfers() -> None:
 
 def test_an_early_end_leaves_the_completion_time_open() -> None:
     one = app("one", ("x", "y", MB, 0), ("y", "z", MB, 1))
-    done = replay_placement(network(), [one], placement(SPREAD, "one"), until_s=1.5)
+    done = replay_placement(network(), [one], placement(SPREAD, "one"), Conditions(until_s=1.5))
     assert math.isnan(done.completion_s)
     assert done.simulation.finish_s[0] == 1.0
 

@@ -12,7 +12,7 @@ from tests.builders import MB
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 from gavotte.formats.topology import Topology
-from gavotte.simulate import Flows, rates, replay_placement, simulate, tcp_weights
+from gavotte.simulate import Conditions, Flows, rates, replay_placement, simulate, tcp_weights
 
 
 def flows(*pairs: tuple[int, int], **columns: Any) -> Flows:
@@ -102,7 +102,7 @@ def test_no_flows_and_bad_flows() -> None:
 
 def test_the_simulator_takes_them() -> None:
     late = flows((2, 0), (2, 1), (0, 1))
-    equal, tcp = (simulate(topology(), late, tcp=tcp).finish_s for tcp in (False, True))
+    equal, tcp = (simulate(topology(), late, Conditions(tcp=tcp)).finish_s for tcp in (False, True))
     # The link to a and b is shared 1 to 2, so b's flow ends first; the other then has the link alone.
     assert equal[:2] == pytest.approx([1.6, 1.6])
     assert tcp[:2] == pytest.approx([1.6, 1.2], rel=0.01)
@@ -111,7 +111,7 @@ def test_the_simulator_takes_them() -> None:
 def test_phases_are_weighed_apart() -> None:
     app = builders.app("one", ("a", "d", MB), ("b", "d", MB, 1))
     placed = builders.placement({name: name for name in "abd"}, "one")
-    done = replay_placement(topology(), [app], placed, tcp=True)
+    done = replay_placement(topology(), [app], placed, Conditions(tcp=True))
     assert done.flows.weight is not None
     assert done.flows.weight == pytest.approx([1.0, 1.0, 1.0])
     assert done.completion_s == pytest.approx(0.8 + 8 / 3)

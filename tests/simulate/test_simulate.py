@@ -17,7 +17,7 @@ from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.network import Network
 from gavotte.formats.topology import Topology
 from gavotte.place import evaluate
-from gavotte.simulate import Background, Flows, rates, read_flows, simulate, write_finish
+from gavotte.simulate import Background, Conditions, Flows, rates, read_flows, simulate, write_finish
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 
@@ -68,7 +68,7 @@ def test_links_are_named_with_what_they_carried() -> None:
 
 def test_payload_is_less_than_the_wire_carries() -> None:
     wire = simulate(topology(), flows((1, 2, MB, 0.0)))
-    tcp = simulate(topology(), flows((1, 2, MB, 0.0)), payload_share=GOODPUT_PER_WIRE)
+    tcp = simulate(topology(), flows((1, 2, MB, 0.0)), Conditions(payload_share=GOODPUT_PER_WIRE))
     assert tcp.finish_s[0] == pytest.approx(wire.finish_s[0] / GOODPUT_PER_WIRE)
 
 
@@ -107,16 +107,16 @@ def test_phases_and_edges_order_flows() -> None:
 def test_background_depends_on_the_seed_alone() -> None:
     others = [Background(0, 2, poisson=(5.0, 1e5)), Background(0, 1, on_off=(0.2, 0.3), cap_bps=MBIT)]
     one, same, other = (
-        simulate(network(3), flows((0, 1, 10 * MB, 0.0)), background=others, seed=seed).finish_s[0]
+        simulate(network(3), flows((0, 1, 10 * MB, 0.0)), Conditions(background=others, seed=seed)).finish_s[0]
         for seed in (1, 1, 2)
     )
     assert one == same != other
     with pytest.raises(GavotteError, match="either `poisson` or `on_off`"):
-        simulate(network(3), flows((0, 1, MB, 0.0)), background=[Background(0, 1)])
+        simulate(network(3), flows((0, 1, MB, 0.0)), Conditions(background=[Background(0, 1)]))
 
 
 def test_an_early_end_leaves_flows_unfinished() -> None:
-    done = simulate(network(2), flows((0, 1, MB, 0.0), (0, 1, 9 * MB, 1.5)), until_s=2.0)
+    done = simulate(network(2), flows((0, 1, MB, 0.0), (0, 1, 9 * MB, 1.5)), Conditions(until_s=2.0))
     assert done.finish_s[0] == 1.0
     assert math.isnan(done.finish_s[1])
     assert done.end_s == 2.0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, Seed, to_write
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
 from gavotte.formats.rates import format_bytes, format_rate
@@ -16,11 +18,53 @@ from gavotte.formats.rates import format_bytes, format_rate
 if TYPE_CHECKING:
     from gavotte.formats.network import Network
     from gavotte.formats.topology import Topology
-    from gavotte.simulate import LinkUse, Simulation
+    from gavotte.simulate import Conditions, LinkUse, Simulation
 
 SHOWN_LINKS = 10
 
 
+@dataclass(frozen=True)
+class QuestionOptions:
+    """What to simulate, and under which conditions."""
+
+    network: Path | None = option(
+        "Simulate a Placement and its Apps on this Network, instead of a list of flows.", "N.network.json"
+    )
+    goodput: bool | None = option(
+        "Count bytes as TCP payload, 1448/1514 of what a Topology's rates carry (default), or as wire bytes.",
+        None,
+        "--goodput/--wire",
+        show_default=False,
+    )
+    alpha_s: float = option("Latency before each flow starts.", "SECONDS", "--alpha", default=0.0, min=0)
+    tcp: bool = option("Share as TCP does, with less for flows that pass more full queues.", default=False)
+    poisson: list[str] | None = option(
+        "Background flows that arrive at random. * stands for each host. May be repeated.",
+        "SOURCE:TARGET:PER_S:SIZE[:CAP]",
+    )
+    on_off: list[str] | None = option(
+        "A background flow that comes and goes, with these mean times. May be repeated.",
+        "SOURCE:TARGET:ON_S:OFF_S[:CAP]",
+    )
+    guarantee: Path | None = option(
+        "Simulate agents that keep this Guarantee, with TCP windows and queues that mark and drop.", "G.guarantee.toml"
+    )
+    protection: str | None = option(
+        "With --guarantee: ecn or loss (the mode of the Guarantee by default), elasticswitch-ecn or "
+        "elasticswitch-loss as in the paper, static, seawall, or none.",
+        "NAME",
+    )
+    until_s: float = option("Stop at this time even if flows are left.", "SECONDS", "--until", default=math.inf, min=0)
+    accuracy: float = option(
+        "Allowed relative error of rates, 0.01 = 1 %. Much faster if thousands of links are full.",
+        "SHARE",
+        default=0.0,
+        min=0,
+        max=0.1,
+    )
+
+
+@declared
 def simulate(
     first: Annotated[
         Path, typer.Argument(help="A Topology or a Network. With --network, a Placement.", metavar="TOPOLOGY")
@@ -29,119 +73,29 @@ def simulate(
         list[Path],
         typer.Argument(help="The list of flows. With --network, the Apps that were placed.", metavar="FLOWS.csv"),
     ],
+    *,
     output: Annotated[Path | None, to_write("Write the finish times to this file.", "FINISH.csv")] = None,
-    network: Annotated[
-        Path | None,
-        typer.Option(
-            "--network",
-            help="Simulate a Placement and its Apps on this Network, instead of a list of flows.",
-            metavar="N.network.json",
-        ),
-    ] = None,
-    goodput: Annotated[
-        bool | None,
-        typer.Option(
-            "--goodput/--wire",
-            help="Count bytes as TCP payload, 1448/1514 of what a Topology's rates carry (default), or as wire bytes.",
-            show_default=False,
-        ),
-    ] = None,
-    alpha_s: Annotated[
-        float, typer.Option("--alpha", help="Latency before each flow starts.", min=0, metavar="SECONDS")
-    ] = 0.0,
-    tcp: Annotated[
-        bool, typer.Option("--tcp", help="Share as TCP does, with less for flows that pass more full queues.")
-    ] = False,
-    poisson: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--poisson",
-            help="Background flows that arrive at random. * stands for each host. May be repeated.",
-            metavar="SOURCE:TARGET:PER_S:SIZE[:CAP]",
-        ),
-    ] = None,
-    on_off: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--on-off",
-            help="A background flow that comes and goes, with these mean times. May be repeated.",
-            metavar="SOURCE:TARGET:ON_S:OFF_S[:CAP]",
-        ),
-    ] = None,
-    guarantee: Annotated[
-        Path | None,
-        typer.Option(
-            "--guarantee",
-            help="Simulate agents that keep this Guarantee, with TCP windows and queues that mark and drop.",
-            metavar="G.guarantee.toml",
-        ),
-    ] = None,
-    protection: Annotated[
-        str | None,
-        typer.Option(
-            "--protection",
-            help="With --guarantee: ecn or loss (the mode of the Guarantee by default), elasticswitch-ecn or "
-            "elasticswitch-loss as in the paper, static, seawall, or none.",
-            metavar="NAME",
-        ),
-    ] = None,
-    until_s: Annotated[
-        float, typer.Option("--until", help="Stop at this time even if flows are left.", min=0, metavar="SECONDS")
-    ] = math.inf,
-    accuracy: Annotated[
-        float,
-        typer.Option(
-            "--accuracy",
-            help="Allowed relative error of rates, 0.01 = 1 %. Much faster if thousands of links are full.",
-            min=0,
-            max=0.1,
-            metavar="SHARE",
-        ),
-    ] = 0.0,
-    links: Annotated[
-        int, typer.Option("--links", help="Number of links to show, the busiest first.", min=0, metavar="N")
-    ] = (SHOWN_LINKS),
+    asked: QuestionOptions,
+    links: int = option("Number of links to show, the busiest first.", "N", default=SHOWN_LINKS, min=0),
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Predict when flows finish on a network that they share max-min fairly."""
     from gavotte.formats.network import Network
-    from gavotte.simulate import host_names, parse_on_off, parse_poisson, read_platform, unmodelled, write_finish
-    from gavotte.terms.goodput import topology_goodput
+    from gavotte.simulate import read_platform, write_finish
 
-    if network is None and first.name.endswith(".placement.json"):
-        raise typer.BadParameter("a Placement needs the Network that it was made for; use --network")
-    if network is None and len(rest) != 1:
-        raise typer.BadParameter("use one list of flows; only a Placement, with --network, takes several files")
-    if guarantee is None and protection is not None:
-        raise typer.BadParameter("--protection needs --guarantee")
-    if accuracy and (guarantee is not None or network is not None):
-        raise typer.BadParameter("--accuracy is for lists of flows without guarantees")
-    if guarantee is not None and (network is not None or tcp or poisson or on_off):
-        raise typer.BadParameter("--guarantee simulates a list of flows with TCP; leave out the other options")
-    platform = read_platform(network or first)
-    if goodput is False and isinstance(platform, Network):
-        raise typer.BadParameter("--wire needs a Topology: a Network's rates are goodput")
+    _check_together(first, rest, asked)
+    platform = read_platform(asked.network or first)
     if isinstance(platform, Network):
+        if asked.goodput is False:
+            raise typer.BadParameter("--wire needs a Topology: a Network's rates are goodput")
         warn_of_unknown(platform)
-    for warning in unmodelled(platform, guarded=guarantee is not None):
+    run = _flows if asked.guarantee is None else _guarded
+    if asked.network is not None:
+        run = partial(_placement, first)
+    ids, done, extra = run(platform, rest, asked, _conditions(platform, asked, seed))
+    for warning in done.warnings:
         note(f"warning: {warning}")
-    hosts = host_names(platform)
-    options: dict[str, Any] = {
-        "background": [each for text in poisson or [] for each in parse_poisson(text, hosts)]
-        + [each for text in on_off or [] for each in parse_on_off(text, hosts)],
-        "alpha_s": alpha_s,
-        "tcp": tcp,
-        "until_s": until_s,
-        "payload_share": 1.0 if goodput is False or isinstance(platform, Network) else topology_goodput(platform),
-        "seed": seed,
-    }
-    if guarantee is not None:
-        ids, done, extra = _guarded(platform, rest[0], guarantee, protection, options)
-    elif network is None:
-        ids, done, extra = _flows(platform, rest[0], options | {"accuracy": accuracy})
-    else:
-        ids, done, extra = _placement(platform, first, rest, options)
     if output is not None:
         write_finish(output, ids, done.finish_s[: len(ids)])
     summary = _summary(done, ids) | extra
@@ -161,33 +115,68 @@ def simulate(
         note(f"wrote {output}")
 
 
+def _check_together(first: Path, rest: list[Path], asked: QuestionOptions) -> None:
+    """Refuse options that need or exclude each other."""
+    guarded = asked.guarantee is not None
+    if asked.network is None and first.name.endswith(".placement.json"):
+        raise typer.BadParameter("a Placement needs the Network that it was made for; use --network")
+    if asked.network is None and len(rest) != 1:
+        raise typer.BadParameter("use one list of flows; only a Placement, with --network, takes several files")
+    if not guarded and asked.protection is not None:
+        raise typer.BadParameter("--protection needs --guarantee")
+    if asked.accuracy and (guarded or asked.network is not None):
+        raise typer.BadParameter("--accuracy is for lists of flows without guarantees")
+    if guarded and (asked.network is not None or asked.tcp or asked.poisson or asked.on_off):
+        raise typer.BadParameter("--guarantee simulates a list of flows with TCP; leave out the other options")
+
+
+def _conditions(platform: Topology | Network, asked: QuestionOptions, seed: int) -> Conditions:
+    """Return the conditions that the options ask for."""
+    from gavotte.formats.network import Network
+    from gavotte.simulate import Conditions, host_names, parse_on_off, parse_poisson
+    from gavotte.terms.goodput import topology_goodput
+
+    hosts = host_names(platform)
+    return Conditions(
+        [each for text in asked.poisson or [] for each in parse_poisson(text, hosts)]
+        + [each for text in asked.on_off or [] for each in parse_on_off(text, hosts)],
+        asked.alpha_s,
+        asked.tcp,
+        asked.until_s,
+        1.0 if asked.goodput is False or isinstance(platform, Network) else topology_goodput(platform),
+        seed,
+        asked.accuracy,
+    )
+
+
 def _flows(
-    platform: Topology | Network, path: Path, options: dict[str, Any]
+    platform: Topology | Network, paths: list[Path], _asked: QuestionOptions, conditions: Conditions
 ) -> tuple[list[str], Simulation, dict[str, Any]]:
     """Return ids, finish times and the summary of a list of flows."""
     from gavotte.simulate import host_names, read_flows
     from gavotte.simulate import simulate as run
 
-    flows = read_flows(path, host_names(platform))
+    flows = read_flows(paths[0], host_names(platform))
     with progress("simulating"):
-        return list(flows.names), run(platform, flows, **options), {}
+        return list(flows.names), run(platform, flows, conditions), {}
 
 
 def _guarded(
-    platform: Topology | Network, path: Path, guarantee: Path, protection: str | None, options: dict[str, Any]
+    platform: Topology | Network, paths: list[Path], asked: QuestionOptions, conditions: Conditions
 ) -> tuple[list[str], Simulation, dict[str, Any]]:
     """Return the same for flows of hosts with guarantees."""
     from gavotte.formats.guarantee import read_guarantee
     from gavotte.simulate import PROTECTIONS, host_names, read_flows, simulate_guarded
 
+    protection = asked.protection
     if protection is not None and protection not in PROTECTIONS:
         raise typer.BadParameter(f"`{protection}` is not a protection; use one of {', '.join(PROTECTIONS)}")
-    guarantees, flows = read_guarantee(guarantee), read_flows(path, host_names(platform))
-    taken = {key: options[key] for key in ("until_s", "payload_share", "seed")}
-    if options["alpha_s"]:
+    assert asked.guarantee is not None
+    guarantees, flows = read_guarantee(asked.guarantee), read_flows(paths[0], host_names(platform))
+    if conditions.alpha_s:
         raise typer.BadParameter("--guarantee has its own round trips; leave out --alpha")
     with progress("simulating"):
-        done = simulate_guarded(platform, flows, guarantees, protection=protection, **taken)
+        done = simulate_guarded(platform, flows, guarantees, conditions, protection=protection)
     shown = ("source", "target", "guarantee_bps", "limit_bps", "rate_bps", "met", "marks", "lost_bytes", "held")
     document = {
         "protection": done.protection,
@@ -196,6 +185,26 @@ def _guarded(
         "hosts": [asdict(host) for host in done.hosts],
     }
     return list(flows.names), done.simulation, {"guarantee": document}
+
+
+def _placement(
+    path: Path, platform: Topology | Network, apps: list[Path], _asked: QuestionOptions, conditions: Conditions
+) -> tuple[list[str], Simulation, dict[str, Any]]:
+    """Return the same for a Placement."""
+    from gavotte.formats.app import read_app
+    from gavotte.formats.placement import read_placement
+    from gavotte.simulate import replay_placement
+
+    placed, loaded = read_placement(path), [read_app(app) for app in apps]
+    with progress("simulating"):
+        done = replay_placement(platform, loaded, placed, conditions)
+    extra = {
+        "completion_s": done.completion_s,
+        "predicted_s": placed.completion_s,
+        "method": placed.method,
+        "apps": done.apps,
+    }
+    return list(done.flows.names)[: done.transfers], done.simulation, extra
 
 
 def _tell_guarantee(document: dict[str, Any], most: int) -> None:
@@ -214,26 +223,6 @@ def _pair(pair: dict[str, Any]) -> list[str]:
     rates = [format_rate(pair[key]) if pair[key] else "-" for key in ("guarantee_bps", "limit_bps", "rate_bps")]
     met = "-" if math.isnan(pair["met"]) else f"{100 * pair['met']:.0f} %"
     return [pair["source"], pair["target"], *rates, met, f"{100 * pair['marks']:.1f} %"]
-
-
-def _placement(
-    platform: Topology | Network, path: Path, apps: list[Path], options: dict[str, Any]
-) -> tuple[list[str], Simulation, dict[str, Any]]:
-    """Return the same for a Placement."""
-    from gavotte.formats.app import read_app
-    from gavotte.formats.placement import read_placement
-    from gavotte.simulate import replay_placement
-
-    placed, loaded = read_placement(path), [read_app(app) for app in apps]
-    with progress("simulating"):
-        done = replay_placement(platform, loaded, placed, **options)
-    extra = {
-        "completion_s": done.completion_s,
-        "predicted_s": placed.completion_s,
-        "method": placed.method,
-        "apps": done.apps,
-    }
-    return list(done.flows.names)[: done.transfers], done.simulation, extra
 
 
 def _summary(done: Simulation, ids: list[str]) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gavotte.simulate.advancing import Advance, Underway
     from gavotte.simulate.background import parse_on_off, parse_poisson
+    from gavotte.simulate.conditions import Conditions
     from gavotte.simulate.flows import Background, Flows, read_flows, write_finish
     from gavotte.simulate.guarded import PROTECTIONS, GuardedSimulation, HostGuard, PairGuard, simulate_guarded
     from gavotte.simulate.placement import PlacementSimulation, replay_placement, simulate_placement
-    from gavotte.simulate.platform import host_names, read_platform, unmodelled
+    from gavotte.simulate.platform import host_names, read_platform
     from gavotte.simulate.roundtrips import tcp_weights
     from gavotte.simulate.simulating import LinkUse, Simulation, rates, simulate
 
@@ -19,6 +20,7 @@ __all__ = [
     "PROTECTIONS",
     "Advance",
     "Background",
+    "Conditions",
     "Flows",
     "GuardedSimulation",
     "HostGuard",
@@ -38,17 +40,17 @@ __all__ = [
     "simulate_guarded",
     "simulate_placement",
     "tcp_weights",
-    "unmodelled",
     "write_finish",
 ]
 
 _HOMES = {
     "advancing": ("Advance", "Underway"),
     "background": ("parse_on_off", "parse_poisson"),
+    "conditions": ("Conditions",),
     "flows": ("Background", "Flows", "read_flows", "write_finish"),
     "guarded": ("PROTECTIONS", "GuardedSimulation", "HostGuard", "PairGuard", "simulate_guarded"),
     "placement": ("PlacementSimulation", "replay_placement", "simulate_placement"),
-    "platform": ("host_names", "read_platform", "unmodelled"),
+    "platform": ("host_names", "read_platform"),
     "roundtrips": ("tcp_weights",),
     "simulating": ("LinkUse", "Simulation", "rates", "simulate"),
 }

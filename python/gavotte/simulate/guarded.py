@@ -13,8 +13,9 @@ from gavotte.formats.guarantee import Guarantee, HostGuarantee, Tenant
 from gavotte.formats.names import unknown_host
 from gavotte.formats.network import Network
 from gavotte.formats.topology import Topology
+from gavotte.simulate.conditions import ALONE, Conditions
 from gavotte.simulate.flows import Floats, Flows
-from gavotte.simulate.platform import build_platform, check_pairs, host_names
+from gavotte.simulate.platform import build_platform, check_pairs, host_names, unmodelled
 from gavotte.simulate.simulating import Simulation, told
 from gavotte.tables import Tabular
 from gavotte.terms.goodput import MTU_BYTES, network_goodput, path_goodput, topology_mtu_bytes
@@ -110,14 +111,12 @@ def simulate_guarded(
     network: Topology | Network,
     flows: Flows,
     guarantee: Guarantee,
+    conditions: Conditions = ALONE,
     *,
     protection: str | None = None,
     parameters: Mapping[str, float] | None = None,
-    until_s: float = math.inf,
-    payload_share: float = 1.0,
     step_s: float = STEP_S,
     window_s: float = WINDOW_S,
-    seed: int = 0,
 ) -> GuardedSimulation:
     """Runs flows over a network whose hosts have bandwidth guarantees, in steps of time.
 
@@ -128,20 +127,23 @@ def simulate_guarded(
         network: hosts and what joins them.
         flows: what to send; their caps are what applications send at most.
         guarantee: hoses of hosts, tenants and the mode.
+        conditions: when to stop, the seed and the `payload_share`: guarantees are wire rates, of which the flows' bytes
+            have this share. In a Network, whose rates are goodput, each path has its own share, by its MTU and its
+            receiver's addresses. The other conditions do not apply.
         protection: one of `PROTECTIONS`; None = as the Guarantee's mode says.
         parameters: constants of partitioning and allocation to change, by their names in crate `limiter`.
-        until_s: stop here even if flows are left.
-        payload_share: as in `simulate`; guarantees are wire rates, of which the flows' bytes have this share. In a
-            Network, whose rates are goodput, each path has its own share, by its MTU and its receiver's addresses.
         step_s: time from one state of the network to the next.
         window_s: what guarantees are judged over.
-        seed: decides when agents take turns and which packets are lost.
 
     Raises:
         GavotteError: naming what makes no sense.
     """
-    if not 0 < payload_share <= 1:
-        raise GavotteError(f"payload_share is {payload_share}", hint="use a share above 0 and at most 1")
+    payload_share, seed = conditions.payload_share, conditions.seed
+    if conditions.background or conditions.alpha_s or conditions.tcp or conditions.accuracy:
+        raise GavotteError(
+            "guarantees are simulated with TCP and round trips of their own",
+            hint="leave out `background`, `alpha_s`, `tcp` and `accuracy`",
+        )
     names = host_names(network)
     at = {name: place for place, name in enumerate(names)}
     guarantee = guarantee.spelled_as(at)
@@ -167,7 +169,7 @@ def simulate_guarded(
             protection=chosen,
             parameters=dict(parameters or {}),
             udp=flows.udp,
-            until_s=until_s,
+            until_s=conditions.until_s,
             seed=seed,
             step_s=step_s,
             window_s=window_s,
@@ -191,7 +193,7 @@ def simulate_guarded(
         for row, share in enumerate(map(layers.of_path, done.source, done.target))
     ]
     return GuardedSimulation(
-        simulation=told(done.simulated, seed),
+        simulation=told(done.simulated, seed, unmodelled(network, guarded=True)),
         pairs=pairs,
         hosts=[_judged(host, pairs) for host in guarantee.hosts],
         protection=chosen,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, zip_longest
@@ -15,7 +14,8 @@ from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 from gavotte.formats.topology import Topology
-from gavotte.simulate.flows import Background, Flows
+from gavotte.simulate.conditions import ALONE, Conditions
+from gavotte.simulate.flows import Flows
 from gavotte.simulate.platform import host_names
 from gavotte.simulate.roundtrips import tcp_weights
 from gavotte.simulate.simulating import Simulation, simulate
@@ -57,20 +57,11 @@ def simulate_placement(network: Topology | Network, apps: Sequence[App], placeme
         GavotteError: when they do not belong together.
     """
     share = topology_goodput(network) if isinstance(network, Topology) else 1.0
-    return replay_placement(network, apps, placement, payload_share=share).completion_s
+    return replay_placement(network, apps, placement, Conditions(payload_share=share)).completion_s
 
 
 def replay_placement(
-    network: Topology | Network,
-    apps: Sequence[App],
-    placement: Placement,
-    *,
-    background: Sequence[Background] = (),
-    alpha_s: float = 0.0,
-    tcp: bool = False,
-    until_s: float = math.inf,
-    payload_share: float = 1.0,
-    seed: int = 0,
+    network: Topology | Network, apps: Sequence[App], placement: Placement, conditions: Conditions = ALONE
 ) -> PlacementSimulation:
     """Simulates the transfers of a placement as `run` sends them.
 
@@ -81,12 +72,8 @@ def replay_placement(
         network: where.
         apps: the applications placed, in any order.
         placement: task to host.
-        background: traffic of others.
-        alpha_s: as in `simulate`.
-        tcp: as in `simulate`, for each phase separately.
-        until_s: as in `simulate`; times are from the first application's arrival.
-        payload_share: as in `simulate`.
-        seed: as in `simulate`.
+        conditions: as in `simulate`. Times are from the first application's arrival; `tcp` applies to each phase
+            separately.
 
     Raises:
         GavotteError: when they do not belong together.
@@ -95,22 +82,14 @@ def replay_placement(
     ordered = placement.in_order(apps)
     todo = _Schedule(ordered, placement, host_names(network))
     flows = todo.flows
-    if tcp:
+    if conditions.tcp:
+        payload_share, seed = conditions.payload_share, conditions.seed
         weight = np.ones(len(flows))
         for rows in todo.together:
             part = Flows(flows.source[rows], flows.target[rows], flows.bytes[rows], flows.start_s[rows])
             weight[rows] = tcp_weights(network, part, payload_share=payload_share, seed=seed)
-        flows = replace(flows, weight=weight)
-    done = simulate(
-        network,
-        flows,
-        edges=todo.edges or None,
-        background=background,
-        alpha_s=alpha_s,
-        until_s=until_s,
-        payload_share=payload_share,
-        seed=seed,
-    )
+        flows, conditions = replace(flows, weight=weight), replace(conditions, tcp=False)
+    done = simulate(network, flows, conditions, edges=todo.edges or None)
     ends_s = [
         float(done.finish_s[rows].max()) if rows else arrival_s
         for rows, arrival_s in zip(todo.rows, todo.arrivals_s, strict=True)

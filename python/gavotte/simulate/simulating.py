@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,9 @@ from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 from gavotte.formats.topology import Topology
-from gavotte.simulate.flows import Background, Floats, Flows
-from gavotte.simulate.platform import build_platform, check_pairs
+from gavotte.simulate.conditions import ALONE, Conditions
+from gavotte.simulate.flows import Floats, Flows
+from gavotte.simulate.platform import build_platform, check_pairs, unmodelled
 from gavotte.simulate.roundtrips import tcp_weights
 from gavotte.tables import Tabular
 
@@ -51,6 +50,7 @@ class Simulation(Tabular):
         end_s: when the last flow finished, or the end asked for.
         events: starts and ends of flows, background included.
         seed: decided every random choice.
+        warnings: what may make the times wrong, one line each.
     """
 
     start_s: Floats
@@ -60,6 +60,7 @@ class Simulation(Tabular):
     end_s: float
     events: int
     seed: int
+    warnings: list[str] = field(default_factory=list)
 
     def to_records(self) -> list[dict[str, Any]]:
         """One row a flow: start_s, finish_s, and the name of its bottleneck or None."""
@@ -88,16 +89,10 @@ class Simulation(Tabular):
 def simulate(
     network: Topology | Network,
     flows: Flows,
+    conditions: Conditions = ALONE,
     *,
     edges: npt.ArrayLike | None = None,
     phase: npt.ArrayLike | None = None,
-    background: Sequence[Background] = (),
-    alpha_s: float = 0.0,
-    tcp: bool = False,
-    until_s: float = math.inf,
-    payload_share: float = 1.0,
-    seed: int = 0,
-    accuracy: float = 0.0,
 ) -> Simulation:
     """Simulate flows over a network that they share max-min fairly.
 
@@ -108,55 +103,44 @@ def simulate(
     Args:
         network: hosts and the links between them.
         flows: the flows to send.
+        conditions: traffic of others, latency, shares of TCP, and when to stop.
         edges: (E, 2) flows: the second of each row waits for the first.
         phase: (F,) flows of a phase run together, one phase after the other; instead of `edges`.
-        background: traffic of others.
-        alpha_s: start-up latency of every flow, in addition to its own and the network's (alpha of an alpha-beta
-            model).
-        tcp: weigh flows by `tcp_weights`, which suits long flows that run at the same time.
-        until_s: stop here even if flows are left.
-        payload_share: share of a Topology's rates that carries the flows' bytes: 1 if they count as the rates do,
-            `terms.goodput.GOODPUT_PER_WIRE` for TCP payload over wire rates. A Network's rates are goodput already.
-        seed: decides the background and which of several equal paths a flow takes.
-        accuracy: by how much of itself a rate may be off at any time, at most 0.1; 0 = exact. With more, far fewer
-            rates change when a flow comes or goes, where thousands of links are full.
 
     Raises:
         GavotteError: naming what makes no sense.
     """
-    if not 0 < payload_share <= 1:
-        raise GavotteError(f"payload_share is {payload_share}", hint="use a share above 0 and at most 1")
-    if not 0 <= alpha_s < math.inf:
-        raise GavotteError(f"alpha_s is {alpha_s}", hint="use 0 or more")
-    if alpha_s > 0:
+    payload_share, seed = conditions.payload_share, conditions.seed
+    if conditions.alpha_s > 0:
         own_s = 0.0 if flows.startup_s is None else flows.startup_s
-        flows = replace(flows, startup_s=np.full(len(flows), alpha_s) + own_s)
-    if tcp:
+        flows = replace(flows, startup_s=np.full(len(flows), conditions.alpha_s) + own_s)
+    if conditions.tcp:
         flows = replace(flows, weight=tcp_weights(network, flows, payload_share=payload_share, seed=seed))
     check_pairs(network, flows.pairs)
-    check_pairs(network, ((each.source, each.target) for each in background))
+    check_pairs(network, ((each.source, each.target) for each in conditions.background))
     platform = build_platform(network, payload_share, seed)
     try:
         done = platform.simulate(
             flows,
             edges=_indices(edges),
             phase=_indices(phase),
-            background=list(background),
-            until_s=until_s,
+            background=list(conditions.background),
+            until_s=conditions.until_s,
             seed=seed,
-            accuracy=accuracy,
+            accuracy=conditions.accuracy,
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise GavotteError(str(error)) from None
-    return told(done, seed)
+    return told(done, seed, unmodelled(network))
 
 
-def told(done: _core.Simulated, seed: int) -> Simulation:
+def told(done: _core.Simulated, seed: int, warnings: list[str]) -> Simulation:
     """Convert the compiled simulator's result to a Simulation.
 
     Args:
         done: the finished run.
         seed: that of the run.
+        warnings: those about the network.
     """
     columns = zip(
         done.link_names, done.link_rate_bps.tolist(), done.link_bytes.tolist(), done.link_busy_s.tolist(), strict=True
@@ -174,6 +158,7 @@ def told(done: _core.Simulated, seed: int) -> Simulation:
         end_s=end_s,
         events=done.events,
         seed=seed,
+        warnings=warnings,
     )
 
 
