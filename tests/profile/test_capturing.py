@@ -14,7 +14,7 @@ import pytest
 from tests.shell import GAVOTTE, gavotte
 
 from gavotte.errors import GavotteError
-from gavotte.profile import profile
+from gavotte.profile import Request, read_traffic
 
 capturing = pytest.mark.skipif(
     shutil.which("tcpdump") is None or os.geteuid() != 0, reason="wants tcpdump and the right to capture"
@@ -64,9 +64,9 @@ def test_what_cannot_be_captured_is_one_line() -> None:
 
 def test_requests_that_make_no_sense(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(GavotteError, match="files and an interface"):
-        profile("pcap", tmp_path / "a.pcap", name="job", interface="lo")
+        read_traffic("pcap", Request([tmp_path / "a.pcap"], interface="lo"))
     with pytest.raises(GavotteError, match="has no packets to capture"):
-        profile("spark", tmp_path / "a", name="job", interface="lo")
+        read_traffic("spark", Request([tmp_path / "a"], interface="lo"))
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with pytest.raises(GavotteError, match="tcpdump is not installed"):
-        profile("pcap", name="job", interface="lo")
+        read_traffic("pcap", Request([], interface="lo"))

@@ -17,7 +17,7 @@ import pytest
 from gavotte import lab
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.inventory import read_inventory
-from gavotte.profile import Count, Traffic, parse_task, profile
+from gavotte.profile import Count, Request, Traffic, parse_task, read_traffic
 from gavotte.profile.naming import canonical_process, process
 
 pytestmark = pytest.mark.slow
@@ -67,7 +67,7 @@ def watched(port: int, sizes: list[int], tasks: dict[str, str] | None, **options
         timer[0].start()
 
     try:
-        return profile("live", options.pop("inputs", []), tasks, name="live", for_s=1.5, ready=ready, **options).traffic
+        return read_traffic("live", Request(options.pop("inputs", []), tasks, for_s=1.5, ready=ready, **options))
     finally:
         timer[0].join()
 
@@ -93,9 +93,9 @@ def test_processes_have_names(server: Any) -> None:
 
 def test_what_cannot_be_watched_is_one_line() -> None:
     with pytest.raises(GavotteError, match="no process 99999999 runs"):
-        profile("live", ["99999999"], name="live", for_s=0.1)
+        read_traffic("live", Request(["99999999"], for_s=0.1))
     with pytest.raises(FormatError, match="saw nothing sent between tasks"):
-        profile("live", [], {"192.0.2.1": "nobody"}, name="live", for_s=0.1)
+        read_traffic("live", Request([], {"192.0.2.1": "nobody"}, for_s=0.1))
     with pytest.raises(GavotteError, match="does not name a task"):
         parse_task("a=pid:x", process)
     for text, canonical in (
@@ -125,7 +125,7 @@ def test_datagrams_are_counted_to_the_byte(host: str) -> None:
         ready = threading.Thread(target=datagrams, args=(receiver, [1, 1400, 60_000] * 20))
         end = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         tasks = {end: "receiver", host: "sender"}
-        found = profile("live", [], tasks, name="udp", for_s=1.0, ready=lambda _: ready.start()).traffic
+        found = read_traffic("live", Request([], tasks, for_s=1.0, ready=lambda _: ready.start()))
         ready.join()
     if not found.seen["counts_datagrams"]:
         pytest.skip("this kernel lets no user count datagrams")
@@ -136,7 +136,7 @@ def test_datagrams_are_counted_to_the_byte(host: str) -> None:
 PROGRAM = """
 import json, os, socket, sys, threading, time
 sys.path.insert(0, sys.argv[1])
-from gavotte.profile import profile
+from gavotte.profile import Request, read_traffic
 
 def talk():
     with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
@@ -151,7 +151,7 @@ def talk():
 thread = threading.Thread(target=talk)
 tasks = {f"pid:{os.getpid()}": "own"}
 own = str(os.getpid())
-found = profile("live", [own], tasks, name="own", for_s=1.0, ready=lambda _: thread.start(), min_bytes=0).traffic
+found = read_traffic("live", Request([own], tasks, for_s=1.0, ready=lambda _: thread.start()))
 thread.join()
 print(json.dumps([os.geteuid(), found.counts["own", "own"], found.seen]))
 """
@@ -189,7 +189,7 @@ def test_agents_watch_their_hosts(small_cloud: lab.Session, tmp_path: Path) -> N
             jobs.append(small_cloud.exec(host, words, env=rank | {"PMI_RANK": str(number)}))
 
     tasks = {"rank:0": "left", "rank:1": "right"}
-    found = profile("live", [], tasks, name="job", for_s=4.0, hosts=inventory, ready=ready).traffic
+    found = read_traffic("live", Request([], tasks, for_s=4.0, hosts=inventory, ready=ready))
     assert [each.wait(30) for each in jobs] == [0, 0]
     assert found.counts["left", "right"] == Count.exact(500_000 + 30 * 1000)
     assert found.counts["right", "left"] == Count.exact(7_000)

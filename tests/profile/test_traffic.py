@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,17 @@ def test_an_app_has_what_goes_between_tasks() -> None:
     assert (found.report["bytes"], found.report["local_bytes"]) == (1550, 7)
     with pytest.raises(GavotteError, match=r"a\.sflow: no transfer has 1501 bytes or more; lower min_bytes to 1500"):
         app_of(SAMPLED, name="job", min_bytes=1501)
+
+
+def test_results_warn_of_what_is_missing() -> None:
+    found = app_of(replace(SAMPLED, seen={"lost_samples": 3, "truncated": True, "counts_datagrams": False}), name="job")
+    assert found.warnings == ["only 1.55 kB between tasks, too little for a placement"]
+    assert [line.partition(";")[0] for line in found.traffic.warnings] == [
+        "3 samples were lost in transit",
+        "UDP is not counted",
+        "the capture ends within a packet",
+    ]
+    assert SAMPLED.warnings == []
 
 
 def test_a_source_that_is_none_is_told() -> None:

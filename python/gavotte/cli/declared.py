@@ -50,7 +50,7 @@ def declared(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def call(**values: Any) -> None:
         made = {
-            name: group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
+            name: group(**{field.name: values.pop(field.name, field.default) for field in dataclasses.fields(group)})
             for name, group in groups.items()
         }
         command(**values, **made)

@@ -3,11 +3,13 @@
 import inspect
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, MaybeHosts, to_write
 from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.formats.app import write_app
@@ -21,6 +23,7 @@ from gavotte.profile import (
     NOISE_SHARE,
     SOURCES,
     Profile,
+    Request,
     Source,
     Traffic,
     app_of,
@@ -31,26 +34,13 @@ from gavotte.profile import (
     predict,
     read_profile,
     read_tasks,
+    read_traffic,
 )
-from gavotte.profile import profile as profile_traffic
 
 STRANGERS_SHOWN = 100
 """Most pairs in JSON whose source or target is not a task."""
 
-LOSSES = {
-    "damaged_datagrams": "datagrams were damaged",
-    "lost_datagrams": "datagrams were lost in transit",
-    "lost_samples": "samples were lost in transit; the others were scaled up for them",
-    "dropped_samples": "samples were dropped by their agent; the others were scaled up for them",
-    "lost_records": "flow records were lost in transit",
-    "untold_sets": "sets of flows had no template",
-    "socket_drops": "datagrams came faster than they were read",
-    "dropped_packets": "packets came faster than they were read; TCP sequence numbers made up for most of them",
-    "closed_unseen": "connections ended between two samples; the bytes since the earlier sample are missing",
-    "uncounted_datagrams": "datagrams found no room in the kernel's table",
-    "unplaced_bytes": "bytes found no room in the tables",
-}
-"""Counters of a source that indicate missing bytes."""
+AppOutput = Annotated[Path | None, to_write("Write the App to this file.", "A.app.toml")]
 
 profile = typer.Typer(help="Find out which task sends how many bytes to which other task.", no_args_is_help=True)
 
@@ -60,87 +50,71 @@ def sources() -> None:
     """Each source of traffic is a verb of its own."""
 
 
+@dataclass(frozen=True)
+class AppOptions:
+    """What the App says in addition to its traffic."""
+
+    name: str | None = option("Name of the application. By default that of the file.")
+    cpus: float = option("Cores that each task needs.", "N", default=1.0, min=0)
+    memory_bytes: int = option("Memory that each task needs.", "BYTES", default=0, min=0)
+    min_bytes: int | None = option("Leave out smaller transfers. By default 0.1 % of the largest.", "BYTES", min=0)
+
+
+@dataclass(frozen=True)
+class RequestOptions:
+    """How the source reads or watches."""
+
+    every: float | None = option("Make a series: one matrix for each interval of this length.", "SECONDS")
+    listen: str | None = option("Receive the datagrams here, until Ctrl-C.", "ADDRESS:PORT")
+    interface: str | None = option("Capture here by tcpdump, until Ctrl-C.", "NAME")
+    for_s: float | None = option("Stop watching after this many seconds.", "SECONDS", "--for", min=0)
+    hosts: MaybeHosts = None
+
+
 def _command(key: str, source: Source) -> Callable[..., None]:
     kind = source.names.kind.upper()
     or_inventory = ", or a *.hosts.toml" if kind == "ADDRESS" else ""
 
+    @declared
     def read(
         inputs: Annotated[list[Path] | None, typer.Argument(help=source.inputs, metavar="FILE...")] = None,
-        output: Annotated[Path | None, to_write("Write the App to this file.", "A.app.toml")] = None,
-        tasks: Annotated[
-            Path | None,
-            typer.Option("--tasks", help=f"The tasks: lines of {kind} NAME{or_inventory}.", metavar="FILE"),
-        ] = None,
-        task: Annotated[
-            list[str] | None,
-            typer.Option(
-                "--task", help=f"A task and its {source.names.kind}. May be repeated.", metavar=f"NAME={kind}"
-            ),
-        ] = None,
-        name: Annotated[
-            str | None, typer.Option("--name", help="Name of the application. By default that of the file.")
-        ] = None,
-        cpus: Annotated[float, typer.Option("--cpus", help="Cores that each task needs.", min=0, metavar="N")] = 1.0,
-        memory_bytes: Annotated[
-            int, typer.Option("--memory-bytes", help="Memory that each task needs.", min=0, metavar="BYTES")
-        ] = 0,
-        min_bytes: Annotated[
-            int | None,
-            typer.Option(
-                "--min-bytes",
-                help="Leave out smaller transfers. By default 0.1 % of the largest.",
-                min=0,
-                metavar="BYTES",
-            ),
-        ] = None,
-        every: Annotated[
-            float | None,
-            typer.Option(
-                "--every", help="Make a series: one matrix for each interval of this length.", metavar="SECONDS"
-            ),
-        ] = None,
-        listen: Annotated[
-            str | None,
-            typer.Option("--listen", help="Receive the datagrams here, until Ctrl-C.", metavar="ADDRESS:PORT"),
-        ] = None,
-        interface: Annotated[
-            str | None,
-            typer.Option("--interface", help="Capture here by tcpdump, until Ctrl-C.", metavar="NAME"),
-        ] = None,
-        for_s: Annotated[
-            float | None, typer.Option("--for", help="Stop watching after this many seconds.", min=0, metavar="SECONDS")
-        ] = None,
-        hosts: MaybeHosts = None,
+        *,
+        output: AppOutput = None,
+        tasks: Path | None = option(f"The tasks: lines of {kind} NAME{or_inventory}.", "FILE"),
+        task: list[str] | None = option(f"A task and its {source.names.kind}. May be repeated.", f"NAME={kind}"),
+        app: AppOptions,
+        asked: RequestOptions,
         as_json: Json = False,
     ) -> None:
         named = read_tasks(tasks, source.names) if tasks else {}
         named |= dict(parse_task(each, source.names) for each in task or [])
-        profiled = profile_traffic(
-            key,
+        request = Request(
             inputs or [],
             named or None,
-            name=name or (label_of(inputs[0].name.split(".")[0]) if inputs else "") or "profile",
-            cpus=cpus,
-            memory_bytes=memory_bytes,
-            min_bytes=min_bytes,
-            every_s=every,
-            listen=listen,
-            for_s=for_s,
-            hosts=_inventory(hosts),
-            ready=_waiting,
-            interface=interface,
+            asked.every,
+            asked.listen,
+            asked.for_s,
+            _inventory(asked.hosts),
+            _waiting,
+            asked.interface,
+        )
+        profiled = app_of(
+            read_traffic(key, request),
+            name=app.name or (label_of(inputs[0].name.split(".")[0]) if inputs else "") or "profile",
+            cpus=app.cpus,
+            memory_bytes=app.memory_bytes,
+            min_bytes=app.min_bytes,
         )
         if output is not None:
             write_app(output, profiled.app)
-        _warn_of_little(profiled)
+        for warning in profiled.warnings:
+            note(f"warning: {warning}")
         if as_json:
             emit_json(_document(profiled))
         else:
             _show(profiled)
-        _tell_dropped(profiled, chosen=min_bytes is not None)
-        if as_json:
-            return
-        if output is not None:
+        _tell_dropped(profiled, chosen=app.min_bytes is not None)
+        if output is not None and not as_json:
             note(f"wrote {output}")
 
     return _taking(read, source)
@@ -148,16 +122,17 @@ def _command(key: str, source: Source) -> Callable[..., None]:
 
 def _taking(read: Callable[..., None], source: Source) -> Callable[..., None]:
     """Return the command with only the options that its source uses."""
+    live = source.listens or source.watches or source.captures
     unused = {
         "every": not source.timed,
         "listen": not source.listens,
         "interface": not source.captures,
-        "for_s": not (source.listens or source.watches or source.captures),
+        "for_s": not live,
         "hosts": not source.watches,
     }
-    signature = inspect.signature(read, eval_str=True)
+    signature = inspect.signature(read)
     parameters = [each for name, each in signature.parameters.items() if not unused.get(name, False)]
-    if not (source.listens or source.watches or source.captures):
+    if not live:
         parameters[0] = parameters[0].replace(default=inspect.Parameter.empty)
     read.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return read
@@ -204,23 +179,6 @@ def _tell_dropped(profiled: Profile, *, chosen: bool) -> None:
     )
 
 
-LITTLE_BYTES = 100_000
-"""Below this many bytes between its tasks, an application finishes as soon on any hosts: 0.01 s at 100 Mbit/s."""
-
-
-def _warn_of_little(profiled: Profile) -> None:
-    """Warn if there are too few bytes for a placement, as after a capture at the wrong time or place."""
-    size_bytes = profiled.app.total_bytes
-    if size_bytes < LITTLE_BYTES:
-        others = profiled.traffic.unattributed_bytes
-        why = (
-            f"; {format_bytes(others)} belong to other traffic; check that all tasks are named"
-            if others > size_bytes
-            else ""
-        )
-        note(f"warning: only {format_bytes(size_bytes)} between tasks, too little for a placement{why}")
-
-
 def _series(traffic: Traffic) -> dict[str, object]:
     if len(traffic.spans) < 2:
         return {}
@@ -248,13 +206,8 @@ def _show(profiled: Profile) -> None:
         f"{format_bytes(traffic.bytes)} seen: {format_bytes(traffic.attributed_bytes)} between tasks, "
         f"{format_bytes(traffic.unattributed_bytes)} of other traffic"
     )
-    for name, what in LOSSES.items():
-        if seen.get(name):
-            note(f"warning: {seen[name]} {what}")
-    if seen.get("counts_datagrams") is False:
-        note("warning: UDP is not counted; counting it needs CAP_BPF and CAP_NET_ADMIN, and bpf() allowed by seccomp")
-    if seen.get("truncated"):
-        note("warning: the capture ends within a packet; all packets before it are counted")
+    for warning in traffic.warnings:
+        note(f"warning: {warning}")
 
 
 for _key, _source in SOURCES.items():
@@ -310,7 +263,7 @@ def diff(
 @profile.command("merge", epilog="Example: gavotte profile merge run1.json run2.json -o job.app.toml")
 def merge_runs(
     runs: Profiles,
-    output: Annotated[Path | None, to_write("Write the App to this file.", "A.app.toml")] = None,
+    output: AppOutput = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the application.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -4,8 +4,9 @@ Each source of traffic is one file in `sources` and returns one `Traffic`; `prof
 """
 
 from gavotte.profile.comparing import CHANGED_SHARE, ProfileDifference, compare, merge, read_profile
+from gavotte.profile.gathering import Request
 from gavotte.profile.naming import parse_task, read_tasks
-from gavotte.profile.profiling import NOISE_SHARE, Profile, app_of, profile
+from gavotte.profile.profiling import NOISE_SHARE, Profile, app_of, profile, read_traffic
 from gavotte.profile.series import DAY_S, Prediction, phases, predict
 from gavotte.profile.sources import SOURCES, Source
 from gavotte.profile.traffic import Count, Traffic, TrafficSpan
@@ -19,6 +20,7 @@ __all__ = [
     "Prediction",
     "Profile",
     "ProfileDifference",
+    "Request",
     "Source",
     "Traffic",
     "TrafficSpan",
@@ -31,4 +33,5 @@ __all__ = [
     "profile",
     "read_profile",
     "read_tasks",
+    "read_traffic",
 ]

@@ -24,11 +24,11 @@ class Request:
         inputs: files, or what else the source reads.
         tasks: what the source calls a task to its name, in the order of the tasks; None infers them.
         every_s: how long an interval of the series is; None makes one of all.
-        listen: `ADDRESS:PORT` to receive exports at, instead of inputs.
-        for_s: how long to watch, for sources that do.
-        hosts: to watch through their agents, for sources that do; None = this machine.
+        listen: `ADDRESS:PORT` to receive exports at, instead of inputs, until Ctrl-C.
+        for_s: listen, watch or capture for no longer than this many seconds.
+        hosts: whose sockets to watch through their agents, for sources that do; None = this machine.
         ready: called with what the source waits for, once it does.
-        interface: to capture on, for sources that do, instead of inputs.
+        interface: to capture packets on, instead of inputs, until Ctrl-C; needs tcpdump and the right to capture.
     """
 
     inputs: Sequence[str | Path]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import FORMAT, App
-from gavotte.formats.inventory import Inventory
+from gavotte.formats.rates import format_bytes
 from gavotte.formats.reading import validate
 from gavotte.profile.gathering import Request
 from gavotte.profile.series import by_phase
@@ -19,6 +19,9 @@ from gavotte.profile.traffic import Traffic
 NOISE_SHARE = 0.001
 """Pairs below this share of the largest pair are left out unless the caller says otherwise: launchers, ssh, names. A
 placement's completion time hangs on its fullest link, which a thousandth of the largest transfer does not move."""
+
+LITTLE_BYTES = 100_000
+"""Below this many bytes between its tasks, an application finishes as soon on any hosts: 0.01 s at 100 Mbit/s."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,16 @@ class Profile:
             "min_bytes": self.min_bytes,
         }
 
+    @property
+    def warnings(self) -> list[str]:
+        """Why the App may not suit a placement, one line each: too few bytes, as after a capture at the wrong time."""
+        size_bytes, others_bytes = self.app.total_bytes, self.traffic.unattributed_bytes
+        if size_bytes >= LITTLE_BYTES:
+            return []
+        others = f"; {format_bytes(others_bytes)} belong to other traffic; check that all tasks are named"
+        why = others if others_bytes > size_bytes else ""
+        return [f"only {format_bytes(size_bytes)} between tasks, too little for a placement{why}"]
+
 
 def profile(
     source: str,
@@ -65,11 +78,6 @@ def profile(
     memory_bytes: int = 0,
     min_bytes: int | None = None,
     every_s: float | None = None,
-    listen: str | None = None,
-    for_s: float | None = None,
-    hosts: Inventory | None = None,
-    ready: Callable[[str], None] | None = None,
-    interface: str | None = None,
 ) -> Profile:
     """Finds out who sends how many bytes to whom (Choreo, section 2.1), and writes it as an App.
 
@@ -85,11 +93,6 @@ def profile(
         min_bytes: leaves out transfers of fewer bytes; 0 keeps all, None leaves out those below `NOISE_SHARE` of the
             largest one.
         every_s: makes the Traffic a series, with a span for each interval of this many seconds since the epoch.
-        listen: `ADDRESS:PORT` to receive exports at, in place of inputs, until Ctrl-C.
-        for_s: listen, watch or capture for no longer than this many seconds.
-        hosts: whose sockets `live` watches through their agents, in place of this machine's.
-        ready: called with the address and port once exports can come.
-        interface: to capture packets on, in place of inputs, until Ctrl-C; wants tcpdump and the right to capture.
 
     Returns:
         The App, its transfers in the order of its tasks, and the Traffic that it was made from.
@@ -98,26 +101,43 @@ def profile(
         FormatError: when an input is not what the source reads, is damaged, or holds no payload between tasks.
         GavotteError: when the names make no sense, or no transfer has `min_bytes`.
     """
+    paths = [inputs] if isinstance(inputs, str | Path) else list(inputs)
+    traffic = read_traffic(source, Request(paths, tasks, every_s))
+    return app_of(traffic, name=name, cpus=cpus, memory_bytes=memory_bytes, min_bytes=min_bytes)
+
+
+def read_traffic(source: str, request: Request) -> Traffic:
+    """Read, receive, capture or watch what an application sends.
+
+    Args:
+        source: one of `SOURCES`, as `pcap`.
+        request: what to read or to watch, and for how long.
+
+    Raises:
+        FormatError: when an input is not what the source reads, is damaged, or holds no payload between tasks.
+        GavotteError: when the source cannot do what the request asks for.
+    """
     if source not in SOURCES:
         raise GavotteError(f"`{source}` is not a source of traffic", hint=f"use one of {', '.join(SOURCES)}")
     reader = SOURCES[source]
-    paths = [inputs] if isinstance(inputs, str | Path) else list(inputs)
-    if not paths and listen is None and interface is None and not reader.watches:
+    live = request.listen is not None or request.interface is not None or reader.watches
+    if not request.inputs and not live:
         other = ", or where to listen" if reader.listens else ", or an interface" if reader.captures else ""
         hint = f"name at least one file{other}"
         raise GavotteError(f"nothing to read by {source}", hint=hint)
-    if every_s is not None and not (0 < every_s < math.inf):
-        raise GavotteError(f"an interval of {every_s} s makes no series", hint="use a positive number of seconds")
+    if request.every_s is not None and not (0 < request.every_s < math.inf):
+        raise GavotteError(
+            f"an interval of {request.every_s} s makes no series", hint="use a positive number of seconds"
+        )
     for given, takes, what in (
-        (every_s, reader.timed, "times"),
-        (listen, reader.listens, "exports to listen for"),
-        (hosts, reader.watches, "hosts to watch"),
-        (interface, reader.captures, "packets to capture"),
+        (request.every_s, reader.timed, "times"),
+        (request.listen, reader.listens, "exports to listen for"),
+        (request.hosts, reader.watches, "hosts to watch"),
+        (request.interface, reader.captures, "packets to capture"),
     ):
         if given is not None and not takes:
             raise GavotteError(f"{source} has no {what}", hint="leave that option out")
-    traffic = reader.read(Request(paths, tasks, every_s, listen, for_s, hosts, ready, interface))
-    return app_of(traffic, name=name, cpus=cpus, memory_bytes=memory_bytes, min_bytes=min_bytes)
+    return reader.read(request)
 
 
 def app_of(

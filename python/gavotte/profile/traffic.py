@@ -12,6 +12,21 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+LOSSES = {
+    "damaged_datagrams": "datagrams were damaged",
+    "lost_datagrams": "datagrams were lost in transit",
+    "lost_samples": "samples were lost in transit; the others were scaled up for them",
+    "dropped_samples": "samples were dropped by their agent; the others were scaled up for them",
+    "lost_records": "flow records were lost in transit",
+    "untold_sets": "sets of flows had no template",
+    "socket_drops": "datagrams came faster than they were read",
+    "dropped_packets": "packets came faster than they were read; TCP sequence numbers made up for most of them",
+    "closed_unseen": "connections ended between two samples; the bytes since the earlier sample are missing",
+    "uncounted_datagrams": "datagrams found no room in the kernel's table",
+    "unplaced_bytes": "bytes found no room in the tables",
+}
+"""Counters of a source that indicate missing bytes."""
+
 
 class Count(NamedTuple):
     """Payload bytes from one task to another, and the 95 % interval around them; a source that misses nothing has none.
@@ -92,6 +107,18 @@ class Traffic(Tabular):
     def bytes(self) -> int:
         """All payload that the source saw."""
         return self.attributed_bytes + self.unattributed_bytes
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is missing from the counts, one line each."""
+        lines = [f"{self.seen[name]} {what}" for name, what in LOSSES.items() if self.seen.get(name)]
+        if self.seen.get("counts_datagrams") is False:
+            lines.append(
+                "UDP is not counted; counting it needs CAP_BPF and CAP_NET_ADMIN, and bpf() allowed by seccomp"
+            )
+        if self.seen.get("truncated"):
+            lines.append("the capture ends within a packet; all packets before it are counted")
+        return lines
 
     def to_numpy(self, key: Literal["bytes", "low_bytes", "high_bytes"] = "bytes") -> npt.NDArray[np.int64]:
         """(T, T) bytes in the order of `tasks`, row = source."""
