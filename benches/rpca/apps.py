@@ -19,7 +19,7 @@ from benches.rpca.replay import BEST
 from benches.rpca.stats import saved
 
 from gavotte import lab
-from gavotte.collective import build_shim, norm_of, plan, shim_text
+from gavotte.collective import TreeSearch, build_shim, norm_of, plan, shim_text
 from gavotte.errors import GavotteError
 from gavotte.formats.collective import Collective, Operation, write_collective
 from gavotte.formats.history import Floats
@@ -119,7 +119,9 @@ def _jobs(history: Any, program: Program, scratch: Path, seed: int) -> tuple[lis
     def planned(method: str, operation: Operation, size_bytes: int, algorithm: str) -> Collective:
         root = None if algorithm == "auto" and operation == "allgather" else SIZE.hosts[0]
         believed = model(history, method=method)
-        return plan(believed, operation, size_bytes=size_bytes, algorithm=algorithm, root=root, seed=seed)
+        return plan(
+            believed, operation, size_bytes=size_bytes, algorithm=algorithm, root=root, search=TreeSearch(seed=seed)
+        )
 
     started = time.perf_counter()
     ours = planned(BEST, "allgather", program.block_bytes, "auto")

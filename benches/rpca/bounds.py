@@ -8,7 +8,7 @@ import numpy as np
 from benches.rpca import traces
 from benches.rpca.stats import saved
 
-from gavotte.collective import plan
+from gavotte.collective import TreeSearch, plan
 from gavotte.formats.collective import Operation
 from gavotte.formats.history import Floats
 
@@ -71,7 +71,9 @@ def _cloud(size: int, kind: str, seed: int) -> dict[Operation, dict[str, float]]
         times: dict[str, float] = {}
         for algorithm in algorithms:
             top = f"h{root}" if operation == "scatter" else None
-            made = plan(network, operation, size_bytes=size_bytes, root=top, algorithm=algorithm, seed=seed)
+            made = plan(
+                network, operation, size_bytes=size_bytes, root=top, algorithm=algorithm, search=TreeSearch(seed=seed)
+            )
             times = made.baselines_s | {algorithm: made.predicted_s} | times
         found[operation] = times | {"bound": bound_s}
     return found

@@ -12,7 +12,7 @@ from benches.rpca import traces
 from benches.rpca.replay import BASELINE, BEST, CALIBRATED, HEURISTIC, methods_to_run
 from benches.rpca.stats import cdf, table
 
-from gavotte.collective import norm_of, plan
+from gavotte.collective import TreeSearch, norm_of, plan
 from gavotte.formats.collective import Operation, Stage
 from gavotte.formats.history import Floats
 from gavotte.formats.network import Network
@@ -216,8 +216,8 @@ def _judged(cluster: Cluster, believed: dict[str, Network], seed: int) -> dict[s
                 size_bytes=SIZE_BYTES,
                 root=root,
                 algorithm=algorithm,
-                steps=20_000,
                 segments=segments,
+                search=TreeSearch(steps=20_000),
             ).stages[0]
             found[operation][name] = float(np.mean([cluster.collective_s(stage, others) for others in windows]))
     app = traces.task_graph(size, np.random.default_rng(seed))

@@ -10,7 +10,7 @@ import numpy as np
 from benches.rpca import traces
 from benches.rpca.stats import saved
 
-from gavotte.collective import plan, replay
+from gavotte.collective import TreeSearch, plan, replay
 from gavotte.formats.collective import Operation
 from gavotte.formats.network import Group, Network
 
@@ -63,13 +63,17 @@ def figures(arguments: argparse.Namespace) -> None:
                 now = traces.history_of(np.array([8 / network.to_numpy()]))
                 now = replace(now, alpha_s=network.to_numpy("latency_s")[None])
                 started = time.process_time()
-                made = plan(network, operation, size_bytes=size_bytes, algorithm=algorithm, seed=seed)
+                made = plan(
+                    network, operation, size_bytes=size_bytes, algorithm=algorithm, search=TreeSearch(seed=seed)
+                )
                 rows["search"].append(time.process_time() - started)
                 started = time.process_time()
                 rows["knows"].append(float(replay(now, made, network)[0]))
                 rows["price"].append(time.process_time() - started)
                 caps_alone = network.model_copy(update={"sharing": "hose"})
-                blind = plan(caps_alone, operation, size_bytes=size_bytes, algorithm=algorithm, seed=seed)
+                blind = plan(
+                    caps_alone, operation, size_bytes=size_bytes, algorithm=algorithm, search=TreeSearch(seed=seed)
+                )
                 rows["blind"].append(float(replay(now, blind, network)[0]))
                 rows["promised"].append(blind.predicted_s)
             mean = {name: float(np.mean(values)) for name, values in rows.items()}

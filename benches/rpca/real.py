@@ -20,7 +20,7 @@ from benches.rpca.replay import BASELINE, BEST, HEURISTIC, PAPERS
 from benches.rpca.stats import cdf, saved, table
 
 from gavotte import lab
-from gavotte.collective import norm_of, plan, replay
+from gavotte.collective import TreeSearch, norm_of, plan, replay
 from gavotte.errors import GavotteError
 from gavotte.formats.collective import Operation, write_collective
 from gavotte.formats.history import Floats, History
@@ -128,7 +128,12 @@ class Job:
         paths: dict[str, str] = {}
         for name, (network, algorithm) in wanted.items():
             found = plan(
-                network, operation, size_bytes=size_bytes, root=self._root, algorithm=algorithm, seed=self._seed
+                network,
+                operation,
+                size_bytes=size_bytes,
+                root=self._root,
+                algorithm=algorithm,
+                search=TreeSearch(seed=self._seed),
             )
             stage = found.stages[0]
             key = json.dumps([stage.parent, stage.order, stage.segments])

@@ -12,7 +12,7 @@ from benches.rpca.plots import Curve, Plots
 from benches.rpca.stats import cdf, saved, table
 from benches.rpca.traces import Trace
 
-from gavotte.collective import norm_of, plan, ranks_over, replay, with_noise
+from gavotte.collective import TreeSearch, norm_of, plan, ranks_over, replay, with_noise
 from gavotte.formats.collective import Operation
 from gavotte.formats.history import Floats
 from gavotte.formats.network import Network
@@ -93,8 +93,7 @@ def operations(trace: Trace, networks: dict[str, Network], root: str, seed: int)
                 root=root,
                 algorithm=algorithm,
                 segments=segments,
-                steps=30_000,
-                seed=seed,
+                search=TreeSearch(steps=30_000, seed=seed),
             )
             return replay(trace.later, made)
 

@@ -14,7 +14,7 @@ from benches.rpca.replay import BASELINE, BEST, CALIBRATED, HEURISTIC, SIZE_BYTE
 from benches.rpca.stats import saved
 from benches.rpca.traces import Trace
 
-from gavotte.collective import plan, replay
+from gavotte.collective import TreeSearch, plan, replay
 from gavotte.formats.collective import Operation
 from gavotte.formats.network import Network
 from gavotte.model import model
@@ -46,7 +46,14 @@ def step_s(trace: Trace, network: Network, algorithm: str, message_bytes: int, r
     """A gather of equal blocks and a broadcast of the whole."""
     sizes: dict[Operation, int] = {"gather": max(1, message_bytes // len(trace.ranks)), "broadcast": message_bytes}
     made = [
-        plan(network, operation, size_bytes=size, root=root, algorithm=algorithm, steps=20_000, seed=seed)
+        plan(
+            network,
+            operation,
+            size_bytes=size,
+            root=root,
+            algorithm=algorithm,
+            search=TreeSearch(steps=20_000, seed=seed),
+        )
         for operation, size in sizes.items()
     ]
     return sum(float(replay(trace.later, each).mean()) for each in made)

@@ -13,7 +13,7 @@ from tests import builders
 from tests.collective.clouds import history, network
 from tests.examples import examples
 
-from gavotte.collective import ALGORITHMS, OPERATIONS, draw, norm_of, plan, replay, shim_text, with_noise
+from gavotte.collective import ALGORITHMS, OPERATIONS, TreeSearch, draw, norm_of, plan, replay, shim_text, with_noise
 from gavotte.collective.noise import Walk
 from gavotte.collective.planning import RINGS
 from gavotte.errors import FormatError, GavotteError
@@ -44,7 +44,7 @@ def test_every_tree_reaches_all_and_replays_as_predicted(
         with pytest.raises(GavotteError, match="cannot use a flat tree"):
             plan(net, name, size_bytes=size_bytes, algorithm=algorithm)
         return
-    found = plan(net, name, size_bytes=size_bytes, root=root, algorithm=algorithm, steps=500)
+    found = plan(net, name, size_bytes=size_bytes, root=root, algorithm=algorithm, search=TreeSearch(steps=500))
     assert found.hosts == net.names
     assert all(found.hosts[stage.root] == root for stage in found.stages if not stage.ring)
     assert sum(stage.predicted_s for stage in found.stages) == pytest.approx(found.predicted_s)
@@ -108,7 +108,9 @@ def test_auto_prefers_the_simple_where_nothing_is_gained() -> None:
 def test_seeds_repeat_and_ranks_may_share_hosts() -> None:
     net = network(6)
     ranks = ["h3", "h3", "h1", "h1", "h0"]
-    one, two = (plan(net, "broadcast", size_bytes=1 << 22, root="h1", ranks=ranks, seed=4) for _ in range(2))
+    one, two = (
+        plan(net, "broadcast", size_bytes=1 << 22, root="h1", ranks=ranks, search=TreeSearch(seed=4)) for _ in range(2)
+    )
     assert one == two
     assert one.hosts == ranks
     assert one.stages[0].root == 2

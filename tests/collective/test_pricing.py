@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests import builders
 from tests.examples import examples
 
-from gavotte.collective import OPERATIONS, plan
+from gavotte.collective import OPERATIONS, TreeSearch, plan
 from gavotte.collective.planning import FLAT, RINGS, TREES
 from gavotte.formats.collective import Stage
 from gavotte.formats.network import Network
@@ -168,7 +168,9 @@ def test_predictions_are_what_the_simulator_says(size: int, operation: str, algo
     name = next(each for each in OPERATIONS if each == operation)
     generator = np.random.default_rng(seed)
     size_bytes, root = int(generator.integers(200_000, 4_000_000)), f"h{generator.integers(size)}"
-    found = plan(network, name, size_bytes=size_bytes, root=root, algorithm=algorithm, steps=300, seed=seed)
+    found = plan(
+        network, name, size_bytes=size_bytes, root=root, algorithm=algorithm, search=TreeSearch(steps=300, seed=seed)
+    )
     for stage in found.stages:
         script = ring(stage) if stage.ring else tree(stage)
         assert stage.predicted_s == pytest.approx(script.seconds(network, list(range(size))), rel=0.05)

@@ -11,7 +11,7 @@ from tests.builders import topology
 from tests.collective.clouds import network
 
 from gavotte import lab
-from gavotte.collective import plan
+from gavotte.collective import TreeSearch, plan
 from gavotte.formats.collective import write_collective
 
 pytestmark = pytest.mark.lab
@@ -26,7 +26,7 @@ def test_every_exchange_gives_the_same_result(tmp_path: Path) -> None:
     ways = ["allgather", "gather-broadcast"]
     for algorithm in ("search", "ring"):
         ways.append(str(tmp_path / f"{algorithm}.tree.json"))
-        found = plan(network(4), "allgather", size_bytes=32 * 1024, algorithm=algorithm, steps=500)
+        found = plan(network(4), "allgather", size_bytes=32 * 1024, algorithm=algorithm, search=TreeSearch(steps=500))
         write_collective(ways[-1], found)
     programs = {"nbody": ["--steps", "3", "--bodies", "128"], "cg": ["--size", "16384", "--shift", "5"]}
     with lab.session(CLOUD, agents=False) as session:

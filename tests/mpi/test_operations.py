@@ -11,7 +11,7 @@ from tests.builders import topology
 from tests.collective.clouds import network
 
 from gavotte import lab
-from gavotte.collective import build_shim, plan, shim_text
+from gavotte.collective import TreeSearch, build_shim, plan, shim_text
 from gavotte.errors import GavotteError, UnsupportedError
 from gavotte.formats.collective import FORMAT, Collective, Operation, Stage, write_collective
 from gavotte.formats.record import read_records
@@ -34,7 +34,16 @@ def collectives(roots: list[str]) -> list[Collective]:
     shapes: dict[Operation, str] = {"broadcast": "chain", "reduce": "search", "scatter": "search", "gather": "ecef"}
     net = network(4)
     return [
-        plan(net, name, size_bytes=100_003, root=root, ranks=RANKS, algorithm=how, segments=7, steps=500)
+        plan(
+            net,
+            name,
+            size_bytes=100_003,
+            root=root,
+            ranks=RANKS,
+            algorithm=how,
+            segments=7,
+            search=TreeSearch(steps=500),
+        )
         for name, algorithm in shapes.items()
         for root in roots
         for how in ["flat" if (name, root) == ("scatter", "h2") else algorithm]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.collective.clouds import network
 from tests.examples import examples
 
-from gavotte.collective import plan, shim_text
+from gavotte.collective import TreeSearch, plan, shim_text
 from gavotte.formats.collective import Collective, Operation, Stage
 
 RANKS = 5
@@ -79,7 +79,7 @@ def written() -> str:
     net = network(RANKS)
     names: tuple[Operation, ...] = ("broadcast", "reduce", "scatter", "gather", "allgather", "allreduce")
     found = [plan(net, name, size_bytes=1 << 20, algorithm="ecef", segments=3) for name in names]
-    found += [plan(net, name, size_bytes=1 << 20, algorithm="ring", steps=200) for name in names[4:]]
+    found += [plan(net, name, size_bytes=1 << 20, algorithm="ring", search=TreeSearch(steps=200)) for name in names[4:]]
     stage = Stage(
         operation="allgather", bytes=9, segments=2, parent=[3, 3, 0, 3, 3], order=[3, 1, 0, 2, 4], ring=1, predicted_s=0
     )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Json, NetworkFile, Seed, to_write
 from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
-from gavotte.cli.replay import Norm, Replay, note_replay, read_replay
+from gavotte.cli.replay import ReplayOptions, note_replay, read_replay
 from gavotte.formats.rates import format_bytes
 
 if TYPE_CHECKING:
@@ -20,118 +23,73 @@ if TYPE_CHECKING:
 _ROOTED = ("broadcast", "reduce", "scatter", "gather")
 
 
+@dataclass(frozen=True)
+class QuestionOptions:
+    """Which operations to plan, between which ranks."""
+
+    operation: list[str] = option(
+        "broadcast, reduce, scatter, gather, allgather, allreduce; for `--format shim` also all, or repeated.",
+        default=REQUIRED,
+    )
+    size: str = option(
+        "Size of the message, or of one rank's block: 8MB, 512kB (1 kB = 1024 bytes).", "SIZE", "--bytes", default="8MB"
+    )
+    root: list[str] | None = option("Host of the root; for `--format shim` also all, or repeated.", "HOST")
+    algorithm: str = option(
+        "auto (predicted fastest), flat, binomial, fnf, ecef, look-ahead, chain, search, rank-ring or ring.",
+        default="auto",
+    )
+    placement: Path | None = option(
+        "Take ranks from this Placement: rank i runs on the host of its i-th task.", "P.placement.json"
+    )
+    ranks: str | None = option("The host of each rank, in order. By default the hosts of the Network.", "HOST,HOST,...")
+    segments: int | None = option(
+        "Pieces to cut the message into; for search and ring the most to try.", "N", min=1, max=65536
+    )
+
+
+@declared
 def collective(
     network: NetworkFile,
-    operation: Annotated[
-        list[str],
-        typer.Option(
-            "--operation",
-            help="broadcast, reduce, scatter, gather, allgather, allreduce; for `--format shim` also all, or repeated.",
-        ),
-    ],
-    size: Annotated[
-        str,
-        typer.Option(
-            "--bytes",
-            help="Size of the message, or of one rank's block: 8MB, 512kB (1 kB = 1024 bytes).",
-            metavar="SIZE",
-        ),
-    ] = "8MB",
-    root: Annotated[
-        list[str] | None,
-        typer.Option("--root", help="Host of the root; for `--format shim` also all, or repeated.", metavar="HOST"),
-    ] = None,
-    algorithm: Annotated[
-        str,
-        typer.Option(
-            "--algorithm",
-            help="auto (predicted fastest), flat, binomial, fnf, ecef, look-ahead, chain, search, rank-ring or ring.",
-        ),
-    ] = "auto",
-    placement: Annotated[
-        Path | None,
-        typer.Option(
-            "--placement",
-            help="Take ranks from this Placement: rank i runs on the host of its i-th task.",
-            metavar="P.placement.json",
-        ),
-    ] = None,
-    ranks: Annotated[
-        str | None,
-        typer.Option(
-            "--ranks",
-            help="The host of each rank, in order. By default the hosts of the Network.",
-            metavar="HOST,HOST,...",
-        ),
-    ] = None,
-    segments: Annotated[
-        int | None,
-        typer.Option(
-            "--segments",
-            help="Pieces to cut the message into; for search and ring the most to try.",
-            min=1,
-            max=65536,
-            metavar="N",
-        ),
-    ] = None,
-    history: Replay = None,
-    norm: Norm = None,
-    form: Annotated[str, typer.Option("--format", help="json, or shim for the library of `gavotte shim`.")] = "json",
+    asked: QuestionOptions,
+    replaying: ReplayOptions,
+    form: str = option("json, or shim for the library of `gavotte shim`.", None, "--format", default="json"),
     output: Annotated[Path | None, to_write("Write the tree or ring to this file.", "C.tree.json")] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Find the tree or ring along which a collective operation is fastest, and in how many pieces."""
-    from gavotte.collective import OPERATIONS, plan, shim_text
+    from gavotte.collective import TreeSearch, plan, shim_text
     from gavotte.errors import GavotteError
     from gavotte.formats.collective import write_collective
-    from gavotte.formats.names import known_as
     from gavotte.formats.network import read_network
-    from gavotte.formats.placement import read_placement
     from gavotte.formats.rates import parse_size
     from gavotte.formats.reading import write_text
 
-    if placement is not None and ranks is not None:
+    if asked.placement is not None and asked.ranks is not None:
         raise typer.BadParameter("--placement and --ranks both name the hosts of the ranks; use one of them")
     if form not in ("json", "shim"):
         raise GavotteError(f"unknown format `{form}`", hint="use json or shim")
-    replayed = read_replay(history, norm, seed)
+    replayed = read_replay(replaying, seed)
     net = read_network(network)
     warn_of_unknown(net)
-    hosts = net.names
-    if placement is not None:
-        placed = read_placement(placement)
-        placed.check_stays("a collective")
-        hosts = list(placed.assignment.values())
-    elif ranks is not None:
-        hosts = [known_as(host.strip(), net.names) for host in ranks.split(",")]
+    hosts = _hosts(asked, net)
     try:
-        size_bytes = parse_size(size)
+        size_bytes = parse_size(asked.size)
     except ValueError as error:
         raise GavotteError(f"--bytes: {error}", hint="use e.g. 8MB") from None
-    operations = [each for name in operation for each in (OPERATIONS if name == "all" else (name,))]
-    roots: list[str | None] = [each for name in root or [] for each in (hosts if name == "all" else (name,))]
-    by_name: dict[str, Operation] = {name: name for name in OPERATIONS}
-    for name in operations:
-        if name not in by_name:
-            raise GavotteError(f"unknown operation `{name}`", hint=f"use one of {', '.join(OPERATIONS)}")
-    if form == "json" and (len(operations) > 1 or len(roots) > 1):
-        raise GavotteError(
-            "a *.tree.json holds a single operation and root", hint="name one of each, or use `--format shim`"
-        )
     answers = [
         plan(
             net,
-            by_name[name],
+            operation,
             size_bytes=size_bytes,
-            root=top,
-            algorithm=algorithm,
+            root=root,
+            algorithm=asked.algorithm,
             ranks=hosts,
-            segments=segments,
-            seed=seed,
+            segments=asked.segments,
+            search=TreeSearch(seed=seed),
         )
-        for name in operations
-        for top in (dict.fromkeys(roots or [None]) if name in _ROOTED or len(roots) == 1 else (None,))
+        for operation, root in _operations(asked, hosts, alone=form == "json")
     ]
     if output is not None:
         if form == "shim":
@@ -148,6 +106,44 @@ def collective(
             _show(each, replayed, net)
     if output is not None:
         note(f"wrote {output}")
+
+
+def _hosts(asked: QuestionOptions, network: Network) -> list[str]:
+    """Return the host of each rank."""
+    from gavotte.formats.names import known_as
+    from gavotte.formats.placement import read_placement
+
+    if asked.placement is not None:
+        placed = read_placement(asked.placement)
+        placed.check_stays("a collective")
+        return list(placed.assignment.values())
+    if asked.ranks is not None:
+        return [known_as(host.strip(), network.names) for host in asked.ranks.split(",")]
+    return network.names
+
+
+def _operations(asked: QuestionOptions, hosts: list[str], *, alone: bool) -> Iterator[tuple[Operation, str | None]]:
+    """Yield each operation with each root that it is planned for.
+
+    Raises:
+        GavotteError: for an unknown operation, or several if one must be `alone`.
+    """
+    from gavotte.collective import OPERATIONS
+    from gavotte.errors import GavotteError
+
+    operations = [each for name in asked.operation for each in (OPERATIONS if name == "all" else (name,))]
+    roots: list[str | None] = [each for name in asked.root or [] for each in (hosts if name == "all" else (name,))]
+    by_name: dict[str, Operation] = {name: name for name in OPERATIONS}
+    for name in operations:
+        if name not in by_name:
+            raise GavotteError(f"unknown operation `{name}`", hint=f"use one of {', '.join(OPERATIONS)}")
+    if alone and (len(operations) > 1 or len(roots) > 1):
+        raise GavotteError(
+            "a *.tree.json holds a single operation and root", hint="name one of each, or use `--format shim`"
+        )
+    for name in operations:
+        for root in dict.fromkeys(roots or [None]) if name in _ROOTED or len(roots) == 1 else (None,):
+            yield by_name[name], root
 
 
 def _replayed(answer: Collective, history: History | None, network: Network) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+REQUIRED: Any = dataclasses.MISSING
+
 
 def option(text: str, metavar: str | None = None, *names: str, default: Any = None, **more: Any) -> Any:
     """Declare an option as the default of a dataclass's field or of a command's parameter.
@@ -18,7 +20,7 @@ def option(text: str, metavar: str | None = None, *names: str, default: Any = No
         text: its line of help.
         metavar: what stands for its value in the help; None = its type.
         names: its spellings; without any, the name of the field, as in `--max-hosts` for `max_hosts`.
-        default: its value if it is not used.
+        default: its value if it is not used; `REQUIRED` = it must be.
         more: as for `typer.Option`.
     """
     made = functools.partial(typer.Option, help=text, metavar=metavar, **more)
@@ -65,6 +67,6 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     if isinstance(default, dataclasses.Field):
         if made := default.metadata.get("option"):
             annotation = Annotated[annotation, made(*(default.metadata["names"] or [f"--{name.replace('_', '-')}"]))]
-        default = default.default
+        default = inspect.Parameter.empty if default.default is REQUIRED else default.default
     # All are passed by name, so that one with a default may come before one without.
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -7,25 +7,24 @@ from typing import Annotated
 
 import typer
 
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, NetworkFile, PlacementOutput, Seed
 from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
-from gavotte.cli.replay import Norm, Replay, note_replay, read_replay
+from gavotte.cli.replay import ReplayOptions, note_replay, read_replay
 
 
+@declared
 def map_(
     network: NetworkFile,
     app: Annotated[Path, typer.Argument(help="The App to map.", metavar="A.app.toml")],
-    method: Annotated[str, typer.Option("--method", help="exchange, greedy (the RPCA paper's) or ring.")] = "exchange",
-    hosts: Annotated[
-        str | None,
-        typer.Option(
-            "--reorder",
-            help="The hosts on which ranks 0, 1, ... already run: print the new rank of each instead of moving them.",
-            metavar="HOST,HOST,...",
-        ),
-    ] = None,
-    history: Replay = None,
-    norm: Norm = None,
+    *,
+    method: str = option("exchange, greedy (the RPCA paper's) or ring.", default="exchange"),
+    hosts: str | None = option(
+        "The hosts on which ranks 0, 1, ... already run: print the new rank of each instead of moving them.",
+        "HOST,HOST,...",
+        "--reorder",
+    ),
+    replaying: ReplayOptions,
     output: PlacementOutput = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -38,7 +37,7 @@ def map_(
     from gavotte.formats.placement import write_placement
     from gavotte.mapping import keys, map_tasks, times_s
 
-    snapshots = read_replay(history, norm, seed)
+    snapshots = read_replay(replaying, seed)
     read = read_app(app)
     net = read_network(network)
     warn_of_unknown(net)

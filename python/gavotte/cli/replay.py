@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
+from gavotte.cli.declared import option
 from gavotte.cli.output import note
 
 if TYPE_CHECKING:
     from gavotte.formats.history import History
 
-Replay = Annotated[
-    Path | None,
-    typer.Option("--replay", help="Also predict the time in each snapshot of this History.", metavar="H.npz"),
-]
-Norm = Annotated[
-    float | None,
-    typer.Option("--norm", help="Add noise to --replay until Norm(N_E) is this.", min=0.0, max=1.0, metavar="SHARE"),
-]
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """Which History to replay, and with how much noise."""
+
+    history: Path | None = option("Also predict the time in each snapshot of this History.", "H.npz", "--replay")
+    norm: float | None = option("Add noise to --replay until Norm(N_E) is this.", "SHARE", min=0.0, max=1.0)
 
 
-def read_replay(path: Path | None, norm: float | None, seed: int) -> History | None:
+def read_replay(asked: ReplayOptions, seed: int) -> History | None:
     """Return the History to replay, with noise added; None without --replay.
 
     Raises:
@@ -33,12 +34,12 @@ def read_replay(path: Path | None, norm: float | None, seed: int) -> History | N
     from gavotte.collective import with_noise
     from gavotte.formats.history import read_history
 
-    if path is None:
-        if norm is not None:
+    if asked.history is None:
+        if asked.norm is not None:
             raise typer.BadParameter("--norm needs --replay, to whose History it adds noise")
         return None
-    history = read_history(path)
-    return history if norm is None else with_noise(history, norm, seed=seed).history
+    history = read_history(asked.history)
+    return history if asked.norm is None else with_noise(history, asked.norm, seed=seed).history
 
 
 def note_replay(seconds: Sequence[float]) -> None:

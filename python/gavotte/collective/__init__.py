@@ -3,7 +3,7 @@
 from gavotte.collective.building import build_shim
 from gavotte.collective.drawing import draw
 from gavotte.collective.noise import Noisy, with_noise
-from gavotte.collective.planning import ALGORITHMS, OPERATIONS, plan
+from gavotte.collective.planning import ALGORITHMS, OPERATIONS, TreeSearch, plan
 from gavotte.collective.ranks import ranks_over
 from gavotte.collective.replaying import replay
 from gavotte.collective.shim import shim_text
@@ -13,6 +13,7 @@ __all__ = [
     "ALGORITHMS",
     "OPERATIONS",
     "Noisy",
+    "TreeSearch",
     "build_shim",
     "draw",
     "norm_of",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import get_args
 
 from gavotte import _core
@@ -50,6 +51,19 @@ _STAGES: dict[Operation, tuple[Operation, ...]] = {
 }
 
 
+@dataclass(frozen=True)
+class TreeSearch:
+    """How hard to search for a tree or a ring.
+
+    Attributes:
+        steps: number of moves to try.
+        seed: of every random choice.
+    """
+
+    steps: int = STEPS
+    seed: int = 0
+
+
 def plan(
     network: Network,
     operation: Operation,
@@ -59,8 +73,7 @@ def plan(
     algorithm: str = "auto",
     ranks: Sequence[str] | None = None,
     segments: int | None = None,
-    steps: int = STEPS,
-    seed: int = 0,
+    search: TreeSearch = TreeSearch(),
 ) -> Collective:
     """Choose the trees or rings along which to run a collective operation.
 
@@ -83,8 +96,7 @@ def plan(
         algorithm: see `ALGORITHMS`. A ring has no root, and `flat` is for scatters and gathers.
         ranks: the host of each rank; several can share one. None means the Network's hosts in order.
         segments: number of pieces. None is 1 for trees made in one pass, and the search's own choice otherwise.
-        steps: number of moves that the search tries.
-        seed: seed of the search.
+        search: how hard to search.
 
     Raises:
         GavotteError: for an unknown name, host or pair.
@@ -115,9 +127,9 @@ def plan(
     tried = (*flat, *TREES, *rings) if algorithm == "auto" else tuple(dict.fromkeys(beside))
     for name in tried:
         if name in RINGS:
-            found[name] = [_ring(on, operation, size_bytes, name, segments, steps, seed)]
+            found[name] = [_ring(on, operation, size_bytes, name, segments, search)]
         else:
-            found[name] = [_stage(on, each, sizes[each], top, name, segments, steps, seed) for each in stages_of]
+            found[name] = [_stage(on, each, sizes[each], top, name, segments, search) for each in stages_of]
     total_s = {name: sum(stage.predicted_s for stage in stages) for name, stages in found.items()}
     chosen = algorithm
     if algorithm == "auto":
@@ -132,7 +144,7 @@ def plan(
         stages=found[chosen],
         predicted_s=total_s[chosen],
         baselines_s={name: seconds for name, seconds in total_s.items() if name != chosen},
-        seed=seed,
+        seed=search.seed,
     )
 
 
@@ -143,8 +155,7 @@ def _stage(
     root: int,
     algorithm: str,
     segments: int | None,
-    steps: int,
-    seed: int,
+    search: TreeSearch,
 ) -> Stage:
     most = max(1, min(MOST_SEGMENTS, size_bytes // SEGMENT_BYTES)) if algorithm == "search" else 1
     try:
@@ -155,8 +166,8 @@ def _stage(
             segments=1 if algorithm == FLAT else segments or most,
             scatter=operation in ("scatter", "gather"),
             back=operation in ("reduce", "gather"),
-            steps=steps,
-            seed=seed,
+            steps=search.steps,
+            seed=search.seed,
         )
     except (ValueError, OverflowError) as error:
         raise GavotteError(str(error)) from None
@@ -166,7 +177,7 @@ def _stage(
 
 
 def _ring(
-    on: _core.Ranks, operation: Operation, size_bytes: int, algorithm: str, segments: int | None, steps: int, seed: int
+    on: _core.Ranks, operation: Operation, size_bytes: int, algorithm: str, segments: int | None, search: TreeSearch
 ) -> Stage:
     share_bytes = size_bytes // on.count if operation == "allreduce" else size_bytes
     most = max(1, min(MOST_RING_SEGMENTS, share_bytes // SEGMENT_BYTES))
@@ -176,8 +187,8 @@ def _ring(
             size_bytes=float(size_bytes),
             segments=segments or most,
             reduce=operation == "allreduce",
-            steps=steps,
-            seed=seed,
+            steps=search.steps,
+            seed=search.seed,
         )
     except (ValueError, OverflowError) as error:
         raise GavotteError(str(error)) from None
