@@ -184,7 +184,7 @@ def test_no_flows_take_no_time(here: Path) -> None:
         (("n.network.json", "flows.csv", "--wire"), "--wire needs a Topology", 2),
         (("t.topology.toml", "flows.csv", "--alpha", "-1"), "'--alpha'", 2),
         (("t.topology.toml", "flows.csv", "--poisson", "a:b"), "background `a:b` has 2 parts", 1),
-        (("t.topology.toml", "flows.csv", "-o", "no/such.csv"), "no/such.csv: cannot be written", 1),
+        (("t.topology.toml", "flows.csv", "-o", "no/such.csv"), "no/such.csv: no such folder", 1),
         (("one.placement.json", "flows.csv", "--network", "n.network.json"), "flows.csv: is a list of flows", 1),
         (("one.placement.json", "one.app.toml", "--network", "t.topology.toml", "--seed", "-1"), "'--seed'", 2),
     ],
