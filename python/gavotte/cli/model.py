@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, Seed, to_write
 from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.formats.rates import format_rate
@@ -19,44 +21,40 @@ if TYPE_CHECKING:
 PICTURES = ("png", "svg", "pdf")
 
 
-def model(
-    history: Annotated[Path, typer.Argument(help="The History to learn from.", metavar="H.npz")],
-    output: Annotated[Path | None, to_write("Write the Network to this file.", "N.network.json")] = None,
-    method: Annotated[
-        str,
-        typer.Option(
-            "--method",
-            help="auto (the one that decides best on held-out snapshots), rpca, mode, median, mean, min, ewma or last.",
-        ),
-    ] = "auto",
-    sharing: Annotated[
-        str, typer.Option("--sharing", help="auto (as the evidence says), hose, pipe or groups.")
-    ] = "auto",
+@dataclass(frozen=True)
+class QuestionOptions:
+    """What to learn, and from which hosts."""
+
+    method: str = option(
+        "auto (the one that decides best on held-out snapshots), rpca, mode, median, mean, min, ewma or last.",
+        default="auto",
+    )
+    sharing: str = option("auto (as the evidence says), hose, pipe or groups.", default="auto")
     plot: Annotated[
         Path | None,
         to_write("Draw the constant, and how fast it settles, to this file.", "FILE.png|svg|pdf", "--plot"),
-    ] = None,
-    fill: Annotated[
-        bool | None,
-        typer.Option(
-            "--fill/--no-fill",
-            help="Guess pairs that were never measured from the other pairs of their hosts. By default, if they are at "
-            "most a tenth of all.",
-            show_default=False,
-        ),
-    ] = None,
-    without: Annotated[
-        list[str] | None, typer.Option("--without", help="Leave out this host. May be repeated.", metavar="HOST")
-    ] = None,
-    beside: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--beside",
-            help="An App of yours that ran while this was measured, so that `place --running` does not count what it "
-            "sends twice. May be repeated.",
-            metavar="NAME",
-        ),
-    ] = None,
+    ] = None
+    fill: bool | None = option(
+        "Guess pairs that were never measured from the other pairs of their hosts. By default, if they are at "
+        "most a tenth of all.",
+        None,
+        "--fill/--no-fill",
+        show_default=False,
+    )
+    without: list[str] | None = option("Leave out this host. May be repeated.", "HOST")
+    beside: list[str] | None = option(
+        "An App of yours that ran while this was measured, so that `place --running` does not count what it "
+        "sends twice. May be repeated.",
+        "NAME",
+    )
+
+
+@declared
+def model(
+    history: Annotated[Path, typer.Argument(help="The History to learn from.", metavar="H.npz")],
+    *,
+    output: Annotated[Path | None, to_write("Write the Network to this file.", "N.network.json")] = None,
+    asked: QuestionOptions,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -70,24 +68,26 @@ def model(
 
     kinds: dict[str, Literal["auto", "hose", "pipe", "groups"]]
     kinds = {"auto": "auto", "hose": "hose", "pipe": "pipe", "groups": "groups"}
-    if sharing not in kinds:
-        raise GavotteError(f"unknown sharing `{sharing}`", hint=f"use one of {', '.join(kinds)}")
-    picture_kind = plot.suffix.removeprefix(".") if plot is not None else ""
-    if plot is not None and picture_kind not in PICTURES:
-        raise GavotteError(f"--plot: cannot draw `{plot}`", hint=f"use a name that ends in .{', .'.join(PICTURES)}")
+    if asked.sharing not in kinds:
+        raise GavotteError(f"unknown sharing `{asked.sharing}`", hint=f"use one of {', '.join(kinds)}")
+    picture_kind = asked.plot.suffix.removeprefix(".") if asked.plot is not None else ""
+    if asked.plot is not None and picture_kind not in PICTURES:
+        raise GavotteError(
+            f"--plot: cannot draw `{asked.plot}`", hint=f"use a name that ends in .{', .'.join(PICTURES)}"
+        )
     if output is not None:
         check_ending(output, "a Network")
-    measured = read_history(history).without(without or ())
-    constant = find_constant(measured, method=method, seed=seed, fill=fill)
-    network = learn(measured, sharing=kinds[sharing], constant=constant)
-    network = network.model_copy(update={"beside": sorted(set(beside or ()))})
+    measured = read_history(history).without(asked.without or ())
+    constant = find_constant(measured, method=asked.method, seed=seed, fill=asked.fill)
+    network = learn(measured, sharing=kinds[asked.sharing], constant=constant)
+    network = network.model_copy(update={"beside": sorted(set(asked.beside or ()))})
     findings = judge(measured, constant)
     if output is not None:
         write_network(output, network)
-    if plot is not None:
+    if asked.plot is not None:
         from gavotte.model.plot import picture
 
-        write_bytes(plot, picture(constant, findings, kind=picture_kind))
+        write_bytes(asked.plot, picture(constant, findings, kind=picture_kind))
     if as_json:
         emit_json(network.model_dump(mode="json") | {"constant": _document(constant, findings)})
     else:
@@ -95,7 +95,7 @@ def model(
         _tell(findings)
     for text in network.notes:
         note(f"warning: {text}")
-    for path in (output, plot):
+    for path in (output, asked.plot):
         if path is not None:
             note(f"wrote {path}")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import AppFiles, Json, NetworkFile, Seed, Threads, to_write
 from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
 
@@ -14,40 +16,29 @@ if TYPE_CHECKING:
     from gavotte.place.sequence import Decision, InSequence
 
 
+@dataclass(frozen=True)
+class SearchOptions:
+    """When to reconsider placements, and how to search for each."""
+
+    every: float | None = option("Reconsider all placements this often. By default never.", "SECONDS")
+    migration_cost: float | None = option("Pause of the application for each task that migrates.", "SECONDS", min=0)
+    method: str = option("Method of placing; see `gavotte place --help`.", default="auto")
+    time_limit: float = option("Time to search for each placement.", "SECONDS", default=1.0, min=0.01, max=1e6)
+    threads: Threads = None
+
+
+@declared
 def sequence(
     network: NetworkFile,
     apps: AppFiles,
-    every: Annotated[
-        float | None,
-        typer.Option("--every", help="Reconsider all placements this often. By default never.", metavar="SECONDS"),
-    ] = None,
-    migration_cost: Annotated[
-        float | None,
-        typer.Option(
-            "--migration-cost",
-            help="Pause of the application for each task that migrates.",
-            min=0,
-            metavar="SECONDS",
-        ),
-    ] = None,
-    method: Annotated[str, typer.Option("--method", help="Method of placing; see `gavotte place --help`.")] = "auto",
-    time_limit: Annotated[
-        float,
-        typer.Option("--time-limit", help="Time to search for each placement.", min=0.01, max=1e6, metavar="SECONDS"),
-    ] = 1.0,
-    threads: Threads = None,
+    asked: SearchOptions,
     output: Annotated[
         Path | None,
         to_write("Write where all tasks start to this file.", "P.placement.json"),
     ] = None,
-    migrated: Annotated[
-        Path | None,
-        typer.Option(
-            "--migrated",
-            help="Write the Apps with their migrations to this folder, for `gavotte run` with the file of -o.",
-            metavar="FOLDER",
-        ),
-    ] = None,
+    migrated: Path | None = option(
+        "Write the Apps with their migrations to this folder, for `gavotte run` with the file of -o.", "FOLDER"
+    ),
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -61,11 +52,11 @@ def sequence(
     from gavotte.place.sequence import state_of, unfold
     from gavotte.simulate import Advance
 
-    if migrated is not None and (output is None or every is None):
+    if migrated is not None and (output is None or asked.every is None):
         raise typer.BadParameter("--migrated needs --every, and -o for the placement that goes with it")
-    if (every is None) != (migration_cost is None):
+    if (asked.every is None) != (asked.migration_cost is None):
         raise typer.BadParameter("--every and --migration-cost need each other")
-    cost_s = migration_cost or 0.0
+    cost_s = asked.migration_cost or 0.0
     net, loaded = read_network(network), [read_app(app) for app in apps]
     warn_of_unknown(net)
     if migrated is not None:
@@ -79,9 +70,9 @@ def sequence(
         net,
         loaded,
         Advance(net),
-        every_s=every,
+        every_s=asked.every,
         migration_s=cost_s,
-        effort=Effort(method, time_limit, seed, threads),
+        effort=Effort(asked.method, asked.time_limit, seed, asked.threads),
     )
     unfolded, placement = loaded, done.placement
     if migrated is not None:
@@ -91,10 +82,10 @@ def sequence(
     if output is not None:
         write_placement(output, placement)
     if as_json:
-        emit_json(_document(done, every, cost_s))
+        emit_json(_document(done, asked.every, cost_s))
     else:
         _emit(done)
-        note(f"sum of running times {done.sum_s:.3f} s by the fluid model; {method}, seed {seed}")
+        note(f"sum of running times {done.sum_s:.3f} s by the fluid model; {asked.method}, seed {seed}")
     if output is not None:
         moved = sum(len(review.decision.moves) for review in done.reviews)
         how = "with" if migrated is not None else "without"
