@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Budget, Json, PricePerGb, to_write
 from gavotte.cli.output import emit_json, emit_table, note, printable, progress
 
@@ -48,13 +49,12 @@ def plan_(file: CampaignFile, as_json: Json = False) -> None:
 
 
 @campaign.command(epilog="Example: gavotte campaign run study.campaign.toml -o study.jsonl --resume")
+@declared
 def run(
     file: CampaignFile,
     output: Annotated[Path, to_write("Append a Record for each sample to this file.", "R.jsonl")],
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Continue a file that already holds samples of this campaign.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the cost and send nothing.")] = False,
+    resume: bool = option("Continue a file that already holds samples of this campaign.", default=False),
+    dry_run: bool = option("Print the cost and send nothing.", default=False),
     budget: Budget = None,
     price_per_gb: PricePerGb = 0.0,
     as_json: Json = False,
@@ -185,21 +185,15 @@ def report(
 
 
 @campaign.command(epilog="Example: gavotte campaign compare before.jsonl after.jsonl")
+@declared
 def compare(
     first: Annotated[Path, typer.Argument(help="Records of a campaign.", metavar="A.jsonl")],
     second: Annotated[Path, typer.Argument(help="Records of another one.", metavar="B.jsonl")],
     metric: Metric = "capacity_bps",
     relevant: Relevant = 0.05,
-    significance: Annotated[
-        float,
-        typer.Option(
-            "--significance",
-            help="Probability of a false alarm over all scenarios together.",
-            min=1e-9,
-            max=0.5,
-            metavar="SHARE",
-        ),
-    ] = 0.05,
+    significance: float = option(
+        "Probability of a false alarm over all scenarios together.", "SHARE", default=0.05, min=1e-9, max=0.5
+    ),
     as_json: Json = False,
 ) -> None:
     """Test whether two campaigns found the same values. Exits with 0 if they did, 1 if not."""
@@ -242,10 +236,11 @@ def export(
 
 
 @campaign.command("import", epilog="Example: gavotte campaign import output/paper/*/*.json -o osmef.jsonl")
+@declared
 def import_(
     files: Annotated[list[Path], typer.Argument(help="Result files that OSMeF wrote.", metavar="RESULT.json...")],
     output: Annotated[Path, to_write("Write a Record for each to this file.", "R.jsonl")],
-    name: Annotated[str, typer.Option("--name", help="The campaign's name.")] = "osmef",
+    name: str = option("The campaign's name.", default="osmef"),
     as_json: Json = False,
 ) -> None:
     """Read OSMeF's published result files as Records."""

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, PlacementFile, to_write
 from gavotte.cli.output import emit_json, note
 
 
+@declared
 def export(
     placement: PlacementFile,
     form: Annotated[
@@ -19,17 +21,10 @@ def export(
             "--format", help="openmpi (a rankfile), openmpi-seq (for more ranks than cores), mpich, slurm, json or csv."
         ),
     ],
-    app: Annotated[
-        str | None, typer.Option("--app", help="Export only this application. By default all of them, as one job.")
-    ] = None,
-    network: Annotated[
-        Path | None,
-        typer.Option(
-            "--network",
-            help="Warn if a host gets more ranks than it has cores in this Network.",
-            metavar="N.network.json",
-        ),
-    ] = None,
+    app: str | None = option("Export only this application. By default all of them, as one job."),
+    network: Path | None = option(
+        "Warn if a host gets more ranks than it has cores in this Network.", "N.network.json"
+    ),
     output: Annotated[Path | None, to_write("Write to this file instead of stdout.", "FILE")] = None,
     as_json: Json = False,
 ) -> None:

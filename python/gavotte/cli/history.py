@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, to_write
 from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.cli.stability import stability
@@ -103,14 +104,12 @@ def list_(store: StoreUrl = None, as_json: Json = False) -> None:
 
 
 @history.command(epilog="Example: gavotte history show cloud --pairs --last 10")
+@declared
 def show(
     series: SeriesName,
     store: StoreUrl = None,
-    pairs: Annotated[bool, typer.Option("--pairs", help="Show each path: median, lowest and highest rate.")] = False,
-    host: Annotated[
-        list[str] | None,
-        typer.Option("--host", help="Only paths between these hosts. May be repeated.", metavar="HOST"),
-    ] = None,
+    pairs: bool = option("Show each path: median, lowest and highest rate.", default=False),
+    host: list[str] | None = option("Only paths between these hosts. May be repeated.", "HOST"),
     since: Since = None,
     until: Until = None,
     last: Last = None,
@@ -190,6 +189,7 @@ def export(
 
 
 @history.command("import", epilog="Example: gavotte history import cloud.npz --series cloud")
+@declared
 def import_(
     file: Annotated[
         Path,
@@ -197,17 +197,12 @@ def import_(
             help="File to add: .npz, .parquet or .csv with snapshots, or .jsonl with Records.", metavar="FILE"
         ),
     ],
-    series: Annotated[
-        str | None, typer.Option("--series", help="Series to add to. By default the name of the file.")
-    ] = None,
+    series: str | None = option("Series to add to. By default the name of the file."),
     store: StoreUrl = None,
     form: Form = None,
-    skip_existing: Annotated[
-        bool,
-        typer.Option(
-            "--skip-existing", help="Skip snapshots that the series already has, instead of refusing the file."
-        ),
-    ] = False,
+    skip_existing: bool = option(
+        "Skip snapshots that the series already has, instead of refusing the file.", default=False
+    ),
     as_json: Json = False,
 ) -> None:
     """Add a file to the store, all of it or nothing. Creates the series and the store if needed."""
@@ -230,15 +225,11 @@ history.command(epilog="Example: gavotte history stability cloud.npz --age 5m")(
 
 
 @history.command(epilog="Example: gavotte history delete cloud --before 2026-01-01")
+@declared
 def delete(
     name: Annotated[str, typer.Argument(help="Name of the series, or with --records of the kind.")],
-    records: Annotated[
-        bool, typer.Option("--records", help="Delete Records of this kind instead of a series.")
-    ] = False,
-    before: Annotated[
-        float | None,
-        typer.Option("--before", help="Only what is older than this time.", parser=_moment, metavar="TIME"),
-    ] = None,
+    records: bool = option("Delete Records of this kind instead of a series.", default=False),
+    before: float | None = option("Only what is older than this time.", "TIME", parser=_moment),
     store: StoreUrl = None,
     as_json: Json = False,
 ) -> None:

@@ -222,19 +222,17 @@ Other = Annotated[Path, typer.Argument(help="An App, or what `gavotte profile --
 
 
 @profile.command(epilog="Example: gavotte profile diff monday.app.toml today.app.toml")
+@declared
 def diff(
     first: Other,
     second: Other,
-    threshold: Annotated[
-        float,
-        typer.Option(
-            "--threshold",
-            help="Share of bytes that may go elsewhere before the pattern counts as changed.",
-            min=0,
-            max=1,
-            metavar="SHARE",
-        ),
-    ] = CHANGED_SHARE,
+    threshold: float = option(
+        "Share of bytes that may go elsewhere before the pattern counts as changed.",
+        "SHARE",
+        default=CHANGED_SHARE,
+        min=0,
+        max=1,
+    ),
     as_json: Json = False,
 ) -> None:
     """Report whether an application's traffic pattern has changed. Exits with 1 if it has, 0 if not."""
@@ -261,10 +259,11 @@ def diff(
 
 
 @profile.command("merge", epilog="Example: gavotte profile merge run1.json run2.json -o job.app.toml")
+@declared
 def merge_runs(
     runs: Profiles,
     output: AppOutput = None,
-    name: Annotated[str | None, typer.Option("--name", help="Name of the application.")] = None,
+    name: str | None = option("Name of the application."),
     as_json: Json = False,
 ) -> None:
     """Merge several runs of an application: the mean of each pair, its interval from the least to the most."""
@@ -281,11 +280,10 @@ def merge_runs(
 
 
 @profile.command("predict", epilog="Example: gavotte profile predict week.json")
+@declared
 def predict_next(
     series: Annotated[Path, typer.Argument(help="What `gavotte profile --every --json` printed.", metavar="SERIES")],
-    day: Annotated[
-        float, typer.Option("--day", help="Period after which the traffic repeats.", min=0, metavar="SECONDS")
-    ] = DAY_S,
+    day: float = option("Period after which the traffic repeats.", "SECONDS", default=DAY_S, min=0),
     as_json: Json = False,
 ) -> None:
     """Predict the next interval from the previous one and the same time of day, with the error on the series itself."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, to_write
 from gavotte.cli.output import emit_json, note
 
@@ -17,26 +18,19 @@ if TYPE_CHECKING:
     from gavotte.formats.record import Record
 
 
+@declared
 def report(
     network: Annotated[Path, typer.Option("--network", help="The Network to show.", metavar="N.network.json")],
     output: Annotated[Path, to_write("Write the page to this file.", "R.html")],
-    history: Annotated[
-        Path | None, typer.Option("--history", help="History from which the Network was modelled.", metavar="H.npz")
-    ] = None,
-    apps: Annotated[
-        list[Path] | None, typer.Option("--app", help="An App that was placed. May be repeated.", metavar="A.app.toml")
-    ] = None,
-    placements: Annotated[
-        list[Path] | None,
-        typer.Option("--placement", help="A Placement of the Apps. May be repeated.", metavar="P.placement.json"),
-    ] = None,
-    runs: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--run", help="Records that `gavotte run` wrote for these placements. May be repeated.", metavar="R.jsonl"
-        ),
-    ] = None,
-    title: Annotated[str, typer.Option("--title", help="Heading of the page.")] = "",
+    history: Path | None = option("History from which the Network was modelled.", "H.npz"),
+    apps: list[Path] | None = option("An App that was placed. May be repeated.", "A.app.toml", "--app"),
+    placements: list[Path] | None = option(
+        "A Placement of the Apps. May be repeated.", "P.placement.json", "--placement"
+    ),
+    runs: list[Path] | None = option(
+        "Records that `gavotte run` wrote for these placements. May be repeated.", "R.jsonl", "--run"
+    ),
+    title: str = option("Heading of the page.", default=""),
     as_json: Json = False,
 ) -> None:
     """Show rates, shared links, placements and their measured times on one self-contained HTML page."""

@@ -5,24 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import AppFiles, Hosts, Json, PlacementFile, to_write
 from gavotte.cli.output import emit_json, emit_table, note, progress
 from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_bytes
 
 
+@declared
 def run(
     placement: PlacementFile,
     apps: AppFiles,
     hosts: Hosts,
     output: Annotated[Path | None, to_write("Write Records to this file.", "R.jsonl")] = None,
-    max_seconds: Annotated[
-        float,
-        typer.Option("--max-seconds", help="Give up if a phase takes longer than this.", min=0.1, metavar="SECONDS"),
-    ] = 600.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be sent and send nothing.")] = False,
+    max_seconds: float = option("Give up if a phase takes longer than this.", "SECONDS", default=600.0, min=0.1),
+    dry_run: bool = option("Print what would be sent and send nothing.", default=False),
     as_json: Json = False,
 ) -> None:
     """Send the bytes that the placed tasks exchange over the real network, and time them."""

@@ -5,20 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, to_write
 from gavotte.cli.output import emit_json, note
 
 
+@declared
 def shim(
     output: Annotated[Path, to_write("Write the library to this file.", "FILE.so")] = Path("libgavotte-mpi.so"),
-    mpicc: Annotated[
-        str, typer.Option("--mpicc", help="C compiler of the MPI that the program uses.", metavar="COMMAND")
-    ] = "mpicc",
-    count: Annotated[
-        bool, typer.Option("--count", help="Build the library that counts bytes for `gavotte profile pmpi` instead.")
-    ] = False,
+    mpicc: str = option("C compiler of the MPI that the program uses.", "COMMAND", default="mpicc"),
+    count: bool = option("Build the library that counts bytes for `gavotte profile pmpi` instead.", default=False),
     as_json: Json = False,
 ) -> None:
     """Build a library that, when preloaded, runs an unchanged MPI program's collectives along given trees."""
