@@ -6,12 +6,17 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from tests import builders
+from tests import builders, faults
 from tests.hosts import firewalls
+from tests.shell import until
 
 from gavotte import lab
+from gavotte.agents import Budget, Fleet, enrolled
+from gavotte.agents import agent_pb2 as pb
+from gavotte.errors import AgentError
 from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.hosts import check
+from gavotte.lab import crew
 from gavotte.measure import measure
 
 pytestmark = [
@@ -82,6 +87,31 @@ def test_the_check_reports_the_addresses_that_hosts_reach(cloud: lab.Session, in
 def test_paths_to_and_from_these_hosts_are_measured(inventory: Inventory) -> None:
     found = measure(inventory)
     assert np.isfinite(found.history.beta_Bps).sum() == 6
+
+
+def await_admission(fleet: Fleet, name: str) -> None:
+    """Admit a host as soon as gRPC tries its agent again."""
+    until(lambda: fleet.admit(name) == "")
+
+
+def test_a_host_that_joins_late_finds_addresses_and_is_found(cloud: lab.Session, inventory: Inventory) -> None:
+    own = addresses(cloud)
+    for name, reached in (("b", own["b"]), ("c", outside_of(own["c"]))):
+        faults.kill_agent(cloud, name)
+        try:
+            with enrolled(inventory, Budget(1_000_000, 60.0), shared=True) as fleet:
+                assert name in fleet.missing
+                faults.start_agent(cloud, name)
+                await_admission(fleet, name)
+                for source in sorted({"a", "b", "c"} - {name}):
+                    assert fleet.address(source, name) == reached
+                    assert fleet.address(name, source) == {**own, "c": outside_of(own["c"])}[source]
+                for answer in fleet.greet({"a": [name], name: ["a"]}, tcp_only=True, limit_s=2.0).values():
+                    assert not isinstance(answer, AgentError)
+                    assert [each.tcp for each in answer] == [pb.RECEPTION_ANSWERED]
+        finally:
+            if not crew.answers(crew.socket_path(cloud.folder, name)):
+                faults.start_agent(cloud, name)
 
 
 def test_without_the_further_addresses_nothing_reaches_them(inventory: Inventory) -> None:

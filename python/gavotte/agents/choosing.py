@@ -31,7 +31,7 @@ class Greets(Protocol):
         """Let some hosts use another address of a host from now on."""
 
 
-def choose(fleet: Greets, hosts: Sequence[Host]) -> dict[tuple[str, str], str]:
+def choose(fleet: Greets, hosts: Sequence[Host], *, joining: str | None = None) -> dict[tuple[str, str], str]:
     """Let hosts try the addresses of each host that has several, in order of preference, until its agent answers.
 
     Another machine may have the same private address, so an address counts only if the host's own agent answers there
@@ -40,6 +40,7 @@ def choose(fleet: Greets, hosts: Sequence[Host]) -> dict[tuple[str, str], str]:
     Args:
         fleet: enrolled agents that know each host by its `address`.
         hosts: all of them.
+        joining: the host whose paths from and to the others are tried; None = all paths.
 
     Returns:
         (source, target) to the target's address, where it is not `address`. A pair that no address serves keeps
@@ -47,6 +48,8 @@ def choose(fleet: Greets, hosts: Sequence[Host]) -> dict[tuple[str, str], str]:
     """
     several = {host.name: list(dict.fromkeys((host.address, *host.addresses))) for host in hosts if host.addresses}
     left = {(host.name, target) for target in several for host in hosts if host.name != target}
+    if joining is not None:
+        left = {pair for pair in left if joining in pair}
     chosen: dict[tuple[str, str], str] = {}
     for turn in range(max(map(len, several.values()), default=0)):
         trying = {pair for pair in left if turn < len(several[pair[1]])}

@@ -169,7 +169,7 @@ class Fleet(Orders):
             name, reply = next(iter(refusals.items()))
             raise AgentError(f"the agent on {name} refuses the run: {reply}", failure=reply.failure)
         self._enrolled = requests
-        self._chosen = choose(self, self.hosts) if any(host.addresses for host in self.hosts) else {}
+        self._chosen = choose(self, self.hosts)
 
     def move(self, target: str, address: str, sources: Iterable[str]) -> None:
         """Let some hosts use another address of a host from now on."""
@@ -220,7 +220,8 @@ class Fleet(Orders):
         with self._admitting:
             request = pb.EnrolRequest()
             request.CopyFrom(next(iter(self._enrolled.values())))
-            peers = [*(peer for peer in request.peers if peer.name != name), me]
+            # The addresses that another host has found need not be those that this one reaches.
+            peers = [*(_peer(other, self.health[other.name]) for other in self.hosts if other.name != name), me]
             request.self = name
             del request.peers[:]
             request.peers.extend(peers)
@@ -312,6 +313,9 @@ class Fleet(Orders):
         self.lost.pop(host.name, None)
         here = {other.name for other in self.hosts} | {host.name}
         self.hosts = [other for other in self.inventory.host if other.name in here]
+        # The announcement has replaced the addresses that the others had found.
+        self._chosen = {pair: address for pair, address in self._chosen.items() if host.name not in pair}
+        self._chosen |= choose(self, self.hosts, joining=host.name)
 
     def status(self) -> dict[str, pb.StatusReply]:
         """Return what each agent that answers reports: who holds it, and what runs on it."""
