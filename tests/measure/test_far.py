@@ -9,7 +9,7 @@ from tests.measure.played_network import PlayedNetwork
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.measure import CostLimits, measure, plan_measurement
-from gavotte.measure.round_trips import MOST_TRIPS, PROBE_TRIPS, RoundTrips
+from gavotte.measure.round_trips import MOST_TRIPS, PROBE_TRIPS, SEARCH_S, RoundTrips
 from gavotte.measure.spending import Spending
 from gavotte.model import model
 
@@ -74,6 +74,14 @@ def test_lost_packets_and_failed_probes_extend_an_estimate() -> None:
     assert trips.allowance_s((1, 0), None) == pytest.approx(MOST_TRIPS * FAR_S)
     lossy = pb.ProbeReply(rtt_s=FAR_S, gated_train=pb.GatedTrainResult(loss=0.01))
     assert trips.allowance_s((1, 0), lossy) > trips.allowance_s((1, 0), pb.ProbeReply(rtt_s=FAR_S))
+
+
+def test_a_search_for_a_smaller_mtu_extends_an_estimate_once() -> None:
+    trips = RoundTrips({})
+    replies = [pb.ProbeReply(mtu_bytes=size) for size in (1500, 1400, 1400, 9000, 1500)]
+    pairs = [(0, 1), (0, 2), (0, 2), (1, 2), (1, 3)]
+    allowed = [trips.allowance_s(pair, reply) for pair, reply in zip(pairs, replies, strict=True)]
+    assert allowed == [0.0, SEARCH_S, 0.0, 0.0, SEARCH_S]
 
 
 def test_hosts_that_are_equally_far_are_not_reordered() -> None:

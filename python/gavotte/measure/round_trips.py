@@ -9,6 +9,7 @@ import numpy as np
 from gavotte.agents import agent_pb2 as pb
 from gavotte.formats.history import History
 from gavotte.terms import Pair
+from gavotte.terms.goodput import MTU_BYTES
 
 PROBE_TRIPS = 14
 """Round trips of one probe.
@@ -25,6 +26,13 @@ They include handing out the round and failed attempts.
 
 LOST_PACKET_S = 3.0
 """Time that one lost packet may cost: TCP sends the first packet of a connection again after 1 s, then after 2 s."""
+
+SEARCH_S = 3.0
+"""Time that an agent may spend on finding a smaller MTU, where firewalls drop ICMP.
+
+A greeting is suspect after 0.3 s, and a search has three or four rounds of 0.3 s. If the MTU shrinks during a probe,
+another second passes until the agent knows.
+"""
 
 FAR_S = 0.02
 """Pairs with a shorter round trip are never called far."""
@@ -50,6 +58,8 @@ class RoundTrips:
             known: seconds of each (source, target).
         """
         self._seconds = dict(known)
+        self._largest_mtu_bytes = MTU_BYTES
+        self._searched: set[Pair] = set()
 
     def take(self, pair: Pair, round_trip_s: float) -> None:
         """Note the round trip of one greeting; 0 = the greeting failed."""
@@ -69,7 +79,7 @@ class RoundTrips:
         return PROBE_TRIPS * self.slowest_s(pairs)
 
     def allowance_s(self, pair: Pair, reply: pb.ProbeReply | None) -> float:
-        """Return the time that the distance and the loss of a path may have added to one probe.
+        """Return the time that the distance, the loss and the MTU of a path may have added to one probe.
 
         Args:
             pair: its (source, target).
@@ -78,7 +88,15 @@ class RoundTrips:
         if reply is None:
             return MOST_TRIPS * self.of(pair)
         trip_s = max(reply.rtt_s, self.of(pair))
-        return MOST_TRIPS * (trip_s + LOST_PACKET_S * reply.gated_train.loss)
+        return MOST_TRIPS * (trip_s + LOST_PACKET_S * reply.gated_train.loss) + self._search_s(pair, reply.mtu_bytes)
+
+    def _search_s(self, pair: Pair, mtu_bytes: int) -> float:
+        """Return the time that the search for a path's MTU may have taken; 0 after the first time."""
+        self._largest_mtu_bytes = max(self._largest_mtu_bytes, mtu_bytes)
+        if pair in self._searched or not 0 < mtu_bytes < self._largest_mtu_bytes:
+            return 0.0
+        self._searched.add(pair)
+        return SEARCH_S
 
     def near_first(self, rounds: Sequence[Sequence[Pair]]) -> list[list[Pair]]:
         """Move far pairs into rounds of their own behind all others, so that no near pair waits for them."""
