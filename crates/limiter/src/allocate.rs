@@ -9,8 +9,10 @@ pub struct Feedback {
     pub rate_bps: f64,
     /// Bytes that were lost, as the receiver reports.
     pub lost_bytes: f64,
-    /// Bytes that arrived marked, as the receiver reports.
+    /// Bytes that arrived marked or waited too long, as the receiver reports.
     pub marked_bytes: f64,
+    /// Whether packets were marked. If not, `marked_bytes` are bytes that waited too long.
+    pub marks: bool,
     /// Bytes that arrived, as the receiver reports.
     pub bytes: f64,
 }
@@ -37,7 +39,12 @@ pub enum Held {
 /// The limit of one pair.
 #[derive(Clone, Debug)]
 pub struct Allocator {
+    /// The constants in use: one of the two sets.
     rules: Allocation,
+    marked: Allocation,
+    unmarked: Allocation,
+    /// When packets were marked last.
+    marks_s: Option<f64>,
     guarantee_bps: f64,
     ceiling_bps: f64,
     /// The weighted, TCP-like rate (the paper's `R_W`).
@@ -62,6 +69,8 @@ const LEAST_BPS: f64 = 50e3;
 const REPORT_MOST_S: f64 = 0.5;
 /// Largest number of growth steps for one report; the longest report covers 34 steps of 15 ms.
 const MOST_STEPS: f64 = 100.0;
+/// A path marks packets if it marked some within this time. A pair that sends little sees few of its path's marks.
+const MARKS_S: f64 = 10.0;
 
 impl Allocator {
     /// Creates the allocator of a new pair.
@@ -72,6 +81,9 @@ impl Allocator {
     pub fn new(now_s: f64, guarantee_bps: f64, start_bps: f64, ceiling_bps: f64, rules: &Allocation) -> Self {
         Self {
             rules: *rules,
+            marked: *rules,
+            unmarked: *rules,
+            marks_s: None,
             guarantee_bps,
             ceiling_bps,
             weighted_bps: start_bps.max(guarantee_bps).min(ceiling_bps),
@@ -87,11 +99,23 @@ impl Allocator {
         }
     }
 
+    /// Returns this allocator with other constants for congestion without marks.
+    ///
+    /// They apply from the first loss or wait on a path without marks until packets are marked.
+    #[must_use]
+    pub fn without_marks(self, unmarked: &Allocation) -> Self {
+        Self {
+            unmarked: *unmarked,
+            ..self
+        }
+    }
+
     /// Processes the feedback of a period and the pair's present guarantee. Returns the new limit in bit/s.
     pub fn feedback(&mut self, now_s: f64, feedback: &Feedback, guarantee_bps: f64) -> f64 {
         let elapsed_s = (now_s - self.heard_s).clamp(0.0, REPORT_MOST_S);
         self.heard_s = now_s;
         self.guarantee_bps = guarantee_bps;
+        self.choose(now_s, feedback);
         let limit_bps = self.bounded(self.weighted_bps);
         // Packets that are marked or lost now were sent before the last fall had an effect.
         let hears = now_s >= self.deaf_until_s;
@@ -142,6 +166,17 @@ impl Allocator {
 
     fn is_silent(&self, now_s: f64) -> bool {
         now_s - self.heard_s > self.rules.silence_s
+    }
+
+    /// Chooses the constants by the signs of congestion that the path has shown.
+    fn choose(&mut self, now_s: f64, feedback: &Feedback) {
+        if feedback.marks {
+            (self.rules, self.marks_s) = (self.marked, Some(now_s));
+        }
+        let congested = feedback.lost_bytes > 0.0 || feedback.marked_bytes > 0.0;
+        if congested && self.marks_s.is_none_or(|marks_s| now_s - marks_s > MARKS_S) {
+            self.rules = self.unmarked;
+        }
     }
 
     fn bounded(&self, rate_bps: f64) -> f64 {

@@ -19,6 +19,8 @@ pub struct Parameters {
     pub partition: Partition,
     /// Constants of rate allocation.
     pub allocation: Allocation,
+    /// Constants of rate allocation for a pair whose path loses or delays packets and marks none.
+    pub unmarked: Allocation,
 }
 
 impl Default for Parameters {
@@ -28,32 +30,22 @@ impl Default for Parameters {
             phantom_drain: 0.95,
             partition: Partition::default(),
             allocation: Allocation::default(),
+            unmarked: Allocation::loss(),
         }
     }
 }
 
 impl Parameters {
-    /// Sets one constant by its name. Integers and choices are set by a number too; for a choice, 0 means no.
+    /// Sets one constant by its name, in both sets of constants of rate allocation. Integers and choices are set by a number
+    /// too; for a choice, 0 means no.
     ///
     /// # Errors
     /// All names, if no constant has this name.
     pub fn set(&mut self, name: &str, value: f64) -> Result<(), &'static [&'static str]> {
-        let Self {
-            headroom,
-            phantom_drain,
-            partition,
-            allocation,
-        } = self;
-        match name {
-            "guarantees" => allocation.guarantees = value != 0.0,
-            "mice_bytes" => partition.mice_bytes = value as u64,
-            "silence_s" => (partition.silence_s, allocation.silence_s) = (value, value),
-            _ => {}
-        }
+        let partition = &mut self.partition;
         let constant = match name {
-            "guarantees" | "mice_bytes" | "silence_s" => return Ok(()),
-            "headroom" => headroom,
-            "phantom_drain" => phantom_drain,
+            "headroom" => &mut self.headroom,
+            "phantom_drain" => &mut self.phantom_drain,
             "partition_period_s" => &mut partition.period_s,
             "full_use" => &mut partition.full_use,
             "growth" => &mut partition.growth,
@@ -61,23 +53,17 @@ impl Parameters {
             "hysteresis" => &mut partition.hysteresis,
             "idle_s" => &mut partition.idle_s,
             "mice_floor" => &mut partition.mice_floor,
-            "allocation_period_s" => &mut allocation.period_s,
-            "delta_bps" => &mut allocation.delta_bps,
-            "weight_unit_bps" => &mut allocation.weight_unit_bps,
-            "time_scalar" => &mut allocation.time_scalar,
-            "loss_decrease" => &mut allocation.loss_decrease,
-            "mark_decrease" => &mut allocation.mark_decrease,
-            "delay_most_s" => &mut allocation.delay_most_s,
-            "deaf_periods" => &mut allocation.deaf_periods,
-            "hold_per_loss" => &mut allocation.hold_per_loss,
-            "hold_per_mark" => &mut allocation.hold_per_mark,
-            "hold_most_s" => &mut allocation.hold_most_s,
-            "rate_caution" => &mut allocation.rate_caution,
-            "use_to_grow" => &mut allocation.use_to_grow,
-            "unused_decrease" => &mut allocation.unused_decrease,
-            "start" => &mut allocation.start,
-            "pooled_loss" => &mut allocation.pooled_loss,
-            _ => return Err(Self::NAMES),
+            "mice_bytes" => {
+                partition.mice_bytes = value as u64;
+                return Ok(());
+            }
+            _ => {
+                if name == "silence_s" {
+                    partition.silence_s = value;
+                }
+                let known = [&mut self.allocation, &mut self.unmarked].map(|rules| rules.set(name, value));
+                return known[0].then_some(()).ok_or(Self::NAMES);
+            }
         };
         *constant = value;
         Ok(())
@@ -248,6 +234,36 @@ impl Default for Allocation {
 }
 
 impl Allocation {
+    /// Sets one constant by its name. Returns whether there is such a constant.
+    fn set(&mut self, name: &str, value: f64) -> bool {
+        let constant = match name {
+            "allocation_period_s" => &mut self.period_s,
+            "delta_bps" => &mut self.delta_bps,
+            "weight_unit_bps" => &mut self.weight_unit_bps,
+            "time_scalar" => &mut self.time_scalar,
+            "loss_decrease" => &mut self.loss_decrease,
+            "mark_decrease" => &mut self.mark_decrease,
+            "delay_most_s" => &mut self.delay_most_s,
+            "deaf_periods" => &mut self.deaf_periods,
+            "hold_per_loss" => &mut self.hold_per_loss,
+            "hold_per_mark" => &mut self.hold_per_mark,
+            "hold_most_s" => &mut self.hold_most_s,
+            "rate_caution" => &mut self.rate_caution,
+            "use_to_grow" => &mut self.use_to_grow,
+            "unused_decrease" => &mut self.unused_decrease,
+            "start" => &mut self.start,
+            "pooled_loss" => &mut self.pooled_loss,
+            "silence_s" => &mut self.silence_s,
+            "guarantees" => {
+                self.guarantees = value != 0.0;
+                return true;
+            }
+            _ => return false,
+        };
+        *constant = value;
+        true
+    }
+
     /// Our own constants for networks without marks: drops alone.
     ///
     /// Drops are rare, so each has a small effect that lasts. A pair falls by 22 %, less than TCP does, waits there for up to 0.6 s,

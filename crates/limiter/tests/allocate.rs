@@ -26,7 +26,7 @@ proptest! {
             let rate_bps = used * pair.limit_bps(now_s);
             let bytes = rate_bps * rules.period_s / 8.0;
             let lost_bytes = if lost_bytes < 5e5 { 0.0 } else { lost_bytes };
-            let feedback = Feedback { rate_bps, bytes, lost_bytes, marked_bytes: marked * bytes };
+            let feedback = Feedback { rate_bps, bytes, lost_bytes, marked_bytes: marked * bytes, marks: marked > 0.5 };
             let limit_bps = pair.feedback(now_s, &feedback, guarantee_mbps * 1e6);
             prop_assert!((guarantee_mbps * 1e6..=ceiling_mbps * 1e6).contains(&limit_bps), "{limit_bps}");
             prop_assert!((limit_bps - pair.limit_bps(now_s)).abs() < 1.0);
@@ -52,6 +52,7 @@ fn sharing(guarantees_bps: [f64; 2], link_bps: f64) -> [f64; 2] {
                 bytes,
                 lost_bytes: 0.0,
                 marked_bytes: marked * bytes,
+                marks: marked > 0.0,
             };
             pairs[at].feedback(now_s, &feedback, guarantees_bps[at]);
             if round > 2000 {
@@ -80,6 +81,7 @@ fn full(pair: &Allocator, now_s: f64, lost_bytes: f64) -> Feedback {
         bytes: rate_bps * 0.015 / 8.0,
         lost_bytes,
         marked_bytes: 0.0,
+        marks: false,
     }
 }
 
@@ -157,4 +159,31 @@ fn silence_takes_a_pair_to_its_guarantee() {
     assert!(pair.limit_bps(now_s) > 20e6);
     assert!((pair.limit_bps(now_s + 1.1) - 10e6).abs() < 1.0);
     assert_eq!(pair.held(now_s + 1.1), Held::Silent);
+}
+
+#[test]
+fn a_path_that_marks_nothing_has_other_constants() {
+    let (marked, unmarked) = (Allocation::default(), Allocation::loss());
+    let mut pair = Allocator::new(0.0, 1e6, 100e6, 1e9, &marked).without_marks(&unmarked);
+    let mut now_s = 0.0;
+    // The share that is left of the limit after a report in which all bytes were marked or waited.
+    let mut left = |marks| {
+        now_s += 1.0;
+        pair.feedback(now_s, &full(&pair, now_s, 0.0), 1e6);
+        let before_bps = pair.limit_bps(now_s);
+        now_s += marked.period_s;
+        let arrived = full(&pair, now_s, 0.0);
+        let marked_bytes = arrived.bytes;
+        let feedback = Feedback {
+            marked_bytes,
+            marks,
+            ..arrived
+        };
+        pair.feedback(now_s, &feedback, 1e6) / before_bps
+    };
+    // The first report of a wait on such a path already counts.
+    let (waited, was_marked, waited_later) = (left(false), left(true), left(false));
+    assert!((waited - (1.0 - unmarked.mark_decrease)).abs() < 1e-9, "{waited}");
+    assert!((was_marked - (1.0 - marked.mark_decrease)).abs() < 1e-9, "{was_marked}");
+    assert!((waited_later - was_marked).abs() < 1e-9, "{waited_later}");
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
-use gavotte_limiter::{Allocation, Parameters};
+use gavotte_limiter::Parameters;
 
 use crate::contract::agents::{GuardMode, GuardRemains, GuardRequest, GuardedHost, GuardedInside};
 
@@ -102,7 +102,7 @@ impl Duty {
         let ecn = request.mode == i32::from(GuardMode::Ecn);
         let mut parameters = Parameters::default();
         if !ecn {
-            parameters.allocation = Allocation::loss();
+            parameters.allocation = parameters.unmarked;
         }
         for constant in &request.constants {
             if !constant.value.is_finite() || constant.value < 0.0 {

@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use thiserror::Error;
 
 use crate::guarantee::duty::{Duty, Hose};
-use crate::guarantee::peer::{AROUND_BYTES, Peer};
+use crate::guarantee::peer::{Peer, around_bytes};
 use crate::guarantee::talk::{Matter, TalkKey, Word};
 use crate::guarantee::tenant::Part;
 use crate::guarantee::wire::{Wire, now_us};
@@ -290,7 +290,7 @@ impl Keeper {
     fn count_arrivals(&mut self, now_s: f64) {
         for (peer, other) in &mut self.others {
             let received = self.shaper.received(*peer);
-            let most_s = self.duty.parameters.allocation.delay_most_s;
+            let most_s = self.duty.parameters.unmarked.delay_most_s;
             let counts = other.incoming.count(now_s, received, self.duty.ecn, most_s);
             if counts.bytes > 0.0 || counts.lost_bytes > 0.0 {
                 self.busy |= counts.bytes > BUSY_BYTES;
@@ -326,17 +326,13 @@ impl Keeper {
                 self.targets.observe(*peer, bytes, limit_bps.unwrap_or(hose_bps));
                 other.out.active_s = Some(now_s);
                 if limit_bps.is_none() {
-                    let rules = &self.duty.parameters.allocation;
+                    let rules = &self.duty.parameters;
+                    let start_bps = rules.allocation.start * hose_bps;
                     let guarantee_bps = self.targets.guarantee_bps(*peer, now_s).unwrap_or(0.0);
                     let most_bps = ceiling_bps(&self.duty, &self.duty.peers[peer]);
                     other.out.guarantee_bps = guarantee_bps;
-                    other.out.allocator = Some(Allocator::new(
-                        now_s,
-                        guarantee_bps,
-                        rules.start * hose_bps,
-                        most_bps,
-                        rules,
-                    ));
+                    let fresh = Allocator::new(now_s, guarantee_bps, start_bps, most_bps, &rules.allocation);
+                    other.out.allocator = Some(fresh.without_marks(&rules.unmarked));
                 }
             }
         }
@@ -431,9 +427,9 @@ impl Keeper {
     /// Sends the other hosts what has changed.
     fn say(&mut self, now_s: f64) {
         let mut messages = self.part.say(&self.duty, now_s);
-        let timed = self.duty.parameters.allocation.delay_most_s > 0.0;
+        let timed = self.duty.parameters.unmarked.delay_most_s > 0.0;
         for (peer, other) in &mut self.others {
-            if !other.is_due(now_s, timed) {
+            if !other.is_due(now_s, around_bytes(*peer), timed) {
                 continue;
             }
             let matter = Matter::Pair {
@@ -457,9 +453,9 @@ impl Keeper {
         };
         let bytes = word.seal(&self.key, self.duty.own.place.ip(), peer);
         // A host that is gone answers by ICMP, but only its silence counts.
-        let peer = self.duty.peers.get(&peer);
-        if peer.is_some_and(|peer| self.wire.tell(peer.place, &bytes)) {
-            self.control_bytes += bytes.len() as u64 + AROUND_BYTES;
+        let known = self.duty.peers.get(&peer);
+        if known.is_some_and(|known| self.wire.tell(known.place, &bytes)) {
+            self.control_bytes += bytes.len() as u64 + around_bytes(peer);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! One other host, and the two pairs between it and this agent's host.
 
+use std::net::IpAddr;
+
 use gavotte_limiter::{Allocator, Counts, Delay, Feedback, Held, Offer};
 use gavotte_shaper::{Received, Sent};
 
@@ -15,8 +17,8 @@ const FULL_PACKET_BYTES: f64 = 1514.0;
 /// A report is sent after this many times its own size has arrived, so that feedback stays at a thousandth of the
 /// traffic.
 const WORTH_TELLING: u64 = 1000;
-/// Bytes that the network adds to a datagram: Ethernet, IPv4 and UDP headers.
-pub(super) const AROUND_BYTES: u64 = 42;
+/// Length of Ethernet's header and of UDP's.
+const ETHERNET_UDP_BYTES: u64 = 14 + 8;
 /// Shortest time between two reports; limits change every 15 ms at most.
 const TELL_S: f64 = 0.03;
 /// Shortest time between two reports if packets were lost.
@@ -30,8 +32,15 @@ const OTHER_OFFER: f64 = 0.05;
 const TELL_OFFER_S: f64 = 0.25;
 const QUITE_OTHER_OFFER: f64 = 0.3;
 const TELL_QUITE_S: f64 = 0.05;
+/// Time after the last mark in which waiting does not count as congestion.
+const MARKS_S: f64 = 2.0;
 /// A pair that has not sent for this long is idle.
 const IDLE_S: f64 = 0.3;
+
+/// Bytes that the network adds to a datagram for this address.
+pub(super) fn around_bytes(address: IpAddr) -> u64 {
+    ETHERNET_UDP_BYTES + if address.is_ipv4() { 20 } else { 40 }
+}
 
 /// Traffic that this host sends to the other host.
 #[derive(Debug, Default)]
@@ -98,7 +107,8 @@ impl Outgoing {
         let lost = since(tally.lost_units, before.lost_units)?;
         let marked = since(tally.marked_units, before.marked_units)?;
         self.lost += u64::from(tally.lost.wrapping_sub(before.lost));
-        self.marks += u64::from(tally.marked.wrapping_sub(before.marked));
+        let marks = tally.marked.wrapping_sub(before.marked);
+        self.marks += u64::from(marks);
         self.window.bytes += bytes as u64;
         self.window.trouble |= lost > 0.0 || marked > 0.0;
         self.judge(now_s);
@@ -110,6 +120,7 @@ impl Outgoing {
             rate_bps: if full { own_bps.max(limit_bps) } else { own_bps },
             lost_bytes: lost,
             marked_bytes: marked,
+            marks: marks > 0,
             bytes,
         })
     }
@@ -185,6 +196,8 @@ pub(super) struct Incoming {
     /// How long packets wait on their way, and the transit time of the first datagram.
     delay: Delay,
     first_us: Option<u32>,
+    /// When packets were marked last.
+    marks_s: Option<f64>,
     /// Mean size of the packets that came last.
     packet_bytes: Option<f64>,
     /// Counts since the start, in bytes.
@@ -202,8 +215,8 @@ impl Incoming {
         self.delay.note(now_s, f64::from(more_us) * 1e-6);
     }
 
-    /// Counts what arrived since the last call. ECN marks count if `marks` is set; bytes that waited much longer than
-    /// `most_s` count as marked.
+    /// Counts what arrived since the last call. ECN marks count if `marks` is set. Bytes that waited much longer than
+    /// `most_s` count as marked while no packets are marked, because a queue that marks does not grow.
     pub(super) fn count(&mut self, now_s: f64, now: Received, marks: bool, most_s: f64) -> Counts {
         let packets = now.packets.saturating_sub(self.seen.packets);
         let bytes = now.bytes.saturating_sub(self.seen.bytes);
@@ -220,10 +233,18 @@ impl Incoming {
         let mean = self.packet_bytes.unwrap_or(FULL_PACKET_BYTES);
         self.lost_packets += lost;
         self.marked_packets += marked;
+        if marked > 0 {
+            self.marks_s = Some(now_s);
+        }
+        let waited = if self.marks_s.is_some_and(|marks_s| now_s - marks_s <= MARKS_S) {
+            0.0
+        } else {
+            self.delay.marked(now_s, most_s)
+        };
         Counts {
             bytes: bytes as f64,
             lost_bytes: lost as f64 * mean,
-            marked_bytes: (marked as f64 * mean).max(self.delay.marked(now_s, most_s) * bytes as f64),
+            marked_bytes: (marked as f64 * mean).max(waited * bytes as f64),
         }
     }
 
@@ -276,9 +297,10 @@ impl Peer {
         (self.number >> 32) as u32
     }
 
-    /// Whether a report to the other host is due; if so, it is recorded as sent. With `timed`, a sending source sends
-    /// datagrams as often as reports arrive: their transit times reveal queues.
-    pub(super) fn is_due(&mut self, now_s: f64, timed: bool) -> bool {
+    /// Whether a report to the other host is due; if so, it is recorded as sent. `around_bytes` are the headers of its
+    /// datagram. With `timed`, a sending source sends datagrams as often as reports arrive: their transit times reveal
+    /// queues.
+    pub(super) fn is_due(&mut self, now_s: f64, around_bytes: u64, timed: bool) -> bool {
         let offers = [self.out.offer, self.incoming.offer];
         let since_s = now_s - self.reported_s;
         let active = offers.iter().any(Option::is_some);
@@ -292,7 +314,7 @@ impl Peer {
             marked_bytes,
         } = self.incoming.untold;
         let sent = if timed { self.out.untold_bytes as f64 } else { 0.0 };
-        let worth = bytes.max(sent) >= (WORTH_TELLING * (BYTES as u64 + AROUND_BYTES)) as f64;
+        let worth = bytes.max(sent) >= (WORTH_TELLING * (BYTES as u64 + around_bytes)) as f64;
         let begins = offers
             .iter()
             .zip(&self.reported)
@@ -351,6 +373,24 @@ mod tests {
     }
 
     #[test]
+    fn a_report_is_worth_its_own_headers() {
+        let addresses: [IpAddr; 2] = [[10, 0, 0, 1].into(), "fd00::1".parse().unwrap()];
+        for (address, headers_bytes) in addresses.into_iter().zip([42, 62]) {
+            assert_eq!(around_bytes(address), headers_bytes);
+            let mut peer = Peer::default();
+            let arrive = |bytes: u64| Counts {
+                bytes: bytes as f64,
+                ..Counts::default()
+            };
+            let worth_bytes = WORTH_TELLING * (BYTES as u64 + headers_bytes);
+            peer.incoming.charge(&arrive(worth_bytes - 1));
+            assert!(!peer.is_due(2.0 * TELL_S, around_bytes(address), false));
+            peer.incoming.charge(&arrive(1));
+            assert!(peer.is_due(2.0 * TELL_S, around_bytes(address), false));
+        }
+    }
+
+    #[test]
     fn what_waits_long_counts_as_marked_where_nothing_marks() {
         let mut incoming = Incoming::default();
         let received = |packets| Received {
@@ -365,7 +405,16 @@ mod tests {
         // Marks are ignored, and waiting is allowed.
         assert!(incoming.count(0.2, received(10), false, 0.0).marked_bytes.abs() < f64::EPSILON);
         assert!((incoming.count(0.2, received(20), false, 0.01).marked_bytes - 15_000.0).abs() < 1.0);
-        assert!((incoming.count(0.2, received(30), true, 0.0).marked_bytes - 15_000.0).abs() < 1.0);
+        // Marks count, and for a while nothing else does.
+        assert!((incoming.count(0.2, received(30), true, 0.01).marked_bytes - 15_000.0).abs() < 1.0);
+        let unmarked = |packets| Received {
+            ce: 30,
+            ..received(packets)
+        };
+        incoming.time(2.0, 4_000_020_000_u32);
+        incoming.time(2.1, 4_000_020_000_u32);
+        assert!(incoming.count(2.1, unmarked(40), true, 0.01).marked_bytes.abs() < f64::EPSILON);
+        assert!((incoming.count(2.3, unmarked(50), true, 0.01).marked_bytes - 15_000.0).abs() < 1.0);
     }
 
     #[test]

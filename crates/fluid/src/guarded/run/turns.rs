@@ -87,6 +87,7 @@ impl Run<'_> {
                 rate_bps: bytes * 8.0 / elapsed_s.max(self.guarding.step_s),
                 lost_bytes: unreported.lost_bytes,
                 marked_bytes: unreported.marked_bytes,
+                marks: unreported.marked_bytes > 0.0,
                 bytes: unreported.bytes,
             };
             let limit_bps = allocator.feedback(now_s, &feedback, pair.guarantee_bps);
