@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gavotte.agents.losses import Losses
+from gavotte.agents.losses import CLOSED_S, Losses
 
 
 def test_two_witnesses_are_enough() -> None:
@@ -98,3 +98,31 @@ def test_a_host_that_meets_all_is_never_lost(events: list[tuple[bool, str, str]]
             losses.missed(source, target, "no answer")
         losses.newly_lost()
     assert "a" not in losses.lost
+
+
+def test_a_direction_is_closed_after_two_failures_in_a_row_and_for_a_while() -> None:
+    now_s = 100.0
+    losses = Losses(lambda: now_s)
+    losses.missed("a", "x", "timed out")
+    losses.met("a", "x")
+    losses.missed("a", "x", "timed out")
+    assert not losses.closed("a", "x")
+    losses.missed("a", "x", "timed out")
+    assert losses.closed("a", "x").startswith("x is up, but accepts no TCP connection from a")
+    assert not losses.closed("x", "a")
+    now_s += CLOSED_S
+    assert not losses.closed("a", "x")
+
+
+def test_a_host_that_reaches_others_is_closed_to_those_that_missed_it() -> None:
+    losses = Losses()
+    losses.missed("a", "x", "no answer")
+    losses.missed("b", "x", "no answer")
+    assert losses.newly_lost(lambda _: True) == {}
+    assert losses.closed("a", "x")
+    assert losses.closed("b", "x")
+    assert not losses.closed("c", "x")
+    losses.missed("c", "x", "no answer")
+    assert losses.closed("c", "x")
+    losses.back("x")
+    assert not losses.closed("a", "x")

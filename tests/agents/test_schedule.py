@@ -11,6 +11,7 @@ from tests.agents.played import Events, PlayedFleet, Replies, answers
 from tests.shell import until
 
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.losses import TRIES, Losses
 from gavotte.agents.replaying import replay
 from gavotte.agents.schedule import Schedule, Step, carry_out, requests
 from gavotte.errors import AgentError
@@ -125,6 +126,21 @@ def test_a_host_that_a_firewall_closes_stays_for_what_it_sends() -> None:
         (source, target) for _, source, target in STEPS if target == "a"
     }
     assert {("a", number, source) for number, source, target in STEPS if target == "a"} == set(fleet.excused)
+
+
+def test_no_agent_tries_a_direction_that_is_closed() -> None:
+    losses = Losses()
+    for _ in range(TRIES):
+        losses.missed("a", "b", "no way")
+    fleet = PlayedFleet("abcd")
+    found = list(carry_out(fleet, SCHEDULE, round_s=1.0, losses=losses))
+    assert sorted((answer.round, answer.source, answer.target) for answer in found) == STEPS
+    assert [(answer.source, answer.target, answer.failure) for answer in found if answer.error] == [
+        ("a", "b", pb.FAILURE_UNREACHABLE)
+    ]
+    asked = {(host, probe.peer) for parts in fleet.asked for host, part in parts.items() for probe in part.probes}
+    assert ("a", "b") not in asked
+    assert len(asked) == len(STEPS) - 1
 
 
 def test_who_waits_in_vain_for_a_probe_says_so() -> None:

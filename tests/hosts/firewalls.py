@@ -33,6 +33,11 @@ def udp_from(address: str) -> tuple[str, ...]:
     return (f"input ip saddr {address} meta l4proto udp drop",)
 
 
+def tcp_from(address: str) -> tuple[str, ...]:
+    """Rules of a host that accepts no TCP connection from one other."""
+    return (f"input ip saddr {address} tcp dport != 22 ct state new drop",)
+
+
 @contextmanager
 def walled(cloud: lab.Session, host: str, rules: tuple[str, ...]) -> Iterator[None]:
     """Give a host a firewall of these rules, each `input ...` or `output ...`, for the length of a block."""

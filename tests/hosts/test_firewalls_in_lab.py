@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests import builders
 from tests.hosts import firewalls
-from tests.hosts.firewalls import NO_TCP_IN, NO_UDP_IN, NO_UDP_OUT, ONLY_SSH, TCP_REJECTED, udp_from, walled
+from tests.hosts.firewalls import NO_TCP_IN, NO_UDP_IN, NO_UDP_OUT, ONLY_SSH, TCP_REJECTED, tcp_from, udp_from, walled
 from tests.shell import gavotte
 
 from gavotte import lab
 from gavotte.agents import Budget, enrolled
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Step, carry_out
+from gavotte.errors import AgentError
 from gavotte.formats.inventory import read_inventory
+from gavotte.formats.network import Network
 from gavotte.measure import measure
+from gavotte.transfer import broadcast
 
 pytestmark = [
     pytest.mark.lab,
@@ -104,13 +109,59 @@ def test_tcp_that_is_blocked_costs_a_pair(cloud: lab.Session, rules: tuple[str, 
     assert [path["usable"] for path in found["paths"]] == [pair[1] != "c" for pair in PAIRS]
 
 
-def test_paths_from_a_host_that_accepts_no_tcp_are_measured(cloud: lab.Session) -> None:
-    with walled(cloud, "c", TCP_REJECTED):
+@pytest.mark.parametrize("rules", [NO_TCP_IN, TCP_REJECTED])
+def test_paths_from_a_host_that_accepts_no_tcp_are_measured(cloud: lab.Session, rules: tuple[str, ...]) -> None:
+    with walled(cloud, "c", rules):
         found = measure(read_inventory(cloud.hosts_file))
+    reasons = {(each.source, each.target): each.reason for each in found.failures}
+    assert reasons == {
+        (source, "c"): f"c is up, but accepts no TCP connection from {source}: a firewall drops or refuses it"
+        for source in "ab"
+    }
     assert found.lost == {}
     rates = found.history.beta_Bps[-1]
     answered = {pair for pair in PAIRS if np.isfinite(rates["abc".index(pair[0]), "abc".index(pair[1])])}
     assert answered == {pair for pair in PAIRS if pair[1] != "c"}
+
+
+@pytest.mark.parametrize("rules", [NO_TCP_IN, NO_UDP_IN, "from a"])
+def test_a_receiver_behind_a_firewall_gets_a_broadcast(cloud: lab.Session, tmp_path: Path, rules: Any) -> None:
+    rules = tcp_from(address(cloud, "a")) if rules == "from a" else rules
+    with walled(cloud, "c", rules):
+        result = broadcast(made(tmp_path), read_inventory(cloud.hosts_file), "a", f"{tmp_path}/copy-{{host}}")
+    assert [each.ok for each in result.receivers] == [True, True]
+
+
+def test_a_source_that_one_receiver_cannot_reach_serves_it_through_another(cloud: lab.Session, tmp_path: Path) -> None:
+    with walled(cloud, "c", tcp_from(address(cloud, "a"))):
+        result = broadcast(made(tmp_path), read_inventory(cloud.hosts_file), "c", f"{tmp_path}/copy-{{host}}")
+    assert [each.ok for each in result.receivers] == [True, True]
+
+
+@pytest.mark.parametrize(("rules", "word"), [(NO_TCP_IN, "drops"), (TCP_REJECTED, "refuses")])
+@pytest.mark.parametrize("network", [None, builders.network("abc", 100e6)])
+def test_a_source_that_accepts_no_tcp_is_named(
+    cloud: lab.Session, tmp_path: Path, rules: tuple[str, ...], word: str, network: Network | None
+) -> None:
+    said = f"c is up, but accepts no TCP connection from a and 1 more: a firewall {word} it; open port 7411/tcp on c"
+    with walled(cloud, "c", rules), pytest.raises(AgentError, match=re.escape(said)):
+        broadcast(made(tmp_path), read_inventory(cloud.hosts_file), "c", f"{tmp_path}/copy-{{host}}", network=network)
+
+
+def test_a_shuffle_names_the_flow_that_a_firewall_blocks(cloud: lab.Session, tmp_path: Path) -> None:
+    matrix = tmp_path / "bytes.csv"
+    matrix.write_text("source,target,bytes\na,b,100000\nb,c,100000\n")
+    with walled(cloud, "c", NO_TCP_IN):
+        done = gavotte("shuffle", str(matrix), "--hosts", str(cloud.hosts_file))
+    assert done.returncode == 1
+    assert "b cannot send to c: c is up, but accepts no TCP connection from b" in done.stderr
+
+
+def made(folder: Path) -> str:
+    """Write a file to send."""
+    path = folder / "file.bin"
+    path.write_bytes(bytes(200_000))
+    return str(path)
 
 
 def test_a_host_whose_own_firewall_keeps_udp_in(cloud: lab.Session) -> None:

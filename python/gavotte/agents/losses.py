@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+import time
+from collections import Counter, defaultdict
 from collections.abc import Callable
 
 ENOUGH = 2
 """Hosts that a lost host must have lost touch with. A single pair does not show which of the two has vanished."""
+
+TRIES = 2
+"""Attempts in a row that fail before a direction counts as closed."""
+
+CLOSED_S = 30.0
+"""How long a closed direction is not tried. An attempt takes 1.5 s, and a run has up to ten of each pair."""
 
 
 class Losses:
@@ -23,14 +30,28 @@ class Losses:
 
     Among two hosts none is therefore ever lost, and among three only one that both others miss.
 
+    A direction between two hosts that are not lost counts as closed for `CLOSED_S`, so that a run waits for it once:
+
+    1. if its target, which others cannot reach, reaches another host itself; or
+    2. after `TRIES` failures in a row.
+
     Attributes:
         lost: host to reason.
 
     Any thread may report what it saw.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Create an object that knows nothing.
+
+        Args:
+            clock: returns seconds.
+        """
         self.lost: dict[str, str] = {}
+        self._clock = clock
+        self._failures: Counter[tuple[str, str]] = Counter()
+        self._closed_until_s: dict[tuple[str, str], float] = {}
+        self._alive: set[str] = set()
         self._lock = threading.RLock()
         self._asking = threading.Lock()
         self._apart: dict[str, set[str]] = defaultdict(set)
@@ -38,8 +59,11 @@ class Losses:
         self._reaching: set[str] = set()
 
     def met(self, source: str, target: str) -> None:
-        """Record that two hosts have reached each other."""
+        """Record that `source` has reached `target`."""
         with self._lock:
+            self._alive |= {source, target}
+            self._failures.pop((source, target), None)
+            self._closed_until_s.pop((source, target), None)
             for host in (source, target):
                 self._apart.pop(host, None)
                 self._missed_by.pop(host, None)
@@ -53,11 +77,29 @@ class Losses:
             self._apart[target].add(source)
             self._missed_by[target][source] = why
             self._reaching.discard(source)
+            self._failures[source, target] += 1
+            if self._failures[source, target] >= TRIES or target in self._reaching:
+                self._close(source, target)
 
     def reaches(self, host: str) -> None:
         """Record that a host which others cannot reach has itself reached another. It stays until it fails to."""
         with self._lock:
             self._reaching.add(host)
+            self._alive.add(host)
+            for source in self._missed_by.get(host, ()):
+                self._close(source, host)
+
+    def closed(self, source: str, target: str) -> str:
+        """Return why `source` need not try to reach `target` now; empty when it should."""
+        with self._lock:
+            if self._closed_until_s.get((source, target), 0.0) <= self._clock():
+                return ""
+            if target in self._alive:
+                return f"{target} is up, but accepts no TCP connection from {source}: a firewall drops or refuses it"
+            return self._missed_by.get(target, {}).get(source) or f"{target} accepts no TCP connection from {source}"
+
+    def _close(self, source: str, target: str) -> None:
+        self._closed_until_s[source, target] = self._clock() + CLOSED_S
 
     def gone(self, host: str, why: str) -> None:
         """Record that a host's agent has disappeared."""
@@ -114,5 +156,9 @@ class Losses:
                 self._apart[other].discard(host)
         self._missed_by.pop(host, None)
         self._reaching.discard(host)
+        self._alive.discard(host)
+        for pair in [pair for pair in self._failures if host in pair]:
+            del self._failures[pair]
+            self._closed_until_s.pop(pair, None)
         for blamed in self._missed_by.values():
             blamed.pop(host, None)

@@ -102,6 +102,8 @@ def deadline_s(rounds: int, round_s: float) -> float:
 def carry_out(fleet: Fleet, schedule: Schedule, *, round_s: float, losses: Losses | None = None) -> Iterator[Answer]:
     """Run a schedule. Continue without hosts that vanish: each would cost all others their waiting time.
 
+    Steps over a direction that is known to be closed are answered at once, and no agent tries them.
+
     Args:
         fleet: enrolled agents, including those of all hosts named.
         schedule: what to do.
@@ -114,6 +116,14 @@ def carry_out(fleet: Fleet, schedule: Schedule, *, round_s: float, losses: Losse
     """
     losses = losses or Losses()
     witnesses = Witnesses(fleet, losses)
+    closed = {step[:2]: losses.closed(*step[:2]) for steps in schedule for step in steps}
+    for number, steps in enumerate(schedule):
+        for source, target, _ in steps:
+            if why := closed[source, target]:
+                yield Answer(number, source, target, None, why, pb.FAILURE_UNREACHABLE)
+    schedule = [[step for step in steps if not closed[step[:2]]] for steps in schedule]
+    if not any(schedule):
+        return
     # Each kind of probe has a result field of its own name.
     pending = {
         (number, step.source, step.target): step.probe.WhichOneof("kind")

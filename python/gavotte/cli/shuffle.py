@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_un
 from gavotte.formats.rates import format_bytes
 
 if TYPE_CHECKING:
+    from gavotte.formats.byte_matrix import HostBytes
     from gavotte.formats.inventory import Inventory
     from gavotte.formats.network import Network
 
@@ -54,8 +56,7 @@ def shuffle(
         raise typer.BadParameter(f"use {', '.join(MODES)}", param_hint="--mode")
     inventory = resolve_hosts(hosts)
     flows = spelled_as(read_byte_matrix(matrix), inventory.names)
-    names = {flow.source for flow in flows} | {flow.target for flow in flows}
-    net = read_network(network) if network is not None else _measured(inventory, names, seed)
+    net = read_network(network) if network is not None else _measured(inventory, flows, seed)
     warn_of_unknown(net)
     total = sum(flow.bytes for flow in flows)
     bound_s, link = wss_bound(net, [(flow.source, flow.target, float(flow.bytes)) for flow in flows])
@@ -88,15 +89,28 @@ def shuffle(
     note(f"moved in {done.elapsed_s:.3f} s, {done.ratio:.3f} times the lower bound")
 
 
-def _measured(inventory: Inventory, names: set[str], seed: int) -> Network:
-    """Measure the Network between the hosts of the matrix."""
+def _measured(inventory: Inventory, flows: Sequence[HostBytes], seed: int) -> Network:
+    """Measure the Network between the hosts of the matrix.
+
+    Raises:
+        AgentError: when two hosts of a flow cannot connect.
+    """
+    from gavotte.errors import AgentError
     from gavotte.formats.names import unknown_host
     from gavotte.measure import measure
     from gavotte.model import model
 
+    names = {flow.source for flow in flows} | {flow.target for flow in flows}
     used = [host for host in inventory.host if host.name in names]
     if missing := sorted(names - {host.name for host in used}):
         raise unknown_host(missing[0], inventory.names, "the inventory")
     with progress("measuring") as advance:
         result = measure(inventory.model_copy(update={"host": used}), seed=seed, progress=advance)
+    needed = {(flow.source, flow.target) for flow in flows if flow.bytes}
+    for each in result.failures:
+        if (each.source, each.target) in needed and each.failure in ("unreachable", "vanished"):
+            raise AgentError(
+                f"{each.source} cannot send to {each.target}: {each.reason}",
+                hint="`gavotte hosts check` names the firewall rule that is missing, if one is",
+            )
     return model(result.history, seed=seed)

@@ -78,8 +78,8 @@ class Guarantee(Written):
     Attributes:
         format: version of the format.
         headroom: share of every link that is not guaranteed to any host.
-        mode: sign of congestion: `ecn`, marks and drops, and where nothing marks also how long packets wait; `loss`, drops
-            and how long packets wait.
+        mode: sign of congestion: `ecn`, marks and drops, and where nothing marks also how long packets wait; `loss`,
+            drops and how long packets wait.
         remains: what stays on a host whose agent is killed: `nothing`, or `static`, each pair's guarantee as its limit
             until an agent starts on that host again.
         guarantee: one entry per host. Hosts that are not named have no guarantee and are not slowed.

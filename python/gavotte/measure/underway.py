@@ -412,7 +412,13 @@ class Underway:
         names = self._plan.names
         blocked = self._streams.blocked
         self._results.lengths = path_lengths(
-            self._fleet, names, seed=self._plan.seed, round_trips=self._trips, blocked=blocked, cut=self._cut
+            self._fleet,
+            names,
+            seed=self._plan.seed,
+            round_trips=self._trips,
+            blocked=blocked,
+            cut=self._cut,
+            losses=self._losses,
         )
         if 2 * len(blocked) > math.perm(len(self._here()), 2):
             # Most readings will be TCP's, which scatter more than trains'.

@@ -15,6 +15,7 @@ from gavotte.formats.names import known_as, unknown_host
 from gavotte.formats.network import Network
 from gavotte.transfer.blocktimes import BlockTimes, default_path
 from gavotte.transfer.conducting import CONGESTION, CORNETS, READ_S, Pacing, Run, Watch
+from gavotte.transfer.knocking import Knock
 from gavotte.transfer.outcome import BroadcastResult, Receiver
 from gavotte.transfer.planning import BroadcastPlan, Mechanism, nothing_known, plan_broadcast
 from gavotte.transfer.probing import look
@@ -70,7 +71,7 @@ def broadcast(
 
     Raises:
         GavotteError: when hosts, file and output do not belong together.
-        AgentError: when the source cannot send.
+        AgentError: when the source cannot send, or a firewall keeps all receivers from it.
     """
     source, receivers = known_as(source, inventory.names), receivers_of(inventory, source, targets)
     if not isinstance(path, str):
@@ -100,10 +101,14 @@ def broadcast(
         begin_s = time.monotonic()
         if source in fleet.missing:
             raise AgentError(f"the source {source} cannot be used: {fleet.missing[source]}")
-        manifest = fleet.manifest(source, path, block_bytes=block_bytes, deadline_s=READ_S)
         present = [name for name in receivers if name not in fleet.missing]
+        # A host that is missing now may be one that the source accepts.
+        knock = Knock(fleet, source, present) if present == receivers and pacing is None else None
+        manifest = fleet.manifest(source, path, block_bytes=block_bytes, deadline_s=READ_S)
         if network is None and present and manifest.bytes:
             network = look(fleet, [source, *present], of=[source, *receivers], congestion=CONGESTION)
+            if knock is not None and (reason := knock.reason(wait=True)):
+                raise AgentError(reason)
         if source in fleet.away:
             raise AgentError(f"the source {source} cannot be used: {fleet.away[source]}")
         everybody = [source, *receivers]
@@ -120,6 +125,8 @@ def broadcast(
         result = BroadcastResult(plan, [Receiver(name, paths[name]) for name in receivers])
         at = {name: index for index, name in enumerate(net.names)}
         run = Run(fleet, inventory, manifest, path, result, at, watch, begin_s, block_times, seed, pacing, wait_s)
+        if knock is not None:
+            run.doubt = knock.reason
         run.run(max_seconds)
         if block_times is not None:
             block_times.write()

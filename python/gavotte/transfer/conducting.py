@@ -61,7 +61,13 @@ class Pacing(Protocol):
 
 
 class Run:
-    """One broadcast in progress."""
+    """One broadcast in progress.
+
+    Attributes:
+        doubt: returns why no receiver can fetch anything from the source; empty if one can, or if it is not known yet.
+    """
+
+    doubt: Callable[[], str] = staticmethod(lambda: "")
 
     def __init__(
         self,
@@ -142,6 +148,8 @@ class Run:
                     for host in self._by_name:
                         self._conductor.lost(self._at[host], "it was cancelled", self._now())
                     break
+                if (reason := self.doubt()) and not any(each.bytes for each in self._result.receivers):
+                    raise AgentError(reason)
                 over_s = over_s if self._conductor.is_over() else self._now()
                 if self._now() > max_seconds:
                     for host in self._by_name:

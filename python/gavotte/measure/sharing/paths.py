@@ -9,6 +9,7 @@ import numpy as np
 
 from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.losses import Losses
 from gavotte.agents.schedule import OUT_OF_TOUCH, Answer, Step, carry_out
 from gavotte.formats.history import Ints, Texts
 from gavotte.measure.round_trips import RoundTrips
@@ -48,6 +49,7 @@ def path_lengths(
     round_trips: RoundTrips | None = None,
     blocked: set[tuple[int, int]] | None = None,
     cut: set[frozenset[int]] | None = None,
+    losses: Losses | None = None,
 ) -> Ints:
     """Count the routers between any two hosts by the time to live of two small packets, N/2 pairs at a time.
 
@@ -58,6 +60,7 @@ def path_lengths(
         round_trips: receives the round trip of each pair that answers.
         blocked: receives the (source, target) indices on which TCP passes, but UDP does not.
         cut: receives the pairs of indices that could not connect in at least one direction.
+        losses: what this fleet has found about hosts that vanish and directions that are closed; None = nothing.
 
     Returns:
         (N, N) path lengths (routers + 1), the same in both directions; 0 = unknown.
@@ -66,15 +69,16 @@ def path_lengths(
     hops = np.zeros((len(names), len(names)), dtype=np.int64)
     firewalled: set[tuple[int, int]] = set()
     apart: set[frozenset[int]] = set()
+    losses = losses or Losses()
     for back in (False, True):
-        for answer in _between_any_two(fleet, names, _GLANCE, round_s=GLANCE_S, seed=seed, back=back):
-            if answer.reply is None:
-                continue
+        for answer in _between_any_two(fleet, names, _GLANCE, round_s=GLANCE_S, seed=seed, back=back, losses=losses):
             i, j = index[answer.source], index[answer.target]
-            if answer.failure == pb.FAILURE_NO_UDP:
-                firewalled.add((i, j))
             if answer.failure in OUT_OF_TOUCH:
                 apart.add(frozenset((i, j)))
+            if answer.reply is None:
+                continue
+            if answer.failure == pb.FAILURE_NO_UDP:
+                firewalled.add((i, j))
             if answer.reply.hops:
                 hops[i, j] = hops[j, i] = answer.reply.hops
             if round_trips is not None:
@@ -125,7 +129,14 @@ def trace_paths(fleet: Fleet, names: Sequence[str], *, seed: int = 0) -> Paths:
 
 
 def _between_any_two(
-    fleet: Fleet, names: Sequence[str], probe: pb.Probe, *, round_s: float, seed: int, back: bool = False
+    fleet: Fleet,
+    names: Sequence[str],
+    probe: pb.Probe,
+    *,
+    round_s: float,
+    seed: int,
+    back: bool = False,
+    losses: Losses | None = None,
 ) -> Iterator[Answer]:
     """Probe each pair of hosts once, in one direction; with `back` in the other."""
     here = {host.name for host in fleet.hosts}
@@ -134,4 +145,4 @@ def _between_any_two(
         [Step(usable[b if back else a], usable[a if back else b], probe) for a, b in pairs]
         for pairs in disjoint_rounds(len(usable), seed=seed)
     ]
-    return carry_out(fleet, schedule, round_s=round_s)
+    return carry_out(fleet, schedule, round_s=round_s, losses=losses)
