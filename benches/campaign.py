@@ -127,7 +127,7 @@ def main() -> None:
         )
         print(f"seed: {arguments.seed}, {len(planned.samples)} samples of {arguments.seconds:g} s", flush=True)
         records = folder / "osmef.jsonl"
-        done = run(planned, records, lambda topology: lab.session(topology, source="bench-campaign"), told=print)
+        done = run(planned, records, lambda topology: lab.session(topology, source="bench-campaign"), report=print)
         samples = read_samples(records)
         apart = one_each(planned, arguments.repetitions) if "engines" in arguments.part else []
         if arguments.output:

@@ -11,9 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.builders import inventory, network
 from tests.examples import examples
+from typer.testing import CliRunner
 
 from gavotte.cli import entry, output
+from gavotte.cli.verbs import app
+from gavotte.formats.inventory import write_inventory
+from gavotte.formats.network import write_network
 
 CELLS = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12)
 TABLES = st.integers(1, 4).flatmap(
@@ -82,3 +87,15 @@ def test_a_simulation_starts_slim(tmp_path: Path) -> None:
 
 def test_verbs_that_start_programs_change_nothing_for_them() -> None:
     assert entry.NUMBERS.isdisjoint({"lab", "demo", "run", "watch", "campaign", "hosts", "profile", "shim", "measure"})
+
+
+@pytest.mark.parametrize(("rows", "flows"), [("a,b,8\n", "1 flow"), ("a,b,8\nb,a,8\n", "2 flows")])
+def test_a_number_and_its_noun_agree(rows: str, flows: str, tmp_path: Path) -> None:
+    write_inventory(tmp_path / "x.hosts.toml", inventory("ab"))
+    write_network(tmp_path / "n.network.json", network("ab", 8e6))
+    (tmp_path / "bytes.csv").write_text(f"source,target,bytes\n{rows}")
+    words = ["shuffle", "bytes.csv", "--hosts", "x.hosts.toml", "--network", "n.network.json", "--dry-run"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        done = CliRunner().invoke(app, words)
+    assert done.stderr.startswith(f"{flows}, ")

@@ -126,7 +126,7 @@ def test_the_page_is_one_file_with_date_version_and_every_pair(tmp_path: Path) -
     assert "2.500 s" in page.text
     assert "by hand" in page.text
     assert "<dt>seed</dt><dd>7</dd>" in page.text
-    lines = {line["label"]: line for line in page.data["rates"]["told"]}
+    lines = {line["label"]: line for line in page.data["rates"]["layers"]}
     rate = network.rate_bps[0][1]
     assert rate is not None
     assert lines["rate"]["values"][1] == pytest.approx(rate / 1e6, rel=1e-3)
@@ -159,7 +159,7 @@ def test_doubtful_cells_are_marked_and_say_why(tmp_path: Path) -> None:
     network = network.model_copy(update={"rate_low_bps": rows})
     report(tmp_path / "r.html", network, history=past)
     page = Page(tmp_path / "r.html")
-    lines = page.data["rates"]["told"]
+    lines = page.data["rates"]["layers"]
     words = next(line for line in lines if line["words"])
     says = [words["words"][code] for code in words["values"]]
     assert says[1] == "a lower bound: a host was the limit"

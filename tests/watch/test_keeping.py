@@ -22,7 +22,7 @@ from gavotte.formats.app import write_app
 from gavotte.formats.network import Network, read_network, write_network
 from gavotte.formats.placement import read_placement, write_placement
 from gavotte.place import Running, evaluate
-from gavotte.watch import Event, Shift, Told, WatchQuestion, WatchSession, keep, keeping
+from gavotte.watch import Event, Notice, Shift, WatchQuestion, WatchSession, keep, keeping
 from gavotte.watch.detect import Edge
 from gavotte.watch.loop import RETRY_TICKS
 from gavotte.watch.ring import SILENT_TICKS
@@ -56,7 +56,7 @@ class Quiet:
 
 def test_when_hosts_go_or_come_the_running_placement_is_reviewed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "Probe", Quiet)
-    places, events, waits = {"x": "a", "y": "b"}, list[Told](), 0
+    places, events, waits = {"x": "a", "y": "b"}, list[Notice](), 0
 
     def wait(_: float) -> bool:
         nonlocal waits
@@ -64,7 +64,7 @@ def test_when_hosts_go_or_come_the_running_placement_is_reviewed(monkeypatch: py
         monkeypatch.setattr(Quiet, "dead", ("a",) if waits < SILENT_TICKS + 2 else ())
         return False
 
-    def tell(each: Told) -> None:
+    def notify(each: Notice) -> None:
         events.append(each)
         if each.placement is not None and each.placement.assignment is not None:
             places.update(each.placement.assignment)
@@ -74,7 +74,7 @@ def test_when_hosts_go_or_come_the_running_placement_is_reviewed(monkeypatch: py
 
     kept = keep(
         WatchQuestion(network(), hosts="lab", count=SILENT_TICKS + 2 * RETRY_TICKS, seed=7),
-        WatchSession(wait, tell, complain=lambda text: pytest.fail(text), running=running),
+        WatchSession(wait, notify, complain=lambda text: pytest.fail(text), running=running),
     )
     assert [each.event.kind for each in events] == ["gone", "came"]
     assert events[0].placement is not None
@@ -89,12 +89,12 @@ def test_when_hosts_go_or_come_the_running_placement_is_reviewed(monkeypatch: py
 def test_hosts_that_the_inventory_does_not_list_are_gone_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "Probe", Quiet)
     monkeypatch.setattr(Quiet, "listed", ("b", "c"))
-    events = list[Told]()
+    events = list[Notice]()
     keep(
         WatchQuestion(network(), hosts="lab", count=1),
         WatchSession(
             wait=lambda _: False,
-            tell=events.append,
+            notify=events.append,
             complain=lambda text: pytest.fail(text),
             running=lambda: placed([pair(0)], {"x": "a", "y": "b"}),
         ),
@@ -162,7 +162,7 @@ def test_an_output_that_cannot_be_written_is_told_at_the_start_and_survived_late
     run = CliRunner().invoke(app, [*words, "-o", str(tmp_path / "none" / "out.json")])
     assert isinstance(run.exception, GavotteError)
     assert run.stdout == ""
-    folder, times, events, said = tmp_path / "folder", tmp_path / "later.jsonl", list[Told](), list[str]()
+    folder, times, events, said = tmp_path / "folder", tmp_path / "later.jsonl", list[Notice](), list[str]()
     folder.mkdir()
     times.write_text(lines(operations(20, 14)))
 

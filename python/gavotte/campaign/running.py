@@ -70,7 +70,7 @@ def run(
     resume: bool = False,
     max_seconds: float | None = None,
     progress: Progress | None = None,
-    told: Callable[[str], None] | None = None,
+    report: Callable[[str], None] | None = None,
 ) -> Done:
     """Take a plan's samples and append them to a file. A run killed at any moment continues with `resume`.
 
@@ -82,7 +82,7 @@ def run(
         resume: continue a file that holds samples of the same plan.
         max_seconds: start no sample after this many seconds.
         progress: is called with the number of finished samples and the number of all.
-        told: is called with a line about each problem that does not end the run.
+        report: is called with a line about each problem that does not end the run.
 
     Raises:
         GavotteError: when the file belongs to another campaign, or the endpoints cannot be made.
@@ -90,10 +90,10 @@ def run(
     begin = time.monotonic()
     with Journal(path, resume=resume) as journal:
         _check_same(journal, plan, path)
-        work = _Work(plan, journal, told or (lambda _line: None))
+        work = _Work(plan, journal, report or (lambda _line: None))
         work.done.cut_bytes = journal.cut_bytes
         if any(work.wanted(each) for each in plan.samples):
-            with opened(plan.campaign, make_lab, make_keys, work.told) as endpoints:
+            with opened(plan.campaign, make_lab, make_keys, work.report) as endpoints:
                 for number, planned in enumerate(plan.samples):
                     if max_seconds is not None and time.monotonic() - begin > max_seconds and work.wanted(planned):
                         raise GavotteError(
@@ -121,11 +121,11 @@ def _check_same(journal: Journal, plan: CampaignPlan, path: str | Path) -> None:
 class _Work:
     """A run in progress."""
 
-    def __init__(self, plan: CampaignPlan, journal: Journal, told: Callable[[str], None]) -> None:
+    def __init__(self, plan: CampaignPlan, journal: Journal, report: Callable[[str], None]) -> None:
         self.done = Done()
         self._plan = plan
         self._journal = journal
-        self.told = told
+        self.report = report
         self._had = {sample.sample for sample in journal.samples}
         self._paths: dict[tuple[str, tuple[tuple[str, str], ...]], dict[tuple[str, str], int]] = {}
 
@@ -148,7 +148,7 @@ class _Work:
                 return
             except AgentError as error:
                 logger.info("%s: %s", planned.sample, error)
-                self.told(f"{planned.sample}: {error}" + ("; tries again" if attempt + 1 < TRIES else ""))
+                self.report(f"{planned.sample}: {error}" + ("; tries again" if attempt + 1 < TRIES else ""))
                 if attempt + 1 == TRIES:
                     self.done.failed[planned.sample] = error.message
                 else:

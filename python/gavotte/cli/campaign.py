@@ -90,7 +90,7 @@ def run(
             resume=resume,
             max_seconds=bound_s,
             progress=bar,
-            told=note,
+            report=note,
         )
     if done.cut_bytes:
         note(f"removed an incomplete line of {done.cut_bytes} bytes from {output}")

@@ -74,7 +74,7 @@ def cross(
         series = {"time_s": traffic.time_s.tolist(), "connections": traffic.connections.tolist()}
         emit_json(vars(traffic) | series | {"told": traffic.told, "beside": mine})
     else:
-        _tell(traffic)
+        _show(traffic)
     if not traffic.told:
         raise GavotteError(
             f"the cross traffic from {source} to {target} is unknown without the rate of the idle path",
@@ -84,7 +84,7 @@ def cross(
         note(f"wrote {output}")
 
 
-def _tell(traffic: CrossTraffic) -> None:
+def _show(traffic: CrossTraffic) -> None:
     """Print the cross traffic over time, and a summary line."""
     if not traffic.told:
         most = f"to {traffic.high:.1f} connections" if math.isfinite(traffic.high) else "connections to any number"

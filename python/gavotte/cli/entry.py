@@ -63,26 +63,26 @@ def _status() -> int:
         sys.stdout.flush()
         return result if isinstance(result, int) else DONE
     except GavotteError as error:
-        return _told(str(error), CANNOT)
+        return _fail(str(error), CANNOT)
     except typer.TyperException as error:
         message = error.format_message()
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(message, err=True)
             return USAGE
-        return _told(f"{message.removesuffix('.')}; see --help", error.exit_code)
+        return _fail(f"{message.removesuffix('.')}; see --help", error.exit_code)
     except typer.Abort:
-        return _told("aborted", CANNOT)
+        return _fail("aborted", CANNOT)
     except _Stopped as stopped:
-        return _told(_how(stopped.number), 128 + stopped.number)
+        return _fail(_how(stopped.number), 128 + stopped.number)
     except BrokenPipeError:
         # The reader (as in `| head`) has gone; the flush at exit must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CANNOT
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _told(f"{where}{error.strerror or error}", CANNOT)
+        return _fail(f"{where}{error.strerror or error}", CANNOT)
     except MemoryError:
-        return _told("out of memory", CANNOT)
+        return _fail("out of memory", CANNOT)
 
 
 def _stop(number: int, _frame: object) -> NoReturn:
@@ -112,7 +112,7 @@ def _watch_for_signals() -> None:
         while number := os.read(reader, 1)[0]:
             standing = signal.getsignal(number) is _stop
             if standing and not signals.heard.wait(DEAF_S) and signal.getsignal(number) is _stop:
-                _told(_how(number), 128 + number)
+                _fail(_how(number), 128 + number)
                 os._exit(128 + number)
 
     threading.Thread(target=watch, name="signals", daemon=True).start()
@@ -122,7 +122,7 @@ def _how(number: int) -> str:
     return "interrupted" if number == signal.SIGINT else f"stopped by {signal.Signals(number).name}"
 
 
-def _told(message: str, status: int) -> int:
+def _fail(message: str, status: int) -> int:
     with contextlib.suppress(OSError):
         if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
             typer.secho("error: ", err=True, nl=False, bold=True, fg=typer.colors.RED)

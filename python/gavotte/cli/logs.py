@@ -38,14 +38,14 @@ class _Handler(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         text = self.format(record)
-        if text not in self._told:
+        if text not in self._shown:
             note(text)
         if record.levelno == logging.WARNING:
-            self._told.add(text)
+            self._shown.add(text)
 
 
 def show(verbosity: int) -> None:

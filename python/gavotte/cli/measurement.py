@@ -99,14 +99,14 @@ class _HostCredit:
 
 def _credits(result: Measurement) -> list[_HostCredit]:
     """Return the largest credit of each host in the newest snapshot."""
-    names, found = result.history.hosts, dict[str, _HostCredit]()
+    names, largest = result.history.hosts, dict[str, _HostCredit]()
     for (i, j), path in sorted(result.newest.items()):
         reading = path.reading
         size = reading.bucket_bytes * goodput_per_wire(path.mtu_bytes)
-        known = found.get(names[i])
+        known = largest.get(names[i])
         if is_credit(size, reading.goodput_bps, reading.peak_bps) and (known is None or size > known.bytes):
-            found[names[i]] = _HostCredit(names[i], names[j], reading.peak_bps, size, reading.goodput_bps)
-    return list(found.values())
+            largest[names[i]] = _HostCredit(names[i], names[j], reading.peak_bps, size, reading.goodput_bps)
+    return list(largest.values())
 
 
 def _matrix(result: Measurement, key: str) -> list[list[float | None]]:

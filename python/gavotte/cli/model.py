@@ -92,7 +92,7 @@ def model(
         emit_json(network.model_dump(mode="json") | {"constant": _document(constant, findings)})
     else:
         _print(network)
-        _tell(findings)
+        _show(findings)
     for text in network.notes:
         note(f"warning: {text}")
     for path in (output, asked.plot):
@@ -133,7 +133,7 @@ def _document(constant: Constant, findings: Findings) -> dict[str, Any]:
     }
 
 
-def _tell(findings: Findings) -> None:
+def _show(findings: Findings) -> None:
     """Print the same in words."""
     norm = findings.norm
     few = "s" * (findings.snapshots != 1)

@@ -174,13 +174,13 @@ def sign_of_life(label: str, clock: Callable[[], float] = time.monotonic) -> Ite
         return
     next_s = clock()
 
-    def tell(text: str) -> None:
+    def show(text: str) -> None:
         nonlocal next_s
         if clock() >= next_s:
             next_s = clock() + LIFE_S
             note(f"{label}: {text}")
 
-    yield tell
+    yield show
 
 
 SEARCH_QUIET_S = 2.0
@@ -208,12 +208,12 @@ def searching(limit_s: float) -> Iterator[Callable[[float, float, float], None]]
     with Progress(*columns, console=stderr(), transient=True) as bars:
         bar = bars.add_task("", total=1.0)
 
-        def told(best_s: float, bound_s: float, share: float) -> None:
+        def show(best_s: float, bound_s: float, share: float) -> None:
             best = f"best {best_s:.4g} s" if best_s < float("inf") else ""
             bound = f", at least {bound_s:.4g} s" if bound_s > 0 else ""
             bars.update(bar, completed=share, description=f"{best}{bound} (Ctrl-C stops with the best)")
 
-        yield told
+        yield show
 
 
 def _finite(value: Any) -> Any:

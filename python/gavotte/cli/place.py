@@ -282,8 +282,8 @@ def _states(apps: Sequence[App], text: str | None) -> dict[str, int]:
 
 
 def _split(text: str, mark: str, option: str) -> tuple[str, str]:
-    left, found, right = text.partition(mark)
-    if not (left and found and right):
+    left, separator, right = text.partition(mark)
+    if not (left and separator and right):
         shape = {"--only": "TASKS=HOST,HOST", "--label": "TASKS=KEY:VALUE", "--running": "PLACEMENT:APP,APP"}[option]
         raise GavotteError(f"{option}: cannot read `{text}`", hint=f"use {shape}")
     return left, right

@@ -105,7 +105,7 @@ def _emit(done: InSequence) -> None:
             (review.time_s, 1, ["migrates", move.app, f"{move.task} from {move.source} to {move.target}"])
             for move in review.decision.moves
         ]
-        rows.append((review.time_s, 2, ["reviewed", " ".join(review.apps), _said(review.decision)]))
+        rows.append((review.time_s, 2, ["reviewed", " ".join(review.apps), _words(review.decision)]))
     emit_table(
         ["at s", "", "application", "what"],
         [[f"{time_s:.3f}", *cells] for time_s, _, cells in sorted(rows, key=lambda row: row[:2])],
@@ -118,7 +118,7 @@ def _emit(done: InSequence) -> None:
     )
 
 
-def _said(decision: Decision) -> str:
+def _words(decision: Decision) -> str:
     if not decision.moves:
         return "keeps its placement: no migration saves more than it costs"
     return f"saves {decision.saving_s:.3g} s of {decision.keep_s:.3g} s, after {decision.cost_s:.3g} s of pause"

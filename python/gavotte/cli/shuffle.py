@@ -10,6 +10,7 @@ import typer
 
 from gavotte.cli.options import DryRun, Hosts, Json, Seed
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
+from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_bytes
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def shuffle(
     warn_of_unknown(net)
     total = sum(flow.bytes for flow in flows)
     bound_s, link = wss_bound(net, [(flow.source, flow.target, float(flow.bytes)) for flow in flows])
-    note(f"{len(flows)} flows, {format_bytes(total)}; at least {bound_s:.3g} s by the {link or 'network'}")
+    note(f"{counted(len(flows), 'flow')}, {format_bytes(total)}; at least {bound_s:.3g} s by the {link or 'network'}")
     if dry_run:
         if as_json:
             emit_json({"bytes": total, "bound_s": bound_s, "bottleneck": link, "flows": len(flows), "seed": seed})

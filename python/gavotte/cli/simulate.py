@@ -110,7 +110,7 @@ def simulate(
         _tell_guarantee(summary["guarantee"], links)
     if len(fullest) > links:
         note(f"showing the busiest {links} of {len(fullest)} links")
-    _tell(summary)
+    _show(summary)
     if output is not None:
         note(f"wrote {output}")
 
@@ -243,7 +243,7 @@ def _summary(done: Simulation, ids: list[str]) -> dict[str, Any]:
     }
 
 
-def _tell(summary: dict[str, Any]) -> None:
+def _show(summary: dict[str, Any]) -> None:
     flows, finished = summary["flows"], summary["finished"]
     if finished < flows:
         note(f"{finished} of {flows} flows had finished at {summary['end_s']:.6g} s")

@@ -61,7 +61,7 @@ def stability(
     emit_table(
         ["age", "median error", "mean", "95 % below", "measurements"],
         [
-            [_told(each.age_s), *map(_percent, (each.median, each.mean, each.most)), str(each.count)]
+            [_age(each.age_s), *map(_percent, (each.median, each.mean, each.most)), str(each.count)]
             for each in result.by_age
         ],
         title="\nrelative difference between an earlier and a later measurement of the same pair",
@@ -86,7 +86,7 @@ def _date(time_s: float) -> str:
     return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _told(age_s: float) -> str:
+def _age(age_s: float) -> str:
     return f"{age_s / 60:g} min" if age_s >= 60 else f"{age_s:g} s"
 
 

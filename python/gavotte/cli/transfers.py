@@ -9,6 +9,7 @@ import typer
 
 from gavotte.cli.options import Json, read_rate, to_write
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
+from gavotte.formats.counting import counted
 
 if TYPE_CHECKING:
     from gavotte.transfer import TransferSimulation
@@ -100,7 +101,7 @@ def simulate(
     alone_s = results[0].alone_s
     alone_text = f", {alone_s.mean():.2f} s on average if each ran alone" if len(alone_s) else ""
     step = f", steps of {results[0].step_s:g} s" if results[0].step_s else ""
-    note(f"{len(coflows)} coflows, {coflows.flow_count} flows{alone_text}{step}")
+    note(f"{counted(len(coflows), 'coflow')}, {counted(coflows.flow_count, 'flow')}{alone_text}{step}")
     if output is not None:
         note(f"wrote {output}")
 

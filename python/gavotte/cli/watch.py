@@ -20,7 +20,7 @@ from gavotte.formats.counting import counted
 
 if TYPE_CHECKING:
     from gavotte.place import Running
-    from gavotte.watch import Event, Told
+    from gavotte.watch import Event, Notice
 
 COMMAND_S = 600.0
 """A command that takes longer is ended, so that it cannot stop the watch."""
@@ -109,7 +109,7 @@ def watch(
     words = None if writing.command is None else _words_of(writing.command)
     running = _running(placed)
 
-    def tell(item: Told) -> None:
+    def notify(item: Notice) -> None:
         typer.echo(json.dumps(item.document) if writing.as_json else _sentence(item.event))
         if item.placement is not None and not writing.as_json:
             typer.echo(f"  {item.placement.text}")
@@ -125,7 +125,7 @@ def watch(
 
         end = keep(
             question,
-            WatchSession(stop.wait, tell, lambda text: note(f"warning: {text}"), alive, running, writing.output),
+            WatchSession(stop.wait, notify, lambda text: note(f"warning: {text}"), alive, running, writing.output),
         )
     note(f"{counted(end.taken, what)}, {end.hosts - len(end.gone)} of {counted(end.hosts, 'host')} present")
 

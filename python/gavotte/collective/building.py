@@ -45,6 +45,6 @@ def build_shim(output: str | Path, *, mpicc: str = "mpicc", counting: bool = Fal
         except subprocess.TimeoutExpired:
             raise GavotteError(f"`{mpicc}` did not finish within {DEADLINE_S:.0f} s", hint="try it by hand") from None
         if done.returncode:
-            said = (done.stderr.strip().splitlines() or ["no message"])[0]
-            raise GavotteError(f"`{mpicc}` failed: {said}", hint="is it the C compiler of an MPI library?")
+            first_line = (done.stderr.strip().splitlines() or ["no message"])[0]
+            raise GavotteError(f"`{mpicc}` failed: {first_line}", hint="is it the C compiler of an MPI library?")
         made.replace(target)

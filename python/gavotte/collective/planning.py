@@ -122,15 +122,15 @@ def plan(
     sizes = dict.fromkeys(stages_of, size_bytes)
     if operation == "allgather":
         sizes["broadcast"] = size_bytes * len(hosts)
-    found: dict[str, list[Stage]] = {}
+    stages_by: dict[str, list[Stage]] = {}
     beside = ("binomial", "fnf", *rings[:1], algorithm)
     tried = (*flat, *TREES, *rings) if algorithm == "auto" else tuple(dict.fromkeys(beside))
     for name in tried:
         if name in RINGS:
-            found[name] = [_ring(on, operation, size_bytes, name, segments, search)]
+            stages_by[name] = [_ring(on, operation, size_bytes, name, segments, search)]
         else:
-            found[name] = [_stage(on, each, sizes[each], top, name, segments, search) for each in stages_of]
-    total_s = {name: sum(stage.predicted_s for stage in stages) for name, stages in found.items()}
+            stages_by[name] = [_stage(on, each, sizes[each], top, name, segments, search) for each in stages_of]
+    total_s = {name: sum(stage.predicted_s for stage in stages) for name, stages in stages_by.items()}
     chosen = algorithm
     if algorithm == "auto":
         least_s = min(total_s.values())
@@ -141,7 +141,7 @@ def plan(
         hosts=hosts,
         bytes=size_bytes,
         algorithm=chosen,
-        stages=found[chosen],
+        stages=stages_by[chosen],
         predicted_s=total_s[chosen],
         baselines_s={name: seconds for name, seconds in total_s.items() if name != chosen},
         seed=search.seed,

@@ -216,9 +216,9 @@ def execute(host: str, argv: Sequence[str]) -> int:
         Its exit status, 128 + n when signal n ended it.
     """
     lab = current()
-    with _signals_left_to_child() as tell:
+    with _signals_left_to_child() as forward_to:
         child = lab.exec(host, argv)
-        tell(child)
+        forward_to(child)
         code = child.wait()
     return code if code >= 0 else 128 - code
 

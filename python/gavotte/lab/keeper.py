@@ -69,13 +69,13 @@ def main() -> NoReturn:
         owner = _watch(order.owner)
         rootless = _isolate()
     except GavotteError as error:
-        _tell(error=error.message, hint=error.hint, kind=type(error).__name__)
+        _send(error=error.message, hint=error.hint, kind=type(error).__name__)
         os._exit(1)
     except _Abandoned:
         os._exit(1)
     child = os.fork()
     if child:
-        _tell(pid=child, rootless=rootless)
+        _send(pid=child, rootless=rootless)
         os._exit(0)
     Keeper(order, owner).keep()
 
@@ -101,15 +101,15 @@ class Keeper:
         try:
             self._listen()
             self._build()
-            _tell(ready=True, mount_namespace=namespaces.identity("mnt"))
+            _send(ready=True, mount_namespace=namespaces.identity("mnt"))
             self._hold()
         except _Abandoned:
             pass
         except GavotteError as error:
-            _tell(error=error.message, hint=error.hint, kind=type(error).__name__)
+            _send(error=error.message, hint=error.hint, kind=type(error).__name__)
             status = 1
         except BaseException as error:
-            _tell(error=f"the lab failed: {error!r}", hint="", kind="GavotteError")
+            _send(error=f"the lab failed: {error!r}", hint="", kind="GavotteError")
             raise
         finally:
             self._end(status)
@@ -276,7 +276,7 @@ def _replace_file(real: Path, stand_in: Path, text: str) -> None:
         namespaces.mount_over(stand_in, real)
 
 
-def _tell(**message: object) -> None:
+def _send(**message: object) -> None:
     """Report one line of JSON to the owner, who may be gone."""
     with contextlib.suppress(OSError):
         os.write(1, json.dumps(message).encode() + b"\n")

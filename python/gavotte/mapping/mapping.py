@@ -233,11 +233,11 @@ def _greedy(problem: _Problem) -> Ints:
 
 
 def _exchanged(problem: _Problem, start: Ints) -> Ints:
-    found = problem.ranks.exchanged(
+    hosts = problem.ranks.exchanged(
         source=problem.source.tolist(),
         target=problem.target.tolist(),
         size_bytes=problem.bytes.tolist(),
         hosts=start.tolist(),
         most=MOST_EXCHANGES,
     )
-    return np.array(found, dtype=np.int64)
+    return np.array(hosts, dtype=np.int64)

@@ -66,17 +66,17 @@ class Candidate:
 
         Broadcast and mapping count by how surely each tells: what a mapping of a random graph takes varies more.
         """
-        told = []
+        ratios = []
         for mine, others in ((self.broadcast_s, other.broadcast_s), (self.mapping_s, other.mapping_s)):
             ratio = np.log(mine / others)
             # Both snapshots and roots (graphs) are samples.
             counts = (ratio.shape[1], max(1.0, self.fresh * ratio.shape[0]))
             errors = (ratio.mean(axis=k).std(ddof=1) / np.sqrt(count) for k, count in enumerate(counts))
-            told.append((float(ratio.mean()), float(np.hypot(*errors))))
-        if all(error == 0 for _, error in told):
-            return sum(mean for mean, _ in told) / len(told), 0.0
-        weights = [1 / max(error, 1e-6) ** 2 for _, error in told]
-        mean = sum(weight * mean for weight, (mean, _) in zip(weights, told, strict=True)) / sum(weights)
+            ratios.append((float(ratio.mean()), float(np.hypot(*errors))))
+        if all(error == 0 for _, error in ratios):
+            return sum(mean for mean, _ in ratios) / len(ratios), 0.0
+        weights = [1 / max(error, 1e-6) ** 2 for _, error in ratios]
+        mean = sum(weight * mean for weight, (mean, _) in zip(weights, ratios, strict=True)) / sum(weights)
         return mean, sum(weights) ** -0.5
 
 
@@ -114,8 +114,8 @@ def estimate(times: Floats, method: str) -> Floats:
     name = method.removesuffix(EXCESS)
     if name not in ESTIMATORS:
         raise GavotteError(f"unknown method `{method}`", hint=f"use one of auto, {', '.join(ESTIMATORS)}")
-    found = ESTIMATORS[name](times)
-    return expected(times, found, band(times).width) if method.endswith(EXCESS) else found.constant
+    estimated = ESTIMATORS[name](times)
+    return expected(times, estimated, band(times).width) if method.endswith(EXCESS) else estimated.constant
 
 
 def undisturbed(method: str) -> str:
@@ -137,26 +137,26 @@ def choose(times: Floats, *, seed: int = 0) -> Choice:
         times: (n, N, N) transfer times, row = source, NaN = not measured.
         seed: of roots, task graphs, and hosts where there are more than `MAX_HOSTS`.
     """
-    found = _chosen(trials(times, seed=seed), SURE)
+    usual = _chosen(trials(times, seed=seed), SURE)
     half = np.arange(len(times) // 2, len(times))
     ahead = np.array_split(half, min(MAX_FOLDS, -(-len(half) // HELD_OUT)))
     risky = _chosen(trials(times, candidates=RISKY, seed=seed, folds=ahead), RISKY_SURE)
-    return min(found, risky, key=lambda choice: choice.over_base)
+    return min(usual, risky, key=lambda choice: choice.over_base)
 
 
 def lasting(times: Floats, *, seed: int = 0) -> Cut:
     """`cut`, unless decisions from what it leaves cost more on the newest snapshots, held out, than from all."""
-    found = cut(times)
-    if found.share:
+    recent = cut(times)
+    if recent.share:
         newest = [np.arange(len(times) - HELD_OUT, len(times))]
         whole, left = (
             trials(times, candidates=["median"], seed=seed, folds=newest, learnt=each).trials
-            for each in (times, found.times)
+            for each in (times, recent.times)
         )
         if whole and left:
             mean, error = left[0].over(whole[0])
-            return Cut(times) if mean > error else found
-    return found
+            return Cut(times) if mean > error else recent
+    return recent
 
 
 def trials(
@@ -202,9 +202,9 @@ def trials(
             pairs = zip(graphs, places, strict=True)
             mappings.append(np.stack([mapping_s(tasks, place, scored) for tasks, place in pairs], axis=-1))
     new = float(np.isfinite(fresh(times)).sum() / np.isfinite(times).sum())
-    found = {name: Candidate(name, np.concatenate(b), np.concatenate(m), new) for name, (b, m) in costs.items()}
-    untuned = found.pop("")
-    return Choice(BASE, tuple(found.values()), untuned)
+    candidate_of = {name: Candidate(name, np.concatenate(b), np.concatenate(m), new) for name, (b, m) in costs.items()}
+    untuned = candidate_of.pop("")
+    return Choice(BASE, tuple(candidate_of.values()), untuned)
 
 
 def measured_hosts(times: Floats) -> Indices:

@@ -159,16 +159,16 @@ def model(
     Raises:
         GavotteError: for an unknown method, or a pair that was never measured.
     """
-    found = constant if constant is not None else find_constant(history, method=method, seed=seed)
+    estimated = constant if constant is not None else find_constant(history, method=method, seed=seed)
     never = np.asarray(np.isnan(history.beta_Bps).all(axis=0))
     hierarchy = hierarchy_of(history.hosts, history.hops)
     structure = structure_of(hierarchy, history.evidence)
     machine = np.array(hierarchy.machine)
     # A guess may be above what was ever seen.
     outside = (machine[:, None] != machine[None, :]) & ~never
-    best_bps = _best(found.rate_bps, outside)
+    best_bps = _best(estimated.rate_bps, outside)
     # Without experiments on the host itself, the best that it reached stands for its cap.
-    least_best_bps = _best(found.rate_low_bps, outside)
+    least_best_bps = _best(estimated.rate_low_bps, outside)
     egress_bps, ingress_bps = (
         [
             (cap_bps and max(cap_bps, seen_bps or 0.0)) if tested else seen_bps
@@ -184,11 +184,12 @@ def model(
         for lows, each in zip(least_best_bps, (structure.tested_out, structure.tested_into), strict=True)
     )
     rate_bps, rate_low_bps = (
-        _within_groups(each, never, history.hosts, structure.groups) for each in (found.rate_bps, found.rate_low_bps)
+        _within_groups(each, never, history.hosts, structure.groups)
+        for each in (estimated.rate_bps, estimated.rate_low_bps)
     )
     burst_bytes, peak_bps = (_nullable_row(values) for values in egress_buckets(history, hierarchy))
     several_bps, connections = _several(history)
-    excess = np.maximum(found.undisturbed_bps / found.rate_bps - 1, 0)
+    excess = np.maximum(estimated.undisturbed_bps / estimated.rate_bps - 1, 0)
     return Network(
         format=FORMAT,
         hosts=[
@@ -208,20 +209,20 @@ def model(
             for i, name in enumerate(history.hosts)
         ],
         rate_bps=_nullable(rate_bps),
-        latency_s=_nullable(found.latency_s),
+        latency_s=_nullable(estimated.latency_s),
         groups=list(structure.groups),
         sharing=(structure.sharing or "hose") if sharing == "auto" else sharing,
         verdicts=list(structure.verdicts) if history.evidence else [],
         notes=[
             *hierarchy.notes,
-            *_guessed(found, int(never.sum()) - hierarchy.size),
-            *_earlier(found),
+            *_guessed(estimated, int(never.sum()) - hierarchy.size),
+            *_earlier(estimated),
             *_failed(structure),
         ],
         rate_low_bps=_nullable(rate_low_bps),
         excess=_nullable(excess) if (excess > 0).any() else [],
-        band=found.band,
-        doubt=_doubts(never, found.cut.earlier),
+        band=estimated.band,
+        doubt=_doubts(never, estimated.cut.earlier),
         mtu_bytes=_mtu_bytes(history),
         several_bps=several_bps,
         connections=connections,

@@ -113,11 +113,11 @@ def mode(times: Floats) -> Estimate:
 def fresh(times: Floats) -> Floats:
     """(n, N, N) times without those that repeat a pair's last one to the bit: the same measurement again."""
     known = times[0]
-    found = [known]
+    rows = [known]
     for newer in times[1:]:
-        found.append(np.where(newer == known, np.nan, newer))
+        rows.append(np.where(newer == known, np.nan, newer))
         known = np.where(np.isnan(newer), known, newer)
-    return np.stack(found)
+    return np.stack(rows)
 
 
 def band(times: Floats) -> Band:

@@ -49,15 +49,15 @@ def filled(known: Floats, hops: Ints | None = None, *, seed: int = 0) -> Filled:
     """
     size = len(known)
     off = ~np.eye(size, dtype=bool)
-    there = off & np.isfinite(known) & (known > 0)
-    logs = np.where(there, np.log(np.where(there, known, 1.0)), np.nan)
+    measured = off & np.isfinite(known) & (known > 0)
+    logs = np.where(measured, np.log(np.where(measured, known, 1.0)), np.nan)
     part = np.random.default_rng(seed).integers(FOLDS, size=(size, size))
     forms: dict[str, Callable[[Floats], Floats]] = {"product": _product, "bottleneck": _bottleneck}
     if hops is not None and len(np.unique(hops[off])) > 1:
         forms["distance"] = lambda logs: _distance(logs, hops)
     errors: dict[str, list[npt.NDArray[np.float64]]] = {name: [] for name in forms}
     for fold in range(FOLDS):
-        held = there & (part == fold)
+        held = measured & (part == fold)
         rest = np.where(held, np.nan, logs)
         for name, form in forms.items():
             off_by = np.abs(form(rest) - logs)[held]

@@ -23,9 +23,9 @@ def interval(times: Floats, constant: Floats) -> tuple[Floats, Floats, float]:
         (N, N) low and high in the unit of `times`, and the band's width. A pair that one snapshot alone
         speaks for has an interval only because others show the band.
     """
-    found = band(times)
-    error = Z95 * MEDIAN_PENALTY * found.width / np.sqrt(np.maximum(found.agreeing, 1))
-    return constant * np.exp(-error), constant * np.exp(error), found.width
+    scatter = band(times)
+    error = Z95 * MEDIAN_PENALTY * scatter.width / np.sqrt(np.maximum(scatter.agreeing, 1))
+    return constant * np.exp(-error), constant * np.exp(error), scatter.width
 
 
 def lower_bps(

@@ -89,12 +89,12 @@ def cut(times: Floats) -> Cut:
     if count < AGREEING + OLDER:
         return Cut(times)
     every, times = times, fresh(times)
-    found, width = mode(times), band(times).width
+    usual_times, width = mode(times), band(times).width
     # Two values of one constant may lie a tick of the clock to either side of it.
-    ticks = np.log1p(2 * resolution(times) / np.where(found.constant > 0, found.constant, np.inf))
+    ticks = np.log1p(2 * resolution(times) / np.where(usual_times.constant > 0, usual_times.constant, np.inf))
     window = np.maximum(2 * min(max(2 * width, 0.01), 0.4), ticks)
     with np.errstate(divide="ignore", invalid="ignore"):
-        off = np.log(times / (found.load[:, None, None] * found.constant))
+        off = np.log(times / (usual_times.load[:, None, None] * usual_times.constant))
     off[~np.isfinite(off)] = np.nan
     high, low = np.full((size, size), -np.inf), np.full((size, size), np.inf)
     total, known = np.zeros((size, size)), np.zeros((size, size), dtype=np.int64)

@@ -45,9 +45,9 @@ def settled(times: Floats, *, method: str = "mode", seed: int = 0) -> Settled:
     """
     rng = np.random.default_rng(seed)
     measured = np.asarray(np.isfinite(times).any(axis=0))
-    there = np.flatnonzero(measured.any(axis=0) | measured.any(axis=1))
-    times, measured = times[:, there][:, :, there], measured[there][:, there]
-    size = len(there)
+    present = np.flatnonzero(measured.any(axis=0) | measured.any(axis=1))
+    times, measured = times[:, present][:, :, present], measured[present][:, present]
+    size = len(present)
     # Of some pairs only, no part of the hosts may be left that reach each other.
     if size > MAX_HOSTS and measured.sum() >= size * (size - 1):
         kept = np.sort(rng.permutation(size)[:MAX_HOSTS])

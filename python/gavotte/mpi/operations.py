@@ -206,11 +206,11 @@ def _deal(laid: Bytes, block: Bytes, place: int, count: int, tree: Tree, *, inwa
     """Between a block in one piece and its pieces at `place` of the layout [piece][rank of `below`]."""
     for start, end in tree.pieces(len(block)):
         at = count * start + place * (end - start)
-        there = laid[at : at + end - start]
+        piece = laid[at : at + end - start]
         if inwards:
-            there[:] = block[start:end]
+            piece[:] = block[start:end]
         else:
-            block[start:end] = there
+            block[start:end] = piece
 
 
 def _parts(own: MPI.Intracomm, tree: Tree, shared: bool) -> tuple[int, list[tuple[int, int, int]]]:

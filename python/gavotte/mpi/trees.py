@@ -55,11 +55,11 @@ class Tree:
 
     def below(self, rank: int) -> list[int]:
         """A rank, then all below its first child, then all below its second."""
-        found, stack = [], [rank]
+        ranks, stack = [], [rank]
         while stack:
-            found.append(stack.pop())
-            stack.extend(reversed(self.children[found[-1]]))
-        return found
+            ranks.append(stack.pop())
+            stack.extend(reversed(self.children[ranks[-1]]))
+        return ranks
 
     def pieces(self, size_bytes: int) -> list[tuple[int, int]]:
         """Start and end of each segment."""

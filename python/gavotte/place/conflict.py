@@ -112,7 +112,7 @@ def find_conflict(question: Question, *, limit_s: float) -> InfeasibleError | No
     except GavotteError as error:
         logger.debug("cannot tell which demands conflict: %s", error)
         return None
-    return None if core is None else _told(network, apps, [demands[literal] for literal in core])
+    return None if core is None else _contradiction(network, apps, [demands[literal] for literal in core])
 
 
 def _model(
@@ -130,15 +130,15 @@ def _model(
     keep_room(instance, model, literals)
     names = network.names
     at = {
-        task: {names[host]: literal for host, literal in found.items()}
-        for task, found in zip(instance.tasks, literals, strict=True)
+        task: {names[host]: literal for host, literal in hosts_of.items()}
+        for task, hosts_of in zip(instance.tasks, literals, strict=True)
     }
     demands: dict[Literal, str] = {}
-    for task, found in at.items():
+    for task, hosts_of in at.items():
         wanted = model.boolean()
         demands[wanted] = f"task `{task}`"
-        model.linear([(1, literal) for literal in found.values()], most=1)
-        model.clause([negated(wanted), *found.values()])
+        model.linear([(1, literal) for literal in hosts_of.values()], most=1)
+        model.clause([negated(wanted), *hosts_of.values()])
     for task, hosts in allowed.items():
         kept = model.boolean()
         demands[kept] = f"the hosts allowed to `{task}`"
@@ -165,10 +165,10 @@ def _model(
         for app in apps:
             for transfer in app.transfer:
                 ends = [at[task_key(app, task, apps)] for task in (transfer.source, transfer.target)]
-                for m, here in ends[0].items():
-                    for n, there in ends[1].items():
+                for m, near in ends[0].items():
+                    for n, far in ends[1].items():
                         if m != n and not _near(network.pair_latency_s(index[m], index[n]), limits.max_latency_s):
-                            model.clause([negated(kept), negated(here), negated(there)])
+                            model.clause([negated(kept), negated(near), negated(far)])
     index = {name: m for m, name in enumerate(names)}
     for quota in limits.quotas:
         needs = [math.ceil(quota.needs_bps.get(task, 0.0)) for task in instance.tasks]
@@ -187,8 +187,8 @@ def _model(
 def _used(model: Model, places_: Iterable[dict[str, Literal]], names: Sequence[str]) -> list[Literal]:
     """A literal for each host, true if any of these tasks is there."""
     used = {host: model.boolean() for host in names}
-    for found in places_:
-        for host, literal in found.items():
+    for literals in places_:
+        for host, literal in literals.items():
             model.clause([negated(literal), used[host]])
     return list(used.values())
 
@@ -249,8 +249,8 @@ def _shrink(model: Model, demands: Mapping[Literal, str], limit_s: float) -> lis
             answer = solver.ask({"model": f"{text}\nassumptions: [{listed}]", "parameters": options}, limit_s)
             if answer["status"] != "INFEASIBLE":
                 return None
-            found = set(answer["core"])
-            return [literal for literal in wanted if literal in found]
+            conflicting = set(answer["core"])
+            return [literal for literal in wanted if literal in conflicting]
 
         kept = core(list(demands))
         if kept is None:
@@ -264,7 +264,7 @@ def _shrink(model: Model, demands: Mapping[Literal, str], limit_s: float) -> lis
         return kept
 
 
-def _told(network: Network, apps: Sequence[App], names: Sequence[str]) -> InfeasibleError:
+def _contradiction(network: Network, apps: Sequence[App], names: Sequence[str]) -> InfeasibleError:
     tasks = [name for name in names if name.startswith("task `")]
     rules = [name for name in names if not name.startswith("task `")]
     if rules:

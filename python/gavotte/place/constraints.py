@@ -57,8 +57,8 @@ def check_constraints(
         )
 
     for quota in limits.quotas:
-        there = [task for task, host in assignment.items() if host in quota.hosts]
-        need_bps = sum(quota.needs_bps.get(task, 0.0) for task in there)
+        behind = [task for task, host in assignment.items() if host in quota.hosts]
+        need_bps = sum(quota.needs_bps.get(task, 0.0) for task in behind)
         if need_bps > quota.most_bps * (1 + 1e-9):
             raise InfeasibleError(
                 f"{method} puts tasks with {format_rate(need_bps)} behind the {quota.link}, which can guarantee "

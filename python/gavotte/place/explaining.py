@@ -117,9 +117,9 @@ def explain(question: Question, placement: Placement) -> Explanation:
     check_apps(question.apps)
     instance = question.numbers
     hosts = hosts_of(instance, placement.assignment)
-    completion, found = instance.core.evaluate(hosts), instance.core.explain(hosts)
+    completion, limits = instance.core.evaluate(hosts), instance.core.explain(hosts)
     worst_s: dict[int, float] = {}
-    for link in found.links:
+    for link in limits.links:
         worst_s[link.phase] = max(worst_s.get(link.phase, 0.0), link.seconds)
     links = [
         LinkSlack(
@@ -131,7 +131,7 @@ def explain(question: Question, placement: Placement) -> Explanation:
             seconds=link.seconds,
             slack_s=worst_s[link.phase] - link.seconds,
         )
-        for link in sorted(found.links, key=lambda link: (-link.seconds, link.phase, link.link))
+        for link in sorted(limits.links, key=lambda link: (-link.seconds, link.phase, link.link))
         if link.seconds > 0
     ]
     worst = completion.bottleneck
@@ -149,10 +149,10 @@ def explain(question: Question, placement: Placement) -> Explanation:
         bound_s=bound_s,
         gap=1 - bound_s / completion.seconds if completion.seconds > 0 else 0.0,
         bottleneck=placement.bottleneck,
-        crossing=_crossing(question.apps, placement, found.crossing, worst.bytes if worst is not None else 0),
+        crossing=_crossing(question.apps, placement, limits.crossing, worst.bytes if worst is not None else 0),
         load_bytes=load_bytes,
         links=links,
-        runner_up=_runner_up(instance.tasks, instance.hosts, placement, found.runner_up, completion.seconds),
+        runner_up=_runner_up(instance.tasks, instance.hosts, placement, limits.runner_up, completion.seconds),
     )
 
 
@@ -173,10 +173,10 @@ def _runner_up(
     tasks: Sequence[str],
     hosts: Sequence[str],
     placement: Placement,
-    found: tuple[list[tuple[int, int]], float] | None,
+    best_move: tuple[list[tuple[int, int]], float] | None,
     completion_s: float,
 ) -> Relocation | None:
-    if found is None:
+    if best_move is None:
         return None
-    moves = [(tasks[task], placement.assignment[tasks[task]], hosts[host]) for task, host in found[0]]
-    return Relocation(moves, found[1], completion_s - found[1])
+    moves = [(tasks[task], placement.assignment[tasks[task]], hosts[host]) for task, host in best_move[0]]
+    return Relocation(moves, best_move[1], completion_s - best_move[1])

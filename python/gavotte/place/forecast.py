@@ -133,7 +133,7 @@ def _unknown(network: Network, sharing: str | None) -> Iterator[tuple[str, Netwo
         out = way == "out of"
         # A link that nothing crossed in any experiment may be as slow as can be.
         cap_bps = verdict.at_least_bps or 1.0
-        told = f" (at least {format_rate(cap_bps)})" if verdict.at_least_bps else ""
+        at_least = f" (at least {format_rate(cap_bps)})" if verdict.at_least_bps else ""
         hosts = [
             each.model_copy(update={"egress_bps" if out else "ingress_bps": cap_bps}) if each.name == name else each
             for each in network.hosts
@@ -143,7 +143,7 @@ def _unknown(network: Network, sharing: str | None) -> Iterator[tuple[str, Netwo
             for each in network.groups
         ]
         worst = network.model_copy(update={"hosts": hosts, "groups": groups})
-        yield f"`{verdict.link}`{told}", worst, sharing or "groups"
+        yield f"`{verdict.link}`{at_least}", worst, sharing or "groups"
     known_bps = [rate for row in network.rate_bps for rate in row if rate is not None]
     doubted = {(m, n) for m, row in enumerate(network.doubt) for n, why in enumerate(row) if why}
     count = len(doubted) + network.unknown_pairs

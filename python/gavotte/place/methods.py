@@ -123,7 +123,7 @@ class Attempt:
         best_s: completion time of the best placement so far.
         bound_s: the best bound so far.
         bound_stopped: whether the work on the bound was cut short.
-        found: the answer if a signal ends the work now.
+        solution: the answer if a signal ends the work now.
     """
 
     effort: Effort
@@ -131,7 +131,7 @@ class Attempt:
     best_s: float = field(default=math.inf, init=False)
     bound_s: float = field(default=0.0, init=False)
     bound_stopped: bool = field(default=False, init=False)
-    found: Solution | None = field(default=None, init=False)
+    solution: Solution | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._begin_s = self.clock()
@@ -166,23 +166,23 @@ class Attempt:
         """Time left; all of it where work is counted."""
         return self.limit_s if self.repeatable else max(self.limit_s - self.gone_s, 0.0)
 
-    def tell(self, best_s: float = math.inf) -> None:
-        """Tells how far it is."""
+    def report(self, best_s: float = math.inf) -> None:
+        """Report the best time, the bound and the share of the time spent to the effort's watcher."""
         self.best_s = min(self.best_s, best_s)
         if self.effort.watch is not None:
             self.effort.watch(self.best_s, self.bound_s, min(self.gone_s / self.limit_s, 1.0))
 
-    def keep(self, instance: Instance, found: Solution) -> None:
+    def keep(self, instance: Instance, solution: Solution) -> None:
         """Remembers the best placement so far. What a method has that makes one at once stays its answer."""
-        if self.found is None or (
-            self.found.method not in _core.policies()
-            and seconds(instance, found.hosts) < seconds(instance, self.found.hosts)
+        if self.solution is None or (
+            self.solution.method not in _core.policies()
+            and seconds(instance, solution.hosts) < seconds(instance, self.solution.hosts)
         ):
-            self.found = found
+            self.solution = solution
 
     def tick(self, _best_s: float) -> None:
-        """Tells how far it is, whatever some other problem's best time."""
-        self.tell()
+        """Report progress, but not the best time, which is that of another problem."""
+        self.report()
 
     def steps(self, instance: Instance) -> int:
         """Search steps that the time limit stands for."""
@@ -214,15 +214,15 @@ def run_method(instance: Instance, method: str, attempt: Attempt) -> Solution:
     if method in ("auto", "optimal", "search"):
         return _planned(instance, method, attempt)
     if method != "ilp":
-        attempt.found = Solution(instance.core.place(method, attempt.seed), 0.0, False, method)
+        attempt.solution = Solution(instance.core.place(method, attempt.seed), 0.0, False, method)
     try:
         _bound(instance, attempt)
     except InfeasibleError:  # of what the simple methods do not know
         attempt.bound_s = instance.core.bound_s()
-    found = attempt.found
-    if method == "ilp" or found is None:
-        found = solve_ilp(instance, limit_s=max(attempt.left_s - START_S, 0.1), seed=attempt.seed)
-    return replace(found, bound_s=max(found.bound_s, attempt.bound_s), bound_stopped=attempt.bound_stopped)
+    answer = attempt.solution
+    if method == "ilp" or answer is None:
+        answer = solve_ilp(instance, limit_s=max(attempt.left_s - START_S, 0.1), seed=attempt.seed)
+    return replace(answer, bound_s=max(answer.bound_s, attempt.bound_s), bound_stopped=attempt.bound_stopped)
 
 
 def run_at_once(instance: Instance, method: str, attempt: Attempt) -> Solution:
@@ -271,10 +271,10 @@ def _planned(instance: Instance, method: str, attempt: Attempt) -> Solution:
     return replace(best, method="optimal", stopped=False, bound_stopped=False) if proven else best
 
 
-def _open(instance: Instance, found: Solution) -> bool:
+def _open(instance: Instance, solution: Solution) -> bool:
     """Whether a better placement is looked for."""
-    time_s = seconds(instance, found.hosts)
-    return math.isfinite(time_s) and time_s > found.bound_s * (1 + PROVEN)
+    time_s = seconds(instance, solution.hosts)
+    return math.isfinite(time_s) and time_s > solution.bound_s * (1 + PROVEN)
 
 
 def _better(instance: Instance, one: Solution, other: Solution) -> Solution:
@@ -316,7 +316,7 @@ def _bound_at_scale(instance: Instance, attempt: Attempt) -> bool:
     if instance.core.bound_s() <= 0:
         return stopped
     limit_s = attempt.limit_s * (LATEST if attempt.repeatable else HUBS_SHARE)
-    hub_s, cut = hub_bound_s(instance, limit_s=limit_s, strict=not attempt.repeatable, tick=attempt.tell)
+    hub_s, cut = hub_bound_s(instance, limit_s=limit_s, strict=not attempt.repeatable, tick=attempt.report)
     attempt.bound_s = max(attempt.bound_s, hub_s)
     return stopped or cut
 
@@ -352,7 +352,7 @@ def _search(
         # A search that is no preparation continues while it improves, within the time limit.
         steps = steps if steps <= MORE_STEPS else ENDLESS_STEPS
     try:
-        found = instance.core.search(seed, steps, attempt.threads, most_s, list(starts), attempt.tell, paced=paced)
+        searched = instance.core.search(seed, steps, attempt.threads, most_s, list(starts), attempt.report, paced=paced)
     except InfeasibleError:
         if starts or len(instance.tasks) * len(instance.hosts) > EXACT_LITERALS:
             raise
@@ -360,11 +360,11 @@ def _search(
         if start is None:
             raise
         return _search(instance, attempt, [start], steps=steps, share=share, seed=seed, limit_s=limit_s)
-    solution = Solution(found.hosts, attempt.bound_s, found.stopped, "search")
+    solution = Solution(searched.hosts, attempt.bound_s, searched.stopped, "search")
     attempt.keep(instance, solution)
-    if found.interrupted:
+    if searched.interrupted:
         raise Interrupted
-    attempt.tell(seconds(instance, found.hosts))
+    attempt.report(seconds(instance, searched.hosts))
     return solution
 
 
@@ -373,12 +373,12 @@ def _partition(instance: Instance, attempt: Attempt) -> list[_Hosts]:
     limit_s = math.inf if attempt.repeatable else max(attempt.left_s * PARTITION_SHARE, 0.02)
     steps = int(PARTITION_STEPS * ease(instance))
     try:
-        found = instance.even().search(attempt.seed, steps, attempt.threads, limit_s, [], attempt.tick)
+        searched = instance.even().search(attempt.seed, steps, attempt.threads, limit_s, [], attempt.tick)
     except InfeasibleError:
         return []
-    if found.interrupted:
+    if searched.interrupted:
         raise Interrupted
-    return [found.hosts]
+    return [searched.hosts]
 
 
 def _proved(instance: Instance, best: Solution, share: float, size: int, attempt: Attempt) -> Solution:
@@ -399,9 +399,9 @@ def _proved(instance: Instance, best: Solution, share: float, size: int, attempt
         deterministic_s=attempt.limit_s * share * SOLVER_SHARE,
         seed=attempt.seed,
         strict=not attempt.repeatable,
-        tick=attempt.tell,
+        tick=attempt.report,
     )
     attempt.bound_s = proof.bound_s
-    found = replace(proof, method=best.method, stopped=best.stopped or proof.stopped, bound_stopped=best.bound_stopped)
-    attempt.keep(instance, found)
-    return found
+    better = replace(proof, method=best.method, stopped=best.stopped or proof.stopped, bound_stopped=best.bound_stopped)
+    attempt.keep(instance, better)
+    return better

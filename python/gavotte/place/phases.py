@@ -61,14 +61,14 @@ def states(apps: Sequence[App], others: int | str | None = None) -> dict[str, in
         apps: whose tasks have `state_bytes`.
         others: of tasks that do not say: a number, `memory` = as their `memory_bytes`, None = they stay.
     """
-    found = {}
+    sizes = {}
     for app in apps:
         for task in app.task:
             size = task.memory_bytes if others == "memory" else others
             size = size if task.state_bytes is None else task.state_bytes
             if isinstance(size, int):
-                found[task_key(app, task.name, apps)] = size
-    return found
+                sizes[task_key(app, task.name, apps)] = size
+    return sizes
 
 
 def solve_phases(question: Question, effort: Effort) -> Answer:
@@ -381,10 +381,10 @@ def _spared(weigh: _Weigh, path: list[_Hosts], over: Callable[[], bool]) -> list
             was, now = path[stage - 1][task], path[stage][task]
             if was == now:
                 continue
-            for there, run in ((was, _stay(path, stage, task, 1)), (now, _stay(path, stage - 1, task, -1))):
+            for host, run in ((was, _stay(path, stage, task, 1)), (now, _stay(path, stage - 1, task, -1))):
                 if over():
                     return path
-                tried = _with(path, run, task, there)
+                tried = _with(path, run, task, host)
                 if all(weigh.fits(tried[number]) for number in run) and (tried_s := weigh(tried)) <= best_s:
                     path, best_s, again = tried, tried_s, True
                     break
@@ -393,10 +393,10 @@ def _spared(weigh: _Weigh, path: list[_Hosts], over: Callable[[], bool]) -> list
 
 def _stay(path: Sequence[_Hosts], stage: int, task: int, step: int) -> list[int]:
     """The stages from one on, forwards or backwards, in which a task stays where it is there."""
-    found = [stage]
-    while 0 <= (following := found[-1] + step) < len(path) and path[following][task] == path[stage][task]:
-        found.append(following)
-    return found
+    stages = [stage]
+    while 0 <= (following := stages[-1] + step) < len(path) and path[following][task] == path[stage][task]:
+        stages.append(following)
+    return stages
 
 
 def _answer(weigh: _Weigh, path: list[_Hosts], whole: Answer, bound_s: float, elapsed_s: float) -> Answer:
@@ -405,9 +405,9 @@ def _answer(weigh: _Weigh, path: list[_Hosts], whole: Answer, bound_s: float, el
         phase = min(t.phase for app in weigh.stages[number] for t in app.transfer)
         parts += [(weigh.moving(before, after), f" before phase {phase}"), (weigh.stage(number, after), "")]
         moves += [
-            Move(task=key, phase=phase, host=weigh.network.names[there], bytes=weigh.state_bytes[key])
-            for key, here, there in zip(weigh.keys, before, after, strict=True)
-            if here != there
+            Move(task=key, phase=phase, host=weigh.network.names[after_host], bytes=weigh.state_bytes[key])
+            for key, before_host, after_host in zip(weigh.keys, before, after, strict=True)
+            if before_host != after_host
         ]
     completion_s = math.fsum(part.seconds for part, _ in parts)
     slowest = [(part.bottleneck, moving) for part, moving in parts if part.bottleneck is not None]

@@ -82,7 +82,7 @@ class _Work:
         check_sums(question.network, question.apps, question.running)
         check_quotas(question.limits.quotas)
         try:
-            attempt.found = run_method(instance, method, attempt)
+            attempt.solution = run_method(instance, method, attempt)
         except InfeasibleError:
             if method in _PLANNING:
                 conflict_s = attempt.limit_s if attempt.repeatable else max(attempt.left_s, CONFLICT_S)
@@ -90,18 +90,18 @@ class _Work:
                 if conflict is not None:
                     raise conflict from None
             raise
-        return attempt.found
+        return attempt.solution
 
     def known(self) -> Solution | None:
         """Return the best when a signal came, with what is proven; None if there is no placement."""
-        found = self.attempt.found
-        if found is None:  # too early: the search's starts take no time
+        solution = self.attempt.solution
+        if solution is None:  # too early: the search's starts take no time
             try:
-                found = run_at_once(self.question.instance, self.effort.method, self.attempt)
+                solution = run_at_once(self.question.instance, self.effort.method, self.attempt)
             except InfeasibleError:
                 return None
         attempt = self.attempt
-        return replace(found, bound_s=max(found.bound_s, attempt.bound_s), bound_stopped=attempt.bound_stopped)
+        return replace(solution, bound_s=max(solution.bound_s, attempt.bound_s), bound_stopped=attempt.bound_stopped)
 
     def answer(self, outcome: Solution) -> Answer:
         """Return the answer with the placement that a method found."""

@@ -105,10 +105,10 @@ def without_own(network: Network, running: Sequence[Running], sharing: str) -> N
         for path in {path for counts in in_phases.values() for path in counts}:
             own[path] += max(counts[path] for counts in in_phases.values())
     for m, row in enumerate(cross):
-        for n, found in enumerate(row):
-            if found:
+        for n, connections in enumerate(row):
+            if connections:
                 mine = sum(count for path, count in own.items() if _meet(network, sharing, (m, n), path))
-                row[n] = max(0.0, found - mine)
+                row[n] = max(0.0, connections - mine)
     return network.model_copy(update={"cross": cross})
 
 
@@ -124,14 +124,14 @@ def _limits(network: Network, sharing: str, m: int, n: int) -> set[tuple[str, st
     source, target = network.hosts[m], network.hosts[n]
     if sharing == "pipe" or (source.machine is not None and source.machine == target.machine):
         return set()
-    found = {("out of", source.name)} if source.egress_bps else set()
-    found |= {("into", target.name)} if target.ingress_bps else set()
+    limited = {("out of", source.name)} if source.egress_bps else set()
+    limited |= {("into", target.name)} if target.ingress_bps else set()
     if sharing == "groups":
         for group in network.groups:
             inside = [name in group.members for name in (source.name, target.name)]
-            found |= {("up", group.name)} if inside == [True, False] and group.up_bps else set()
-            found |= {("down", group.name)} if inside == [False, True] and group.down_bps else set()
-    return found
+            limited |= {("up", group.name)} if inside == [True, False] and group.up_bps else set()
+            limited |= {("down", group.name)} if inside == [False, True] and group.down_bps else set()
+    return limited
 
 
 def twice_counted(network: Network, running: Sequence[Running]) -> list[str]:

@@ -116,21 +116,21 @@ def spend(
         return answer if answer.placement.completion_s <= most_s * (1 + 1e-9) else None
 
     if goal.kind == "latency":
-        found = _nearest(best, tried, limits, network, question.apps)
+        cheapest = _nearest(best, tried, limits, network, question.apps)
     else:
-        found = _fewest(best, tried, limits) if goal.kind == "hosts" else _cheapest(best, tried, limits)
-    return replace(found, interrupted=interrupted)
+        cheapest = _fewest(best, tried, limits) if goal.kind == "hosts" else _cheapest(best, tried, limits)
+    return replace(cheapest, interrupted=interrupted)
 
 
 def _fewest(best: Answer, tried: Callable[[PlacementLimits, int], Answer | None], limits: PlacementLimits) -> Answer:
     too_few = 0
     while (used := len(set(best.placement.assignment.values()))) - too_few > 1:
         most = (used + too_few) // 2
-        found = tried(replace(limits, max_hosts=most), (used - too_few).bit_length())
-        if found is None:
+        answer = tried(replace(limits, max_hosts=most), (used - too_few).bit_length())
+        if answer is None:
             too_few = most
         else:
-            best = found
+            best = answer
     return best
 
 
@@ -153,12 +153,12 @@ def _nearest(
     low, high = 0, bisect_left(steps, latency_s(network, apps, best.placement.assignment))
     while low < high:
         middle = (low + high) // 2
-        found = tried(replace(limits, max_latency_s=steps[middle]), (high - low).bit_length())
-        if found is None:
+        answer = tried(replace(limits, max_latency_s=steps[middle]), (high - low).bit_length())
+        if answer is None:
             low = middle + 1
         else:
-            best = found
-            high = bisect_left(steps, latency_s(network, apps, found.placement.assignment))
+            best = answer
+            high = bisect_left(steps, latency_s(network, apps, answer.placement.assignment))
     return best
 
 
@@ -168,9 +168,9 @@ def _cheapest(best: Answer, tried: Callable[[PlacementLimits, int], Answer | Non
         if best.price_usd <= too_low:
             break
         most = (best.price_usd + too_low) / 2
-        found = tried(replace(limits, max_price_usd=most), PRICE_STEPS - step)
-        if found is None:
+        answer = tried(replace(limits, max_price_usd=most), PRICE_STEPS - step)
+        if answer is None:
             too_low = most
         else:
-            best = found
+            best = answer
     return best

@@ -120,10 +120,10 @@ def worth(
     blind = []
     for method, count in (("random", _RANDOM), ("round-robin", 1), ("min-machines", 1)):
         try:
-            found = [instance.core.place(method, seed + draw) for draw in range(count)]
+            placements = [instance.core.place(method, seed + draw) for draw in range(count)]
         except InfeasibleError:
             continue
-        blind.append(found)
+        blind.append(placements)
     if not blind:
         return None
     rng = np.random.default_rng(seed)
@@ -134,7 +134,9 @@ def worth(
     for draw in range(draws + 1):
         drawn = network if draw == 0 else disturbed(network, rate_error, rng)
         core = instance.over(drawn)
-        baseline_s = float(np.mean([np.mean([core.evaluate(hosts).seconds for hosts in found]) for found in blind]))
+        baseline_s = float(
+            np.mean([np.mean([core.evaluate(hosts).seconds for hosts in placements]) for placements in blind])
+        )
         ours_s = core.evaluate(ours).seconds
         gains.append((1 - ours_s / baseline_s if baseline_s > 0 else 0.0, baseline_s, baseline_s - ours_s))
     gain, baseline_s, saving_s = gains[0]

@@ -53,13 +53,13 @@ def capture(
     ):
         assert dumping.stdout is not None
         assert dumping.stderr is not None
-        told = []
+        messages = []
         for each in dumping.stderr:
-            told.append(each.decode(errors="replace").strip())
-            if "listening on" in told[-1]:
+            messages.append(each.decode(errors="replace").strip())
+            if "listening on" in messages[-1]:
                 break
         else:
-            why = told[-1].removeprefix("tcpdump: ") if told else "it ended"
+            why = messages[-1].removeprefix("tcpdump: ") if messages else "it ended"
             raise GavotteError(
                 f"tcpdump cannot capture on {interface}: {why}",
                 hint="see `ip link` for the names; capturing needs CAP_NET_RAW",
@@ -73,9 +73,9 @@ def capture(
         time.sleep(SETTLING_S)
         dumping.send_signal(signal.SIGINT)
         try:
-            found = reading.result()
+            result = reading.result()
         except BaseException:
             dumping.kill()  # no process reads its remaining output
             raise
         lost = re.search(r"(\d+) packets dropped by kernel", rest.result().decode(errors="replace"))
-    return found, int(lost[1]) if lost else 0
+    return result, int(lost[1]) if lost else 0

@@ -128,10 +128,10 @@ def _time(value: Any) -> float | None:
 
 
 def _pairs(rows: Any) -> dict[tuple[str, str], Count]:
-    found = {}
+    counts = {}
     for row in rows:
         count = Count(int(row["bytes"]), int(row["low_bytes"]), int(row["high_bytes"]))
         if not 0 <= count.low_bytes <= count.bytes <= count.high_bytes <= 1 << 70:
             raise ValueError
-        found[str(row["source"]), str(row["target"])] = count
-    return found
+        counts[str(row["source"]), str(row["target"])] = count
+    return counts

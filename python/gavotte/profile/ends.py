@@ -91,13 +91,13 @@ class Ends:
         """
         for (source, target, interval), count in sorted(self._cells.items()):
             self._gathering.add(source, target, count, interval)
-        found = self._gathering.traffic(seen)
+        traffic = self._gathering.traffic(seen)
         if self._request.tasks is not None:
             order = tuple(dict.fromkeys(self._request.tasks.values()))
-            found = replace(found, tasks=order, complete=True)
-        if not found.attributed_bytes:
-            raise nothing(found.inputs[0], self._request)
-        return found
+            traffic = replace(traffic, tasks=order, complete=True)
+        if not traffic.attributed_bytes:
+            raise nothing(traffic.inputs[0], self._request)
+        return traffic
 
     @classmethod
     def best(cls, request: Request, views: Sequence[Ends]) -> Ends:

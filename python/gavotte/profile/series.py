@@ -59,17 +59,17 @@ def phases(traffic: Traffic) -> list[tuple[int, int]]:
         costs = best[:end] + squares[end] - squares[:end] - within + penalty
         before[end] = int(np.argmin(costs))
         best[end] = costs[before[end]]
-    found, end = [], n
+    spans, end = [], n
     while end > 0:
-        found.append((before[end], end))
+        spans.append((before[end], end))
         end = before[end]
-    return found[::-1]
+    return spans[::-1]
 
 
 def by_phase(traffic: Traffic) -> list[dict[tuple[str, str], Count]]:
     """Bytes of each pair in each phase, without phases in which nothing is sent."""
-    found = [_sum(traffic.spans[first:end]) for first, end in phases(traffic)]
-    return [sums for sums in found if any(count.bytes for count in sums.values())]
+    volumes = [_sum(traffic.spans[first:end]) for first, end in phases(traffic)]
+    return [sums for sums in volumes if any(count.bytes for count in sums.values())]
 
 
 def _sum(spans: Sequence[TrafficSpan]) -> dict[tuple[str, str], Count]:
@@ -142,33 +142,33 @@ def predict(traffic: Traffic, *, day_s: float = DAY_S) -> Prediction:
     def guesses(row: int, nth: int) -> dict[str, npt.NDArray[np.float64]]:
         """What each predictor says of interval `nth`, of the `row` intervals before it."""
         earlier = [at[each] for each in range(nth - day, -1, -day) if each in at and at[each] < row]
-        found = {"previous": values[row - 1]} if row else {}
+        guess_of = {"previous": values[row - 1]} if row else {}
         if earlier and day > 1:
-            found["time-of-day"] = values[earlier].mean(axis=0)
-        return found
+            guess_of["time-of-day"] = values[earlier].mean(axis=0)
+        return guess_of
 
     wrong: dict[str, list[float]] = {each: [] for each in PREDICTORS}
     for row in range(1, len(spans)):
-        said = guesses(row, number[row])
-        said |= _combined(said, wrong)
+        guess_of = guesses(row, number[row])
+        guess_of |= _combined(guess_of, wrong)
         sent = values[row].sum()
-        for name, guess in said.items():
+        for name, guess in guess_of.items():
             if sent > 0:
                 wrong[name].append(float(np.abs(guess - values[row]).sum() / sent))
     errors = {name: float(np.mean(each)) for name, each in wrong.items() if each}
-    said = guesses(len(spans), number[-1] + 1)
-    said |= _combined(said, wrong)
-    method = min((each for each in said if each in errors), key=lambda each: errors[each], default="previous")
-    kept = {pair: round(float(size)) for pair, size in zip(pairs, said[method], strict=True) if size >= 0.5}
+    guess_of = guesses(len(spans), number[-1] + 1)
+    guess_of |= _combined(guess_of, wrong)
+    method = min((each for each in guess_of if each in errors), key=lambda each: errors[each], default="previous")
+    kept = {pair: round(float(size)) for pair, size in zip(pairs, guess_of[method], strict=True) if size >= 0.5}
     return Prediction(kept, method, errors, {name: len(each) for name, each in wrong.items() if each})
 
 
 def _combined(
-    said: Mapping[str, npt.NDArray[np.float64]], wrong: Mapping[str, Sequence[float]]
+    guess_of: Mapping[str, npt.NDArray[np.float64]], wrong: Mapping[str, Sequence[float]]
 ) -> dict[str, npt.NDArray[np.float64]]:
-    if len(said) < 2:
+    if len(guess_of) < 2:
         return {}
-    weights = {name: 1 / (sum(wrong[name]) / len(wrong[name]) + 1e-9) if wrong[name] else 1.0 for name in said}
+    weights = {name: 1 / (sum(wrong[name]) / len(wrong[name]) + 1e-9) if wrong[name] else 1.0 for name in guess_of}
     whole = sum(weights.values())
-    first, second = said
-    return {"combined": (said[first] * weights[first] + said[second] * weights[second]) / whole}
+    first, second = guess_of
+    return {"combined": (guess_of[first] * weights[first] + guess_of[second] * weights[second]) / whole}

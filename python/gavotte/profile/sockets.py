@@ -63,8 +63,8 @@ class Owner(NamedTuple):
     @property
     def container(self) -> str:
         """The first twelve digits of the container's ID that its cgroup has in it; empty without one."""
-        found = _CONTAINER.search(self.cgroup)
-        return found[1] if found else ""
+        digits = _CONTAINER.search(self.cgroup)
+        return digits[1] if digits else ""
 
 
 class Report(NamedTuple):
@@ -164,7 +164,7 @@ def _until(
             raise AgentError(f"the agents on {', '.join(sorted(left))} fell silent") from None
         if isinstance(reply, AgentError):
             raise reply
-        yield _told(name, reply)
+        yield _report_of(name, reply)
         if silent:
             silent.discard(name)
             if not silent:
@@ -175,7 +175,7 @@ def _until(
             left.discard(name)
 
 
-def _told(host: str, reply: pb.WatchReply) -> Report:
+def _report_of(host: str, reply: pb.WatchReply) -> Report:
     moved = [Moved(e.here, e.there, e.datagrams, e.sent_bytes, e.received_bytes) for e in reply.moved]
     owners = [Owner(e.here, e.pid, e.name, e.cgroup, e.rank if e.HasField("rank") else None) for e in reply.owners]
     counters = {

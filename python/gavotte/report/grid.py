@@ -34,11 +34,11 @@ HOVERED = 400
 
 
 @dataclass(frozen=True)
-class Told:
-    """A line of what hovering over a cell tells.
+class Layer:
+    """One line of the text that appears when the reader hovers over a cell.
 
     Attributes:
-        label: what it is.
+        label: name of the value.
         values: of all cells, row by row; None = not known.
         high: upper ends where `values` are the lower ones.
         unit: of both.
@@ -88,7 +88,7 @@ def grid(
     values: Floats,
     unit: str,
     *,
-    told: Sequence[Told] = (),
+    layers: Sequence[Layer] = (),
     doubtful: npt.NDArray[np.bool_] | None = None,
     empty: tuple[int, int, int] = UNKNOWN,
 ) -> Grid:
@@ -98,7 +98,7 @@ def grid(
         names: N of them.
         values: (N, N), row = source, NaN = none.
         unit: of the values.
-        told: what hovering tells of each cell.
+        layers: lines of the text that appears over each cell.
         doubtful: (N, N) cells to mark.
         empty: colour of cells without a value.
     """
@@ -123,8 +123,8 @@ def grid(
     corner = f"h{-side:.4g}l{side:.4g} {side:.4g}z"
     ticks = [(k / 4, number(low * (high / low) ** (k / 4))) for k in range(5)] if high > low else [(0.5, number(low))]
     hover = None
-    if told and size <= HOVERED:
-        hover = {"names": list(names), "cell": cell, "left": margin, "told": [vars(line) for line in told]}
+    if layers and size <= HOVERED:
+        hover = {"names": list(names), "cell": cell, "left": margin, "layers": [vars(line) for line in layers]}
     return Grid(
         names=short,
         image=_png(colours.astype(np.uint8)),
@@ -158,7 +158,7 @@ def number(value: float) -> str:
     return f"{float(f'{value:.3g}'):.9g}"
 
 
-def told_numbers(values: Floats) -> list[float | None]:
+def layer_values(values: Floats) -> list[float | None]:
     """All cells row by row with four significant digits, which the page's script reads."""
     return [None if np.isnan(value) else float(f"{value:.4g}") for value in values.ravel().tolist()]
 

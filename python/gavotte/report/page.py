@@ -22,7 +22,7 @@ from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 from gavotte.formats.rates import format_bytes, format_rate
 from gavotte.formats.reading import write_text
-from gavotte.report.grid import Grid, Told, grid, shortened, told_numbers
+from gavotte.report.grid import Grid, Layer, grid, layer_values, shortened
 from gavotte.report.traffic import SUNSET, Busy, Ring, busy, host_bytes, ring
 from gavotte.report.trust import SOUND, WORDS, aligned, over_time, standing, utc
 from gavotte.terms.norm import TOLERANCE
@@ -192,15 +192,15 @@ def _rates(network: Network, history: History | None, word: Ints, doubtful: Bool
     most = float(np.nanmax(rates)) if np.isfinite(rates).any() else 1e6
     # The unit that `format_rate` would give the largest.
     unit, scale = next(((u, s) for u, s in (("kbit/s", 1e3), ("Mbit/s", 1e6)) if most < 999.5 * s), ("Gbit/s", 1e9))
-    told = [
-        Told("rate", told_numbers(rates / scale), unit=unit),
-        Told("95 % interval", told_numbers(low / scale), told_numbers(rates**2 / low / scale), unit),
-        Told("latency", told_numbers(1e3 * network.to_numpy("latency_s")), unit="ms"),
-        Told("", word.ravel().tolist(), words=WORDS),
+    layers = [
+        Layer("rate", layer_values(rates / scale), unit=unit),
+        Layer("95 % interval", layer_values(low / scale), layer_values(rates**2 / low / scale), unit),
+        Layer("latency", layer_values(1e3 * network.to_numpy("latency_s")), unit="ms"),
+        Layer("", word.ravel().tolist(), words=WORDS),
     ]
     if history is not None:
-        told.append(Told("snapshots", np.isfinite(history.beta_Bps).sum(axis=0).ravel().tolist()))
-    return grid(network.names, rates / scale, unit, told=told, doubtful=doubtful)
+        layers.append(Layer("snapshots", np.isfinite(history.beta_Bps).sum(axis=0).ravel().tolist()))
+    return grid(network.names, rates / scale, unit, layers=layers, doubtful=doubtful)
 
 
 def _traffic(app: App) -> Grid | None:
@@ -215,5 +215,5 @@ def _traffic(app: App) -> Grid | None:
             sizes[i, j] = np.nansum([sizes[i, j], transfer.bytes])
     most = float(np.nanmax(sizes)) if np.isfinite(sizes).any() else 1.0
     unit, scale = next(((u, s) for u, s in (("B", 1.0), ("kB", 1e3), ("MB", 1e6)) if most < 1e5 * s), ("GB", 1e9))
-    told = [Told("bytes", told_numbers(sizes / scale), unit=unit)]
-    return grid([task.name for task in app.task], sizes / scale, unit, told=told, empty=(255, 255, 255))
+    layers = [Layer("bytes", layer_values(sizes / scale), unit=unit)]
+    return grid([task.name for task in app.task], sizes / scale, unit, layers=layers, empty=(255, 255, 255))

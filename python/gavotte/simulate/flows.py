@@ -125,28 +125,28 @@ def read_flows(path: str | Path, hosts: Sequence[str]) -> Flows:
     check_kind(path, "flows")
     text = read_bytes(path)
     try:
-        found = _core.parse_flows(text, list(hosts))
+        columns = _core.parse_flows(text, list(hosts))
     except ValueError as error:
         raise FormatError(str(path), "", _with_what_was_meant(str(error), hosts)) from None
     return Flows(
-        source=found.source,
-        target=found.target,
-        bytes=found.bytes,
-        start_s=found.start_s,
-        weight=found.weight,
-        cap_bps=found.cap_bps,
-        startup_s=found.startup_s,
-        udp=found.udp,
-        label=found.label,
-        ids=found.ids,
+        source=columns.source,
+        target=columns.target,
+        bytes=columns.bytes,
+        start_s=columns.start_s,
+        weight=columns.weight,
+        cap_bps=columns.cap_bps,
+        startup_s=columns.startup_s,
+        udp=columns.udp,
+        label=columns.label,
+        ids=columns.ids,
     )
 
 
-def _with_what_was_meant(said: str, hosts: Sequence[str]) -> str:
+def _with_what_was_meant(problem: str, hosts: Sequence[str]) -> str:
     """The parser's words with the name that is nearest to one that it does not know."""
-    unknown = re.search(r": no host `([^`]*)`; ", said)
+    unknown = re.search(r": no host `([^`]*)`; ", problem)
     close = nearest(unknown[1], hosts) if unknown else None
-    return said if unknown is None or close is None else f"{said[: unknown.end()]}did you mean `{close}`?"
+    return problem if unknown is None or close is None else f"{problem[: unknown.end()]}did you mean `{close}`?"
 
 
 def write_finish(path: str | Path, ids: Sequence[str], finish_s: Floats) -> None:

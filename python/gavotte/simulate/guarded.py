@@ -16,7 +16,7 @@ from gavotte.formats.topology import Topology
 from gavotte.simulate.conditions import ALONE, Conditions
 from gavotte.simulate.flows import Floats, Flows
 from gavotte.simulate.platform import build_platform, check_pairs, host_names, unmodelled
-from gavotte.simulate.simulating import Simulation, told
+from gavotte.simulate.simulating import Simulation, simulation_of
 from gavotte.tables import Tabular
 from gavotte.terms.goodput import MTU_BYTES, network_goodput, path_goodput, topology_mtu_bytes
 
@@ -193,7 +193,7 @@ def simulate_guarded(
         for row, share in enumerate(map(layers.of_path, done.source, done.target))
     ]
     return GuardedSimulation(
-        simulation=told(done.simulated, seed, unmodelled(network, guarded=True)),
+        simulation=simulation_of(done.simulated, seed, unmodelled(network, guarded=True)),
         pairs=pairs,
         hosts=[_judged(host, pairs) for host in guarantee.hosts],
         protection=chosen,

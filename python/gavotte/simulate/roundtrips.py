@@ -67,14 +67,14 @@ def tcp_weights(
         raise GavotteError(str(error)) from None
     if not len(flows):
         return own
-    there, back, limit_bps = _incidence(platform, flows)
+    forward, backward, limit_bps = _incidence(platform, flows)
     idle_s = [platform.latency_s(m, n) + platform.latency_s(n, m) for m, n in flows.pairs]
     for _ in range(_ROUNDS):
         share_bps = platform.rates(replace(flows, weight=weight))
-        load_bps = np.bincount(there[0], share_bps[there[1]], len(limit_bps))
+        load_bps = np.bincount(forward[0], share_bps[forward[1]], len(limit_bps))
         delay_s = np.where(load_bps >= _FULL * limit_bps, queue_s, 0.0)
         trip_s = np.maximum(base_s, idle_s)
-        for link, flow in (there, back):
+        for link, flow in (forward, backward):
             trip_s += np.bincount(flow, delay_s[link], len(flows))
         wanted = own * np.exp(np.log(trip_s).mean()) / trip_s
         weight = np.clip((weight + wanted) / 2, 1e-3, 1e3)
@@ -89,11 +89,11 @@ def _incidence(
     limit_bps: list[float] = []
     pairs: list[list[tuple[int, int]]] = [[], []]
     for flow, ends in enumerate(zip(flows.source.tolist(), flows.target.tolist(), strict=True)):
-        for found, (source, target) in zip(pairs, (ends, ends[::-1]), strict=True):
+        for crossings, (source, target) in zip(pairs, (ends, ends[::-1]), strict=True):
             for link, bps in platform.links(source, target):
                 if link not in number:
                     number[link] = len(number)
                     limit_bps.append(bps)
-                found.append((number[link], flow))
-    there, back = (np.array(found, np.int64).reshape(-1, 2) for found in pairs)
-    return (there[:, 0], there[:, 1]), (back[:, 0], back[:, 1]), np.array(limit_bps)
+                crossings.append((number[link], flow))
+    forward, backward = (np.array(crossings, np.int64).reshape(-1, 2) for crossings in pairs)
+    return (forward[:, 0], forward[:, 1]), (backward[:, 0], backward[:, 1]), np.array(limit_bps)

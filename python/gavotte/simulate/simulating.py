@@ -131,10 +131,10 @@ def simulate(
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise GavotteError(str(error)) from None
-    return told(done, seed, unmodelled(network))
+    return simulation_of(done, seed, unmodelled(network))
 
 
-def told(done: _core.Simulated, seed: int, warnings: list[str]) -> Simulation:
+def simulation_of(done: _core.Simulated, seed: int, warnings: list[str]) -> Simulation:
     """Convert the compiled simulator's result to a Simulation.
 
     Args:

@@ -174,7 +174,7 @@ def hierarchy_of(names: Sequence[str], hops: Hops) -> Hierarchy:
         )
         levels = []
     machine = list(range(size))
-    found: list[tuple[str, tuple[int, ...]]] = []
+    clusters: list[tuple[str, tuple[int, ...]]] = []
     for level in levels:
         kind = _KINDS.get(level, "area")
         for members in _components(known & (length <= level)):
@@ -187,13 +187,13 @@ def hierarchy_of(names: Sequence[str], hops: Hops) -> Hierarchy:
                 if level == MACHINE_HOPS:
                     for member in members:
                         machine[member] = members[0]
-                if len(members) < size and all(members != other for _, other in found):
-                    found.append((kind, members))
+                if len(members) < size and all(members != other for _, other in clusters):
+                    clusters.append((kind, members))
     numbered = {first: number for number, first in enumerate(dict.fromkeys(machine))}
     return Hierarchy(
         names=tuple(names),
         machine=tuple(numbered[first] for first in machine),
-        clusters=_nested(found, [numbered[first] for first in machine]),
+        clusters=_nested(clusters, [numbered[first] for first in machine]),
         notes=tuple(notes),
     )
 
@@ -235,11 +235,11 @@ def _components(near: npt.NDArray[np.bool_]) -> list[tuple[int, ...]]:
     return parts
 
 
-def _nested(found: Sequence[tuple[str, tuple[int, ...]]], machine: Sequence[int]) -> tuple[Cluster, ...]:
+def _nested(sets: Sequence[tuple[str, tuple[int, ...]]], machine: Sequence[int]) -> tuple[Cluster, ...]:
     """Orders clusters outer first and finds their parents."""
     counts: dict[str, int] = {}
     named = []
-    for kind, members in sorted(found, key=lambda item: item[1][0]):
+    for kind, members in sorted(sets, key=lambda item: item[1][0]):
         number = machine[members[0]] if kind == "machine" else counts.setdefault(kind, 0)
         counts[kind] = number + 1
         named.append((f"{kind}-{number}", kind, members))

@@ -2,7 +2,7 @@
 
 from gavotte.watch.detect import Change, EdgeCusum, exceeds, movers
 from gavotte.watch.expecting import Shift
-from gavotte.watch.keeping import Kept, Told, WatchQuestion, WatchSession, keep
+from gavotte.watch.keeping import Kept, Notice, WatchQuestion, WatchSession, keep
 from gavotte.watch.loop import Alarm, Event, Watcher, follow, watch
 from gavotte.watch.observing import Operation, Tail, TreeWatch
 from gavotte.watch.reassessing import Reassessment, reassess
@@ -13,11 +13,11 @@ __all__ = [
     "EdgeCusum",
     "Event",
     "Kept",
+    "Notice",
     "Operation",
     "Reassessment",
     "Shift",
     "Tail",
-    "Told",
     "TreeWatch",
     "WatchQuestion",
     "WatchSession",

@@ -137,8 +137,8 @@ class EdgeCusum:
             self._runs[row] = np.where(seen, np.where(grown > 0, self._runs[row] + 1, 0), self._runs[row])
         for number in np.flatnonzero(seen):
             self._residuals[number].append(float(residual[number]))
-        found = [(row, number) for row, number in np.argwhere(self._sums > self._limit).tolist()]
-        return [self._change(row, number) for row, number in sorted(found, key=lambda at: -self._sums[at[0], at[1]])]
+        alarms = [(row, number) for row, number in np.argwhere(self._sums > self._limit).tolist()]
+        return [self._change(row, number) for row, number in sorted(alarms, key=lambda at: -self._sums[at[0], at[1]])]
 
     def expect(self, source: str, target: str, expected_s: float) -> None:
         """Restart an edge after a new calibration.

@@ -55,10 +55,10 @@ class Expected:
                 heard.setdefault(edge, []).append(seconds)
         return {edge: float(np.median(seconds)) for edge, seconds in heard.items()}
 
-    def shifted(self, found: Mapping[Edge, float]) -> tuple[Shift, ...]:
+    def shifted(self, measured_s: Mapping[Edge, float]) -> tuple[Shift, ...]:
         """Expects what was measured where that is not what was expected."""
         shifts = []
-        for edge, after_s in sorted(found.items()):
+        for edge, after_s in sorted(measured_s.items()):
             before_s = self.seconds.get(edge)
             if before_s is None or abs(after_s / before_s - 1) > MOVED:
                 shifts.append(Shift(*edge, before_s, after_s))
@@ -80,10 +80,10 @@ class Expected:
         seconds = {(source, target): float(constant[at[source], at[target]]) for source, target in pairs}
         return {edge: lasting_s for edge, lasting_s in seconds.items() if np.isfinite(lasting_s)}
 
-    def replaced(self, found: Mapping[Edge, float]) -> tuple[Shift, ...]:
+    def replaced(self, measured_s: Mapping[Edge, float]) -> tuple[Shift, ...]:
         """Expects what was found, however little it differs."""
-        shifts = tuple(Shift(*edge, self.seconds.get(edge), after_s) for edge, after_s in sorted(found.items()))
-        self.seconds.update(found)
+        shifts = tuple(Shift(*edge, self.seconds.get(edge), after_s) for edge, after_s in sorted(measured_s.items()))
+        self.seconds.update(measured_s)
         return shifts
 
     def scaled(self, edge: Edge, factor: float) -> Shift:

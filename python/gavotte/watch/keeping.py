@@ -28,7 +28,7 @@ LOOK_S = 0.5
 
 
 @dataclass(frozen=True)
-class Told:
+class Notice:
     """An event, and what it means for the applications that run.
 
     Attributes:
@@ -103,7 +103,7 @@ class WatchSession:
 
     Attributes:
         wait: waits this many seconds; true = stop.
-        tell: called with each event, at once.
+        notify: called with each event, at once.
         complain: called with a line for each problem that does not end the watch.
         alive: called repeatedly while the watch runs, with the number of measurements (operations), of reachable hosts,
             and of all hosts.
@@ -113,7 +113,7 @@ class WatchSession:
     """
 
     wait: Callable[[float], bool]
-    tell: Callable[[Told], None]
+    notify: Callable[[Notice], None]
     complain: Callable[[str], None]
     alive: Callable[[int, int, int], None] = lambda _taken, _here, _hosts: None
     running: Callable[[], Running] | None = None
@@ -179,7 +179,7 @@ def keep(question: WatchQuestion, session: WatchSession) -> Kept:
                 write_network(output, belief)
             except GavotteError as error:
                 complain(str(error))
-        session.tell(Told(event, advice, seed))
+        session.notify(Notice(event, advice, seed))
 
     with closing(probe) if probe is not None else nullcontext():
 

@@ -217,25 +217,29 @@ class Watcher:
         senders, receivers = {c.source for c in changes}, {c.target for c in changes}
         here = self._ring.here
         pairs = {(s, t) for s in senders for t in here if t != s} | {(s, t) for t in receivers for s in here if s != t}
-        found = self._expected.calibrated(pairs)
-        moves = self._expected.shifted(found)
+        measured_s = self._expected.calibrated(pairs)
+        moves = self._expected.shifted(measured_s)
         self._ring.expect({(c.source, c.target) for c in changes} | {(m.source, m.target) for m in moves})
         self._trees.rebase(moves)
         self._moved |= {(move.source, move.target) for move in moves}
-        hosts, moved_whole = tuple(sorted(senders | receivers)), tuple(movers(moves, found))
+        hosts, moved_whole = tuple(sorted(senders | receivers)), tuple(movers(moves, measured_s))
         kind: Kind = "moved" if moves else "false-alarm"
-        return Event(kind, self._tick, hosts, moves, len(pairs), alarm, moved_whole, tuple(sorted(found)))
+        return Event(kind, self._tick, hosts, moves, len(pairs), alarm, moved_whole, tuple(sorted(measured_s)))
 
     def _renew(self) -> list[Event]:
         """Measures all pairs over and over, and expects what lasts of that."""
         here = self._ring.here
-        found = self._expected.renewed(here)
+        measured_s = self._expected.renewed(here)
         self._moved.clear()
-        moves = self._expected.replaced(found)
+        moves = self._expected.replaced(measured_s)
         self._ring.draw()
         self._trees.rebase(moves)
         pairs = len(here) * (len(here) - 1)
-        return [Event("renewed", self._tick, tuple(here), moves, pairs, measured=tuple(sorted(found)))] if found else []
+        return (
+            [Event("renewed", self._tick, tuple(here), moves, pairs, measured=tuple(sorted(measured_s)))]
+            if measured_s
+            else []
+        )
 
     def _gone(self, lost: Collection[str]) -> list[Event]:
         return [Event("gone", self._tick, tuple(sorted(lost)))] if lost else []
@@ -247,14 +251,14 @@ class Watcher:
         here = sorted({*self._ring.here, *hosts})
         self._ring.list_gone(hosts)
         pairs = {(s, t) for s in here for t in here if s != t and (s in hosts or t in hosts)}
-        found = self._expected.calibrated(pairs)
-        answered = {host for edge in found for host in edge}
+        measured_s = self._expected.calibrated(pairs)
+        answered = {host for edge in measured_s for host in edge}
         self._ring.welcome(set(hosts) & answered)
-        moves = self._expected.shifted(found)
+        moves = self._expected.shifted(measured_s)
         self._trees.rebase(moves)
         self._ring.draw()
         came = tuple(host for host in hosts if host in answered)
-        measured = tuple(sorted(found))
+        measured = tuple(sorted(measured_s))
         return [Event("came", self._tick, came, moves, len(pairs), measured=measured)] if came else []
 
 

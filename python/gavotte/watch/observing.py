@@ -82,12 +82,12 @@ class Tail:
             raise FormatError(str(self._path), "", f"cannot be read: {error.strerror}", "use a *.jsonl file") from None
         whole = text[: text.rfind(b"\n") + 1]
         self._at += len(whole)
-        found = []
+        operations = []
         for line in whole.decode(errors="replace").splitlines():
             self._line += 1
             if line.strip() and (done := self._take(line)) is not None:
-                found.append(done)
-        return found
+                operations.append(done)
+        return operations
 
     def _take(self, line: str) -> Operation | None:
         at = f"{self._path}:{self._line}"

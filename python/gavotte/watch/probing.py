@@ -49,7 +49,7 @@ class Probe:
         self._seed = seed
         self._known = set(known)
         self._complain = complain
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._inventory = resolve_hosts(source)
         self._roads = ExitStack()
         self._reach: tuple[Inventory, Reach] | None = None
@@ -72,9 +72,9 @@ class Probe:
         except GavotteError as error:
             self._complain(str(error))
         listed = set(self._inventory.names)
-        if new := sorted(listed - self._known - self._told):
+        if new := sorted(listed - self._known - self._reported):
             self._complain(f"not in the Network: {', '.join(new)}; measure and model again to use them")
-            self._told |= set(new)
+            self._reported |= set(new)
         return sorted(listed & self._known)
 
     def measure(self, pairs: Collection[Edge]) -> Mapping[Edge, float]:
@@ -83,13 +83,13 @@ class Probe:
         Raises:
             BusyError: when another run holds the agents: that says nothing of the hosts.
         """
-        there = set(self._inventory.names)
-        asked = [(source, target) for source, target in pairs if source in there and target in there]
+        listed = set(self._inventory.names)
+        asked = [(source, target) for source, target in pairs if source in listed and target in listed]
         if not asked:
             return {}
         self._seed += 1
         try:
-            found = take(
+            measured = take(
                 self._inventory, method=self._method, pairs=asked, again=False, seed=self._seed, reach=self._open()
             )
         except BusyError:
@@ -98,9 +98,9 @@ class Probe:
             self.close()
             self._complain(str(error))
             return {}
-        if found.missing or found.lost:
+        if measured.missing or measured.lost:
             self.close()
-        history = found.history
+        history = measured.history
         times = transfer_times(history)[0]
         at = {name: number for number, name in enumerate(history.hosts)}
         took = {(s, t): float(times[at[s], at[t]]) for s, t in asked}

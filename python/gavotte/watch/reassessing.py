@@ -67,9 +67,9 @@ def reassess(
     before_s = evaluate(before, apps, places).completion_s
     lost = tuple(task for task, host in places.items() if host in gone)
     try:
-        there = without(now, gone)
-        stay = _restarted(there, apps, places, lost, seed) if lost else evaluate(there, apps, places)
-        best = place(there, apps, "search", seed=seed)
+        left = without(now, gone)
+        stay = _restarted(left, apps, places, lost, seed) if lost else evaluate(left, apps, places)
+        best = place(left, apps, "search", seed=seed)
     except GavotteError as error:
         if not lost:
             raise
@@ -78,7 +78,7 @@ def reassess(
     saved_s = stay.completion_s - best.completion_s
     worth = saved_s > WORTH * stay.completion_s
     chosen = best if worth else stay
-    migration_s = _migration_s(there, apps, places, chosen.assignment, lost)
+    migration_s = _migration_s(left, apps, places, chosen.assignment, lost)
     how = "" if math.isinf(migration_s) else f" in {migration_s:.2f} s"
     runs = migration_s / saved_s if worth and how else None
     moved = sum(chosen.assignment[task] != host for task, host in places.items()) - len(lost)

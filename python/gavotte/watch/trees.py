@@ -23,7 +23,7 @@ class Trees:
         self._width = width
         self._complain = complain
         self._trees: dict[str, TreeWatch] = {}
-        self._told: set[Edge] = set()
+        self._reported: set[Edge] = set()
 
     def of(self, name: str) -> TreeWatch:
         """What is known of a tree."""
@@ -36,7 +36,7 @@ class Trees:
     def known(self, operation: Operation) -> Operation:
         """Those of its edges of which something is expected; the others are complained of, once."""
         known = {edge: took_s for edge, took_s in operation.seconds.items() if edge in self._expected.seconds}
-        self._tell(operation.seconds.keys() - known.keys() - self._told)
+        self._report(operation.seconds.keys() - known.keys() - self._reported)
         return Operation(operation.tree, known)
 
     def rebase(self, shifts: Sequence[Shift]) -> None:
@@ -45,9 +45,9 @@ class Trees:
             for tree in self._trees.values() if shift.before_s is not None else ():
                 tree.rebase((shift.source, shift.target), shift.after_s / (shift.before_s or 1.0))
 
-    def _tell(self, new: Collection[Edge]) -> None:
+    def _report(self, new: Collection[Edge]) -> None:
         if new:
-            self._told |= set(new)
+            self._reported |= set(new)
             pairs = ", ".join(f"{source} to {target}" for source, target in sorted(new)[:MOST_NAMED])
             more = f" and {len(new) - MOST_NAMED} more" if len(new) > MOST_NAMED else ""
             self._complain(f"ignoring pairs that operations use but the Network does not know: {pairs}{more}")

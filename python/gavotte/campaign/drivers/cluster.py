@@ -36,7 +36,7 @@ GONE_LIMIT_S = 120.0
 HOPELESS = frozenset({"CrashLoopBackOff", "ErrImageNeverPull", "InvalidImageName"})
 """Reasons why a container waits that time does not fix. Pulling an image may still succeed."""
 
-Told = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Cluster:
         told: is called with each line of progress.
     """
 
-    def __init__(self, api: Any, driver: Driver, mark: str, told: Told) -> None:
+    def __init__(self, api: Any, driver: Driver, mark: str, report: Report) -> None:
         from kubernetes import client
 
         self.api = api
@@ -86,7 +86,7 @@ class Cluster:
         self._apps: Any = client.AppsV1Api(api)
         self._driver = driver
         self._mark = mark
-        self.told = told
+        self.report = report
         self._mine: dict[str, Any] = {"namespace": driver.namespace, "label_selector": f"{MARK}={mark}"}
 
     def make(self, places: Mapping[str, Place], keys: Mapping[str, bytes]) -> None:
@@ -105,7 +105,7 @@ class Cluster:
                 f"{len(left)} pods of an earlier run do not end, the first {left[0].metadata.name}",
                 hint=f"see `kubectl get pods -n {self._driver.namespace} -l {MARK}={self._mark}`",
             )
-        with said("make the agents"):
+        with api_errors("make the agents"):
             data = {name: base64.b64encode(content).decode() for name, content in keys.items()}
             secret = {"metadata": self._named(self._mark), "type": "Opaque", "data": data}
             self._core.create_namespaced_secret(self._driver.namespace, secret, _request_timeout=CALL_LIMIT_S)
@@ -167,28 +167,28 @@ class Cluster:
         end = time.monotonic() + self._driver.wait_s
         before = ""
         while True:
-            with said("tell of the agents"):
-                there = {Place(pod.spec.node_name or "", int(pod.metadata.labels[SLOT])): pod for pod in self._pods()}
-            found, waiting = {}, {}
+            with api_errors("tell of the agents"):
+                pods = {Place(pod.spec.node_name or "", int(pod.metadata.labels[SLOT])): pod for pod in self._pods()}
+            ready, waiting = {}, {}
             for name, place in places.items():
-                pod = there.get(place)
+                pod = pods.get(place)
                 if pod is not None and is_ready(pod):
-                    found[name] = Pod(pod.metadata.name, pod.status.pod_ip, place.node)
+                    ready[name] = Pod(pod.metadata.name, pod.status.pod_ip, place.node)
                 else:
                     waiting[name] = complaint(pod)
             if not waiting:
-                return found
+                return ready
             name, (reason, why) = next(iter(waiting.items()))
-            line = f"{len(found)} of {len(places)} agents are ready; {name} on {places[name].node}: {why}"
+            line = f"{len(ready)} of {len(places)} agents are ready; {name} on {places[name].node}: {why}"
             if line != before:
-                self.told(line)
+                self.report(line)
                 before = line
             hopeless = next((each for each, (code, _) in waiting.items() if code in HOPELESS), None)
             late = time.monotonic() + POLL_S > end
             if hopeless is not None or late:
                 name = hopeless or name
                 reason, why = waiting[name]
-                pod = there.get(places[name])
+                pod = pods.get(places[name])
                 more = self._more(pod.metadata.name, crashed=reason == "CrashLoopBackOff") if pod is not None else ""
                 after = "" if hopeless else f" after {self._driver.wait_s:g} s"
                 raise GavotteError(
@@ -205,7 +205,7 @@ class Cluster:
         Raises:
             GavotteError: when there is none.
         """
-        with said("list its nodes"):
+        with api_errors("list its nodes"):
             selector = ",".join(f"{key}={value}" for key, value in sorted(self._driver.node_selector.items()))
             nodes = self._core.list_node(label_selector=selector, _request_timeout=CALL_LIMIT_S).items
         labels = {node.metadata.name: node.metadata.labels or {} for node in nodes if _takes_pods(node)}
@@ -213,7 +213,7 @@ class Cluster:
 
     def delete(self) -> None:
         """Deletes everything with the mark, and waits until its pods are gone or `GONE_LIMIT_S` is over."""
-        with said("delete the agents"):
+        with api_errors("delete the agents"):
             options: dict[str, Any] = {**self._mine, "_request_timeout": CALL_LIMIT_S}
             self._apps.delete_collection_namespaced_daemon_set(propagation_policy="Background", **options)
             self._core.delete_collection_namespaced_secret(**options)
@@ -221,7 +221,7 @@ class Cluster:
             while (left := self._pods()) and time.monotonic() < end:
                 time.sleep(POLL_S)
             for pod in left:
-                self.told(f"pod {pod.metadata.name} does not end; delete it by hand")
+                self.report(f"pod {pod.metadata.name} does not end; delete it by hand")
 
     def _pods(self) -> list[Any]:
         pods: list[Any] = self._core.list_namespaced_pod(**self._mine, _request_timeout=CALL_LIMIT_S).items
@@ -296,11 +296,11 @@ def placed(names: Sequence[str], driver: Driver, labels: Mapping[str, Mapping[st
                 where[name] = where[other]
             seen.append(other)
     used: Counter[str] = Counter()
-    found = {}
+    place_of = {}
     for name in names:
-        found[name] = Place(where[name], used[where[name]])
+        place_of[name] = Place(where[name], used[where[name]])
         used[where[name]] += 1
-    return found
+    return place_of
 
 
 def is_ready(pod: Any) -> bool:
@@ -347,7 +347,7 @@ def mark_of(campaign: Campaign) -> str:
 
 
 @contextmanager
-def said(what: str) -> Iterator[None]:
+def api_errors(what: str) -> Iterator[None]:
     """Turns what the client raises into one line."""
     from kubernetes.client import ApiException
     from kubernetes.config import ConfigException
@@ -390,7 +390,7 @@ def connected(context: str) -> Any:
         raise UnsupportedError(
             "the Kubernetes client is not installed", hint="pip install 'gavotte[kubernetes]'"
         ) from None
-    with said("let you in"):
+    with api_errors("let you in"):
         settings = client.Configuration()
         # Within a pod there is no kubeconfig, but a token.
         config.load_config(context=context or None, client_configuration=settings)  # type: ignore[no-untyped-call]

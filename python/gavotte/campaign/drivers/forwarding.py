@@ -22,7 +22,9 @@ class Forward:
         port: on 127.0.0.1.
     """
 
-    def __init__(self, settings: Any, namespace: str, pod: str, remote_port: int, told: Callable[[str], None]) -> None:
+    def __init__(
+        self, settings: Any, namespace: str, pod: str, remote_port: int, report: Callable[[str], None]
+    ) -> None:
         """Listen on a free port of this machine and forward its connections to the pod.
 
         Args:
@@ -30,14 +32,14 @@ class Forward:
             namespace: the pod's namespace.
             pod: the pod's name.
             remote_port: port of the pod.
-            told: is called with a line that says why the pod cannot be reached, once per reason.
+            report: is called with a line that says why the pod cannot be reached, once per reason.
         """
         self._settings = settings
         self._place = namespace, pod
         self._remote_port = remote_port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
-        self._told = told
+        self._report = report
         self._last = ""
         self._open: list[Any] = []
         threading.Thread(target=self._accept, daemon=True, name=f"forward-{pod}").start()
@@ -73,7 +75,7 @@ class Forward:
             far = joined.socket(self._remote_port)
             far.setblocking(True)
         except Exception as error:  # whatever a WebSocket can go wrong by
-            self._tell(f"no way to pod {pod}: {reason_of(error)}")
+            self._report_once(f"no way to pod {pod}: {reason_of(error)}")
             _end(near)
             return
         self._open += [near, far]
@@ -81,16 +83,16 @@ class Forward:
         back.start()
         _pour(near, far)
         back.join()
-        if told := joined.error(self._remote_port):
-            self._tell(f"the way to pod {pod} ended: {told}")
+        if problem := joined.error(self._remote_port):
+            self._report_once(f"the way to pod {pod} ended: {problem}")
         for each in (near, far):
             self._open.remove(each)
             each.close()
 
-    def _tell(self, line: str) -> None:
+    def _report_once(self, line: str) -> None:
         logger.info("%s", line)
         if line != self._last:
-            self._told(line)
+            self._report(line)
         self._last = line
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gavotte.agents.reach.keys import AUTHORITY
-from gavotte.campaign.drivers.cluster import Cluster, Place, Pod, Told, connected, mark_of
+from gavotte.campaign.drivers.cluster import Cluster, Place, Pod, Report, connected, mark_of
 from gavotte.campaign.drivers.endpoints import ASK_LIMIT_S, MakesKeys
 from gavotte.campaign.drivers.forwarding import Forward
 from gavotte.campaign.drivers.pod_shell import executed
@@ -36,7 +36,7 @@ class PodEndpoints(HostEndpoints):
         self._keys = keys
         self._pods: dict[str, Pod] = {}
         self._forwards: list[Forward] = []
-        super().__init__(self._there())
+        super().__init__(self._present())
 
     def close(self) -> None:
         """Closes the roads to the agents."""
@@ -66,15 +66,15 @@ class PodEndpoints(HostEndpoints):
     def mend(self) -> None:
         """Wait until all pods are ready again, including replacements, and reopen the port forwards."""
         self.close()
-        self.inventory = self._there()
+        self.inventory = self._present()
         super().mend()
 
-    def _there(self) -> Inventory:
+    def _present(self) -> Inventory:
         self._pods = self._cluster.ready(self._places)
         ports = {}
         for name, pod in self._pods.items():
             forward = Forward(
-                self._cluster.api.configuration, self._driver.namespace, pod.name, CONTROL_PORT, self._cluster.told
+                self._cluster.api.configuration, self._driver.namespace, pod.name, CONTROL_PORT, self._cluster.report
             )
             self._forwards.append(forward)
             ports[name] = forward.port
@@ -94,12 +94,12 @@ def inventory_of(pods: Mapping[str, Pod], ports: Mapping[str, int], driver: Driv
 
 
 @contextmanager
-def in_kubernetes(campaign: Campaign, make_keys: MakesKeys | None, told: Told) -> Iterator[PodEndpoints]:
+def in_kubernetes(campaign: Campaign, make_keys: MakesKeys | None, report: Report) -> Iterator[PodEndpoints]:
     """Holds pods with agents for the length of the block, and deletes them at its end however it ends."""
     driver = campaign.driver
     if make_keys is None:
         raise GavotteError("nothing makes the keys of the agents' pods", hint="use `gavotte campaign run`")
-    cluster = Cluster(connected(driver.context), driver, mark_of(campaign), told)
+    cluster = Cluster(connected(driver.context), driver, mark_of(campaign), report)
     places = cluster.places(campaign.endpoints)
     with tempfile.TemporaryDirectory(prefix="gavotte-keys-") as folder:
         keys = Path(folder)

@@ -152,14 +152,14 @@ class LabEndpoints(Endpoints):
     def _processes(self, host: str) -> list[int]:
         """A host's agent, as this process numbers it."""
         socket = next(each.agent for each in self.inventory.host if each.name == host).removeprefix("unix:")
-        found = []
+        processes = []
         for folder in Path("/proc").iterdir():
             if folder.name.isdigit():
                 with contextlib.suppress(OSError):
                     words = (folder / "cmdline").read_bytes().split(b"\0")
                     if b"serve" in words and socket.encode() in words and b"nsenter" not in words[0]:
-                        found.append(int(folder.name))
-        return found
+                        processes.append(int(folder.name))
+        return processes
 
     def _part(self, addresses: dict[str, str]) -> None:
         """Has hosts reach those of other tenants by the router only: no bridge joins two tenants."""
@@ -213,8 +213,8 @@ class LabEndpoints(Endpoints):
             env=self.environment(),
         )
         if done.returncode:
-            said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
-            raise UnsupportedError(f"the kernel refused what {host} needs: {said}")
+            last_line = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+            raise UnsupportedError(f"the kernel refused what {host} needs: {last_line}")
 
 
 @contextmanager
@@ -252,11 +252,11 @@ def topology_rate_bps(topology: Topology, tenant: object, source: str, target: s
 
         def above(host: str) -> list[str]:
             at: str | None = hosts[host].switch or machines[hosts[host].machine or ""].switch
-            found = []
+            parents = []
             while at is not None:
-                found.append(at)
+                parents.append(at)
                 at = switches[at].parent
-            return found
+            return parents
 
         up, down = above(source), above(target)
         rates += [switches[name].up for name in up if name not in down]

@@ -10,7 +10,7 @@ from gavotte.formats.campaign import Campaign
 
 
 def opened(
-    campaign: Campaign, make_lab: MakesLab, make_keys: MakesKeys | None, told: Callable[[str], None]
+    campaign: Campaign, make_lab: MakesLab, make_keys: MakesKeys | None, report: Callable[[str], None]
 ) -> AbstractContextManager[Endpoints]:
     """Open the endpoints of a campaign for the length of a `with` block, and remove at its end what was made for them.
 
@@ -18,7 +18,7 @@ def opened(
         campaign: the campaign, whose driver says which endpoints.
         make_lab: makes a lab of a topology.
         make_keys: makes keys for agents behind TLS.
-        told: is called with each line of progress.
+        report: is called with each line of progress.
     """
     if campaign.driver.kind == "lab":
         from gavotte.campaign.drivers.lab import in_lab
@@ -34,4 +34,4 @@ def opened(
         return in_openstack(campaign)
     from gavotte.campaign.drivers.kubernetes import in_kubernetes
 
-    return in_kubernetes(campaign, make_keys, told)
+    return in_kubernetes(campaign, make_keys, report)

@@ -57,7 +57,7 @@ class Servers:
             GavotteError: when the cloud refuses, or is late.
         """
         self.delete()
-        with told("make the servers"):
+        with api_errors("make the servers"):
             compute = self._connection.compute
             image = self._found(self._connection.image.find_image(self._driver.image), "image", self._driver.image)
             network = self._found(
@@ -113,7 +113,7 @@ class Servers:
 
     def delete(self) -> None:
         """Deletes every server with the mark, and the key; waits until they are gone."""
-        with told("delete the servers"):
+        with api_errors("delete the servers"):
             compute = self._connection.compute
             mine = [each for each in compute.servers() if (each.metadata or {}).get(MARK) == self._mark]
             for server in mine:
@@ -132,7 +132,7 @@ class Servers:
 
 
 @contextmanager
-def told(what: str) -> Iterator[None]:
+def api_errors(what: str) -> Iterator[None]:
     """Turns what the SDK raises into one line."""
     import openstack
     from keystoneauth1 import exceptions as key_errors
@@ -154,11 +154,11 @@ def in_order(servers: list[Server]) -> list[Server]:
     done: list[Server] = []
     waiting = list(servers)
     while waiting:
-        there = {server.name for server in done}
-        ready = [each for each in waiting if {each.same_host_as, each.other_host_than} - {None} <= there]
+        placed = {server.name for server in done}
+        ready = [each for each in waiting if {each.same_host_as, each.other_host_than} - {None} <= placed]
         if not ready:
             each = waiting[0]
-            hint = next(name for name in (each.same_host_as, each.other_host_than) if name not in (None, *there))
+            hint = next(name for name in (each.same_host_as, each.other_host_than) if name not in (None, *placed))
             why = "a circle" if hint in names else "no server of the campaign"
             raise GavotteError(
                 f"server `{each.name}` is to be placed by `{hint}`, which is {why}", hint="change the hint"
@@ -221,7 +221,7 @@ def connected(cloud: str) -> Any:
         import openstack
     except ImportError:
         raise UnsupportedError("openstacksdk is not installed", hint="pip install 'gavotte[openstack]'") from None
-    with told("let you in"):
+    with api_errors("let you in"):
         connection = openstack.connect(cloud=cloud or None)
         connection.authorize()
     return connection

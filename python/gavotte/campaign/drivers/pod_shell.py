@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from gavotte.campaign.drivers.cluster import CONTAINER, connected, said
+from gavotte.campaign.drivers.cluster import CONTAINER, api_errors, connected
 
 UPDATE_S = 1.0
 
@@ -35,7 +35,7 @@ def main() -> int:
     """Copies what the program says to this one's outputs, and ends as it did."""
     context, namespace, pod, *argv = sys.argv[1:]
     api = connected(context)
-    with said(f"run {argv[0]}"):
+    with api_errors(f"run {argv[0]}"):
         running = executed(api.configuration, namespace, pod, argv)
     while running.is_open():
         running.update(timeout=UPDATE_S)

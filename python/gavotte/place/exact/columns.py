@@ -56,7 +56,7 @@ def host_columns(instance: Instance, cap_s: float) -> list[Column] | None:
     if sets is None:
         return None
     loads = _Loads(instance, compact)
-    found = []
+    columns = []
     for units in sets:
         cores = sum(compact.nano_cores[unit] for unit in units)
         memory = sum(compact.memory_bytes[unit] for unit in units)
@@ -72,8 +72,8 @@ def host_columns(instance: Instance, cap_s: float) -> list[Column] | None:
                 continue
             least_s = loads.on(host)
             if sum(least_s) <= cap_s * (1 + 1e-9):
-                found.append(Column(units, host, least_s))
-    return found
+                columns.append(Column(units, host, least_s))
+    return columns
 
 
 def _allowed(compact: _core.Compact, unit: int, host: int) -> bool:
@@ -85,7 +85,7 @@ def _sets(compact: _core.Compact) -> list[tuple[int, ...]] | None:
     """Sets of units that the largest host holds and that need not be apart; None if they are too many."""
     most = max(compact.host_nano_cores)
     apart = set(compact.apart)
-    found: list[tuple[int, ...]] = []
+    sets: list[tuple[int, ...]] = []
 
     def grow(first: int, room: int, chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         for unit in range(first, len(compact.members)):
@@ -95,10 +95,10 @@ def _sets(compact: _core.Compact) -> list[tuple[int, ...]] | None:
                 yield from grow(unit + 1, room - compact.nano_cores[unit], larger)
 
     for units in grow(0, most, ()):
-        found.append(units)
-        if len(found) > MOST_SETS:
+        sets.append(units)
+        if len(sets) > MOST_SETS:
             return None
-    return found
+    return sets
 
 
 class _Loads:
@@ -122,12 +122,12 @@ class _Loads:
         inside = set(units)
 
         def beyond(ends: _Ends) -> Counter[int]:
-            found: Counter[int] = Counter()
+            sizes: Counter[int] = Counter()
             for unit in units:
                 for other, size in ends[unit].items():
                     if other not in inside:
-                        found[other] += size
-            return found
+                        sizes[other] += size
+            return sizes
 
         self.outside = [(beyond(sent), beyond(heard)) for sent, heard in zip(self.sent, self.heard, strict=True)]
 

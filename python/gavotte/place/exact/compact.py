@@ -125,10 +125,10 @@ def keep_rules(instance: Instance, model: Model, at: Sequence[dict[int, Literal]
         for host in sorted(at[one].keys() & at[other].keys()):
             model.clause(sorted({negated(at[one][host]), negated(at[other][host])}))
     for one, other, seconds in compact.latencies:
-        for m, here in at[one].items():
-            for n, there in at[other].items():
+        for m, near in at[one].items():
+            for n, far in at[other].items():
                 if m != n and not instance.network.latency_s(m, n) <= seconds:
-                    model.clause([negated(here), negated(there)])
+                    model.clause([negated(near), negated(far)])
     for units, most in compact.limits:
         used = [model.boolean() for _ in instance.hosts]
         for unit in units:
@@ -171,8 +171,8 @@ def price_terms(
         paid = model.integer(0, largest)
         terms.append((1, paid))
         for m, here in at[source].items():
-            there = [(-costs[m, n], literal) for n, literal in at[target].items() if m != n and costs[m, n]]
-            model.linear([(1, paid), *there] if there else [], least=0, only_if=here)
+            prices_by_target = [(-costs[m, n], literal) for n, literal in at[target].items() if m != n and costs[m, n]]
+            model.linear([(1, paid), *prices_by_target] if prices_by_target else [], least=0, only_if=here)
     return terms
 
 
@@ -213,13 +213,13 @@ class _Builder:
 
     def columns(self, times: Sequence[int]) -> bool:
         """One set of units for each host; says whether that was worth adding."""
-        found = host_columns(self.instance, self.cap_s)
-        if found is None:
+        columns = host_columns(self.instance, self.cap_s)
+        if columns is None:
             return False
         chosen: list[list[Literal]] = [[self.model.boolean()] for _ in self.instance.hosts]  # the first: empty
         members: dict[tuple[int, int], list[Literal]] = {}
         loads: list[list[list[tuple[int, Literal]]]] = [[[] for _ in times] for _ in self.instance.hosts]
-        for column in found:
+        for column in columns:
             literal = self.model.boolean()
             chosen[column.host].append(literal)
             for unit in column.units:
@@ -269,14 +269,14 @@ class _Builder:
 
     def _clause(self, edge: Edge, trigger: Trigger) -> list[Literal] | None:
         """What holds unless the transfer loads the link; None if it never does."""
-        here, there = (self.at[edge[0]], self.at[edge[1]]) if trigger.sends else (self.at[edge[1]], self.at[edge[0]])
-        if trigger.host not in here:
+        near, far = (self.at[edge[0]], self.at[edge[1]]) if trigger.sends else (self.at[edge[1]], self.at[edge[0]])
+        if trigger.host not in near:
             return None
-        spared = [literal for host, literal in there.items() if host in trigger.spared]
-        if len(spared) == len(there):
+        spared = [literal for host, literal in far.items() if host in trigger.spared]
+        if len(spared) == len(far):
             return None
-        others = [literal for host, literal in there.items() if host not in trigger.spared]
-        away = [negated(here[trigger.host])]
+        others = [literal for host, literal in far.items() if host not in trigger.spared]
+        away = [negated(near[trigger.host])]
         # The other end is on one host: say it the shorter way.
         return [*away, negated(others[0])] if len(others) == 1 else [*away, *spared]
 

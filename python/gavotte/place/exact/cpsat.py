@@ -101,12 +101,12 @@ def prove(
         least_s = max(least_s, target_s if answer["status"] == "INFEASIBLE" else answer["bound"] * one.tick_s)
         if answer["solution"]:
             hosts = one.units_on(answer["solution"])
-            found = np.array([hosts[unit] for unit in compact.unit_of], dtype=np.uint32)
-            if instance.core.evaluate(found).seconds < instance.core.evaluate(best).seconds:
-                best = found
-    told = [(answer, budget_s) for answer, budget_s in zip(answers, budgets_s, strict=True) if answer is not None]
-    proven = any(_ended(answer) for answer, _ in told)
-    early = not proven and (not told or any(answer["deterministic_s"] < budget_s for answer, budget_s in told))
+            candidate = np.array([hosts[unit] for unit in compact.unit_of], dtype=np.uint32)
+            if instance.core.evaluate(candidate).seconds < instance.core.evaluate(best).seconds:
+                best = candidate
+    answered = [(answer, budget_s) for answer, budget_s in zip(answers, budgets_s, strict=True) if answer is not None]
+    proven = any(_ended(answer) for answer, _ in answered)
+    early = not proven and (not answered or any(answer["deterministic_s"] < budget_s for answer, budget_s in answered))
     return Solution(best, min(least_s, instance.core.evaluate(best).seconds), early, "optimal")
 
 

@@ -132,10 +132,10 @@ class _Program:
                 terms = [(at[one][host], 1.0), (at[other][host], 1.0)] if one != other else [(at[one][host], 2.0)]
                 self.rows.append((-math.inf, 1.0, terms))
         for one, other, seconds in compact.latencies:
-            for m, here in at[one].items():
-                for n, there in at[other].items():
+            for m, near in at[one].items():
+                for n, far in at[other].items():
                     if m != n and not self.instance.network.latency_s(m, n) <= seconds:
-                        self.rows.append((-math.inf, 1.0, [(here, 1.0), (there, 1.0)]))
+                        self.rows.append((-math.inf, 1.0, [(near, 1.0), (far, 1.0)]))
         for units, most in compact.limits:
             used = [self._column() for _ in self.instance.hosts]
             for unit in units:
@@ -161,8 +161,8 @@ class _Program:
             for (_, _, size, _), columns in zip(edges, parts, strict=True):
                 for (m, n), column in columns.items():
                     for trigger in link.triggers:
-                        here, there = (m, n) if trigger.sends else (n, m)
-                        if here == trigger.host and there not in trigger.spared:
+                        near, far = (m, n) if trigger.sends else (n, m)
+                        if near == trigger.host and far not in trigger.spared:
                             terms[column] = 8 * size / link.rate_bps / self.scale_s
             if not terms:
                 continue
@@ -187,10 +187,10 @@ class _Program:
 
     def _parts(self, source: int, target: int) -> dict[tuple[int, int], int]:
         """The columns z of one transfer, whose sums are the places of its ends."""
-        here, there = self.at[source], self.at[target]
-        columns = {(m, n): self._column() for m in here for n in there}
-        for m, place in here.items():
-            self.rows.append((0.0, 0.0, [*((columns[m, n], 1.0) for n in there), (place, -1.0)]))
-        for n, place in there.items():
-            self.rows.append((0.0, 0.0, [*((columns[m, n], 1.0) for m in here), (place, -1.0)]))
+        sources, targets = self.at[source], self.at[target]
+        columns = {(m, n): self._column() for m in sources for n in targets}
+        for m, place in sources.items():
+            self.rows.append((0.0, 0.0, [*((columns[m, n], 1.0) for n in targets), (place, -1.0)]))
+        for n, place in targets.items():
+            self.rows.append((0.0, 0.0, [*((columns[m, n], 1.0) for m in sources), (place, -1.0)]))
         return columns

@@ -48,14 +48,14 @@ def solve(request: dict[str, Any]) -> dict[str, object]:
     solver.run()
     status = solver.getModelStatus()
     info = solver.getInfo()
-    found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    feasible = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
     bound = info.mip_dual_bound
     if not request["binaries"]:
         bound = info.objective_function_value if status == highspy.HighsModelStatus.kOptimal else 0.0
     names = {highspy.HighsModelStatus.kOptimal: "optimal", highspy.HighsModelStatus.kInfeasible: "infeasible"}
     return {
         "status": names.get(status, "stopped"),
-        "solution": list(solver.getSolution().col_value) if found else [],
+        "solution": list(solver.getSolution().col_value) if feasible else [],
         "bound": max(bound, 0.0) if abs(bound) < 1e300 else 0.0,
     }
 

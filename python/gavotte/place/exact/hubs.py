@@ -133,13 +133,15 @@ class _Program:
         self.scale_s = 8 * size / min(kind.leave_bps, kind.enter_bps)
         phases = 1 + max(phase for *_, phase in compact.edges)
         self._times = [self._column(INF) for _ in range(phases)]
-        here = there = self._place(kind.nano_cores)
+        host_columns = machine_columns = self._place(kind.nano_cores)
         if kind.around > kind.nano_cores:
-            there = self._place(kind.around)
-            self._rows += [(0.0, INF, [(far, 1.0), (near, -1.0)]) for near, far in zip(here, there, strict=True)]
+            machine_columns = self._place(kind.around)
+            self._rows += [
+                (0.0, INF, [(far, 1.0), (near, -1.0)]) for near, far in zip(host_columns, machine_columns, strict=True)
+            ]
         for rate_bps, sends in ((kind.leave_bps, True), (kind.enter_bps, False)):
             if rate_bps < INF:
-                self._load(here, there, rate_bps, sends=sends)
+                self._load(host_columns, machine_columns, rate_bps, sends=sends)
 
     def request(self, limit_s: float) -> dict[str, object]:
         """For the solver."""
@@ -168,12 +170,12 @@ class _Program:
         self._rows.append((0.0, 1.0, taken))
         return at
 
-    def _load(self, here: list[int], there: list[int], rate_bps: float, *, sends: bool) -> None:
+    def _load(self, inner: list[int], outer: list[int], rate_bps: float, *, sends: bool) -> None:
         """What goes from units at one place to those not at another, or comes from them, takes its time."""
         through: list[list[tuple[int, float]]] = [[] for _ in self._times]
         for source, target, size, phase in self._compact.edges:
             near, far = (source, target) if sends else (target, source)
             crosses = self._column(1.0)
-            self._rows.append((0.0, INF, [(crosses, 1.0), (here[near], -1.0), (there[far], 1.0)]))
+            self._rows.append((0.0, INF, [(crosses, 1.0), (inner[near], -1.0), (outer[far], 1.0)]))
             through[phase].append((crosses, -8 * size / rate_bps / self.scale_s))
         self._rows += [(0.0, INF, [(column, 1.0), *terms]) for column, terms in zip(self._times, through, strict=True)]

@@ -66,8 +66,8 @@ def limited_links(instance: Instance) -> Iterator[Limited]:
 
 def load_on(instance: Instance, phase: int) -> Counter[tuple[str, int, int]]:
     """Bytes of running applications on each link in the phase at this position."""
-    found: Counter[tuple[str, int, int]] = Counter()
+    load_bytes: Counter[tuple[str, int, int]] = Counter()
     for m, n, size, number in instance.loads:
         if number == instance.phases[phase]:
-            found.update(dict.fromkeys(instance.network.links(m, n), size))
-    return found
+            load_bytes.update(dict.fromkeys(instance.network.links(m, n), size))
+    return load_bytes

@@ -110,8 +110,8 @@ class Solver:
     def _last_words(child: subprocess.Popen[bytes]) -> str:
         child.wait()
         lines = child.stderr.read().decode(errors="replace").split("\n") if child.stderr is not None else []
-        said = [line.strip() for line in lines if line.strip()]
-        return said[-1] if said else f"status {child.returncode}"
+        words = [line.strip() for line in lines if line.strip()]
+        return words[-1] if words else f"status {child.returncode}"
 
 
 def wait(solvers: Sequence[Solver], deadline_s: float) -> None:

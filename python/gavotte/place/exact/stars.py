@@ -26,7 +26,7 @@ def must_leave(
         partners.setdefault((target, False), Counter())[source] += size
     needs = compact.nano_cores
     apart = {(one, other) for pair in compact.apart for one, other in (pair, pair[::-1])}
-    found = {}
+    least_bytes = {}
     for (unit, sends), sizes in partners.items():
         ranked = sorted(sizes.items(), key=lambda item: (-item[1] / max(needs[item[0]], 1e-3), item[0]))
         for host in range(len(mates)):
@@ -42,5 +42,5 @@ def must_leave(
                 else:
                     leaves += size - size * free // needs[other]
                     free = 0
-            found[unit, host, sends] = leaves
-    return found
+            least_bytes[unit, host, sends] = leaves
+    return least_bytes

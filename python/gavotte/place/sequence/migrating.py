@@ -228,10 +228,10 @@ class _Trial:
         places = dict(one.assignment)
         for _ in range(_STEPS):
             placement = evaluate(self.network, [one.app], places, running=others)
-            found = explain(Question(self.network, [one.app], running=others), placement).runner_up
-            if found is None or found.gain_s <= 0:
+            move = explain(Question(self.network, [one.app], running=others), placement).runner_up
+            if move is None or move.gain_s <= 0:
                 return
-            places = places | {task: target for task, _, target in found.moves}
+            places = places | {task: target for task, _, target in move.moves}
             yield places
 
 
@@ -261,16 +261,16 @@ def _candidates(trial: _Trial, live: Sequence[Live], now: list[dict[str, str]]) 
     free = [number for number, one in enumerate(live) if one.pause_s <= 0]
     for number in free:
         others = [one.running for other, one in enumerate(live) if other != number]
-        anew = trial.place([live[number].app], others)
-        for places in ([] if anew is None else [anew], trial.downhill(live[number], others)):
+        placed = trial.place([live[number].app], others)
+        for places in ([] if placed is None else [placed], trial.downhill(live[number], others)):
             for own in places:
                 yield [own if other == number else now[other] for other in range(len(live))]
     if len(free) > 1:
         apps = [live[number].app for number in free]
-        anew = trial.place(apps, [one.running for number, one in enumerate(live) if number not in free])
-        if anew is not None:
+        placed = trial.place(apps, [one.running for number, one in enumerate(live) if number not in free])
+        if placed is not None:
             own_of = {
-                number: {task.name: anew[task_key(app, task.name, apps)] for task in app.task}
+                number: {task.name: placed[task_key(app, task.name, apps)] for task in app.task}
                 for number, app in zip(free, apps, strict=True)
             }
             yield [own_of.get(number, now[number]) for number in range(len(live))]

@@ -110,13 +110,13 @@ def arrive(
         InfeasibleError: when the method finds no room next to the running applications.
         GavotteError: when the request makes no sense.
     """
-    there = [one.running for one in live]
+    running_apps = [one.running for one in live]
     method = effort.method
     if method == _ROUND_ROBIN and live:
         network = _turned(network, list(live[-1].assignment.values())[-1])
 
     def placed(how: str, share: float) -> Placement:
-        running = [replace(one, share=share) for one in there]
+        running = [replace(one, share=share) for one in running_apps]
         return solve(Question(network, [app], running=running), replace(effort, method=how)).placement
 
     first = placed(method, 1.0)
@@ -128,10 +128,10 @@ def arrive(
         pause_s = [*(one.pause_s for one in live), 0.0]
         return math.fsum(projection(apps, places, pause_s=pause_s, for_s=math.inf).finish_s)
 
-    found = [first, placed(method, 0.0)]
+    candidates = [first, placed(method, 0.0)]
     with contextlib.suppress(InfeasibleError):  # greedy can get stuck, and keeps not every rule
-        found.append(placed("greedy", 1.0))
-    best = min(found, key=sum_s)
+        candidates.append(placed("greedy", 1.0))
+    best = min(candidates, key=sum_s)
     return best if best is first else _predicted(network, app, best, live).model_copy(update={"seed": effort.seed})
 
 
@@ -246,8 +246,8 @@ def _turned(network: Network, last: str) -> Network:
 
 def _predicted(network: Network, app: App, chosen: Placement, live: Sequence[Live]) -> Placement:
     """A placement that was found without loads, as it is with them."""
-    found = evaluate(network, [app], chosen.assignment, running=[one.running for one in live])
-    return found.model_copy(update={"method": _AUTO, "elapsed_s": chosen.elapsed_s})
+    predicted = evaluate(network, [app], chosen.assignment, running=[one.running for one in live])
+    return predicted.model_copy(update={"method": _AUTO, "elapsed_s": chosen.elapsed_s})
 
 
 def _whole(apps: Sequence[App], arrivals: Sequence[Arrival], projection: Projection, effort: Effort) -> Placement:

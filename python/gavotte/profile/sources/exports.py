@@ -42,8 +42,8 @@ def read_exports(kind: str) -> Callable[[Request], Traffic]:
         counters = {key: int(value) for key, value in exports.counters()}
         where = str(request.inputs[0]) if request.inputs else str(request.listen)
         if not counters["datagrams"]:
-            told = f"; it has {counters['other_datagrams']} of other kinds" if counters["other_datagrams"] else ""
-            raise FormatError(where, "", f"contains no {_NAMES[kind]} datagram", f"check exporter and port{told}")
+            others = f"; it has {counters['other_datagrams']} of other kinds" if counters["other_datagrams"] else ""
+            raise FormatError(where, "", f"contains no {_NAMES[kind]} datagram", f"check exporter and port{others}")
         if counters["damaged_datagrams"] >= counters["datagrams"]:
             raise FormatError(
                 where, "", f"all {_NAMES[kind]} datagrams are damaged", "capture them whole: tcpdump -s 0"

@@ -152,8 +152,8 @@ def _parquet(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
                     number += 1
                     yield f"row {number}", {_plain(key): value for key, value in row.items()}
     except (pa.ArrowException, OSError, ValueError) as error:
-        said = str(error).splitlines()[0][:100]
-        raise FormatError(path, "", f"is not a readable Parquet file: {said}", "copy it again") from None
+        problem = str(error).splitlines()[0][:100]
+        raise FormatError(path, "", f"is not a readable Parquet file: {problem}", "copy it again") from None
 
 
 def _vpc(row: dict[str, Any], path: str, where: str) -> _Flow | None:
@@ -216,8 +216,8 @@ def _hubble(row: dict[str, Any]) -> _Flow | None:
         return None
 
     def part(of: dict[str, Any], key: str) -> dict[str, Any]:
-        found = of.get(key)
-        return found if isinstance(found, dict) else {}
+        value = of.get(key)
+        return value if isinstance(value, dict) else {}
 
     addresses, layer4 = part(flow, "IP"), part(flow, "l4")
     ports = part(layer4, "TCP") or part(layer4, "UDP")

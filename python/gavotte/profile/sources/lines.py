@@ -45,7 +45,7 @@ def lines_of(path: str) -> Iterator[str]:
             path, "", f"cannot be unpacked: {str(error).splitlines()[0][:100]}", "copy it again"
         ) from None
     except OSError as error:
-        said = error.strerror or str(error).splitlines()[0][:100]
-        raise FormatError(path, "", f"cannot be read: {said}", "check the path") from None
+        problem = error.strerror or str(error).splitlines()[0][:100]
+        raise FormatError(path, "", f"cannot be read: {problem}", "check the path") from None
     except ValueError as error:  # a NUL in the path
         raise FormatError(repr(path), "", str(error), "check the path") from None

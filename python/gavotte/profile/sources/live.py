@@ -102,10 +102,10 @@ class _Merging:
             self._owners[_scoped(owner.here, report.host)] = report.host, owner
         interval = self.gathering.at(time.time())
         for each in report.moved:
-            here, there = _scoped(each.here, report.host), _scoped(each.there, report.host)
+            local, remote = _scoped(each.here, report.host), _scoped(each.there, report.host)
             for source, target, size, view in (
-                (here, there, each.sent_bytes, "sent"),
-                (there, here, each.received_bytes, "received"),
+                (local, remote, each.sent_bytes, "sent"),
+                (remote, local, each.received_bytes, "received"),
             ):
                 if not size:
                     continue
@@ -128,13 +128,13 @@ class _Merging:
 
     def seen(self) -> dict[str, int | float | bool]:
         """The counters of all hosts as one."""
-        told = [each.counters for each in self._counters.values()]
+        counters = [each.counters for each in self._counters.values()]
         sums = ("connections", "closed_unseen", "uncounted_datagrams", "processor_s")
         return {
-            "hosts": len(told),
-            "looks": max((int(each["looks"]) for each in told), default=0),
-            **{name: sum(each[name] for each in told) for name in sums},
-            **{name: all(each[name] for each in told) for name in ("tells_ends", "counts_datagrams")},
+            "hosts": len(counters),
+            "looks": max((int(each["looks"]) for each in counters), default=0),
+            **{name: sum(each[name] for each in counters) for name in sums},
+            **{name: all(each[name] for each in counters) for name in ("tells_ends", "counts_datagrams")},
         }
 
     def _is_wanted(self, *ends: str) -> bool:

@@ -87,12 +87,12 @@ class _Log:
             FormatError: when a rank is beyond its communicator.
         """
         before, mark, text = line.rstrip().rpartition(_MARK)
-        found = _PREFIX.search(before[-_PREFIX_CHARS:]) if mark else None
-        if found is None:
+        prefix = _PREFIX.search(before[-_PREFIX_CHARS:]) if mark else None
+        if prefix is None:
             return
         self.lines += 1
         # Without host and process, a file is one host's.
-        process = found[1] or path, found[2] or "", found[3]
+        process = prefix[1] or path, prefix[2] or "", prefix[3]
         comm = self.latest.get(process)
         if init := _INIT.match(text):
             self._init(path, process, text, init)
@@ -146,8 +146,8 @@ class _Log:
             teller = self.members.get((comm.name, 0), comm.owner)
             algorithm = self.tuned.get((teller, kind, size)) or self.tuned.get((teller, "", size))
             if comm not in after:
-                told = [ring[(ring.index(comm.rank) + 1) % comm.ranks] for ring in self.rings.get(comm.name, ())]
-                after[comm] = list(comm.following.values()) or told or [(comm.rank + 1) % comm.ranks]
+                next_ranks = [ring[(ring.index(comm.rank) + 1) % comm.ranks] for ring in self.rings.get(comm.name, ())]
+                after[comm] = list(comm.following.values()) or next_ranks or [(comm.rank + 1) % comm.ranks]
             for target, part in _sent(kind, size, root, comm, after[comm], tree=algorithm in _TREE):
                 yield comm, target, times * part
 
@@ -192,8 +192,8 @@ def read_nccl(request: Request) -> Traffic:
 
     for (comm, to), size in edges.items():
         gathering.add(rank_of(comm.name, comm.rank), rank_of(comm.name, to), Count.exact(size))
-    told = {"operations": sum(log.operations.values()), "unknown_operations": log.unknown}
-    return gathering.traffic({"ranks": ranks, **told})
+    counts = {"operations": sum(log.operations.values()), "unknown_operations": log.unknown}
+    return gathering.traffic({"ranks": ranks, **counts})
 
 
 _KNOWN = {"AllReduce", "Broadcast", "Reduce", "AllGather", "ReduceScatter", "Send", "Recv", "AlltoAll", "AllToAll"}

@@ -37,7 +37,7 @@ def read_ompi(request: Request) -> Traffic:
     """
     sums: dict[tuple[int, int], int] = {}
     kinds = dict.fromkeys(_KINDS.values(), 0)
-    told: dict[int, str] = {}
+    path_of: dict[int, str] = {}
     highest = -1
     for path in map(str, request.inputs):
         lines = read_text(path).splitlines()
@@ -48,25 +48,25 @@ def read_ompi(request: Request) -> Traffic:
         for number, line in enumerate(lines, 1):
             if not line.startswith(("E\t", "I\t", "S\t", "R\t")):
                 continue
-            found = _LINE.fullmatch(line)
-            if found is None or max(int(found[2]), int(found[3])) >= MOST_RANKS:
+            match = _LINE.fullmatch(line)
+            if match is None or max(int(match[2]), int(match[3])) >= MOST_RANKS:
                 raise FormatError(path, f"line {number}", "is not `kind rank rank bytes messages`", "run it again")
-            rank, other, size = int(found[2]), int(found[3]), int(found[4])
+            rank, other, size = int(match[2]), int(match[3]), int(match[4])
             own.add(rank)
             highest = max(highest, rank, other)
-            pair = (other, rank) if found[1] == "R" else (rank, other)
+            pair = (other, rank) if match[1] == "R" else (rank, other)
             sums[pair] = sums.get(pair, 0) + size
-            kinds[_KINDS[found[1]]] += size
+            kinds[_KINDS[match[1]]] += size
         if len(own) > 1:
             raise FormatError(path, "", f"is of several ranks: {sorted(own)[:3]}", "name the files one by one")
         for rank in own:
-            if rank in told:
-                raise FormatError(path, "", f"is rank {rank}'s, as {told[rank]} is", "name each rank's file once")
-            told[rank] = path
+            if rank in path_of:
+                raise FormatError(path, "", f"is rank {rank}'s, as {path_of[rank]} is", "name each rank's file once")
+            path_of[rank] = path
     if not any(sums.values()):
         raise FormatError(str(request.inputs[0]), "", "has no bytes between two ranks", "monitor a run that sends")
     gathering = Gathering(of_ranks(request, highest + 1))
     for (source, target), size in sorted(sums.items()):
         gathering.add(str(source), str(target), Count.exact(size))
-    missing = highest + 1 - len(told)
+    missing = highest + 1 - len(path_of)
     return gathering.traffic({"ranks": highest + 1, "missing_ranks": missing, **kinds})

@@ -38,13 +38,13 @@ def read_pcap(request: Request) -> Traffic:
     paths = [str(each) for each in request.inputs]
     dropped: dict[str, int] = {}
     if request.interface is None:
-        found = captured(paths, keys, request.every_s)
+        counted = captured(paths, keys, request.every_s)
     elif paths:
         raise GavotteError("files and an interface were given", hint="choose one")
     else:
-        found, dropped["dropped_packets"] = capture(
+        counted, dropped["dropped_packets"] = capture(
             request.interface, lambda path: captured([path], keys, request.every_s), request.for_s, request.ready
         )
-    rows, counters, truncated, whole_s = found
+    rows, counters, truncated, whole_s = counted
     seen: dict[str, int | float | bool] = {key: value if key.endswith("_s") else int(value) for key, value in counters}
     return traffic_of(rows, request, {**seen, **dropped, "truncated": truncated}, whole_s)

@@ -34,7 +34,7 @@ def read_pmpi(request: Request) -> Traffic:
         FormatError: when a file is none of the shim's or damaged, or two are the same rank's.
     """
     sums: dict[tuple[int, int], list[int]] = {}
-    told: dict[int, str] = {}
+    path_of: dict[int, str] = {}
     ranks = uncounted = 0
     for path in map(str, request.inputs):
         lines = read_text(path).splitlines()
@@ -44,21 +44,21 @@ def read_pmpi(request: Request) -> Traffic:
         rank, size = int(head[1]), int(head[2])
         if not rank < size <= MOST_RANKS or (ranks and size != ranks):
             raise FormatError(path, "line 1", f"is rank {rank} of {size}", "name the files of one run")
-        if rank in told:
-            raise FormatError(path, "", f"is rank {rank}'s, as {told[rank]} is", "name each rank's file once")
+        if rank in path_of:
+            raise FormatError(path, "", f"is rank {rank}'s, as {path_of[rank]} is", "name each rank's file once")
         if lines[-1] != "end":
             raise FormatError(path, "", "is cut short", "copy the whole file")
-        told[rank], ranks = path, size
+        path_of[rank], ranks = path, size
         loose = 0
         for number, line in enumerate(lines[1:-1], 2):
             if (total := _TOTAL.fullmatch(line)) is not None:
                 loose += int(total[2]) * (total[1] == "loose")
                 uncounted += int(total[2]) * (total[1] == "uncounted")
                 continue
-            found = _LINE.fullmatch(line)
-            if found is None or int(found[1]) >= ranks:
+            match = _LINE.fullmatch(line)
+            if match is None or int(match[1]) >= ranks:
                 raise FormatError(path, f"line {number}", "is not `rank exact shaped brought`", "run it again")
-            other, exact, shaped, brought = map(int, found.groups())
+            other, exact, shaped, brought = map(int, match.groups())
             sent = sums.setdefault((rank, other), [0, 0, 0])
             sent[0] += exact
             sent[1] += shaped
@@ -72,7 +72,7 @@ def read_pmpi(request: Request) -> Traffic:
             gathering.add(str(source), str(target), Count(exact + shaped, exact, exact + shaped + loose))
     seen = {
         "ranks": ranks,
-        "missing_ranks": ranks - len(told),
+        "missing_ranks": ranks - len(path_of),
         "exact_bytes": sum(each[0] for each in sums.values()),
         "shaped_bytes": sum(each[1] for each in sums.values()),
         "uncounted_bytes": uncounted,
