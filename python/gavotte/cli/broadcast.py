@@ -43,7 +43,7 @@ def broadcast(
         str,
         typer.Option(
             "--mechanism",
-            help="auto, chain, tree, binomial, mesh, cornet, topology or clustering.",
+            help="Mechanism of the broadcast.",
             metavar="NAME",
         ),
     ] = "auto",

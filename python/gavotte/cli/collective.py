@@ -28,7 +28,7 @@ class QuestionOptions:
     """Which operations to plan, between which ranks."""
 
     operation: list[str] = option(
-        "broadcast, reduce, scatter, gather, allgather, allreduce; for `--format shim` also all, or repeated.",
+        "Operation to plan. For `--format shim` also all, or repeated.",
         default=REQUIRED,
     )
     size: str = option(
@@ -36,7 +36,7 @@ class QuestionOptions:
     )
     root: list[str] | None = option("Host of the root; for `--format shim` also all, or repeated.", "HOST")
     algorithm: str = option(
-        "auto (predicted fastest), flat, binomial, fnf, ecef, look-ahead, chain, search, rank-ring or ring.",
+        "Shape of the tree or ring. auto takes the one that is predicted to be fastest.",
         default="auto",
     )
     placement: Path | None = option(

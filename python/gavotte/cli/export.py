@@ -18,7 +18,7 @@ def export(
     form: Annotated[
         str,
         typer.Option(
-            "--format", help="openmpi (a rankfile), openmpi-seq (for more ranks than cores), mpich, slurm, json or csv."
+            "--format", help="Format to write. openmpi is a rankfile, and openmpi-seq is for more ranks than cores."
         ),
     ],
     app: str | None = option("Export only this application. By default all of them, as one job."),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gavotte.cli import lists
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, to_write
 from gavotte.cli.output import emit_json, emit_table, note
@@ -63,9 +64,7 @@ Until = Annotated[float | None, typer.Option("--until", help="Only before this t
 Last = Annotated[int | None, typer.Option("--last", help="Only the last N.", min=1, metavar="N")]
 Form = Annotated[
     str | None,
-    typer.Option(
-        "--format", help="npz, parquet, csv or jsonl. By default as the file's suffix says.", metavar="FORMAT"
-    ),
+    typer.Option("--format", help="Format of the file. By default as the file's suffix says.", metavar="FORMAT"),
 ]
 SeriesName = Annotated[
     str, typer.Argument(help="Name of the series; `gavotte history list` shows all.", metavar="SERIES")
@@ -153,9 +152,12 @@ def show(
     )
 
 
-@history.command(epilog="Example: gavotte history export cloud -o cloud.parquet --since 2026-11-01")
+@history.command(
+    cls=lists.command("history export"),
+    epilog="Example: gavotte history export cloud -o cloud.parquet --since 2026-11-01",
+)
 def export(
-    output: Annotated[Path, to_write("File to write: .npz, .parquet, .csv or .jsonl.", "FILE")],
+    output: Annotated[Path, to_write("File to write. Its suffix gives the format; see --format.", "FILE")],
     series: Annotated[
         str | None,
         typer.Argument(
@@ -188,13 +190,16 @@ def export(
         note(f"wrote {count} {what if count != 1 else what[:-1]} to {output}")
 
 
-@history.command("import", epilog="Example: gavotte history import cloud.npz --series cloud")
+@history.command(
+    "import", cls=lists.command("history import"), epilog="Example: gavotte history import cloud.npz --series cloud"
+)
 @declared
 def import_(
     file: Annotated[
         Path,
         typer.Argument(
-            help="File to add: .npz, .parquet or .csv with snapshots, or .jsonl with Records.", metavar="FILE"
+            help="File to add: snapshots, or Records in .jsonl. Its suffix gives the format; see --format.",
+            metavar="FILE",
         ),
     ],
     series: str | None = option("Series to add to. By default the name of the file."),

@@ -18,7 +18,7 @@ def map_(
     network: NetworkFile,
     app: Annotated[Path, typer.Argument(help="The App to map.", metavar="A.app.toml")],
     *,
-    method: str = option("exchange, greedy (the RPCA paper's) or ring.", default="exchange"),
+    method: str = option("Method of mapping. greedy is the RPCA paper's.", default="exchange"),
     hosts: str | None = option(
         "The hosts on which ranks 0, 1, ... already run: print the new rank of each instead of moving them.",
         "HOST,HOST,...",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
+from gavotte.cli import lists
 from gavotte.cli.budget import read_limits
 from gavotte.cli.by_tcp import warn_of_tcp
 from gavotte.cli.calibrate import calibrate
@@ -46,6 +47,7 @@ DEFAULT = "train"
 
 
 measure = typer.Typer(
+    cls=lists.group("measure"),
     help="Measure every directed path between the hosts.",
     epilog="Example: gavotte measure --hosts lab --sharing -o cloud.npz",
     invoke_without_command=True,
@@ -58,7 +60,7 @@ def paths(
     hosts: MaybeHosts = None,
     output: Annotated[Path | None, to_write("Write the History to this file.", "H.npz")] = None,
     method: Annotated[
-        str, typer.Option("--method", help="train, bulk (TCP), pingpong or choreo (packet trains as published).")
+        str, typer.Option("--method", help="Probe of each path. bulk is TCP, and choreo is packet trains as published.")
     ] = DEFAULT,
     flows: Annotated[
         int, typer.Option("--flows", help="Parallel connections, for bulk.", min=1, max=64, metavar="N")
@@ -69,7 +71,7 @@ def paths(
     ] = 1.0,
     engine: Annotated[
         str,
-        typer.Option("--engine", help="Program that sends and counts, for bulk: gavotte, or the hosts' own iperf3."),
+        typer.Option("--engine", help="Program that sends and counts, for bulk. iperf3 is the hosts' own."),
     ] = "gavotte",
     bursts: Annotated[
         int | None, typer.Option("--bursts", help="Bursts of a train, for choreo (10).", min=1, max=1000, metavar="K")

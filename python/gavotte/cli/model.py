@@ -26,10 +26,10 @@ class QuestionOptions:
     """What to learn, and from which hosts."""
 
     method: str = option(
-        "auto (the one that decides best on held-out snapshots), rpca, mode, median, mean, min, ewma or last.",
+        "Estimator of the constant. auto takes the one that decides best on held-out snapshots.",
         default="auto",
     )
-    sharing: str = option("auto (as the evidence says), hose, pipe or groups.", default="auto")
+    sharing: str = option("Links that later transfers share. auto takes what the evidence says.", default="auto")
     plot: Annotated[
         Path | None,
         to_write("Draw the constant, and how fast it settles, to this file.", "FILE.png|svg|pdf", "--plot"),

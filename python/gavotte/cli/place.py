@@ -32,9 +32,7 @@ INTERRUPTED = 130
 class EffortOptions:
     """How hard to try."""
 
-    method: str = option(
-        "auto, optimal, ilp, search, greedy (Choreo's), random, round-robin or min-machines.", default="auto"
-    )
+    method: str = option("Method of placing. greedy is Choreo's.", default="auto")
     time_limit: float = option(
         "Wall-clock time for the whole search (auto, optimal, ilp and search).",
         "SECONDS",
@@ -56,8 +54,7 @@ class GoalOptions:
     """What to minimise."""
 
     goal: str = option(
-        "What to minimise: time, hosts, price, or latency between tasks that exchange bytes. All but time may "
-        "add some time; see --within.",
+        "What to minimise. latency is between tasks that exchange bytes. All but time may add some time; see --within.",
         default="time",
     )
     within: float = option(
@@ -69,7 +66,7 @@ class GoalOptions:
 class QuestionOptions:
     """The rules that the placement must keep."""
 
-    sharing: str | None = option("hose, pipe or groups. By default the Network's own.")
+    sharing: str | None = option("Links that transfers share. By default the Network's own.")
     only: list[str] | None = option(
         "Place these tasks on these hosts only. TASKS may be a pattern: map-*", "TASKS=HOST,HOST"
     )

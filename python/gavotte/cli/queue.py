@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gavotte.cli import lists
 from gavotte.cli.history import StoreUrl
 from gavotte.cli.options import Hosts, Json
 from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
@@ -27,7 +28,10 @@ Number = Annotated[
 ]
 
 
-@transfers.command(epilog="Example: gavotte transfers serve --hosts lab --network cloud.network.json --policy sebf")
+@transfers.command(
+    cls=lists.command("transfers serve"),
+    epilog="Example: gavotte transfers serve --hosts lab --network cloud.network.json --policy sebf",
+)
 def serve(
     hosts: Hosts,
     network: Annotated[
@@ -36,7 +40,7 @@ def serve(
     policy: Annotated[
         str,
         typer.Option(
-            "--policy", help="Order of transfers; `gavotte transfers simulate` compares the policies.", metavar="P"
+            "--policy", help="Order of transfers. `gavotte transfers simulate` compares the policies.", metavar="P"
         ),
     ] = "fifo+",
     store: StoreUrl = None,

@@ -22,7 +22,7 @@ class SearchOptions:
 
     every: float | None = option("Reconsider all placements this often. By default never.", "SECONDS")
     migration_cost: float | None = option("Pause of the application for each task that migrates.", "SECONDS", min=0)
-    method: str = option("Method of placing; see `gavotte place --help`.", default="auto")
+    method: str = option("Method of placing. See `gavotte place --help`.", default="auto")
     time_limit: float = option("Time to search for each placement.", "SECONDS", default=1.0, min=0.01, max=1e6)
     threads: Threads = None
 

@@ -34,9 +34,9 @@ def shuffle(
         str,
         typer.Option(
             "--mode",
-            help="paced: each flow at its own rate. connections: shares by number of connections. "
-            "standard: plain TCP, not paced.",
-            metavar="paced|connections|standard",
+            help="How flows share links. By default each has its own rate; connections divides by numbers of "
+            "connections; standard is plain TCP without rates of ours.",
+            metavar="MODE",
         ),
     ] = "paced",
     max_seconds: Annotated[

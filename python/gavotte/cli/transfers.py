@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gavotte.cli import lists
 from gavotte.cli.options import Json, read_rate, to_write
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
 from gavotte.formats.counting import counted
@@ -19,7 +20,10 @@ transfers = typer.Typer(help="Order the transfers of several applications.", no_
 ALL = "all"
 
 
-@transfers.command(epilog="Example: gavotte transfers simulate trace.csv --policy fair --policy sebf")
+@transfers.command(
+    cls=lists.command("transfers simulate"),
+    epilog="Example: gavotte transfers simulate trace.csv --policy fair --policy sebf",
+)
 def simulate(
     trace: Annotated[
         Path,
@@ -32,8 +36,7 @@ def simulate(
         list[str],
         typer.Option(
             "--policy",
-            help="Order of transfers: fair, weighted, fifo, fifo+, priority, scf, sebf, d-clas or bssi; all compares "
-            "them. May be repeated.",
+            help="Order of transfers. all compares them. May be repeated.",
             metavar="P",
         ),
     ],

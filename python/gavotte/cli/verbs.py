@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gavotte.cli import lists
 from gavotte.cli.logs import everywhere, show
 
 
@@ -85,7 +86,7 @@ def build(wanted: Collection[str]) -> typer.Typer:
             if isinstance(verb, typer.Typer):
                 app.add_typer(verb, name=name)
             else:
-                app.command(name, epilog=f"Example: gavotte {name} {example}")(verb)
+                app.command(name, cls=lists.command(name), epilog=f"Example: gavotte {name} {example}")(verb)
     return app
 
 

@@ -38,7 +38,7 @@ class QuestionOptions:
         "Also follow the measured times of a program's operations; works without --hosts too.", "FILE.jsonl"
     )
     every: float = option("Time between measurements.", "SECONDS", default=60.0, min=0)
-    method: str = option("train, bulk (TCP), pingpong or choreo (packet trains as published).", default="train")
+    method: str = option("Probe of each path. bulk is TCP, and choreo is packet trains as published.", default="train")
     band: float | None = option(
         "Relative scatter of undisturbed times. By default the Network's own, else 0.05.", "SHARE", min=0
     )

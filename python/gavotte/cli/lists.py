@@ -1,0 +1,75 @@
+"""Lists of names in help texts. Each is read from the registry that knows the names, when the help is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, get_args
+
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+REGISTRIES: dict[str, dict[str, str]] = {
+    "measure": {"method": "gavotte.measure.METHODS", "engine": "gavotte.measure.methods.ENGINES"},
+    "history export": {"form": "gavotte.store.FORMATS"},
+    "history import": {"form": "gavotte.store.FORMATS"},
+    "model": {"method": "gavotte.model.METHODS", "sharing": "gavotte.formats.network.Sharing"},
+    "place": {
+        "method": "gavotte.place.METHODS",
+        "goal": "gavotte.place.GOALS",
+        "sharing": "gavotte.formats.network.Sharing",
+    },
+    "sequence": {"method": "gavotte.place.METHODS"},
+    "export": {"form": "gavotte.export.FORMATS"},
+    "collective": {"operation": "gavotte.collective.OPERATIONS", "algorithm": "gavotte.collective.ALGORITHMS"},
+    "map": {"method": "gavotte.mapping.METHODS"},
+    "broadcast": {"mechanism": "gavotte.transfer.planning.MECHANISMS"},
+    "shuffle": {"mode": "gavotte.transfer.MODES"},
+    "watch": {"method": "gavotte.measure.METHODS"},
+    "transfers simulate": {"policy": "gavotte.transfer.POLICIES"},
+    "transfers serve": {"policy": "gavotte.transfer.POLICIES"},
+}
+"""Command to its options whose values are the names of a registry. An option is given by its parameter."""
+
+
+def names_in(registry: str) -> list[str]:
+    """Return the names of a registry, a collection or a `Literal`, given by its module and attribute."""
+    module, _, attribute = registry.rpartition(".")
+    names = getattr(import_module(module), attribute)
+    return list(get_args(names) or names)
+
+
+def with_names(text: str, names: Sequence[str]) -> str:
+    """Return a help text with a list of names at the end of its first sentence, unless the list is already in it."""
+    listed = f": {', '.join(names[:-1])} or {names[-1]}."
+    first, _, rest = text.partition(".")
+    return text if listed in text else f"{first}{listed}{rest}"
+
+
+def command(name: str) -> type[TyperCommand]:
+    """Return the class of a command whose help lists the names that `REGISTRIES` gives for it."""
+
+    class Listing(TyperCommand):
+        def get_help(self, ctx: Any) -> str:
+            _fill(self, name)
+            return super().get_help(ctx)
+
+    return Listing
+
+
+def group(name: str) -> type[TyperGroup]:
+    """Return the same for a group of commands with options of its own."""
+
+    class Listing(TyperGroup):
+        def get_help(self, ctx: Any) -> str:
+            _fill(self, name)
+            return super().get_help(ctx)
+
+    return Listing
+
+
+def _fill(command: TyperCommand | TyperGroup, name: str) -> None:
+    """Add the lists to the help texts. Registries load whole rooms, which a command without --help should not need."""
+    registries = REGISTRIES.get(name, {})
+    for option in command.params:
+        if isinstance(option, TyperOption) and option.name in registries:
+            option.help = with_names(option.help or "", names_in(registries[option.name]))
