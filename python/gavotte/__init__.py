@@ -15,6 +15,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from gavotte.formats.nouns import NOUNS
+
 if TYPE_CHECKING:
     from gavotte import (
         collective,
@@ -38,8 +40,9 @@ if TYPE_CHECKING:
     )
     from gavotte.errors import AgentError, FormatError, GavotteError, InfeasibleError
     from gavotte.formats.app import App, read_app, write_app
+    from gavotte.formats.campaign import Campaign, read_campaign
     from gavotte.formats.collective import Collective, read_collective, write_collective
-    from gavotte.formats.guarantee import Guarantee, read_guarantee
+    from gavotte.formats.guarantee import Guarantee, read_guarantee, write_guarantee
     from gavotte.formats.history import History, read_history, write_history
     from gavotte.formats.inventory import Inventory, read_inventory, write_inventory
     from gavotte.formats.network import Network, read_network, write_network
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AgentError",
     "App",
+    "Campaign",
     "Collective",
     "FormatError",
     "GavotteError",
@@ -76,6 +80,7 @@ __all__ = [
     "place",
     "profile",
     "read_app",
+    "read_campaign",
     "read_collective",
     "read_guarantee",
     "read_history",
@@ -92,6 +97,7 @@ __all__ = [
     "watch",
     "write_app",
     "write_collective",
+    "write_guarantee",
     "write_history",
     "write_inventory",
     "write_network",
@@ -102,7 +108,7 @@ __all__ = [
 _DOORS = {"broadcast": "transfer"}
 """Functions whose room has another name: function to room."""
 _ROOMS = [name for name in __all__ if name.isalpha() and name.islower() and name not in _DOORS]
-_NOUNS = ["app", "collective", "guarantee", "history", "inventory", "network", "placement", "record", "topology"]
+_MODULES = {noun.lower() for noun in NOUNS}
 
 
 def __getattr__(name: str) -> Any:
@@ -114,7 +120,7 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'gavotte' has no attribute {name!r}")
     noun = name.rpartition("_")[2].lower().removesuffix("s")
-    module = f"gavotte.formats.{noun}" if noun in _NOUNS else "gavotte.errors"
+    module = f"gavotte.formats.{noun}" if noun in _MODULES else "gavotte.errors"
     return getattr(import_module(module), name)
 
 

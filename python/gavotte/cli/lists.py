@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, get_args
 
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 REGISTRIES: dict[str, dict[str, str]] = {
     "measure": {"method": "gavotte.measure.METHODS", "engine": "gavotte.measure.methods.ENGINES"},
@@ -27,8 +27,9 @@ REGISTRIES: dict[str, dict[str, str]] = {
     "watch": {"method": "gavotte.measure.METHODS"},
     "transfers simulate": {"policy": "gavotte.transfer.POLICIES"},
     "transfers serve": {"policy": "gavotte.transfer.POLICIES"},
+    "schema": {"noun": "gavotte.formats.schemas.NOUNS"},
 }
-"""Command to its options whose values are the names of a registry. An option is given by its parameter."""
+"""Command to its options and arguments whose values are the names of a registry. Each is given by its parameter."""
 
 
 def names_in(registry: str) -> list[str]:
@@ -71,5 +72,5 @@ def _fill(command: TyperCommand | TyperGroup, name: str) -> None:
     """Add the lists to the help texts. Registries load whole rooms, which a command without --help should not need."""
     registries = REGISTRIES.get(name, {})
     for option in command.params:
-        if isinstance(option, TyperOption) and option.name in registries:
+        if isinstance(option, TyperOption | TyperArgument) and option.name in registries:
             option.help = with_names(option.help or "", names_in(registries[option.name]))

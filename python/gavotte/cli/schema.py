@@ -13,7 +13,7 @@ def schema(
     noun: Annotated[
         str,
         typer.Argument(
-            help="hosts, topology, network, app, placement, collective, guarantee, campaign, record or sample.",
+            help="File format to describe. A History is binary and has no schema.",
             metavar="NOUN",
         ),
     ],
