@@ -117,3 +117,13 @@ def test_results_turn_into_numpy_and_pandas() -> None:
         frame = each.to_frame()
         assert len(frame) == len(each.to_records())
         assert list(frame.columns) == columns or len(frame) == 0
+
+
+def test_what_a_room_is_asked_and_answers_is_frozen() -> None:
+    """As ARCHITECTURE.md says of questions, efforts, sessions and answers, which it names in a table."""
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## How a room is asked")[2].partition("\n## ")[0]
+    rows = [line for line in text.splitlines() if line.startswith("| ")][2:]
+    names = {name for row in rows for name in re.findall(r"`([A-Z]\w+)`", row)}
+    values = {name: getattr(gavotte.place, name, None) or getattr(gavotte.watch, name) for name in names}
+    assert len(values) == 7
+    assert [name for name, value in values.items() if not value.__dataclass_params__.frozen] == []
