@@ -30,14 +30,14 @@ class Moved(NamedTuple):
 
     Attributes:
         here: the socket's own address, with the port as `canonical_address` writes it.
-        there: the other end's.
+        peer: the other end's.
         datagrams: UDP, and not TCP.
-        sent_bytes: from here to there.
+        sent_bytes: from here to the peer.
         received_bytes: and back.
     """
 
     here: str
-    there: str
+    peer: str
     datagrams: bool
     sent_bytes: int
     received_bytes: int

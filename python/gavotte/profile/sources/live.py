@@ -102,7 +102,7 @@ class _Merging:
             self._owners[_scoped(owner.here, report.host)] = report.host, owner
         interval = self.gathering.at(time.time())
         for each in report.moved:
-            local, remote = _scoped(each.here, report.host), _scoped(each.there, report.host)
+            local, remote = _scoped(each.here, report.host), _scoped(each.peer, report.host)
             for source, target, size, view in (
                 (local, remote, each.sent_bytes, "sent"),
                 (remote, local, each.received_bytes, "received"),
