@@ -1,4 +1,7 @@
-"""Every guide's commands run as written: all `sh` blocks of a guide as one script, in a scratch checkout."""
+"""Every guide's commands run as written: all `sh` blocks of a guide as one script, in a scratch checkout.
+
+A `text` block after a `sh` block is what its commands print. Numbers may differ, the lines and their words may not.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from gavotte.cli.verbs import app
 
 TREE = Path(__file__).parents[2]
 GUIDES = [TREE / "docs" / "tutorial.md", *sorted((TREE / "docs" / "guides").glob("*.md"))]
-SHELL = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SHELL = re.compile(r"^```sh\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
+NUMBER = re.compile(r"[0-9][0-9.,]*(?: ?(?:[kMG]?(?:bit/s|B)|[kMG]|m?s|%)(?!\w))?")
+"""A number and its unit."""
+DIVIDER = "\x1e"
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NEEDS = {"launch": "mpirun", "collectives": "mpicc", "reach-your-hosts": "ssh"}
 """Programs that a guide's reader has installed."""
@@ -29,10 +35,22 @@ def scripts(guide: Path) -> list[list[str]]:
     """Return the commands, then the Python code that runs alone."""
     text = guide.read_text("utf-8")
     python = [code for code in PYTHON.findall(text) if "comm" not in code]
+    commands = [f"{commands}printf '\\036'\n" for commands, _ in SHELL.findall(text)]
     return [
-        ["bash", "-euo", "pipefail", "-c", "\n".join(SHELL.findall(text))],
+        ["bash", "-euo", "pipefail", "-c", "\n".join(["exec 2>&1", *commands])],
         *([sys.executable, "-c", code] for code in python),
     ]
+
+
+def masked(text: str) -> list[str]:
+    """Return the lines of an output with all numbers and their units as `#`, and one blank between words."""
+    return [" ".join(NUMBER.sub("#", line).split()) for line in text.splitlines()]
+
+
+def unlike(shown: str, said: str) -> list[str]:
+    """Return the lines of a page that a command did not print, in their order; `...` stands for any lines."""
+    rest = iter(masked(said))
+    return [line for line in masked(shown) if line != "..." and line not in rest]
 
 
 COMMAND = re.compile(r"^ *(?:\$ )?gavotte (.+)$", re.MULTILINE)
@@ -67,6 +85,17 @@ def test_every_command_shown_has_verbs_and_options_that_there_are(page: Path) ->
         assert known(command, shown.replace("'", " ").replace('"', " ").split()) == "", line
 
 
+def test_an_output_is_compared_but_for_its_numbers() -> None:
+    said = "a to b: 12.5 Mbit/s\nnoise\n90 of 90 paths in 0.4 s\n"
+    assert unlike("a to b:   980 kbit/s\n...\n8 of 9 paths in 13 ms\n", said) == []
+    assert unlike("90 of 90 paths in 0.4 s\na to b: 1 Mbit/s\n", said) == ["a to b: #"]
+    assert unlike("a to c: 12.5 Mbit/s\n", said) == ["a to c: #"]
+
+
+def test_every_step_of_the_tutorial_has_an_output() -> None:
+    assert [commands for commands, shown in SHELL.findall(GUIDES[0].read_text("utf-8")) if not shown] == []
+
+
 def test_every_guide_has_commands() -> None:
     assert [guide.stem for guide in GUIDES if not SHELL.search(guide.read_text("utf-8"))] == []
 
@@ -88,6 +117,7 @@ def test_a_guides_commands_run_as_written(guide: Path, tmp_path: Path, runtime: 
         "GAVOTTE_RUNTIME_DIR": str(runtime / guide.stem),
     }
     try:
+        printed = []
         for command in scripts(guide):
             done = subprocess.run(
                 command,
@@ -98,6 +128,9 @@ def test_a_guides_commands_run_as_written(guide: Path, tmp_path: Path, runtime: 
                 text=True,
                 check=False,
             )
-            assert done.returncode == 0, done.stderr
+            assert done.returncode == 0, done.stdout + done.stderr
+            printed.append(done.stdout)
+        steps = zip(SHELL.findall(guide.read_text("utf-8")), printed[0].split(DIVIDER), strict=False)
+        assert [line for (_, shown), said in steps for line in unlike(shown, said)] == []
     finally:
         subprocess.run([Path(sys.executable).with_name("gavotte"), "lab", "down"], env=environment, capture_output=True)
