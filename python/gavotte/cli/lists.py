@@ -27,6 +27,7 @@ REGISTRIES: dict[str, dict[str, str]] = {
     "watch": {"method": "gavotte.measure.METHODS"},
     "transfers simulate": {"policy": "gavotte.transfer.POLICIES"},
     "transfers serve": {"policy": "gavotte.transfer.POLICIES"},
+    "transfers submit": {"mechanism": "gavotte.transfer.underway.PACED"},
     "schema": {"noun": "gavotte.formats.schemas.NOUNS"},
 }
 """Command to its options and arguments whose values are the names of a registry. Each is given by its parameter."""

@@ -64,7 +64,10 @@ def serve(
     note("stopped; the next `gavotte transfers serve` continues unfinished transfers")
 
 
-@transfers.command(epilog="Example: gavotte transfers submit model.bin --from vm0 --to vm1,vm2 -o '/tmp/model-{host}'")
+@transfers.command(
+    cls=lists.command("transfers submit"),
+    epilog="Example: gavotte transfers submit model.bin --from vm0 --to vm1,vm2 -o '/tmp/model-{host}'",
+)
 def submit(
     file: Annotated[
         Path,
@@ -89,9 +92,7 @@ def submit(
     ] = None,
     mechanism: Annotated[
         str | None,
-        typer.Option(
-            "--mechanism", help="Mechanism of a broadcast: auto, chain, tree, binomial or mesh.", metavar="NAME"
-        ),
+        typer.Option("--mechanism", help="Mechanism of a broadcast.", metavar="NAME"),
     ] = None,
     name: Annotated[str, typer.Option("--name", help="Name of the transfer. By default the file's name.")] = "",
     priority_class: Annotated[
