@@ -19,7 +19,7 @@ from gavotte import lab
 from gavotte.formats.inventory import read_inventory
 
 GAVOTTE = Path(sys.executable).with_name("gavotte")
-LIMIT_S = 150.0
+LIMIT_S = 300.0
 """Longest that one command may take."""
 
 

@@ -12,6 +12,7 @@ from tests.agents.played import Events, PlayedFleet, Replies
 from gavotte.agents import agent_pb2 as pb
 from gavotte.measure.round_trips import RoundTrips, round_trips_of
 from gavotte.measure.sharing.carrier import FleetCarrier
+from gavotte.measure.sharing.overlap import Series, together
 from gavotte.terms import Pair
 
 PAIRS: list[list[Pair]] = [[(0, 1), (2, 1)]]
@@ -51,8 +52,8 @@ def test_an_unsteady_path_was_full(refused: pb.GatedRefusal, filled: bool) -> No
     assert series[pair].filled is filled
 
 
-@pytest.mark.parametrize(("round_trip_s", "pause_s", "seconds"), [(1e-4, 0.2, 0.7), (0.1, 1.4, 1.5)])
-def test_far_pairs_get_time_to_connect_and_to_start(round_trip_s: float, pause_s: float, seconds: float) -> None:
+@pytest.mark.parametrize(("round_trip_s", "pause_s", "seconds"), [(1e-4, 0.2, 0.7), (0.01, 0.2, 0.78)])
+def test_pairs_get_time_to_connect_and_to_start(round_trip_s: float, pause_s: float, seconds: float) -> None:
     pauses_s: list[float] = []
     seconds_s: list[float] = []
 
@@ -75,6 +76,38 @@ def test_far_pairs_get_time_to_connect_and_to_start(round_trip_s: float, pause_s
     carrier.carry([[(0, 1)]], {(0, 1): 1e8}, "fan-in")
     assert pauses_s[1:] == pytest.approx([pause_s])
     assert seconds_s == pytest.approx([seconds], rel=0.01)
+
+
+def test_far_pairs_get_paced_transfers_for_all_experiments_with_tcp() -> None:
+    asked: list[pb.ReplayRequest] = []
+
+    def say(parts: Mapping[str, pb.ReplayRequest]) -> Events:
+        asked.extend(parts.values())
+        for name in parts:
+            yield name, pb.ReplayReply(ready=pb.Ready(connected=1))
+        for name, part in parts.items():
+            for each in part.transfers:
+                done = pb.TransferDone(id=each.id, start_s=0.1, finish_s=2.5, bytes=each.bytes, bin_bytes=[each.bytes])
+                yield name, pb.ReplayReply(done=done)
+
+    pairs = [(0, 2), (1, 2)]
+    trips = RoundTrips(dict.fromkeys(pairs, 0.15))
+    carrier = FleetCarrier(PlayedFleet("abc", replayed=say), list("abc"), trains=True, round_trips=trips)
+    series = carrier.carry([pairs], dict.fromkeys(pairs, 40e6), "fan-in")
+    assert [each.startup_s for each in series.values()] == [pytest.approx(8 * 0.15)] * 2
+    for part in asked:
+        # Together the rate of the pair and a tenth more, for 16 round trips.
+        assert sum(each.pace_bps for each in part.transfers) == pytest.approx(44e6)
+        assert sum(each.bytes for each in part.transfers) == pytest.approx(40e6 / 8 * 16 * 0.15, rel=1e-3)
+    carrier.carry([[(0, 1), (0, 2)]], {(0, 1): 40e6, (0, 2): 40e6}, "fan-out")
+    # Pairs of one host start in the same instant and share its port: none has a pace of its own.
+    assert {each.pace_bps for each in asked[-1].transfers} == {0}
+
+
+def test_the_start_of_tcp_does_not_count() -> None:
+    bits = np.concatenate((np.geomspace(1e4, 5e5, 120), np.full(101, 5e5)))
+    assert together([Series(0.0, 0.01, bits, startup_s=1.2)]).sum_bps == pytest.approx(5e7, rel=1e-6)
+    assert together([Series(0.0, 0.01, bits)]).sum_bps < 0.9 * 5e7
 
 
 def test_a_history_has_the_shortest_round_trips() -> None:

@@ -85,9 +85,14 @@ def experiment(
     limits: CostLimits | None = None,
     take_over: bool = False,
 ) -> tuple[History, SharingResult]:
-    """Run the experiments with a progress bar and print their cost."""
-    from gavotte.measure.sharing import learn_sharing
+    """Run the experiments with a progress bar; print their estimate before and their cost after."""
+    from gavotte.measure.sharing import cost_of_sharing, learn_sharing
 
+    cost = cost_of_sharing(history, seed=seed)
+    note(
+        f"experiments, by the rates and round trips that are known now: about {format_bytes(cost.bytes)} and "
+        f"{cost.seconds:.0f} s"
+    )
     with progress("looking for shared links") as advance:
         completed, result = learn_sharing(
             inventory, history, seed=seed, trace=trace, limits=limits, progress=advance, take_over=take_over

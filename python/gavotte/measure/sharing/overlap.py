@@ -55,7 +55,8 @@ class Series:
         start_s: when the first bin begins, on a clock that all receivers share.
         bin_s: width of the bins.
         bits: TCP goodput (or its equivalent) in each bin.
-        settle_s: time at the start that does not count.
+        settle_s: time at the start that does not count. The rest then counts up to its end.
+        startup_s: time at the start in which TCP does not fill the path yet, and which does not count either.
         steady_bps: the single rate at which the path passed packets whenever it had a queue; NaN = there is none.
         filled: whether the path always had a queue, so that the network and not the hosts cause a low rate.
     """
@@ -66,6 +67,7 @@ class Series:
     settle_s: float = 0.0
     steady_bps: float = math.nan
     filled: bool = True
+    startup_s: float = 0.0
 
     @property
     def end_s(self) -> float:
@@ -116,9 +118,10 @@ def together(series: Sequence[Series]) -> Together:
     is therefore not all bytes over all time, but the slope of their count in the middle of the window.
 
     A TCP receiver delivers in order: it counts nothing after a lost segment, and then everything at once. A count is
-    often late, but never early, and its concave hull shows what had arrived.
+    often late, but never early, and its concave hull shows what had arrived. Where TCP's rate still grows, a hull would
+    level it out, so the start is left out first: at a round trip of 150 ms, 57 Mbit/s were taken for 31.
     """
-    begin = max(s.start_s + s.settle_s for s in series)
+    begin = max(s.start_s + s.settle_s + s.startup_s for s in series)
     end = min(s.end_s - s.bin_s for s in series)
     steady_bps, filled = tuple(s.steady_bps for s in series), tuple(s.filled for s in series)
     if end - begin < MIN_OVERLAP_S:

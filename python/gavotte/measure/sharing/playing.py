@@ -13,7 +13,14 @@ from gavotte.formats.history import Floats
 from gavotte.formats.network import FORMAT, Host, Network
 from gavotte.measure.methods import TRAIN_FILL_BYTES
 from gavotte.measure.round_trips import RoundTrips
-from gavotte.measure.sharing.carrier import BIN_S, START_TRIPS, TRAIN_PAUSE_S, hold_of_transfers, hold_of_ways
+from gavotte.measure.sharing.carrier import (
+    BIN_S,
+    START_TRIPS,
+    TRAIN_PAUSE_S,
+    hold_of_transfers,
+    hold_of_ways,
+    is_far,
+)
 from gavotte.measure.sharing.overlap import Series
 from gavotte.measure.sharing.trials import Way
 from gavotte.terms import Pair
@@ -67,21 +74,22 @@ class PlayedCarrier:
     def carry(self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], way: Way) -> dict[Pair, Series]:
         """Play a run on all pairs; see `Carrier`."""
         pairs = [pair for group in groups for pair in group]
-        start_s = START_TRIPS * self._round_trips.slowest_s(pairs)
-        sizes = np.array([expect_bps[pair] / 8 for pair in pairs]) * (start_s + hold_of_transfers(groups, expect_bps))
+        round_trip_s = self._round_trips.slowest_s(pairs)
+        by_trains = way == "disjoint" and self._trains
+        sizes = np.array([expect_bps[pair] / 8 for pair in pairs]) * hold_of_transfers(groups, expect_bps, round_trip_s)
         flows = _flows(pairs, sizes)
         rates = self._platform.rates(flows)
         hold_s, pause_s = self._hold_s[way], self._round_trips.ready_s(pairs)
-        if way == "fan-out":
+        if way == "fan-out" or (is_far(round_trip_s) and not by_trains):
             result = self._platform.simulate(flows, edges=None, phase=None, background=(), until_s=LONGEST_S, seed=0)
             hold_s = float(np.nanmax(result.finish_s, initial=0.0))
             self.bytes_sent += int(sizes.sum())
-        elif way == "disjoint" and self._trains:
+        elif by_trains:
             pause_s = max(TRAIN_PAUSE_S, pause_s)
             kept = np.array([path_goodput_per_udp_payload(self._network, *pair) for pair in pairs])
             self.bytes_sent += int((rates / kept).sum() / 8 * hold_s) + len(pairs) * TRAIN_FILL_BYTES
         else:
-            hold_s += start_s
+            hold_s += START_TRIPS * round_trip_s
             self.bytes_sent += int(rates.sum() / 8 * hold_s)
         self.seconds += SETUP_S + pause_s + hold_s
         bins = max(2, round(hold_s / BIN_S))
