@@ -96,7 +96,38 @@ fn create(kind: u32, key_bytes: u32, value_bytes: u32, entries: u32, flags: u32,
         .u32(16, flags)
         .text(28, name);
     // SAFETY: the attribute holds no addresses.
-    unsafe { attribute.call(BPF_MAP_CREATE) }.map(owned)
+    with_locked_memory(|| unsafe { attribute.call(BPF_MAP_CREATE) }).map(owned)
+}
+
+/// Makes a call, and makes it again without a limit on locked memory if it was not permitted. Before Linux 5.11, maps
+/// and programs count as locked memory, of which 64 kB are allowed by default.
+fn with_locked_memory(mut call: impl FnMut() -> io::Result<i32>) -> io::Result<i32> {
+    let result = call();
+    let refused = matches!(&result, Err(error) if error.raw_os_error() == Some(libc::EPERM));
+    if refused && lift_limit_of_locked_memory() {
+        call()
+    } else {
+        result
+    }
+}
+
+/// Lifts this process's limit on locked memory. Returns whether there was one and it is lifted.
+fn lift_limit_of_locked_memory() -> bool {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: the limit lives until the call returns.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) } == 0;
+    if !known || limit.rlim_cur == libc::RLIM_INFINITY {
+        return false;
+    }
+    let none = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: as above.
+    unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const none) == 0 }
 }
 
 /// A hash map with keys of `K` and values of `V` bytes.
@@ -258,7 +289,7 @@ pub fn load(code: &[[u8; 8]], kind: Kind, name: &str) -> io::Result<OwnedFd> {
             .u32(68, kind.types().1)
     };
     // SAFETY: code and licence live until the call returns, in the lengths given or ended by a zero.
-    match unsafe { base().call(BPF_PROG_LOAD) } {
+    match with_locked_memory(|| unsafe { base().call(BPF_PROG_LOAD) }) {
         Ok(fd) => Ok(owned(fd)),
         Err(error) if matches!(error.raw_os_error(), Some(libc::EACCES | libc::EINVAL)) => {
             let mut log = vec![0; LOG_BYTES];
@@ -316,5 +347,37 @@ pub fn namespace_cookie(socket: &impl AsRawFd) -> io::Result<u64> {
         Err(io::Error::last_os_error())
     } else {
         Ok(cookie)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_is_not_permitted_is_made_again_without_a_limit_of_memory() {
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        let read = |limit: &mut libc::rlimit| {
+            // SAFETY: the limit lives until the call returns.
+            assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, limit) }, 0);
+        };
+        read(&mut limit);
+        limit.rlim_cur = limit.rlim_max.min(64 << 10);
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const limit) }, 0);
+        let mut calls = 0;
+        let result = with_locked_memory(|| {
+            calls += 1;
+            Err(io::Error::from_raw_os_error(libc::EPERM))
+        });
+        assert_eq!(result.unwrap_err().raw_os_error(), Some(libc::EPERM));
+        let may_lift = limit.rlim_max == libc::RLIM_INFINITY;
+        read(&mut limit);
+        let lifted = limit.rlim_cur == libc::RLIM_INFINITY;
+        assert_eq!(calls, if lifted { 2 } else { 1 });
+        assert!(lifted || !may_lift);
     }
 }

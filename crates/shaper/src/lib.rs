@@ -26,7 +26,7 @@ pub use claim::sweep;
 pub use device::{PairRate, Received, Sent, Setup, Shaper, UNSHAPED};
 pub use error::ShaperError;
 pub use freeze::freeze;
-pub use loaded::MAX_PAIRS;
+pub use loaded::{MAX_PAIRS, try_programs};
 pub use port::Port;
 pub use programs::CONTROL as UNNUMBERED;
 pub use sizes::UNLIMITED_BPS;

@@ -21,6 +21,14 @@ pub(crate) struct Programs {
     pub(crate) ingress: OwnedFd,
 }
 
+/// Checks whether the kernel would let this process load the classifiers, without attaching anything.
+///
+/// # Errors
+/// The kernel's error.
+pub fn try_programs() -> io::Result<()> {
+    Programs::load().map(drop)
+}
+
 impl Programs {
     pub(crate) fn load() -> io::Result<Self> {
         let pairs = bpf::HashMap::new(MAX_PAIRS, "gv_pairs")?;

@@ -80,11 +80,25 @@ impl Diag {
             let mut fixed = vec![family as u8, protocol, more, 0];
             fixed.extend_from_slice(&states.to_ne_bytes());
             fixed.resize(56, 0);
-            self.asking.dump(Message::new(BY_FAMILY, 0, &fixed), |body| {
-                found.extend(socket(body, false));
-            })?;
+            self.asking
+                .dump(Message::new(BY_FAMILY, 0, &fixed), |body| {
+                    found.extend(socket(body, false));
+                })
+                .map_err(named)?;
         }
         Ok(found)
+    }
+}
+
+/// Names the kernel modules if the kernel lacks them: it says only that there is no such file.
+fn named(error: io::Error) -> io::Error {
+    if error.kind() == io::ErrorKind::NotFound {
+        io::Error::new(
+            error.kind(),
+            "the kernel lacks tcp_diag or udp_diag; run `modprobe -a tcp_diag udp_diag`",
+        )
+    } else {
+        error
     }
 }
 
@@ -132,6 +146,13 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use proptest::prelude::*;
+
+    #[test]
+    fn missing_modules_are_named() {
+        let said = |kind: io::ErrorKind| named(kind.into()).to_string();
+        assert!(said(io::ErrorKind::NotFound).contains("modprobe -a tcp_diag udp_diag"));
+        assert!(!said(io::ErrorKind::PermissionDenied).contains("modprobe"));
+    }
 
     #[test]
     fn both_ends_of_a_connection_are_told() {

@@ -130,7 +130,11 @@ def broadcast(
         note(f"{len(result.receivers) - len(result.lost)} copies in {result.elapsed_s:.3f} s{over}{port}")
     if result.lost:
         lost = "; ".join(f"{host}: {why}" for host, why in result.lost.items())
-        raise GavotteError(f"{len(result.lost)} of {len(result.receivers)} receivers did not get the file: {lost}")
+        unwritten = any(".partial: " in why for why in result.lost.values())
+        raise GavotteError(
+            f"{len(result.lost)} of {len(result.receivers)} receivers did not get the file: {lost}",
+            hint="give -o a folder that each receiver has, may write to and has room in" if unwritten else "",
+        )
 
 
 def _planned(plan: BroadcastPlan) -> None:

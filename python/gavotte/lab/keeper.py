@@ -236,13 +236,12 @@ def _isolate() -> bool:
             pass  # root without its rights, as in many containers
         else:
             return False
+    hint = _why_no_user_namespace()  # before this process may be another user with other capabilities
     try:
         namespaces.become_root_of_user_namespace()
         namespaces.unshare(kinds)
     except OSError as error:
-        raise UnsupportedError(
-            f"neither root nor user namespaces work here: {error.strerror}", hint=_why_no_user_namespace()
-        ) from None
+        raise UnsupportedError(f"neither root nor user namespaces work here: {error.strerror}", hint=hint) from None
     return True
 
 
@@ -256,6 +255,10 @@ def _why_no_user_namespace() -> str:
         with contextlib.suppress(OSError):
             if Path("/proc/sys", *name.split(".")).read_text().strip() == refusing:
                 return f"{name} is {refusing}: run as root, have root run `sysctl {name}={setting}`, or {OTHERWISE}"
+    if os.geteuid() == 0:
+        # Linux 5.12 and newer: without CAP_SETFCAP, root may not map itself into a user namespace.
+        lacking = "a system call filter may forbid them" if namespaces.may_administer() else "root lacks CAP_SYS_ADMIN"
+        return f"allow root to make namespaces ({lacking}; `docker run --privileged` does), or {OTHERWISE}"
     return f"run as root, allow this process user namespaces (seccomp may forbid them), or {OTHERWISE}"
 
 

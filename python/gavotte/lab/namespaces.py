@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +20,7 @@ _MS_REC = 0x4000
 _MS_PRIVATE = 0x4_0000
 _MNT_DETACH = 2
 _PR_SET_DUMPABLE = 4
+_CAP_SYS_ADMIN = 21
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -30,6 +32,12 @@ def unshare(kinds: int) -> None:
         kinds: the `NEW_` flags, or-ed.
     """
     _check(_libc.unshare(ctypes.c_int(kinds)), "unshare")
+
+
+def may_administer() -> bool:
+    """Return whether this process has CAP_SYS_ADMIN. True if the kernel does not report it."""
+    reported = re.search(r"^CapEff:\s*([0-9a-f]+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return reported is None or bool(int(reported[1], 16) >> _CAP_SYS_ADMIN & 1)
 
 
 def enter(namespace: int, kind: int) -> None:

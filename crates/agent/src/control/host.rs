@@ -1,6 +1,7 @@
 //! A description of the agent's host, read from `/proc`. A value that cannot be read is empty or 0.
 
 use std::fs;
+use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use gavotte_probe::sockets::SocketError;
@@ -51,16 +52,7 @@ fn lacking() -> Vec<String> {
     if !has_capability(&status, CAP_NET_ADMIN) {
         lacking.push("CAP_NET_ADMIN: `guarantee` cannot shape what it sends".to_owned());
     }
-    if let Err(error) = gavotte_sockets::try_counting_datagrams() {
-        let cause = if has_capability(&status, CAP_BPF) || has_capability(&status, CAP_SYS_ADMIN) {
-            "BPF programs, which the kernel or a system call filter refuses"
-        } else {
-            "CAP_BPF"
-        };
-        lacking.push(format!(
-            "{cause}: `profile live` cannot count UDP, and `guarantee` cannot follow demand ({error})"
-        ));
-    }
+    lacking.extend(lacking_programs(&status));
     let allowed = words(&line("/proc/sys/net/ipv4/tcp_allowed_congestion_control"));
     let forbidden = |error: &SocketError| error.is_forbidden();
     let pinned = TcpSocket::new_v4().map(|socket| tcp::set_congestion(&socket, COMMON));
@@ -74,6 +66,40 @@ fn lacking() -> Vec<String> {
         ));
     }
     lacking
+}
+
+/// Lists why BPF programs do not run, each reason with the consequence.
+fn lacking_programs(status: &str) -> Vec<String> {
+    let Err(counting) = gavotte_sockets::try_counting_datagrams() else {
+        return Vec::new();
+    };
+    let live = "`profile live` cannot count UDP";
+    let demand = "`guarantee` cannot follow demand";
+    match gavotte_shaper::try_programs() {
+        Ok(()) => vec![format!("{}: {live} ({counting})", cause(&counting, status))],
+        Err(shaping) if cause(&shaping, status) == cause(&counting, status) => {
+            vec![format!(
+                "{}: {live}, and {demand} ({counting})",
+                cause(&counting, status)
+            )]
+        }
+        Err(shaping) => vec![
+            format!("{}: {live} ({counting})", cause(&counting, status)),
+            format!("{}: {demand} ({shaping})", cause(&shaping, status)),
+        ],
+    }
+}
+
+/// Returns what the host needs so that a BPF program which failed with `error` could run.
+fn cause(error: &io::Error, status: &str) -> &'static str {
+    let may = has_capability(status, CAP_BPF) || has_capability(status, CAP_SYS_ADMIN);
+    match error.kind() {
+        io::ErrorKind::NotFound => "cgroup v2",
+        io::ErrorKind::PermissionDenied if may => "BPF programs, which the kernel or a system call filter refuses",
+        io::ErrorKind::PermissionDenied => "CAP_BPF",
+        // Links of programs to cgroups are the newest part that is needed.
+        _ => "BPF programs as of Linux 5.7",
+    }
 }
 
 fn has_capability(status: &str, number: u32) -> bool {
@@ -115,6 +141,16 @@ mod tests {
         assert!(has_capability(status, CAP_NET_ADMIN) && !has_capability(status, CAP_BPF));
         // A set that cannot be read is no reason for a warning.
         assert!(has_capability("", CAP_BPF));
+    }
+
+    #[test]
+    fn the_missing_part_is_named_by_the_error() {
+        let (root, nobody) = ("CapEff:\t000001ffffffffff\n", "CapEff:\t0000000000000000\n");
+        let named = |kind: io::ErrorKind, status| cause(&kind.into(), status);
+        assert_eq!(named(io::ErrorKind::NotFound, root), "cgroup v2");
+        assert_eq!(named(io::ErrorKind::PermissionDenied, nobody), "CAP_BPF");
+        assert!(named(io::ErrorKind::PermissionDenied, root).contains("system call filter"));
+        assert!(named(io::ErrorKind::InvalidInput, root).contains("Linux 5.7"));
     }
 
     #[test]

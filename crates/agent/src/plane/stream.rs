@@ -36,6 +36,9 @@ const RAMP: Duration = Duration::from_millis(20);
 /// bin.
 pub const MAX_BINS: usize = 8_192;
 
+/// How long bytes that have arrived may take to be noticed after the connection has failed.
+const NOTICE: Duration = Duration::from_millis(50);
+
 /// The origin of a report's times.
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -52,7 +55,11 @@ pub async fn send_all(stream: &TcpStream, reservation: &mut Reservation<'_>) -> 
     Ok(())
 }
 
-/// Sends until `until` or until `most_bytes` are sent, reserving bytes on the way, then closes its direction.
+/// Sends until `until`, until `most_bytes` are sent or until the receiver answers, then closes its direction. Reserves
+/// bytes on the way.
+///
+/// A receiver counts by its own clock and answers when it has counted. The clock of an emulated machine may run at half
+/// that speed: its sender would still send when the receiver has closed the connection.
 ///
 /// # Errors
 /// If the budget is used up or the connection fails. `bytes_sent` counts the sent bytes even then.
@@ -84,9 +91,24 @@ pub async fn send_until(
         }
         Ok(())
     };
-    let result: Result<Result<(), WorkError>, _> = tokio::time::timeout_at(until.into(), sending).await;
-    stream.shutdown().await.map_err(WorkError::io("end the stream"))?;
-    result.unwrap_or(Ok(()))
+    let sent: Result<(), WorkError> = tokio::select! {
+        biased;
+        () = answered(stream) => Ok(()),
+        sent = tokio::time::timeout_at(until.into(), sending) => sent.unwrap_or(Ok(())),
+    };
+    let closed = stream.shutdown().await.map_err(WorkError::io("end the stream"));
+    match sent.and(closed) {
+        // The connection may have failed because the receiver closed it after its answer.
+        Err(WorkError::Io { .. }) if tokio::time::timeout(NOTICE, answered(stream)).await.is_ok() => Ok(()),
+        ended => ended,
+    }
+}
+
+/// Waits until bytes from the peer can be read. Waits for ever if the peer sends none.
+async fn answered(stream: &TcpStream) {
+    if !matches!(stream.peek(&mut [0]).await, Ok(1)) {
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Sends a part of `reservation`. Returns the number of bytes sent.
@@ -247,11 +269,11 @@ pub async fn receive_share(stream: &TcpStream, bytes: u64) -> Result<Counter, Wo
     Ok(counter)
 }
 
-/// Reads without counting until the sender has closed or reset the connection.
-pub async fn drain(stream: &TcpStream) {
-    while receive_some(stream, GULP_BYTES, &mut [])
+/// Reads without counting until the sender has closed or reset the connection, or has sent nothing for `silence`.
+pub async fn drain(stream: &TcpStream, silence: Duration) {
+    while tokio::time::timeout(silence, receive_some(stream, GULP_BYTES, &mut []))
         .await
-        .is_ok_and(|count| count > 0)
+        .is_ok_and(|read| read.is_ok_and(|count| count > 0))
     {}
 }
 
@@ -378,6 +400,30 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_sender_with_a_slow_clock_stops_when_the_receiver_answers() {
+        for closes in [false, true] {
+            let (mut near, mut far) = pair().await;
+            let allowance = Allowance::new(u64::MAX);
+            let mut reservation = allowance.reserve(0).unwrap();
+            let mut sent = 0;
+            let until = Instant::now() + Duration::from_secs(3600);
+            let receiving = async move {
+                receive_for(&far, Duration::from_millis(50), 0.0, false).await.unwrap();
+                far.write_all(b"counted").await.unwrap();
+                (!closes).then_some(far)
+            };
+            let sending = send_until(&mut near, &mut reservation, until, u64::MAX, &mut sent);
+            let (ended, _far) = tokio::join!(tokio::time::timeout(Duration::from_secs(60), sending), receiving);
+            ended.unwrap().unwrap();
+            let mut answer = [0; 7];
+            tokio::io::AsyncReadExt::read_exact(&mut near, &mut answer)
+                .await
+                .unwrap();
+            assert_eq!(&answer, b"counted");
+        }
+    }
+
+    #[tokio::test]
     async fn a_receiver_stops_by_its_own_clock() {
         let (near, far) = pair().await;
         near.try_write(&[0; 10]).unwrap();
@@ -385,7 +431,7 @@ mod tests {
         let counter = receive_for(&far, Duration::from_millis(50), 0.0, false).await.unwrap();
         assert_eq!(counter.bytes(), 10);
         drop(near);
-        drain(&far).await;
+        drain(&far, Duration::from_secs(60)).await;
     }
 
     #[tokio::test]

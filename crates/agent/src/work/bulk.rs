@@ -24,7 +24,7 @@ const MAX_TIME: Duration = Duration::from_secs(3600);
 const PATIENCE: Duration = Duration::from_secs(8);
 /// How long after the sender's time the first byte of a stream may arrive.
 const TAIL: Duration = Duration::from_secs(30);
-/// How long a receiver that has sent its report waits for the sender to reset the connection.
+/// How long a sender may be silent, after the receiver's report, before the receiver closes the connection.
 const DRAIN: Duration = Duration::from_secs(2);
 /// Largest number of parallel connections of one probe.
 pub const MAX_FLOWS: u32 = 64;
@@ -168,8 +168,8 @@ impl Answer for Spec {
         };
         visit.guest.connection.send(&report).await?;
         // Closing with unread bytes would reset the connection, and the report would be lost.
-        let left = stream::drain(&visit.guest.connection.stream);
-        let _ = tokio::time::timeout(DRAIN, left).await;
+        let left = stream::drain(&visit.guest.connection.stream, DRAIN);
+        let _ = tokio::time::timeout(TAIL, left).await;
         Ok(())
     }
 }

@@ -1,0 +1,108 @@
+"""Agents behind TLS on hosts that restrict their users, and programs of this machine under the same restrictions."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from tests.builders import topology
+from tests.hosts.restrictions import Restriction
+from tests.shell import GAVOTTE, until
+
+from gavotte import lab
+from gavotte.agents.binary import agent_binary
+from gavotte.agents.runtime import RUNTIME_DIR_VARIABLE
+from gavotte.formats.inventory import read_inventory
+from gavotte.hosts import Bearer, keys
+
+HOSTS = ("a", "b")
+LINKS = topology([{"name": name, "rate": "1gbit", "egress": "100mbit"} for name in (*HOSTS, "boss")])
+MEGABYTE = 1 << 20
+
+
+def confined(restriction: Restriction, place: Path, words: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Return a command that runs `words` under a restriction, and its environment variables."""
+    mounts = f" && {restriction.mounts}" if restriction.mounts else ""
+    inside = [*restriction.wrapper]
+    if not (inside and inside[-1].endswith(".py")):  # else the wrapper takes the command from its environment
+        inside += words
+    script = f'mount -t tmpfs -o mode=755 none /run{mounts} && exec "$@"'
+    variables = {
+        "CACHE": str(place / "cache"),
+        "PLACE": str(place),
+        "SSH_ORIGINAL_COMMAND": f"exec {shlex.join(words)}",
+    }
+    return ["unshare", "--mount", "sh", "-c", script, "sh", *inside], variables
+
+
+class RestrictedHosts:
+    """Hosts a and b under a restriction, and `boss`, where the controller runs without one.
+
+    Attributes:
+        place: folder that all hosts read: the agent, its keys and `content`, the file that is broadcast.
+        inventory: the hosts.
+    """
+
+    def __init__(self, cloud: lab.Session, place: Path, restriction: Restriction) -> None:
+        self.cloud, self.place, self.restriction = cloud, place, restriction
+        self.inventory = place / "h.hosts.toml"
+        addresses = {host.name: host.address for host in read_inventory(cloud.hosts_file).host}
+        keys(place / "keys", [Bearer(name, (addresses[name],)) for name in HOSTS])
+        shutil.copy(agent_binary(), place)
+        (place / "content").write_bytes(bytes(MEGABYTE))
+        for path in (place / "keys", *(place / "keys" / "hosts").rglob("*"), *place.glob("*")):
+            path.chmod(0o755)
+        listed = [{"name": n, "address": addresses[n], "agent": f"tls://{addresses[n]}:7410"} for n in HOSTS]
+        self.inventory.write_text(tomli_w.dumps({"format": "gavotte/hosts/1", "keys": "keys", "host": listed}))
+        self.agents = [self.start(name, addresses[name]) for name in HOSTS]
+        for name in HOSTS:
+            log = place / f"{name}.log"
+            until(lambda log=log: "serves over TLS" in log.read_text())
+
+    def start(self, name: str, address: str) -> subprocess.Popen[bytes]:
+        """Start a host's agent."""
+        own = self.place / "keys" / "hosts" / name
+        line = [str(self.place / "gavotte-agent"), "serve", "--bind", address, "--tls", f"{address}:7410"]
+        line += ["--ca", str(own / "ca.pem"), "--cert", str(own / "host.pem"), "--key", str(own / "host.key")]
+        words, variables = confined(self.restriction, self.place, line)
+        with (self.place / f"{name}.log").open("wb") as log:
+            environment = {**self.cloud.environment(), **variables}
+            return self.cloud.exec(name, words, stdout=log, stderr=log, env=environment)
+
+    def gavotte(self, *words: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Run the command line on the controller's host."""
+        line = [str(GAVOTTE), *map(str, words)]
+        return self.cloud.run("boss", line, capture_output=True, text=True, timeout=timeout, cwd=self.place)
+
+    def runs_here(self) -> bool:
+        """Return whether the restricted user may read the interpreter that runs these tests."""
+        words, variables = confined(self.restriction, self.place, ["sh", "-c", f"{sys.executable} -c pass"])
+        done = subprocess.run(words, env=os.environ | variables, capture_output=True, check=False)
+        return done.returncode == 0
+
+    def here(self, *words: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Run the command line on this machine, under the same restriction and with no runtime folder named."""
+        line, variables = confined(self.restriction, self.place, [str(GAVOTTE), *map(str, words)])
+        kept = {key: value for key, value in os.environ.items() if key != RUNTIME_DIR_VARIABLE}
+        options: dict[str, Any] = {"env": kept | variables, "cwd": self.place, "timeout": timeout}
+        return subprocess.run(line, capture_output=True, text=True, check=False, **options)
+
+
+@contextmanager
+def restricted_hosts(restriction: Restriction, place: Path) -> Iterator[RestrictedHosts]:
+    """Run hosts under a restriction; `place` must be readable by all users."""
+    hosts = None
+    try:
+        with lab.session(LINKS, source="tests", agents=False) as cloud:
+            yield (hosts := RestrictedHosts(cloud, place, restriction))
+    finally:
+        for agent in hosts.agents if hosts else ():
+            agent.wait(timeout=30)
