@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,11 @@ class RestrictedHosts:
         self.inventory.write_text(tomli_w.dumps({"format": "gavotte/hosts/1", "keys": "keys", "host": listed}))
         self.agents = [self.start(name, addresses[name]) for name in HOSTS]
         for name in HOSTS:
-            log = place / f"{name}.log"
-            until(lambda log=log: "serves over TLS" in log.read_text())
+            until(partial(self.serves, name))
+
+    def serves(self, name: str) -> bool:
+        """Return whether a host's agent serves."""
+        return "serves over TLS" in (self.place / f"{name}.log").read_text()
 
     def start(self, name: str, address: str) -> subprocess.Popen[bytes]:
         """Start a host's agent."""
