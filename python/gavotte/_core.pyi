@@ -135,11 +135,15 @@ class Conductor:
     def tick(self, now_s: float) -> None:
         """Look for hosts that stall or fall behind."""
 
-    def changes(self) -> list[tuple[int, list[tuple[int, bytes, int]]]]:
+    def changes(self) -> list[tuple[int, list[tuple[int, bytes, int, float]]]]:
         """Return the hosts with changes since the last call, and which blocks each gets from which parents.
 
-        Each parent comes with its limit in bit/s: 0 = none, 1 = it waits.
+        Each parent comes with its limit in bit/s (0 = none, 1 = it waits) and the round trip to it in seconds (0 =
+        unknown).
         """
+
+    def round_trip_s(self, m: int, n: int) -> float:
+        """Return the round trip between two hosts in seconds; 0 = unknown."""
 
     def flows(self) -> list[tuple[int, int, int]]:
         """Return parent, child and bytes left of each newest subscription."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests import builders
@@ -13,7 +14,7 @@ from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import Network
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
-from gavotte.transfer import shuffle
+from gavotte.transfer import broadcast, shuffle
 
 pytestmark = pytest.mark.lab
 
@@ -52,3 +53,46 @@ def test_a_flow_of_a_shuffle_has_connections_for_its_round_trip(cloud: lab.Sessi
     # 240 kB are on their way to `b` at a time: 17 first windows of ten packets. Agents also check peers.
     assert (opened["b"] >= 17) == (mode == "paced")
     assert 1 <= opened["c"] < 17
+
+
+def test_a_broadcast_starts_with_connections_that_fill_its_paths(cloud: lab.Session, tmp_path: Path) -> None:
+    source, before = tmp_path / "object", accepted(cloud, "a")
+    source.write_bytes(bytes(range(256)) * 4000)
+    done = broadcast(
+        str(source),
+        read_inventory(cloud.hosts_file),
+        "a",
+        f"{tmp_path}/copy-{{host}}",
+        network=truth(),
+        mechanism="chain",
+    )
+    assert {each.host: Path(each.path).read_bytes() for each in done.receivers if each.ok} == dict.fromkeys(
+        "bc", source.read_bytes()
+    )
+    # As above; and the only round trips before the start are three to connect and to prove the secret.
+    assert accepted(cloud, "a") - before >= 17
+    assert done.setup_s >= 3 * 0.1
+
+
+def test_a_far_broadcast_starts_without_a_receiver_that_does_not_answer(cloud: lab.Session, tmp_path: Path) -> None:
+    source = tmp_path / "object"
+    source.write_bytes(bytes(300_000))
+    inventory = read_inventory(cloud.hosts_file)
+    address = next(host.address for host in inventory.host if host.name == "c")
+    for host in "ab":
+        cloud.run(host, ["ip", "route", "add", "blackhole", f"{address}/32"])
+    try:
+        done = broadcast(
+            str(source),
+            inventory,
+            "a",
+            f"{tmp_path}/copy-{{host}}",
+            network=truth(),
+            mechanism="mesh",
+            max_seconds=4.0,
+        )
+    finally:
+        for host in "ab":
+            cloud.run(host, ["ip", "route", "del", "blackhole", f"{address}/32"])
+    assert [each.host for each in done.receivers if each.ok] == ["b"]
+    assert done.lost.keys() == {"c"}

@@ -11,7 +11,7 @@ from tests import builders
 
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
-from gavotte.transfer.planning import MECHANISMS, nothing_known, plan_broadcast
+from gavotte.transfer.planning import FAR_BLOCK_BYTES, MECHANISMS, far_apart, nothing_known, plan_broadcast
 
 MB = 1_000_000
 
@@ -93,6 +93,18 @@ def test_no_price_is_below_the_bound(uplinks: list[float], size_bytes: int) -> N
         assert plan.predicted_s is not None
         assert plan.bound_s is not None
         assert plan.predicted_s >= plan.bound_s * (1 - 1e-9)
+
+
+def test_a_mesh_has_the_latencies_of_two_hops_and_a_chain_those_of_all() -> None:
+    uplinks = [60e6, 40e6, 50e6, 50e6]
+    one_way_s = [[0.0 if m == n else 0.075 for n in range(4)] for m in range(4)]
+    near, far = star(uplinks), star(uplinks, latency_s=one_way_s)
+    plans = [plan_broadcast(network, "h0", names(network), 6 * MB) for network in (near, far)]
+    added_s = {name: plans[1].prices[name] - plans[0].prices[name] for name in ("mesh", "chain", "binomial")}
+    assert added_s == pytest.approx({"mesh": 0.15, "chain": 0.225, "binomial": 0.15}, abs=0.01)
+    assert [far_apart(network, network.names) for network in (near, far)] == [False, True]
+    # A far host passes on whole blocks of one first window.
+    assert [plan.piece_bytes > FAR_BLOCK_BYTES for plan in plans] == [True, False]
 
 
 def test_what_is_not_known_is_not_priced() -> None:

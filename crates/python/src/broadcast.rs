@@ -24,8 +24,8 @@ impl From<UnknownMechanism> for Error {
     }
 }
 
-/// Parent, blocks (empty = all that are missing) and pace in bit/s (0 = none).
-type Feed = (usize, Vec<u8>, u64);
+/// Parent, blocks (empty = all that are missing), pace in bit/s (0 = none) and round trip in seconds (0 = unknown).
+type Feed = (usize, Vec<u8>, u64, f64);
 
 /// A peer, and its blocks.
 type Holder = (usize, Vec<u8>);
@@ -146,24 +146,31 @@ impl Conductor {
     }
 
     fn changes(&mut self) -> Vec<(usize, Vec<Feed>)> {
-        let feed = |feed: swarm::conductor::Feed| {
+        let changes = self.inner.changes();
+        let feed = |host: usize, feed: swarm::conductor::Feed| {
             // As in the agents' contract: 0 = TCP sets the pace, 1 = the parent waits.
             let pace_bps = match feed.pace_bps {
                 0.0 => 1,
                 pace_bps if pace_bps.is_finite() => pace_bps.max(2.0) as u64,
                 _ => 0,
             };
-            (feed.parent, feed.blocks.to_bytes(), pace_bps)
+            let round_trip_s = self.inner.round_trip_s(feed.parent, host);
+            (feed.parent, feed.blocks.to_bytes(), pace_bps, round_trip_s)
         };
-        let changes = self.inner.changes().into_iter();
         changes
-            .map(|(host, feeds)| (host, feeds.into_iter().map(feed).collect()))
+            .into_iter()
+            .map(|(host, feeds)| (host, feeds.into_iter().map(|each| feed(host, each)).collect()))
             .collect()
     }
 
     /// Parent, child and bytes left of each subscription.
     fn flows(&self) -> Vec<(usize, usize, u64)> {
         self.inner.flows()
+    }
+
+    /// The round trip between two hosts in seconds; 0 if it is unknown.
+    fn round_trip_s(&self, m: usize, n: usize) -> f64 {
+        self.inner.round_trip_s(m, n)
     }
 
     /// Makes every parent wait until it gets a limit.

@@ -839,14 +839,16 @@ class ReleaseReply(_message.Message):
     def __init__(self, bytes_sent: _Optional[int] = ...) -> None: ...
 
 class ManifestRequest(_message.Message):
-    __slots__ = ("run_id", "path", "block_bytes")
+    __slots__ = ("run_id", "path", "block_bytes", "most_block_bytes")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     BLOCK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MOST_BLOCK_BYTES_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     path: str
     block_bytes: int
-    def __init__(self, run_id: _Optional[str] = ..., path: _Optional[str] = ..., block_bytes: _Optional[int] = ...) -> None: ...
+    most_block_bytes: int
+    def __init__(self, run_id: _Optional[str] = ..., path: _Optional[str] = ..., block_bytes: _Optional[int] = ..., most_block_bytes: _Optional[int] = ...) -> None: ...
 
 class ManifestReply(_message.Message):
     __slots__ = ("bytes", "block_bytes", "hashes", "mode", "folder", "entries")
@@ -903,14 +905,16 @@ class BroadcastRequest(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., broadcast_id: _Optional[str] = ..., path: _Optional[str] = ..., source: bool = ..., manifest: _Optional[_Union[ManifestReply, _Mapping]] = ..., piece_bytes: _Optional[int] = ..., report_s: _Optional[float] = ..., congestion: _Optional[str] = ..., fetches: bool = ..., seed: _Optional[int] = ...) -> None: ...
 
 class Feed(_message.Message):
-    __slots__ = ("parent", "blocks", "pace_bps")
+    __slots__ = ("parent", "blocks", "pace_bps", "round_trip_s")
     PARENT_FIELD_NUMBER: _ClassVar[int]
     BLOCKS_FIELD_NUMBER: _ClassVar[int]
     PACE_BPS_FIELD_NUMBER: _ClassVar[int]
+    ROUND_TRIP_S_FIELD_NUMBER: _ClassVar[int]
     parent: str
     blocks: bytes
     pace_bps: int
-    def __init__(self, parent: _Optional[str] = ..., blocks: _Optional[bytes] = ..., pace_bps: _Optional[int] = ...) -> None: ...
+    round_trip_s: float
+    def __init__(self, parent: _Optional[str] = ..., blocks: _Optional[bytes] = ..., pace_bps: _Optional[int] = ..., round_trip_s: _Optional[float] = ...) -> None: ...
 
 class SpliceRequest(_message.Message):
     __slots__ = ("run_id", "broadcast_id", "feeds", "peers")
@@ -958,6 +962,12 @@ class Holding(_message.Message):
     fetched: _containers.RepeatedCompositeFieldContainer[Fetched]
     def __init__(self, have: _Optional[bytes] = ..., bytes: _Optional[int] = ..., sent_bytes: _Optional[int] = ..., bad_blocks: _Optional[int] = ..., fetched: _Optional[_Iterable[_Union[Fetched, _Mapping]]] = ...) -> None: ...
 
+class FeedConnected(_message.Message):
+    __slots__ = ("parent",)
+    PARENT_FIELD_NUMBER: _ClassVar[int]
+    parent: str
+    def __init__(self, parent: _Optional[str] = ...) -> None: ...
+
 class FeedBroken(_message.Message):
     __slots__ = ("parent", "error", "failure")
     PARENT_FIELD_NUMBER: _ClassVar[int]
@@ -983,18 +993,20 @@ class Kept(_message.Message):
     def __init__(self, checksum: _Optional[bytes] = ...) -> None: ...
 
 class BroadcastReply(_message.Message):
-    __slots__ = ("opened", "progress", "broken", "kept", "failed")
+    __slots__ = ("opened", "progress", "broken", "kept", "failed", "connected")
     OPENED_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     BROKEN_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_FIELD_NUMBER: _ClassVar[int]
     opened: Holding
     progress: Holding
     broken: FeedBroken
     kept: Kept
     failed: BroadcastFailed
-    def __init__(self, opened: _Optional[_Union[Holding, _Mapping]] = ..., progress: _Optional[_Union[Holding, _Mapping]] = ..., broken: _Optional[_Union[FeedBroken, _Mapping]] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ..., failed: _Optional[_Union[BroadcastFailed, _Mapping]] = ...) -> None: ...
+    connected: FeedConnected
+    def __init__(self, opened: _Optional[_Union[Holding, _Mapping]] = ..., progress: _Optional[_Union[Holding, _Mapping]] = ..., broken: _Optional[_Union[FeedBroken, _Mapping]] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ..., failed: _Optional[_Union[BroadcastFailed, _Mapping]] = ..., connected: _Optional[_Union[FeedConnected, _Mapping]] = ...) -> None: ...
 
 class GuardedHost(_message.Message):
     __slots__ = ("name", "address", "data_port", "egress_bps", "ingress_bps", "egress_limit_bps", "ingress_limit_bps")

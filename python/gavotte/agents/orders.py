@@ -116,19 +116,24 @@ class Orders(Asking):
         """Let agents watch their hosts' sockets, and yield what they report. See `measure`."""
         return self._streams("Watch", requests, deadline_s, silence_s)
 
-    def manifest(self, host: str, path: str, *, block_bytes: int = 0, deadline_s: float) -> pb.ManifestReply:
+    def manifest(
+        self, host: str, path: str, *, block_bytes: int = 0, most_block_bytes: int = 0, deadline_s: float
+    ) -> pb.ManifestReply:
         """Let an agent read a file and report how it is cut into blocks.
 
         Args:
             host: the host that has the file.
             path: absolute path.
             block_bytes: size of each block; 0 = a size that suits the file.
+            most_block_bytes: largest such size, if not too many blocks come of it; 0 = no limit.
             deadline_s: how long reading may take.
 
         Raises:
             AgentError: when it cannot.
         """
-        request = pb.ManifestRequest(run_id=self.run_id, path=path, block_bytes=block_bytes)
+        request = pb.ManifestRequest(
+            run_id=self.run_id, path=path, block_bytes=block_bytes, most_block_bytes=most_block_bytes
+        )
         reply: pb.ManifestReply | AgentError = aside(
             lambda: self._answers("Manifest", {host: request}, deadline_s)[host]
         )

@@ -17,7 +17,14 @@ from gavotte.transfer.blocktimes import BlockTimes, default_path
 from gavotte.transfer.conducting import CONGESTION, CORNETS, READ_S, Pacing, Run, Watch
 from gavotte.transfer.knocking import Knock
 from gavotte.transfer.outcome import BroadcastResult, Receiver
-from gavotte.transfer.planning import BroadcastPlan, Mechanism, nothing_known, plan_broadcast
+from gavotte.transfer.planning import (
+    FAR_BLOCK_BYTES,
+    BroadcastPlan,
+    Mechanism,
+    far_apart,
+    nothing_known,
+    plan_broadcast,
+)
 from gavotte.transfer.probing import look
 from gavotte.transfer.spelling import spelled_network
 
@@ -99,19 +106,20 @@ def broadcast(
     budget = Budget(max_bytes=1 << 62, max_seconds=max_seconds + READ_S)
     with enrolled(used, budget, purpose=f"broadcast {PurePosixPath(path).name}", shared=True) as fleet:
         begin_s = time.monotonic()
+        everybody = [source, *receivers]
         if source in fleet.missing:
             raise AgentError(f"the source {source} cannot be used: {fleet.missing[source]}")
         present = [name for name in receivers if name not in fleet.missing]
         # A host that is missing now may be one that the source accepts.
         knock = Knock(fleet, source, present) if present == receivers and pacing is None else None
-        manifest = fleet.manifest(source, path, block_bytes=block_bytes, deadline_s=READ_S)
+        most_bytes = FAR_BLOCK_BYTES if network is not None and far_apart(network, everybody) else 0
+        manifest = fleet.manifest(source, path, block_bytes=block_bytes, most_block_bytes=most_bytes, deadline_s=READ_S)
         if network is None and present and manifest.bytes:
             network = look(fleet, [source, *present], of=[source, *receivers], congestion=CONGESTION)
             if knock is not None and (reason := knock.reason(wait=True)):
                 raise AgentError(reason)
         if source in fleet.away:
             raise AgentError(f"the source {source} cannot be used: {fleet.away[source]}")
-        everybody = [source, *receivers]
         if pacing is not None and network is not None:
             # Hosts that may join later have an index from the start.
             names = {host.name for host in inventory.host} - set(everybody)

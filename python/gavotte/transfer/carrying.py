@@ -20,6 +20,7 @@ from gavotte.formats.names import unknown_host
 from gavotte.formats.network import Network
 from gavotte.tables import Tabular
 from gavotte.terms import Progress
+from gavotte.transfer.planning import FAR_S
 from gavotte.transfer.shuffling import round_trips_s, wss_bound, wss_rates
 
 logger = logging.getLogger(__name__)
@@ -43,9 +44,6 @@ SLACK = 1.02
 
 A flow can also catch up with what it lost in its start.
 """
-
-FAR_S = 0.004
-"""Round trip of a far path."""
 
 FAR_SLACK = 1.0
 """The same on far paths. Acknowledgements of the opposite direction already make a queue grow there, and a lost

@@ -28,6 +28,13 @@ REPORT_S = 0.2
 CONDUCT_S = 0.1
 """How often stalled hosts are looked for, and a `Pacing` gets the current flows, if nothing else happens."""
 
+CONNECT_S = 0.5
+"""How long the start waits for connections between hosts, plus `CONNECT_TRIPS`. A host that does not answer delays the
+others by this time only."""
+
+CONNECT_TRIPS = 6
+"""Round trips of the farthest pair in that time: 3 to connect and to prove the secret, and as many to spare."""
+
 LAST_WORD_S = 2.0
 """How long the source may take to report how much it has sent, when all receivers are complete."""
 
@@ -114,6 +121,8 @@ class Run:
         )
         self._pacing = pacing
         self._asked_s = self._conducted_s = 0.0
+        self._connecting: set[tuple[str, str]] | None = None
+        self._connect_until_s = 0.0
         if pacing is not None:
             self._conductor.hold()
 
@@ -216,8 +225,11 @@ class Run:
             self._progress(name, reply.progress)
         elif reply.HasField("broken"):
             parent = self._at.get(reply.broken.parent)
+            self._settle(name, reply.broken.parent)
             if parent is not None:
                 self._conductor.broken(at, parent, reply.broken.error, now_s)
+        elif reply.HasField("connected"):
+            self._settle(name, reply.connected.parent)
         elif reply.HasField("kept"):
             self._conductor.kept(at)
             receiver = self._by_name[name]
@@ -226,7 +238,9 @@ class Run:
         elif reply.HasField("failed"):
             self._lose(name, reply.failed.error)
         if not self._expected:
-            if self._start_s is None:
+            if self._connecting is None:
+                self._connect()
+            if self._start_s is None and self._connected():
                 self._start()
             # Of many reports at the same time, each changes little.
             if not reply_is_progress or time.monotonic() >= self._conducted_s + CONDUCT_S:
@@ -249,9 +263,29 @@ class Run:
         if self._watch is not None:
             self._watch(name, holding.bytes, self._plan.bytes)
 
-    def _start(self) -> None:
-        """Connect all hosts, then let the source start."""
+    def _connect(self) -> None:
+        """Let all hosts connect to their parents."""
         self._conduct()
+        flows = self._conductor.flows()
+        self._connecting = {(self._names[parent], self._names[child]) for parent, child, _ in flows}
+        farthest_s = max((self._conductor.round_trip_s(parent, child) for parent, child, _ in flows), default=0.0)
+        self._connect_until_s = time.monotonic() + CONNECT_S + CONNECT_TRIPS * farthest_s
+
+    def _settle(self, child: str, parent: str) -> None:
+        """Do not wait for a connection any longer."""
+        if self._connecting is not None:
+            self._connecting.discard((parent, child))
+
+    def _connected(self) -> bool:
+        """Return whether the source may start: all connections are open, or some take too long."""
+        if not self._connecting:
+            return True
+        gone = {name for name, at in self._at.items() if self._conductor.loss(at) is not None}
+        self._connecting = {ends for ends in self._connecting if not gone.intersection(ends)}
+        return not self._connecting or time.monotonic() > self._connect_until_s
+
+    def _start(self) -> None:
+        """Let the source start."""
         if self._conductor.loss(self._at[self._plan.source]) is None:
             self._fleet.start([self._plan.source], self._id)
         self._start_s = time.monotonic()
@@ -275,8 +309,8 @@ class Run:
                     run_id=self._fleet.run_id,
                     broadcast_id=self._id,
                     feeds=[
-                        pb.Feed(parent=self._names[parent], blocks=blocks, pace_bps=pace_bps)
-                        for parent, blocks, pace_bps in feeds
+                        pb.Feed(parent=self._names[parent], blocks=blocks, pace_bps=pace_bps, round_trip_s=round_trip_s)
+                        for parent, blocks, pace_bps, round_trip_s in feeds
                     ],
                 )
                 for host, feeds in changes

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
+from gavotte.transfer.spelling import spelled_network
 
 Mechanism = Literal["auto", "chain", "tree", "binomial", "mesh", "cornet", "topology", "clustering"]
 """`auto` chooses the mechanism with the shortest predicted time."""
@@ -23,6 +24,16 @@ MESH_MOST = 64
 
 ASSUMED_PIECE_BYTES = 16 << 10
 """Piece size if no Network gives the cost of a hop."""
+
+
+FAR_S = 0.004
+"""Round trip of a far path."""
+
+FAR_BLOCK_BYTES = 14 << 10
+"""Largest block between hosts that are far from each other.
+
+A new TCP connection sends ten packets before the first acknowledgement, which hold one such block.
+"""
 
 
 @dataclass(frozen=True)
@@ -130,6 +141,15 @@ def plan_broadcast(
         partitions=tuple(partitions if mechanism in ("topology", "clustering") else [0] * len(at)),
         ground=ground,
     )
+
+
+def far_apart(network: Network, names: Sequence[str]) -> bool:
+    """Return whether two of these hosts are far from each other by the Network's latencies."""
+    at = [index for index, name in enumerate(spelled_network(network, names).names) if name in names]
+    round_trips_s = (
+        (network.pair_latency_s(m, n) or 0.0) + (network.pair_latency_s(n, m) or 0.0) for m in at for n in at if m < n
+    )
+    return max(round_trips_s, default=0.0) >= FAR_S
 
 
 def _racks(network: Network) -> list[int]:

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Bytes that a new connection sends in its first round trip: ten packets.
-const INITIAL_WINDOW_BYTES: u64 = 10 * 1448;
-/// Most connections of one flow.
-const MOST: u64 = 32;
+pub const INITIAL_WINDOW_BYTES: u64 = 10 * 1448;
+/// Most connections of one flow: 49 Mbit/s at 150 ms, 185 at 40. Half as many left 28 Mbit/s at 150 ms idle for 80 ms.
+const MOST: u64 = 64;
 /// Shorter round trips end before a second connection helps.
-const SHORT: Duration = Duration::from_millis(4);
+pub const SHORT: Duration = Duration::from_millis(4);
 /// A pacer that is late catches up with what its pace gives in this time.
 const CREDIT_S: f64 = 0.01;
 /// How often a waiting pacer reads its pace again.
@@ -105,11 +105,11 @@ mod tests {
         assert_eq!(connections(20_000_000, ms(40)), 7);
         assert_eq!(connections(20_000_000, ms(10)), 2);
         assert_eq!(connections(1_000_000_000, ms(1)), 1);
-        assert_eq!(connections(1_000_000_000, ms(150)), 32);
+        assert_eq!(connections(1_000_000_000, ms(150)), 64);
         assert_eq!(connections(0, ms(150)), 1);
         assert_eq!(
             (most_connections(0), most_connections(20_000), most_connections(1 << 30)),
-            (1, 2, 32)
+            (1, 2, 64)
         );
     }
 

@@ -106,6 +106,21 @@ impl Ground {
         self.network.hosts()[host].egress
     }
 
+    /// The round trip between two hosts by the network's latencies, in seconds; 0 if one is unknown.
+    pub fn round_trip_s(&self, m: usize, n: usize) -> f64 {
+        let ways = self.network.latency_s(m, n).zip(self.network.latency_s(n, m));
+        ways.map_or(0.0, |(there_s, back_s)| there_s + back_s)
+    }
+
+    /// The longest known round trip between two members, in seconds; 0 if none is known.
+    pub fn farthest_s(&self) -> f64 {
+        let members: Vec<usize> = self.members().collect();
+        let trips = members
+            .iter()
+            .flat_map(|&m| members.iter().map(move |&n| self.round_trip_s(m, n)));
+        trips.fold(0.0, f64::max)
+    }
+
     /// The slowest link between two hosts, and its rate.
     pub fn slowest(&self, m: usize, n: usize) -> Option<(Link, BitsPerSec)> {
         let mut slowest: Option<(Link, BitsPerSec)> = None;

@@ -4,6 +4,9 @@
 pub const MAX_BLOCK_BYTES: u32 = 4 << 20;
 /// Smallest block size, except for an object that is smaller.
 pub const MIN_BLOCK_BYTES: u32 = 16 << 10;
+/// Block size between hosts that are far from each other, in bytes. A new connection sends ten packets before the first
+/// acknowledgement: one block with its header, at an MTU of 1500.
+pub const FAR_BLOCK_BYTES: u32 = 14 << 10;
 /// Largest number of blocks of an object; their hashes go to each agent in one message.
 pub const MAX_BLOCKS: u64 = 100_000;
 /// Number of blocks that an object is cut into, if the limits of their size allow. Each host of a mesh passes on whole
@@ -23,6 +26,13 @@ impl Layout {
         let layout = Self { bytes, block_bytes };
         let fine = block_bytes > 0 && bytes.div_ceil(u64::from(block_bytes)) <= MAX_BLOCKS;
         fine.then_some(layout)
+    }
+
+    /// A block size that suits an object of this size, and is at most `most_bytes` if [`MAX_BLOCKS`] such blocks are
+    /// enough.
+    pub fn block_bytes_up_to(bytes: u64, most_bytes: u32) -> u32 {
+        let least = u32::try_from(bytes.div_ceil(MAX_BLOCKS)).unwrap_or(u32::MAX);
+        Self::block_bytes_for(bytes).min(most_bytes.max(least))
     }
 
     /// A block size that suits an object of this size.
@@ -76,6 +86,14 @@ mod tests {
             }
             prop_assert_eq!(layout.length(count), 0);
         }
+    }
+
+    #[test]
+    fn a_limit_of_the_block_size_yields_to_that_of_their_number() {
+        assert_eq!(Layout::block_bytes_up_to(6_000_000, FAR_BLOCK_BYTES), FAR_BLOCK_BYTES);
+        assert_eq!(Layout::block_bytes_up_to(6_000_000, 1 << 20), MIN_BLOCK_BYTES);
+        let large = Layout::block_bytes_up_to(1 << 40, FAR_BLOCK_BYTES);
+        assert!(Layout::new(1 << 40, large).is_some() && large > FAR_BLOCK_BYTES);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::cornet::Round;
 use super::ground::Ground;
+use super::layout::FAR_BLOCK_BYTES;
 use super::mesh::Shares;
 use super::tree::{Shape, Tree};
 
@@ -20,6 +21,9 @@ const HOPS_SHARE: f64 = 0.01;
 /// `MESH_RECEIVERS` receivers.
 const MESH_LOSS: f64 = 1.08;
 const MESH_RECEIVERS: f64 = 32.0;
+
+/// Round trip of a far path, in seconds.
+const FAR_S: f64 = 0.004;
 
 /// Slowdown of a Cornet compared with the fluid model: 1.9 to 2.9 times, measured.
 const CORNET_LOSS: f64 = 2.4;
@@ -79,7 +83,7 @@ impl Mechanism {
             _ if self.is_cornet() => (cornet_seconds(ground, bytes, partitions), MAX_PIECE_BYTES as u32),
             Some(shape) => {
                 let depth = Tree::new(shape, ground, bytes, 0).depth();
-                let piece_bytes = piece_bytes(bytes, depth);
+                let piece_bytes = piece_bytes(ground, bytes, depth);
                 (
                     Tree::new(shape, ground, bytes, piece_bytes).seconds(ground, bytes, piece_bytes),
                     piece_bytes,
@@ -88,9 +92,10 @@ impl Mechanism {
             None => {
                 // Each of n receivers has n flows to pace: 50 receivers took 2.64 times the bound.
                 let crowd = (ground.receivers().len() as f64 / MESH_RECEIVERS).max(1.0).powi(2);
+                let shares = Shares::new(ground, bytes);
                 (
-                    MESH_LOSS * crowd * Shares::new(ground, bytes).seconds,
-                    piece_bytes(bytes, 2),
+                    MESH_LOSS * crowd * shares.seconds + shares.latency_s(ground),
+                    piece_bytes(ground, bytes, 2),
                 )
             }
         };
@@ -145,9 +150,17 @@ pub struct Price {
 
 /// A piece size so small that the hops to the deepest host add little time, but not smaller: each piece costs every
 /// host some work.
-fn piece_bytes(bytes: u64, depth: usize) -> u32 {
+///
+/// Between far hosts, many connections carry a block each, which grow together. A piece of a first window is then passed
+/// on after one round trip at most.
+fn piece_bytes(ground: &Ground, bytes: u64, depth: usize) -> u32 {
     let most = HOPS_SHARE * bytes as f64 / depth.max(1) as f64;
-    (most as u64).clamp(MIN_PIECE_BYTES, MAX_PIECE_BYTES) as u32
+    let largest = if ground.farthest_s() < FAR_S {
+        MAX_PIECE_BYTES
+    } else {
+        u64::from(FAR_BLOCK_BYTES)
+    };
+    (most as u64).clamp(MIN_PIECE_BYTES, largest) as u32
 }
 
 /// Predicts a Cornet's time with a fluid model. Each receiver gets an equal part of each block from outside its

@@ -65,6 +65,20 @@ impl Shares {
         first.chain(ground.receivers().iter().flat_map(move |&helper| onward(helper)))
     }
 
+    /// The longest time that a byte is on its way, in seconds: from the source to a helper and on to another receiver.
+    /// Unknown latencies count as 0.
+    pub fn latency_s(&self, ground: &Ground) -> f64 {
+        let source = ground.source();
+        let way_s = |m: usize, n: usize| ground.network().latency_s(m, n).unwrap_or(0.0);
+        let via = |helper: usize| {
+            let onward = ground.receivers().iter().map(move |&host| way_s(helper, host));
+            way_s(source, helper) + onward.fold(0.0, f64::max)
+        };
+        let helpers = ground.receivers().iter().filter(|&&host| self.share[host] > 0.0);
+        let direct = ground.receivers().iter().map(|&host| way_s(source, host));
+        helpers.map(|&host| via(host)).chain(direct).fold(0.0, f64::max)
+    }
+
     /// The host that passes on each of `count` blocks, with the shares evenly interleaved.
     pub fn assign(&self, count: u32) -> Vec<usize> {
         let mut owed = vec![0.0; self.share.len()];

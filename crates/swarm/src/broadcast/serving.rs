@@ -46,16 +46,22 @@ impl Serving {
         least: u32,
         most: u32,
     ) -> Option<Piece> {
-        self.wants.iter().find_map(|(&block, &sent)| {
-            let filled_bytes = filled(block);
-            let ready = filled_bytes.saturating_sub(sent);
-            let enough = ready > 0 && (ready >= least || filled_bytes == length(block));
-            enough.then(|| Piece {
-                block,
-                offset: sent,
-                length: ready.min(most),
-            })
-        })
+        self.wants
+            .iter()
+            .find_map(|(&block, &sent)| piece(block, sent, filled(block), length(block), least, most))
+    }
+
+    /// Removes the lowest block that can be sent, for one of several connections: pieces of one block must arrive in
+    /// order, so one connection sends all of it. Returns the block and how many of its bytes were sent before.
+    pub fn claim(
+        &mut self,
+        filled: impl Fn(u32) -> u32,
+        length: impl Fn(u32) -> u32,
+        least: u32,
+    ) -> Option<(u32, u32)> {
+        let claimed = self.next(filled, length, least, u32::MAX)?;
+        self.wants.remove(&claimed.block);
+        Some((claimed.block, claimed.offset))
     }
 
     /// Records that a piece was sent. A block is no longer wanted once all its `length` bytes were sent.
@@ -67,6 +73,18 @@ impl Serving {
             *sent = until;
         }
     }
+}
+
+/// The next piece of one block: it has at least `least` bytes unless the block ends with it, and at most `most`. `filled`
+/// of the block's `length` bytes are present and `sent` were sent.
+pub fn piece(block: u32, sent: u32, filled: u32, length: u32, least: u32, most: u32) -> Option<Piece> {
+    let ready = filled.saturating_sub(sent);
+    let enough = ready > 0 && (ready >= least || filled == length);
+    enough.then(|| Piece {
+        block,
+        offset: sent,
+        length: ready.min(most),
+    })
 }
 
 #[cfg(test)]
@@ -116,5 +134,16 @@ mod tests {
         );
         serving.forgo(4);
         assert_eq!(next(&serving), None);
+    }
+
+    #[test]
+    fn a_claimed_block_is_no_other_connections() {
+        let mut serving = Serving::default();
+        (0..4).for_each(|block| serving.want(block, 0));
+        serving.want(2, 70);
+        let filled = |block| [0, 10, 100, 100][block as usize];
+        let mut claim = || serving.claim(filled, |_| 100, 20);
+        assert_eq!((claim(), claim(), claim()), (Some((2, 70)), Some((3, 0)), None));
+        assert_eq!(serving.wanted(), 2);
     }
 }

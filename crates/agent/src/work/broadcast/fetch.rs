@@ -15,8 +15,9 @@ use crate::error::WorkError;
 use crate::hold::Hold;
 use crate::plane::Plane;
 use crate::plane::dial::{Call, Connection};
-use crate::work::broadcast::feed::{CONNECT_LIMIT, Incoming, PATIENCE};
+use crate::work::broadcast::incoming::Incoming;
 use crate::work::broadcast::share::Share;
+use crate::work::broadcast::subscriber::{CONNECT_LIMIT, PATIENCE};
 
 /// How long to wait if there is nothing to fetch, or after a peer failed.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -93,6 +94,7 @@ impl Fetcher {
             work: Work::Subscribe(Subscribe {
                 broadcast_id: self.broadcast_id.clone(),
                 one_at_a_time: true,
+                ..Subscribe::default()
             }),
             congestion: &self.congestion,
             connect: CONNECT_LIMIT,

@@ -59,11 +59,12 @@ pub(super) fn cut(manifest: &ManifestReply) -> Result<(Layout, Vec<Hash>), WorkE
     Ok((layout, hashes.to_vec()))
 }
 
-/// Reads a file or a folder and hashes its blocks. With 0 the block size is chosen to suit the object.
+/// Reads a file or a folder and hashes its blocks. With 0 the block size is chosen to suit the object, and is at most
+/// `most_block_bytes` unless that is 0 too or makes too many blocks.
 ///
 /// # Errors
 /// If the path is neither a file nor a folder, cannot be read, or has too many blocks.
-pub(super) fn manifest(path: &str, block_bytes: u32) -> Result<ManifestReply, WorkError> {
+pub(super) fn manifest(path: &str, block_bytes: u32, most_block_bytes: u32) -> Result<ManifestReply, WorkError> {
     let path = absolute(path)?;
     let about = fs::metadata(path).map_err(|error| bad(path, error))?;
     let mut manifest = ManifestReply {
@@ -82,6 +83,7 @@ pub(super) fn manifest(path: &str, block_bytes: u32) -> Result<ManifestReply, Wo
         Files::One(file)
     };
     manifest.block_bytes = match block_bytes {
+        0 if most_block_bytes > 0 => Layout::block_bytes_up_to(manifest.bytes, most_block_bytes),
         0 => Layout::block_bytes_for(manifest.bytes),
         given => given,
     };

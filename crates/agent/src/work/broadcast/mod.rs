@@ -7,16 +7,20 @@ mod feed;
 mod fetch;
 mod file;
 mod folder;
+mod incoming;
+mod lanes;
 mod part;
 mod share;
+mod subscriber;
 mod subscription;
+mod wanted;
 
 use crate::contract::agents::{ManifestReply, ManifestRequest, SpliceRequest};
 use crate::error::WorkError;
 use crate::hold::Hold;
 
-pub use feed::PATIENCE;
 pub use part::Part;
+pub use subscriber::PATIENCE;
 pub use subscription::Subscription;
 
 /// Reads a file or folder and returns its manifest.
@@ -24,8 +28,8 @@ pub use subscription::Subscription;
 /// # Errors
 /// If it cannot be read or cannot be cut into such blocks.
 pub async fn manifest(request: &ManifestRequest) -> Result<ManifestReply, WorkError> {
-    let (path, block_bytes) = (request.path.clone(), request.block_bytes);
-    file::apart(move || file::manifest(&path, block_bytes)).await
+    let (path, block_bytes, most_bytes) = (request.path.clone(), request.block_bytes, request.most_block_bytes);
+    file::apart(move || file::manifest(&path, block_bytes, most_bytes)).await
 }
 
 /// Changes the parents from which a host gets its blocks.

@@ -13,16 +13,17 @@ use tonic::Status;
 use tracing::{Instrument, info};
 
 use crate::contract::agents::{
-    BroadcastFailed, BroadcastReply, BroadcastRequest, Feed, FeedBroken, Kept, ManifestReply, broadcast_reply::Event,
+    BroadcastFailed, BroadcastReply, BroadcastRequest, Feed, FeedBroken, FeedConnected, Kept, ManifestReply,
+    broadcast_reply::Event,
 };
 use crate::error::WorkError;
 use crate::hold::Hold;
 use crate::hold::jobs::Job;
 use crate::plane::Plane;
-use crate::work::broadcast::feed::Subscriber;
 use crate::work::broadcast::fetch::Fetcher;
 use crate::work::broadcast::file::{Store, apart, cut};
 use crate::work::broadcast::share::Share;
+use crate::work::broadcast::subscriber::Subscriber;
 
 /// Shortest and longest time between a host's reports, in seconds.
 const REPORT_S: std::ops::RangeInclusive<f64> = 0.02..=10.0;
@@ -40,10 +41,10 @@ pub struct Part {
 }
 
 /// The active feeds, by parent.
-#[derive(Default)]
 struct Feeds {
     tasks: JoinSet<(String, Result<(), WorkError>)>,
     open: BTreeMap<String, (watch::Sender<Feed>, tokio::task::AbortHandle)>,
+    connected: mpsc::UnboundedSender<String>,
 }
 
 impl Part {
@@ -99,7 +100,12 @@ impl Part {
         let mut kept = self.request.source;
         let mut asked = share.feeds();
         let mut whole = share.whole();
-        let mut feeds = Feeds::default();
+        let (connected, mut connections) = mpsc::unbounded_channel();
+        let mut feeds = Feeds {
+            tasks: JoinSet::new(),
+            open: BTreeMap::new(),
+            connected,
+        };
         let fetcher = Fetcher::new(&self.plane, &self.hold, &share, &self.request);
         let fetching = async {
             if self.request.fetches {
@@ -131,6 +137,7 @@ impl Part {
                     self.splice(&share, &mut feeds, wanted);
                 }
                 Ok(()) = whole.changed(), if !kept => {}
+                Some(parent) = connections.recv() => say(replies, Event::Connected(FeedConnected { parent })).await?,
                 Some(ended) = feeds.tasks.join_next() => {
                     if let Ok((parent, Err(error))) = ended {
                         feeds.open.remove(&parent);
@@ -189,6 +196,7 @@ impl Part {
                 broadcast_id: self.request.broadcast_id.clone(),
                 congestion: self.request.congestion.clone(),
                 parent: parent.clone(),
+                connected: feeds.connected.clone(),
             };
             let (current, feed) = watch::channel(feed);
             let name = parent.clone();

@@ -1,22 +1,26 @@
 //! A host's share in a broadcast: the blocks that it has, their place on disk, and the parents of the others.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use gavotte_swarm::broadcast::blocks::Blocks;
 use gavotte_swarm::broadcast::cornet::{Rotation, SLOTS};
-use gavotte_swarm::broadcast::layout::Layout;
+use gavotte_swarm::broadcast::layout::{FAR_BLOCK_BYTES, Layout};
 use gavotte_swarm::broadcast::replica::{Replica, Taken};
-use gavotte_swarm::broadcast::serving::{Piece, Serving};
+use gavotte_swarm::broadcast::serving::{self, Piece, Serving};
 use tokio::sync::{Semaphore, watch};
 
 use crate::contract::agents::{Feed, Fetched, Holding, SwarmPeer};
 use crate::error::WorkError;
 use crate::hold::jobs::State;
 use crate::work::broadcast::file::Store;
+use crate::work::broadcast::wanted::Wanted;
 
 /// Largest piece in bytes: large pieces save the cost of many small ones if many bytes are available.
 const MOST: u32 = 64 << 10;
+/// The same for one of several connections, which send in turn: what a new one sends before the first acknowledgement.
+const MOST_IN_TURN: u32 = FAR_BLOCK_BYTES;
 /// Largest number of block times that wait for a report.
 const MOST_FETCHED: usize = 1000;
 
@@ -36,6 +40,8 @@ pub(super) struct Share {
     peers: watch::Sender<Vec<SwarmPeer>>,
     rotation: Mutex<Rotation>,
     fetched: Mutex<Vec<Fetched>>,
+    /// Subscriptions over several connections, by the subscriber's name and the number that it chose.
+    lanes: Mutex<BTreeMap<(String, u64), Weak<Wanted>>>,
     /// A Cornet's sending slots, and the number of peers that wait for one.
     pub(super) slots: Semaphore,
     pub(super) waiting: AtomicU64,
@@ -57,6 +63,7 @@ impl Share {
             peers: watch::Sender::new(Vec::new()),
             rotation: Mutex::default(),
             fetched: Mutex::default(),
+            lanes: Mutex::default(),
             slots: Semaphore::new(SLOTS),
             waiting: AtomicU64::new(0),
         }
@@ -170,6 +177,44 @@ impl Share {
         Ok(taken)
     }
 
+    /// What the connections of a subscriber with this number share.
+    pub(super) fn lanes(&self, subscriber: &str, number: u64) -> Arc<Wanted> {
+        let mut all = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, wanted| wanted.strong_count() > 0);
+        let key = (subscriber.to_owned(), number);
+        all.get(&key).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let wanted = Arc::default();
+            all.insert(key, Arc::downgrade(&wanted));
+            wanted
+        })
+    }
+
+    /// The next block for one of a subscriber's connections, and how many of its bytes were sent.
+    pub(super) fn claim(&self, serving: &mut Serving) -> Option<(u32, u32)> {
+        let replica = self.replica();
+        serving.claim(
+            |block| replica.filled(block),
+            |block| self.layout.length(block),
+            self.piece_bytes,
+        )
+    }
+
+    /// The next piece of a claimed block, read into `buffer` after its first `header` bytes.
+    pub(super) fn piece(
+        &self,
+        block: u32,
+        sent: u32,
+        header: usize,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Option<Piece>, WorkError> {
+        let (filled, length) = (self.filled(block), self.layout.length(block));
+        let Some(piece) = serving::piece(block, sent, filled, length, self.piece_bytes, MOST_IN_TURN) else {
+            return Ok(None);
+        };
+        self.read(piece, header, buffer)?;
+        Ok(Some(piece))
+    }
+
     /// The next piece for a subscriber, read into `buffer` after its first `header` bytes.
     pub(super) fn next(
         &self,
@@ -183,12 +228,17 @@ impl Share {
             serving.next(|block| replica.filled(block), length, self.piece_bytes, MOST)
         };
         let Some(piece) = piece else { return Ok(None) };
+        self.read(piece, header, buffer)?;
+        serving.sent(piece, length(piece.block));
+        Ok(Some(piece))
+    }
+
+    fn read(&self, piece: Piece, header: usize, buffer: &mut Vec<u8>) -> Result<(), WorkError> {
         buffer.resize(header + piece.length as usize, 0);
         let offset = self.layout.offset(piece.block) + u64::from(piece.offset);
         self.store.read(offset, &mut buffer[header..])?;
-        serving.sent(piece, length(piece.block));
         self.sent_bytes.fetch_add(u64::from(piece.length), Ordering::Relaxed);
-        Ok(Some(piece))
+        Ok(())
     }
 
     /// Gives a complete copy its final name.

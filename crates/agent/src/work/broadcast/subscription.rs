@@ -1,32 +1,37 @@
 //! The parent's side of a subscription: sends the wanted blocks as soon as they are present.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use gavotte_probe::sockets::tcp;
-use gavotte_swarm::broadcast::serving::Serving;
+use gavotte_swarm::broadcast::serving::Piece;
 use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::sync::Notify;
 use tonic::async_trait;
 use tracing::debug;
 
 use crate::contract::data::{Subscribe, Want};
 use crate::error::{FrameError, HandshakeError, WorkError};
+use crate::hold::budget::{Allowance, Reservation};
 use crate::plane::handshake::Channel;
-use crate::work::broadcast::feed::HEADER_BYTES;
+use crate::plane::several::INITIAL_WINDOW_BYTES;
+use crate::work::broadcast::incoming::HEADER_BYTES;
 use crate::work::broadcast::share::Share;
+use crate::work::broadcast::wanted::Wanted;
 use crate::work::kind::Answer;
 use crate::work::visit::Visit;
 
 /// Largest number of bytes that the kernel may hold unsent, so that newly wanted blocks do not wait behind earlier
 /// ones.
 const BACKLOG_BYTES: u32 = 128 << 10;
+/// The same for one of several connections: no other can send these.
+const LANE_BACKLOG_BYTES: u32 = 4 << 10;
+/// Shortest and longest pause of a connection without room for half a block: a sixteenth of its round trip.
+const LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(10));
 /// A Cornet's conversation continues for this long even if other peers wait.
 const CHAT: Duration = Duration::from_millis(500);
-/// The pace of a subscription that must wait: no more of its bytes go to the kernel.
-const HELD_BPS: u64 = 1;
 /// Bytes reserved from the hold's budget at a time.
 const STEP_BYTES: u64 = 4 << 20;
 
@@ -46,129 +51,195 @@ impl Answer for Subscription {
         let hold = Arc::clone(&visit.guest.hold);
         let share = hold.shelf.get::<Share>(&self.0.broadcast_id);
         let share = share.ok_or(WorkError::UnknownJob)?;
+        let wanted = match self.0.lane_of {
+            0 => Arc::default(),
+            number => share.lanes(&visit.guest.source, number),
+        };
+        let sending = Sending {
+            share: &share,
+            wanted: &wanted,
+            budget: &hold.budget,
+            one_at_a_time: self.0.one_at_a_time,
+            alone: self.0.lane_of == 0,
+        };
+        if let Some(want) = &self.0.want {
+            sending.adopt(want, &visit.guest.connection.stream);
+        }
         visit.welcome(0).await?;
         let connection = &mut visit.guest.connection;
-        if let Err(error) = tcp::set_backlog(&connection.stream, BACKLOG_BYTES) {
+        let backlog_bytes = if sending.alone {
+            BACKLOG_BYTES
+        } else {
+            LANE_BACKLOG_BYTES
+        };
+        if let Err(error) = tcp::set_backlog(&connection.stream, backlog_bytes) {
             debug!(%error, "cannot limit the backlog");
         }
-        let wanted = Wanted {
-            one_at_a_time: self.0.one_at_a_time,
-            ..Wanted::default()
-        };
         let (reader, writer) = connection.stream.split();
+        let sent = async {
+            if sending.alone {
+                sending.alone(writer).await
+            } else {
+                sending.in_turn(writer).await
+            }
+        };
         tokio::select! {
-            heard = listen(reader, &mut connection.channel, &share, &wanted) => heard,
-            sent = send(writer, &share, &wanted, &hold.budget) => sent,
+            heard = sending.listen(reader, &mut connection.channel) => heard,
+            sent = sent => sent,
         }
     }
 }
 
-#[derive(Default)]
-struct Wanted {
-    serving: Mutex<Serving>,
-    changed: Notify,
-    /// Whether the subscription must wait.
-    held: AtomicBool,
+/// One connection of a subscription.
+struct Sending<'a> {
+    share: &'a Share,
+    wanted: &'a Wanted,
+    budget: &'a Allowance,
     /// Whether the subscriber requests one block at a time, as in a Cornet.
     one_at_a_time: bool,
+    /// Whether the subscription has no other connection.
+    alone: bool,
 }
 
-impl Wanted {
-    fn with<T>(&self, what: impl FnOnce(&mut Serving) -> T) -> T {
-        what(&mut self.serving.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-async fn listen(
-    mut stream: ReadHalf<'_>,
-    channel: &mut Channel,
-    share: &Share,
-    wanted: &Wanted,
-) -> Result<(), WorkError> {
-    let count = share.layout().count();
-    loop {
-        let want: Want = match channel.receive(&mut stream).await {
-            Ok(want) => want,
-            // The subscriber has all that it wants, or has changed to other parents.
-            Err(HandshakeError::Frame(FrameError::Closed)) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        // Bytes of a held subscription that are already in the kernel leave at the old pace.
-        wanted.held.store(want.pace_bps == HELD_BPS, Ordering::Relaxed);
-        if want.pace_bps != HELD_BPS
-            && let Err(error) = tcp::set_pace(stream.as_ref(), want.pace_bps)
+impl Sending<'_> {
+    fn adopt(&self, want: &Want, stream: &TcpStream) {
+        let share = self.share;
+        let chooses = self.one_at_a_time && share.is_source();
+        self.wanted.adopt(want, share.layout().count(), |block| {
+            chooses.then(|| share.instead_of(block))
+        });
+        if self.alone
+            && !self.wanted.is_held()
+            && let Err(error) = tcp::set_pace(stream, want.pace_bps)
         {
             debug!(%error, "cannot set the pace");
         }
-        wanted.with(|serving| {
-            for span in &want.unwanted {
-                let end = span.first.saturating_add(span.count).min(count);
-                (span.first..end).for_each(|block| serving.forgo(block));
-            }
-            for span in &want.wanted {
-                let end = span.first.saturating_add(span.count).min(count);
-                for block in span.first..end {
-                    if wanted.one_at_a_time && share.is_source() {
-                        let block = share.instead_of(block);
-                        serving.want(block, 0);
-                        continue;
-                    }
-                    serving.want(block, if block == span.first { span.offset } else { 0 });
+    }
+
+    async fn listen(&self, mut stream: ReadHalf<'_>, channel: &mut Channel) -> Result<(), WorkError> {
+        loop {
+            let want: Want = match channel.receive(&mut stream).await {
+                Ok(want) => want,
+                // The subscriber has all that it wants, or has changed to other parents.
+                Err(HandshakeError::Frame(FrameError::Closed)) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+            self.adopt(&want, stream.as_ref());
+        }
+    }
+
+    /// Sends the lowest wanted block of which any bytes are present, over the subscription's only connection.
+    async fn alone(&self, mut stream: WriteHalf<'_>) -> Result<(), WorkError> {
+        let (share, wanted) = (self.share, self.wanted);
+        share.started().await;
+        let (mut grown, mut changes) = (share.grown(), wanted.changes());
+        let mut reservation = self.budget.reserve(0)?;
+        let mut buffer = Vec::new();
+        let _slot = if self.one_at_a_time {
+            share.waiting.fetch_add(1, Ordering::Relaxed);
+            let slot = share.slots.acquire().await;
+            share.waiting.fetch_sub(1, Ordering::Relaxed);
+            Some(slot.map_err(|_| WorkError::Over)?)
+        } else {
+            None
+        };
+        let began = Instant::now();
+        loop {
+            grown.mark_unchanged();
+            wanted.released().await;
+            changes.mark_unchanged();
+            let piece = wanted.with(|serving| share.next(serving, HEADER_BYTES, &mut buffer))?;
+            let Some(piece) = piece else {
+                let served = self.one_at_a_time && wanted.with(|serving| serving.wanted()) == 0;
+                if served && began.elapsed() > CHAT && share.waiting.load(Ordering::Relaxed) > 0 {
+                    // The peer's turn is over, since others wait.
+                    return Ok(());
                 }
+                tokio::select! {
+                    _ = grown.changed() => {}
+                    _ = changes.changed() => {}
+                }
+                continue;
+            };
+            seal(piece, &mut reservation, STEP_BYTES, &mut buffer)?;
+            stream.write_all(&buffer).await.map_err(WorkError::io("send"))?;
+        }
+    }
+
+    /// Sends over one of several connections: whenever it has room, the lowest block that no other has claimed.
+    async fn in_turn(&self, stream: WriteHalf<'_>) -> Result<(), WorkError> {
+        let (share, wanted) = (self.share, self.wanted);
+        share.started().await;
+        let mut grown = share.grown();
+        let mut reservation = self.budget.reserve(0)?;
+        let (mut buffer, mut set_bps) = (Vec::new(), 0);
+        loop {
+            room(stream.as_ref()).await?;
+            let (block, mut sent) = wanted.claim(share.grown(), |serving| share.claim(serving)).await;
+            while sent < share.layout().length(block) {
+                grown.mark_unchanged();
+                let Some(piece) = share.piece(block, sent, HEADER_BYTES, &mut buffer)? else {
+                    // The sender lives as long as the share.
+                    let _ = grown.changed().await;
+                    continue;
+                };
+                sent += piece.length;
+                seal(piece, &mut reservation, u64::from(piece.length), &mut buffer)?;
+                self.hand_over(&stream, &buffer, &mut set_bps).await?;
             }
-        });
-        wanted.changed.notify_one();
+        }
+    }
+
+    /// Gives bytes to the kernel when the pace of all connections together allows it.
+    async fn hand_over(&self, stream: &WriteHalf<'_>, bytes: &[u8], set_bps: &mut u64) -> Result<(), WorkError> {
+        let (wanted, mut left) = (self.wanted, bytes);
+        while !left.is_empty() {
+            stream.writable().await.map_err(WorkError::io("send"))?;
+            wanted.released().await;
+            let turn = wanted.pacer.turn(|| wanted.pace_bps()).await;
+            let pace_bps = wanted.pace_bps();
+            if pace_bps != *set_bps && !wanted.is_held() {
+                // A first window leaves at the pace, not as a burst.
+                tcp::set_pace(stream.as_ref(), pace_bps)?;
+                *set_bps = pace_bps;
+            }
+            match stream.try_write(left) {
+                Ok(count) => {
+                    turn.sends(count as u64);
+                    left = &left[count..];
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(WorkError::io("send")(error)),
+            }
+        }
+        Ok(())
     }
 }
 
-async fn send(
-    mut stream: WriteHalf<'_>,
-    share: &Share,
-    wanted: &Wanted,
-    budget: &crate::hold::budget::Allowance,
-) -> Result<(), WorkError> {
-    share.started().await;
-    let mut grown = share.grown();
-    let mut reservation = budget.reserve(0)?;
-    let mut buffer = Vec::new();
-    let _slot = if wanted.one_at_a_time {
-        share.waiting.fetch_add(1, Ordering::Relaxed);
-        let slot = share.slots.acquire().await;
-        share.waiting.fetch_sub(1, Ordering::Relaxed);
-        Some(slot.map_err(|_| WorkError::Over)?)
-    } else {
-        None
-    };
-    let began = Instant::now();
+/// Takes a piece's bytes from the budget and writes its header.
+fn seal(piece: Piece, reservation: &mut Reservation<'_>, step_bytes: u64, buffer: &mut [u8]) -> Result<(), WorkError> {
+    let mut left = u64::from(piece.length);
+    while left > 0 {
+        reservation.top_up(step_bytes)?;
+        let step = left.min(reservation.unspent());
+        reservation.spend(step);
+        left -= step;
+    }
+    for (at, number) in [piece.block, piece.offset, piece.length].into_iter().enumerate() {
+        buffer[4 * at..4 * at + 4].copy_from_slice(&number.to_be_bytes());
+    }
+    Ok(())
+}
+
+/// Waits until half a first window can leave at once, so that no block waits on a full connection while others are free.
+async fn room(stream: &TcpStream) -> Result<(), WorkError> {
     loop {
-        grown.mark_unchanged();
-        if wanted.held.load(Ordering::Relaxed) {
-            wanted.changed.notified().await;
-            continue;
+        let info = tcp::info(stream)?;
+        let under_way = u64::from(info.unacknowledged) * u64::from(info.mss_bytes) + info.unsent_bytes;
+        if under_way == 0 || under_way + INITIAL_WINDOW_BYTES / 2 <= info.cwnd_bytes {
+            return Ok(());
         }
-        let piece = wanted.with(|serving| share.next(serving, HEADER_BYTES, &mut buffer))?;
-        let Some(piece) = piece else {
-            let served = wanted.one_at_a_time && wanted.with(|serving| serving.wanted()) == 0;
-            if served && began.elapsed() > CHAT && share.waiting.load(Ordering::Relaxed) > 0 {
-                // The peer's turn is over, since others wait.
-                return Ok(());
-            }
-            tokio::select! {
-                _ = grown.changed() => {}
-                () = wanted.changed.notified() => {}
-            }
-            continue;
-        };
-        let mut left = u64::from(piece.length);
-        while left > 0 {
-            reservation.top_up(STEP_BYTES)?;
-            let step = left.min(reservation.unspent());
-            reservation.spend(step);
-            left -= step;
-        }
-        for (at, number) in [piece.block, piece.offset, piece.length].into_iter().enumerate() {
-            buffer[4 * at..4 * at + 4].copy_from_slice(&number.to_be_bytes());
-        }
-        stream.write_all(&buffer).await.map_err(WorkError::io("send"))?;
+        let pause = Duration::from_secs_f64(info.rtt_s / 16.0).clamp(LOOK.0, LOOK.1);
+        tokio::time::sleep(pause).await;
     }
 }

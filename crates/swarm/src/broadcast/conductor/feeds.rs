@@ -11,6 +11,9 @@ const HEADROOM: f64 = 1.02;
 /// The root of a tree sends no faster than its edge should carry. Excess bytes would overflow a queue, and each host
 /// that waits for the lost bytes leaves its own uplink idle.
 const ROOT_HEADROOM: f64 = 1.0;
+/// Where all links of a flow have room, the flow may be this much faster than necessary. A helper of a mesh then sends what
+/// it got late at once, rather than 2 % faster: a far one lagged 40 ms behind for the whole broadcast.
+const CATCHING_UP: f64 = 1.25;
 /// Smaller relative changes of a pace are not reported.
 const PACE_CHANGE: f64 = 0.02;
 
@@ -24,6 +27,7 @@ impl Conductor {
             self.carries = (Some(tree.clone()), tree.carries(&self.ground));
         }
         self.adopt();
+        self.mesh_room = self.mesh_room();
         for host in self.ground.receivers().to_vec() {
             if self.nodes[host].standing != Standing::Live {
                 continue;
@@ -66,6 +70,28 @@ impl Conductor {
     fn limited(&self, host: usize, feeds: &[Feed]) -> bool {
         let limit = |feed: &Feed| self.limits.contains_key(&(feed.parent, host));
         self.nodes[host].late || feeds.iter().any(limit)
+    }
+
+    /// By link: its rate as a multiple of the rates of all flows of a mesh that cross it.
+    fn mesh_room(&self) -> BTreeMap<usize, f64> {
+        let network = self.ground.network();
+        let mut loads = BTreeMap::<usize, f64>::new();
+        for (m, n, bps) in self.mesh_flows() {
+            network.for_each_link(m, n, |link| *loads.entry(network.link_index(link)).or_default() += bps);
+        }
+        let room = |(link, bps): (usize, f64)| (link, network.rate(network.link(link)).bps() / bps);
+        loads.into_iter().map(room).collect()
+    }
+
+    /// How much faster than necessary a flow of a mesh may be.
+    fn headroom(&self, m: usize, n: usize) -> f64 {
+        let network = self.ground.network();
+        let mut room = CATCHING_UP;
+        network.for_each_link(m, n, |link| {
+            let of_link = self.mesh_room.get(&network.link_index(link));
+            room = room.min(of_link.copied().unwrap_or(f64::INFINITY));
+        });
+        room.max(HEADROOM)
     }
 
     /// The feeds of a host, by the overlay.
@@ -121,21 +147,73 @@ impl Conductor {
                 }
                 // Divide all bytes that a parent gives in that time, not only the bytes left: otherwise the last blocks
                 // would come ever more slowly.
-                let pace = |bytes: u64| {
+                let pace = |parent: usize, bytes: u64| {
                     if *seconds > 0.0 {
-                        HEADROOM * 8.0 * bytes as f64 / seconds
+                        self.headroom(parent, host) * 8.0 * bytes as f64 / seconds
                     } else {
                         f64::INFINITY
                     }
                 };
                 let feed = |(parent, (blocks, bytes)): (usize, (Blocks, u64))| Feed {
                     parent,
-                    pace_bps: pace(bytes),
+                    pace_bps: pace(parent, bytes),
                     blocks,
                 };
                 let wanted = by_parent.into_iter().filter(|(_, (blocks, _))| !blocks.is_empty());
                 wanted.map(feed).collect()
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gavotte_net::{BitsPerSec, Host, Network, NetworkParts, Sharing};
+
+    use super::*;
+    use crate::broadcast::ground::Ground;
+    use crate::broadcast::layout::Layout;
+    use crate::broadcast::mechanism::Mechanism;
+
+    #[test]
+    fn helpers_catch_up_where_links_have_room_and_the_source_has_none() {
+        let rate = |mbit: f64| BitsPerSec::new(mbit * 1e6).unwrap();
+        let host = |machine, egress| Host {
+            name: format!("h{machine}"),
+            machine,
+            egress: rate(egress),
+            ingress: rate(80.0),
+        };
+        let parts = NetworkParts {
+            hosts: vec![host(0, 60.0), host(1, 40.0), host(2, 50.0)],
+            rate_bps: vec![f64::NAN; 9],
+            latency_s: vec![],
+            groups: vec![],
+            sharing: Sharing::Hose,
+        };
+        let ground = Ground::new(&Network::new(parts).unwrap(), 0, &[1, 2]).unwrap();
+        let layout = Layout::new(900, 1).unwrap();
+        let mut conductor = Conductor::new(ground, layout, Mechanism::Mesh, 1, 1.0, vec![0; 3], 1);
+        for host in 0..3 {
+            let have = if host == 0 { Blocks::all(900) } else { Blocks::none(900) };
+            conductor.opened(host, have, 0, 0.0);
+        }
+        let paces: BTreeMap<_, _> = (conductor.changes().into_iter())
+            .flat_map(|(child, feeds)| feeds.into_iter().map(move |feed| ((feed.parent, child), feed.pace_bps)))
+            .collect();
+        // Host 1 passes on 4 of 9 blocks and receives all: 26.7 of its 40 Mbit/s out, and 60 of 80 in.
+        let expected = [
+            ((0, 1), 1.02 * 4.0),
+            ((0, 2), 1.02 * 5.0),
+            ((1, 2), 1.25 * 4.0),
+            ((2, 1), 1.25 * 5.0),
+        ];
+        for ((ends, pace_bps), (wanted, ninths)) in paces.into_iter().zip(expected) {
+            assert_eq!(ends, wanted);
+            assert!(
+                (pace_bps / (ninths / 9.0 * 60e6) - 1.0).abs() < 1e-9,
+                "{ends:?}: {pace_bps}"
+            );
         }
     }
 }

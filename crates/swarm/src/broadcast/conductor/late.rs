@@ -127,6 +127,27 @@ impl Conductor {
         matches!(self.nodes[host].standing, Standing::Expected | Standing::Live)
     }
 
+    /// Parent, child and planned rate in bit/s of each flow of a mesh; none if the mesh has no pace.
+    pub(super) fn mesh_flows(&self) -> Vec<(usize, usize, f64)> {
+        let Overlay::Mesh(helpers, seconds) = &self.overlay else {
+            return Vec::new();
+        };
+        let mut passed = BTreeMap::<usize, u64>::new();
+        for (block, &helper) in helpers.iter().enumerate().filter(|_| *seconds > 0.0) {
+            *passed.entry(helper).or_default() += u64::from(self.layout.length(block as u32));
+        }
+        let (source, mut flows) = (self.ground.source(), Vec::new());
+        for (helper, bytes) in passed {
+            let bps = 8.0 * bytes as f64 / seconds;
+            if helper != source {
+                flows.push((source, helper, bps));
+            }
+            let others = self.ground.receivers().iter().filter(|&&child| child != helper);
+            flows.extend(others.map(|&child| (helper, child, bps)));
+        }
+        flows
+    }
+
     /// The capacity on the links from one host to another that the overlay leaves while punctual hosts still need it,
     /// in bit/s.
     fn spare(&self, m: usize, n: usize) -> f64 {
@@ -145,25 +166,12 @@ impl Conductor {
                     take(parent, child, bps);
                 }
             }
-            Overlay::Mesh(helpers, seconds) if *seconds > 0.0 => {
-                let mut passed = BTreeMap::<usize, u64>::new();
-                for (block, &helper) in helpers.iter().enumerate() {
-                    *passed.entry(helper).or_default() += u64::from(self.layout.length(block as u32));
-                }
-                let source = self.ground.source();
-                for (&helper, &bytes) in &passed {
-                    let bps = 8.0 * bytes as f64 / seconds;
-                    if helper != source {
-                        take(source, helper, bps);
-                    }
-                    for &child in self.ground.receivers() {
-                        if child != helper {
-                            take(helper, child, bps);
-                        }
-                    }
+            Overlay::Mesh(..) => {
+                for (parent, child, bps) in self.mesh_flows() {
+                    take(parent, child, bps);
                 }
             }
-            Overlay::Mesh(..) | Overlay::Cornet(_) => {}
+            Overlay::Cornet(_) => {}
         }
         let mut spare = f64::INFINITY;
         network.for_each_link(m, n, |link| {

@@ -101,6 +101,8 @@ pub struct Conductor {
     adopted: BTreeMap<usize, usize>,
     /// The rate that each edge of a tree can carry in bit/s, and the tree for which they were computed.
     carries: (Option<Tree>, BTreeMap<(usize, usize), f64>),
+    /// How far the links of a mesh are from full, as a multiple of their loads, by link.
+    mesh_room: BTreeMap<usize, f64>,
     /// Limits from outside in bit/s, by parent and child; 0 = wait.
     limits: BTreeMap<(usize, usize), f64>,
     /// The limit of a pair without a limit from outside.
@@ -160,6 +162,7 @@ impl Conductor {
             given: BTreeMap::new(),
             adopted: BTreeMap::new(),
             carries: (None, BTreeMap::new()),
+            mesh_room: BTreeMap::new(),
             limits: BTreeMap::new(),
             unlimited_bps: f64::INFINITY,
             avoided: BTreeSet::new(),
@@ -232,6 +235,11 @@ impl Conductor {
             child = feed.parent;
         }
         false
+    }
+
+    /// The round trip between two hosts by the network's latencies, in seconds; 0 if one is unknown.
+    pub fn round_trip_s(&self, m: usize, n: usize) -> f64 {
+        self.ground.round_trip_s(m, n)
     }
 
     /// The state of a host.
