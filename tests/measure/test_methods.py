@@ -53,6 +53,19 @@ def test_parallel_flows_have_a_fairness() -> None:
     assert reading.jain == pytest.approx(0.8)
 
 
+def test_bytes_that_a_lost_packet_held_back_do_not_raise_a_far_rate() -> None:
+    # Round trips of 150 ms at 30 Mbit/s. The first window has what a loss before it held back.
+    bins = [500_000] + [37_500] * 104
+    flow = pb.FlowResult(bytes=sum(bins), seconds=1.05, bin_bytes=bins)
+    result = pb.BulkResult(goodput_bps=8 * sum(bins) / 1.05, flows=[flow])
+    rates_bps = [bulk().read(pb.ProbeReply(rtt_s=rtt_s, bulk=result)).goodput_bps for rtt_s in (0.15, 0.0002)]
+    assert rates_bps == pytest.approx([30e6, result.goodput_bps])
+
+
+def test_a_limit_of_bytes_counts_from_the_first_byte_on() -> None:
+    assert [bulk(max_bytes=most).probe.bulk.settled for most in (0, 1_000_000)] == [True, False]
+
+
 def test_choreo_trains_take_any_shape_that_agents_take() -> None:
     method = choreo(bursts=20, packets=2000)
     assert (method.probe.burst_train.bursts, method.probe.burst_train.packets) == (20, 2000)

@@ -309,7 +309,7 @@ class BurstTrain(_message.Message):
     def __init__(self, bursts: _Optional[int] = ..., packets: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., gap_s: _Optional[float] = ...) -> None: ...
 
 class Bulk(_message.Message):
-    __slots__ = ("seconds", "flows", "congestion", "bin_s", "engine", "copy", "max_bytes")
+    __slots__ = ("seconds", "flows", "congestion", "bin_s", "engine", "copy", "max_bytes", "settled")
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     FLOWS_FIELD_NUMBER: _ClassVar[int]
     CONGESTION_FIELD_NUMBER: _ClassVar[int]
@@ -317,6 +317,7 @@ class Bulk(_message.Message):
     ENGINE_FIELD_NUMBER: _ClassVar[int]
     COPY_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
     seconds: float
     flows: int
     congestion: str
@@ -324,7 +325,8 @@ class Bulk(_message.Message):
     engine: BulkEngine
     copy: bool
     max_bytes: int
-    def __init__(self, seconds: _Optional[float] = ..., flows: _Optional[int] = ..., congestion: _Optional[str] = ..., bin_s: _Optional[float] = ..., engine: _Optional[_Union[BulkEngine, str]] = ..., copy: bool = ..., max_bytes: _Optional[int] = ...) -> None: ...
+    settled: bool
+    def __init__(self, seconds: _Optional[float] = ..., flows: _Optional[int] = ..., congestion: _Optional[str] = ..., bin_s: _Optional[float] = ..., engine: _Optional[_Union[BulkEngine, str]] = ..., copy: bool = ..., max_bytes: _Optional[int] = ..., settled: bool = ...) -> None: ...
 
 class GatedTrain(_message.Message):
     __slots__ = ("payload_bytes", "max_bytes", "max_seconds", "hold_s", "keep_trace", "pause_s")

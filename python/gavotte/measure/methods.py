@@ -56,6 +56,9 @@ TRAIN_BIN_S = 0.01
 TRAIN_BRIEF_S = 0.2
 """Enough from 5 Mbit/s on. Without this limit, trains that share a full link would send for all their time."""
 
+FAR_S = 0.004
+"""Round trip of a far path, on which agents do not count TCP's start."""
+
 BULK_S = 1.0
 BULK_BIN_S, MOST_BULK_BINS = 0.01, 8_000
 
@@ -253,13 +256,32 @@ def _read_bulk(reply: pb.ProbeReply, bin_s: float) -> Reading:
     bins = [sum(column) for column in zip_longest(*(flow.bin_bytes for flow in reply.bulk.flows), fillvalue=0)]
     credit = find_credit(bins, bin_s)
     if credit is None:
-        return Reading(goodput_bps=reply.bulk.goodput_bps, jain=jain)
+        usual_bps = usual_rate(bins, bin_s, reply.rtt_s) if reply.rtt_s >= FAR_S else math.nan
+        return Reading(goodput_bps=reply.bulk.goodput_bps if math.isnan(usual_bps) else usual_bps, jain=jain)
     return Reading(
         goodput_bps=credit.rate_bps,
         peak_bps=credit.peak_bps,
         bucket_bytes=credit.size_bytes / goodput_per_wire(reply.mtu_bytes),
         jain=jain,
     )
+
+
+def usual_rate(bins: Sequence[int], bin_s: float, round_trip_s: float) -> float:
+    """Return the mean rate of the middle half of the windows of one round trip, in bit/s; NaN = fewer than 4 windows.
+
+    A lost packet holds back what comes after it for a round trip or more. All of that then counts in one window,
+    perhaps in the first: up to 17 % too much of a second at 150 ms.
+
+    Args:
+        bins: bytes that arrived in each bin.
+        bin_s: width of a bin.
+        round_trip_s: of the path.
+    """
+    width = max(1, round(round_trip_s / bin_s))
+    windows = sorted(sum(bins[at : at + width]) for at in range(0, len(bins) - width + 1, width))
+    outer = len(windows) // 4
+    middle = windows[outer : len(windows) - outer]
+    return 8 * statistics.fmean(middle) / (width * bin_s) if outer else math.nan
 
 
 def jain_index(rates: Sequence[float]) -> float:
@@ -278,6 +300,9 @@ def bulk(
 ) -> Method:
     """Return bulk TCP for a fixed time, in bins of 10 ms at the receiver, or longer ones from 80 s on.
 
+    On far paths, from 4 ms on, agents send for 12 round trips longer and do not count these: TCP fills such a path
+    slowly. With a limit of bytes, everything counts.
+
     Args:
         flows: parallel connections.
         seconds: duration.
@@ -294,6 +319,8 @@ def bulk(
         bin_s=bin_s,
         engine=_ENGINES[engine],
         max_bytes=max_bytes,
+        # A limit of bytes might end the probe before anything counts.
+        settled=not max_bytes,
     )
 
     def typical(bps: float) -> tuple[float, float]:

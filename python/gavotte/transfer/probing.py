@@ -14,6 +14,9 @@ from gavotte.transfer.planning import nothing_known
 PROBE_S = 0.5
 """How long each host sends. A shaper's bucket of 32 kB is less than 1 % of what 50 Mbit/s carry in that time."""
 
+SETTLING_S = 5.0
+"""Longest time that agents send on far paths before the counted seconds begin."""
+
 BINS = 50
 STEADY = 0.4
 """Share at the start that is ignored: slow start, and a full bucket."""
@@ -34,12 +37,12 @@ def look(fleet: Fleet, hosts: Sequence[str], *, of: Sequence[str] = (), congesti
     Returns:
         a Network whose hosts have caps where the probes succeeded. The links between them are unknown.
     """
-    bulk = pb.Bulk(seconds=PROBE_S, flows=1, congestion=congestion, bin_s=PROBE_S / BINS)
+    bulk = pb.Bulk(seconds=PROBE_S, flows=1, congestion=congestion, bin_s=PROBE_S / BINS, settled=True)
     ring = list(zip(hosts, [*hosts[1:], hosts[0]], strict=True))
     schedule = [[Step(source, target, pb.Probe(bulk=bulk)) for source, target in ring]]
     sends: dict[str, float] = {}
     receives: dict[str, float] = {}
-    for answer in carry_out(fleet, schedule, round_s=PROBE_S + 2.0):
+    for answer in carry_out(fleet, schedule, round_s=PROBE_S + SETTLING_S + 2.0):
         if answer.reply is None or answer.error:
             continue
         bins = [count for flow in answer.reply.bulk.flows for count in flow.bin_bytes]

@@ -154,6 +154,7 @@ pub fn send_now(stream: &TcpStream, bytes: u64) -> Result<u64, WorkError> {
 #[derive(Clone, Debug, Default)]
 pub struct Counter {
     bin_s: f64,
+    skips: Duration,
     first: Option<Instant>,
     last: Option<Instant>,
     bytes: u64,
@@ -170,9 +171,18 @@ impl Counter {
         }
     }
 
+    /// The same counter, which ignores what arrives within `time` of the first byte.
+    #[must_use]
+    pub fn after(self, time: Duration) -> Self {
+        Self { skips: time, ..self }
+    }
+
     /// Records a read of `bytes` bytes.
     pub fn add(&mut self, now: Instant, bytes: u64) {
-        let first = *self.first.get_or_insert(now);
+        let first = *self.first.get_or_insert(now + self.skips);
+        if now < first {
+            return;
+        }
         self.last = Some(now);
         self.bytes += bytes;
         if self.bin_s > 0.0 {
@@ -195,7 +205,7 @@ impl Counter {
         let span = self
             .first
             .zip(self.last)
-            .map(|(first, last)| last.duration_since(first));
+            .map(|(first, last)| last.saturating_duration_since(first));
         let since = |first: Instant| first.saturating_duration_since(*EPOCH).as_secs_f64();
         Report {
             first_s: self.first.map_or(0.0, since),
@@ -209,12 +219,18 @@ impl Counter {
 
 /// Counts the bytes that arrive within `time` of the first byte by the receiver's own clock, or until the sender stops.
 /// Later bytes would distort the rate: those that wait in a queue, or are lost and sent again, can take seconds more.
-/// With `copy`, the bytes are copied into the program's memory.
+/// With `copy`, the bytes are copied into the program's memory. Bytes that arrive within `skips` of the first do not count,
+/// and the time begins after them.
 ///
 /// # Errors
 /// If the connection fails.
-pub async fn receive_for(stream: &TcpStream, time: Duration, bin_s: f64, copy: bool) -> Result<Counter, WorkError> {
-    let mut counter = Counter::new(bin_s);
+pub async fn receive_for(
+    stream: &TcpStream,
+    (skips, time): (Duration, Duration),
+    bin_s: f64,
+    copy: bool,
+) -> Result<Counter, WorkError> {
+    let mut counter = Counter::new(bin_s).after(skips);
     let mut copied = vec![0; if copy { COPY_BYTES } else { 0 }];
     loop {
         let reading = receive_some(stream, GULP_BYTES, &mut copied);
@@ -322,6 +338,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_skipped_does_not_count() {
+        let start = Instant::now();
+        let mut counter = Counter::new(0.01).after(Duration::from_millis(100));
+        for (ms, bytes) in [(0, 5), (99, 6), (100, 7), (125, 8)] {
+            counter.add(start + Duration::from_millis(ms), bytes);
+        }
+        let report = counter.report();
+        assert_eq!((report.bytes, report.bin_bytes), (15, vec![7, 0, 8]));
+        assert!((report.seconds - 0.025).abs() < 1e-9);
+    }
+
+    #[test]
     fn nothing_received_reports_nothing() {
         assert_eq!(Counter::new(0.01).report(), Report::default());
     }
@@ -358,7 +386,7 @@ mod tests {
         let until = Instant::now() + Duration::from_secs(60);
         let (result, received) = tokio::join!(
             send_until(&mut near, &mut reservation, until, u64::MAX, &mut sent),
-            receive_for(&far, Duration::from_secs(60), 0.01, true)
+            receive_for(&far, (Duration::ZERO, Duration::from_secs(60)), 0.01, true)
         );
         assert!(matches!(result, Err(WorkError::Budget(_))));
         assert_eq!((sent, received.unwrap().bytes()), (1_000_000, 1_000_000));
@@ -373,7 +401,7 @@ mod tests {
         let until = Instant::now() + Duration::from_secs(60);
         let (result, received) = tokio::join!(
             send_until(&mut near, &mut reservation, until, 1_000_001, &mut sent),
-            receive_for(&far, Duration::from_secs(60), 0.01, false)
+            receive_for(&far, (Duration::ZERO, Duration::from_secs(60)), 0.01, false)
         );
         result.unwrap();
         assert_eq!((sent, received.unwrap().bytes()), (1_000_001, 1_000_001));
@@ -408,7 +436,9 @@ mod tests {
             let mut sent = 0;
             let until = Instant::now() + Duration::from_secs(3600);
             let receiving = async move {
-                receive_for(&far, Duration::from_millis(50), 0.0, false).await.unwrap();
+                receive_for(&far, (Duration::ZERO, Duration::from_millis(50)), 0.0, false)
+                    .await
+                    .unwrap();
                 far.write_all(b"counted").await.unwrap();
                 (!closes).then_some(far)
             };
@@ -428,7 +458,8 @@ mod tests {
         let (near, far) = pair().await;
         near.try_write(&[0; 10]).unwrap();
         // The sender stays connected, so no end arrives.
-        let counter = receive_for(&far, Duration::from_millis(50), 0.0, false).await.unwrap();
+        let time = (Duration::ZERO, Duration::from_millis(50));
+        let counter = receive_for(&far, time, 0.0, false).await.unwrap();
         assert_eq!(counter.bytes(), 10);
         drop(near);
         drain(&far, Duration::from_secs(60)).await;

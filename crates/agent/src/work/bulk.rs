@@ -12,6 +12,7 @@ use crate::contract::data::Report;
 use crate::error::{WorkError, within};
 use crate::hold::Hold;
 use crate::plane::dial::{Call, Connection};
+use crate::plane::several::SHORT;
 use crate::plane::stream::{self, MAX_BINS};
 use crate::work::cpu::Meter;
 use crate::work::kind::{Answer, Ask};
@@ -26,6 +27,11 @@ const PATIENCE: Duration = Duration::from_secs(8);
 const TAIL: Duration = Duration::from_secs(30);
 /// How long a sender may be silent, after the receiver's report, before the receiver closes the connection.
 const DRAIN: Duration = Duration::from_secs(2);
+/// Round trips until a connection carries what it will: at 60 Mbit/s and 150 ms, seven until the path is full, and as long
+/// as that again until what overflowed its queue has been sent again.
+const SETTLING_TRIPS: u32 = 12;
+/// The longest such time.
+const MOST_SETTLING: Duration = Duration::from_secs(5);
 /// Largest number of parallel connections of one probe.
 pub const MAX_FLOWS: u32 = 64;
 /// How long after the sender's time the receiver's report may arrive.
@@ -39,6 +45,7 @@ pub struct Spec {
     congestion: String,
     bin_s: f64,
     copy: bool,
+    settled: bool,
     /// Largest number of bytes of one connection.
     flow_bytes: u64,
 }
@@ -70,6 +77,7 @@ impl Spec {
             congestion: bulk.congestion.clone(),
             bin_s: bulk.bin_s,
             copy: bulk.copy,
+            settled: bulk.settled,
             flow_bytes: match bulk.max_bytes {
                 0 => u64::MAX,
                 most => most.div_ceil(u64::from(bulk.flows.max(1))),
@@ -80,6 +88,14 @@ impl Spec {
     /// Duration of the probe.
     pub fn time(&self) -> Duration {
         self.time
+    }
+
+    /// How long TCP may take to fill a path of this round trip, if that time does not count.
+    fn settling(&self, round_trip: Duration) -> Duration {
+        if !self.settled || round_trip < SHORT {
+            return Duration::ZERO;
+        }
+        (SETTLING_TRIPS * round_trip).min(MOST_SETTLING)
     }
 
     /// Number of connections.
@@ -115,7 +131,8 @@ impl Ask for Spec {
             ping::round_trip_s(&mut next.stream).await?;
             connections.push(next);
         }
-        let (until, most_bytes) = (Instant::now() + self.time, self.flow_bytes);
+        let settling = self.settling(connections[0].round_trip);
+        let (until, most_bytes) = (Instant::now() + settling + self.time, self.flow_bytes);
         let mut flows = JoinSet::new();
         for (index, connection) in connections.into_iter().enumerate() {
             let hold = Arc::clone(call.hold);
@@ -158,9 +175,15 @@ impl Answer for Spec {
     async fn answer(&self, visit: &mut Visit) -> Result<(), WorkError> {
         visit.warm_up().await?;
         // The stream begins after all flows of the probe have sent their hello, which takes a while.
-        let limit = ping::LIMIT + self.time + TAIL;
+        let settling = self.settling(visit.guest.connection.round_trip);
+        let limit = ping::LIMIT + settling + self.time + TAIL;
         let meter = Meter::start();
-        let receiving = stream::receive_for(&visit.guest.connection.stream, self.time, self.bin_s, self.copy);
+        let receiving = stream::receive_for(
+            &visit.guest.connection.stream,
+            (settling, self.time),
+            self.bin_s,
+            self.copy,
+        );
         let counter = within("receive the stream", limit, receiving).await?;
         let report = Report {
             cpu: meter.share(),
@@ -245,7 +268,21 @@ mod tests {
             engine: 0,
             copy: false,
             max_bytes: 0,
+            settled: false,
         }
+    }
+
+    #[test]
+    fn a_far_path_has_round_trips_to_settle() {
+        let settling = |settled, ms| {
+            let spec = Spec::new(&Bulk { settled, ..bulk() }).unwrap();
+            spec.settling(Duration::from_millis(ms)).as_millis()
+        };
+        assert_eq!(
+            [settling(true, 150), settling(true, 3), settling(true, 1000)],
+            [1800, 0, 5000]
+        );
+        assert_eq!(settling(false, 150), 0);
     }
 
     #[test]

@@ -111,6 +111,7 @@ async fn a_failed_probe_is_told_and_the_schedule_goes_on() {
         copy: true,
         engine: 0,
         max_bytes: 0,
+        settled: false,
     });
     let senseless = Kind::BurstTrain(BurstTrain::default());
     let probes = vec![

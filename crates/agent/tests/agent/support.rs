@@ -327,5 +327,6 @@ pub(crate) fn bulk(seconds: f64, flows: u32) -> Kind {
         copy: false,
         engine: 0,
         max_bytes: 0,
+        settled: false,
     })
 }
