@@ -76,7 +76,7 @@ def test_a_network_in_place_of_ports(here: Path) -> None:
             "use one of --port-bps and --network",
             2,
         ),
-        (("trace.csv", "--policy", "fair", "-o", "no/such.csv"), "no/such.csv: cannot be written", 1),
+        (("trace.csv", "--policy", "fair", "-o", "no/such.csv"), "no/such.csv: no such folder", 1),
     ],
 )
 def test_a_mistake_is_one_line(here: Path, arguments: tuple[str, ...], said: str, status: int) -> None:
