@@ -19,7 +19,6 @@ from gavotte.formats.names import known_as
 from gavotte.formats.network import Network
 from gavotte.transfer.broadcasting import HOST, Buffer, broadcast, receivers_of
 from gavotte.transfer.carrying import ShuffleResult, shuffle
-from gavotte.transfer.conducting import CONGESTION
 from gavotte.transfer.outcome import BroadcastResult
 from gavotte.transfer.planning import Mechanism, nothing_known
 from gavotte.transfer.probing import PROBE_S, look
@@ -201,7 +200,7 @@ def _probed(inventory: Inventory, names: Sequence[str]) -> Network:
     budget = Budget(max_bytes=1 << 62, max_seconds=PROBE_S + PROBE_LIMIT_S)
     with enrolled(used, budget, purpose="probe ports", shared=True) as fleet:
         present = [name for name in names if name not in fleet.missing]
-        ports = look(fleet, present, congestion=CONGESTION) if len(present) > 1 else nothing_known(present)
+        ports = look(fleet, present) if len(present) > 1 else nothing_known(present)
     caps = {host.name: host for host in ports.hosts}
     whole = nothing_known(names)
     return whole.model_copy(update={"hosts": [caps.get(host.name, host) for host in whole.hosts]})

@@ -14,7 +14,7 @@ from gavotte.formats.inventory import Inventory
 from gavotte.formats.names import known_as, unknown_host
 from gavotte.formats.network import Network
 from gavotte.transfer.blocktimes import BlockTimes, default_path
-from gavotte.transfer.conducting import CONGESTION, CORNETS, READ_S, Pacing, Run, Watch
+from gavotte.transfer.conducting import CORNETS, READ_S, Pacing, Run, Watch
 from gavotte.transfer.knocking import Knock
 from gavotte.transfer.outcome import BroadcastResult, Receiver
 from gavotte.transfer.planning import (
@@ -115,7 +115,7 @@ def broadcast(
         most_bytes = FAR_BLOCK_BYTES if network is not None and far_apart(network, everybody) else 0
         manifest = fleet.manifest(source, path, block_bytes=block_bytes, most_block_bytes=most_bytes, deadline_s=READ_S)
         if network is None and present and manifest.bytes:
-            network = look(fleet, [source, *present], of=[source, *receivers], congestion=CONGESTION)
+            network = look(fleet, [source, *present], of=[source, *receivers])
             if knock is not None and (reason := knock.reason(wait=True)):
                 raise AgentError(reason)
         if source in fleet.away:
