@@ -21,7 +21,7 @@ from gavotte import lab
 from gavotte.formats.history import History, write_history
 from gavotte.formats.topology import FORMAT, Topology
 from gavotte.measure import measure
-from gavotte.store.stability import SHARES, Stability, foretold, stability
+from gavotte.store.stability import SHARES, Stability, past_error, stability
 
 RACKS = 4
 SIZE = Size(per_rack=2, stranger_mbps=120)
@@ -101,7 +101,7 @@ def real(folder: Path) -> None:
         f"{'age':>8} {'median':>8} {'mean':>8} {'95 %':>8} {'measurements':>13}"
     )
     for age in FRAMES:
-        found = foretold(times, at, float(age))
+        found = past_error(times, at, float(age))
         print(f"{age:>8} {found.median:>8.2%} {found.mean:>8.2%} {found.most:>8.2%} {found.count:>13}")
 
 

@@ -39,7 +39,7 @@ def pilot(network: PlayedNetwork, **options: int | None) -> Pilot:
     "method", ["train", "bulk", "choreo", choreo(bursts=3)], ids=["train", "bulk", "choreo", "brief choreo"]
 )
 @pytest.mark.parametrize("cloud", CLOUDS)
-def test_the_run_sends_what_was_foretold(cloud: str, method: str | Method) -> None:
+def test_the_run_sends_what_was_predicted(cloud: str, method: str | Method) -> None:
     oracle = Oracle(CLOUDS[cloud]())
     outcome = pilot(PlayedNetwork(oracle, seed=1))
     played = PlayedNetwork(oracle, seed=2)

@@ -59,6 +59,6 @@ def test_a_job_placed_by_its_own_profile_is_faster_by_what_was_said(tmp_path: Pa
         after_s = run_job(session, [chosen[f"rank{rank}"] for rank in range(4)], tmp_path)
     assert app.total_bytes == pytest.approx(matrix.sum(), rel=0.02)
     given = evaluate(network, [app], {f"rank{rank}": host for rank, host in enumerate(HOSTS)})
-    foretold = 1 - evaluate(network, [app], chosen).completion_s / given.completion_s
-    assert foretold > 0.8
-    assert 1 - after_s / before_s == pytest.approx(foretold, abs=0.2)
+    predicted = 1 - evaluate(network, [app], chosen).completion_s / given.completion_s
+    assert predicted > 0.8
+    assert 1 - after_s / before_s == pytest.approx(predicted, abs=0.2)

@@ -14,7 +14,7 @@ from gavotte.cli.verbs import app
 from gavotte.errors import GavotteError
 from gavotte.formats.history import History, write_history
 from gavotte.store import stability
-from gavotte.store.stability import SHARES, foretold
+from gavotte.store.stability import SHARES, past_error
 
 
 def growing(snapshots: int = 8, every_s: float = 60.0) -> History:
@@ -41,8 +41,8 @@ def test_an_older_measurement_is_compared_with_the_one_of_that_age() -> None:
 
 def test_a_snapshot_that_is_not_near_that_age_does_not_count() -> None:
     values = np.ones((3, 2, 2))
-    assert foretold(values, np.array([0.0, 100.0, 200.0]), 50.0).count == 0
-    assert foretold(values, np.array([0.0, 100.0, 200.0]), 90.0).count == 2 * 4
+    assert past_error(values, np.array([0.0, 100.0, 200.0]), 50.0).count == 0
+    assert past_error(values, np.array([0.0, 100.0, 200.0]), 90.0).count == 2 * 4
 
 
 def test_spreads_by_time_and_by_path_length() -> None:

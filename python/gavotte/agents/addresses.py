@@ -82,17 +82,17 @@ def _further(inventory: Inventory) -> Inventory:
         return inventory
     hosts = []
     for host in inventory.host:
-        found = []
+        kept = []
         for address in host.addresses:
             if is_literal(address):
-                found.append(address)
+                kept.append(address)
                 continue
             ip, reason = _address(host.model_copy(update={"address": address}), alone=False)
             if reason:
                 logger.warning("%s: %s", host.name, reason)
             else:
-                found.append(ip)
-        hosts.append(host.model_copy(update={"addresses": found}))
+                kept.append(ip)
+        hosts.append(host.model_copy(update={"addresses": kept}))
     return inventory.model_copy(update={"host": hosts})
 
 

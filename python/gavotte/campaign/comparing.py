@@ -113,13 +113,13 @@ def compare(
         )
     chances = holm([more_than(first[cell], second[cell], relevant) for cell in testable])
     p = dict(zip(testable, chances, strict=True))
-    found = []
+    differences = []
     for cell in cells:
         sides = [first.get(cell, []), second.get(cell, [])]
         intervals = [mean_interval(values) if values else (None, None, None) for values in sides]
         whole = [len(values) > 1 for values in sides]
         means = (intervals[0][0], intervals[1][0])
-        found.append(
+        differences.append(
             Difference(
                 *cell,
                 values=(len(sides[0]), len(sides[1])),
@@ -131,22 +131,22 @@ def compare(
                 different=not all(sides) or p.get(cell, 1.0) < significance,
             )
         )
-    return Comparison(metric, relevant, significance, tuple(found), len(cells) - len(testable))
+    return Comparison(metric, relevant, significance, tuple(differences), len(cells) - len(testable))
 
 
 def by_cell(samples: Sequence[Sample], metric: str = METRIC) -> dict[Cell, list[float]]:
     """The values of a metric, repetition after repetition, by what they are repetitions of."""
-    found: dict[Cell, list[float]] = defaultdict(list)
+    values: dict[Cell, list[float]] = defaultdict(list)
     for sample in sorted(samples, key=lambda each: each.repetition):
         value = value_of(sample, metric)
         if value is not None:
-            found[sample.cell].append(value)
-    return dict(found)
+            values[sample.cell].append(value)
+    return dict(values)
 
 
 def value_of(sample: Sample, metric: str) -> float | None:
     """A sample's value of a metric; None where it has none."""
     if metric == sample.metric:
         return sample.value
-    told = sample.metrics.get(metric)
-    return None if told is None else told.value
+    quantity = sample.metrics.get(metric)
+    return None if quantity is None else quantity.value

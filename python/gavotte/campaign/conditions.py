@@ -51,31 +51,31 @@ def unclean(samples: Sequence[Sample]) -> list[str]:
 
 
 def _doubts(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    found = []
+    faults = []
     cpus = before.get("cpus") or 1
     if before.get("load_1min", 0.0) > BUSY_LOAD * cpus:
-        found.append(f"load before the sample above {BUSY_LOAD:g} for each core")
+        faults.append(f"load before the sample above {BUSY_LOAD:g} for each core")
     if used(before, after).get("steal", 0.0) > STEAL:
-        found.append(f"more than {100 * STEAL:g} % of its time stolen by the hypervisor")
+        faults.append(f"more than {100 * STEAL:g} % of its time stolen by the hypervisor")
     clock = before.get("clock_source", "")
     if clock in ("acpi_pm", "jiffies", "hpet"):
-        found.append(f"slow clock source `{clock}`")
+        faults.append(f"slow clock source `{clock}`")
     for name, counters in before.get("interfaces", {}).items():
         later = after.get("interfaces", {}).get(name, {})
         grown = [key for key in ("rx_errors", "tx_errors") if later.get(key, 0) > counters.get(key, 0)]
-        found += [f"{key.replace('_', ' ')} on {name}" for key in grown]
-    return found
+        faults += [f"{key.replace('_', ' ')} on {name}" for key in grown]
+    return faults
 
 
 def _constant(state: dict[str, Any]) -> dict[str, Any]:
-    told = {key: state[key] for key in CONSTANT if key in state}
-    told |= {f"version of {package}": version for package, version in state.get("versions", {}).items()}
+    constants = {key: state[key] for key in CONSTANT if key in state}
+    constants |= {f"version of {package}": version for package, version in state.get("versions", {}).items()}
     for name, counters in state.get("interfaces", {}).items():
         for key in ("mtu", "offloads", "gso_max_bytes"):
             # A tunnel stands for its own samples only.
             if key in counters and not name.startswith("gvx"):
-                told[f"{key} of {name}"] = counters[key]
-    return told
+                constants[f"{key} of {name}"] = counters[key]
+    return constants
 
 
 def _named(samples: Sequence[str], of: int) -> str:

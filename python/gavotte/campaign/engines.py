@@ -117,7 +117,7 @@ def hops(endpoints: Endpoints, job: Job) -> dict[tuple[str, str], int]:
     if not pairs:
         return {}
     probe = pb.Probe(traceroute=pb.Traceroute(max_hops=16, tries=2, timeout_s=0.3))
-    found = {}
+    hops = {}
     schedule = [[Step(source, target, probe)] for source, target in pairs]
     with enrolled(
         _inventory(endpoints, job),
@@ -127,8 +127,8 @@ def hops(endpoints: Endpoints, job: Job) -> dict[tuple[str, str], int]:
     ) as fleet:
         for answer in carry_out(fleet, schedule, round_s=10.0):
             if answer.reply is not None and not answer.error and answer.reply.traceroute.reached:
-                found[answer.source, answer.target] = len(answer.reply.traceroute.hops)
-    return found
+                hops[answer.source, answer.target] = len(answer.reply.traceroute.hops)
+    return hops
 
 
 def _inventory(endpoints: Endpoints, job: Job) -> Inventory:
@@ -228,9 +228,9 @@ def _until(flow: pb.FlowResult, time_s: float, bin_s: float) -> float:
     return sum(flow.bin_bytes[:at]) + flow.bin_bytes[at] * min(1.0, part)
 
 
-def _one_of(told: Iterable[str]) -> str:
+def _one_of(values: Iterable[str]) -> str:
     """What all say, or each of what they say."""
-    return ",".join(sorted(set(told) - {""}))
+    return ",".join(sorted(set(values) - {""}))
 
 
 def _binned(flows: Sequence[Sequence[int]], bin_s: float) -> list[float]:
@@ -255,7 +255,7 @@ def _by_programs(endpoints: Endpoints, engine: str, job: Job, running: ExitStack
         port += 2 + connections
     clients = [(_started(endpoints, source, words, beside_s, running), counted) for source, words, counted in tests]
     used = _asked_congestion(endpoints, *job.pairs[0], job, seconds) if engine == "nuttcp" else ""
-    told = []
+    reports = []
     end = time.monotonic() + beside_s + PROGRAM_SPARE_S
     for client, counted in clients:
         try:
@@ -263,8 +263,8 @@ def _by_programs(endpoints: Endpoints, engine: str, job: Job, running: ExitStack
         except subprocess.TimeoutExpired:
             raise AgentError(f"{engine} does not end") from None
         if counted:
-            told.append(read_iperf3(out, err) if engine == "iperf3" else read_nuttcp(out, err))
-    sent = joined(told)
+            reports.append(read_iperf3(out, err) if engine == "iperf3" else read_nuttcp(out, err))
+    sent = joined(reports)
     return replace(sent, congestion=used) if used else sent
 
 
@@ -288,8 +288,8 @@ def _serve(endpoints: Endpoints, engine: str, host: str, port: int, seconds: flo
         "sleep 0.02; n=$((n+1)); [ $n -lt 250 ] || exit; done; echo ok"
     )
     if "ok" not in endpoints.ask(host, table):
-        said = _last(server) if server.poll() is not None else "no port opened in time"
-        raise AgentError(f"{host}: {engine} does not listen: {said}")
+        reason = _last(server) if server.poll() is not None else "no port opened in time"
+        raise AgentError(f"{host}: {engine} does not listen: {reason}")
 
 
 def _client(engine: str, address: str, port: int, connections: int, seconds: int, congestion: str) -> list[str]:
@@ -320,8 +320,8 @@ def _started(
 
 
 def _last(process: subprocess.Popen[str]) -> str:
-    said = process.stderr.read() if process.stderr is not None and process.poll() is not None else ""
-    return (said.strip().splitlines() or ["it said nothing"])[-1][:MAX_LABEL]
+    output = process.stderr.read() if process.stderr is not None and process.poll() is not None else ""
+    return (output.strip().splitlines() or ["it printed nothing"])[-1][:MAX_LABEL]
 
 
 def read_iperf3(out: str, err: str = "") -> Sent:
@@ -331,17 +331,17 @@ def read_iperf3(out: str, err: str = "") -> Sent:
         AgentError: with what iperf3 says is wrong.
     """
     try:
-        told = json.loads(out)
-        if "error" in told:
-            raise AgentError(f"iperf3: {told['error']}")
-        end = told["end"]
+        report = json.loads(out)
+        if "error" in report:
+            raise AgentError(f"iperf3: {report['error']}")
+        end = report["end"]
         streams = [stream["sender"] | {"got_bps": stream["receiver"]["bits_per_second"]} for stream in end["streams"]]
         cpu = end.get("cpu_utilization_percent", {})
         rtts = [stream["mean_rtt"] / 1e6 for stream in streams if stream.get("mean_rtt")]
         return Sent(
             capacity_bps=float(end["sum_received"]["bits_per_second"]),
             connection_bps=[float(stream["got_bps"]) for stream in streams],
-            bins_bps=[float(each["sum"]["bits_per_second"]) for each in told.get("intervals", [])][1:-1],
+            bins_bps=[float(each["sum"]["bits_per_second"]) for each in report.get("intervals", [])][1:-1],
             retransmits=end["sum_sent"].get("retransmits"),
             rtt_loaded_s=sum(rtts) / len(rtts) if rtts else None,
             sender_cpu=cpu["host_total"] / 100 if "host_total" in cpu else None,
@@ -349,8 +349,8 @@ def read_iperf3(out: str, err: str = "") -> Sent:
             congestion=str(end.get("sender_tcp_congestion", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        said = (err.strip().splitlines() or [f"{type(error).__name__} in what it printed"])[-1]
-        raise AgentError(f"iperf3: {said[:200]}") from None
+        reason = (err.strip().splitlines() or [f"{type(error).__name__} in what it printed"])[-1]
+        raise AgentError(f"iperf3: {reason[:200]}") from None
 
 
 _NUTTCP = re.compile(r"(\w+)=(\S+)")
@@ -378,8 +378,8 @@ def read_nuttcp(out: str, err: str = "") -> Sent:
             receiver_cpu=_percent(receiver),
         )
     except (IndexError, KeyError, ValueError):
-        said = ((err + out).strip().splitlines() or ["it said nothing"])[-1]
-        raise AgentError(f"nuttcp: {said[:200]}") from None
+        reason = ((err + out).strip().splitlines() or ["it printed nothing"])[-1]
+        raise AgentError(f"nuttcp: {reason[:200]}") from None
 
 
 def _percent(part: Mapping[str, str]) -> float | None:

@@ -25,25 +25,25 @@ MEGABYTE_BITS = 8e6
 
 def fig2(samples: Sequence[Sample], label: str = "") -> Series:
     """Loopback capacity of all connections together against their number, a line for each flavour and engine."""
-    found: Series = defaultdict(lambda: defaultdict(list))
+    series: Series = defaultdict(lambda: defaultdict(list))
     for sample in samples:
         if is_loopback(sample):
             what = [sample.flavour or "no limit", "" if sample.engine in ("own", "") else sample.engine, label]
-            found[", ".join(filter(None, what))][sample.connections].append(sample.value / MEGABYTE_BITS)
-    return {name: dict(sorted(points.items())) for name, points in sorted(found.items())}
+            series[", ".join(filter(None, what))][sample.connections].append(sample.value / MEGABYTE_BITS)
+    return {name: dict(sorted(points.items())) for name, points in sorted(series.items())}
 
 
 def fig3(samples: Sequence[Sample], label: str = "") -> Series:
     """Capacity of each connection against the distance of its ends, a line for each number of connections."""
-    found: Series = defaultdict(lambda: defaultdict(list))
+    series: Series = defaultdict(lambda: defaultdict(list))
     for sample in sorted(samples, key=lambda each: each.connections):
         distance, rate = value_of(sample, "distance"), value_of(sample, "connection_bps")
         single = "," not in sample.source + sample.target
         alone = not is_loopback(sample) and single and not sample.flavour and sample.engine in ("own", "")
         if alone and distance is not None and rate is not None and "gvx0" not in _links(sample):
             name = f"p = {sample.connections}" + (f", {label}" if label else "")
-            found[name][distance].append(rate / MEGABYTE_BITS)
-    return {name: dict(sorted(points.items())) for name, points in found.items()}
+            series[name][distance].append(rate / MEGABYTE_BITS)
+    return {name: dict(sorted(points.items())) for name, points in series.items()}
 
 
 def is_loopback(sample: Sample) -> bool:

@@ -39,8 +39,8 @@ def read_osmef(paths: Sequence[str | Path], name: str = "osmef") -> list[Sample]
     """
     taken: dict[tuple[str, int], int] = defaultdict(int)
     samples = []
-    told = [_read(Path(path), name) for path in paths]
-    for each in sorted(told, key=lambda each: (each.time_s, each.sample)):
+    runs = [_read(Path(path), name) for path in paths]
+    for each in sorted(runs, key=lambda each: (each.time_s, each.sample)):
         repetition = taken[each.scenario, each.connections]
         taken[each.scenario, each.connections] += 1
         samples.append(each.model_copy(update={"repetition": repetition}))
@@ -72,8 +72,8 @@ def _sample(content: dict[str, Any], path: Path, name: str) -> Sample:
     connections = content["btc"]
 
     def column(side: str, key: str) -> list[float]:
-        found = [_number(connection[side].get(key)) for connection in connections.values()]
-        return [value for value in found if value is not None]
+        numbers = [_number(connection[side].get(key)) for connection in connections.values()]
+        return [value for value in numbers if value is not None]
 
     rates_bps = [1e6 * rate for rate in column("rx", "rate_Mbps")]
     if len(rates_bps) < len(connections):
@@ -123,16 +123,16 @@ def _shuffle(content: dict[str, Any], path: Path, name: str) -> Sample:
     threads: dict[str, list[dict[str, float]]] = {"m": [], "r": []}
     ends: dict[str, set[str]] = {"m": set(), "r": set()}
     for machine, workers in content.items():
-        for worker, told in workers.items() if isinstance(workers, dict) else ():
+        for worker, results in workers.items() if isinstance(workers, dict) else ():
             side = worker.rpartition(":")[2][:1]
-            if side not in threads or not isinstance(told, list):
+            if side not in threads or not isinstance(results, list):
                 raise FormatError(str(path), f"{machine}.{worker}", "is neither a mapper nor a reducer", HINT)
-            for index, each in enumerate(told):
-                found = _thread(each)
-                if found is None:
+            for index, each in enumerate(results):
+                thread = _thread(each)
+                if thread is None:
                     lacks = "lacks one of bytes, time_elapsed, wall_time_start and cpu_time"
                     raise FormatError(str(path), f"{machine}.{worker}[{index}]", lacks, HINT)
-                threads[side].append(found)
+                threads[side].append(thread)
                 ends[side].add(machine)
     if not threads["m"] or not threads["r"]:
         raise FormatError(str(path), "", "has no mapper and reducer", HINT)
@@ -169,11 +169,11 @@ def _shuffle(content: dict[str, Any], path: Path, name: str) -> Sample:
     )
 
 
-def _thread(told: object) -> dict[str, float] | None:
+def _thread(result: object) -> dict[str, float] | None:
     """One thread's account in bytes and seconds; OSMeF wrote texts, and times in milliseconds."""
-    if not isinstance(told, dict):
+    if not isinstance(result, dict):
         return None
-    numbers = [_number(told.get(key)) for key in ("bytes", "time_elapsed", "wall_time_start", "cpu_time")]
+    numbers = [_number(result.get(key)) for key in ("bytes", "time_elapsed", "wall_time_start", "cpu_time")]
     size, elapsed_ms, start_ms, cpu_ms = numbers
     if size is None or not elapsed_ms or start_ms is None or cpu_ms is None or start_ms / 1e3 > LATEST_S:
         return None
@@ -182,12 +182,12 @@ def _thread(told: object) -> dict[str, float] | None:
 
 def _state(state: dict[str, Any]) -> dict[str, Any]:
     """Its own words, and those that ours share with it."""
-    found: dict[str, Any] = {"osmef": json.loads(json.dumps(state))}
+    labels: dict[str, Any] = {"osmef": json.loads(json.dumps(state))}
     if isinstance(kernel := state.get("kernel_version"), str):
-        found["kernel"] = kernel
+        labels["kernel"] = kernel
     if (load := _number(state.get("load_1"))) is not None:
-        found["load_1min"] = load
-    return found
+        labels["load_1min"] = load
+    return labels
 
 
 def _number(text: object) -> float | None:

@@ -63,8 +63,8 @@ class Planned:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        told = {key: value for key, value in asdict(self).items() if key != "pairs"}
-        return {**told, "source": self.source, "target": self.target, "pairs": [list(pair) for pair in self.pairs]}
+        fields = {key: value for key, value in asdict(self).items() if key != "pairs"}
+        return {**fields, "source": self.source, "target": self.target, "pairs": [list(pair) for pair in self.pairs]}
 
 
 @dataclass(frozen=True)
@@ -179,10 +179,10 @@ def check_budget(planned: CampaignPlan, *, seconds: float | None, size_bytes: in
 
 def digest(campaign: Campaign, topology: Topology | None = None) -> str:
     """Tells campaigns apart by what they and their topologies say; where their files lie does not matter."""
-    said = campaign.model_dump(mode="json", exclude={"driver": {"topology", "hosts"}, "budget": True})
+    content = campaign.model_dump(mode="json", exclude={"driver": {"topology", "hosts"}, "budget": True})
     if topology is not None:
-        said["topology"] = topology.model_dump(mode="json")
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+        content["topology"] = topology.model_dump(mode="json")
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def background_of(campaign: Campaign, scenario: str) -> list[Background]:
@@ -193,7 +193,7 @@ def background_of(campaign: Campaign, scenario: str) -> list[Background]:
 def _samples(campaign: Campaign, scenario: Scenario) -> list[Planned]:
     least = scenario.repetitions or campaign.repetitions
     most = least if campaign.stop is None else campaign.stop.most_repetitions
-    found = []
+    samples = []
     for pairs in scenario.groups:
         for connections in scenario.connections:
             for flavour in scenario.flavours or [""]:
@@ -209,8 +209,8 @@ def _samples(campaign: Campaign, scenario: Scenario) -> list[Planned]:
                         seconds=scenario.seconds or campaign.seconds,
                         optional=repetition >= least,
                     )
-                    found.append(_named(sample, single=len(pairs) == 1))
-    return found
+                    samples.append(_named(sample, single=len(pairs) == 1))
+    return samples
 
 
 def _named(sample: Planned, *, single: bool) -> Planned:

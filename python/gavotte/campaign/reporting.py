@@ -162,9 +162,9 @@ def section(samples: Sequence[Sample]) -> Section:
     return Section(first.campaign, facts, [_row(each) for _, each in sorted(cells.items())], unclean(samples))
 
 
-def _versions(told: Sequence[object]) -> str:
+def _versions(states: Sequence[object]) -> str:
     """Return each reported set once."""
-    sets = {", ".join(f"{key} {value}" for key, value in each.items()) for each in told if isinstance(each, dict)}
+    sets = {", ".join(f"{key} {value}" for key, value in each.items()) for each in states if isinstance(each, dict)}
     return "; ".join(sorted(sets - {""})) or "unknown"
 
 

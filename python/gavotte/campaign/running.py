@@ -292,7 +292,7 @@ def metrics(
         "sender_cpu": (sent.sender_cpu, "of all cores" if planned.engine == "own" else "cores"),
         "receiver_cpu": (sent.receiver_cpu, "of all cores" if planned.engine == "own" else "cores"),
     }
-    found = {name: Quantity(value=value, unit=unit) for name, (value, unit) in one_of.items()}
+    metrics = {name: Quantity(value=value, unit=unit) for name, (value, unit) in one_of.items()}
     shares: dict[str, dict[str, float]] = defaultdict(dict)
     for side, hosts in (("sender", {s for s, _ in planned.pairs}), ("receiver", {t for _, t in planned.pairs})):
         for host in hosts:
@@ -305,5 +305,5 @@ def metrics(
             ("process", "process_cpu", "cores"),
         ):
             if kind != "process" or planned.engine == "own":
-                found[f"{side}_{name}"] = Quantity(value=shares[side].get(kind), unit=unit)
-    return found
+                metrics[f"{side}_{name}"] = Quantity(value=shares[side].get(kind), unit=unit)
+    return metrics

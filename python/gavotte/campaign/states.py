@@ -77,8 +77,8 @@ def read_state(text: str) -> State:
     sections = _sections(text)
     state: State = {}
     for name in ("kernel", "clock_source", "governor", "congestion", "tcp_rmem", "tcp_wmem"):
-        if told := " ".join(sections.get(name, "").split()):
-            state[name] = told
+        if line := " ".join(sections.get(name, "").split()):
+            state[name] = line
     for name, key, kind in (("time_s", "time_s", float), ("load", "load_1min", float), ("cpus", "cpus", int)):
         if (number := _number(sections.get(name, ""))) is not None:
             state[key] = kind(number)
@@ -98,7 +98,7 @@ def read_state(text: str) -> State:
     if cgroup := re.findall(r"^=(\S+) (.+)$", sections.get("cgroup", ""), re.MULTILINE):
         state["cgroup"] = {key: value.strip() for key, value in cgroup}
     if versions := re.findall(r"^(\w+)=(.*\S)", sections.get("versions", ""), re.MULTILINE):
-        state["versions"] = {name: told.strip('"') for name, told in versions}
+        state["versions"] = {name: version.strip('"') for name, version in versions}
     return state
 
 
@@ -109,8 +109,8 @@ def accounts(metadata: Mapping[str, Any]) -> tuple[dict[str, State], dict[str, S
     """
     sides = []
     for side in ("before", "after"):
-        told = metadata.get(side)
-        hosts = told.items() if isinstance(told, dict) else ()
+        value = metadata.get(side)
+        hosts = value.items() if isinstance(value, dict) else ()
         sides.append({host: _sound(state) for host, state in hosts})
     return sides[0], sides[1]
 
@@ -118,21 +118,21 @@ def accounts(metadata: Mapping[str, Any]) -> tuple[dict[str, State], dict[str, S
 def _sound(state: object) -> State:
     if not isinstance(state, dict):
         return {}
-    found: State = {key: value for key, value in state.items() if key in _TEXTS and isinstance(value, str)}
-    found |= {key: value for key, value in state.items() if key in _NUMBERS and _is_number(value)}
-    if not 0 < found.get("cpus", 1) < 1e6:
-        del found["cpus"]
+    checked: State = {key: value for key, value in state.items() if key in _TEXTS and isinstance(value, str)}
+    checked |= {key: value for key, value in state.items() if key in _NUMBERS and _is_number(value)}
+    if not 0 < checked.get("cpus", 1) < 1e6:
+        del checked["cpus"]
     if isinstance(ticks := state.get("cpu_ticks"), dict):
-        found["cpu_ticks"] = {kind: value for kind, value in ticks.items() if _is_number(value)}
+        checked["cpu_ticks"] = {kind: value for kind, value in ticks.items() if _is_number(value)}
     if isinstance(versions := state.get("versions"), dict):
-        found["versions"] = {name: told for name, told in versions.items() if isinstance(told, str)}
+        checked["versions"] = {name: text for name, text in versions.items() if isinstance(text, str)}
     if isinstance(interfaces := state.get("interfaces"), dict):
-        found["interfaces"] = {
-            name: {key: value for key, value in told.items() if _is_number(value) or isinstance(value, list)}
-            for name, told in interfaces.items()
-            if isinstance(told, dict)
+        checked["interfaces"] = {
+            name: {key: value for key, value in counters.items() if _is_number(value) or isinstance(value, list)}
+            for name, counters in interfaces.items()
+            if isinstance(counters, dict)
         }
-    return found
+    return checked
 
 
 def _is_number(value: object) -> bool:
@@ -146,30 +146,30 @@ def used(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float
         `cpu` (busy), `softirq` and `steal`, each 0 to 1 of all cores; `process`, the agent's, in cores. What is not
         known is left out.
     """
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     first, last = before.get("cpu_ticks", {}), after.get("cpu_ticks", {})
     spent = {kind: max(0, last[kind] - first[kind]) for kind in first.keys() & last.keys()}
     total = sum(spent.values())
     if total:
-        found["cpu"] = 1 - (spent.get("idle", 0) + spent.get("iowait", 0)) / total
-        found["softirq"] = spent.get("softirq", 0) / total
-        found["steal"] = spent.get("steal", 0) / total
+        shares["cpu"] = 1 - (spent.get("idle", 0) + spent.get("iowait", 0)) / total
+        shares["softirq"] = spent.get("softirq", 0) / total
+        shares["steal"] = spent.get("steal", 0) / total
         if "agent_ticks" in before and "agent_ticks" in after and after.get("cpus"):
             ticks = after["agent_ticks"] - before["agent_ticks"]
-            found["process"] = max(0.0, ticks * after["cpus"] / total)
-    return found
+            shares["process"] = max(0.0, ticks * after["cpus"] / total)
+    return shares
 
 
 def _sections(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    sections: dict[str, str] = {}
     name = ""
     for line in text.splitlines():
         if line.startswith("@"):
             name = line[1:].strip()
-            found.setdefault(name, "")
+            sections.setdefault(name, "")
         elif name:
-            found[name] += line + "\n"
-    return found
+            sections[name] += line + "\n"
+    return sections
 
 
 def _number(text: str) -> float | None:
@@ -178,23 +178,23 @@ def _number(text: str) -> float | None:
 
 
 def _interfaces(sections: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    interfaces: dict[str, dict[str, Any]] = {}
     for line in sections.get("netdev", "").splitlines():
         name, mark, rest = line.partition(":")
         numbers = rest.split()
         if mark and len(numbers) >= 16 and all(map(_COUNT.fullmatch, numbers)):
-            found[name.strip()] = {key: int(numbers[at]) for key, at in zip(_NETDEV, _NETDEV_AT, strict=True)}
+            interfaces[name.strip()] = {key: int(numbers[at]) for key, at in zip(_NETDEV, _NETDEV_AT, strict=True)}
     for line in sections.get("link", "").splitlines():
         match = re.match(r"\d+: ([^:@\s]+)[^:]*:.* mtu (\d{1,9})\b", line)
-        if match and match[1] in found:
-            found[match[1]]["mtu"] = int(match[2])
+        if match and match[1] in interfaces:
+            interfaces[match[1]]["mtu"] = int(match[2])
             if gso := re.search(r"\bgso_max_size (\d{1,12})\b", line):
-                found[match[1]]["gso_max_bytes"] = int(gso[1])
+                interfaces[match[1]]["gso_max_bytes"] = int(gso[1])
     for title, text in sections.items():
         kind, _, name = title.partition(" ")
-        if kind == "offloads" and name in found:
-            found[name]["offloads"] = sorted(line.partition(":")[0].strip() for line in text.splitlines())
-    return found
+        if kind == "offloads" and name in interfaces:
+            interfaces[name]["offloads"] = sorted(line.partition(":")[0].strip() for line in text.splitlines())
+    return interfaces
 
 
 def _retransmitted(text: str) -> int | None:

@@ -14,7 +14,7 @@ from gavotte.formats.record import Sample
 
 def rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     """One row for each value of each sample; its own metric is the first. Each connection's rate has a row, too."""
-    found = []
+    rows = []
     for sample in samples:
         common = {
             "campaign": sample.campaign,
@@ -31,15 +31,15 @@ def rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
         }
         metadata = json.dumps(sample.metadata, sort_keys=True)
         first = {"metric": sample.metric, "value": sample.value, "unit": sample.unit}
-        found.append({**common, **first, "low": sample.low, "high": sample.high, "metadata": metadata})
+        rows.append({**common, **first, "low": sample.low, "high": sample.high, "metadata": metadata})
         rest: list[tuple[str, float | None, str]] = [
-            (name, told.value, told.unit) for name, told in sample.metrics.items()
+            (name, quantity.value, quantity.unit) for name, quantity in sample.metrics.items()
         ]
         rest += [(f"connection_bps[{at}]", rate, "bit/s") for at, rate in enumerate(sample.connection_bps)]
         for name, value, unit in rest:
-            told = {"metric": name, "value": value, "unit": unit}
-            found.append({**common, **told, "low": None, "high": None, "metadata": None})
-    return found
+            quantity = {"metric": name, "value": value, "unit": unit}
+            rows.append({**common, **quantity, "low": None, "high": None, "metadata": None})
+    return rows
 
 
 def write_parquet(path: str | Path, samples: Sequence[Sample]) -> int:

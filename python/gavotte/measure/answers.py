@@ -6,7 +6,7 @@ from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Answer
 from gavotte.formats.rates import MAX_RATE_BPS
 from gavotte.measure.busy import Busy
-from gavotte.measure.company import Sent
+from gavotte.measure.concurrency import Sent
 from gavotte.measure.methods import Method, Reading, goodput_share, refused
 from gavotte.measure.streams import Streams
 from gavotte.terms import Pair
@@ -36,7 +36,7 @@ def read(answer: Answer, pair: Pair, method: Method, busy: Busy, streams: Stream
 
 
 def sent_as(pair: Pair, number: int, reply: pb.ProbeReply, reading: Reading) -> Sent:
-    """Return the probe in the form that `Company` accepts."""
+    """Return the probe in the form that `Concurrency` accepts."""
     end_s = reply.started_s + reply.seconds
     # A probe's time includes the wait for its peer.
     busy_s = max([reply.gated_train.seconds, *(flow.seconds for flow in reply.bulk.flows)]) or reply.seconds

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.measure.company import Beside
+from gavotte.measure.concurrency import LoadedReading
 from gavotte.measure.methods import Method, Reading, bulk
 from gavotte.terms import Pair
 
@@ -43,7 +43,7 @@ class Busy:
         self._share = bulk(seconds=SHARE_S, max_bytes=method.bytes_per_path if self.proves else 0)
         self._alone: Counter[bool] = Counter()
         self._refused: Counter[str] = Counter()
-        self._told: Counter[str] = Counter()
+        self._steady: Counter[str] = Counter()
         self.probe: pb.Probe = self._share.probe
 
     @property
@@ -63,9 +63,9 @@ class Busy:
         """
         steady = train.refused != pb.GATED_REFUSAL_UNSTEADY
         self._alone[steady] += alone
-        (self._told if steady else self._refused).update(links)
+        (self._steady if steady else self._refused).update(links)
 
-    def unsure(self, beside: Mapping[Pair, Beside], alone: Mapping[Pair, Beside]) -> list[Pair]:
+    def unsure(self, beside: Mapping[Pair, LoadedReading], alone: Mapping[Pair, LoadedReading]) -> list[Pair]:
         """Return pairs of bulk TCP that carried more alone, to be measured alone again, unless the answer is known.
 
         Either our own probes were missing, or other traffic changed.
@@ -79,7 +79,7 @@ class Busy:
             if pair in beside and reading.rate_bps > least * beside[pair].rate_bps
         ]
 
-    def compare(self, first: Mapping[Pair, Beside], second: Mapping[Pair, Beside]) -> None:
+    def compare(self, first: Mapping[Pair, LoadedReading], second: Mapping[Pair, LoadedReading]) -> None:
         """Record what pairs of bulk TCP carried alone, and alone again."""
         for pair, again in second.items():
             low_bps, high_bps = sorted((first[pair].rate_bps, again.rate_bps))
@@ -88,7 +88,7 @@ class Busy:
 
     def hopeless(self, links: Iterable[str]) -> bool:
         """Return whether a train would cross a link on which no train has found a rate yet."""
-        return self.now and any(self._refused[link] >= SURE and not self._told[link] for link in links)
+        return self.now and any(self._refused[link] >= SURE and not self._steady[link] for link in links)
 
     def read(self, reply: pb.ProbeReply) -> Reading | None:
         """Return TCP's share, which proves nothing about the path; None if the probe was a train."""

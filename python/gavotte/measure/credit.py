@@ -121,14 +121,14 @@ class Sendings:
         Args:
             left_out: sources that are known to have used up a credit.
         """
-        found = {}
+        early = {}
         for source in sorted(self._probes):
             probes = self._alike(source)
             split = _split([probe.rate_bps for probe in probes])
             if split and source not in left_out:
                 later = {probe.pair for probe in probes[split:]}
-                found[source] = sorted({probe.pair for probe in probes[:split]} - later)
-        return {source: pairs for source, pairs in found.items() if pairs}
+                early[source] = sorted({probe.pair for probe in probes[:split]} - later)
+        return {source: pairs for source, pairs in early.items() if pairs}
 
     def credit(self, source: int, rate_bps: float) -> Credit:
         """Return a suspect's credit.

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from gavotte.formats.history import Floats
-from gavotte.measure.company import Company
+from gavotte.measure.concurrency import Concurrency
 from gavotte.measure.sharing.carrier import TRAIN_HOLD_S, Carrier
 from gavotte.measure.sharing.crowding import Crowding
 from gavotte.terms import Pair
@@ -21,17 +21,17 @@ class Filling:
         crowding: the experiments' results.
     """
 
-    def __init__(self, carrier: Carrier, tree: Hierarchy, company: Company, *, trains: bool, seed: int) -> None:
+    def __init__(self, carrier: Carrier, tree: Hierarchy, concurrency: Concurrency, *, trains: bool, seed: int) -> None:
         """Create experiments that have sent nothing yet.
 
         Args:
             carrier: sends.
             tree: tree of all hosts.
-            company: receives the rates of links.
+            concurrency: receives the rates of links.
             trains: whether paths are measured by trains, not by TCP.
             seed: seed of the choice of pairs.
         """
-        self._company = company
+        self._concurrency = concurrency
         self._carrier = carrier
         self.crowding = Crowding(self._carrier, tree, trains=trains, seed=seed)
 
@@ -61,14 +61,14 @@ class Filling:
         usual = float(np.nanmedian(rate))
         rate = rate.copy()
         for i, j in np.argwhere(np.isnan(rate)):
-            rate[i, j] = self._company.reached_bps((int(i), int(j))) or usual
+            rate[i, j] = self._concurrency.reached_bps((int(i), int(j))) or usual
         np.fill_diagonal(rate, np.nan)
         results = self.crowding.fill(links, rate, hosts, spare_bytes=spare_bytes)
         if results is None:
             return False
         for link, record in results.items():
             if not (sure and record.verdict == "unknown"):
-                self._company.settle(link, record.sum_bps, shared=record.verdict != "independent")
+                self._concurrency.settle(link, record.sum_bps, shared=record.verdict != "independent")
         return True
 
     def cross(self, aims: Mapping[str, Sequence[Pair]], rate: Floats, *, spare_bytes: float) -> None:
@@ -83,4 +83,4 @@ class Filling:
         # NaN if the rate of a pair is unknown
         if wanted_bps / 8 * TRAIN_HOLD_S <= spare_bytes:
             for link, record in self.crowding.pass_together(aims, rate).items():
-                self._company.settle(link, record.sum_bps, shared=False)
+                self._concurrency.settle(link, record.sum_bps, shared=False)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gavotte.formats.history import Floats
-from gavotte.measure.company import Company, Sent
+from gavotte.measure.concurrency import Concurrency, Sent
 from gavotte.measure.methods import Method
 from gavotte.measure.rounds import packed
 from gavotte.measure.sharing.overlap import Series
@@ -94,17 +94,17 @@ class Opening:
         return [part for part in parts if part]
 
 
-def opening(rounds: Sequence[Sequence[Pair]], company: Company) -> Opening:
+def opening(rounds: Sequence[Sequence[Pair]], concurrency: Concurrency) -> Opening:
     """Choose the first rounds.
 
     Args:
         rounds: all that is to be measured.
-        company: what is known about links.
+        concurrency: what is known about links.
     """
     pairs = [pair for each in rounds for pair in each]
     by_link: dict[str, _Ways] = defaultdict(lambda: defaultdict(list))
     for pair in pairs:
-        for link in (links := company.links(pair)):
+        for link in (links := concurrency.links(pair)):
             by_link[link][links].append(pair)
     tests: list[list[Pair]] = []
     aims: dict[str, list[Pair]] = {}
@@ -112,17 +112,17 @@ def opening(rounds: Sequence[Sequence[Pair]], company: Company) -> Opening:
     # The upper links have the most pairs, which can be chosen so that they fill the lower links too.
     left = sorted(by_link, key=lambda link: (-sum(map(len, by_link[link].values())), link))
     while left:
-        laid = _Crossing(company, taken)
+        laid = _Crossing(concurrency, taken)
         for link in left:
             laid.fill(by_link[link], set(left))
-        crossed = {link: [pair for pair in laid.pairs if link in company.links(pair)] for link in left}
+        crossed = {link: [pair for pair in laid.pairs if link in concurrency.links(pair)] for link in left}
         full = {link for link in left if len(crossed[link]) >= _most(by_link[link])} | {left[0]}
         aims |= {link: crossed[link] for link in left if link in full and len(crossed[link]) > 1}
         if any(link in aims for link in full):
             tests.append(laid.pairs)
             taken.update(laid.pairs)
         left = [link for link in left if link not in full]
-    ends = each_end_once(pair for pair in pairs if company.tells_ends(pair))
+    ends = each_end_once(pair for pair in pairs if concurrency.tells_ends(pair))
     taken.update(pair for each in ends for pair in each)
     return Opening(ends, tests, _left(rounds, taken), aims)
 
@@ -163,9 +163,9 @@ def _most(ways: _Ways) -> int:
 class _Crossing:
     """A round whose pairs cross links together."""
 
-    def __init__(self, company: Company, taken: Collection[Pair]) -> None:
+    def __init__(self, concurrency: Concurrency, taken: Collection[Pair]) -> None:
         self.pairs: list[Pair] = []
-        self._company = company
+        self._concurrency = concurrency
         self._taken = taken
         self._hosts: set[int] = set()
         self._on: Counter[str] = Counter()
@@ -192,14 +192,14 @@ class _Crossing:
 
     def _fits(self, pair: Pair) -> bool:
         """Return whether a pair is in no round yet, and on no other pair's way back, which would slow trains."""
-        out, back = self._company.links(pair), self._company.links(pair[::-1])
+        out, back = self._concurrency.links(pair), self._concurrency.links(pair[::-1])
         return pair not in self._taken and self._back.isdisjoint(out) and not any(self._on[link] for link in back)
 
     def _add(self, pair: Pair) -> None:
         self.pairs.append(pair)
         self._hosts.update(pair)
-        self._on.update(self._company.links(pair))
-        self._back |= self._company.links(pair[::-1])
+        self._on.update(self._concurrency.links(pair))
+        self._back |= self._concurrency.links(pair[::-1])
 
 
 def _met(sent: Mapping[Pair, Sent], pairs: Sequence[Pair], rate: Floats, method: Method) -> int:

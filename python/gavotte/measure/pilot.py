@@ -28,7 +28,7 @@ from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import FORMAT, Host, Network
 from gavotte.measure.answers import read
 from gavotte.measure.busy import Busy
-from gavotte.measure.company import Company
+from gavotte.measure.concurrency import Concurrency
 from gavotte.measure.methods import ASSUMED_RATE_BPS, SETUP_S, TRAIN_BYTES, Method
 from gavotte.measure.opening import Opening, each_end_once, opening
 from gavotte.measure.planning import MeasurementPlan, plan_measurement
@@ -137,13 +137,14 @@ class _Probing:
 
     def run(self) -> Pilot:
         began_s = time.monotonic()
-        names, company = self._plan.names, Company(len(self._plan.names), {}, tolerance=self._plan.method.tolerance)
+        names = self._plan.names
+        concurrency = Concurrency(len(names), {}, tolerance=self._plan.method.tolerance)
         trips = RoundTrips({})
         lengths = path_lengths(self._fleet, names, seed=self._plan.seed, round_trips=trips)
         tree = hierarchy_of(names, lengths)
-        company.see(tree)
-        first = opening(self._plan.first, company)
-        rate = self._rates(tree, company)
+        concurrency.see(tree)
+        first = opening(self._plan.first, concurrency)
+        rate = self._rates(tree, concurrency)
         shared = self._shared(tree, first, rate)
         for pair in permutations(range(tree.size), 2):
             rate[pair] = min([rate[pair], *(shared.get(tree.label(link), math.inf) for link in tree.path(*pair))])
@@ -154,31 +155,32 @@ class _Probing:
             lengths=lengths,
             shared=shared,
             untested=self._untested,
-            near=_median(taken for pair, taken in self._taken.items() if company.mates(pair)),
-            far=_median(taken for pair, taken in self._taken.items() if not company.mates(pair)),
+            near=_median(taken for pair, taken in self._taken.items() if concurrency.mates(pair)),
+            far=_median(taken for pair, taken in self._taken.items() if not concurrency.mates(pair)),
             bytes_sent=self._bytes_sent,
             seconds=time.monotonic() - began_s,
             missing=dict(self._fleet.away),
         )
 
-    def _rates(self, tree: Hierarchy, company: Company) -> Floats:
+    def _rates(self, tree: Hierarchy, concurrency: Concurrency) -> Floats:
         """Return the (N, N) bit/s that each pair may carry alone, from one probe out of each host and one into it."""
         pairs = [pair for pairs in self._plan.first for pair in pairs]
-        apart = [pair for pair in pairs if not company.mates(pair)]
+        apart = [pair for pair in pairs if not concurrency.mates(pair)]
         # Pairs that share no link come first: they are probed at the same time.
-        chosen = each_end_once(sorted(apart, key=lambda pair: not company.tells_ends(pair)))
-        mates = {tree.machine[pair[0]]: pair for pair in pairs if company.mates(pair)}
+        chosen = each_end_once(sorted(apart, key=lambda pair: not concurrency.tells_ends(pair)))
+        mates = {tree.machine[pair[0]]: pair for pair in pairs if concurrency.mates(pair)}
         some = [pair for _, pair in sorted(mates.items())[:MATES]]
-        laid = [*company.apart([pair for each in chosen for pair in each], {}), *([pair] for pair in some)]
+        laid = [*concurrency.apart([pair for each in chosen for pair in each], {}), *([pair] for pair in some)]
         # A host that is done runs ahead into the next round of a schedule, together with pairs on the same links.
         rates_bps = {pair: bps for pairs in laid for pair, bps in self._send(tree, pairs).items()}
         if not rates_bps:
             raise AgentError("no path answered the pilot", hint="see why with `gavotte measure` of two of the hosts")
-        out_bps, into_bps = _ends({pair: bps for pair, bps in rates_bps.items() if not company.mates(pair)}, tree.size)
+        apart_bps = {pair: bps for pair, bps in rates_bps.items() if not concurrency.mates(pair)}
+        out_bps, into_bps = _ends(apart_bps, tree.size)
         rate = np.minimum(out_bps[:, None], into_bps[None, :])
         near = [rates_bps[pair] for pair in some if pair in rates_bps]
         for pair in permutations(range(tree.size), 2):
-            if company.mates(pair):
+            if concurrency.mates(pair):
                 rate[pair] = median(near) if near else ASSUMED_RATE_BPS
         np.fill_diagonal(rate, np.nan)
         return rate

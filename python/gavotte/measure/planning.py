@@ -14,7 +14,7 @@ from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Schedule, Step, deadline_s
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
-from gavotte.measure.company import Company
+from gavotte.measure.concurrency import Concurrency
 from gavotte.measure.cost import EXCEEDED, Cost, CostLimits, Most
 from gavotte.measure.methods import ASSUMED_RATE_BPS, METHODS, SETUP_S, TRAIN_FILL_BYTES, Method
 from gavotte.measure.opening import PAUSE_S, Opening, opening
@@ -183,18 +183,18 @@ class MeasurementPlan:
         return SCHEDULE_S + (size - 1 + size % 2) * each_s if size > 2 else 0.0
 
     @cached_property
-    def _company(self) -> Company:
+    def _concurrency(self) -> Concurrency:
         """What pairs share according to the known groups."""
         groups, size = self.groups or (), range(len(self.names))
         links = {(i, j): crossed(groups, (i, j)) for i in size for j in size if i != j} if groups else {}
-        return Company(len(self.names), links, tolerance=self.method.tolerance)
+        return Concurrency(len(self.names), links, tolerance=self.method.tolerance)
 
     @cached_property
     def _opening(self) -> Opening | None:
         """First rounds of the first snapshot; None if no links are to be tested, or no groups are known."""
         if self.links or self.groups is None or len(frozenset().union(*self.groups)) < 2:
             return None
-        return opening(self.first, self._company)
+        return opening(self.first, self._concurrency)
 
     @cached_property
     def _tested(self) -> tuple[int, int]:
@@ -209,7 +209,7 @@ class MeasurementPlan:
         first = self._opening
         again = [pair for pairs in first.tests for pair in pairs if not self._as_alone(pair)]
         laid = len(first.ends) + len(first.tests) + len(first.rest) - len(self.first)
-        return len(again), len(self._company.apart(again, {})) + laid
+        return len(again), len(self._concurrency.apart(again, {})) + laid
 
     def _as_alone(self, pair: Pair) -> bool:
         """Return whether a pair is known to carry what its source sends at most: then it lost nothing to others."""

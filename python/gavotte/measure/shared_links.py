@@ -88,7 +88,9 @@ def untold(network: Network, names: Sequence[str]) -> list[int]:
     """Return how many pairs could fill each group link without experimental results, if other links are limited."""
     if not any(group.up_bps or group.down_bps for group in network.groups):
         return []
-    unknown = {link for told in network.verdicts if told.verdict == "unknown" for link in told.link.split(", ")}
+    unknown = {
+        link for verdict in network.verdicts if verdict.verdict == "unknown" for link in verdict.link.split(", ")
+    }
     groups = groups_of(network, names)
     counts = []
     for group in network.groups:

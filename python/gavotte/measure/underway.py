@@ -20,7 +20,7 @@ from gavotte.formats.history import Floats, History
 from gavotte.measure.again import changed
 from gavotte.measure.answers import read, sent_as
 from gavotte.measure.busy import Busy
-from gavotte.measure.company import EVERYTHING, Beside, Company, Sent
+from gavotte.measure.concurrency import EVERYTHING, Concurrency, LoadedReading, Sent
 from gavotte.measure.cost import LOST_S, CostLimits, Most
 from gavotte.measure.credit import FALLS, Credit, Sending, Sendings
 from gavotte.measure.filling import Filling
@@ -98,7 +98,7 @@ class Underway:
         self._total = plan.count * sum(map(len, plan.rounds(0, self._here())))
         self._losses = Losses()
         self._ends_s: dict[tuple[str, str], float] = {}
-        self._company = Company(len(plan.names), plan.links, tolerance=plan.method.tolerance)
+        self._concurrency = Concurrency(len(plan.names), plan.links, tolerance=plan.method.tolerance)
         self._busy = Busy(plan.method)
         self._streams = Streams(plan.method)
         self._method = plan.method
@@ -185,7 +185,7 @@ class Underway:
         """Links that were full, with the load that they were seen to carry, bit/s; 0 = unknown."""
         return {
             link: max((e.sum_bps for e in self.evidence() if e.subject == link), default=0.0)
-            for link in sorted(self._company.full)
+            for link in sorted(self._concurrency.full)
             if self._filling is not None and self._filling.crowding.knows(link)
         }
 
@@ -209,7 +209,7 @@ class Underway:
             known_bps = self._results.paths[number, *pairs[0]].reading.goodput_bps
             self.again += 1
             self._total += 1
-            rate_bps = self._probe([pairs[:1]], number, alone=True).get(pairs[0], Beside(math.nan)).rate_bps
+            rate_bps = self._probe([pairs[:1]], number, alone=True).get(pairs[0], LoadedReading(math.nan)).rate_bps
             # NaN is no rate.
             if not FALLS * rate_bps <= known_bps:
                 continue
@@ -249,7 +249,7 @@ class Underway:
             self._probe(todo, number, alone=True)
             self._fall_back(number)
             return
-        readings: dict[Pair, Beside] = {}
+        readings: dict[Pair, LoadedReading] = {}
         looked: Counter[Pair] = Counter()
         self._busy, self.busy = Busy(self._method), []
         if self._filling is None and len(self._here()) > 2 and todo and self._look() and not self._plan.links:
@@ -257,11 +257,11 @@ class Underway:
         todo = self._laid(todo)
         ahead, most = AHEAD, max(AHEAD, math.ceil(MOST_AHEAD * len(todo)))
         while todo and not self.stopped:
-            part, todo, found = todo[:ahead], todo[ahead:], self._company.found
+            part, todo, before = todo[:ahead], todo[ahead:], self._concurrency.found
             readings |= self._probe(part, number)
             self._once_more(self._doubts(number, readings, looked), readings, looked, number)
             ahead = min(most, 2 * ahead)
-            if self._company.found > found:
+            if self._concurrency.found > before:
                 ahead, todo = AHEAD, self._laid(todo)
             if self._busy.now:
                 left = ([pair for pair in pairs if not self._busy.hopeless(self._links(pair))] for pairs in todo)
@@ -278,21 +278,21 @@ class Underway:
                 [pair for pair in changed(self._results, number) if not looked[pair]], readings, looked, number
             )
             self._replace_spent(number)
-        self.doubtful = [pair for pair, told in readings.items() if self._company.doubtful(pair, told)]
+        self.doubtful = [pair for pair, reading in readings.items() if self._concurrency.doubtful(pair, reading)]
         self._confirm()
 
     def _laid(self, todo: list[list[Pair]]) -> list[list[Pair]]:
         """Lay out rounds so that no link is overfull, and so that no near pair waits for a far one."""
         near, far = self._trips.split(todo)
         # Links that were known before are in the plan's rounds.
-        return self._company.rounds(near) + self._company.rounds(far) if self._company.found else near + far
+        return self._concurrency.rounds(near) + self._concurrency.rounds(far) if self._concurrency.found else near + far
 
     def _widen(self, number: int) -> None:
         """Continue with TCP on fast paths."""
         if self._plan.method.name != "train" or self._busy.now:
             return
         # Traffic within one machine crosses no network.
-        pairs = [pair for pair in fast_pairs(self._results, number, self._here()) if not self._company.mates(pair)]
+        pairs = [pair for pair in fast_pairs(self._results, number, self._here()) if not self._concurrency.mates(pair)]
         size, share = self._plan.stream_bytes, self._spending.share
         if share:
             # What a byte limit leaves, by the host that has sent most.
@@ -311,14 +311,14 @@ class Underway:
                 self._take(number, *pair, widened(self._results.paths[number, *pair], rates))
 
     def _open(
-        self, todo: list[list[Pair]], readings: dict[Pair, Beside], looked: Counter[Pair], number: int
+        self, todo: list[list[Pair]], readings: dict[Pair, LoadedReading], looked: Counter[Pair], number: int
     ) -> list[list[Pair]]:
         """Find out whether links are shared: first let pairs cross them together, then one by one.
 
         Returns:
             the remaining rounds.
         """
-        first = self._opening = opening(todo, self._company)
+        first = self._opening = opening(todo, self._concurrency)
         readings |= self._probe(first.ends, number)
         beside: list[Pair] = []
         streamed: list[list[Pair]] = []
@@ -333,11 +333,11 @@ class Underway:
                 continue
             sent = self._carry_out([pairs], number, alone=False, together=True)
             first.take(sent)
-            readings |= (company_readings := self._company.take(sent))
+            readings |= (concurrent_readings := self._concurrency.take(sent))
             beside += [
                 pair
-                for pair in company_readings
-                if company_readings[pair].links and not self._company.as_alone(pair, company_readings[pair])
+                for pair in concurrent_readings
+                if concurrent_readings[pair].links and not self._concurrency.as_alone(pair, concurrent_readings[pair])
             ]
             streamed += self._streams.waiting([pairs])
             self._check()
@@ -354,7 +354,7 @@ class Underway:
             self.untested = {
                 link: pairs
                 for link, pairs in untested.items()
-                if link not in self._company.full and not filling.crowding.free(link)
+                if link not in self._concurrency.full and not filling.crowding.free(link)
             }
             todo = filling.crowding.left(self.untested)
             if not todo or self.stopped or self._spending.share or self._plan.only is not None:
@@ -381,7 +381,7 @@ class Underway:
             self._check()
         self.busy = sorted({*lacking, *measured}.difference(self._lacking(number)))
 
-    def _fall_back(self, number: int) -> dict[Pair, Beside]:
+    def _fall_back(self, number: int) -> dict[Pair, LoadedReading]:
         """Measure paths by bulk TCP on which trains found no rate, however often they were sent. Each is alone."""
         lacking = self._streams.lacking(self._results, number, self._here())
         size = self._spending.fallback_bytes([self._plan.names[source] for source, _ in lacking])
@@ -391,16 +391,16 @@ class Underway:
         self._total += len(lacking)
         sent: list[Sent] = []
         with self._streams.falling_back(lacking, size):
-            for pairs in self._company.apart(lacking, {}):
+            for pairs in self._concurrency.apart(lacking, {}):
                 self._check()
                 # An estimate that trains exceeded leaves no path without an answer; a limit of the user does.
                 if self.stopped and self._spending.limited:
                     break
                 sent += self._carry_out([pairs], number, alone=True)
-        return {each.pair: Beside(each.rate_bps) for each in sent}
+        return {each.pair: LoadedReading(each.rate_bps) for each in sent}
 
     def _links(self, pair: Pair) -> frozenset[str]:
-        return self._company.links(pair) | {EVERYTHING}
+        return self._concurrency.links(pair) | {EVERYTHING}
 
     def _lacking(self, number: int) -> list[Pair]:
         """Return pairs without a rate, of hosts that take part."""
@@ -424,15 +424,15 @@ class Underway:
             # Most readings will be TCP's, which scatter more than trains'.
             self._method = self._streams.method
             self._busy = Busy(self._method)
-            self._company = Company(len(names), self._plan.links, tolerance=self._method.tolerance)
+            self._concurrency = Concurrency(len(names), self._plan.links, tolerance=self._method.tolerance)
         tree = hierarchy_of(names, self._results.lengths)
         trains = self._method.name == "train" and not blocked
         carrier = self._carrier or FleetCarrier(self._fleet, names, trains=trains, round_trips=self._trips)
         self._spending.carrier = carrier
-        self._filling = Filling(carrier, tree, self._company, trains=trains, seed=self._plan.seed)
-        return self._company.see(tree)
+        self._filling = Filling(carrier, tree, self._concurrency, trains=trains, seed=self._plan.seed)
+        return self._concurrency.see(tree)
 
-    def _doubts(self, number: int, readings: dict[Pair, Beside], looked: Counter[Pair]) -> list[Pair]:
+    def _doubts(self, number: int, readings: dict[Pair, LoadedReading], looked: Counter[Pair]) -> list[Pair]:
         """Return pairs to measure again, alone: once, or while they have no rate."""
         here = self._here()
         doubts: list[Pair] = []
@@ -440,7 +440,7 @@ class Underway:
             # If even a lone train finds no rate, the path carries other traffic.
             if self._busy.now:
                 break
-            if not here.issuperset(pair) or not self._company.doubtful(pair, reading):
+            if not here.issuperset(pair) or not self._concurrency.doubtful(pair, reading):
                 continue
             known = self._results.paths.get((number, *pair))
             if looked[pair] < (AGAIN if known is None or not known.answered else 1):
@@ -450,7 +450,7 @@ class Underway:
     def _once_more(
         self,
         pairs: Sequence[Pair],
-        readings: dict[Pair, Beside],
+        readings: dict[Pair, LoadedReading],
         looked: Counter[Pair],
         number: int,
         *,
@@ -470,8 +470,8 @@ class Underway:
         self.again += len(pairs)
         self._total += len(pairs)
         looked.update(pairs)
-        compared: list[tuple[Beside, float]] = []
-        for lone in self._company.apart(pairs, readings):
+        compared: list[tuple[LoadedReading, float]] = []
+        for lone in self._concurrency.apart(pairs, readings):
             if self._busy.now:
                 break
             apart = self._probe([lone], number, alone=True)
@@ -484,10 +484,10 @@ class Underway:
                     compared.append((readings[pair], reading.rate_bps))
                 if math.isfinite(reading.rate_bps):
                     # Whatever else was sent meanwhile, no link was shared.
-                    readings[pair] = Beside(reading.rate_bps)
+                    readings[pair] = LoadedReading(reading.rate_bps)
         blamed: dict[str, float] = {}
         for beside, alone_bps in compared if self._busy.proves or not self._busy.now else ():
-            blamed |= self._company.compare(beside, alone_bps)
+            blamed |= self._concurrency.compare(beside, alone_bps)
         if blamed and not self._busy.now:
             self._fill({link: full * load_bps for link, load_bps in blamed.items()})
         return True
@@ -513,11 +513,11 @@ class Underway:
 
     def _confirm(self) -> None:
         """Fill each full link until two sums agree, and others once: an oversubscribed rack is seldom the only one."""
-        if not self._spending.share and not self.stopped and (others := self._company.untested()):
+        if not self._spending.share and not self.stopped and (others := self._concurrency.untested()):
             self._fill(others)
         self._test_again()
         while self._filling is not None and not self.stopped:
-            todo = self._filling.crowding.unsettled(self._company.full)
+            todo = self._filling.crowding.unsettled(self._concurrency.full)
             if not todo or self._spending.share:
                 return
             self._check()
@@ -531,21 +531,21 @@ class Underway:
         waited_s = LOST_S * (len(self._fleet.lost) + len(self._cut))
         self.stopped = self._spending.exceeded(self._spent_s(), waited_s=waited_s)
 
-    def _probe(self, rounds: list[list[Pair]], number: int, *, alone: bool = False) -> dict[Pair, Beside]:
+    def _probe(self, rounds: list[list[Pair]], number: int, *, alone: bool = False) -> dict[Pair, LoadedReading]:
         """Send rounds; if links are full, each only after the one before it has ended.
 
         Pairs that are measured `alone` may take all their time.
         """
         # A host that is done runs ahead into the next round of a schedule.
-        parts = [[pairs] for pairs in rounds] if self._company.full else [rounds] * bool(rounds)
-        readings: dict[Pair, Beside] = {}
+        parts = [[pairs] for pairs in rounds] if self._concurrency.full else [rounds] * bool(rounds)
+        readings: dict[Pair, LoadedReading] = {}
         for part in parts:
             self._check()
             if self.stopped:
                 break
-            readings |= self._company.take(self._carry_out(part, number, alone=alone))
+            readings |= self._concurrency.take(self._carry_out(part, number, alone=alone))
             if left := self._streams.waiting(part):
-                readings |= self._company.take(self._carry_out(left, number, alone=alone))
+                readings |= self._concurrency.take(self._carry_out(left, number, alone=alone))
         return readings
 
     def _carry_out(
@@ -555,7 +555,7 @@ class Underway:
         # A schedule with a host that is gone would wait for it again.
         gone = {self._index[name] for name in self._fleet.away if name in self._index}
         rounds = [left for pairs in rounds if (left := [pair for pair in pairs if gone.isdisjoint(pair)])]
-        brief = {pair for pairs in rounds for pair in pairs if not (alone or self._company.patient(pair))}
+        brief = {pair for pairs in rounds for pair in pairs if not (alone or self._concurrency.patient(pair))}
         schedule = self._plan.schedule(
             rounds,
             brief=brief,
@@ -568,7 +568,7 @@ class Underway:
             pair = self._index[answer.source], self._index[answer.target]
             needs_tcp = self._streams.take(pair, answer)
             streamed = self._streams.carries(pair)
-            self._spending.take(answer.source, answer.bytes_sent, near=self._company.mates(pair) or streamed)
+            self._spending.take(answer.source, answer.bytes_sent, near=self._concurrency.mates(pair) or streamed)
             self._spending.allow(
                 answer.reply.seconds if streamed and answer.reply else self._trips.allowance_s(pair, answer.reply)
             )
@@ -593,7 +593,7 @@ class Underway:
 
     def _note_sending(self, pair: Pair, reading: Reading, size_bytes: int, end_s: float) -> None:
         """Note what a probe shows of its source's credit."""
-        if reading.refusal or self._company.mates(pair) or reading.verdict in LOWER_BOUNDS:
+        if reading.refusal or self._concurrency.mates(pair) or reading.verdict in LOWER_BOUNDS:
             return
         if pair in self._streams.refused:
             # Where no train is steady, a lower rate shows no credit that ran out.
@@ -603,7 +603,7 @@ class Underway:
 
     def _start(self, rounds: Iterable[Iterable[Pair]]) -> tuple[float, float]:
         """Return when trains that run together start, and their longest time, because a full link keeps them going."""
-        reached = [self._company.reached_bps(pair) for pairs in rounds for pair in pairs]
+        reached = [self._concurrency.reached_bps(pair) for pairs in rounds for pair in pairs]
         usual_s = max((self._plan.method.typical(bps)[1] if bps > 0 else TRAIN_BRIEF_S for bps in reached), default=0.0)
         pause_s = max(PAUSE_S, self._trips.ready_s(pair for pairs in rounds for pair in pairs))
         return pause_s, min(TRAIN_BRIEF_S, STRETCHED * usual_s)

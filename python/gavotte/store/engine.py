@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, event
 from gavotte.store.errors import StoreError
 from gavotte.store.location import Location
 from gavotte.store.schema import MIGRATIONS, check_version, found_version, migrate
-from gavotte.store.telling import told
+from gavotte.store.translating import translated
 
 CONNECT_S = 10.0
 """How long a server may take to accept a connection."""
@@ -35,7 +35,7 @@ def open_engine(location: Location, *, create: bool, connect_s: float = CONNECT_
     Raises:
         StoreError: when it cannot be reached, is no store, or is missing and not to be created.
     """
-    with told(location):
+    with translated(location):
         if location.kind == "sqlite":
             _prepare_file(location, create=create, wait_s=wait_s)
             engine = _sqlite_engine(location, wait_s)

@@ -10,4 +10,4 @@ class StoreError(GavotteError):
 
 
 class DamageError(Exception):
-    """Content that no version of Gavotte wrote; `telling.told` makes a `StoreError` of it."""
+    """Content that no version of Gavotte wrote; `translating.told` makes a `StoreError` of it."""

@@ -143,11 +143,11 @@ def export_records(store: Store, path: str | Path, kind: str | None = None, *, s
         StoreError: when there is no such Record.
         FormatError: when the file cannot be written.
     """
-    found = store.records(kind, span=span)
-    if not found:
+    records = store.records(kind, span=span)
+    if not records:
         raise StoreError("no such Records", hint="`gavotte history list` shows what there is")
-    _write_through(path, lambda file: write_records(file, found))
-    return len(found)
+    _write_through(path, lambda file: write_records(file, records))
+    return len(records)
 
 
 def _write_through(path: str | Path, write: Callable[[str | Path], None]) -> None:

@@ -191,10 +191,10 @@ def _check_group(
         other = values != base
         if other.any():
             at = int(np.argmax(other))
-            said = values[at] if texts is None else repr(texts[values[at]])
+            shown = values[at] if texts is None else repr(texts[values[at]])
             whose = "this host" if texts is None else "this snapshot"
             place.refuse(
-                int(number[at]), column, f"is {said}, unlike an earlier row of {whose}", "write the same in both"
+                int(number[at]), column, f"is {shown}, unlike an earlier row of {whose}", "write the same in both"
             )
 
 

@@ -95,26 +95,26 @@ def _batches(stream: BinaryIO, place: Place) -> Iterator[Rows]:
             begin += batch.num_rows
 
 
-def _check_type(name: str, found: Any, place: Place) -> None:
+def _check_type(name: str, kind: Any, place: Place) -> None:
     wanted = _TYPES[name]
-    plain = found.value_type if pa.types.is_dictionary(found) else found
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_string(wanted):
         fits = pa.types.is_string(plain) or pa.types.is_large_string(plain) or pa.types.is_string_view(plain)
     else:
         fits = pa.types.is_integer(plain) or pa.types.is_floating(plain)
     if not fits and not pa.types.is_null(plain):
         remedy = "write text" if pa.types.is_string(wanted) else "write numbers in the unit that its name says"
-        raise FormatError(place.path, f"column {name}", f"is of type {str(found)[:60]}", remedy)
+        raise FormatError(place.path, f"column {name}", f"is of type {str(kind)[:60]}", remedy)
 
 
 def _rows(batch: Any, begin: int, place: Place) -> Rows:
     numbers = np.arange(begin, begin + batch.num_rows, dtype=np.int64)
 
     def column(name: str) -> Any:
-        found = batch.column(name)
-        if pa.types.is_dictionary(found.type):
-            found = found.dictionary_decode()
-        return found
+        values = batch.column(name)
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
+        return values
 
     def floats(name: str, empty: float = np.nan) -> npt.NDArray[np.float64]:
         values = column(name).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -122,8 +122,8 @@ def _rows(batch: Any, begin: int, place: Place) -> Rows:
         return np.where(np.isnan(values), empty, values)
 
     def ints(name: str) -> Ints:
-        found = column(name)
-        if pa.types.is_floating(found.type):
+        values = column(name)
+        if pa.types.is_floating(values.type):
             real = floats(name, 0.0)
             bad = ~(np.abs(real) < 2**63) | (real != np.trunc(real))
             if bad.any():
@@ -131,7 +131,7 @@ def _rows(batch: Any, begin: int, place: Place) -> Rows:
                 place.refuse(int(numbers[at]), name, f"is {real[at]}", "write a whole number")
             return real.astype(np.int64)
         try:
-            whole = found.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+            whole = values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
             place.refuse(int(numbers[0]), name, "begins rows with a number above 2^63 - 1", "write a smaller one")
         return np.asarray(whole, dtype=np.int64)
@@ -142,7 +142,7 @@ def _rows(batch: Any, begin: int, place: Place) -> Rows:
             place.refuse(int(numbers[values.index(None)]), name, "is null", "name a host")
         return [value or "" for value in values]
 
-    there = {name for name in OPTIONAL if name in batch.schema.names}
+    present = {name for name in OPTIONAL if name in batch.schema.names}
     return Rows(
         number=numbers,
         source=texts("source"),
@@ -150,8 +150,8 @@ def _rows(batch: Any, begin: int, place: Place) -> Rows:
         time_s=floats("time_s"),
         alpha_s=floats("alpha_s"),
         beta_Bps=floats("beta_Bps"),
-        hops=ints("hops") if "hops" in there else None,
-        cpus=floats("cpus", 1.0) if "cpus" in there else None,
-        memory_bytes=ints("memory_bytes") if "memory_bytes" in there else None,
-        method=texts("method", may_be_empty=True) if "method" in there else None,
+        hops=ints("hops") if "hops" in present else None,
+        cpus=floats("cpus", 1.0) if "cpus" in present else None,
+        memory_bytes=ints("memory_bytes") if "memory_bytes" in present else None,
+        method=texts("method", may_be_empty=True) if "method" in present else None,
     )

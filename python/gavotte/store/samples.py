@@ -106,7 +106,7 @@ def query(
     """
     column = tables.records.c
     wanted = _within(select(column.kind, column.metric, column.value, column.time_s, column.labels), kind, metric, span)
-    found: list[Record] = []
+    records: list[Record] = []
     for kind_, metric_, value, time_s, content in connection.execute(
         wanted.order_by(column.time_s.desc(), column.id.desc())
     ):
@@ -115,10 +115,10 @@ def query(
         except (ValueError, TypeError):  # of json and of pydantic
             raise DamageError("a Record") from None
         if all(_equal(record.labels.get(key, _NOTHING), each) for key, each in labels.items()):
-            found.append(record)
-            if span.last is not None and len(found) >= span.last:
+            records.append(record)
+            if span.last is not None and len(records) >= span.last:
                 break
-    return found[::-1]
+    return records[::-1]
 
 
 def _equal(own: object, wanted: Label) -> bool:
@@ -144,12 +144,12 @@ def kinds(connection: Connection) -> list[KindSummary]:
     return [
         KindSummary(
             kind=kind,
-            records=sum(count for _, count, _, _ in found),
-            metrics=tuple(sorted(metric for metric, _, _, _ in found)),
-            first_s=min(first for _, _, first, _ in found),
-            last_s=max(last for _, _, _, last in found),
+            records=sum(count for _, count, _, _ in group),
+            metrics=tuple(sorted(metric for metric, _, _, _ in group)),
+            first_s=min(first for _, _, first, _ in group),
+            last_s=max(last for _, _, _, last in group),
         )
-        for kind, found in sorted(by_kind.items())
+        for kind, group in sorted(by_kind.items())
     ]
 
 
@@ -163,8 +163,8 @@ def remove(connection: Connection, kind: str, *, before_s: float | None) -> int:
         StoreError: when there is none of that kind.
     """
     table = tables.records
-    there = connection.execute(select(table.c.id).where(table.c.kind == kind).limit(1)).scalar()
-    if there is None:
+    any_id = connection.execute(select(table.c.id).where(table.c.kind == kind).limit(1)).scalar()
+    if any_id is None:
         known = [summary.kind for summary in kinds(connection)]
         shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
         raise StoreError(f"no Records of kind `{kind}`", hint=f"use one of: {shown}" if known else "there are none")

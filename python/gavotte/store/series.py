@@ -87,10 +87,10 @@ class Roster:
 
 def names(connection: Connection) -> list[str]:
     """All series by name."""
-    found = list(connection.execute(select(tables.series.c.name).order_by(tables.series.c.name)).scalars())
-    if not all(isinstance(name, str) for name in found):
+    names = list(connection.execute(select(tables.series.c.name).order_by(tables.series.c.name)).scalars())
+    if not all(isinstance(name, str) for name in names):
         raise DamageError("a series' name")
-    return found
+    return names
 
 
 def find(connection: Connection, name: str) -> int:
@@ -99,12 +99,12 @@ def find(connection: Connection, name: str) -> int:
     Raises:
         StoreError: with the names that there are.
     """
-    found = connection.execute(select(tables.series.c.id).where(tables.series.c.name == name)).scalar()
-    if found is None:
+    number = connection.execute(select(tables.series.c.id).where(tables.series.c.name == name)).scalar()
+    if number is None:
         known = names(connection)
         shown = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
         raise StoreError(f"no series `{name}`", hint=f"use one of: {shown}" if known else "none has been stored yet")
-    return int(found)
+    return int(number)
 
 
 def append(connection: Connection, name: str, snapshots: Iterable[Snapshot], *, skip_existing: bool) -> int:
@@ -152,20 +152,20 @@ def _lock(connection: Connection, name: str) -> int:
     mine = select(tables.series.c.id).where(tables.series.c.name == name).with_for_update()
     while True:  # repeats only if another process deletes the series between the two statements
         connection.execute(new)
-        found = connection.execute(mine).scalar()
-        if found is not None:
-            return int(found)
+        number = connection.execute(mine).scalar()
+        if number is not None:
+            return int(number)
 
 
 def _roster_id(connection: Connection, series_id: int, roster: str, size: int) -> int:
     table = tables.rosters
     key = digest(roster)
     same = (table.c.series_id == series_id) & (table.c.digest == key)
-    found = connection.execute(select(table.c.id).where(same)).scalar()
-    if found is None:
+    number = connection.execute(select(table.c.id).where(same)).scalar()
+    if number is None:
         values = {"series_id": series_id, "digest": key, "size": size, "hosts": roster}
-        found = connection.execute(table.insert().values(values).returning(table.c.id)).scalar_one()
-    return int(found)
+        number = connection.execute(table.insert().values(values).returning(table.c.id)).scalar_one()
+    return int(number)
 
 
 def _insert(connection: Connection, series_id: int, roster_id: int, snapshot: Snapshot) -> None:
@@ -243,13 +243,13 @@ def _within(query: Select[*Columns], series_id: int, span: Span) -> Select[*Colu
     return query
 
 
-def read_rosters(connection: Connection, found: Sequence[Head]) -> dict[int, Roster]:
+def read_rosters(connection: Connection, heads: Sequence[Head]) -> dict[int, Roster]:
     """The hosts of the given snapshots, by `roster_id`.
 
     Raises:
         DamageError: when what is stored was not written by `append`.
     """
-    ids = list(dict.fromkeys(head.roster_id for head in found))
+    ids = list(dict.fromkeys(head.roster_id for head in heads))
     table = tables.rosters
     rosters = {}
     for start in range(0, len(ids), _MOST_IDS):
@@ -275,13 +275,13 @@ def _roster(text: str, size: int) -> Roster:
 
 
 def read(
-    connection: Connection, found: Sequence[Head], rosters: dict[int, Roster], hosts: Sequence[str] | None = None
+    connection: Connection, heads: Sequence[Head], rosters: dict[int, Roster], hosts: Sequence[str] | None = None
 ) -> Iterator[Snapshot]:
     """Reads snapshots, a bounded number of them at a time.
 
     Args:
         connection: in a transaction.
-        found: which ones, in the wanted order.
+        heads: which ones, in the wanted order.
         rosters: of all of them, as `read_rosters` gives.
         hosts: the only ones to read; None = all.
 
@@ -291,12 +291,12 @@ def read(
     wanted = None if hosts is None else set(hosts)
     parts = {key: _part(roster, wanted) for key, roster in rosters.items()}
     start = 0
-    while start < len(found):
+    while start < len(heads):
         stop, cells = start, 0
-        while stop < len(found) and stop - start < _MOST_IDS and (stop == start or cells < _MOST_CELLS):
-            cells += found[stop].hosts * len(parts[found[stop].roster_id].inside)
+        while stop < len(heads) and stop - start < _MOST_IDS and (stop == start or cells < _MOST_CELLS):
+            cells += heads[stop].hosts * len(parts[heads[stop].roster_id].inside)
             stop += 1
-        yield from _read_some(connection, found[start:stop], parts, hosts)
+        yield from _read_some(connection, heads[start:stop], parts, hosts)
         start = stop
 
 
@@ -315,10 +315,10 @@ def _part(roster: Roster, wanted: set[str] | None) -> _Part:
 
 
 def _read_some(
-    connection: Connection, found: Sequence[Head], parts: dict[int, _Part], hosts: Sequence[str] | None
+    connection: Connection, heads: Sequence[Head], parts: dict[int, _Part], hosts: Sequence[str] | None
 ) -> Iterator[Snapshot]:
-    snapshots = {head.id: _blank(head, parts[head.roster_id]) for head in found}
-    part_of = {head.id: parts[head.roster_id] for head in found}
+    snapshots = {head.id: _blank(head, parts[head.roster_id]) for head in heads}
+    part_of = {head.id: parts[head.roster_id] for head in heads}
     for number, source, alpha, beta, hops, proof in connection.execute(_rows(tables.paths, snapshots, hosts)):
         i, part = _row(part_of.get(number), source)
         snapshot, size = snapshots[number], len(part.whole.hosts)

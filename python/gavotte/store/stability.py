@@ -41,7 +41,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Foretold:
+class PastError:
     """Difference between a measurement and an older one of the same pair.
 
     Attributes:
@@ -61,7 +61,7 @@ class Foretold:
 
 @dataclass(frozen=True)
 class Stability(Tabular):
-    """What `stability` finds.
+    """How steady the rates of a History are.
 
     Attributes:
         over_time: one a snapshot (Fig. 1 and 2).
@@ -70,16 +70,16 @@ class Stability(Tabular):
     """
 
     over_time: list[Spread]
-    by_age: list[Foretold]
+    by_age: list[PastError]
     by_hops: list[Spread]
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One row an age."""
+        """Return one row an age."""
         return [vars(each) for each in self.by_age]
 
 
 def stability(history: History, *, ages_s: Sequence[float] = AGES_S) -> Stability:
-    """Tells how steady the rates of a History are (Choreo sections 2.2, 4.1 and 4.2).
+    """Return how steady the rates of a History are (Choreo sections 2.2, 4.1 and 4.2).
 
     Args:
         history: at least one snapshot; several over the ages of interest.
@@ -93,13 +93,13 @@ def stability(history: History, *, ages_s: Sequence[float] = AGES_S) -> Stabilit
     lengths = sorted({int(hops) for hops in history.hops[np.isfinite(usual)].tolist() if hops > 0})
     return Stability(
         over_time=[each for each in over_time if each.pairs],
-        by_age=[foretold(rates_bps, history.time_s, age_s) for age_s in ages_s],
+        by_age=[past_error(rates_bps, history.time_s, age_s) for age_s in ages_s],
         by_hops=[_spread(hops, usual[history.hops == hops]) for hops in lengths],
     )
 
 
-def foretold(values: Floats, time_s: Floats, age_s: float) -> Foretold:
-    """The error of older measurements, all pairs and times together.
+def past_error(values: Floats, time_s: Floats, age_s: float) -> PastError:
+    """Return the error of using older measurements, over all pairs and times together.
 
     Args:
         values: (n, N, N), NaN = not measured.
@@ -113,11 +113,11 @@ def foretold(values: Floats, time_s: Floats, age_s: float) -> Foretold:
             continue
         off = np.abs(values[now] - values[then]) / values[now]
         errors.append(off[np.isfinite(off)])
-    found = np.concatenate(errors) if errors else np.zeros(0)
-    if len(found) == 0:
-        return Foretold(age_s, 0, float("nan"), float("nan"), float("nan"))
-    return Foretold(
-        age_s, len(found), float(found.mean()), float(np.median(found)), float(np.percentile(found, SHARES[-2]))
+    joined = np.concatenate(errors) if errors else np.zeros(0)
+    if len(joined) == 0:
+        return PastError(age_s, 0, float("nan"), float("nan"), float("nan"))
+    return PastError(
+        age_s, len(joined), float(joined.mean()), float(np.median(joined)), float(np.percentile(joined, SHARES[-2]))
     )
 
 

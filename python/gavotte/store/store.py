@@ -27,7 +27,7 @@ from gavotte.store.location import Location, locate
 from gavotte.store.samples import KindSummary, Label
 from gavotte.store.series import Head, Span
 from gavotte.store.snapshot import Snapshot, gather, split
-from gavotte.store.telling import told
+from gavotte.store.translating import translated
 
 logger = logging.getLogger(__name__)
 
@@ -220,17 +220,17 @@ class Store:
                 memory.
         """
         with self._reading() as connection:
-            found, rosters = _find(connection, name, span)
-            there = _union(found, rosters)
-            hosts = None if hosts is None else [known_as(host, there) for host in hosts]
+            heads, rosters = _find(connection, name, span)
+            union = _union(heads, rosters)
+            hosts = None if hosts is None else [known_as(host, union) for host in hosts]
             for host in hosts or ():
-                if host not in there:
-                    raise StoreError(f"{name}: no host `{host}` in these snapshots", hint=meant(host, there))
+                if host not in union:
+                    raise StoreError(f"{name}: no host `{host}` in these snapshots", hint=meant(host, union))
             if hosts is not None and len(set(hosts)) < max(1, len(hosts)):
                 raise StoreError(f"{name}: no host named, or one named twice", hint="name each once")
-            chosen = tuple(there) if hosts is None else tuple(hosts)
-            each = series.read(connection, found, rosters, None if hosts is None else chosen)
-            return gather(each, count=len(found), hosts=chosen, name=name)
+            chosen = tuple(union) if hosts is None else tuple(hosts)
+            each = series.read(connection, heads, rosters, None if hosts is None else chosen)
+            return gather(each, count=len(heads), hosts=chosen, name=name)
 
     def snapshots(self, name: str, span: Span | None = None) -> Iterator[Snapshot]:
         """A series' snapshots in time order, a bounded number of them in memory, as of the first one's reading.
@@ -239,8 +239,8 @@ class Store:
             StoreError: when there is no such series, or none of its snapshots is in the span.
         """
         with self._reading() as connection:
-            found, rosters = _find(connection, name, span)
-            yield from series.read(connection, found, rosters)
+            heads, rosters = _find(connection, name, span)
+            yield from series.read(connection, heads, rosters)
 
     def records(
         self,
@@ -308,7 +308,7 @@ class Store:
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
         with (
-            told(self._location),
+            translated(self._location),
             self._engine.connect().execution_options(**WRITES) as connection,
             connection.begin(),
         ):
@@ -317,7 +317,7 @@ class Store:
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
         """One view of the store, whatever others write meanwhile."""
-        with told(self._location), self._engine.connect() as connection:
+        with translated(self._location), self._engine.connect() as connection:
             if self._location.kind == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             with connection.begin():
@@ -344,30 +344,30 @@ class _Queue:
 
 
 def _find(connection: Connection, name: str, span: Span | None) -> tuple[list[Head], dict[int, series.Roster]]:
-    found = series.heads(connection, series.find(connection, name), span or Span())
-    if not found:
+    heads = series.heads(connection, series.find(connection, name), span or Span())
+    if not heads:
         raise StoreError(f"{name}: no snapshot in that time", hint="`gavotte history show` shows its span")
-    return found, series.read_rosters(connection, found)
+    return heads, series.read_rosters(connection, heads)
 
 
-def _union(found: Sequence[Head], rosters: Mapping[int, series.Roster]) -> dict[str, None]:
-    order = dict.fromkeys(head.roster_id for head in found)
+def _union(heads: Sequence[Head], rosters: Mapping[int, series.Roster]) -> dict[str, None]:
+    order = dict.fromkeys(head.roster_id for head in heads)
     return dict.fromkeys(host for key in order for host in rosters[key].hosts)
 
 
 def _summary(connection: Connection, name: str, span: Span | None = None) -> SeriesSummary:
-    found, rosters = _find(connection, name, span)
+    heads, rosters = _find(connection, name, span)
     return SeriesSummary(
         name=name,
-        snapshots=len(found),
-        hosts=tuple(_union(found, rosters)),
-        first_s=found[0].time_s,
-        last_s=found[-1].time_s,
-        paths=sum(head.paths for head in found),
-        answered=sum(head.answered for head in found),
-        methods=tuple(dict.fromkeys(head.method for head in found if head.method)),
-        alpha_median_s=_median([head.alpha_median_s for head in found]),
-        beta_median_Bps=_median([head.beta_median_Bps for head in found]),
+        snapshots=len(heads),
+        hosts=tuple(_union(heads, rosters)),
+        first_s=heads[0].time_s,
+        last_s=heads[-1].time_s,
+        paths=sum(head.paths for head in heads),
+        answered=sum(head.answered for head in heads),
+        methods=tuple(dict.fromkeys(head.method for head in heads if head.method)),
+        alpha_median_s=_median([head.alpha_median_s for head in heads]),
+        beta_median_Bps=_median([head.beta_median_Bps for head in heads]),
     )
 
 

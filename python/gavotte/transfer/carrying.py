@@ -208,7 +208,7 @@ class _Shuffle:
             if isinstance(event, pb.Moved):
                 for number, moved in zip(event.ids, event.bytes, strict=True):
                     self._moved[number] = moved
-                self._told()
+                self._report()
                 continue
             if event.error:
                 ends = self._flows[self._flow_of[event.id]]
@@ -227,9 +227,9 @@ class _Shuffle:
         self._moved[done.id] = self._bytes[done.id]
         self._finish_s[flow] = max(self._finish_s[flow], done.finish_s)
         self._retransmits[flow] += done.retransmits
-        self._told()
+        self._report()
 
-    def _told(self) -> None:
+    def _report(self) -> None:
         if self._progress is not None:
             self._progress(sum(self._moved), sum(self._bytes))
 

@@ -51,7 +51,7 @@ def infer_partitions(times_s: Floats, *, seed: int) -> list[int]:
     best: tuple[float, npt.NDArray[np.int64]] | None = None
     for count in range(1, min(MOST_GROUPS, size // 2) + 1):
         likelihood, groups = max(
-            (_mixture(points, count, width, random) for _ in range(STARTS)), key=lambda found: found[0]
+            (_mixture(points, count, width, random) for _ in range(STARTS)), key=lambda mixture: mixture[0]
         )
         # Each group has two coordinates and a weight; the weights add up to 1.
         bic = (3 * count - 1) * np.log(size) - 2 * likelihood

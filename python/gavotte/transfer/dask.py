@@ -120,7 +120,7 @@ class Scatter:
                 paths |= {each.host: each.path for each in self.last.receivers if each.ok}
                 for host, why in self.last.lost.items():
                     logger.warning("%s has no copy: %s", host, why)
-            return self._told(data, {worker: paths[host] for worker, host in workers.items() if host in paths})
+            return self._known(data, {worker: paths[host] for worker, host in workers.items() if host in paths})
         finally:
             hosts = {host: worker for worker, host in workers.items() if host in paths}
             self._client.run(_remove, list(paths.values()), workers=list(hosts.values()), on_error="ignore")
@@ -153,7 +153,7 @@ class Scatter:
             )
         return self._sending
 
-    def _told(self, data: Any, copies: dict[str, str]) -> Future:
+    def _known(self, data: Any, copies: dict[str, str]) -> Future:
         """Let workers read their copies, and make them known to the scheduler."""
         if not copies:
             raise GavotteError("no worker's host has a copy", hint="the log says why")

@@ -197,7 +197,7 @@ class Client:
             priority_class=priority_class,
             weight=weight,
         )
-        return _told(self._call("Submit", request))
+        return _read_entry(self._call("Submit", request))
 
     def submit_broadcast(
         self,
@@ -230,26 +230,26 @@ class Client:
         """
         copies = pb.Copies(path=path, source=source, targets=targets, output=output, mechanism=mechanism)
         request = pb.SubmitRequest(name=name, user=user, copies=copies, priority_class=priority_class, weight=weight)
-        return _told(self._call("Submit", request))
+        return _read_entry(self._call("Submit", request))
 
     def list(self, *, unfinished: bool = False) -> tuple[str, list[dict[str, Any]]]:
         """Return the controller's policy, and its transfers by number."""
         reply = self._call("List", pb.ListRequest(unfinished=unfinished))
-        return reply.policy, [_told(entry) for entry in reply.entries]
+        return reply.policy, [_read_entry(entry) for entry in reply.entries]
 
     def cancel(self, number: int) -> dict[str, Any]:
         """End a transfer that is not over, and return its entry."""
-        return _told(self._call("Cancel", pb.CancelRequest(id=number), CALL_S + 10.0))
+        return _read_entry(self._call("Cancel", pb.CancelRequest(id=number), CALL_S + 10.0))
 
     def join(self, number: int, host: str, output: str = "") -> dict[str, Any]:
         """Add a receiver to an unfinished broadcast. Return its entry. Arguments are those of `Controller.join`."""
-        return _told(self._call("Join", pb.JoinRequest(id=number, host=host, output=output)))
+        return _read_entry(self._call("Join", pb.JoinRequest(id=number, host=host, output=output)))
 
     def wait(self, number: int, seconds: float = math.inf) -> dict[str, Any]:
         """Return the entry of a transfer when it is over or the time is up."""
         while True:
             once_s = min(WAIT_S, max(seconds, 1e-3))
-            entry = _told(self._call("Wait", pb.WaitRequest(id=number, seconds=once_s), once_s + CALL_S))
+            entry = _read_entry(self._call("Wait", pb.WaitRequest(id=number, seconds=once_s), once_s + CALL_S))
             seconds -= once_s
             if entry["finished_s"] is not None or seconds <= 0:
                 return entry
@@ -267,7 +267,7 @@ class Client:
             raise GavotteError(message, hint=hint) from None
 
 
-def _told(entry: Any) -> dict[str, Any]:
+def _read_entry(entry: Any) -> dict[str, Any]:
     """Return an entry in the form of `Transfer.as_dict`."""
     return Transfer(
         entry.id,

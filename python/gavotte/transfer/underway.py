@@ -126,7 +126,7 @@ class ShuffleUnderWay(UnderWay):
     def __init__(self, transfer: Transfer) -> None:
         super().__init__(transfer)
         self._replay: Replay | None = None
-        self._told_bps: dict[int, float] = {}
+        self._sent_bps: dict[int, float] = {}
         self._wanted: dict[str, dict[int, float]] = {}
         self._wake = threading.Event()
 
@@ -140,8 +140,8 @@ class ShuffleUnderWay(UnderWay):
         paces: dict[str, dict[int, float]] = defaultdict(dict)
         for number, (flow, rate_bps) in enumerate(zip(self.transfer.flows, rates_bps, strict=True)):
             # No faster than links are: 2 % more would fill their queues, and losses of a small flow cost it timeouts.
-            if differs(rate_bps, self._told_bps.get(number, 0.0)):
-                self._told_bps[number] = rate_bps
+            if differs(rate_bps, self._sent_bps.get(number, 0.0)):
+                self._sent_bps[number] = rate_bps
                 paces[flow.source][number] = rate_bps
         for source, wanted in paces.items():
             self._wanted.setdefault(source, {}).update(wanted)
@@ -216,7 +216,7 @@ class BroadcastUnderWay(UnderWay):
         self._newcomers: list[tuple[str, str]] = []
         self._begun = self._ended = False
         self._flows: list[Flow] = []
-        self._told: dict[tuple[str, str], float] = {}
+        self._paces_bps: dict[tuple[str, str], float] = {}
         self._wanted: dict[tuple[str, str], float] = {}
         self._guard = threading.Condition()
 
@@ -227,9 +227,9 @@ class BroadcastUnderWay(UnderWay):
     def pace(self, rates_bps: Sequence[float]) -> None:
         """Keep changes for `limits`."""
         for (parent, child, _), rate_bps in zip(self._flows, rates_bps, strict=True):
-            told_bps = self._told.get((parent, child))
-            if told_bps is None or differs(rate_bps, told_bps):
-                self._told[parent, child] = self._wanted[parent, child] = rate_bps
+            pace_bps = self._paces_bps.get((parent, child))
+            if pace_bps is None or differs(rate_bps, pace_bps):
+                self._paces_bps[parent, child] = self._wanted[parent, child] = rate_bps
 
     def carry(self, inventory: Inventory, network: Network, changed: threading.Condition) -> None:
         """Carry it out. All subscriptions are held until they are paced."""

@@ -58,8 +58,8 @@ pub async fn send_all(stream: &TcpStream, reservation: &mut Reservation<'_>) -> 
 /// Sends until `until`, until `most_bytes` are sent or until the receiver answers, then closes its direction. Reserves
 /// bytes on the way.
 ///
-/// A receiver counts by its own clock and answers when it has counted. The clock of an emulated machine may run at half
-/// that speed: its sender would still send when the receiver has closed the connection.
+/// A receiver counts by its own clock and answers when it has counted. A sender with a slower clock or too little
+/// processor time would still send when the receiver has closed the connection.
 ///
 /// # Errors
 /// If the budget is used up or the connection fails. `bytes_sent` counts the sent bytes even then.

@@ -74,7 +74,7 @@ class Cluster:
         api: a client of the cluster.
         driver: what to make.
         mark: label of the objects that belong to the campaign, the same in every run of it.
-        told: is called with each line of progress.
+        report: is called with each line of progress.
     """
 
     def __init__(self, api: Any, driver: Driver, mark: str, report: Report) -> None:

@@ -73,7 +73,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class Beside:
+class LoadedReading:
     """Reading of one probe, with the load of others at the same time.
 
     Attributes:
@@ -121,7 +121,7 @@ class _Ends:
         return self._times[host] >= SURE
 
 
-class Company:
+class Concurrency:
     """What is known about the links that pairs share.
 
     Attributes:
@@ -200,7 +200,7 @@ class Company:
         """Return whether only its hosts can limit the pair: it leaves its machine and shares no link of the tree."""
         return not self.links(pair) and not self.mates(pair)
 
-    def as_alone(self, pair: Pair, reading: Beside) -> bool:
+    def as_alone(self, pair: Pair, reading: LoadedReading) -> bool:
         """Return whether a pair carried as much as its source was seen to send without other probes."""
         return reading.rate_bps >= (1 - self._tolerance) * self._out.alone_bps[pair[0]]
 
@@ -218,7 +218,7 @@ class Company:
             into.most_bps[pair[1]] if into.sure(pair[1]) else math.inf,
         )
 
-    def take(self, sent: Sequence[Sent]) -> dict[Pair, Beside]:
+    def take(self, sent: Sequence[Sent]) -> dict[Pair, LoadedReading]:
         """Record the readings of one schedule. Return each with the load of others at the same time."""
         on: dict[tuple[str, int], list[Sent]] = defaultdict(list)
         for probe in sent:
@@ -235,7 +235,7 @@ class Company:
                 self._out.take_alone(pair[0], beside.rate_bps)
         return readings
 
-    def _beside(self, probe: Sent, on: Mapping[tuple[str, int], list[Sent]]) -> Beside:
+    def _beside(self, probe: Sent, on: Mapping[tuple[str, int], list[Sent]]) -> LoadedReading:
         def others(link: str) -> list[Sent]:
             # Pairs that are done run ahead into the next round.
             return [
@@ -264,9 +264,9 @@ class Company:
             if each := others(link):
                 back_bps[link] = sum(other.load_bps for other in each)
                 borne_bps.setdefault(_back(link), sum(nearly_always(each)))
-        return Beside(probe.rate_bps, load_bps, back_bps, borne_bps)
+        return LoadedReading(probe.rate_bps, load_bps, back_bps, borne_bps)
 
-    def doubtful(self, pair: Pair, reading: Beside) -> bool:
+    def doubtful(self, pair: Pair, reading: LoadedReading) -> bool:
         """Return whether a pair may carry more than it read: it fell short of its ends, on links that may be full."""
         if not math.isfinite(reading.rate_bps):
             return True
@@ -274,7 +274,7 @@ class Company:
             return False
         return bool(self._untried(reading))
 
-    def _untried(self, reading: Beside) -> set[str]:
+    def _untried(self, reading: LoadedReading) -> set[str]:
         """Return links with a higher load than they are known to carry."""
 
         def most_bps(link: str) -> float:
@@ -289,7 +289,7 @@ class Company:
         }
         return ahead | back
 
-    def compare(self, reading: Beside, alone_bps: float) -> dict[str, float]:
+    def compare(self, reading: LoadedReading, alone_bps: float) -> dict[str, float]:
         """Learn from a pair that was measured together with others and then without any on its links.
 
         Returns:
@@ -334,7 +334,7 @@ class Company:
             return [list(pairs) for pairs in rounds]
         return self._lay([pair for pairs in rounds for pair in pairs], alone=False)
 
-    def apart(self, pairs: Sequence[Pair], readings: Mapping[Pair, Beside]) -> list[list[Pair]]:
+    def apart(self, pairs: Sequence[Pair], readings: Mapping[Pair, LoadedReading]) -> list[list[Pair]]:
         """Return rounds in which no other pair uses any link of the tree that a pair uses.
 
         Args:
@@ -383,16 +383,16 @@ def _alike(crossed: Mapping[Pair, Set[int]], known: Links) -> set[int]:
 
 
 def _back(link: str) -> str:
-    """Return the name of a link on the way back, in `Company.carried`."""
+    """Return the name of a link on the way back, in `Concurrency.carried`."""
     return f"back: {link}"
 
 
 class _Round:
     """Pairs that are probed at the same time."""
 
-    def __init__(self, company: Company, *, alone: bool) -> None:
+    def __init__(self, concurrency: Concurrency, *, alone: bool) -> None:
         self.pairs: list[Pair] = []
-        self._company = company
+        self._concurrency = concurrency
         self._alone = alone
         self._hosts: set[int] = set()
         self._load_bps: dict[str, float] = {}
@@ -402,16 +402,16 @@ class _Round:
         """Add a pair, if it fits."""
         if not self._hosts.isdisjoint(pair):
             return False
-        company = self._company
-        out, back = company.links(pair), company.links(pair[::-1])
+        concurrency = self._concurrency
+        out, back = concurrency.links(pair), concurrency.links(pair[::-1])
         if self._alone:
             if any(link in self._load_bps or link in self._back for link in out | back):
                 return False
             mine_bps = 0.0
         else:
-            mine_bps = company.wants_bps(pair)
-            out = (out | {EVERYTHING}) & company.full.keys()
-            back = back & company.full.keys()
+            mine_bps = concurrency.wants_bps(pair)
+            out = (out | {EVERYTHING}) & concurrency.full.keys()
+            back = back & concurrency.full.keys()
             if any(not self._fits(link, mine_bps) for link in out) or any(self._is_full(link) for link in back):
                 return False
         self._hosts.update(pair)
@@ -423,11 +423,11 @@ class _Round:
 
     def _fits(self, link: str, mine_bps: float) -> bool:
         """Return whether a pair fits a link. One fits unless it is on others' way back; more fit up to its rate."""
-        room_bps = self._company.full[link]
+        room_bps = self._concurrency.full[link]
         before_bps = self._load_bps.get(link)
         if before_bps is None:
             return mine_bps <= room_bps or link not in self._back
         return before_bps + mine_bps <= room_bps
 
     def _is_full(self, link: str) -> bool:
-        return self._load_bps.get(link, 0.0) > self._company.full[link]
+        return self._load_bps.get(link, 0.0) > self._concurrency.full[link]

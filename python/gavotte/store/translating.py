@@ -1,4 +1,4 @@
-"""What databases say went wrong, in our words."""
+"""Turns the errors of databases into errors of the store, each with a remedy."""
 
 from __future__ import annotations
 
@@ -43,8 +43,15 @@ _NO_CONNECTION = "check host, port and database, and that the server runs"
 
 
 @contextmanager
-def told(location: Location) -> Iterator[None]:
-    """Turns what SQLAlchemy and the drivers raise inside into a `StoreError` about this store."""
+def translated(location: Location) -> Iterator[None]:
+    """Turn what SQLAlchemy and the drivers raise inside into a `StoreError` about this store.
+
+    Args:
+        location: the store, for the message.
+
+    Raises:
+        StoreError: in place of any error of a database.
+    """
     try:
         yield
     except (DamageError, UnicodeDecodeError) as error:
