@@ -79,10 +79,8 @@ class Cluster:
             write_settings(place / "sshd_config", settings)
         settings_now = []
         if restriction.wrapper:
-            # The user's whole line reaches the last program of the wrapper by SSH_ORIGINAL_COMMAND.
-            ends = restriction.wrapper[-1].endswith(".py")
-            shell = "" if ends else ' sh -c "$SSH_ORIGINAL_COMMAND"'
-            settings_now = ["-o", f"ForceCommand={' '.join(restriction.wrapper)}{shell}"]
+            command = f'{" ".join(restriction.wrapper)} sh -c "$SSH_ORIGINAL_COMMAND"'
+            settings_now = ["-o", f"ForceCommand={command}"]
         # Its privilege separation needs /run/sshd, which must not be made on the machine that runs the tests.
         mounts = f" && {restriction.mounts}" if restriction.mounts else ""
         script = f'mount -t tmpfs none /run && mkdir -m 755 /run/sshd{mounts} && exec "$@"'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -32,16 +31,9 @@ MEGABYTE = 1 << 20
 def confined(restriction: Restriction, place: Path, words: list[str]) -> tuple[list[str], dict[str, str]]:
     """Return a command that runs `words` under a restriction, and its environment variables."""
     mounts = f" && {restriction.mounts}" if restriction.mounts else ""
-    inside = [*restriction.wrapper]
-    if not (inside and inside[-1].endswith(".py")):  # else the wrapper takes the command from its environment
-        inside += words
     script = f'mount -t tmpfs -o mode=755 none /run{mounts} && exec "$@"'
-    variables = {
-        "CACHE": str(place / "cache"),
-        "PLACE": str(place),
-        "SSH_ORIGINAL_COMMAND": f"exec {shlex.join(words)}",
-    }
-    return ["unshare", "--mount", "sh", "-c", script, "sh", *inside], variables
+    variables = {"CACHE": str(place / "cache"), "PLACE": str(place)}
+    return ["unshare", "--mount", "sh", "-c", script, "sh", *restriction.wrapper, *words], variables
 
 
 class RestrictedHosts:

@@ -35,6 +35,7 @@ _TINY_TMP = (
 )
 _NOEXEC_RUN = "mount -o remount,bind,noexec /run"
 _READ_ONLY = "mount -o remount,bind,ro /"
+# First, while the user may still read this folder: a checkout may lie below /root.
 _POLICY = (sys.executable, str(_HERE / "policy.py"))
 _NO_CAPABILITIES = ("setpriv", "--bounding-set=-all")
 _NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *_NO_CAPABILITIES[1:], "--no-new-privs")
@@ -49,6 +50,6 @@ RESTRICTIONS = {
     "no bpf": Restriction(wrapper=_POLICY),
     "no capabilities": Restriction(wrapper=_NO_CAPABILITIES),
     "an ordinary user": Restriction(wrapper=_NOBODY),
-    "a pod": Restriction(" && ".join([_READ_ONLY, _tiny("/dev/shm")]), (*_NOBODY, *_POLICY)),
+    "a pod": Restriction(" && ".join([_READ_ONLY, _tiny("/dev/shm")]), (*_POLICY, *_NOBODY)),
 }
 """By name."""
