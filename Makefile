@@ -27,7 +27,7 @@ test-lab:
 checks:
 	$(WHEN_IDLE) $(MAKE) --no-print-directory lint-rust lint-python
 	@# Else rustdoc warns of make's job server, which it cannot reach.
-	$(WHEN_IDLE) env -u MAKEFLAGS cargo test --workspace --quiet --locked
+	$(WHEN_IDLE) env -u MAKEFLAGS -u MFLAGS cargo test --workspace --quiet --locked
 
 test-fast: setup ## The inner loop: no lab, no slow tests, few examples of each property; under two minutes
 	PROPTEST_CASES=16 cargo test --workspace --quiet --locked
