@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,6 +63,13 @@ def test_a_record_whose_hosts_cannot_be_hosts_is_none(runtime_folder: Path, name
 def test_a_reused_process_number_is_not_the_keeper(sleeper: Process) -> None:
     assert record(sleeper).alive
     assert not record(Process(sleeper.pid, sleeper.started + 1)).alive
+
+
+def test_an_age_does_not_depend_on_the_clock(sleeper: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    younger = Process(sleeper.pid, sleeper.started + 100 * os.sysconf("SC_CLK_TCK"))
+    assert 0 <= sleeper.age_s < 60
+    assert younger.age_s == 0
 
 
 def test_a_lab_of_before_the_reboot_is_dead(sleeper: Process) -> None:

@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -54,7 +53,7 @@ class LabStatus:
         hosts_file: its inventory.
         keeper: process number of its keeper.
         rootless: whether it lives in a user namespace.
-        uptime_s: seconds since it was requested.
+        uptime_s: seconds since its keeper started; 0 while it starts.
         hosts: in the topology's order.
         warnings: where the lab differs from the topology, one line each.
     """
@@ -138,7 +137,7 @@ class Session:
             hosts_file=str(self.hosts_file),
             keeper=record.keeper.pid if record.keeper else None,
             rootless=record.rootless,
-            uptime_s=max(0.0, time.time() - record.created_unix_s),
+            uptime_s=record.keeper.age_s if record.keeper else 0.0,
             hosts=tuple(
                 HostStatus(name, address, agent) for (name, address), agent in zip(record.hosts, agents, strict=True)
             ),

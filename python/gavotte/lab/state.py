@@ -58,6 +58,11 @@ class Process:
         """Whether this very process still runs."""
         return Process.of(self.pid) == self
 
+    @property
+    def age_s(self) -> float:
+        """Seconds since it started, by a clock that is never set."""
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - self.started / os.sysconf("SC_CLK_TCK"))
+
 
 @dataclass(frozen=True)
 class LabState:

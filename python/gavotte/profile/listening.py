@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from gavotte.errors import GavotteError
+from gavotte.terms.unix_clock import UnixClock
 
 LONGEST_S = 86_400.0
 """Longest time that a listener runs."""
@@ -37,7 +38,7 @@ def receive(where: str, take: Take, for_s: float | None, ready: Callable[[str], 
         GavotteError: when `where` is no address and port of this machine that can be listened at.
     """
     family, address, port = _parsed(where)
-    dropped = 0
+    dropped, clock = 0, UnixClock()
     with socket.socket(family, socket.SOCK_DGRAM) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
         sock.setsockopt(socket.SOL_SOCKET, _SO_RXQ_OVFL, 1)
@@ -60,7 +61,7 @@ def receive(where: str, take: Take, for_s: float | None, ready: Callable[[str], 
                 for level, kind, content in extra:
                     if (level, kind) == (socket.SOL_SOCKET, _SO_RXQ_OVFL):
                         dropped = struct.unpack("I", content[:4])[0]
-                take(payload, sender[0].partition("%")[0], sender[1], time.time())
+                take(payload, sender[0].partition("%")[0], sender[1], clock())
         except KeyboardInterrupt:  # how a user ends it
             pass
     return dropped

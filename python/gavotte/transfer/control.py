@@ -14,6 +14,7 @@ from gavotte.formats.inventory import Inventory
 from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
 from gavotte.formats.transfer import Copies, Transfer, TransferQueue, checked
+from gavotte.terms.unix_clock import UnixClock
 from gavotte.transfer.broadcasting import HOST, output_paths
 from gavotte.transfer.orders import order_rates
 from gavotte.transfer.spelling import spelled_copies, spelled_flows, spelled_network
@@ -39,7 +40,7 @@ class Controller:
         network: the Network between them.
         queue: storage of the transfers. Transfers that another controller left unfinished in it are continued.
         policy: one of `POLICIES`.
-        clock: Unix time.
+        clock: Unix time; None = this machine's, which setting it does not change from then on.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Controller:
         queue: TransferQueue,
         policy: str = "fifo+",
         *,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         network = spelled_network(network, inventory.names)
         order_rates(network, policy, [])
@@ -58,7 +59,7 @@ class Controller:
         self._inventory = inventory
         self._network = network
         self._queue = queue
-        self._clock = clock
+        self._clock = clock or UnixClock()
         self._changed = threading.Condition()
         self._transfers = {transfer.id: transfer for transfer in queue.all()}
         self._live: dict[int, UnderWay] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from gavotte._core import Exports
@@ -11,6 +10,7 @@ from gavotte.profile.ends import keys_of, traffic_of
 from gavotte.profile.gathering import Request
 from gavotte.profile.listening import receive
 from gavotte.profile.traffic import Traffic
+from gavotte.terms.unix_clock import UnixClock
 
 _NAMES = {"sflow": "sFlow version 5", "netflow": "NetFlow version 5 or 9", "ipfix": "IPFIX"}
 
@@ -30,7 +30,8 @@ def read_exports(kind: str) -> Callable[[Request], Traffic]:
 
     def read(request: Request) -> Traffic:
         exports = Exports(kind, keys_of(request.tasks), request.every_s)
-        start_s = time.time()
+        clock = UnixClock()
+        start_s = clock()
         truncated = False
         dropped = 0
         if request.listen is not None:
@@ -51,6 +52,6 @@ def read_exports(kind: str) -> Callable[[Request], Traffic]:
         seen: dict[str, int | float | bool] = {**counters, "truncated": truncated}
         if request.listen is not None:
             seen["socket_drops"] = dropped
-        return traffic_of(exports.rows(), request, seen, (start_s, time.time()) if request.listen else None)
+        return traffic_of(exports.rows(), request, seen, (start_s, clock()) if request.listen else None)
 
     return read

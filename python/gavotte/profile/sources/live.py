@@ -21,6 +21,7 @@ from gavotte.errors import FormatError, GavotteError
 from gavotte.profile.gathering import Gathering, Request
 from gavotte.profile.sockets import Owner, Report, watch_here, watch_hosts
 from gavotte.profile.traffic import Count, Traffic
+from gavotte.terms.unix_clock import UnixClock
 
 DEFAULT_S = 10.0
 NAMING_S = 5.0
@@ -55,8 +56,9 @@ def read_live(request: Request) -> Traffic:
         UnsupportedError: when the kernel has no such counters.
     """
     for_s = DEFAULT_S if request.for_s is None else request.for_s
-    merging = _Merging(request)
-    start_s = time.time()
+    clock = UnixClock()
+    merging = _Merging(request, clock)
+    start_s = clock()
 
     def ready() -> None:
         if request.ready is not None:
@@ -72,7 +74,7 @@ def read_live(request: Request) -> Traffic:
         reports = watch_hosts(request.hosts, for_s, ready)
     for report in reports:
         merging.take(report)
-    stop_s = time.time()
+    stop_s = clock()
     merging.name_all()
     traffic = merging.gathering.traffic({**merging.seen(), "span_s": stop_s - start_s}, whole_s=(start_s, stop_s))
     if not traffic.attributed_bytes:
@@ -84,8 +86,9 @@ def read_live(request: Request) -> Traffic:
 class _Merging:
     """Reports of all hosts so far. Both ends of a connection may report it, and its bytes count once."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, clock: UnixClock) -> None:
         self.gathering = Gathering(request)
+        self._clock = clock
         self._tasks = dict(request.tasks or {})
         self._wanted = {str(each) for each in request.inputs}
         self._owners: dict[str, tuple[str, Owner]] = {}
@@ -100,7 +103,7 @@ class _Merging:
         self._counters[report.host] = report
         for owner in report.owners:
             self._owners[_scoped(owner.here, report.host)] = report.host, owner
-        interval = self.gathering.at(time.time())
+        interval = self.gathering.at(self._clock())
         for each in report.moved:
             local, remote = _scoped(each.here, report.host), _scoped(each.peer, report.host)
             for source, target, size, view in (
