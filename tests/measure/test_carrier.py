@@ -11,7 +11,7 @@ from tests.agents.played import Events, PlayedFleet, Replies
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.measure.round_trips import RoundTrips, round_trips_of
-from gavotte.measure.sharing.carrier import FleetCarrier
+from gavotte.measure.sharing.carrier import FleetCarrier, on_one_clock
 from gavotte.measure.sharing.overlap import Series, together
 from gavotte.terms import Pair
 
@@ -145,3 +145,16 @@ def test_a_host_that_transfers_do_not_reach_costs_one_round_its_waiting_time() -
     assert set(carrier.carry(two, expected, "fan-out")) == {(2, 0), (2, 1)}
     assert list(fleet.lost) == ["d"]
     assert carrier.gone() == {3}
+
+
+def test_trains_overlap_although_a_receivers_clock_is_wrong() -> None:
+    def series(start_s: float) -> Series:
+        return Series(start_s, 0.01, np.full(20, 1e6))
+
+    right, ahead = series(1e9 + 0.5), series(1e9 + 3600.5)
+    begun_s = {(0, 1): 0.2, (2, 3): 0.21}
+    assert on_one_clock({(0, 1): right, (2, 3): right}, begun_s) == {(0, 1): right, (2, 3): right}
+    known = on_one_clock({(0, 1): right, (2, 3): ahead}, begun_s)
+    assert together(list(known.values())).overlap_s == pytest.approx(0.18)
+    assert together([right, ahead]).overlap_s == 0
+    assert on_one_clock({}, {}) == {}

@@ -83,6 +83,12 @@ HOLD_TRIPS = 8
 BIN_S = 0.01
 DEADLINE_S = 30.0
 
+CLOCKS_S = 0.1
+"""If receivers' clocks put concurrent trains further apart than their schedule does, some clock is wrong.
+
+Agents get a schedule within some milliseconds of each other.
+"""
+
 
 def hold_of_ways(*, trains: bool) -> dict[Way, float]:
     """Return how long a `FleetCarrier` sends in each way, in seconds."""
@@ -225,6 +231,7 @@ class FleetCarrier:
         """Run one schedule of one round. Within a longer one, pairs that are done would run ahead."""
         steps = [Step(self._names[source], self._names[target], kind) for source, target in pairs]
         arrived: dict[Pair, Series] = {}
+        begun_s: dict[Pair, float] = {}
         for answer in carry_out(self._fleet, [steps], round_s=DEADLINE_S + hold_s, losses=self._losses):
             pair = self._index[answer.source], self._index[answer.target]
             self.bytes_sent += answer.bytes_sent
@@ -233,7 +240,8 @@ class FleetCarrier:
                 self.errors[pair] = AgentError(answer.error or "nothing arrived", failure=answer.failure)
             else:
                 arrived[pair] = series
-        return arrived
+                begun_s[pair] = (answer.reply.started_s if answer.reply else 0.0) + kind.gated_train.pause_s
+        return on_one_clock(arrived, begun_s) if kind.HasField("gated_train") else arrived
 
     def _replay(
         self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], round_trip_s: float
@@ -286,6 +294,19 @@ def _started(arrived: Mapping[Pair, Series], start_s: float) -> dict[Pair, Serie
     return {pair: series if series.settle_s else replace(series, startup_s=start_s) for pair, series in arrived.items()}
 
 
+def on_one_clock(series: Mapping[Pair, Series], begun_s: Mapping[Pair, float]) -> dict[Pair, Series]:
+    """Return trains' series on a clock that all receivers share: their own clocks, unless one of them is wrong.
+
+    Args:
+        series: by the clock of each receiver.
+        begun_s: when each train was to begin, in seconds since its agent received the schedule.
+    """
+    ahead_s = [each.start_s - begun_s[pair] for pair, each in series.items()]
+    if not ahead_s or max(ahead_s) - min(ahead_s) <= CLOCKS_S:
+        return dict(series)
+    return {pair: replace(each, start_s=begun_s[pair]) for pair, each in series.items()}
+
+
 def _series(reply: pb.ProbeReply) -> Series | None:
     """Return what a probe's receiver got, or None."""
     train = reply.gated_train
@@ -296,7 +317,6 @@ def _series(reply: pb.ProbeReply) -> Series | None:
         steady_bps = share * train.rate_bps if steady else math.nan
         # A queue that is never empty but gives changing rates is shared.
         filled = steady or train.refused == pb.GATED_REFUSAL_UNSTEADY
-        # The receivers' clocks: hosts of one cloud agree to a millisecond or so.
         return Series(train.first_unix_ns / 1e9, train.bin_s, bits, TRAIN_SETTLE_S, steady_bps, filled)
     if reply.error:
         return None
