@@ -7,7 +7,7 @@ own rate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -220,6 +220,30 @@ class Network(Emitted, Tabular):
     def pair_bps(self, source: int, target: int) -> float | None:
         """Return the rate of a pair; None = unknown, or no pair has one."""
         return self.rate_bps[source][target] if self.rate_bps else None
+
+    def pair_several_bps(self, source: int, target: int) -> float | None:
+        """Return the rate of several connections of a pair, never below that of one; None = unknown."""
+        one_bps = self.pair_bps(source, target)
+        several_bps = self.several_bps[source][target] if self.several_bps else None
+        return one_bps if one_bps is None or several_bps is None else max(one_bps, several_bps)
+
+    @property
+    def several_differ(self) -> bool:
+        """Whether several connections of any pair carry more than one."""
+        size = range(len(self.hosts) if self.several_bps else 0)
+        return any(m != n and self.pair_several_bps(m, n) != self.pair_bps(m, n) for m in size for n in size)
+
+    def at_several(self) -> Self:
+        """Return the Network whose pairs have the rates of several connections, for transfers that open as many."""
+        size = range(len(self.hosts) if self.several_differ else 0)
+        return self.with_rates({(m, n): rate for m in size for n in size if (rate := self.pair_several_bps(m, n))})
+
+    def with_rates(self, rates_bps: Mapping[tuple[int, int], float]) -> Self:
+        """Return the Network with other rates of some pairs."""
+        if not rates_bps:
+            return self
+        rows = [[rates_bps.get((m, n), rate) for n, rate in enumerate(row)] for m, row in enumerate(self.rate_bps)]
+        return self.model_copy(update={"rate_bps": rows})
 
     def pair_latency_s(self, source: int, target: int) -> float | None:
         """Return the latency of a pair, one way; None = unknown."""

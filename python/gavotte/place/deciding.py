@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gavotte.errors import GavotteError
+from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
@@ -17,6 +17,7 @@ from gavotte.place.placing import solve
 from gavotte.place.question import Question
 from gavotte.place.running import Running
 from gavotte.place.thrift import LEAST_TIME, Goal, spend
+from gavotte.terms.usage import depends_on_use
 
 AUTO = Effort()
 
@@ -41,13 +42,39 @@ def decide(question: Question, effort: Effort = AUTO, goal: Goal = LEAST_TIME) -
         GavotteError: when the question makes no sense, for instance because it pins a task to an unknown host.
     """
     if not question.state_bytes:
-        return spend(question, effort, goal, solve)
+        return _by_use(question, effort, goal)
     if goal.kind != "time" or question.running or question.limits != NO_LIMITS:
         raise GavotteError(
             "tasks move between phases only for the least time, without limits or running applications",
             hint="leave `state_bytes` empty",
         )
     return solve_phases(question, effort)
+
+
+def _by_use(question: Question, effort: Effort, goal: Goal) -> Answer:
+    """Answer a question, or twice if the assignment changes rates: the second time with those of the first answer.
+
+    Each answer is timed by the rates that its own assignment gets, and the faster one counts.
+    """
+    if goal.kind != "time" or not depends_on_use(question.network):
+        return spend(question, effort, goal, solve)
+    half = replace(effort, time_limit_s=effort.time_limit_s / 2)
+    first = solve(question, half)
+    if first.interrupted:
+        return first
+    try:
+        second = solve(question.as_used(first.placement.assignment), half)
+    except InfeasibleError:  # of methods that get stuck
+        return first
+    faster = min(first, second, key=lambda answer: answer.placement.completion_s)
+    elapsed_s = first.placement.elapsed_s + second.placement.elapsed_s
+    return replace(
+        faster,
+        placement=faster.placement.model_copy(update={"elapsed_s": elapsed_s}),
+        stopped=first.stopped or second.stopped,
+        interrupted=second.interrupted,
+        bound_stopped=first.bound_stopped or second.bound_stopped,
+    )
 
 
 def place(

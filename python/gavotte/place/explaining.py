@@ -115,8 +115,9 @@ def explain(question: Question, placement: Placement) -> Explanation:
     if placement.moves:
         raise GavotteError("a placement with moves between phases cannot be explained", hint="explain it without moves")
     check_apps(question.apps)
+    hosts = hosts_of(question.numbers, placement.assignment)
+    question = question.as_used(placement.assignment)
     instance = question.numbers
-    hosts = hosts_of(instance, placement.assignment)
     completion, limits = instance.core.evaluate(hosts), instance.core.explain(hosts)
     worst_s: dict[int, float] = {}
     for link in limits.links:
@@ -143,7 +144,7 @@ def explain(question: Question, placement: Placement) -> Explanation:
         ),
         0,
     )
-    bound_s = min(max(placement.bound_s, instance.core.bound_s()), completion.seconds)
+    bound_s = min(max(placement.bound_s, question.bound_s), completion.seconds)
     return Explanation(
         completion_s=completion.seconds,
         bound_s=bound_s,

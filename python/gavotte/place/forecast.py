@@ -22,6 +22,7 @@ from gavotte.formats.rates import format_rate
 from gavotte.place.columns import build_instance
 from gavotte.place.question import Question, hosts_of
 from gavotte.place.worth import RATE_ERROR, disturbed
+from gavotte.terms.usage import as_used
 
 _DRAWS = 200
 """Of 200, the 2.5 % at either end are five."""
@@ -94,9 +95,15 @@ def forecast(
     network, apps, sharing = question.network, question.apps, question.sharing
 
     def modelled(net: Network, how: str | None) -> tuple[float, float]:
-        instance = build_instance(net, apps, how or net.sharing)
-        first, second = (instance.core.evaluate(hosts_of(instance, each)).seconds for each in (before, after))
+        first, second = (timed_s(net, how or net.sharing, each) for each in (before, after))
         return first, second
+
+    def timed_s(net: Network, how: str, assignment: Mapping[str, str]) -> float:
+        instance = build_instance(net, apps, how)
+        hosts = hosts_of(instance, assignment)
+        placed = {task: instance.hosts[host] for task, host in zip(instance.tasks, hosts, strict=True)}
+        used = as_used(net, apps, placed)
+        return (instance if used is net else build_instance(used, apps, how)).core.evaluate(hosts).seconds
 
     took = float(np.mean(took_s))
     known = modelled(network, sharing)

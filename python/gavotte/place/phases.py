@@ -33,6 +33,7 @@ from gavotte.place.merge import task_key, task_keys
 from gavotte.place.placing import solve
 from gavotte.place.question import Question, bottleneck_text, hosts_of
 from gavotte.terms.unfolding import unfold
+from gavotte.terms.usage import as_used, at_best, depends_on_use
 
 STAGES = 16
 """Most runs of phases that get a placement of their own: those between which traffic changes most."""
@@ -97,6 +98,9 @@ def solve_phases(question: Question, effort: Effort) -> Answer:
         return solve(question, effort)
     whole = solve(question, replace(effort, time_limit_s=time_limit_s * WHOLE_SHARE))
     stopped, interrupted, bound_stopped = whole.stopped, whole.interrupted, whole.bound_stopped
+    depends, best = depends_on_use(question.network), at_best(question.network)
+    if depends:  # stages are compared by the rates that the placement of all phases gets
+        question = replace(question, network=as_used(question.network, apps, whole.placement.assignment))
 
     def attempt(what: Sequence[App], only: Mapping[str, Sequence[str]], limit_s: float) -> Answer | None:
         nonlocal stopped, interrupted, bound_stopped
@@ -129,8 +133,8 @@ def solve_phases(question: Question, effort: Effort) -> Answer:
         for stage in stages:
             answer = attempt(stage, free, share_s)
             # What is pinned where the whole placement has it proves nothing of other places.
-            proven_s = answer.placement.bound_s if answer is not None and free == allowed else 0.0
-            bound_s += max(proven_s, weigh.instance(stage).core.bound_s())
+            proven_s = answer.placement.bound_s if answer is not None and free == allowed and not depends else 0.0
+            bound_s += max(proven_s, build_instance(best, stage, question.shared).core.bound_s())
             pool += [] if answer is None else [weigh.hosts(answer.placement.assignment)]
         for one, other in itertools.pairwise(stages) if len(stages) > 2 else ():
             answer = attempt(_joined(one, other), free, share_s)

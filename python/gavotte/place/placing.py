@@ -24,6 +24,7 @@ from gavotte.place.exact.solution import Solution
 from gavotte.place.methods import Attempt, run_at_once, run_method
 from gavotte.place.question import Question, bottleneck_text, hosts_of
 from gavotte.place.running import Running
+from gavotte.terms.usage import depends_on_use
 
 logger = logging.getLogger(__name__)
 
@@ -119,12 +120,15 @@ class _Work:
         )
         assignment = _assignment(instance, outcome.hosts)
         check_constraints(question.network, question.apps, assignment, effort.method, question.limits)
-        placement = _placement(question, outcome.hosts, outcome.bound_s).model_copy(
+        used = question.as_used(assignment)
+        # The method has proven its bound by the rates of another assignment.
+        bound_s = 0.0 if depends_on_use(question.network) else outcome.bound_s
+        placement = _placement(used, outcome.hosts, bound_s).model_copy(
             update={"method": effort.method, "seed": effort.seed, "elapsed_s": elapsed_s},
         )
         gap = 1 - placement.bound_s / placement.completion_s if placement.completion_s > 0 else 0.0
         return Answer(
-            question=question,
+            question=used,
             effort=effort,
             placement=placement,
             chosen=outcome.method,
@@ -162,8 +166,9 @@ def evaluate(
     """
     question = Question(network, apps, sharing, running=running)
     hosts = hosts_of(question.instance, assignment)
-    check_constraints(network, apps, _assignment(question.instance, hosts), "the given assignment")
-    return _placement(question, hosts, 0.0)
+    placed = _assignment(question.instance, hosts)
+    check_constraints(network, apps, placed, "the given assignment")
+    return _placement(question.as_used(placed), hosts, 0.0)
 
 
 def _assignment(instance: Instance, hosts: npt.NDArray[np.uint32]) -> dict[str, str]:
@@ -177,7 +182,7 @@ def _placement(question: Question, hosts: npt.NDArray[np.uint32], bound_s: float
     bottleneck = bottleneck_text(completion.bottleneck)
     if not math.isfinite(completion.seconds):
         raise GavotteError(f"the {bottleneck} would take forever", hint="correct its rate")
-    bound_s = max(instance.core.bound_s(), bound_s)
+    bound_s = max(question.bound_s, bound_s)
     return Placement(
         apps=[app.name for app in question.apps],
         method=GIVEN,

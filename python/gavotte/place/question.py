@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
 from typing import get_args
@@ -20,7 +20,7 @@ from gavotte.formats.rates import format_bytes, format_rate
 from gavotte.place.columns import NO_LIMITS, Instance, PlacementLimits, build_instance
 from gavotte.place.merge import check_apps
 from gavotte.place.running import Running, twice_counted
-from gavotte.terms.credit import with_credits
+from gavotte.terms.usage import as_used, at_best, before_use, depends_on_use
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Question:
         running: applications that already hold room and load links.
         limits: bounds on the whole placement.
         state_bytes: task key to the bytes that move with the task, for tasks that may change hosts between phases.
+        used: the assignment by which rates that depend on use are known; empty = none yet. See `terms.usage`.
     """
 
     network: Network
@@ -47,6 +48,7 @@ class Question:
     running: Sequence[Running] = ()
     limits: PlacementLimits = NO_LIMITS
     state_bytes: Mapping[str, int] = field(default_factory=dict)
+    used: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def instance(self) -> Instance:
@@ -74,7 +76,26 @@ class Question:
     @cached_property
     def numbers(self) -> Instance:
         """The same as `instance`, but unknown rates count as unlimited instead of being refused."""
-        network = with_credits(self.network, self.apps)
+        return self._over(
+            as_used(self.network, self.apps, self.used) if self.used else before_use(self.network, self.apps)
+        )
+
+    @cached_property
+    def bound_s(self) -> float:
+        """Seconds that no placement beats. Where rates depend on use, the bound assumes the highest of each."""
+        if not depends_on_use(self.network):
+            return self.numbers.core.bound_s()
+        return self._over(at_best(self.network)).core.bound_s()
+
+    def as_used(self, assignment: Mapping[str, str]) -> Question:
+        """Return the question with the rates that an assignment gets, or the same one if no rate depends on use."""
+        if not depends_on_use(self.network):
+            return self
+        names = dict.fromkeys(self.network.names)
+        used = {task: known_as(host, names) for task, host in assignment.items()}
+        return self if used == self.used else replace(self, used=used)
+
+    def _over(self, network: Network) -> Instance:
         return build_instance(
             network, self.apps, self.shared, allowed=self.allowed, running=self.running, limits=self.limits
         )

@@ -1,18 +1,16 @@
-"""Hosts that send at C until a credit of b bytes is used up, and at r from then on: the rate that an application gets.
+"""Hosts that send at C until a credit of b bytes is used up, and at r from then on: the average rate of some bytes.
 
 Each such host has `peak_bps` (C), `burst_bytes` (b) and `egress_bps` (r) in the Network.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gavotte.terms.goodput import transfer_s
 
 if TYPE_CHECKING:
-    from gavotte.formats.app import App
     from gavotte.formats.network import Host, Network
 
 DEEP_S = 0.25
@@ -27,22 +25,22 @@ def is_credit(burst_bytes: float, rate_bps: float, peak_bps: float) -> bool:
     return 8 * burst_bytes >= DEEP_S * rate_bps and peak_bps > rate_bps
 
 
-def with_credits(network: Network, apps: Iterable[App]) -> Network:
-    """Return a Network in which each host's rate is that which an application gets there, credit included.
+def has_credit(host: Host) -> bool:
+    """Whether the rate of a host depends on the bytes that it sends."""
+    rate_bps, peak_bps, burst_bytes = host.egress_bps, host.peak_bps, host.burst_bytes
+    return bool(rate_bps and peak_bps and burst_bytes and is_credit(burst_bytes, rate_bps, peak_bps))
 
-    The bytes that count are those of the task that sends most: which tasks share a host is not known yet. Until they
-    exceed the credit the rate is C, and far beyond it r.
+
+def with_credits(network: Network, sent_bytes: Sequence[float]) -> Network:
+    """Return a Network in which each host's rate is its average over some bytes, credit included.
+
+    Until the bytes exceed the credit the rate is C, and far beyond it r.
 
     Args:
         network: with credits.
-        apps: what is to run.
+        sent_bytes: what each host sends to other machines, in the order of `hosts`.
     """
-    sent: Counter[tuple[str, str]] = Counter()
-    for app in apps:
-        for transfer in app.transfer:
-            sent[app.name, transfer.source] += transfer.bytes
-    most_bytes = max(sent.values(), default=0)
-    gains = [_gain(host, most_bytes) for host in network.hosts]
+    gains = [_gain(host, size_bytes) for host, size_bytes in zip(network.hosts, sent_bytes, strict=True)]
     if all(gain == 1.0 for gain in gains):
         return network
     hosts = [
@@ -50,19 +48,24 @@ def with_credits(network: Network, apps: Iterable[App]) -> Network:
         for host, gain in zip(network.hosts, gains, strict=True)
     ]
     rates = [
-        [
-            rate_bps * gain if rate_bps and host.egress_bps and rate_bps >= OWN * host.egress_bps else rate_bps
-            for rate_bps in row
-        ]
+        [_of_pair(rate_bps, host, target, gain) for rate_bps, target in zip(row, network.hosts, strict=True)]
         for row, host, gain in zip(network.rate_bps, network.hosts, gains, strict=False)
     ]
     return network.model_copy(update={"hosts": hosts, "rate_bps": rates})
 
 
+def _of_pair(rate_bps: float | None, source: Host, target: Host, gain: float) -> float | None:
+    """Return a pair's rate when its source gets `gain` times r: more only if r limits the pair."""
+    within = source.machine is not None and source.machine == target.machine
+    if rate_bps is None or within or not source.egress_bps or rate_bps < OWN * source.egress_bps:
+        return rate_bps
+    return max(rate_bps, gain * min(rate_bps, source.egress_bps))
+
+
 def _gain(host: Host, size_bytes: float) -> float:
     """Return how many times r a host's average rate is for this many bytes; 1 without a credit."""
     rate_bps, peak_bps, burst_bytes = host.egress_bps, host.peak_bps, host.burst_bytes
-    if not (rate_bps and peak_bps and burst_bytes and size_bytes) or not is_credit(burst_bytes, rate_bps, peak_bps):
+    if not (rate_bps and peak_bps and burst_bytes and size_bytes and has_credit(host)):
         return 1.0
     # A bucket of depth b fills at r while it is used.
     seconds = transfer_s(size_bytes, rate_bps, bucket_bytes=burst_bytes, peak_bps=peak_bps)
