@@ -16,6 +16,7 @@ from gavotte.simulate.conditions import ALONE, Conditions
 from gavotte.simulate.flows import Floats, Flows
 from gavotte.simulate.platform import build_platform, check_pairs, unmodelled
 from gavotte.simulate.roundtrips import tcp_weights
+from gavotte.simulate.usage import capped_by_connection, used_by
 from gavotte.tables import Tabular
 
 
@@ -100,6 +101,9 @@ def simulate(
     fair share of all links on its way. Shares are computed again whenever a flow starts or ends. The simulation has no
     packets, queues or loss, so it fits long flows.
 
+    On a Network, each flow is one TCP connection: it gets at most the pair's `rate_bps`, and all flows of the pair get
+    at most `several_bps`. A host with a credit has its average rate over all bytes that it sends.
+
     Args:
         network: hosts and the links between them.
         flows: the flows to send.
@@ -118,6 +122,8 @@ def simulate(
         flows = replace(flows, weight=tcp_weights(network, flows, payload_share=payload_share, seed=seed))
     check_pairs(network, flows.pairs)
     check_pairs(network, ((each.source, each.target) for each in conditions.background))
+    if isinstance(network, Network):
+        network, flows = used_by(network, flows)
     platform = build_platform(network, payload_share, seed)
     try:
         done = platform.simulate(
@@ -175,6 +181,8 @@ def rates(network: Topology | Network, flows: Flows, *, payload_share: float = 1
         GavotteError: naming what makes no sense.
     """
     check_pairs(network, flows.pairs)
+    if isinstance(network, Network):
+        network, flows = capped_by_connection(network, flows)
     platform = build_platform(network, payload_share, seed)
     try:
         return platform.rates(flows)

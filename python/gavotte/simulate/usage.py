@@ -1,0 +1,36 @@
+"""Rates of a Network that depend on the flows: credits of hosts by bytes, and pairs by connections."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from gavotte.formats.network import Network
+from gavotte.simulate.flows import Flows
+from gavotte.terms.credit import has_credit, with_credits
+
+
+def used_by(network: Network, flows: Flows) -> tuple[Network, Flows]:
+    """Return the Network and the flows with the rates that these flows get.
+
+    Args:
+        network: with credits, and rates of several connections.
+        flows: one TCP connection each.
+    """
+    if any(has_credit(host) for host in network.hosts):
+        machines = np.array([host.machine or f"alone {at}" for at, host in enumerate(network.hosts)])
+        leaves = machines[flows.source] != machines[flows.target]
+        sent = np.bincount(flows.source[leaves], weights=flows.bytes[leaves], minlength=len(network.hosts))
+        network = with_credits(network, sent.tolist())
+    return capped_by_connection(network, flows)
+
+
+def capped_by_connection(network: Network, flows: Flows) -> tuple[Network, Flows]:
+    """Return a Network whose pairs carry what several connections do, and flows that are capped at what one does."""
+    if not network.several_differ:
+        return network, flows
+    one_bps = np.array([network.shared().pair_bps(m, n) or math.inf if m != n else math.inf for m, n in flows.pairs])
+    cap_bps = one_bps if flows.cap_bps is None else np.minimum(flows.cap_bps, one_bps)
+    return network.at_several(), replace(flows, cap_bps=cap_bps)
