@@ -7,7 +7,11 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from tests.builders import topology
+from tests.measure.oracle import Oracle
+from tests.measure.played_network import PlayedNetwork
 
+from gavotte.measure import measure
 from gavotte.profile.gathering import Gathering, Request
 from gavotte.profile.listening import receive
 from gavotte.profile.sources import live
@@ -64,3 +68,11 @@ def test_a_live_profile_lasts_as_long_as_it_took(monkeypatch: pytest.MonkeyPatch
         live.read_live(Request(inputs=(), for_s=0.05))
     start_s, stop_s = spans[0]
     assert 0.05 <= stop_s - start_s < HOUR_S / 2
+
+
+@pytest.mark.usefixtures("set_back")
+def test_snapshots_are_as_far_apart_as_they_were_taken() -> None:
+    played = PlayedNetwork(Oracle(topology([{"name": name, "egress": "60mbit"} for name in "ab"])))
+    with played.held():
+        first_s, second_s = measure(played.inventory, count=2, every_s=0.05).history.time_s
+    assert 0.05 <= second_s - first_s < HOUR_S / 2

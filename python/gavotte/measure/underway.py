@@ -39,6 +39,7 @@ from gavotte.measure.tcp_steps import TcpSteps
 from gavotte.measure.widening import LEAST_STREAM_BYTES, LOWER_BOUNDS, Widening, fast_pairs, lower_bound, widened
 from gavotte.terms import Pair, Progress
 from gavotte.terms.hierarchy import hierarchy_of
+from gavotte.terms.unix_clock import UnixClock
 
 logger = logging.getLogger(__name__)
 
@@ -92,6 +93,7 @@ class Underway:
         self._plan = plan
         self._results = results
         self._journal = journal
+        self._clock = UnixClock()
         self._progress = progress
         self._index = {name: i for i, name in enumerate(plan.names)}
         self._done = 0
@@ -170,8 +172,8 @@ class Underway:
         return True
 
     def _now_s(self) -> float:
-        """Return the Unix time, never before the last snapshot's: a clock set back would reverse their order."""
-        now_s, last_s = time.time(), max(self._results.times_s.values(), default=0.0)
+        """Return the Unix time, never before the last snapshot's, which may be that of an interrupted measurement."""
+        now_s, last_s = self._clock(), max(self._results.times_s.values(), default=0.0)
         if now_s < last_s:
             logger.warning("the clock was set back by %.0f s; times continue from the last snapshot's", last_s - now_s)
         return max(now_s, last_s)
