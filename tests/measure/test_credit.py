@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 import numpy as np
 import pytest
 from tests import builders
@@ -9,8 +11,8 @@ from tests.measure.oracle import Oracle
 from tests.measure.played_network import PlayedNetwork
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.measure import measure
-from gavotte.measure.credit import Sending, Sendings, find_credit
+from gavotte.measure import Measurement, measure
+from gavotte.measure.credit import Sending, Sendings, SpentCredits, find_credit
 from gavotte.measure.methods import METHODS, bulk
 from gavotte.model import model
 from gavotte.terms import Pair
@@ -81,23 +83,31 @@ def test_a_host_whose_rate_falls_for_good_is_a_suspect() -> None:
     assert credit.size_bytes == pytest.approx(3e6 - 5e7 / 8 * 0.28)
 
 
+ROUND_S = 0.11
+"""Time between two rounds of real agents, most of which a train takes."""
+
+
 class Bursting(PlayedNetwork):
     """A network whose first host sends at 80 Mbit/s until it has sent its credit, then at 40."""
 
-    def __init__(self, credit_bytes: float) -> None:
-        names = "abcdefgh"
+    def __init__(self, credit_bytes: float, names: str = "abcdefgh") -> None:
         super().__init__(Oracle(builders.topology([{"name": name, "egress": "80mbit"} for name in names])), seed=1)
-        self._left = credit_bytes
+        self.left = credit_bytes
+
+    def say(self, requests: Mapping[str, pb.MeasureRequest]) -> Iterator[tuple[str, pb.ProbeReply]]:
+        for name, reply in super().say(requests):
+            reply.started_s *= ROUND_S
+            yield name, reply
 
     def _answer(self, probe: pb.Probe, pair: Pair, share_bps: float) -> pb.ProbeReply:
         reply = super()._answer(probe, pair, share_bps)
         if pair[0] == 0 and reply.HasField("gated_train"):
-            if self._left < 0:
+            if self.left < 0:
                 train = reply.gated_train
                 train.rate_bps, train.low_bps, train.high_bps = (
                     each / 2 for each in (train.rate_bps, train.low_bps, train.high_bps)
                 )
-            self._left -= reply.bytes_sent
+            self.left -= reply.bytes_sent
         return reply
 
 
@@ -115,6 +125,60 @@ def test_a_credit_that_runs_out_during_a_snapshot_is_named_and_not_averaged() ->
     # It began to run out during the fourth train.
     assert 1e6 < (believed[0].burst_bytes or 0) < 6e6
     assert all(host.burst_bytes is None or host.burst_bytes < 1e6 for host in believed[1:])
+
+
+def spent_after(snapshots: int, names: str, count: int) -> Measurement:
+    """Measure a network whose first host uses up its credit between two snapshots."""
+    every = Bursting(1e12, names)
+    with every.held():
+        measure(every.inventory, seed=1, count=snapshots)
+    share = 1e12 - every.left
+    # It is used up before the first train of the next snapshot.
+    network = Bursting(share - 1.0, names)
+    with network.held():
+        return measure(network.inventory, seed=1, count=count)
+
+
+@pytest.mark.parametrize(("names", "snapshots"), [("abcdefgh", 1), ("abcdefgh", 2), ("abc", 1), ("abc", 2), ("ab", 6)])
+def test_a_credit_that_runs_out_between_snapshots_is_named_and_not_averaged(names: str, snapshots: int) -> None:
+    measurement = spent_after(snapshots, names, count=snapshots + 2)
+    rates_bps = 8 * measurement.history.beta_Bps
+    assert np.nanmax(rates_bps[:, 0]) == pytest.approx(40e6 * GOODPUT_PER_WIRE, rel=0.05)
+    assert np.nanmin(rates_bps[:, 1:]) == pytest.approx(80e6 * GOODPUT_PER_WIRE, rel=0.05)
+    for number in range(snapshots + 2):
+        assert measurement.history.proof is not None
+        assert 8 * np.nanmax(measurement.history.proof.peak_Bps[number, 0]) == pytest.approx(76e6, rel=0.05)
+    hosts = model(measurement.history).hosts
+    assert hosts[0].egress_bps == pytest.approx(40e6 * GOODPUT_PER_WIRE, rel=0.05)
+    assert hosts[0].peak_bps == pytest.approx(80e6 * GOODPUT_PER_WIRE, rel=0.05)
+    assert 8 * (hosts[0].burst_bytes or 0) > 0.25 * 40e6
+    assert all(host.burst_bytes is None for host in hosts[1:])
+
+
+def sendings(start_s: float, rate_bps: float, size_bytes: float = 1e6) -> Sendings:
+    """Return three probes of one host to three targets, one behind the other."""
+    probes, each_s = Sendings(), 8 * size_bytes / rate_bps
+    for number in range(3):
+        probes.take(Sending((0, number + 1), rate_bps, size_bytes, start_s + (number + 1) * each_s))
+    return probes
+
+
+def test_a_fall_after_a_pause_is_no_credit_because_the_bucket_was_full_again() -> None:
+    spent = SpentCredits()
+    assert spent.take(sendings(0.0, 8e7)) == {}
+    # 0.3 s at 80 Mbit/s are 1.5 MB ahead of 40.
+    assert spent.take(sendings(0.3, 4e7))[0].size_bytes == pytest.approx(1.5e6)
+    spent = SpentCredits()
+    spent.take(sendings(0.0, 8e7))
+    assert spent.take(sendings(10.0, 4e7)) == {}
+
+
+def test_a_host_of_which_one_path_stays_fast_has_no_credit() -> None:
+    spent = SpentCredits()
+    spent.take(sendings(0.0, 8e7))
+    probes = sendings(0.3, 4e7)
+    probes.take(Sending((0, 3), 8e7, 1e6, 1.1))
+    assert spent.take(probes) == {}
 
 
 def test_a_host_whose_last_receivers_are_slow_has_no_credit() -> None:

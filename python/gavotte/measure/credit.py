@@ -7,12 +7,13 @@ bytes of one long TCP transfer over time, and the rates of one host's probes in 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gavotte.terms import Pair
+from gavotte.terms.credit import is_credit
 
 WINDOW_S, MOST_WINDOWS = 0.05, 200
 """Rates of a transfer are taken over windows this long, or longer ones if there were more than this many."""
@@ -109,6 +110,10 @@ class Sendings:
         """Note a probe that found a rate."""
         self._probes.setdefault(sending.pair[0], []).append(sending)
 
+    def by_source(self) -> Iterator[tuple[int, Sequence[Sending]]]:
+        """Yield each host with its probes, in the order in which they were sent."""
+        yield from sorted(self._probes.items())
+
     def _alike(self, source: int) -> list[Sending]:
         probes = self._probes[source]
         return [probe for probe in probes if probe.hops == probes[-1].hops]
@@ -145,6 +150,80 @@ class Sendings:
         size = sum(probe.size_bytes for probe in self._probes[source] if probe.end_s <= end_s)
         spent_s = end_s - first.end_s + 8 * first.size_bytes / first.rate_bps
         return Credit(peak_bps, rate_bps, max(0.0, size - rate_bps / 8 * spent_s))
+
+
+@dataclass(frozen=True)
+class Span:
+    """All probes of a host in one snapshot.
+
+    Attributes:
+        begin_s: when the first one began.
+        end_s: when the last one ended.
+        size_bytes: that they sent.
+    """
+
+    begin_s: float
+    end_s: float
+    size_bytes: float
+
+
+class SpentCredits:
+    """Finds hosts whose credit ran out between two snapshots.
+
+    Rates also fall when others send more. A credit explains a fall only if the host had sent that much ahead of its
+    rate from then on. Pauses between snapshots fill the bucket again, so that the host is not ahead.
+    """
+
+    def __init__(self) -> None:
+        """Know no snapshot."""
+        self._spans: dict[int, list[Span]] = {}
+        self._rates_bps: dict[Pair, float] = {}
+
+    def take(self, sendings: Sendings) -> dict[int, Credit]:
+        """Return the credits of hosts that ran out since the snapshot before.
+
+        1. Some of the host's paths are slower than in the snapshot before by `FALLS`, and none is faster than these.
+        2. At least `PROBES_AFTER` probes found these lower rates.
+        3. The host was ahead of the lower rate by a bucket that is deep enough for a credit.
+
+        Args:
+            sendings: all probes of the newest snapshot.
+        """
+        suspects = {source: self._ran_out(source, probes) for source, probes in sendings.by_source()}
+        for source, probes in sendings.by_source():
+            end_s = max(probe.end_s for probe in probes)
+            span = Span(_begin_s(probes), end_s, sum(probe.size_bytes for probe in probes))
+            self._spans.setdefault(source, []).append(span)
+            self._rates_bps |= {probe.pair: probe.rate_bps for probe in probes}
+        return {source: credit for source, credit in suspects.items() if credit is not None}
+
+    def _ran_out(self, source: int, probes: Sequence[Sending]) -> Credit | None:
+        now_bps = {probe.pair: probe.rate_bps for probe in probes}
+        slower = [probe for probe in probes if self._rates_bps.get(probe.pair, 0.0) >= FALLS * probe.rate_bps]
+        fallen = {pair for pair, rate_bps in now_bps.items() if self._rates_bps.get(pair, 0.0) >= FALLS * rate_bps}
+        if not fallen or len(slower) < PROBES_AFTER:
+            return None
+        rate_bps = max(now_bps[pair] for pair in fallen)
+        if max(now_bps.values()) >= FALLS * rate_bps:
+            return None
+        ahead_bytes = _ahead_bytes(self._spans[source], rate_bps, _begin_s(probes))
+        peak_bps = float(np.median([self._rates_bps[pair] for pair in fallen]))
+        return Credit(peak_bps, rate_bps, ahead_bytes) if is_credit(ahead_bytes, rate_bps, peak_bps) else None
+
+
+def _begin_s(probes: Sequence[Sending]) -> float:
+    """Return when the first of some probes began."""
+    return min(probe.end_s - 8 * probe.size_bytes / probe.rate_bps for probe in probes)
+
+
+def _ahead_bytes(spans: Sequence[Span], rate_bps: float, until_s: float) -> float:
+    """Return how many bytes a host was ahead of a rate at a time; the bucket fills while it sends less."""
+    ahead_bytes, last_s = 0.0, spans[0].begin_s
+    for span in spans:
+        ahead_bytes = max(0.0, ahead_bytes - rate_bps / 8 * max(0.0, span.begin_s - last_s))
+        ahead_bytes = max(0.0, ahead_bytes + span.size_bytes - rate_bps / 8 * (span.end_s - span.begin_s))
+        last_s = max(last_s, span.end_s)
+    return max(0.0, ahead_bytes - rate_bps / 8 * max(0.0, until_s - last_s))
 
 
 def _split(rates_bps: Sequence[float]) -> int:

@@ -22,7 +22,7 @@ from gavotte.measure.answers import read, sent_as
 from gavotte.measure.busy import Busy
 from gavotte.measure.concurrency import EVERYTHING, Concurrency, LoadedReading, Sent
 from gavotte.measure.cost import LOST_S, CostLimits, Most
-from gavotte.measure.credit import FALLS, Credit, Sending, Sendings
+from gavotte.measure.credit import FALLS, Credit, Sending, Sendings, SpentCredits
 from gavotte.measure.filling import Filling
 from gavotte.measure.journal import Journal
 from gavotte.measure.methods import TRAIN_BRIEF_S, Reading
@@ -38,6 +38,7 @@ from gavotte.measure.streams import LEAST_FALLBACK_BYTES, Streams
 from gavotte.measure.tcp_steps import TcpSteps
 from gavotte.measure.widening import LEAST_STREAM_BYTES, LOWER_BOUNDS, Widening, fast_pairs, lower_bound, widened
 from gavotte.terms import Pair, Progress
+from gavotte.terms.credit import OWN
 from gavotte.terms.hierarchy import hierarchy_of
 from gavotte.terms.unix_clock import UnixClock
 
@@ -60,7 +61,7 @@ class Underway:
         busy: pairs of the last snapshot with only TCP's share alongside other traffic.
         untested: links that pairs may share and of which nothing is known, with the pairs that were to cross them
             together.
-        credits: credits of hosts that ran out during a snapshot, by name.
+        credits: credits of hosts that ran out during a snapshot or between two, by name.
         stopped: why it ended early; empty = it did not.
     """
 
@@ -110,6 +111,7 @@ class Underway:
         self._trips = RoundTrips(plan.round_trips_s)
         self._cut: set[frozenset[int]] = set()
         self._sendings = Sendings()
+        self._spent_credits = SpentCredits()
         self.credits: dict[str, Credit] = {}
         self.again = 0
         self.seconds = 0.0
@@ -135,6 +137,7 @@ class Underway:
                 return
             self._began_s, self._before_s = time.monotonic(), self.seconds
             self._snapshot(number, again=again)
+            self._keep_credits(number)
             self._widen(number)
             self.seconds = self._spent_s()
             self._results.count = number + 1
@@ -221,6 +224,30 @@ class Underway:
             self._probe([[pair] for pair in pairs[1:]], number, alone=True)
             for pair in pairs:
                 self._results.paths[number, *pair] = with_credit(self._results.paths[number, *pair], credit)
+
+    def _keep_credits(self, number: int) -> None:
+        """Name credits that ran out between two snapshots, and never mix rates from before and after.
+
+        1. Credits that ran out since the snapshot before are added to those that are known.
+        2. A reading of C, in any snapshot, becomes the newest reading of r on its path, with C as the peak.
+        3. Readings of r in this snapshot get the credit, so that it is named.
+        """
+        names, paths = self._plan.names, self._results.paths
+        for source, credit in self._spent_credits.take(self._sendings).items():
+            self.credits.setdefault(names[source], credit)
+        for source, credit in ((self._index[name], credit) for name, credit in self.credits.items()):
+            middle_bps = math.sqrt(credit.peak_bps * credit.rate_bps)
+            known = sorted(at for at, path in paths.items() if at[1] == source and path.answered)
+            known = [at for at in known if not self._concurrency.mates(at[1:])]
+            spent = {at[1:]: paths[at] for at in known if paths[at].reading.goodput_bps < middle_bps}
+            for at in known:
+                path = spent.get(at[1:])
+                if path is None:
+                    continue
+                if paths[at].reading.goodput_bps >= middle_bps:
+                    paths[at] = with_credit(path, credit)
+                elif at[0] == number and path.reading.goodput_bps >= OWN * credit.rate_bps:
+                    paths[at] = with_credit(paths[at], credit)
 
     def _rates(self) -> Floats:
         """Return the (N, N) bit/s, the newest of each path; NaN = none."""
