@@ -73,6 +73,37 @@ def test_only_the_command_line_prints(path: Path) -> None:
     assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "print"]
 
 
+STOREYS = ["plan", "adapt", "carry", "predict"]
+"""Folders of `measure`, from the lowest. What lies in none of them is above all: the front doors of the room."""
+
+
+def storey(parts: tuple[str, ...]) -> int:
+    """Return the storey of a module of `measure`, given by the names of its path below the room."""
+    return STOREYS.index(parts[0]) if parts and parts[0] in STOREYS else len(STOREYS)
+
+
+def imported_in_measure(path: Path) -> set[tuple[str, ...]]:
+    """Return the paths below `measure` of all modules and names that a file imports from the room."""
+    modules = set[str]()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            modules |= {f"{node.module}.{alias.name}" for alias in node.names}
+    start = "gavotte.measure."
+    return {tuple(module.removeprefix(start).split(".")) for module in modules if module.startswith(start)}
+
+
+@pytest.mark.parametrize("name", STOREYS)
+def test_the_storeys_of_measure_stand_on_lower_ones(name: str) -> None:
+    folder = PACKAGE / "measure" / name
+    files = sorted(folder.rglob("*.py"))
+    assert len(files) > 1
+    for path in files:
+        for parts in imported_in_measure(path):
+            assert storey(parts) <= storey((name,)), f"{path} imports {'.'.join(parts)}"
+
+
 def test_no_imports_go_round_in_a_circle() -> None:
     said = subprocess.run(
         [sys.executable, ROOT / "tools" / "import-graph"], capture_output=True, text=True, check=False

@@ -28,8 +28,9 @@ from gavotte.formats.history import History
 from gavotte.formats.inventory import write_inventory
 from gavotte.hosts import check
 from gavotte.measure import measure
-from gavotte.measure.planning import MeasurementPlan
-from gavotte.measure.sharing import carrier, learn_sharing
+from gavotte.measure.adapt.planning import MeasurementPlan
+from gavotte.measure.carry import fleet_carrier
+from gavotte.measure.sharing import learn_sharing
 from gavotte.run import run
 
 pytestmark = pytest.mark.slow
@@ -47,7 +48,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "SPARE_S", 0.3)
     monkeypatch.setattr(replaying, "CONNECT_S", 2.0)
     monkeypatch.setattr(MeasurementPlan, "round_s", 0.5)
-    monkeypatch.setattr(carrier, "DEADLINE_S", 0.5)
+    monkeypatch.setattr(fleet_carrier, "DEADLINE_S", 0.5)
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ from gavotte.formats.placement import read_placement, write_placement
 from gavotte.formats.record import read_records, read_samples
 from gavotte.formats.topology import read_topology
 from gavotte.lab.state import new_record, read_state
-from gavotte.measure.journal import Journal
-from gavotte.measure.results import Results
+from gavotte.measure.adapt.results import Results
+from gavotte.measure.carry.journal import Journal
 from gavotte.profile import SOURCES, read_profile
 from gavotte.profile.gathering import Request
 from gavotte.profile.naming import read_tasks

@@ -11,8 +11,8 @@ from tests import builders
 
 from gavotte.formats.history import Floats, History, Ints
 from gavotte.formats.topology import Topology
-from gavotte.measure.sharing.overlap import Series
-from gavotte.measure.sharing.trials import Way
+from gavotte.measure.adapt.overlap import Series
+from gavotte.measure.plan.trials import Way
 from gavotte.terms import Pair
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
@@ -115,7 +115,7 @@ class Oracle:
         return rate
 
     def carry(self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], way: Way) -> dict[Pair, Series]:
-        """See `gavotte.measure.sharing.carrier.Carrier`."""
+        """See `gavotte.measure.adapt.carrier.Carrier`."""
         self.asked += 1
         pairs = [pair for group in groups for pair in group]
         bins = int(HOLD_S / BIN_S)
@@ -131,7 +131,7 @@ class Oracle:
         }
 
     def gone(self) -> Set[int]:
-        """See `gavotte.measure.sharing.carrier.Carrier`."""
+        """See `gavotte.measure.adapt.carrier.Carrier`."""
         return frozenset()
 
     def _slip(self) -> float:

@@ -19,7 +19,8 @@ from tests.measure.oracle import Oracle
 from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
 from gavotte.formats.inventory import Inventory
-from gavotte.measure import measuring, pilot
+from gavotte.measure import measuring
+from gavotte.measure.predict import pilot
 from gavotte.terms import Pair
 from gavotte.terms.goodput import UDP_PAYLOAD_BYTES
 

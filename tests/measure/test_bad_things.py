@@ -25,7 +25,8 @@ from gavotte.agents.schedule import OUT_OF_TOUCH, Answer, carry_out
 from gavotte.errors import AgentError, BusyError
 from gavotte.formats.history import read_history, write_history
 from gavotte.formats.inventory import Inventory, read_inventory
-from gavotte.measure import Method, bulk, measure, underway
+from gavotte.measure import Method, bulk, measure
+from gavotte.measure.carry import underway
 from gavotte.measure.sharing import measure_sharing
 from gavotte.run import run
 

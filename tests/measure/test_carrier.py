@@ -10,9 +10,9 @@ from tests import builders
 from tests.agents.played import Events, PlayedFleet, Replies
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.measure.round_trips import RoundTrips, round_trips_of
-from gavotte.measure.sharing.carrier import FleetCarrier, on_one_clock
-from gavotte.measure.sharing.overlap import Series, together
+from gavotte.measure.adapt.overlap import Series, together
+from gavotte.measure.carry.fleet_carrier import FleetCarrier, on_one_clock
+from gavotte.measure.plan.round_trips import RoundTrips, round_trips_of
 from gavotte.terms import Pair
 
 PAIRS: list[list[Pair]] = [[(0, 1), (2, 1)]]

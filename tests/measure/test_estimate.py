@@ -18,10 +18,10 @@ from gavotte.formats.network import Network
 from gavotte.formats.rates import parse_rate
 from gavotte.formats.topology import Topology
 from gavotte.measure import expected_cost, measure, plan_measurement
-from gavotte.measure.methods import Method, bulk
-from gavotte.measure.planning import SCHEDULE_S, parts
+from gavotte.measure.adapt.planning import SCHEDULE_S, parts
+from gavotte.measure.plan.methods import Method, bulk
+from gavotte.measure.predict.playing import SETUP_S as EXPERIMENT_S
 from gavotte.measure.sharing import cost_of_sharing, foreseen, measure_sharing
-from gavotte.measure.sharing.playing import SETUP_S as EXPERIMENT_S
 from gavotte.model import model
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 

@@ -9,8 +9,8 @@ from tests.measure.played_network import PlayedNetwork
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.measure import CostLimits, measure, plan_measurement
-from gavotte.measure.round_trips import MOST_TRIPS, PROBE_TRIPS, SEARCH_S, RoundTrips
-from gavotte.measure.spending import Spending
+from gavotte.measure.adapt.spending import Spending
+from gavotte.measure.plan.round_trips import MOST_TRIPS, PROBE_TRIPS, SEARCH_S, RoundTrips
 from gavotte.model import model
 
 FAR_S = 0.08

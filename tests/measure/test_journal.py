@@ -11,8 +11,8 @@ from tests.agents.played import inventory
 
 from gavotte.errors import FormatError
 from gavotte.formats.history import read_history, write_history
-from gavotte.measure.journal import Journal
-from gavotte.measure.results import Results
+from gavotte.measure.adapt.results import Results
+from gavotte.measure.carry.journal import Journal
 
 HEAD = {"format": "gavotte/measuring/1", "hosts": ["a", "b"], "method": "train", "count": 1, "seed": 0}
 READING = {"goodput_bps": 1e8, "low_bps": 9e7, "high_bps": None, "verdict": "path-limited"}

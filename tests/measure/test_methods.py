@@ -17,7 +17,7 @@ from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.inventory import write_inventory
 from gavotte.measure import METHODS, alpha_beta, bulk, choreo, jain_index
 from gavotte.measure.calibrate import BURSTS, PACKETS, PAYLOADS, best_of, calibrate, calibrated, trains_of
-from gavotte.measure.methods import PINGPONG_BYTES
+from gavotte.measure.plan.methods import PINGPONG_BYTES
 
 
 @given(alpha=st.floats(1e-6, 1e-2), beta=st.floats(1e5, 1e10))

@@ -17,7 +17,7 @@ from gavotte.cli.verbs import app
 from gavotte.formats.inventory import write_inventory
 from gavotte.formats.topology import Topology
 from gavotte.measure import CostLimits, Measurement, bulk, measure, plan_measurement
-from gavotte.measure.underway import Underway
+from gavotte.measure.carry.underway import Underway
 from gavotte.model import model
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
@@ -169,7 +169,7 @@ def test_it_stops_where_it_would_cost_a_quarter_more(monkeypatch: pytest.MonkeyP
     assert 0 < found.answered < found.paths
     assert 1.25 * cost.bytes < found.bytes_sent < 2 * cost.bytes
     # Each look at the clock takes ten seconds.
-    monkeypatch.setattr("gavotte.measure.underway.time.monotonic", iter(range(0, 10**9, 10)).__next__)
+    monkeypatch.setattr("gavotte.measure.carry.underway.time.monotonic", iter(range(0, 10**9, 10)).__next__)
     with PlayedNetwork(Oracle(racks(None)), seed=1).held():
         assert "more time" in measure(network.inventory, seed=1, limits=CostLimits(seconds=60)).stopped
 

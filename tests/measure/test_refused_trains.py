@@ -12,7 +12,7 @@ from tests.measure.played_network import PlayedNetwork
 from gavotte.agents import agent_pb2 as pb
 from gavotte.cli.by_tcp import warn_of_tcp
 from gavotte.measure import CostLimits, Measurement, measure, plan_measurement
-from gavotte.measure.spending import Spending
+from gavotte.measure.adapt.spending import Spending
 from gavotte.terms import Pair
 
 BACK: Pair = (1, 0)

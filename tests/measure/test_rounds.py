@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gavotte.agents.schedule import requests
 from gavotte.measure import plan_measurement
-from gavotte.measure.rounds import directed_rounds
+from gavotte.measure.plan.rounds import directed_rounds
 
 
 @given(size=st.integers(0, 40), seed=st.integers(0, 5))

@@ -12,11 +12,11 @@ from tests.measure.random_clouds import KINDS, random_cloud
 from tests.measure.test_racks import racks
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.measure.cost import Most
-from gavotte.measure.sharing.carrier import _of_transfers
+from gavotte.measure.adapt.overlap import MIN_OVERLAP_S, Series, Together, judge, together
+from gavotte.measure.carry.fleet_carrier import _of_transfers
+from gavotte.measure.plan.cost import Most
+from gavotte.measure.plan.trials import Trial, Way, plan_trials, rounds_of
 from gavotte.measure.sharing.experiments import ATTEMPTS, run_experiments, typical_rate
-from gavotte.measure.sharing.overlap import MIN_OVERLAP_S, Series, Together, judge, together
-from gavotte.measure.sharing.trials import Trial, Way, plan_trials, rounds_of
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import hierarchy_of
 

@@ -18,8 +18,8 @@ from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import read_network
 from gavotte.formats.topology import Topology
 from gavotte.measure import measure
+from gavotte.measure.carry.paths import trace_paths
 from gavotte.measure.sharing import learn_sharing, measure_sharing
-from gavotte.measure.sharing.paths import trace_paths
 from gavotte.model import model
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 from gavotte.terms.hierarchy import hierarchy_of

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from gavotte.measure.methods import Reading
-from gavotte.measure.planning import plan_measurement
-from gavotte.measure.results import PathResult
-from gavotte.measure.widening import Widening, probes_of_host, widened
+from gavotte.measure.adapt.planning import plan_measurement
+from gavotte.measure.adapt.results import PathResult
+from gavotte.measure.adapt.widening import Widening, probes_of_host, widened
+from gavotte.measure.plan.methods import Reading
 from gavotte.terms import Pair
 
 NAMES = [f"host-{number}" for number in range(16)]

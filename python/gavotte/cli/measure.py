@@ -41,7 +41,7 @@ from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
     from gavotte.measure import Cost, Method
-    from gavotte.measure.methods import Engine
+    from gavotte.measure.plan.methods import Engine
 
 DEFAULT = "train"
 
@@ -146,9 +146,9 @@ def paths(
     from gavotte.formats.network import read_network
     from gavotte.measure import METHODS, bulk, expected_cost, journal_path, plan_measurement
     from gavotte.measure import measure as take
-    from gavotte.measure.methods import ASSUMED_RATE_BPS
+    from gavotte.measure.adapt.widening import FAST_BPS
+    from gavotte.measure.plan.methods import ASSUMED_RATE_BPS
     from gavotte.measure.sharing import cost_of_sharing, foreseen
-    from gavotte.measure.widening import FAST_BPS
 
     if output is not None:
         check_history_path(output)
@@ -390,7 +390,7 @@ def _trains(method: str, bursts: int | None, packets: int | None, calibration: P
     from gavotte.errors import GavotteError
     from gavotte.measure import choreo
     from gavotte.measure.calibrate import calibrated
-    from gavotte.measure.methods import BURST_PACKETS, BURSTS
+    from gavotte.measure.plan.methods import BURST_PACKETS, BURSTS
 
     if bursts is None and packets is None and calibration is None:
         return None
@@ -412,7 +412,7 @@ def _stable(seed: int) -> Callable[[History], bool]:
 
 def _engine(engine: str) -> Engine:
     from gavotte.errors import GavotteError
-    from gavotte.measure.methods import ENGINES
+    from gavotte.measure.plan.methods import ENGINES
 
     for each in ENGINES:
         if engine == each:

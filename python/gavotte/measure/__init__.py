@@ -1,12 +1,12 @@
 """Measures the network between the hosts of an inventory. Input: an Inventory. Output: a History."""
 
-from gavotte.measure.cost import Cost, CostLimits
-from gavotte.measure.journal import journal_path
+from gavotte.measure.adapt.planning import MeasurementPlan, plan_measurement
+from gavotte.measure.carry.journal import journal_path
 from gavotte.measure.measuring import Measurement, measure
-from gavotte.measure.methods import METHODS, Method, alpha_beta, bulk, choreo, jain_index
-from gavotte.measure.pilot import Pilot, take_pilot
-from gavotte.measure.planning import MeasurementPlan, plan_measurement
-from gavotte.measure.predicting import expected_cost, predict_cost
+from gavotte.measure.plan.cost import Cost, CostLimits
+from gavotte.measure.plan.methods import METHODS, Method, alpha_beta, bulk, choreo, jain_index
+from gavotte.measure.predict.pilot import Pilot, take_pilot
+from gavotte.measure.predict.predicting import expected_cost, predict_cost
 
 __all__ = [
     "METHODS",

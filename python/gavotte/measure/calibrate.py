@@ -16,7 +16,7 @@ from gavotte.agents.schedule import Step, carry_out
 from gavotte.errors import AgentError, FormatError, GavotteError
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.reading import Emitted, parse_json, read_text, validate
-from gavotte.measure.methods import BURST_GAP_S, METHODS, Method, choreo
+from gavotte.measure.plan.methods import BURST_GAP_S, METHODS, Method, choreo
 from gavotte.tables import Tabular
 from gavotte.terms import Progress
 from gavotte.terms.goodput import UDP_PAYLOAD_BYTES

@@ -12,13 +12,13 @@ from gavotte.agents import Neighbour, Reach, enrolled
 from gavotte.formats.history import History
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
-from gavotte.measure.cost import CostLimits
-from gavotte.measure.journal import Journal
-from gavotte.measure.methods import ASSUMED_RATE_BPS, Method
-from gavotte.measure.planning import plan_measurement
-from gavotte.measure.predicting import expected_cost
-from gavotte.measure.results import FailedPath, PathResult, Results
-from gavotte.measure.underway import Underway
+from gavotte.measure.adapt.planning import plan_measurement
+from gavotte.measure.adapt.results import FailedPath, PathResult, Results
+from gavotte.measure.carry.journal import Journal
+from gavotte.measure.carry.underway import Underway
+from gavotte.measure.plan.cost import CostLimits
+from gavotte.measure.plan.methods import ASSUMED_RATE_BPS, Method
+from gavotte.measure.predict.predicting import expected_cost
 from gavotte.tables import Tabular
 from gavotte.terms import Pair, Progress
 

@@ -1,5 +1,6 @@
 """Finds which pairs share a bottleneck. Output: a History with path lengths and evidence (Choreo section 3.3)."""
 
+from gavotte.measure.predict.foreseen import foreseen
 from gavotte.measure.sharing.experiments import (
     SharingResult,
     cost_of_sharing,
@@ -7,7 +8,7 @@ from gavotte.measure.sharing.experiments import (
     run_experiments,
     typical_rate,
 )
-from gavotte.measure.sharing.learning import foreseen, learn_sharing
+from gavotte.measure.sharing.learning import learn_sharing
 
 __all__ = [
     "SharingResult",

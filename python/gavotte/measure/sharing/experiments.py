@@ -18,21 +18,20 @@ from gavotte.agents import Fleet, Neighbour
 from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats, History
 from gavotte.formats.network import Network
-from gavotte.measure.cost import EXCEEDED, LOST_S, Cost, CostLimits, Most
-from gavotte.measure.round_trips import RoundTrips, round_trips_of
-from gavotte.measure.sharing.carrier import Carrier, FleetCarrier, hold_of_ways
-from gavotte.measure.sharing.overlap import MIN_OVERLAP_S, Together, evidence, together
-from gavotte.measure.sharing.playing import PlayedCarrier, network_of
-from gavotte.measure.sharing.trials import WAYS, Trial, Way, choose, plan_trials, rounds_of
+from gavotte.measure.adapt.carrier import Carrier
+from gavotte.measure.adapt.overlap import AGREE, MIN_OVERLAP_S, Together, evidence, together
+from gavotte.measure.carry.fleet_carrier import FleetCarrier
+from gavotte.measure.plan.cost import EXCEEDED, LOST_S, Cost, CostLimits, Most
+from gavotte.measure.plan.holds import hold_of_ways
+from gavotte.measure.plan.round_trips import RoundTrips, round_trips_of
+from gavotte.measure.plan.trials import WAYS, Trial, Way, choose, plan_trials, rounds_of
+from gavotte.measure.predict.playing import PlayedCarrier, network_of
 from gavotte.tables import Tabular
 from gavotte.terms import Pair, Progress
 from gavotte.terms.hierarchy import Hierarchy, hierarchy_of
 
 ATTEMPTS = 4
 """Tries of one link: a `shared` is tried again with other pairs, an `unknown` in any case."""
-
-AGREE = 0.92
-"""Two sums of a link that was full agree when the lower has this share of the higher."""
 
 SINGLE_TRIES = 3
 LOW = 0.9

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import permutations
 
 import numpy as np
 
@@ -12,62 +10,13 @@ from gavotte.agents import Budget, enrolled
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.history import History
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.network import Network
-from gavotte.measure.cost import CostLimits
-from gavotte.measure.methods import ASSUMED_RATE_BPS
+from gavotte.measure.carry.paths import trace_paths
+from gavotte.measure.plan.cost import CostLimits
 from gavotte.measure.sharing.experiments import SharingResult, cost_of_sharing, measure_sharing
-from gavotte.measure.sharing.paths import trace_paths
 from gavotte.terms import Progress
-from gavotte.terms.hierarchy import MACHINE_HOPS, RACK_HOPS
-
-APART_HOPS = RACK_HOPS + 2
 
 TRACE_S = 10.0
 """Time for the traces of hosts whose routers answer."""
-
-
-def foreseen(
-    names: Sequence[str],
-    known: Network | None = None,
-    *,
-    assumed_bps: float = ASSUMED_RATE_BPS,
-    method: str = "train",
-) -> History:
-    """Return the expected result of a measurement, for `cost_of_sharing` while there is none.
-
-    Args:
-        names: hosts in matrix order.
-        known: an earlier Network, for rates and for hosts that share a machine or a group. Hosts that it does not have
-            are assumed to share nothing.
-        assumed_bps: rate of paths that it does not have.
-        method: the method of the paths; experiments send trains if it does.
-    """
-    shape = (len(names), len(names))
-    rate_bps, hops = np.full(shape, assumed_bps), np.full(shape, APART_HOPS)
-    if known is not None:
-        at = {name: i for i, name in enumerate(known.names)}
-        machine = {host.name: host.machine for host in known.hosts}
-        # Of nested groups the innermost counts.
-        group = {name: g.name for g in sorted(known.groups, key=lambda g: -len(g.members)) for name in g.members}
-        for (i, a), (j, b) in permutations(enumerate(names), 2):
-            if a in at and b in at:
-                rate_bps[i, j] = known.pair_bps(at[a], at[b]) or assumed_bps
-                if machine[a] is not None and machine[a] == machine[b]:
-                    hops[i, j] = MACHINE_HOPS
-                elif a in group and group[a] == group.get(b):
-                    hops[i, j] = RACK_HOPS
-    np.fill_diagonal(rate_bps, np.nan)
-    np.fill_diagonal(hops, 0)
-    return History(
-        alpha_s=np.full((1, *shape), np.nan),
-        beta_Bps=rate_bps[None] / 8,
-        time_s=np.zeros(1),
-        hosts=tuple(names),
-        hops=hops,
-        cpus=np.ones(len(names)),
-        memory_bytes=np.zeros(len(names), dtype=np.int64),
-        method=method,
-    )
 
 
 def learn_sharing(

@@ -12,8 +12,8 @@ from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.losses import Losses
 from gavotte.agents.schedule import OUT_OF_TOUCH, Answer, Step, carry_out
 from gavotte.formats.history import Ints, Texts
-from gavotte.measure.round_trips import RoundTrips
-from gavotte.measure.rounds import disjoint_rounds
+from gavotte.measure.plan.round_trips import RoundTrips
+from gavotte.measure.plan.rounds import disjoint_rounds
 
 MAX_HOPS = 16
 TRIES = 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gavotte.measure.results import Results
+from gavotte.measure.adapt.results import Results
 from gavotte.terms import Pair
 
 TOLERANCE = 0.02

@@ -26,18 +26,19 @@ from gavotte.errors import AgentError
 from gavotte.formats.history import Floats, Ints
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import FORMAT, Host, Network
-from gavotte.measure.answers import read
-from gavotte.measure.busy import Busy
-from gavotte.measure.concurrency import Concurrency
-from gavotte.measure.methods import ASSUMED_RATE_BPS, SETUP_S, TRAIN_BYTES, Method
-from gavotte.measure.opening import Opening, each_end_once, opening
-from gavotte.measure.planning import MeasurementPlan, plan_measurement
-from gavotte.measure.round_trips import RoundTrips
-from gavotte.measure.sharing.carrier import TRAIN_HOLD_S, TRAIN_MORE, FleetCarrier
-from gavotte.measure.sharing.overlap import SHARED_BELOW, evidence, together
-from gavotte.measure.sharing.paths import path_lengths
-from gavotte.measure.sharing.trials import Trial
-from gavotte.measure.streams import Streams
+from gavotte.measure.adapt.answers import read
+from gavotte.measure.adapt.busy import Busy
+from gavotte.measure.adapt.concurrency import Concurrency
+from gavotte.measure.adapt.opening import Opening, each_end_once, opening
+from gavotte.measure.adapt.overlap import SHARED_BELOW, evidence, together
+from gavotte.measure.adapt.planning import MeasurementPlan, plan_measurement
+from gavotte.measure.adapt.streams import Streams
+from gavotte.measure.carry.fleet_carrier import FleetCarrier
+from gavotte.measure.carry.paths import path_lengths
+from gavotte.measure.plan.holds import TRAIN_HOLD_S, TRAIN_MORE
+from gavotte.measure.plan.methods import ASSUMED_RATE_BPS, SETUP_S, TRAIN_BYTES, Method
+from gavotte.measure.plan.round_trips import RoundTrips
+from gavotte.measure.plan.trials import Trial
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy, hierarchy_of, limited_groups
 

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.measure.concurrency import LoadedReading
-from gavotte.measure.methods import Method, Reading, bulk
+from gavotte.measure.adapt.concurrency import LoadedReading
+from gavotte.measure.plan.methods import Method, Reading, bulk
 from gavotte.terms import Pair
 
 SURE = 4

@@ -14,7 +14,7 @@ import numpy as np
 from gavotte.agents import agent_pb2 as pb
 from gavotte.errors import GavotteError
 from gavotte.formats.history import ByTcp
-from gavotte.measure.credit import find_credit
+from gavotte.measure.plan.credit import find_credit
 from gavotte.terms.goodput import ETHERNET_BYTES, UDP_HEADER_BYTES, UDP_PAYLOAD_BYTES, goodput_per_wire
 
 BURSTS = 10

@@ -11,8 +11,8 @@ import numpy as np
 from gavotte.agents import agent_pb2 as pb
 from gavotte.formats.history import BY_TCP, VERDICTS, History, Ints, Proof
 from gavotte.formats.inventory import Inventory
-from gavotte.measure.credit import Credit
-from gavotte.measure.methods import Reading, refused
+from gavotte.measure.plan.credit import Credit
+from gavotte.measure.plan.methods import Reading, refused
 from gavotte.terms import Pair
 from gavotte.terms.goodput import goodput_per_wire
 

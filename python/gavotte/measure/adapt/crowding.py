@@ -12,10 +12,10 @@ import numpy as np
 
 from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats
-from gavotte.measure.sharing.carrier import Carrier, hold_of_ways
-from gavotte.measure.sharing.experiments import AGREE
-from gavotte.measure.sharing.overlap import MIN_OVERLAP_S, Series, Together, evidence, together
-from gavotte.measure.sharing.trials import WAYS, Trial, choose, rounds_of
+from gavotte.measure.adapt.carrier import Carrier
+from gavotte.measure.adapt.overlap import AGREE, MIN_OVERLAP_S, Series, Together, evidence, together
+from gavotte.measure.plan.holds import hold_of_ways
+from gavotte.measure.plan.trials import WAYS, Trial, choose, rounds_of
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
 

@@ -17,26 +17,27 @@ from gavotte.agents.schedule import OUT_OF_TOUCH, carry_out
 from gavotte.errors import AgentError
 from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats, History
-from gavotte.measure.again import changed
-from gavotte.measure.answers import read, sent_as
-from gavotte.measure.busy import Busy
-from gavotte.measure.concurrency import EVERYTHING, Concurrency, LoadedReading, Sent
-from gavotte.measure.cost import LOST_S, CostLimits, Most
-from gavotte.measure.credit import FALLS, Credit, Sending, Sendings, SpentCredits
-from gavotte.measure.filling import Filling
-from gavotte.measure.journal import Journal
-from gavotte.measure.methods import TRAIN_BRIEF_S, Reading
-from gavotte.measure.opening import FULL, PAUSE_S, STRETCHED, Opening, opening
-from gavotte.measure.planning import AHEAD, MOST_AHEAD, MeasurementPlan
-from gavotte.measure.results import PathResult, Results, path_result, with_credit
-from gavotte.measure.round_trips import RoundTrips
-from gavotte.measure.rounds import packed
-from gavotte.measure.sharing.carrier import Carrier, FleetCarrier
-from gavotte.measure.sharing.paths import path_lengths
-from gavotte.measure.spending import Spending
-from gavotte.measure.streams import LEAST_FALLBACK_BYTES, Streams
-from gavotte.measure.tcp_steps import TcpSteps
-from gavotte.measure.widening import LEAST_STREAM_BYTES, LOWER_BOUNDS, Widening, fast_pairs, lower_bound, widened
+from gavotte.measure.adapt.again import changed
+from gavotte.measure.adapt.answers import read, sent_as
+from gavotte.measure.adapt.busy import Busy
+from gavotte.measure.adapt.carrier import Carrier
+from gavotte.measure.adapt.concurrency import EVERYTHING, Concurrency, LoadedReading, Sent
+from gavotte.measure.adapt.filling import Filling
+from gavotte.measure.adapt.opening import FULL, PAUSE_S, STRETCHED, Opening, opening
+from gavotte.measure.adapt.planning import AHEAD, MOST_AHEAD, MeasurementPlan
+from gavotte.measure.adapt.results import PathResult, Results, path_result, with_credit
+from gavotte.measure.adapt.spending import Spending
+from gavotte.measure.adapt.streams import LEAST_FALLBACK_BYTES, Streams
+from gavotte.measure.adapt.widening import LEAST_STREAM_BYTES, LOWER_BOUNDS, Widening, fast_pairs, lower_bound, widened
+from gavotte.measure.carry.fleet_carrier import FleetCarrier
+from gavotte.measure.carry.journal import Journal
+from gavotte.measure.carry.paths import path_lengths
+from gavotte.measure.carry.tcp_steps import TcpSteps
+from gavotte.measure.plan.cost import LOST_S, CostLimits, Most
+from gavotte.measure.plan.credit import FALLS, Credit, Sending, Sendings, SpentCredits
+from gavotte.measure.plan.methods import TRAIN_BRIEF_S, Reading
+from gavotte.measure.plan.round_trips import RoundTrips
+from gavotte.measure.plan.rounds import packed
 from gavotte.terms import Pair, Progress
 from gavotte.terms.credit import OWN
 from gavotte.terms.hierarchy import hierarchy_of

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from gavotte.measure.methods import Reading
-from gavotte.measure.results import PathResult, Results
+from gavotte.measure.adapt.results import PathResult, Results
+from gavotte.measure.plan.methods import Reading
 from gavotte.terms import Pair
 
 GROWS = 1.1

@@ -10,7 +10,7 @@ import numpy as np
 
 from gavotte.formats.evidence import Evidence, SharingVerdict
 from gavotte.formats.history import Floats
-from gavotte.measure.sharing.trials import Trial
+from gavotte.measure.plan.trials import Trial
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
 
@@ -37,6 +37,9 @@ CALM_ABOVE = 0.75
 If each path passed packets at its full rate whenever it had any, the hosts caused the rest of the loss. Below this
 share the paths were too seldom full at the same time.
 """
+
+AGREE = 0.92
+"""Two sums of a link that was full agree when the lower has this share of the higher."""
 
 BLOCKS = 5
 

@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from gavotte.measure.rounds import Links
+from gavotte.measure.plan.rounds import Links
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy, Link
 

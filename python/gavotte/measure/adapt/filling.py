@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from gavotte.formats.history import Floats
-from gavotte.measure.concurrency import Concurrency
-from gavotte.measure.sharing.carrier import TRAIN_HOLD_S, Carrier
-from gavotte.measure.sharing.crowding import Crowding
+from gavotte.measure.adapt.carrier import Carrier
+from gavotte.measure.adapt.concurrency import Concurrency
+from gavotte.measure.adapt.crowding import Crowding
+from gavotte.measure.plan.holds import TRAIN_HOLD_S
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
 

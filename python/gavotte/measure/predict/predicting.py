@@ -18,15 +18,15 @@ from gavotte.agents import Fleet, Reach
 from gavotte.agents import agent_pb2 as pb
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
-from gavotte.measure.cost import Cost, CostLimits, Most
-from gavotte.measure.methods import PINGPONG_BYTES, SETUP_S, TRAIN_FILL_BYTES, TRAIN_MAX_S, Method
-from gavotte.measure.pilot import Pilot
-from gavotte.measure.planning import SCHEDULE_S, MeasurementPlan
-from gavotte.measure.results import Results
-from gavotte.measure.round_trips import PROBE_TRIPS
-from gavotte.measure.sharing.learning import foreseen
-from gavotte.measure.sharing.playing import PlayedCarrier, shares
-from gavotte.measure.underway import Underway
+from gavotte.measure.adapt.planning import SCHEDULE_S, MeasurementPlan
+from gavotte.measure.adapt.results import Results
+from gavotte.measure.carry.underway import Underway
+from gavotte.measure.plan.cost import Cost, CostLimits, Most
+from gavotte.measure.plan.methods import PINGPONG_BYTES, SETUP_S, TRAIN_FILL_BYTES, TRAIN_MAX_S, Method
+from gavotte.measure.plan.round_trips import PROBE_TRIPS
+from gavotte.measure.predict.foreseen import foreseen
+from gavotte.measure.predict.pilot import Pilot
+from gavotte.measure.predict.playing import PlayedCarrier, shares
 from gavotte.terms import Pair
 from gavotte.terms.goodput import MTU_BYTES, path_goodput, udp_payload_bytes, wire_bytes
 

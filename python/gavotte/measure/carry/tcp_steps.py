@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from gavotte.agents import Fleet
 from gavotte.agents.losses import Losses
 from gavotte.agents.schedule import Step, carry_out
-from gavotte.measure.methods import bulk
-from gavotte.measure.planning import MeasurementPlan
-from gavotte.measure.spending import Spending
+from gavotte.measure.adapt.planning import MeasurementPlan
+from gavotte.measure.adapt.spending import Spending
+from gavotte.measure.plan.methods import bulk
 from gavotte.terms import Pair
 
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gavotte.formats.history import Floats
-from gavotte.measure.concurrency import Concurrency, Sent
-from gavotte.measure.methods import Method
-from gavotte.measure.rounds import packed
-from gavotte.measure.sharing.overlap import Series
+from gavotte.measure.adapt.concurrency import Concurrency, Sent
+from gavotte.measure.adapt.overlap import Series
+from gavotte.measure.plan.methods import Method
+from gavotte.measure.plan.rounds import packed
 from gavotte.terms import Pair
 
 PAUSE_S = 0.05

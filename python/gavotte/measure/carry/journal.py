@@ -22,8 +22,8 @@ from gavotte.agents.soundness import MOST, MOST_BPS, MOST_MTU_BYTES, MOST_S
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.history import BY_TCP, MAX_HOPS, MOST_CONNECTIONS, VERDICTS
 from gavotte.formats.reading import read_bytes
-from gavotte.measure.methods import Reading
-from gavotte.measure.results import PathResult, Results
+from gavotte.measure.adapt.results import PathResult, Results
+from gavotte.measure.plan.methods import Reading
 
 logger = logging.getLogger(__name__)
 

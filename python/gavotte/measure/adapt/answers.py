@@ -5,10 +5,10 @@ from __future__ import annotations
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Answer
 from gavotte.formats.rates import MAX_RATE_BPS
-from gavotte.measure.busy import Busy
-from gavotte.measure.concurrency import Sent
-from gavotte.measure.methods import Method, Reading, goodput_share, refused
-from gavotte.measure.streams import Streams
+from gavotte.measure.adapt.busy import Busy
+from gavotte.measure.adapt.concurrency import Sent
+from gavotte.measure.adapt.streams import Streams
+from gavotte.measure.plan.methods import Method, Reading, goodput_share, refused
 from gavotte.terms import Pair
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from gavotte.measure.cost import CostLimits, Most
-from gavotte.measure.planning import MeasurementPlan
-from gavotte.measure.sharing.carrier import Carrier
+from gavotte.measure.adapt.carrier import Carrier
+from gavotte.measure.adapt.planning import MeasurementPlan
+from gavotte.measure.plan.cost import CostLimits, Most
 
 
 class Spending:

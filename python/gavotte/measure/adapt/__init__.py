@@ -1,0 +1,1 @@
+"""What a measurement learns from answers, and what it measures next because of them."""
