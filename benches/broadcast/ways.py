@@ -23,7 +23,7 @@ from benches.mpi import available, launch
 from gavotte import lab
 from gavotte.errors import GavotteError
 from gavotte.formats.inventory import read_inventory
-from gavotte.transfer import broadcast
+from gavotte.transfer import BroadcastQuestion, BroadcastSession, send
 
 OURS = ("auto", "chain", "tree", "binomial", "mesh", "cornet", "topology", "clustering")
 PEERS = ("http", "libtorrent", "openmpi", "openmpi-pipeline")
@@ -98,7 +98,7 @@ def ours(
             watched.append(name)
             kill(session, name)
 
-    result = broadcast(
+    question = BroadcastQuestion(
         str(file),
         read_inventory(session.hosts_file),
         "h0",
@@ -106,9 +106,8 @@ def ours(
         network=cloud.network,
         mechanism=mechanism,  # type: ignore[arg-type]
         max_seconds=LIMIT_S,
-        times=times,
-        watch=watch,
     )
+    result = send(question, BroadcastSession(watch=watch, times=times))
     if set(result.lost) != set(watched):
         raise GavotteError(f"{mechanism} lost {result.lost}")
     seconds = [each.finish_s for each in result.receivers if each.finish_s is not None]

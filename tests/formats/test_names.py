@@ -19,7 +19,7 @@ from gavotte.formats.inventory import read_inventory
 from gavotte.formats.names import HostName, known_as, not_a_host_name
 from gavotte.place import place, select_hosts
 from gavotte.simulate import read_flows
-from gavotte.transfer.broadcasting import receivers_of
+from gavotte.transfer.question import receivers_of
 
 NAMES = ["Node01", "rackA-2", "x_1", "web1.example.com", "_gateway"]
 

@@ -18,7 +18,7 @@ from gavotte import lab
 from gavotte.agents.runtime import RUNTIME_DIR_VARIABLE
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.inventory import read_inventory
-from gavotte.transfer import BroadcastResult, broadcast
+from gavotte.transfer import BroadcastResult, BroadcastSession, broadcast
 from gavotte.transfer.planning import Mechanism
 
 pytestmark = pytest.mark.lab
@@ -139,7 +139,7 @@ def test_a_relay_that_dies_is_named_and_nobody_else_is_hurt(
         "h0",
         str(tmp_path / "out-{host}"),
         mechanism=mechanism,
-        watch=watch,
+        session=BroadcastSession(watch=watch),
     )
     assert right(result, large) == {"h1", "h3", "h4", "h5"}
     assert list(result.lost) == ["h2"]
@@ -151,7 +151,14 @@ def test_a_source_that_dies_after_a_full_copy_is_not_missed(large: Path, tmp_pat
     with lab.session(builders.topology(slow), source="tests") as session:
         inventory = read_inventory(session.hosts_file)
         watch = when(1.0, lambda: kill(session, "h0"), host="h1")
-        result = broadcast(str(large), inventory, "h0", str(tmp_path / "out-{host}"), mechanism="chain", watch=watch)
+        result = broadcast(
+            str(large),
+            inventory,
+            "h0",
+            str(tmp_path / "out-{host}"),
+            mechanism="chain",
+            session=BroadcastSession(watch=watch),
+        )
         assert right(result, large) == {"h1", "h2"}
         assert "h0" in " ".join(result.changes)
 
@@ -159,7 +166,14 @@ def test_a_source_that_dies_after_a_full_copy_is_not_missed(large: Path, tmp_pat
 def test_a_source_that_dies_early_fails_all_with_the_reason(cloud: lab.Session, large: Path, tmp_path: Path) -> None:
     inventory = read_inventory(cloud.hosts_file)
     watch = when(0.1, lambda: kill(cloud, "h0"), host="h1")
-    result = broadcast(str(large), inventory, "h0", str(tmp_path / "out-{host}"), mechanism="chain", watch=watch)
+    result = broadcast(
+        str(large),
+        inventory,
+        "h0",
+        str(tmp_path / "out-{host}"),
+        mechanism="chain",
+        session=BroadcastSession(watch=watch),
+    )
     assert right(result, large) == set()
     assert all("h0" in why for why in result.lost.values())
     assert (tmp_path / "out-h1.partial").exists()
@@ -223,7 +237,7 @@ def test_a_relay_whose_bytes_come_wrong_is_left(cloud: lab.Session, large: Path,
         targets=["h1", "h2", "h3"],
         mechanism="chain",
         network=equal,
-        watch=when(0.2, corrupt, host="h2"),
+        session=BroadcastSession(watch=when(0.2, corrupt, host="h2")),
     )
     # The blocks on the relay's disk are its own; no other host has them.
     assert result.lost == {}

@@ -277,7 +277,8 @@ def test_a_broadcast_goes_on_when_its_killed_controller_is_started_again(
     try:
         until(lambda: there(socket))
         with Client(socket) as client:
-            client.submit_broadcast(str(model), "a", ["b", "c"], str(tmp_path / "copy-{host}"), mechanism=mechanism)
+            copies = Copies(str(model), "a", str(tmp_path / "copy-{host}"), mechanism)
+            client.submit_broadcast(copies, ["b", "c"])
         until(lambda: listed(socket)[0]["moved_bytes"] > size_bytes)
     finally:
         first.kill()

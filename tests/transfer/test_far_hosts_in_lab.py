@@ -14,7 +14,7 @@ from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import Network
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
-from gavotte.transfer import broadcast, shuffle
+from gavotte.transfer import BroadcastQuestion, broadcast, send, shuffle
 
 pytestmark = pytest.mark.lab
 
@@ -82,15 +82,11 @@ def test_a_far_broadcast_starts_without_a_receiver_that_does_not_answer(cloud: l
     for host in "ab":
         cloud.run(host, ["ip", "route", "add", "blackhole", f"{address}/32"])
     try:
-        done = broadcast(
-            str(source),
-            inventory,
-            "a",
-            f"{tmp_path}/copy-{{host}}",
-            network=truth(),
-            mechanism="mesh",
-            max_seconds=4.0,
+        output = f"{tmp_path}/copy-{{host}}"
+        question = BroadcastQuestion(
+            str(source), inventory, "a", output, network=truth(), mechanism="mesh", max_seconds=4.0
         )
+        done = send(question)
     finally:
         for host in "ab":
             cloud.run(host, ["ip", "route", "del", "blackhole", f"{address}/32"])

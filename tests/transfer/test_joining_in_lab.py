@@ -22,7 +22,17 @@ from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import Network
 from gavotte.formats.transfer import Copies, MemoryQueue
-from gavotte.transfer import Client, Controller, broadcast, broadcasting, probing, serving
+from gavotte.transfer import (
+    BroadcastQuestion,
+    BroadcastSession,
+    Client,
+    Controller,
+    broadcast,
+    broadcasting,
+    probing,
+    send,
+    serving,
+)
 from gavotte.transfer.planning import Mechanism
 
 pytestmark = pytest.mark.lab
@@ -49,6 +59,12 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+def question(cloud: lab.Session, file: Path, folder: Path, mechanism: Mechanism) -> BroadcastQuestion:
+    """Ask for copies at all hosts. Missing hosts are waited for."""
+    hosts, output = read_inventory(cloud.hosts_file), str(folder / "out-{host}")
+    return BroadcastQuestion(str(file), hosts, "h0", output, network=BELIEVED, mechanism=mechanism, wait_s=MOST_S)
+
+
 def when(share: float, what: Callable[[], None], *, host: str) -> Callable[[str, int, int], None]:
     """Do something once, in a thread of its own, when a receiver has this share."""
     done = threading.Event()
@@ -66,17 +82,9 @@ def test_a_host_that_comes_late_has_it_and_costs_nobody(
     cloud: lab.Session, file: Path, tmp_path: Path, mechanism: Mechanism
 ) -> None:
     kill_agent(cloud, "h2")
-    result = broadcast(
-        str(file),
-        read_inventory(cloud.hosts_file),
-        "h0",
-        str(tmp_path / "out-{host}"),
-        network=BELIEVED,
-        mechanism=mechanism,
-        times=tmp_path / "times.json",
-        wait_s=MOST_S,
-        watch=when(0.1, lambda: start_agent(cloud, "h2"), host="h1"),
-    )
+    watch = when(0.1, lambda: start_agent(cloud, "h2"), host="h1")
+    session = BroadcastSession(watch=watch, times=tmp_path / "times.json")
+    result = send(question(cloud, file, tmp_path, mechanism), session)
     assert result.lost == {}
     for each in result.receivers:
         assert Path(each.path).read_bytes() == file.read_bytes()
@@ -96,16 +104,7 @@ def test_an_agent_that_is_started_again_goes_on_from_what_it_has(
         kill_agent(cloud, "h2")
         start_agent(cloud, "h2")
 
-    result = broadcast(
-        str(file),
-        read_inventory(cloud.hosts_file),
-        "h0",
-        str(tmp_path / "out-{host}"),
-        network=BELIEVED,
-        mechanism="chain",
-        wait_s=MOST_S,
-        watch=when(0.3, again, host="h2"),
-    )
+    result = send(question(cloud, file, tmp_path, "chain"), BroadcastSession(watch=when(0.3, again, host="h2")))
     assert result.lost == {}
     assert {Path(each.path).read_bytes() == file.read_bytes() for each in result.receivers} == {True}
     assert [each.host for each in result.receivers if each.joined_s is not None] == ["h2"]

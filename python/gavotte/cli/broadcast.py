@@ -2,68 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gavotte.cli.options import Hosts, Json, Seed, to_write
+from gavotte.cli.declared import REQUIRED, declared, option
+from gavotte.cli.options import Hosts, Json, Seed, copy_path, separated, to_write
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
 from gavotte.errors import GavotteError
 from gavotte.formats.rates import format_bytes
 
 if TYPE_CHECKING:
-    from gavotte.transfer.outcome import BroadcastResult
-    from gavotte.transfer.planning import BroadcastPlan
+    from gavotte.transfer import BroadcastPlan, BroadcastQuestion, BroadcastResult
 
 
-def broadcast(
-    file: Annotated[str, typer.Argument(help="File or folder to send, as a path on the --from host.", metavar="FILE")],
-    hosts: Hosts,
-    source: Annotated[str, typer.Option("--from", help="Host that has the file.", metavar="HOST")],
-    output: Annotated[
-        str,
-        typer.Option(
-            "-o", "--output", help="Path of the copies; {host} is replaced by the receiver's name.", metavar="PATH"
-        ),
-    ],
-    to: Annotated[
-        list[str] | None,
-        typer.Option("--to", help="Receiving hosts, separated by commas. By default all others.", metavar="HOST,..."),
-    ] = None,
-    network: Annotated[
-        Path | None,
-        typer.Option(
-            "--network",
-            help="Network between the hosts. By default a short probe of each host's port.",
-            metavar="N.network.json",
-        ),
-    ] = None,
-    mechanism: Annotated[
-        str,
-        typer.Option(
-            "--mechanism",
-            help="Mechanism of the broadcast.",
-            metavar="NAME",
-        ),
-    ] = "auto",
-    max_seconds: Annotated[
-        float, typer.Option("--max-seconds", help="Give up after this many seconds.", min=0.1, metavar="SECONDS")
-    ] = 3600.0,
-    wait_s: Annotated[
-        float,
-        typer.Option(
-            "--wait",
-            help="Keep retrying unreachable hosts until the others finish, plus this long.",
-            min=0,
-            metavar="SECONDS",
-        ),
-    ] = 0.0,
+@dataclass(frozen=True)
+class QuestionOptions:
+    """Which hosts get the file, and how."""
+
+    hosts: Hosts
+    source: str = option("Host that has the file.", "HOST", "--from", default=REQUIRED)
+    output: str = option(
+        "Path of the copies; {host} is replaced by the receiver's name.", "PATH", "-o", "--output", default=REQUIRED
+    )
+    to: list[str] | None = option("Receiving hosts, separated by commas. By default all others.", "HOST,...")
+    network: Path | None = option(
+        "Network between the hosts. By default a short probe of each host's port.", "N.network.json"
+    )
+    mechanism: str = option("Mechanism of the broadcast.", "NAME", default="auto")
+    max_seconds: float = option("Give up after this many seconds.", "SECONDS", default=3600.0, min=0.1)
+    wait: float = option(
+        "Keep retrying unreachable hosts until the others finish, plus this long.", "SECONDS", default=0.0, min=0
+    )
     times: Annotated[
         Path | None,
         to_write("File of Cornet's block transfer times, from which clustering learns.", "FILE.json", "--times"),
-    ] = None,
-    seed: Seed = 0,
+    ] = None
+    seed: Seed = 0
+
+
+@declared
+def broadcast(
+    file: Annotated[str, typer.Argument(help="File or folder to send, as a path on the --from host.", metavar="FILE")],
+    asked: QuestionOptions,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Print the plan, its predicted time and the lower bound, and send nothing."),
@@ -71,48 +54,29 @@ def broadcast(
     as_json: Json = False,
 ) -> None:
     """Send a file from one host to many, as fast as the network allows."""
-    from gavotte.agents import resolve_hosts
-    from gavotte.formats.network import read_network
-    from gavotte.transfer.broadcasting import broadcast as send
-    from gavotte.transfer.broadcasting import plan_file
+    from gavotte.transfer import BroadcastSession, plan_file, send
 
-    inventory = resolve_hosts(hosts)
-    targets = None if to is None else [name for part in to for name in part.split(",") if name]
-    net = None if network is None else read_network(network)
-    if net is not None:
-        warn_of_unknown(net)
-    path, where = str(Path(file).absolute()), str(Path(output).absolute()) if not output.endswith("/") else output
-    common: dict[str, Any] = {"targets": targets, "network": net, "mechanism": mechanism}
+    question = _question(file, asked)
+    if question.network is not None:
+        warn_of_unknown(question.network)
     if dry_run:
-        plan = plan_file(path, inventory, source, where, **common)
+        plan = plan_file(question)
         _planned(plan)
         if as_json:
-            emit_json(_as_json(plan, None, seed))
+            emit_json(_as_json(plan, None, asked.seed))
         return
     with progress("sending") as advance:
-        having: dict[str, int] = {}
+        held: dict[str, int] = {}
 
         def watch(host: str, done: int, total: int) -> None:
-            having[host] = done
-            advance(sum(having.values()), total * max(1, len(having)))
+            held[host] = done
+            advance(sum(held.values()), total * max(1, len(held)))
 
-        result = send(
-            path,
-            inventory,
-            source,
-            where,
-            **common,
-            max_seconds=max_seconds,
-            wait_s=wait_s,
-            times=times,
-            seed=seed,
-            planned=_planned,
-            watch=watch,
-        )
+        result = send(question, BroadcastSession(_planned, watch, times=asked.times))
     for line in result.changes:
         note(line)
     if as_json:
-        emit_json(_as_json(result.plan, result, seed))
+        emit_json(_as_json(result.plan, result, asked.seed))
     else:
         emit_table(
             ["receiver", "done after s", "failure"],
@@ -122,6 +86,35 @@ def broadcast(
             ],
             words=["failure"],
         )
+    _conclude(result)
+
+
+def _question(file: str, asked: QuestionOptions) -> BroadcastQuestion:
+    """Return the question that the options ask."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.formats.network import read_network
+    from gavotte.transfer import BroadcastQuestion
+
+    return BroadcastQuestion(
+        str(Path(file).absolute()),
+        resolve_hosts(asked.hosts),
+        asked.source,
+        copy_path(asked.output),
+        None if asked.to is None else separated(asked.to),
+        None if asked.network is None else read_network(asked.network),
+        asked.mechanism,  # type: ignore[arg-type]
+        max_seconds=asked.max_seconds,
+        wait_s=asked.wait,
+        seed=asked.seed,
+    )
+
+
+def _conclude(result: BroadcastResult) -> None:
+    """Print how long the copies took.
+
+    Raises:
+        GavotteError: when receivers have no copy.
+    """
     if result.elapsed_s is not None:
         over = (
             "" if result.ratio is None else f", {result.ratio:.2f} times the lower bound of {result.plan.bound_s:.3f} s"

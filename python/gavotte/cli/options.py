@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +32,16 @@ def to_write(text: str, metavar: str, *names: str) -> Any:
         names: the option's names; by default -o and --output.
     """
     return typer.Option(*names or ("-o", "--output"), help=text, metavar=metavar, callback=_check_folder)
+
+
+def separated(parts: Sequence[str]) -> list[str]:
+    """Return the names of an option that may be repeated, and whose values are names separated by commas."""
+    return [name for part in parts for name in part.split(",") if name]
+
+
+def copy_path(output: str) -> str:
+    """Return the absolute path of an --output at receivers; a folder is left as it is, to be refused."""
+    return output if output.endswith("/") else str(Path(output).absolute())
 
 
 def read_rate(option: str, text: str) -> float:

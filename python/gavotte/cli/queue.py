@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import getpass
 import os
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gavotte.cli import lists
+from gavotte.cli.declared import declared, option
 from gavotte.cli.history import StoreUrl
-from gavotte.cli.options import Hosts, Json
+from gavotte.cli.options import Hosts, Json, copy_path, separated
 from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
 from gavotte.cli.signals import stop_flag
 from gavotte.cli.transfers import transfers
@@ -64,10 +66,34 @@ def serve(
     note("stopped; the next `gavotte transfers serve` continues unfinished transfers")
 
 
+@dataclass(frozen=True)
+class CopyOptions:
+    """The copies of a broadcast."""
+
+    source: str | None = option("Host that has the file; makes the transfer a broadcast.", "HOST", "--from")
+    to: list[str] | None = option("Receiving hosts, separated by commas.", "HOST,...")
+    output: str | None = option(
+        "Path of the copies; {host} is replaced by the receiver's name.", "PATH", "-o", "--output"
+    )
+    mechanism: str | None = option("Mechanism of a broadcast.", "NAME")
+
+
+@dataclass(frozen=True)
+class EntryOptions:
+    """How the queue treats the transfer."""
+
+    name: str = option("Name of the transfer. By default the file's name.", default="")
+    priority_class: int = option(
+        "Class under policy `priority`; 0 goes first.", "N", "--class", default=0, min=0, max=999
+    )
+    weight: float = option("Weight under policy `weighted`.", "X", default=1.0, min=0.001, max=1000)
+
+
 @transfers.command(
     cls=lists.command("transfers submit"),
     epilog="Example: gavotte transfers submit model.bin --from vm0 --to vm1,vm2 -o '/tmp/model-{host}'",
 )
+@declared
 def submit(
     file: Annotated[
         Path,
@@ -76,55 +102,30 @@ def submit(
             metavar="BYTES.csv|FILE",
         ),
     ],
-    source: Annotated[
-        str | None,
-        typer.Option("--from", help="Host that has the file; makes the transfer a broadcast.", metavar="HOST"),
-    ] = None,
-    to: Annotated[
-        list[str] | None,
-        typer.Option("--to", help="Receiving hosts, separated by commas.", metavar="HOST,..."),
-    ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(
-            "-o", "--output", help="Path of the copies; {host} is replaced by the receiver's name.", metavar="PATH"
-        ),
-    ] = None,
-    mechanism: Annotated[
-        str | None,
-        typer.Option("--mechanism", help="Mechanism of a broadcast.", metavar="NAME"),
-    ] = None,
-    name: Annotated[str, typer.Option("--name", help="Name of the transfer. By default the file's name.")] = "",
-    priority_class: Annotated[
-        int, typer.Option("--class", help="Class under policy `priority`; 0 goes first.", min=0, max=999, metavar="N")
-    ] = 0,
-    weight: Annotated[
-        float, typer.Option("--weight", help="Weight under policy `weighted`.", min=0.001, max=1000, metavar="X")
-    ] = 1.0,
+    copying: CopyOptions,
+    entered: EntryOptions,
     socket: Socket = None,
     as_json: Json = False,
 ) -> None:
     """Queue a matrix of bytes, or a broadcast, and print the number of its transfer."""
     from gavotte.formats.byte_matrix import read_byte_matrix
+    from gavotte.formats.transfer import Copies
     from gavotte.transfer import Client
 
-    about: dict[str, Any] = {"name": name or file.stem, "user": _user()}
-    about |= {"priority_class": priority_class, "weight": weight}
-    if source is None:
-        if to or output or mechanism:
+    about = {**asdict(entered), "name": entered.name or file.stem, "user": _user()}
+    if copying.source is None:
+        if copying.to or copying.output or copying.mechanism:
             raise typer.BadParameter("--to, --output and --mechanism need --from, which makes the transfer a broadcast")
         flows = read_byte_matrix(file)
         with Client(socket) as client:
             entry = client.submit(flows, **about)
     else:
-        if not to or not output:
+        if not copying.to or not copying.output:
             raise typer.BadParameter("a broadcast needs --to and --output")
-        targets = [host for part in to for host in part.split(",") if host]
-        where = _absolute(output)
+        mechanism = copying.mechanism or "auto"
+        copies = Copies(str(file.absolute()), copying.source, copy_path(copying.output), mechanism)
         with Client(socket) as client:
-            entry = client.submit_broadcast(
-                str(file.absolute()), source, targets, where, mechanism=mechanism or "auto", **about
-            )
+            entry = client.submit_broadcast(copies, separated(copying.to), **about)
     if as_json:
         emit_json(entry)
     else:
@@ -146,7 +147,7 @@ def join(
     from gavotte.transfer import Client
 
     with Client(socket) as client:
-        _show(client.join(number, host, "" if output is None else _absolute(output)), as_json)
+        _show(client.join(number, host, "" if output is None else copy_path(output)), as_json)
 
 
 @transfers.command("list", epilog="Example: gavotte transfers list --unfinished")
@@ -222,10 +223,6 @@ def _row(entry: dict[str, Any]) -> list[str]:
         after,
         entry["error"],
     ]
-
-
-def _absolute(output: str) -> str:
-    return str(Path(output).absolute()) if not output.endswith("/") else output
 
 
 def _user() -> str:

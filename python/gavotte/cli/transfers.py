@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gavotte.cli import lists
+from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Json, read_rate, to_write
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
 from gavotte.formats.counting import counted
 
 if TYPE_CHECKING:
-    from gavotte.transfer import TransferSimulation
+    from gavotte.transfer import Trace, TransferSimulation
 
 transfers = typer.Typer(help="Order the transfers of several applications.", no_args_is_help=True)
 
 ALL = "all"
 
 
+@dataclass(frozen=True)
+class SimulationOptions:
+    """How the transfers are ordered, and what they share."""
+
+    policy: list[str] = option("Order of transfers. all compares them. May be repeated.", "P", default=REQUIRED)
+    port_bps: str | None = option("Rate of each port, in each direction. By default 1gbit.", "RATE", show_default=False)
+    network: Path | None = option("Use the hosts of this Network as ports, with its links.", "N.network.json")
+    step: float | None = option(
+        "Longest time that a finished flow's share stays idle. By default 0; 2 for more than 50,000 flows.",
+        "SECONDS",
+        min=0,
+        show_default=False,
+    )
+
+
 @transfers.command(
     cls=lists.command("transfers simulate"),
     epilog="Example: gavotte transfers simulate trace.csv --policy fair --policy sebf",
 )
+@declared
 def simulate(
     trace: Annotated[
         Path,
@@ -32,39 +50,7 @@ def simulate(
             metavar="TRACE.csv",
         ),
     ],
-    policy: Annotated[
-        list[str],
-        typer.Option(
-            "--policy",
-            help="Order of transfers. all compares them. May be repeated.",
-            metavar="P",
-        ),
-    ],
-    port_rate: Annotated[
-        str | None,
-        typer.Option(
-            "--port-bps",
-            help="Rate of each port, in each direction. By default 1gbit.",
-            metavar="RATE",
-            show_default=False,
-        ),
-    ] = None,
-    network: Annotated[
-        Path | None,
-        typer.Option(
-            "--network", help="Use the hosts of this Network as ports, with its links.", metavar="N.network.json"
-        ),
-    ] = None,
-    step_s: Annotated[
-        float | None,
-        typer.Option(
-            "--step",
-            help="Longest time that a finished flow's share stays idle. By default 0; 2 for more than 50,000 flows.",
-            min=0,
-            metavar="SECONDS",
-            show_default=False,
-        ),
-    ] = None,
+    asked: SimulationOptions,
     output: Annotated[
         Path | None,
         to_write("Write the time at which each coflow finishes.", "FINISH.csv"),
@@ -72,26 +58,9 @@ def simulate(
     as_json: Json = False,
 ) -> None:
     """Predict how long coflows take when transfers are ordered by a policy."""
-    from gavotte.formats.network import read_network
-    from gavotte.transfer import POLICIES, read_trace, simulate_transfers, write_completions
+    from gavotte.transfer import write_completions
 
-    policies = list(POLICIES) if ALL in policy else list(dict.fromkeys(policy))
-    unknown = next((name for name in policies if name not in POLICIES), None)
-    if unknown is not None:
-        raise typer.BadParameter(f"unknown policy `{unknown}`; use {', '.join(POLICIES)} or {ALL}")
-    if output is not None and len(policies) > 1:
-        raise typer.BadParameter("-o writes the times of one policy; name one")
-    if port_rate is not None and network is not None:
-        raise typer.BadParameter("use one of --port-bps and --network")
-    port_bps = None if port_rate is None else read_rate("--port-bps", port_rate)
-    coflows, hosts = read_trace(trace), None if network is None else read_network(network)
-    if hosts is not None:
-        warn_of_unknown(hosts)
-    results: list[TransferSimulation] = []
-    for name in policies:
-        with progress(name) as bar:
-            done = simulate_transfers(coflows, name, port_bps=port_bps, network=hosts, step_s=step_s, progress=bar)
-        results.append(done)
+    coflows, results = _simulated(trace, asked, output)
     if output is not None:
         write_completions(output, results[0])
     if as_json:
@@ -107,6 +76,32 @@ def simulate(
     note(f"{counted(len(coflows), 'coflow')}, {counted(coflows.flow_count, 'flow')}{alone_text}{step}")
     if output is not None:
         note(f"wrote {output}")
+
+
+def _simulated(path: Path, asked: SimulationOptions, output: Path | None) -> tuple[Trace, list[TransferSimulation]]:
+    """Return the coflows of a file, and their simulation by each policy that the options name."""
+    from gavotte.formats.network import read_network
+    from gavotte.transfer import POLICIES, read_trace, simulate_transfers
+
+    policies = list(POLICIES) if ALL in asked.policy else list(dict.fromkeys(asked.policy))
+    unknown = next((name for name in policies if name not in POLICIES), None)
+    if unknown is not None:
+        raise typer.BadParameter(f"unknown policy `{unknown}`; use {', '.join(POLICIES)} or {ALL}")
+    if output is not None and len(policies) > 1:
+        raise typer.BadParameter("-o writes the times of one policy; name one")
+    if asked.port_bps is not None and asked.network is not None:
+        raise typer.BadParameter("use one of --port-bps and --network")
+    port_bps = None if asked.port_bps is None else read_rate("--port-bps", asked.port_bps)
+    coflows, network = read_trace(path), None if asked.network is None else read_network(asked.network)
+    if network is not None:
+        warn_of_unknown(network)
+    results = []
+    for name in policies:
+        with progress(name) as bar:
+            results.append(
+                simulate_transfers(coflows, name, port_bps=port_bps, network=network, step_s=asked.step, progress=bar)
+            )
+    return coflows, results
 
 
 def _summary(done: TransferSimulation) -> dict[str, Any]:

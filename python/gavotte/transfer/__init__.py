@@ -1,12 +1,13 @@
 """Moves bulk data in the right order and at the right rates: broadcasts, shuffles, and orders of transfers."""
 
 from gavotte.transfer.applications import Broadcast, Shuffle, read_copy
-from gavotte.transfer.broadcasting import broadcast, plan_file
+from gavotte.transfer.broadcasting import broadcast, plan_file, send
 from gavotte.transfer.carrying import MODES, FlowResult, ShuffleResult, shuffle
 from gavotte.transfer.control import Controller
 from gavotte.transfer.orders import POLICIES, Coflow, OrderRates, order_rates
 from gavotte.transfer.outcome import BroadcastResult, Receiver
 from gavotte.transfer.planning import BroadcastPlan, plan_broadcast
+from gavotte.transfer.question import BroadcastQuestion, BroadcastSession
 from gavotte.transfer.service import Client, default_socket, serving
 from gavotte.transfer.shuffling import wss_bound, wss_rates
 from gavotte.transfer.simulating import TransferSimulation, simulate_transfers, write_completions
@@ -18,7 +19,9 @@ __all__ = [
     "POLICIES",
     "Broadcast",
     "BroadcastPlan",
+    "BroadcastQuestion",
     "BroadcastResult",
+    "BroadcastSession",
     "Client",
     "Coflow",
     "Controller",
@@ -36,6 +39,7 @@ __all__ = [
     "plan_file",
     "read_copy",
     "read_trace",
+    "send",
     "serving",
     "shuffle",
     "simulate_transfers",

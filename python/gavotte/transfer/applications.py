@@ -6,7 +6,6 @@ import mmap
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +16,12 @@ from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.names import known_as
 from gavotte.formats.network import Network
-from gavotte.transfer.broadcasting import HOST, Buffer, broadcast, receivers_of
+from gavotte.transfer.broadcasting import send
 from gavotte.transfer.carrying import ShuffleResult, shuffle
 from gavotte.transfer.outcome import BroadcastResult
 from gavotte.transfer.planning import Mechanism, nothing_known
 from gavotte.transfer.probing import PROBE_S, look
+from gavotte.transfer.question import HOST, SILENT, BroadcastQuestion, BroadcastSession, Buffer, receivers_of
 from gavotte.transfer.shuffling import wss_bound
 
 PROBE_LIMIT_S = 60.0
@@ -69,13 +69,16 @@ class Broadcast:
         self._max_seconds = max_seconds
         self._seed = seed
 
-    def send(self, content: Buffer | str, name: str = "", **options: Any) -> BroadcastResult:
+    def send(
+        self, content: Buffer | str, name: str = "", *, block_bytes: int = 0, session: BroadcastSession = SILENT
+    ) -> BroadcastResult:
         """Send an object to all receivers.
 
         Args:
             content: an object of bytes, if the source is on this machine; or the absolute path of a file at the source.
             name: name of the copies, a plain file name; empty = a unique one.
-            options: `watch`, `planned` or `block_bytes` of `broadcast`.
+            block_bytes: as for `BroadcastQuestion`.
+            session: what to call meanwhile.
 
         Returns:
             the outcome of each receiver with the path of its copy, which `read_copy` opens on that host. Receivers
@@ -90,18 +93,19 @@ class Broadcast:
             raise GavotteError(f"`{name}` is not a plain file name", hint="leave folders out; `folder` is for them")
         if self.network is None:
             self.network = _probed(self._inventory, [self.source, *self.targets])
-        return broadcast(
+        question = BroadcastQuestion(
             content,
             self._inventory,
             self.source,
             f"{self._folder}/{name}-{HOST}",
-            targets=self.targets,
-            network=self.network,
-            mechanism=self._mechanism,
-            max_seconds=self._max_seconds,
+            self.targets,
+            self.network,
+            self._mechanism,
+            block_bytes,
+            self._max_seconds,
             seed=self._seed,
-            **options,
         )
+        return send(question, session)
 
 
 class Shuffle:

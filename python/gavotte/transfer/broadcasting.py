@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from tempfile import NamedTemporaryFile
 
 from gavotte.agents import Budget, enrolled
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.names import known_as, unknown_host
 from gavotte.formats.network import Network
 from gavotte.transfer.blocktimes import BlockTimes, default_path
-from gavotte.transfer.conducting import CORNETS, READ_S, Pacing, Run, Watch
+from gavotte.transfer.conducting import CORNETS, READ_S, Run
 from gavotte.transfer.knocking import Knock
-from gavotte.transfer.outcome import BroadcastResult, Receiver
+from gavotte.transfer.outcome import BroadcastResult
 from gavotte.transfer.planning import (
     FAR_BLOCK_BYTES,
     BroadcastPlan,
@@ -26,16 +26,12 @@ from gavotte.transfer.planning import (
     plan_broadcast,
 )
 from gavotte.transfer.probing import look
+from gavotte.transfer.question import SILENT, BroadcastQuestion, BroadcastSession, Buffer
 from gavotte.transfer.spelling import spelled_network
-
-HOST = "{host}"
-"""Placeholder for the receiver's name in an output path."""
-
-Buffer = bytes | bytearray | memoryview
 
 
 def broadcast(
-    path: str | Buffer,
+    content: str | Buffer,
     inventory: Inventory,
     source: str,
     output: str,
@@ -43,35 +39,31 @@ def broadcast(
     targets: Sequence[str] | None = None,
     network: Network | None = None,
     mechanism: Mechanism = "auto",
-    block_bytes: int = 0,
-    max_seconds: float = 3600.0,
-    wait_s: float = 0.0,
-    times: Path | None = None,
-    seed: int = 0,
-    planned: Callable[[BroadcastPlan], None] | None = None,
-    watch: Watch | None = None,
-    pacing: Pacing | None = None,
+    session: BroadcastSession = SILENT,
 ) -> BroadcastResult:
-    """Send a file from one host to others, each block checked against its hash.
-
-    A copy is at `PATH.partial` until it is complete. Blocks that an earlier broadcast left in it are not sent again.
+    """Send a file from one host to others; `send` for a question of a few nouns.
 
     Args:
-        path: absolute path of the file at the source; or an object of bytes, if the source is on this machine.
+        content: as for `BroadcastQuestion`, like the following arguments.
         inventory: the hosts' addresses and agents.
         source: the host that has it.
         output: absolute path of the copies, with `{host}` for each receiver's name.
         targets: receiving hosts; None = all hosts but the source.
         network: the Network between the hosts; None = each host's port is probed for half a second.
         mechanism: how; `auto` chooses the one with the shortest predicted time.
-        block_bytes: unit of checking and of repeated requests; 0 = a size that suits the file.
-        max_seconds: when to give up.
-        wait_s: missing receivers are retried until the others have it, plus this long.
-        times: file with Cornet's block transfer times, from which `clustering` learns; None = in the user's cache.
-        seed: seed of all random choices.
-        planned: called with the plan before the start.
-        watch: called with the progress of each receiver.
-        pacing: decides each flow's rate limit and adds receivers; None = no limits, no further receivers.
+        session: what to call meanwhile.
+    """
+    return send(BroadcastQuestion(content, inventory, source, output, targets, network, mechanism), session)
+
+
+def send(question: BroadcastQuestion, session: BroadcastSession = SILENT) -> BroadcastResult:
+    """Send a file from one host to others, each block checked against its hash.
+
+    A copy is at `PATH.partial` until it is complete. Blocks that an earlier broadcast left in it are not sent again.
+
+    Args:
+        question: what to send where, and how.
+        session: what to call meanwhile.
 
     Returns:
         the outcome of each receiver. A lost receiver does not keep others from finishing.
@@ -80,106 +72,80 @@ def broadcast(
         GavotteError: when hosts, file and output do not belong together.
         AgentError: when the source cannot send, or a firewall keeps all receivers from it.
     """
-    source, receivers = known_as(source, inventory.names), receivers_of(inventory, source, targets)
-    if not isinstance(path, str):
-        with _as_file(path, inventory, source) as file:
-            return broadcast(
-                file,
-                inventory,
-                source,
-                output,
-                targets=targets,
-                network=network,
-                mechanism=mechanism,
-                block_bytes=block_bytes,
-                max_seconds=max_seconds,
-                wait_s=wait_s,
-                times=times,
-                seed=seed,
-                planned=planned,
-                watch=watch,
-                pacing=pacing,
-            )
-    paths = output_paths(output, receivers)
-    used = inventory.model_copy(update={"host": [each for each in inventory.host if each.name in {source, *receivers}]})
+    source, receivers, network = question.sender, question.receivers, question.network
+    if not isinstance(question.content, str):
+        with _as_file(question.content, question.inventory, source) as file:
+            return send(replace(question, content=file), session)
+    _ = question.paths
+    everybody = [source, *receivers]
+    used = question.hosts(everybody)
     # The size of the file is not known yet; agents have limits of their own.
-    budget = Budget(max_bytes=1 << 62, max_seconds=max_seconds + READ_S)
-    with enrolled(used, budget, purpose=f"broadcast {PurePosixPath(path).name}", shared=True) as fleet:
+    budget = Budget(max_bytes=1 << 62, max_seconds=question.max_seconds + READ_S)
+    purpose = f"broadcast {PurePosixPath(question.content).name}"
+    with enrolled(used, budget, purpose=purpose, shared=True) as fleet:
         begin_s = time.monotonic()
-        everybody = [source, *receivers]
         if source in fleet.missing:
             raise AgentError(f"the source {source} cannot be used: {fleet.missing[source]}")
         present = [name for name in receivers if name not in fleet.missing]
         # A host that is missing now may be one that the source accepts.
-        knock = Knock(fleet, source, present) if present == receivers and pacing is None else None
+        knock = Knock(fleet, source, present) if present == receivers and session.pacing is None else None
         most_bytes = FAR_BLOCK_BYTES if network is not None and far_apart(network, everybody) else 0
-        manifest = fleet.manifest(source, path, block_bytes=block_bytes, most_block_bytes=most_bytes, deadline_s=READ_S)
+        manifest = fleet.manifest(
+            source,
+            question.content,
+            block_bytes=question.block_bytes,
+            most_block_bytes=most_bytes,
+            deadline_s=READ_S,
+        )
         if network is None and present and manifest.bytes:
-            network = look(fleet, [source, *present], of=[source, *receivers])
+            network = look(fleet, [source, *present], of=everybody)
             if knock is not None and (reason := knock.reason(wait=True)):
                 raise AgentError(reason)
         if source in fleet.away:
             raise AgentError(f"the source {source} cannot be used: {fleet.away[source]}")
-        if pacing is not None and network is not None:
+        if session.pacing is not None and network is not None:
             # Hosts that may join later have an index from the start.
-            names = {host.name for host in inventory.host} - set(everybody)
+            names = set(question.inventory.names) - set(everybody)
             everybody += [name for name in spelled_network(network, names).names if name in names]
         net = nothing_known(everybody) if network is None else _with_all(network, everybody)
-        block_times = BlockTimes.read(times or default_path(used)) if mechanism in CORNETS else None
-        inferred = block_times.partitions(net.names, seed=seed) if block_times and mechanism == "clustering" else None
+        mechanism = question.mechanism
+        block_times = BlockTimes.read(session.times or default_path(used)) if mechanism in CORNETS else None
+        inferred = None
+        if block_times and mechanism == "clustering":
+            inferred = block_times.partitions(net.names, seed=question.seed)
         plan = plan_broadcast(net, source, receivers, manifest.bytes, mechanism=mechanism, inferred=inferred)
-        if planned is not None:
-            planned(plan)
-        result = BroadcastResult(plan, [Receiver(name, paths[name]) for name in receivers])
-        at = {name: index for index, name in enumerate(net.names)}
-        run = Run(fleet, inventory, manifest, path, result, at, watch, begin_s, block_times, seed, pacing, wait_s)
+        if session.planned is not None:
+            session.planned(plan)
+        run = Run(fleet, question, session, manifest, plan, net.names, block_times, begin_s)
         if knock is not None:
             run.doubt = knock.reason
-        run.run(max_seconds)
+        result = run.run()
         if block_times is not None:
             block_times.write()
     return result
 
 
-def plan_file(
-    path: str,
-    inventory: Inventory,
-    source: str,
-    output: str,
-    *,
-    targets: Sequence[str] | None = None,
-    network: Network | None = None,
-    mechanism: Mechanism = "auto",
-) -> BroadcastPlan:
-    """Return the plan of `broadcast`. Only the source is asked, for the size of its file.
+def plan_file(question: BroadcastQuestion) -> BroadcastPlan:
+    """Return the plan of `send`. Only the source is asked, for the size of its file.
 
-    The arguments are those of `broadcast`.
+    Args:
+        question: what to send where, and how.
 
     Raises:
         GavotteError: when hosts, file and output do not belong together.
         AgentError: when the source's agent does not answer.
     """
-    source, receivers = known_as(source, inventory.names), receivers_of(inventory, source, targets)
-    output_paths(output, receivers)
-    only = inventory.model_copy(update={"host": [each for each in inventory.host if each.name == source]})
-    with enrolled(only, Budget(max_bytes=1, max_seconds=READ_S), purpose="plan a broadcast", shared=True) as fleet:
-        size_bytes = fleet.manifest(source, path, deadline_s=READ_S).bytes
-    net = nothing_known([source, *receivers]) if network is None else _with_all(network, [source, *receivers])
-    return plan_broadcast(net, source, receivers, size_bytes, mechanism=mechanism)
-
-
-def output_paths(output: str, receivers: Sequence[str]) -> dict[str, str]:
-    """Return the path of each receiver's copy.
-
-    Raises:
-        GavotteError: when it is not the absolute path of a file.
-    """
-    where = PurePosixPath(output)
-    if not where.is_absolute() or output.endswith("/") or ".." in where.parts:
-        raise GavotteError(
-            f"the output path `{output}` is not the absolute path of a file", hint="give one, as `/tmp/copy-{host}`"
-        )
-    return {name: output.replace(HOST, name) for name in receivers}
+    source, receivers, content = question.sender, question.receivers, question.content
+    _ = question.paths
+    if isinstance(content, str):
+        only = question.hosts([source])
+        with enrolled(only, Budget(max_bytes=1, max_seconds=READ_S), purpose="plan a broadcast", shared=True) as fleet:
+            size_bytes = fleet.manifest(source, content, deadline_s=READ_S).bytes
+    else:
+        size_bytes = memoryview(content).nbytes
+    names = [source, *receivers]
+    net = nothing_known(names) if question.network is None else _with_all(question.network, names)
+    return plan_broadcast(net, source, receivers, size_bytes, mechanism=question.mechanism)
 
 
 @contextmanager
@@ -195,29 +161,6 @@ def _as_file(content: Buffer, inventory: Inventory, source: str) -> Iterator[str
         file.write(content)
         file.flush()
         yield file.name
-
-
-def receivers_of(inventory: Inventory, source: str, targets: Sequence[str] | None) -> list[str]:
-    """Return the receivers: `targets`, or all hosts but the source.
-
-    Raises:
-        GavotteError: for hosts that the inventory does not have, one that is named twice, or none at all.
-    """
-    names = [host.name for host in inventory.host]
-    source = known_as(source, names)
-    receivers = (
-        [name for name in names if name != source] if targets is None else [known_as(each, names) for each in targets]
-    )
-    for name in (source, *receivers):
-        if name not in names:
-            raise unknown_host(name, names, "the inventory")
-    if source in receivers:
-        raise GavotteError(f"`{source}` has the file already", hint="leave the source out of the receivers")
-    if len(set(receivers)) < len(receivers):
-        raise GavotteError("a receiver is named twice", hint="name each once")
-    if not receivers:
-        raise GavotteError("there is no receiver", hint="an inventory needs a second host in addition to the source")
-    return receivers
 
 
 def _with_all(network: Network, names: Sequence[str]) -> Network:

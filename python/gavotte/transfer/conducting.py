@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from gavotte import _core
 from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
 from gavotte.errors import AgentError, GavotteError
-from gavotte.formats.inventory import Inventory
 from gavotte.transfer.blocktimes import BlockTimes
 from gavotte.transfer.joining import Latecomers
 from gavotte.transfer.outcome import BroadcastResult, Receiver
-from gavotte.transfer.shuffling import Flow
+from gavotte.transfer.planning import BroadcastPlan
+from gavotte.transfer.question import BroadcastQuestion, BroadcastSession
 
 logger = logging.getLogger(__name__)
 
@@ -47,25 +46,6 @@ READ_S = 600.0
 CORNETS = ("cornet", "topology", "clustering")
 """Mechanisms in which receivers choose themselves what they fetch."""
 
-Watch = Callable[[str, int, int], None]
-"""Called with a receiver, the bytes that it has, and all bytes."""
-
-
-class Pacing(Protocol):
-    """Decides the rate limits of a broadcast's flows while it runs, and adds receivers."""
-
-    def under_way(self, flows: Sequence[Flow]) -> None:
-        """Accept parent, child and bytes left of each subscription. One without an entry in `limits` waits."""
-
-    def limits(self) -> Mapping[tuple[str, str], float]:
-        """Return changes since the last call: parent and child to bit/s; infinite = no limit, 0 = it waits."""
-
-    def newcomers(self, *, ending: bool) -> Sequence[tuple[str, str]]:
-        """Return hosts added since the last call, with the paths of their copies. With `ending`, none may follow."""
-
-    def stopped(self) -> bool:
-        """Return whether the broadcast is to end."""
-
 
 class Run:
     """One broadcast in progress.
@@ -79,34 +59,31 @@ class Run:
     def __init__(
         self,
         fleet: Fleet,
-        inventory: Inventory,
+        question: BroadcastQuestion,
+        session: BroadcastSession,
         manifest: pb.ManifestReply,
-        path: str,
-        result: BroadcastResult,
-        at: dict[str, int],
-        watch: Watch | None,
-        begin_s: float,
+        plan: BroadcastPlan,
+        names: Sequence[str],
         block_times: BlockTimes | None,
-        seed: int,
-        pacing: Pacing | None,
-        wait_s: float,
+        begin_s: float,
     ) -> None:
         self._fleet = fleet
-        self._hosts = {host.name: host for host in inventory.host}
+        self._question = question
+        self._hosts = {host.name: host for host in question.inventory.host}
         self._manifest = manifest
-        self._path = path
-        self._result = result
-        self._plan = result.plan
-        self._at = at
-        self._names = {index: name for name, index in at.items()}
-        self._watch = watch
+        self._plan = plan
+        self._at = {name: index for index, name in enumerate(names)}
+        self._names = names
+        self._watch = session.watch
         self._begin_s = begin_s
         self._kept = block_times
-        self._seed = seed
         self._start_s: float | None = None
-        self._by_name = {each.host: each for each in result.receivers}
+        self._receivers = {name: Receiver(name, path) for name, path in question.paths.items()}
+        self._changes: list[str] = []
+        self._setup_s = 0.0
+        self._checksum = ""
+        self._sent_bytes = 0
         self._id = fleet.run_id
-        self._wait_s = wait_s
         self._latecomers = Latecomers(fleet)
         self._expected = {self._plan.source, *self._plan.receivers} - fleet.away.keys()
         self._conductor = _core.Conductor(
@@ -117,23 +94,23 @@ class Run:
             self._plan.piece_bytes,
             self._plan.predicted_s or float("inf"),
             self._plan.partitions,
-            seed,
+            question.seed,
         )
-        self._pacing = pacing
+        self._pacing = session.pacing
         self._asked_s = self._conducted_s = 0.0
         self._connecting: set[tuple[str, str]] | None = None
         self._connect_until_s = 0.0
-        if pacing is not None:
+        if self._pacing is not None:
             self._conductor.hold()
 
-    def run(self, max_seconds: float) -> None:
-        """Run until each receiver is complete or lost, or the time is up. The result records everything."""
+    def run(self) -> BroadcastResult:
+        """Run until each receiver is complete or lost, or the time is up. Return the outcome of each."""
         for name, reason in self._fleet.away.items():
             self._conductor.absent(self._at[name])
-            self._result.changes.append(f"{name} is missing: {reason}; retrying it")
+            self._changes.append(f"{name} is missing: {reason}; retrying it")
             self._latecomers.seek(name, reason)
         requests = {name: self._request(name) for name in self._expected}
-        over_s = 0.0
+        max_seconds, over_s = self._question.max_seconds, 0.0
         stream = self._fleet.broadcast(
             requests,
             deadline_s=max_seconds + READ_S,
@@ -145,7 +122,7 @@ class Run:
                 # The source reports again how much it has sent.
                 source = self._plan.source
                 over = self._heard(name, reply)
-                waits = self._latecomers.sought and self._now() < over_s + self._wait_s
+                waits = self._latecomers.sought and self._now() < over_s + self._question.wait_s
                 ends = (over and not waits and not self._latecomers.untried()) and (
                     name == source
                     or self._now() > over_s + LAST_WORD_S
@@ -154,42 +131,41 @@ class Run:
                 if ends and not self._invite(ending=True):
                     break
                 if self._pacing is not None and self._pacing.stopped():
-                    for host in self._by_name:
+                    for host in self._receivers:
                         self._conductor.lost(self._at[host], "it was cancelled", self._now())
                     break
-                if (reason := self.doubt()) and not any(each.bytes for each in self._result.receivers):
+                if (reason := self.doubt()) and not any(each.bytes for each in self._receivers.values()):
                     raise AgentError(reason)
                 over_s = over_s if self._conductor.is_over() else self._now()
                 if self._now() > max_seconds:
-                    for host in self._by_name:
+                    for host in self._receivers:
                         self._conductor.lost(self._at[host], f"it took longer than {max_seconds:g} s", self._now())
                     break
         finally:
             stream.close()  # type: ignore[attr-defined]
             self._latecomers.stop()
-        self._conclude()
+        return self._conclude()
 
     def _request(self, name: str) -> pb.BroadcastRequest:
         source = name == self._plan.source
         return pb.BroadcastRequest(
             run_id=self._fleet.run_id,
             broadcast_id=self._id,
-            path=self._path if source else self._by_name[name].path,
+            path=str(self._question.content) if source else self._receivers[name].path,
             source=source,
             manifest=self._manifest,
             piece_bytes=self._plan.piece_bytes,
             report_s=REPORT_S,
             congestion=CONGESTION,
             fetches=not source and self._plan.mechanism in CORNETS,
-            seed=(self._seed + 1) * 1_000_003 + self._at[name],
+            seed=(self._question.seed + 1) * 1_000_003 + self._at[name],
         )
 
     def _invite(self, *, ending: bool = False) -> bool:
         """Retry hosts that were not named at the start. Return whether there are any."""
         newcomers = [] if self._pacing is None else self._pacing.newcomers(ending=ending)
         for name, path in newcomers:
-            self._by_name[name] = Receiver(name, path)
-            self._result.receivers.append(self._by_name[name])
+            self._receivers[name] = Receiver(name, path)
             self._conductor.invite(self._at[name])
             try:
                 self._fleet.invite(self._hosts[name])
@@ -203,7 +179,7 @@ class Run:
         came = self._latecomers.came()
         for name in came:
             self._conductor.expect(self._at[name], self._now())
-            self._by_name[name].joined_s = self._now()
+            self._receivers[name].joined_s = self._now()
         return {name: self._request(name) for name in came}
 
     def _now(self) -> float:
@@ -216,7 +192,7 @@ class Run:
         reply_is_progress = not isinstance(reply, AgentError) and reply.HasField("progress")
         if isinstance(reply, AgentError):
             self._lose(name, reply.message)
-            if name != self._plan.source and not self._by_name[name].ok:
+            if name != self._plan.source and not self._receivers[name].ok:
                 self._latecomers.seek(name, reply.message)
         elif reply.HasField("opened"):
             self._expected.discard(name)
@@ -232,9 +208,9 @@ class Run:
             self._settle(name, reply.connected.parent)
         elif reply.HasField("kept"):
             self._conductor.kept(at)
-            receiver = self._by_name[name]
+            receiver = self._receivers[name]
             receiver.ok, receiver.finish_s, receiver.bytes = True, now_s, self._plan.bytes
-            self._result.checksum = reply.kept.checksum.hex()
+            self._checksum = reply.kept.checksum.hex()
         elif reply.HasField("failed"):
             self._lose(name, reply.failed.error)
         if not self._expected:
@@ -256,9 +232,9 @@ class Run:
             for each in holding.fetched:
                 self._kept.add(each.peer, name, each.seconds / self._manifest.block_bytes)
         if name == self._plan.source:
-            self._result.source_sent_bytes = holding.sent_bytes
+            self._sent_bytes = holding.sent_bytes
             return
-        receiver = self._by_name[name]
+        receiver = self._receivers[name]
         receiver.bytes, receiver.bad_blocks = holding.bytes, holding.bad_blocks
         if self._watch is not None:
             self._watch(name, holding.bytes, self._plan.bytes)
@@ -289,7 +265,7 @@ class Run:
         if self._conductor.loss(self._at[self._plan.source]) is None:
             self._fleet.start([self._plan.source], self._id)
         self._start_s = time.monotonic()
-        self._result.setup_s = self._start_s - self._begin_s
+        self._setup_s = self._start_s - self._begin_s
 
     def _conduct(self) -> None:
         """Pass on the conductor's changes, and record them."""
@@ -319,7 +295,7 @@ class Run:
                 self._lose(name, f"its agent does not answer ({error})")
         for line in self._conductor.log():
             logger.info("%.2f s: %s", self._now(), line)
-            self._result.changes.append(line)
+            self._changes.append(line)
 
     def _limit(self) -> None:
         """Apply new limits, and report which flows can be limited."""
@@ -342,12 +318,19 @@ class Run:
         if not known and name not in self._fleet.missing:
             self._fleet.drop(name, why)
 
-    def _conclude(self) -> None:
-        for each in self._result.receivers:
+    def _conclude(self) -> BroadcastResult:
+        receivers = list(self._receivers.values())
+        for each in receivers:
             if not each.ok:
                 loss = self._conductor.loss(self._at[each.host]) or self._latecomers.sought.get(each.host)
                 each.error = loss or "the broadcast ended before its copy was complete"
-        finished = [each.finish_s for each in self._result.receivers if each.finish_s is not None]
-        self._result.elapsed_s = max(finished, default=None)
-        for line in self._conductor.log():
-            self._result.changes.append(line)
+        finished = [each.finish_s for each in receivers if each.finish_s is not None]
+        return BroadcastResult(
+            self._plan,
+            receivers,
+            self._setup_s,
+            max(finished, default=None),
+            self._checksum,
+            self._sent_bytes,
+            [*self._changes, *self._conductor.log()],
+        )

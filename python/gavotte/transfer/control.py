@@ -15,8 +15,8 @@ from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
 from gavotte.formats.transfer import Copies, Transfer, TransferQueue, checked
 from gavotte.terms.unix_clock import UnixClock
-from gavotte.transfer.broadcasting import HOST, output_paths
 from gavotte.transfer.orders import order_rates
+from gavotte.transfer.question import HOST, output_paths
 from gavotte.transfer.spelling import spelled_copies, spelled_flows, spelled_network
 from gavotte.transfer.underway import BroadcastUnderWay, UnderWay, check_copies, under_way
 

@@ -36,7 +36,7 @@ class Receiver:
     bad_blocks: int = 0
 
 
-@dataclass
+@dataclass(frozen=True)
 class BroadcastResult(Tabular):
     """Result of a broadcast. All times are in seconds.
 

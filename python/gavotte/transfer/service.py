@@ -201,12 +201,9 @@ class Client:
 
     def submit_broadcast(
         self,
-        path: str,
-        source: str,
+        copies: Copies,
         targets: Sequence[str],
-        output: str,
         *,
-        mechanism: str = "auto",
         name: str = "",
         user: str = "",
         priority_class: int = 0,
@@ -215,11 +212,9 @@ class Client:
         """Queue a broadcast.
 
         Args:
-            path: absolute path of the object at the source.
-            source: the host that has it.
+            copies: what is sent from where to which path. Its mechanism may be any but a Cornet, whose receivers
+                choose their flows themselves.
             targets: receiving hosts.
-            output: absolute path of the copies, with `{host}` for each receiver's name.
-            mechanism: as for `broadcast`, but not a Cornet, whose receivers choose their flows themselves.
             name: for people.
             user: its owner.
             priority_class: 0 = the highest.
@@ -228,8 +223,14 @@ class Client:
         Returns:
             its entry, as in `list`; its bytes are those of all copies, 0 until it has begun.
         """
-        copies = pb.Copies(path=path, source=source, targets=targets, output=output, mechanism=mechanism)
-        request = pb.SubmitRequest(name=name, user=user, copies=copies, priority_class=priority_class, weight=weight)
+        message = pb.Copies(
+            path=copies.path,
+            source=copies.source,
+            targets=targets,
+            output=copies.output,
+            mechanism=copies.mechanism,
+        )
+        request = pb.SubmitRequest(name=name, user=user, copies=message, priority_class=priority_class, weight=weight)
         return _read_entry(self._call("Submit", request))
 
     def list(self, *, unfinished: bool = False) -> tuple[str, list[dict[str, Any]]]:

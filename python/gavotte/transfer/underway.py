@@ -17,11 +17,12 @@ from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.formats.transfer import Copied, Copies, Transfer
-from gavotte.transfer.broadcasting import broadcast, output_paths
+from gavotte.transfer.broadcasting import send
 from gavotte.transfer.carrying import CONGESTION
 from gavotte.transfer.conducting import CORNETS
 from gavotte.transfer.orders import Coflow
 from gavotte.transfer.planning import MECHANISMS, BroadcastPlan
+from gavotte.transfer.question import BroadcastQuestion, BroadcastSession, output_paths
 from gavotte.transfer.shuffling import Flow
 
 REPORT_S = 0.1
@@ -249,20 +250,18 @@ class BroadcastUnderWay(UnderWay):
             at = next(number for number, flow in enumerate(self.transfer.flows) if flow.target == receiver)
             self.moved[at] = held
 
-        result = broadcast(
+        question = BroadcastQuestion(
             copies.path,
             inventory,
             copies.source,
             copies.output,
-            targets=targets,
-            network=network,
-            mechanism=copies.mechanism,  # type: ignore[arg-type]
+            targets,
+            network,
+            copies.mechanism,  # type: ignore[arg-type]
             max_seconds=MOST_S,
             seed=transfer.id,
-            planned=planned,
-            watch=watch,
-            pacing=self,
         )
+        result = send(question, BroadcastSession(planned, watch, pacing=self))
         became = (Copied(each.host, each.finish_s, each.ok, each.error, each.joined_s) for each in result.receivers)
         with changed:
             self.transfer = replace(self.transfer, receivers=tuple(became))
