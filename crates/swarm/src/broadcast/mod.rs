@@ -15,8 +15,4 @@ pub mod mechanism;
 pub mod mesh;
 pub mod replica;
 pub mod serving;
-#[cfg(test)]
-mod simulated;
-#[cfg(test)]
-mod simulated_racks;
 pub mod tree;

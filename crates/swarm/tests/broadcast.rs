@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use gavotte_net::{BitsPerSec, Host, Network, NetworkParts, Sharing};
 use proptest::prelude::*;
 
-use super::blocks::Blocks;
-use super::conductor::{Conductor, Standing};
-use super::ground::Ground;
-use super::layout::Layout;
-use super::mechanism::Mechanism;
-use super::replica::{Replica, Taken};
-use super::serving::Serving;
+use gavotte_swarm::broadcast::blocks::Blocks;
+use gavotte_swarm::broadcast::conductor::{Conductor, Standing};
+use gavotte_swarm::broadcast::ground::Ground;
+use gavotte_swarm::broadcast::layout::Layout;
+use gavotte_swarm::broadcast::mechanism::Mechanism;
+use gavotte_swarm::broadcast::replica::{Replica, Taken};
+use gavotte_swarm::broadcast::serving::Serving;
 
 const STEP_S: f64 = 0.02;
 const PIECE_BYTES: u32 = 64;

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use gavotte_net::{BitsPerSec, Group, Host, Network, NetworkParts, Sharing, max_min};
 
-use super::blocks::Blocks;
-use super::conductor::Conductor;
-use super::cornet::{Picker, Rotation, SLOTS};
-use super::ground::Ground;
-use super::layout::Layout;
-use super::mechanism::Mechanism;
+use gavotte_swarm::broadcast::blocks::Blocks;
+use gavotte_swarm::broadcast::conductor::Conductor;
+use gavotte_swarm::broadcast::cornet::{Picker, Rotation, SLOTS};
+use gavotte_swarm::broadcast::ground::Ground;
+use gavotte_swarm::broadcast::layout::Layout;
+use gavotte_swarm::broadcast::mechanism::Mechanism;
 
 const STEP_S: f64 = 0.01;
 /// Steps between an agent's reports; the next constant has the steps between the controller's answers.
