@@ -51,6 +51,20 @@ def test_mixed_uplinks_make_a_mesh() -> None:
     assert plan.port == "all uplinks together"
 
 
+@pytest.mark.parametrize(
+    ("size_bytes", "mechanism", "seconds"),
+    # 1 GB takes 380 s at 20 Mbit/s after a credit of 50 MB. Three copies share all uplinks.
+    [(50 * MB, "chain", 4.0), (1000 * MB, "mesh", 3 * 8000 / (100 + 3 * 8000 / 380))],
+)
+def test_the_size_decides_between_burst_and_sustained_rate(size_bytes: int, mechanism: str, seconds: float) -> None:
+    credit = {"egress_bps": 20e6, "ingress_bps": 100e6, "peak_bps": 100e6, "burst_bytes": 50 * MB}
+    hosts = [{"name": "h0", "egress_bps": 100e6}, *({"name": f"h{i}", **credit} for i in range(1, 4))]
+    network = builders.network(hosts)
+    plan = plan_broadcast(network, "h0", names(network), size_bytes)
+    assert plan.mechanism == mechanism
+    assert plan.bound_s == pytest.approx(seconds)
+
+
 @pytest.mark.parametrize(("receivers", "chosen"), [(20, "mesh"), (50, "chain"), (100, "chain")])
 def test_a_mesh_is_for_few_receivers(receivers: int, chosen: str) -> None:
     # A chain takes 1.5 times what uplinks of 30 on average could, a mesh of 50 receivers 2.6 times.

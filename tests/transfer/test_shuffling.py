@@ -8,6 +8,7 @@ from tests.builders import MBIT, network
 
 from gavotte.errors import GavotteError
 from gavotte.transfer import wss_bound, wss_rates
+from gavotte.transfer.shuffling import credited
 
 
 @pytest.mark.parametrize(("private", "seconds"), [(2, 4), (3, 6), (4, 8)])
@@ -35,6 +36,20 @@ def test_the_links_of_racks_and_pairs_bind() -> None:
 def test_within_a_host_there_is_no_limit() -> None:
     rates_bps, bound_s = wss_rates(network(2, MBIT), [("vm0", "vm0", 1.0)])
     assert (list(rates_bps), bound_s) == ([np.inf], 0.0)
+
+
+@pytest.mark.parametrize(("size_bytes", "seconds"), [(50e6, 2.0), (200e6, 16.0)])
+def test_all_bytes_of_a_host_decide_between_its_burst_and_its_sustained_rate(size_bytes: float, seconds: float) -> None:
+    # 200 Mbit/s until it is 100 MB ahead of 50.
+    bursty = {"name": "bursty", "machine": "pm0", "egress_bps": 5e7, "peak_bps": 2e8, "burst_bytes": 100e6}
+    cloud = network([bursty, {"name": "near", "machine": "pm0"}, "a", "b"], ingress_bps=1e9)
+    flows = [("bursty", "a", size_bytes / 2), ("bursty", "b", size_bytes / 2), ("bursty", "near", 1e6)]
+    bound_s, link = wss_bound(cloud, flows)
+    assert link == "egress of bursty"
+    assert bound_s == pytest.approx(seconds)
+    rates_bps, paced_s = wss_rates(credited(cloud, flows), flows)
+    assert paced_s == pytest.approx(seconds)
+    assert rates_bps[0] == pytest.approx(4 * size_bytes / seconds)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ Each such host has `peak_bps` (C), `burst_bytes` (b) and `egress_bps` (r) in the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gavotte.terms.goodput import transfer_s
@@ -32,7 +32,7 @@ def has_credit(host: Host) -> bool:
 
 
 def with_credits(network: Network, sent_bytes: Sequence[float]) -> Network:
-    """Return a Network in which each host's rate is its average over some bytes, credit included.
+    """Return a Network in which each host's rate is its average over some bytes, and no host has a credit any more.
 
     Until the bytes exceed the credit the rate is C, and far beyond it r.
 
@@ -40,11 +40,13 @@ def with_credits(network: Network, sent_bytes: Sequence[float]) -> Network:
         network: with credits.
         sent_bytes: what each host sends to other machines, in the order of `hosts`.
     """
-    gains = [_gain(host, size_bytes) for host, size_bytes in zip(network.hosts, sent_bytes, strict=True)]
-    if all(gain == 1.0 for gain in gains):
+    if not any(has_credit(host) for host in network.hosts):
         return network
+    gains = [_gain(host, size_bytes) for host, size_bytes in zip(network.hosts, sent_bytes, strict=True)]
     hosts = [
-        host.model_copy(update={"egress_bps": gain * host.egress_bps}) if host.egress_bps else host
+        host.model_copy(update={"egress_bps": gain * host.egress_bps, "peak_bps": None, "burst_bytes": None})
+        if host.egress_bps and has_credit(host)
+        else host
         for host, gain in zip(network.hosts, gains, strict=True)
     ]
     rates = [
@@ -52,6 +54,21 @@ def with_credits(network: Network, sent_bytes: Sequence[float]) -> Network:
         for row, host, gain in zip(network.rate_bps, network.hosts, gains, strict=False)
     ]
     return network.model_copy(update={"hosts": hosts, "rate_bps": rates})
+
+
+def sent_by_hosts(network: Network, flows: Iterable[tuple[int, int, float]]) -> list[float]:
+    """Return the bytes that each host sends to other machines: only these use up its credit.
+
+    Args:
+        network: the hosts.
+        flows: index of the source and the target, and bytes.
+    """
+    sent = [0.0] * len(network.hosts)
+    for source, target, size_bytes in flows:
+        machine = network.hosts[source].machine
+        if source != target and (machine is None or machine != network.hosts[target].machine):
+            sent[source] += size_bytes
+    return sent
 
 
 def _of_pair(rate_bps: float | None, source: Host, target: Host, gain: float) -> float | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.terms import Pair
-from gavotte.terms.credit import has_credit, with_credits
+from gavotte.terms.credit import has_credit, sent_by_hosts, with_credits
 
 
 def depends_on_use(network: Network) -> bool:
@@ -66,25 +66,17 @@ def as_used(network: Network, apps: Sequence[App], assignment: Mapping[str, str]
         return network
     at = {name: index for index, name in enumerate(network.names)}
     flows: defaultdict[tuple[Pair, int], list[int]] = defaultdict(list)
-    sent = [0.0] * len(at)
     for pair, phase, size in _connections(apps, assignment, at):
         flows[pair, phase].append(size)
-        source, target = (network.hosts[end] for end in pair)
-        sent[pair[0]] += size if source.machine is None or source.machine != target.machine else 0
+    sent = sent_by_hosts(network, ((*pair, sum(sizes)) for (pair, _), sizes in flows.items()))
     most_bytes = _most_bytes(apps)
     network = with_credits(network, [size or most_bytes for size in sent])
     return _fixed(network.with_rates(_pair_rates(network, flows)) if network.several_differ else network)
 
 
 def _fixed(network: Network) -> Network:
-    """Return the Network without what makes its rates depend on use, since they are known now."""
-    if not depends_on_use(network):
-        return network
-    hosts = [
-        host.model_copy(update={"peak_bps": None, "burst_bytes": None}) if has_credit(host) else host
-        for host in network.hosts
-    ]
-    return network.model_copy(update={"hosts": hosts, "several_bps": [], "connections": []})
+    """Return the Network without rates of several connections, since what each pair gets is known now."""
+    return network.model_copy(update={"several_bps": [], "connections": []}) if network.several_bps else network
 
 
 def _connections(

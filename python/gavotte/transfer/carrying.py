@@ -21,7 +21,7 @@ from gavotte.formats.network import Network
 from gavotte.tables import Tabular
 from gavotte.terms import Progress
 from gavotte.transfer.planning import FAR_S
-from gavotte.transfer.shuffling import round_trips_s, wss_bound, wss_rates
+from gavotte.transfer.shuffling import credited, round_trips_s, wss_bound, wss_rates
 
 logger = logging.getLogger(__name__)
 
@@ -138,6 +138,7 @@ def shuffle(
     for name in used:
         if name not in by_name:
             raise unknown_host(name, by_name, "the inventory")
+    network = credited(network, _left(flows))
     bound_s, bottleneck = wss_bound(network, _left(flows))
     sent: dict[str, int] = defaultdict(int)
     for flow in flows:

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
+from gavotte.terms.credit import with_credits
 from gavotte.transfer.spelling import spelled_network
 
 Mechanism = Literal["auto", "chain", "tree", "binomial", "mesh", "cornet", "topology", "clustering"]
@@ -83,7 +84,8 @@ def plan_broadcast(
 ) -> BroadcastPlan:
     """Predict the time of each mechanism on a Network, and choose one.
 
-    A pair of unknown rate counts as in `Network.cautious`. A host without a cap counts as fast as the median of its
+    A pair of unknown rate counts as in `Network.cautious`. A host with a credit has its average rate over the object's
+    size, since most mechanisms let each host send it once. A host without a cap counts as fast as the median of its
     paths to other machines.
 
     Args:
@@ -108,6 +110,7 @@ def plan_broadcast(
     for name in (source, *receivers):
         if name not in at:
             raise GavotteError(f"`{name}` is not a host of the Network", hint="measure it, or leave it out")
+    network = with_credits(network, [float(size_bytes)] * len(network.hosts))
     try:
         ground = _core.BroadcastGround(_core.Network(network.cautious()), at[source], [at[name] for name in receivers])
     except ValueError as error:

@@ -11,6 +11,7 @@ from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.names import known_as, unknown_host
 from gavotte.formats.network import Network
+from gavotte.terms.credit import sent_by_hosts, with_credits
 
 Flow = tuple[str, str, float]
 """Source and target host, and the bytes left."""
@@ -19,7 +20,8 @@ Flow = tuple[str, str, float]
 def wss_rates(network: Network, flows: Sequence[Flow]) -> tuple[npt.NDArray[np.float64], float]:
     """Return rates in proportion to the bytes left, so that all flows end at the lower bound of the shuffle.
 
-    Call it again as flows end or fall behind. A pair of unknown rate counts as in `Network.cautious`.
+    Call it again as flows end or fall behind, with the Network that `credited` returned for all bytes. A pair of
+    unknown rate counts as in `Network.cautious`.
 
     Args:
         network: hosts and the links between them.
@@ -39,6 +41,8 @@ def wss_rates(network: Network, flows: Sequence[Flow]) -> tuple[npt.NDArray[np.f
 def wss_bound(network: Network, flows: Sequence[Flow]) -> tuple[float, str | None]:
     """Return the lower bound of a shuffle in seconds, and the link that decides it in words, None if nothing limits it.
 
+    A host with a credit has its average rate over all bytes that it sends.
+
     Args:
         network: hosts and the links between them.
         flows: bytes from host to host.
@@ -46,8 +50,17 @@ def wss_bound(network: Network, flows: Sequence[Flow]) -> tuple[float, str | Non
     Raises:
         GavotteError: for a host that the network does not have, bytes below zero, or a pair without any known limit.
     """
-    _, bound_s, link = _wss(network, flows)
+    _, bound_s, link = _wss(credited(network, flows), flows)
     return bound_s, link
+
+
+def credited(network: Network, flows: Sequence[Flow]) -> Network:
+    """Return the Network in which each host with a credit has its average rate over all bytes of a shuffle.
+
+    Raises:
+        GavotteError: as `flows_on`.
+    """
+    return with_credits(network, sent_by_hosts(network, flows_on(network, flows)))
 
 
 def _wss(network: Network, flows: Sequence[Flow]) -> tuple[npt.NDArray[np.float64], float, str | None]:
