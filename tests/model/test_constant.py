@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app
 from gavotte.errors import GavotteError
-from gavotte.formats.history import write_history
+from gavotte.formats.history import Proof, write_history
 from gavotte.model import model
 
 
@@ -73,3 +73,21 @@ def test_a_host_that_was_not_reached_can_be_left_out(tmp_path: Path, fill: tuple
     assert (
         str(unknown.exception) == "cannot leave out `h9`, which is not in the History; use one of: h0, h1, h2, h3, h4"
     )
+
+
+def test_caps_are_the_rates_of_several_connections_where_these_carry_more() -> None:
+    several = np.full((2, 3, 3), np.nan)
+    several[0, 0, 1], connections = 25e9 / 8, np.zeros((2, 3, 3), dtype=np.int64)
+    connections[0, 0, 1] = 8
+    network = model(history(np.full((2, 3, 3), 5e9 / 8), several_Bps=several, connections=connections))
+    assert [host.egress_bps for host in network.hosts] == pytest.approx([25e9, 5e9, 5e9])
+    assert [host.ingress_bps for host in network.hosts] == pytest.approx([5e9, 25e9, 5e9])
+
+
+@pytest.mark.parametrize(("bucket_bytes", "ingress_bps"), [(100e6, 2e8), (1e6, 5e7)])
+def test_a_host_receives_as_fast_as_credits_send(bucket_bytes: float, ingress_bps: float) -> None:
+    proof = Proof.empty((1, 3, 3))
+    proof.peak_Bps[:], proof.bucket_bytes[:] = 2e8 / 8, bucket_bytes
+    network = model(history(np.full((1, 3, 3), 5e7 / 8), proof=proof))
+    assert [host.egress_bps for host in network.hosts] == pytest.approx([5e7] * 3)
+    assert [host.ingress_bps for host in network.hosts] == pytest.approx([ingress_bps] * 3)

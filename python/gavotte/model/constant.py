@@ -19,6 +19,7 @@ from gavotte.model.filling import Filled, filled, filled_series
 from gavotte.model.intervals import lower_bps
 from gavotte.model.moved import Cut
 from gavotte.model.topology import Structure, structure_of
+from gavotte.terms.credit import DEEP_S
 from gavotte.terms.hierarchy import hierarchy_of
 
 METHODS: tuple[str, ...] = ("auto", *ESTIMATORS)
@@ -147,7 +148,8 @@ def model(
     Path lengths make machines, racks and pods (Choreo section 3.3.1). Where the History holds evidence, it tells
     which hosts and groups have caps and what they are, and what experiments could not tell stays None. Without any on a
     host, its egress (ingress) cap is the best rate it reached to (from) any host outside its machine: with one
-    connection at a time a lower bound of the cap, and its value where the cap is what limits it.
+    connection at a time a lower bound of the cap, and its value where the cap is what limits it. Rates of several
+    connections count, and for ingress those of credits.
 
     Args:
         history: n snapshots of N hosts.
@@ -166,9 +168,9 @@ def model(
     machine = np.array(hierarchy.machine)
     # A guess may be above what was ever seen.
     outside = (machine[:, None] != machine[None, :]) & ~never
-    best_bps = _best(estimated.rate_bps, outside)
+    best_bps = _best(estimated.rate_bps, outside, history)
     # Without experiments on the host itself, the best that it reached stands for its cap.
-    least_best_bps = _best(estimated.rate_low_bps, outside)
+    least_best_bps = _best(estimated.rate_low_bps, outside, history)
     egress_bps, ingress_bps = (
         [
             (cap_bps and max(cap_bps, seen_bps or 0.0)) if tested else seen_bps
@@ -276,11 +278,32 @@ def _within_groups(
     return rate_bps
 
 
-def _best(rates_bps: Floats, which: npt.NDArray[np.bool_]) -> tuple[list[float | None], list[float | None]]:
-    """The greatest of each row and of each column, None where there is none."""
-    known = np.where(which, np.nan_to_num(rates_bps), 0.0)
-    rows, columns = ([float(rate) or None for rate in known.max(axis=axis, initial=0.0)] for axis in (1, 0))
-    return rows, columns
+def _best(
+    rates_bps: Floats, which: npt.NDArray[np.bool_], history: History
+) -> tuple[list[float | None], list[float | None]]:
+    """Return the highest rate at which each host was seen to send, and to receive; None where there is none.
+
+    1. Several connections of a pair count, where they carry more than one.
+    2. A host receives at the peak rate of a sender's credit, although that sender cannot last.
+    """
+    several_bps = np.nan_to_num(rates_bps)
+    if history.several_Bps is not None:
+        several_bps = np.fmax(several_bps, 8 * np.fmax.reduce(history.several_Bps, axis=0))
+    received_bps = np.fmax(several_bps, _credit_peaks_bps(history))
+    rows = np.where(which, several_bps, 0.0).max(axis=1, initial=0.0)
+    columns = np.where(which, received_bps, 0.0).max(axis=0, initial=0.0)
+    return [float(rate) or None for rate in rows], [float(rate) or None for rate in columns]
+
+
+def _credit_peaks_bps(history: History) -> Floats:
+    """Return the (N, N) rate of each path while its source had a credit; 0 = no credit was seen to run out."""
+    proof = history.proof
+    if proof is None:
+        return np.zeros(history.beta_Bps.shape[1:])
+    rate_bps, peak_bps = 8 * history.beta_Bps, 8 * proof.peak_Bps
+    with np.errstate(invalid="ignore"):
+        bursting = (8 * proof.bucket_bytes >= DEEP_S * rate_bps) & (peak_bps > rate_bps)
+    return np.asarray(np.where(bursting, peak_bps, 0.0).max(axis=0))
 
 
 def _guessed(constant: Constant, count: int) -> list[str]:
