@@ -25,7 +25,7 @@ from benches.topologies import racks
 from gavotte import lab
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.topology import Topology
-from gavotte.measure import Measurement, measure, plan_measurement
+from gavotte.measure import Measurement, measure, plan_paths
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 PAPER_10_S = 180.0
@@ -135,7 +135,7 @@ def main() -> None:
             f"paths {size * (size - 1) / smallest / (smallest - 1):.1f} times"
         )
     size = 196
-    todo = plan_measurement([str(i) for i in range(size)])
+    todo = plan_paths([str(i) for i in range(size)])
     # At 1 Gbit/s a train ends after 30 ms of proven saturation; 5 ms go to handshake and pings.
     per_round_s = 0.03 + 0.005
     print(

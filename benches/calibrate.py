@@ -18,7 +18,7 @@ from gavotte import lab
 from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.formats.topology import FORMAT, Topology
 from gavotte.measure import bulk, measure
-from gavotte.measure.calibrate import BURSTS, PACKETS, Calibration, calibrate
+from gavotte.measure.calibrate import BURSTS, PACKETS, Calibration, CalibrationQuestion, calibrate, plan_calibration
 
 CLOUDS = {"32kb": (60, 250), "512kb": (280, 300)}
 """Depth of the bucket, and the range of the hosts' rates in Mbit/s."""
@@ -76,7 +76,11 @@ def main() -> None:
         with lab.session(cloud(burst, asked.seed), source="bench-calibrate") as session:
             inventory = read_inventory(session.hosts_file)
             train = gated(inventory, asked.paths, asked.seed)
-            found = calibrate(inventory, paths=asked.paths, bulk_s=asked.bulk_s, seed=asked.seed)
+            found = calibrate(
+                plan_calibration(
+                    CalibrationQuestion(inventory, paths=asked.paths, bulk_s=asked.bulk_s, seed=asked.seed)
+                )
+            )
         print(
             f"\nFig. 6: mean error against bulk TCP, P = 1472, hosts of {low} to {high} Mbit/s, buckets of {burst}\n"
             f"{table(found, burst, train, asked.paths)}",

@@ -23,10 +23,12 @@ from gavotte.formats.topology import FORMAT, Topology
 from gavotte.measure import (
     METHODS,
     CostLimits,
+    MeasureQuestion,
     Pilot,
-    expected_cost,
+    carry_out,
     measure,
     plan_measurement,
+    plan_paths,
     predict_cost,
     take_pilot,
 )
@@ -96,9 +98,10 @@ def measured(
     """Compare one measurement with its plan."""
     limits: CostLimits | None = options.get("limits")  # type: ignore[assignment]
     asked = {key: value for key, value in options.items() if key != "limits"}
-    plan = plan_measurement(inventory.names, method, seed=seed, known=known, **asked)  # type: ignore[arg-type]
-    cost = expected_cost(plan.within(limits or CostLimits()), inventory, known, limits)
-    found = measure(inventory, method=method, seed=seed, known=known, **options)  # type: ignore[arg-type]
+    options["limits"] = limits or CostLimits()
+    planned = plan_measurement(MeasureQuestion(inventory, method, seed=seed, known=known, **options))  # type: ignore[arg-type]
+    plan, cost = planned.paths, planned.cost
+    found = carry_out(planned)
     what = f"{plan.method.name}{' --network' * (known is not None)}"
     what += "".join(f" --{key.replace('_bps', '-rate')} {value:.0f}" for key, value in asked.items()) + " --budget" * (
         limits is not None
@@ -109,7 +112,7 @@ def measured(
 def piloted(inventory: Inventory, method: str | Method, seed: int, count: int = 1) -> tuple[Line, History, Pilot]:
     """Compare one measurement without a Network with the estimate of a pilot."""
     pilot = take_pilot(inventory, seed=seed)
-    plan = plan_measurement(inventory.names, method, seed=seed, count=count)
+    plan = plan_paths(inventory.names, method, seed=seed, count=count)
     cost = predict_cost(plan, pilot)
     found = measure(inventory, method=method, seed=seed, count=count)
     what = f"{plan.method.name} --pilot{f' --count {count}' * (count > 1)} (pilot: {pilot.bytes_sent / 1e6:.1f} MB)"

@@ -20,7 +20,7 @@ from benches.rpca.cloud import Size, strangers, tenants
 from gavotte import lab
 from gavotte.formats.history import History, write_history
 from gavotte.formats.topology import FORMAT, Topology
-from gavotte.measure import measure
+from gavotte.measure import MeasureQuestion, carry_out, plan_measurement
 from gavotte.store.stability import SHARES, Stability, past_error, stability
 
 RACKS = 4
@@ -65,7 +65,11 @@ def watched(minutes: float, seed: int) -> History:
         strangers(session, BURST_BYTES, WAIT_S, seed),
     ):
         count = max(2, round(60 * minutes / EVERY_S))
-        return measure(tenants(session, SIZE), count=count, every_s=EVERY_S, seed=seed, again=False).history
+        return carry_out(
+            plan_measurement(
+                MeasureQuestion(tenants(session, SIZE), count=count, every_s=EVERY_S, seed=seed, again=False)
+            )
+        ).history
 
 
 def shown(found: Stability) -> None:

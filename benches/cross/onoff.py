@@ -19,7 +19,7 @@ from gavotte import lab
 from gavotte.formats.history import Floats
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.topology import FORMAT, Topology
-from gavotte.measure.cross import CrossTraffic, cross
+from gavotte.measure.cross import CrossQuestion, CrossTraffic, cross
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 MEAN_S = 5.0
@@ -78,7 +78,7 @@ def watched(figure: str, rate_bps: float, queue_s: float, seed: int) -> tuple[Cr
                 words = [str(1000 * seed + number), str(MEAN_S), str(SECONDS + SETTLE_S + 8), "r1", str(log)]
                 started.append(session.exec(f"s{number}", [*program, *words]))
             time.sleep(SETTLE_S)
-            found = cross(inventory, "s0", "r0", max_bps=rate_bps * GOODPUT_PER_WIRE, seconds=SECONDS)
+            found = cross(CrossQuestion(inventory, "s0", "r0", max_bps=rate_bps * GOODPUT_PER_WIRE, seconds=SECONDS))
             for process in started[1:]:
                 process.wait(timeout=30)
         finally:

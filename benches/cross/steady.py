@@ -17,7 +17,7 @@ from gavotte import lab
 from gavotte.errors import AgentError
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.topology import FORMAT, Topology
-from gavotte.measure.cross import cross
+from gavotte.measure.cross import CrossQuestion, cross
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 UPLINK = 300e6
@@ -76,8 +76,10 @@ def main(arguments: argparse.Namespace) -> None:
             for flows in arguments.flows:
                 around = background(session, flows, 6 * arguments.seconds + 30) if flows else contextlib.nullcontext()
                 with around:
-                    known = cross(inventory, "a", "b", max_bps=UPLINK * GOODPUT_PER_WIRE, seconds=arguments.seconds)
-                    two = cross(inventory, "a", "b", seconds=max(arguments.seconds, 6.0))
+                    known = cross(
+                        CrossQuestion(inventory, "a", "b", max_bps=UPLINK * GOODPUT_PER_WIRE, seconds=arguments.seconds)
+                    )
+                    two = cross(CrossQuestion(inventory, "a", "b", seconds=max(arguments.seconds, 6.0)))
                 error = float(np.abs(known.connections - flows).mean())
                 errors.append(error)
                 medians.append(abs(known.median - flows))

@@ -23,7 +23,7 @@ from gavotte.collective import TreeSearch, build_shim, norm_of, plan, shim_text
 from gavotte.errors import GavotteError
 from gavotte.formats.collective import Collective, Operation, write_collective
 from gavotte.formats.history import Floats
-from gavotte.measure import measure
+from gavotte.measure import MeasureQuestion, carry_out, plan_measurement
 from gavotte.measure.plan.methods import bulk
 from gavotte.model import model
 
@@ -178,8 +178,12 @@ def _in_one(session: lab.Session, scratch: Path, rounds: int, seed: int, quick: 
     started = time.perf_counter()
     count = 2 if quick else SNAPSHOTS
     # A doubtful path measured again would no longer belong to its snapshot's moment.
-    history = measure(
-        cloud.tenants(session, SIZE), method=bulk(seconds=PROBE_S), count=count, again=False, seed=seed
+    history = carry_out(
+        plan_measurement(
+            MeasureQuestion(
+                cloud.tenants(session, SIZE), method=bulk(seconds=PROBE_S), count=count, again=False, seed=seed
+            )
+        )
     ).history
     measured_s = time.perf_counter() - started
     jobs, results = {}, {}

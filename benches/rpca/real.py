@@ -27,7 +27,7 @@ from gavotte.formats.history import Floats, History
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.mapping import map_tasks
-from gavotte.measure import measure
+from gavotte.measure import MeasureQuestion, carry_out, plan_measurement
 from gavotte.measure.plan.methods import bulk
 from gavotte.model import METHODS, model
 
@@ -90,7 +90,11 @@ def calibrated(
     started = time.perf_counter()
     hosts = cloud.tenants(session) if inventory is None else inventory
     # A doubtful path measured again would no longer belong to this moment.
-    found = measure(hosts, method=bulk(seconds=seconds), count=count, again=inventory is None, seed=seed)
+    found = carry_out(
+        plan_measurement(
+            MeasureQuestion(hosts, method=bulk(seconds=seconds), count=count, again=inventory is None, seed=seed)
+        )
+    )
     return Calibration(found.history, time.perf_counter() - started)
 
 

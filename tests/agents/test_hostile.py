@@ -28,7 +28,7 @@ from gavotte.formats.history import History
 from gavotte.formats.inventory import write_inventory
 from gavotte.hosts import check
 from gavotte.measure import measure
-from gavotte.measure.adapt.planning import MeasurementPlan
+from gavotte.measure.adapt.path_plan import PathPlan
 from gavotte.measure.carry import fleet_carrier
 from gavotte.measure.sharing import learn_sharing
 from gavotte.run import run
@@ -47,7 +47,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule, "WAIT_S", 0.3)
     monkeypatch.setattr(schedule, "SPARE_S", 0.3)
     monkeypatch.setattr(replaying, "CONNECT_S", 2.0)
-    monkeypatch.setattr(MeasurementPlan, "round_s", 0.5)
+    monkeypatch.setattr(PathPlan, "round_s", 0.5)
     monkeypatch.setattr(fleet_carrier, "DEADLINE_S", 0.5)
 
 

@@ -21,11 +21,12 @@ from tests.shell import GAVOTTE, until
 from gavotte import lab
 from gavotte.agents import Budget, enrolled
 from gavotte.agents import agent_pb2 as pb
-from gavotte.agents.schedule import OUT_OF_TOUCH, Answer, carry_out
+from gavotte.agents.schedule import OUT_OF_TOUCH, Answer
+from gavotte.agents.schedule import carry_out as send
 from gavotte.errors import AgentError, BusyError
 from gavotte.formats.history import read_history, write_history
 from gavotte.formats.inventory import Inventory, read_inventory
-from gavotte.measure import Method, bulk, measure
+from gavotte.measure import MeasureQuestion, MeasureSession, Method, bulk, carry_out, measure, plan_measurement
 from gavotte.measure.carry import underway
 from gavotte.measure.sharing import measure_sharing
 from gavotte.run import run
@@ -107,7 +108,7 @@ def test_a_host_whose_interface_goes_down_is_waited_for_once(
     answers: list[Answer] = []
 
     def kept(*args: Any, **kwargs: Any) -> Iterator[Answer]:
-        for answer in carry_out(*args, **kwargs):
+        for answer in send(*args, **kwargs):
             answers.append(answer)
             yield answer
 
@@ -137,7 +138,7 @@ def test_a_host_whose_interface_goes_down_is_waited_for_once(
 def test_a_snapshot_after_the_loss_goes_without_the_host(cloud: lab.Session) -> None:
     inventory = read_inventory(cloud.hosts_file)
     blackhole(cloud, address_of(inventory, VICTIM))
-    result = measure(inventory, count=2, again=True)
+    result = carry_out(plan_measurement(MeasureQuestion(inventory, count=2, again=True)))
     assert list(result.lost) == [VICTIM]
     assert not result.failures
     assert result.answered == 20
@@ -296,7 +297,7 @@ def test_an_agent_held_by_another_run_says_so(small_cloud: lab.Session, tmp_path
         enrolled(inventory, Budget(1 << 20, 60.0)) as fleet,
         pytest.raises(AgentError, match=f"agent on . refuses the run: held by run `{fleet.run_id}`"),
     ):
-        measure(inventory, journal=tmp_path / "h.npz.partial")
+        carry_out(plan_measurement(MeasureQuestion(inventory)), MeasureSession(journal=tmp_path / "h.npz.partial"))
     # There are no answers, so there is no journal that the next call would have to continue.
     assert not list(tmp_path.iterdir())
 

@@ -23,7 +23,16 @@ from gavotte.errors import GavotteError
 from gavotte.formats.inventory import write_inventory
 from gavotte.formats.network import read_network, write_network
 from gavotte.measure import cross as crossing
-from gavotte.measure.cross import MOST, SEVERAL, connections, connections_from_ratio, cross, load_from_turns, windows
+from gavotte.measure.cross import (
+    MOST,
+    SEVERAL,
+    CrossQuestion,
+    connections,
+    connections_from_ratio,
+    cross,
+    load_from_turns,
+    windows,
+)
 
 PATH_BPS = 3e8
 
@@ -101,7 +110,7 @@ def played(monkeypatch: pytest.MonkeyPatch, c: float, noise: float = 0.0, beside
 
 def test_turns_are_interleaved_and_tell_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
     played(monkeypatch, 3.0)
-    found = cross(inventory(["a", "b"]), "a", "b")
+    found = cross(CrossQuestion(inventory(["a", "b"]), "a", "b"))
     assert found.how == "turns"
     assert found.median == pytest.approx(3.0, rel=1e-3)
     assert found.max_bps == pytest.approx(PATH_BPS, rel=1e-3)
@@ -115,12 +124,12 @@ def test_turns_are_interleaved_and_tell_the_load(monkeypatch: pytest.MonkeyPatch
 )
 def test_bad_arguments(bad: dict[str, Any]) -> None:
     with pytest.raises(GavotteError):
-        cross(inventory(["a", "b"]), **{"source": "a", "target": "b", **bad})
+        cross(CrossQuestion(inventory(["a", "b"]), **{"source": "a", "target": "b", **bad}))
 
 
 def test_what_cannot_be_told_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     played(monkeypatch, 20.0, noise=0.3)
-    found = cross(inventory(["a", "b"]), "a", "b")
+    found = cross(CrossQuestion(inventory(["a", "b"]), "a", "b"))
     assert not found.told
     assert len(found.connections) == 0
     hosts = tmp_path / "h.hosts.toml"
@@ -134,16 +143,16 @@ def test_what_cannot_be_told_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_a_network_knows_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     played(monkeypatch, 12.0)
     known = network(["a", "b"], PATH_BPS, rate_low_bps=[[None, 0.9 * PATH_BPS], [None, None]])
-    found = cross(inventory(["a", "b"]), "a", "b", known=known)
+    found = cross(CrossQuestion(inventory(["a", "b"]), "a", "b", known=known))
     assert found.how == "known rate"
     assert found.median == pytest.approx(12.0, rel=1e-3)
     # The lower end of its rate gives a lower load.
     assert found.low == pytest.approx(0.9 * 13 - 1, rel=1e-3)
     # A path's usual slow-down is not part of its rate, and a guess is not knowledge.
     slowed = network(["a", "b"], PATH_BPS / 2, excess=[[None, 1.0], [None, None]])
-    assert cross(inventory(["a", "b"]), "a", "b", known=slowed).median == pytest.approx(12.0, rel=1e-3)
+    assert cross(CrossQuestion(inventory(["a", "b"]), "a", "b", known=slowed)).median == pytest.approx(12.0, rel=1e-3)
     guessed = network(["a", "b"], PATH_BPS, doubt=[[None, "guessed"], [None, None]])
-    assert cross(inventory(["a", "b"]), "a", "b", known=guessed).how == "turns"
+    assert cross(CrossQuestion(inventory(["a", "b"]), "a", "b", known=guessed)).how == "turns"
 
 
 def test_a_network_is_told_the_load(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -166,4 +175,4 @@ def test_an_output_needs_a_network(tmp_path: Path) -> None:
     hosts = tmp_path / "h.hosts.toml"
     write_inventory(hosts, inventory(["a", "b"]))
     with pytest.raises(GavotteError, match="needs a Network"):
-        command.cross("a", "b", str(hosts), output=tmp_path / "n.network.json")
+        command.cross(source="a", target="b", hosts=str(hosts), output=tmp_path / "n.network.json")

@@ -17,7 +17,7 @@ from gavotte.cli.verbs import app
 from gavotte.errors import GavotteError
 from gavotte.formats.inventory import write_inventory
 from gavotte.formats.network import Group, Host, Network, write_network
-from gavotte.measure import CostLimits, measure, measuring, plan_measurement
+from gavotte.measure import CostLimits, MeasureQuestion, measure, measuring, plan_measurement, plan_paths
 from gavotte.measure.plan.methods import bulk
 from gavotte.measure.sharing import cost_of_sharing, foreseen
 
@@ -109,7 +109,7 @@ def test_no_round_has_two_pairs_on_a_known_link(fleets: list[PlayedFleet]) -> No
 def test_no_round_has_pairs_both_ways_on_a_link_that_one_pair_fills(up_bps: float) -> None:
     # Answers to a train waited in that queue: of 110 paths 27 were measured twice, and one had no rate.
     racks = [Group(name=f"rack{i}", members=list(NAMES[4 * i : 4 * i + 4]), up_bps=up_bps) for i in range(2)]
-    plan = plan_measurement(NAMES, known=two_racks().model_copy(update={"groups": racks}))
+    plan = plan_paths(NAMES, known=two_racks().model_copy(update={"groups": racks}))
     ways = [{(i < 4, j < 4) for i, j in pairs if (i < 4) != (j < 4)} for pairs in plan.first]
     assert sum(map(len, plan.first)) == plan.paths == 56
     assert any(len(each) == 2 for each in ways) == (up_bps > 5e7)
@@ -128,9 +128,9 @@ def test_no_round_has_pairs_both_ways_on_a_link_that_one_pair_fills(up_bps: floa
 )
 def test_bad_plans(bad: dict[str, object], said: str) -> None:
     with pytest.raises(GavotteError, match=said):
-        plan_measurement(NAMES, **bad)  # type: ignore[arg-type]
+        plan_paths(NAMES, **bad)  # type: ignore[arg-type]
     with pytest.raises(GavotteError, match=said):
-        measure(inventory(NAMES), **bad)  # type: ignore[arg-type]
+        plan_measurement(MeasureQuestion(inventory(NAMES), **bad))  # type: ignore[arg-type]
 
 
 def test_slower_paths_are_said_to_take_longer(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_slower_paths_are_said_to_take_longer(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pairs", [None, [("h0", "h1"), ("h0", "h2"), ("h3", "h1")]])
 @pytest.mark.parametrize("count", [1, 3])
 def test_an_admitted_budget_suffices(method: str, pairs: list[tuple[str, str]] | None, count: int) -> None:
-    planned = plan_measurement(NAMES, method, count=count, pairs=pairs)
+    planned = plan_paths(NAMES, method, count=count, pairs=pairs)
     limits = CostLimits(bytes=planned.cost().bytes)
     todo = planned.within(limits)
     share = todo.budget(limits).max_bytes

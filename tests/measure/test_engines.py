@@ -12,7 +12,7 @@ from tests.shell import gavotte
 
 from gavotte import lab
 from gavotte.formats.inventory import read_inventory
-from gavotte.measure import bulk, measure
+from gavotte.measure import MeasureQuestion, bulk, carry_out, measure, plan_measurement
 
 needs_iperf3 = pytest.mark.skipif(shutil.which("iperf3") is None, reason="no iperf3 here")
 
@@ -22,7 +22,7 @@ needs_iperf3 = pytest.mark.skipif(shutil.which("iperf3") is None, reason="no ipe
 def test_iperf3_agrees(small_cloud: lab.Session) -> None:
     inventory = read_inventory(small_cloud.hosts_file)
     ends = inventory.model_copy(update={"host": [inventory.host[0], inventory.host[2]]})
-    own = measure(ends, method=bulk(seconds=3), again=False)
+    own = carry_out(plan_measurement(MeasureQuestion(ends, method=bulk(seconds=3), again=False)))
     # A path without a rate is measured again: on a busy machine iperf3's server was seen to hang up on its client.
     other = measure(ends, method=bulk(seconds=3, engine="iperf3"))
     assert not own.failures
@@ -40,7 +40,9 @@ def test_iperf3_agrees(small_cloud: lab.Session) -> None:
 @needs_iperf3
 def test_iperf3_flows(small_cloud: lab.Session) -> None:
     inventory = read_inventory(small_cloud.hosts_file)
-    result = measure(inventory, method=bulk(seconds=1, flows=3, engine="iperf3"), again=False)
+    result = carry_out(
+        plan_measurement(MeasureQuestion(inventory, method=bulk(seconds=1, flows=3, engine="iperf3"), again=False))
+    )
     assert not result.failures
     assert all(len(path.flows) == 3 for path in result.newest.values())
 

@@ -17,8 +17,8 @@ from gavotte.formats.history import History
 from gavotte.formats.network import Network
 from gavotte.formats.rates import parse_rate
 from gavotte.formats.topology import Topology
-from gavotte.measure import expected_cost, measure, plan_measurement
-from gavotte.measure.adapt.planning import SCHEDULE_S, parts
+from gavotte.measure import MeasureQuestion, carry_out, expected_cost, measure, plan_measurement, plan_paths
+from gavotte.measure.adapt.path_plan import SCHEDULE_S, parts
 from gavotte.measure.plan.methods import Method, bulk
 from gavotte.measure.predict.playing import SETUP_S as EXPERIMENT_S
 from gavotte.measure.sharing import cost_of_sharing, foreseen, measure_sharing
@@ -89,7 +89,7 @@ def test_a_measurement_takes_what_was_said(up: str | None, hosts: int, count: in
     topology = racks(up, hosts=hosts)
     _, known = known_of(topology)
     network = Timed(Oracle(topology))
-    cost = plan_measurement(network.oracle.names, method, count=count, seed=1, known=known).cost()
+    cost = plan_paths(network.oracle.names, method, count=count, seed=1, known=known).cost()
     with network.held():
         found = measure(network.inventory, method=method, count=count, seed=1, known=known)
     assert found.answered == found.paths
@@ -103,9 +103,11 @@ def test_a_measurement_takes_what_was_said(up: str | None, hosts: int, count: in
 def test_without_a_network_the_rate_of_paths_suffices(hosts: int, egress: str, method: str | Method) -> None:
     network = Timed(Oracle(racks(None, hosts=hosts, egress=egress)))
     assumed_bps = GOODPUT_PER_WIRE * parse_rate(egress)
-    cost = plan_measurement(network.oracle.names, method, seed=1, assumed_bps=assumed_bps).cost()
+    cost = plan_paths(network.oracle.names, method, seed=1, assumed_bps=assumed_bps).cost()
     with network.held():
-        found = measure(network.inventory, method=method, seed=1, assumed_bps=assumed_bps)
+        found = carry_out(
+            plan_measurement(MeasureQuestion(network.inventory, method=method, seed=1, assumed_bps=assumed_bps))
+        )
     assert found.answered == found.paths
     assert cost.bytes == pytest.approx(network.sent, rel=NEAR)
     assert cost.seconds == pytest.approx(network.seconds + network.schedules * SCHEDULE_S, rel=NEAR)
@@ -154,7 +156,7 @@ def test_a_link_that_experiments_did_not_tell_is_reckoned_with(topology: Topolog
     ]
     some = known.model_copy(update={"groups": groups, "verdicts": verdicts})
     network = Timed(Oracle(topology))
-    cost = expected_cost(plan_measurement(network.oracle.names, seed=1, known=some), network.inventory, some)
+    cost = expected_cost(plan_paths(network.oracle.names, seed=1, known=some), network.inventory, some)
     with network.held():
         found = measure(network.inventory, seed=1, known=some)
     # It stopped at this point, with a third of the paths unmeasured.

@@ -8,7 +8,7 @@ from tests.measure.oracle import Oracle
 from tests.measure.played_network import PlayedNetwork
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.measure import CostLimits, measure, plan_measurement
+from gavotte.measure import CostLimits, MeasureQuestion, carry_out, measure, plan_measurement, plan_paths
 from gavotte.measure.adapt.spending import Spending
 from gavotte.measure.plan.round_trips import MOST_TRIPS, PROBE_TRIPS, SEARCH_S, RoundTrips
 from gavotte.model import model
@@ -36,7 +36,7 @@ class FarNetwork(PlayedNetwork):
 def test_far_pairs_are_measured_after_all_near_ones() -> None:
     network = FarNetwork()
     with network.held():
-        found = measure(network.inventory, again=True, seed=3)
+        found = carry_out(plan_measurement(MeasureQuestion(network.inventory, again=True, seed=3)))
     assert found.answered == found.paths
     # The first rounds find each host's sending rate.
     order = [any(FAR in pair for pair in pairs) for pairs in network.rounds[3:]]
@@ -49,8 +49,8 @@ def test_a_network_that_knows_round_trips_predicts_their_time() -> None:
     network = FarNetwork()
     with network.held():
         known = model(measure(network.inventory, seed=3).history)
-    plan = plan_measurement(network.oracle.names, known=known, seed=3)
-    near = plan_measurement(network.oracle.names[:FAR], known=known, seed=3)
+    plan = plan_paths(network.oracle.names, known=known, seed=3)
+    near = plan_paths(network.oracle.names[:FAR], known=known, seed=3)
     far_rounds = [pairs for pairs in plan.first if any(FAR in pair for pair in pairs)]
     assert plan.first[-len(far_rounds) :] == far_rounds
     assert plan.cost().seconds - near.cost().seconds >= len(far_rounds) * PROBE_TRIPS * FAR_S
@@ -58,7 +58,7 @@ def test_a_network_that_knows_round_trips_predicts_their_time() -> None:
 
 
 def test_round_trips_extend_an_estimate_but_no_budget() -> None:
-    plan = plan_measurement(["a", "b", "c"])
+    plan = plan_paths(["a", "b", "c"])
     reply = pb.ProbeReply(rtt_s=FAR_S)
     for limits, stops in ((CostLimits(), False), (CostLimits(seconds=100.0), True)):
         spending = Spending(plan, limits, plan.most(limits))

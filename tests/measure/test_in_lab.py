@@ -12,8 +12,16 @@ from gavotte.errors import GavotteError
 from gavotte.formats.history import History
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.topology import read_topology
-from gavotte.measure import CostLimits, measure, plan_measurement
-from gavotte.measure.cross import cross
+from gavotte.measure import (
+    CostLimits,
+    MeasureQuestion,
+    MeasureSession,
+    carry_out,
+    measure,
+    plan_measurement,
+    plan_paths,
+)
+from gavotte.measure.cross import CrossQuestion, cross
 from gavotte.model import model
 from gavotte.terms.goodput import GOODPUT_PER_WIRE, UDP_PAYLOAD_BYTES, WIRE_BYTES
 
@@ -58,11 +66,11 @@ def test_ping_pong_tells_each_direction_apart(small_cloud: lab.Session) -> None:
 
 def test_an_idle_path_has_no_cross_traffic(small_cloud: lab.Session) -> None:
     inventory = read_inventory(small_cloud.hosts_file)
-    load = cross(inventory, "a", "c", max_bps=float(EGRESS_BPS[0]) * GOODPUT_PER_WIRE, seconds=2.0)
+    load = cross(CrossQuestion(inventory, "a", "c", max_bps=float(EGRESS_BPS[0]) * GOODPUT_PER_WIRE, seconds=2.0))
     assert load.median < 0.3
     assert load.start_s > 1.7e9
     # The rate of an idle path is found by turns of one and several connections, too.
-    turns = cross(inventory, "a", "c", seconds=2.0)
+    turns = cross(CrossQuestion(inventory, "a", "c", seconds=2.0))
     assert turns.told
     assert turns.median < 0.3
     assert turns.max_bps == pytest.approx(float(EGRESS_BPS[0]) * GOODPUT_PER_WIRE, rel=0.15)
@@ -83,7 +91,7 @@ def test_a_host_without_an_agent_is_named_and_the_rest_is_measured(small_cloud: 
 @pytest.mark.parametrize("bad", [{"method": "guess"}, {"count": 0}, {"every_s": float("nan")}])
 def test_bad_arguments(small_cloud: lab.Session, bad: dict[str, object]) -> None:
     with pytest.raises(GavotteError):
-        measure(read_inventory(small_cloud.hosts_file), **bad)  # type: ignore[arg-type]
+        plan_measurement(MeasureQuestion(read_inventory(small_cloud.hosts_file), **bad))  # type: ignore[arg-type]
 
 
 DEEP = """
@@ -107,7 +115,9 @@ def test_a_bucket_that_had_no_time_to_fill_is_called_a_lower_bound(tmp_path: Pat
     path = tmp_path / "deep.topology.toml"
     path.write_text(DEEP)
     with lab.session(read_topology(path), source="tests") as session:
-        history = measure(read_inventory(session.hosts_file), count=2, again=False).history
+        history = carry_out(
+            plan_measurement(MeasureQuestion(read_inventory(session.hosts_file), count=2, again=False))
+        ).history
     proof = history.proof
     assert proof is not None
     full = proof.bucket_full(history.beta_Bps)
@@ -131,7 +141,10 @@ def test_it_ends_when_enough_is_known(small_cloud: lab.Session) -> None:
         asked.append(history.snapshots)
         return history.snapshots == 2
 
-    result = measure(read_inventory(small_cloud.hosts_file), method="pingpong", count=4, enough=enough)
+    result = carry_out(
+        plan_measurement(MeasureQuestion(read_inventory(small_cloud.hosts_file), method="pingpong", count=4)),
+        MeasureSession(enough=enough),
+    )
     assert asked == [1, 2]
     assert result.history.snapshots == 2
     assert result.answered == result.paths == len(result.newest)
@@ -151,8 +164,8 @@ def test_some_pairs_only(small_cloud: lab.Session) -> None:
 def test_a_budget_that_was_admitted_leaves_no_path_out(small_cloud: lab.Session) -> None:
     # A train asks for 64 MB beforehand and seldom sends more than seven: six of them were refused for that.
     inventory = read_inventory(small_cloud.hosts_file)
-    limits = CostLimits(bytes=plan_measurement(inventory.names).cost().bytes)
-    result = measure(inventory, limits=limits, again=False)
+    limits = CostLimits(bytes=plan_paths(inventory.names).cost().bytes)
+    result = carry_out(plan_measurement(MeasureQuestion(inventory, limits=limits, again=False)))
     # Two hosts of one machine may be too fast for a short train, which then says so; the budget is not the reason.
     assert not [failure for failure in result.failures if "budget" in failure.reason]
     assert result.answered >= 4

@@ -16,7 +16,17 @@ from gavotte.cli.verbs import app
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.inventory import write_inventory
 from gavotte.measure import METHODS, alpha_beta, bulk, choreo, jain_index
-from gavotte.measure.calibrate import BURSTS, PACKETS, PAYLOADS, best_of, calibrate, calibrated, trains_of
+from gavotte.measure.calibrate import (
+    BURSTS,
+    PACKETS,
+    PAYLOADS,
+    CalibrationQuestion,
+    best_of,
+    calibrate,
+    calibrated,
+    plan_calibration,
+    trains_of,
+)
 from gavotte.measure.plan.methods import PINGPONG_BYTES
 
 
@@ -98,7 +108,7 @@ def test_a_calibration_says_how_to_measure(tmp_path: Path) -> None:
 
 def test_calibration_refuses_what_measuring_refuses() -> None:
     with pytest.raises(GavotteError, match="a train cannot have 1000 bursts of 20000 packets"):
-        calibrate(inventory("ab"), bursts=[1000], packets=[20_000])
+        calibrate(plan_calibration(CalibrationQuestion(inventory("ab"), bursts=[1000], packets=[20_000])))
 
 
 def test_a_train_that_answered_on_one_path_of_six_is_not_the_best() -> None:

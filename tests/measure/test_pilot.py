@@ -18,7 +18,7 @@ from gavotte.cli.verbs import app
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.inventory import write_inventory
 from gavotte.formats.topology import Topology
-from gavotte.measure import CostLimits, Method, Pilot, bulk, choreo, measure, plan_measurement, predict_cost, take_pilot
+from gavotte.measure import CostLimits, Method, Pilot, bulk, choreo, measure, plan_paths, predict_cost, take_pilot
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 CLOUDS: dict[str, Callable[[], Topology]] = {
@@ -43,7 +43,7 @@ def test_the_run_sends_what_was_predicted(cloud: str, method: str | Method) -> N
     oracle = Oracle(CLOUDS[cloud]())
     outcome = pilot(PlayedNetwork(oracle, seed=1))
     played = PlayedNetwork(oracle, seed=2)
-    cost = predict_cost(plan_measurement(played.inventory.names, method, seed=1), outcome)
+    cost = predict_cost(plan_paths(played.inventory.names, method, seed=1), outcome)
     with played.held():
         found = measure(played.inventory, method=method, seed=1)
     assert found.answered == found.paths
@@ -61,7 +61,7 @@ def test_it_tells_what_hosts_send_and_which_links_are_full() -> None:
     for bps in outcome.shared.values():
         assert bps == pytest.approx(100e6 * GOODPUT_PER_WIRE, rel=0.05)
     assert outcome.bytes_sent == network.sent - 66 * 128
-    assert network.sent < 0.2 * predict_cost(plan_measurement(network.inventory.names), outcome).bytes
+    assert network.sent < 0.2 * predict_cost(plan_paths(network.inventory.names), outcome).bytes
     assert (outcome.missing, outcome.untested) == ({}, [])
 
 
@@ -75,7 +75,7 @@ def test_a_racks_link_explains_what_its_machines_lose() -> None:
 def test_later_snapshots_know_which_links_are_full() -> None:
     network = PlayedNetwork(Oracle(racks()), seed=1)
     outcome = pilot(network)
-    plan = plan_measurement(network.inventory.names, seed=1)
+    plan = plan_paths(network.inventory.names, seed=1)
     one, three = (predict_cost(replace(plan, count=count), outcome) for count in (1, 3))
     assert one.bytes < three.bytes < 3 * one.bytes
     with network.held():
@@ -153,7 +153,7 @@ def test_it_is_for_dry_runs_of_hosts_that_no_network_tells(tmp_path: Path, more:
 def test_iperf3_takes_longer_to_begin() -> None:
     outcome = pilot(PlayedNetwork(Oracle(racks(None, hosts=4, count=2)), seed=1))
     own, other = (
-        predict_cost(plan_measurement(outcome.inventory.names, bulk(seconds=0.5, engine=engine)), outcome)
+        predict_cost(plan_paths(outcome.inventory.names, bulk(seconds=0.5, engine=engine)), outcome)
         for engine in ("gavotte", "iperf3")
     )
     assert own.bytes == other.bytes

@@ -16,7 +16,16 @@ from typer.testing import CliRunner
 from gavotte.cli.verbs import app
 from gavotte.formats.inventory import write_inventory
 from gavotte.formats.topology import Topology
-from gavotte.measure import CostLimits, Measurement, bulk, measure, plan_measurement
+from gavotte.measure import (
+    CostLimits,
+    Measurement,
+    MeasureQuestion,
+    bulk,
+    carry_out,
+    measure,
+    plan_measurement,
+    plan_paths,
+)
 from gavotte.measure.carry.underway import Underway
 from gavotte.model import model
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
@@ -116,12 +125,12 @@ def test_racks_that_no_network_tells_are_within_what_was_said(hosts: int, count:
     topology = racks(up, hosts=hosts, count=count, egress="100mbit")
     network = PlayedNetwork(Oracle(topology), seed=seed, late=seed % 2 == 1)
     with network.held():
-        found = measure(network.inventory, seed=seed, assumed_bps=95e6)
+        found = carry_out(plan_measurement(MeasureQuestion(network.inventory, seed=seed, assumed_bps=95e6)))
     assert found.answered == found.paths
     assert all(found.shared.values())
     assert len(found.shared) == (2 if count == 2 else 6)
     assert not found.stopped
-    assert found.bytes_sent <= plan_measurement(network.oracle.names, seed=seed, assumed_bps=95e6).cost().max_bytes
+    assert found.bytes_sent <= plan_paths(network.oracle.names, seed=seed, assumed_bps=95e6).cost().max_bytes
     assert worst_error(topology, found) < 0.02
 
 
@@ -164,7 +173,7 @@ def test_it_stops_where_it_would_cost_a_quarter_more(monkeypatch: pytest.MonkeyP
     network = PlayedNetwork(Oracle(racks(None, egress="20gbit"), pair_bps=within), seed=1)
     with network.held():
         found = measure(network.inventory, seed=1)
-    cost = plan_measurement(network.inventory.names).cost()
+    cost = plan_paths(network.inventory.names).cost()
     assert "more bytes" in found.stopped
     assert 0 < found.answered < found.paths
     assert 1.25 * cost.bytes < found.bytes_sent < 2 * cost.bytes
@@ -178,7 +187,7 @@ def test_fast_hosts_are_measured_without_a_budget() -> None:
     network = PlayedNetwork(Oracle(racks(None, hosts=4, count=2, egress="5gbit")), seed=1)
     with network.held():
         found = measure(network.inventory, seed=1)
-    cost = plan_measurement(network.inventory.names).cost()
+    cost = plan_paths(network.inventory.names).cost()
     assert (found.answered, found.stopped) == (found.paths, "")
     assert 2 * cost.bytes < found.bytes_sent < cost.max_bytes
 
@@ -193,7 +202,7 @@ def test_what_hosts_of_one_machine_take_keeps_no_path_from_being_measured(method
     assert (found.answered, found.stopped) == (found.paths, "")
     assert found.bytes_sent == pytest.approx(network.sent, rel=0.01)
     # A budget of bytes is kept for every kind of path.
-    budget = CostLimits(bytes=plan_measurement(network.inventory.names, method).cost().bytes)
+    budget = CostLimits(bytes=plan_paths(network.inventory.names, method).cost().bytes)
     with network.held():
         assert "more bytes" in measure(network.inventory, method=method, seed=1, limits=budget).stopped
 
@@ -221,7 +230,7 @@ def test_a_stop_after_all_have_answered_is_no_failure(
 def test_a_byte_budget_that_leaves_doubts_says_so() -> None:
     topology = racks("60mbit")
     network = PlayedNetwork(Oracle(topology), seed=1)
-    limits = CostLimits(bytes=plan_measurement(network.inventory.names).cost().bytes)
+    limits = CostLimits(bytes=plan_paths(network.inventory.names).cost().bytes)
     with network.held():
         found = measure(network.inventory, seed=1, limits=limits)
     names = {name: i for i, name in enumerate(network.inventory.names)}
@@ -294,7 +303,7 @@ def test_what_stays_untested_is_said_and_marked() -> None:
         Oracle(topology), seed=1, late=True, slow={(0, 1): 0.2, (0, 3): 0.2, (1, 0): 0.2, (1, 2): 0.2}
     )
     # The budget has no bytes left for more experiments.
-    limits = CostLimits(bytes=plan_measurement(network.inventory.names).cost().bytes)
+    limits = CostLimits(bytes=plan_paths(network.inventory.names).cost().bytes)
     with network.held():
         found = measure(network.inventory, seed=1, limits=limits)
     assert found.untested
@@ -324,7 +333,7 @@ def test_a_dry_run_that_knows_the_network_is_near_the_run(up: str | None) -> Non
     known = model(simulated(topology, 1, "train").history)
     with network.held():
         found = measure(network.inventory, seed=2, known=known)
-    cost = plan_measurement(network.inventory.names, seed=2, known=known).cost()
+    cost = plan_paths(network.inventory.names, seed=2, known=known).cost()
     assert found.bytes_sent == pytest.approx(cost.bytes, rel=0.2)
     assert worst_error(topology, found) < 0.02
 

@@ -10,9 +10,18 @@ from tests.measure.oracle import Oracle
 from tests.measure.played_network import PlayedNetwork
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.cli.by_tcp import warn_of_tcp
-from gavotte.measure import CostLimits, Measurement, measure, plan_measurement
+from gavotte.formats.history import History
+from gavotte.measure import (
+    CostLimits,
+    Measurement,
+    MeasureQuestion,
+    MeasureSession,
+    carry_out,
+    plan_measurement,
+    plan_paths,
+)
 from gavotte.measure.adapt.spending import Spending
+from gavotte.measure.question import Enough
 from gavotte.terms import Pair
 
 BACK: Pair = (1, 0)
@@ -26,9 +35,10 @@ def network(rate_bps: float = 60e6, hosts: int = 2) -> PlayedNetwork:
     return played
 
 
-def measured(played: PlayedNetwork, **words: object) -> Measurement:
+def measured(played: PlayedNetwork, *, enough: Enough | None = None, **fields: object) -> Measurement:
+    question = MeasureQuestion(played.inventory, **fields)  # type: ignore[arg-type]
     with played.held():
-        return measure(played.inventory, **words)  # type: ignore[arg-type]
+        return carry_out(plan_measurement(question), MeasureSession(enough=enough))
 
 
 @pytest.mark.parametrize("again", [True, False])
@@ -44,7 +54,12 @@ def test_tcp_measures_a_path_on_which_every_train_is_refused(again: bool) -> Non
 
 def test_trains_are_tried_again_in_the_next_snapshot() -> None:
     played = network()
-    found = measured(played, count=2, enough=lambda _: played.refusing.clear())
+
+    def recover(_: History) -> bool:
+        played.refusing.clear()
+        return False
+
+    found = measured(played, count=2, enough=recover)
     assert found.answered == 2
     assert found.history.by_tcp is not None
     assert found.history.by_tcp[:, 1, 0].tolist() == [3, 0]
@@ -59,7 +74,7 @@ def test_several_connections_follow_if_the_path_is_fast() -> None:
 
 
 def test_bytes_stay_below_what_was_announced() -> None:
-    plan = plan_measurement(["a", "b", "c"])
+    plan = plan_paths(["a", "b", "c"])
     spending = Spending(plan, CostLimits(), plan.most(CostLimits()))
     assert spending.fallback_bytes(["a", "b"]) == plan.method.bytes_per_path
     spending.take("a", plan.cost().max_bytes - 3_000_000, near=False)
@@ -68,7 +83,7 @@ def test_bytes_stay_below_what_was_announced() -> None:
 
 def test_a_limit_of_bytes_is_kept() -> None:
     limits = CostLimits(bytes=60_000_000)
-    plan = plan_measurement(["a", "b", "c"]).within(limits)
+    plan = plan_paths(["a", "b", "c"]).within(limits)
     spending = Spending(plan, limits, plan.most(limits))
     spending.take("a", 14_000_000, near=False)
     assert spending.fallback_bytes(["a", "a", "b"]) == 3_000_000
@@ -93,6 +108,6 @@ def test_tcp_is_not_tried_where_hosts_cannot_reach_each_other() -> None:
     assert "bulk" not in kinds
 
 
-def test_the_command_names_the_path(capsys: pytest.CaptureFixture[str]) -> None:
-    warn_of_tcp(measured(network()).history)
-    assert "no train found a rate from h1 to h0: bulk TCP measured it, marked *" in capsys.readouterr().err
+def test_a_warning_names_the_path() -> None:
+    (warning,) = measured(network()).warnings
+    assert "no train found a rate from h1 to h0: bulk TCP measured it, marked *" in warning

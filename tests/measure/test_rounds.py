@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gavotte.agents.schedule import requests
-from gavotte.measure import plan_measurement
+from gavotte.measure import plan_paths
 from gavotte.measure.plan.rounds import directed_rounds
 
 
@@ -29,9 +29,9 @@ def test_another_seed_is_another_order() -> None:
 
 
 def test_a_plan_tells_each_agent_both_its_parts() -> None:
-    todo = plan_measurement("abcd", "choreo", count=2, seed=3)
+    todo = plan_paths("abcd", "choreo", count=2, seed=3)
     assert todo.paths == 12
-    once = plan_measurement("abcd", "choreo", seed=3).cost()
+    once = plan_paths("abcd", "choreo", seed=3).cost()
     cost = todo.cost(price_per_gb=2.0)
     # Two of the first four may be measured twice, to find whether links are shared.
     assert (cost.bytes, cost.max_bytes) == (26 * 2_944_000, 26 * 2_944_000)

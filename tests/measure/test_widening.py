@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from gavotte.measure.adapt.planning import plan_measurement
+from gavotte.measure.adapt.path_plan import plan_paths
 from gavotte.measure.adapt.results import PathResult
 from gavotte.measure.adapt.widening import Widening, probes_of_host, widened
 from gavotte.measure.plan.methods import Reading
@@ -82,7 +82,7 @@ def test_a_rate_that_a_train_proved_stays() -> None:
 
 
 def test_sixteen_hosts_of_25_gbit_send_less_than_2_gb_each() -> None:
-    plan = plan_measurement(NAMES, assumed_bps=25e9)
+    plan = plan_paths(NAMES, assumed_bps=25e9)
     cost = plan.cost()
     trains = plan.paths * plan.method.bytes_per_path
     assert cost.bytes > trains
@@ -92,5 +92,5 @@ def test_sixteen_hosts_of_25_gbit_send_less_than_2_gb_each() -> None:
 
 @pytest.mark.parametrize("rate_bps", [1e8, 1e9])
 def test_slow_paths_cost_no_more_than_trains(rate_bps: float) -> None:
-    plan = plan_measurement(NAMES, assumed_bps=rate_bps)
+    plan = plan_paths(NAMES, assumed_bps=rate_bps)
     assert plan.cost().bytes < 1.1 * plan.paths * plan.method.typical(rate_bps)[0]

@@ -45,6 +45,10 @@ class Neighbour:
         """What the other run did meanwhile. A guarantee need not have moved anything, but it limits rates."""
         return "whose guarantees were active meanwhile" if self.kind == STANDING else "which moved bytes meanwhile"
 
+    def warning(self, consequence: str) -> str:
+        """Return the warning of a measurement that ran at the same time, and what follows from that."""
+        return f"measured at the same time as {self}, {self.deed}: {consequence}"
+
     @property
     def apps(self) -> tuple[str, ...]:
         """The applications that it replays, according to its purpose."""

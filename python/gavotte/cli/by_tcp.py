@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from gavotte.cli.output import note
-from gavotte.formats.history import BY_TCP, History, Pairs
+from gavotte.formats.history import BY_TCP, BY_TCP_MARK, History
 from gavotte.formats.rates import format_rate
-
-MARK = "*"
-"""Mark after the rates of such paths in the table."""
 
 
 def mark(history: History, source: int, target: int) -> str:
     """Return the mark after the newest rate of a path; empty for paths that the method measured."""
     by_tcp = history.by_tcp is not None and bool(history.by_tcp[-1, source, target])
-    return MARK * by_tcp
+    return BY_TCP_MARK * by_tcp
 
 
 def documented(history: History) -> list[dict[str, str]]:
@@ -64,30 +59,3 @@ def several(history: History) -> list[dict[str, object]]:
         }
         for i, j in np.argwhere(history.connections[-1] > 0)
     ]
-
-
-def warn_of_tcp(history: History) -> None:
-    """Print how many paths have no UDP, or no steady rate of trains, and how their rates were measured."""
-    _warn(
-        history.measured_by_tcp("udp-blocked"),
-        history.hosts,
-        "UDP is blocked",
-        "`gavotte hosts check` names the missing rule",
-    )
-    _warn(
-        history.measured_by_tcp("refused"),
-        history.hosts,
-        "no train found a rate",
-        "other traffic or a busy host disturbs trains, so measure again when it has ended",
-    )
-
-
-def _warn(paths: Pairs, names: Sequence[str], why: str, remedy: str) -> None:
-    if not paths:
-        return
-    (i, j), more = paths[0], len(paths) - 1
-    others = f" and on {more} more paths" * (more > 0)
-    note(
-        f"warning: {why} from {names[i]} to {names[j]}{others}: bulk TCP measured {'them' if more else 'it'}, "
-        f"marked {MARK}; {remedy}"
-    )

@@ -2,60 +2,59 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Hosts, Json, Seed, TakeOver, to_write
-from gavotte.cli.output import emit_json, emit_table, json_text, note, progress, warn_beside
+from gavotte.cli.output import emit_json, emit_table, json_text, note, progress
 from gavotte.formats.rates import format_bytes
 
 
-def calibrate(
-    hosts: Hosts,
-    paths: Annotated[int, typer.Option("--paths", help="Number of paths to compare on.", min=1, metavar="N")] = 6,
-    bulk_s: Annotated[
-        float, typer.Option("--bulk-s", help="Duration of bulk TCP on each path.", min=0.5, max=60, metavar="SECONDS")
-    ] = 3.0,
-    bursts: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--bursts", help="K to try; may be repeated. 10, 20 and 50 if left out.", min=1, max=1000, metavar="K"
-        ),
-    ] = None,
-    packets: Annotated[
-        list[int] | None,
-        typer.Option(
-            "--packets", help="B to try; may be repeated. 50 to 4000 if left out.", min=2, max=20_000, metavar="B"
-        ),
-    ] = None,
+@dataclass(frozen=True)
+class CompareOptions:
+    """Which trains to compare with bulk TCP, and on how many paths."""
+
+    paths: int = option("Number of paths to compare on.", "N", default=6, min=1)
+    bulk_s: float = option("Duration of bulk TCP on each path.", "SECONDS", default=3.0, min=0.5, max=60)
+    bursts: list[int] | None = option("K to try; may be repeated. 10, 20 and 50 if left out.", "K", min=1, max=1000)
+    packets: list[int] | None = option("B to try; may be repeated. 50 to 4000 if left out.", "B", min=2, max=20_000)
+
+
+@dataclass(frozen=True)
+class ResultOptions:
+    """Where the result goes."""
+
     output: Annotated[
         Path | None,
         to_write("Write the result to this file, for `measure --calibration`.", "C.json"),
-    ] = None,
-    seed: Seed = 0,
-    take_over: TakeOver = False,
-    as_json: Json = False,
-) -> None:
+    ] = None
+    seed: Seed = 0
+    take_over: TakeOver = False
+    as_json: Json = False
+
+
+@declared
+def calibrate(hosts: Hosts, asked: CompareOptions, writing: ResultOptions) -> None:
     """Find the Choreo trains (K bursts of B packets) that agree with bulk TCP on this network (section 4.1)."""
     from gavotte.agents import resolve_hosts
     from gavotte.errors import GavotteError
     from gavotte.formats.reading import write_text
-    from gavotte.measure.calibrate import BURSTS, PACKETS
+    from gavotte.measure import ProbeSession
+    from gavotte.measure.calibrate import BURSTS, PACKETS, CalibrationQuestion, plan_calibration
     from gavotte.measure.calibrate import calibrate as compare
 
     with progress("calibrating") as advance:
-        comparison = compare(
+        question = CalibrationQuestion(
             resolve_hosts(hosts),
-            bursts=bursts or BURSTS,
-            packets=packets or PACKETS,
-            paths=paths,
-            bulk_s=bulk_s,
-            seed=seed,
-            progress=advance,
-            take_over=take_over,
+            asked.bursts or BURSTS,
+            asked.packets or PACKETS,
+            paths=asked.paths,
+            bulk_s=asked.bulk_s,
+            seed=writing.seed,
         )
+        comparison = compare(plan_calibration(question), ProbeSession(advance, writing.take_over))
     document = {
         "trains": comparison.to_records(),
         "best": None if comparison.best is None else vars(comparison.best),
@@ -63,10 +62,11 @@ def calibrate(
         "seed": comparison.seed,
         "beside": [each.as_dict() for each in comparison.beside],
     }
-    warn_beside(comparison.beside, "trains and bulk TCP may have had different competing traffic")
-    if output is not None:
-        write_text(output, json_text(document))
-    if as_json:
+    for warning in comparison.warnings:
+        note(f"warning: {warning}")
+    if writing.output is not None:
+        write_text(writing.output, json_text(document))
+    if writing.as_json:
         emit_json(document)
         return
     rows = [
@@ -82,5 +82,5 @@ def calibrate(
     if comparison.best is None:
         raise GavotteError("no train answered", hint="try smaller ones: fewer --bursts or --packets")
     best = comparison.best
-    how = f"--calibration {output}" if output else f"--bursts {best.bursts} --packets {best.packets}"
+    how = f"--calibration {writing.output}" if writing.output else f"--bursts {best.bursts} --packets {best.packets}"
     note(f"{100 * best.mean_error:.1f} % off: gavotte measure --method choreo {how}")

@@ -3,74 +3,80 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Hosts, Json, TakeOver, read_rate, to_write
-from gavotte.cli.output import emit_json, emit_table, note, warn_beside
+from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.formats.rates import format_rate
 
 if TYPE_CHECKING:
     from gavotte.measure.cross import CrossTraffic
 
 
-def cross(
-    source: Annotated[str, typer.Argument(help="The sending host.", metavar="SOURCE")],
-    target: Annotated[str, typer.Argument(help="The receiving host.", metavar="TARGET")],
-    hosts: Hosts,
-    max_rate: Annotated[
-        str | None,
-        typer.Option(
-            "--max-rate",
-            help="TCP goodput of the idle path, e.g. 287mbit. By default several connections take turns with one.",
-            metavar="RATE",
-        ),
-    ] = None,
-    seconds: Annotated[
-        float, typer.Option("--seconds", help="Duration of the measurement.", min=1, max=600, metavar="SECONDS")
-    ] = 10.0,
-    network: Annotated[
-        Path | None,
-        typer.Option("--network", help="A Network that knows the rate of the idle path.", metavar="N.network.json"),
-    ] = None,
+@dataclass(frozen=True)
+class CrossOptions:
+    """How to estimate the load."""
+
+    max_rate: str | None = option(
+        "TCP goodput of the idle path, e.g. 287mbit. By default several connections take turns with one.", "RATE"
+    )
+    seconds: float = option("Duration of the measurement.", "SECONDS", default=10.0, min=1, max=600)
+    network: Path | None = option("A Network that knows the rate of the idle path.", "N.network.json")
+
+
+@dataclass(frozen=True)
+class ResultOptions:
+    """Where the result goes."""
+
     output: Annotated[
         Path | None,
         to_write(
             "Write the Network of --network with the cross traffic, which `place` then takes into account.",
             "N.network.json",
         ),
-    ] = None,
-    beside: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--beside",
-            help="An App of yours that runs meanwhile, so that `place --running` does not count it twice. May be "
-            "repeated; those of `gavotte run` are recognised.",
-            metavar="NAME",
-        ),
-    ] = None,
-    take_over: TakeOver = False,
-    as_json: Json = False,
+    ] = None
+    beside: list[str] | None = option(
+        "An App of yours that runs meanwhile, so that `place --running` does not count it twice. May be "
+        "repeated; those of `gavotte run` are recognised.",
+        "NAME",
+    )
+    take_over: TakeOver = False
+    as_json: Json = False
+
+
+@declared
+def cross(
+    source: Annotated[str, typer.Argument(help="The sending host.", metavar="SOURCE")],
+    target: Annotated[str, typer.Argument(help="The receiving host.", metavar="TARGET")],
+    hosts: Hosts,
+    asked: CrossOptions,
+    writing: ResultOptions,
 ) -> None:
     """Estimate the cross traffic on a path, as a number of bulk TCP connections (Choreo, section 3.2)."""
     from gavotte.agents import resolve_hosts
     from gavotte.errors import GavotteError
     from gavotte.formats.network import read_network, write_network
+    from gavotte.measure import ProbeSession
+    from gavotte.measure.cross import CrossQuestion
     from gavotte.measure.cross import cross as watch
 
-    net = read_network(network) if network is not None else None
+    net, output = read_network(asked.network) if asked.network is not None else None, writing.output
     if output is not None and net is None:
         raise GavotteError("-o needs a Network to add it to", hint="name it with --network")
-    max_bps = None if max_rate is None else read_rate("--max-rate", max_rate)
-    inventory = resolve_hosts(hosts)
-    traffic = watch(inventory, source, target, max_bps=max_bps, known=net, seconds=seconds, take_over=take_over)
-    mine = sorted({*(beside or ()), *(name for each in traffic.beside for name in each.apps)})
+    max_bps = None if asked.max_rate is None else read_rate("--max-rate", asked.max_rate)
+    question = CrossQuestion(resolve_hosts(hosts), source, target, max_bps, net, asked.seconds)
+    traffic = watch(question, ProbeSession(take_over=writing.take_over))
+    mine = sorted({*(writing.beside or ()), *(name for each in traffic.beside for name in each.apps)})
     if output is not None and net is not None and traffic.told:
         write_network(output, net.with_cross(source, target, traffic.median, beside=mine))
-    warn_beside(traffic.beside, "the cross traffic contains them")
-    if as_json:
+    for warning in traffic.warnings:
+        note(f"warning: {warning}")
+    if writing.as_json:
         series = {"time_s": traffic.time_s.tolist(), "connections": traffic.connections.tolist()}
         emit_json(vars(traffic) | series | {"told": traffic.told, "beside": mine})
     else:

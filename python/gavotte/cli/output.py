@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
 
-    from gavotte.agents.neighbours import Neighbour
     from gavotte.formats.network import Network
 
 TEXT_WIDTH = 16
@@ -49,12 +48,6 @@ def note(message: str) -> None:
         stderr().print(message, markup=False, soft_wrap=True)
     else:
         print(message, file=sys.stderr, flush=True)
-
-
-def warn_beside(runs: Iterable[Neighbour], consequence: str) -> None:
-    """Warn about other runs that moved bytes or held guarantees during a measurement."""
-    for run in runs:
-        note(f"warning: measured at the same time as {run}, {run.deed}: {consequence}")
 
 
 def printable(text: str) -> str:

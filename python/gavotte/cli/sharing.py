@@ -2,62 +2,78 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gavotte.cli.budget import read_limits
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Budget, DryRun, Hosts, Json, PricePerGb, Seed, TakeOver, to_write
-from gavotte.cli.output import emit_json, emit_table, note, progress, warn_beside
+from gavotte.cli.output import emit_json, emit_table, note, progress
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
     from gavotte.formats.history import History
     from gavotte.formats.inventory import Inventory
-    from gavotte.measure import CostLimits
-    from gavotte.measure.sharing import SharingResult
+    from gavotte.measure.sharing import SharingPlan, SharingResult
 
 
-def sharing(
-    history: Annotated[Path, typer.Argument(help="A History with the rates of all pairs.", metavar="H.npz")],
-    hosts: Hosts,
+@dataclass(frozen=True)
+class SharingOptions:
+    """How to choose and to trace the pairs."""
+
     output: Annotated[
         Path | None,
         to_write("Write the completed History to this file. By default back to H.npz.", "H.npz"),
-    ] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Also trace the routers on all paths.")] = False,
-    seed: Seed = 0,
-    take_over: TakeOver = False,
-    budget: Budget = None,
-    price_per_gb: PricePerGb = 0.0,
-    dry_run: DryRun = False,
-    as_json: Json = False,
+    ] = None
+    trace: bool = option("Also trace the routers on all paths.", default=False)
+    seed: Seed = 0
+    take_over: TakeOver = False
+
+
+@dataclass(frozen=True)
+class CostOptions:
+    """What it may cost, and how that is shown."""
+
+    budget: Budget = None
+    price_per_gb: PricePerGb = 0.0
+    dry_run: DryRun = False
+    as_json: Json = False
+
+
+@declared
+def sharing(
+    history: Annotated[Path, typer.Argument(help="A History with the rates of all pairs.", metavar="H.npz")],
+    hosts: Hosts,
+    asked: SharingOptions,
+    costing: CostOptions,
 ) -> None:
     """Find out by experiments which pairs share a bottleneck, and add the evidence to the History (Choreo, 3.3)."""
     from gavotte.agents import resolve_hosts
     from gavotte.formats.history import read_history, write_history
     from gavotte.formats.reading import check_folder
-    from gavotte.measure.sharing import cost_of_sharing
+    from gavotte.measure.sharing import SharingQuestion, plan_sharing
 
-    past = read_history(history)
-    check_folder(output or history)
-    limits = read_limits(budget or [], price_per_gb)
-    inventory = resolve_hosts(hosts)
-    if dry_run:
-        cost = cost_of_sharing(past, seed=seed, price_per_gb=price_per_gb)
-        if as_json:
-            emit_json(vars(cost) | {"seed": seed})
+    past, output = read_history(history), asked.output or history
+    check_folder(output)
+    limits = read_limits(costing.budget or [], costing.price_per_gb)
+    plan = plan_sharing(SharingQuestion(resolve_hosts(hosts), past, asked.seed, asked.trace, limits))
+    if costing.dry_run:
+        cost = plan.cost
+        if costing.as_json:
+            emit_json(vars(cost) | {"seed": asked.seed})
         else:
             note(
                 f"about {format_bytes(cost.bytes)}, at most {format_bytes(cost.max_bytes)}, about {cost.seconds:.0f} s"
             )
-        limits.check(cost)
+        plan.check()
         return
-    completed, result = experiment(inventory, past, seed=seed, trace=trace, limits=limits, take_over=take_over)
-    write_history(output or history, completed)
-    if as_json:
-        emit_json(document(result) | {"output": str(output or history)})
+    completed, result = carry_out(plan, take_over=asked.take_over)
+    write_history(output, completed)
+    if costing.as_json:
+        emit_json(document(result) | {"output": str(output)})
         return
     rows = [
         [
@@ -73,37 +89,31 @@ def sharing(
     ]
     columns = ["link", "verdict", "pairs", "together", "alone", "overlap", "reason"]
     emit_table(columns, rows, words=("verdict", "reason"))
-    note(f"wrote {output or history}; `gavotte model` concludes which links are shared")
+    note(f"wrote {output}; `gavotte model` concludes which links are shared")
 
 
-def experiment(
-    inventory: Inventory,
-    history: History,
-    *,
-    seed: int,
-    trace: bool = False,
-    limits: CostLimits | None = None,
-    take_over: bool = False,
-) -> tuple[History, SharingResult]:
-    """Run the experiments with a progress bar; print their estimate before and their cost after."""
-    from gavotte.measure.sharing import cost_of_sharing, learn_sharing
+def experiment(inventory: Inventory, history: History, *, seed: int) -> tuple[History, SharingResult]:
+    """Run the experiments that follow a measurement."""
+    from gavotte.measure.sharing import SharingQuestion, plan_sharing
 
-    cost = cost_of_sharing(history, seed=seed)
+    return carry_out(plan_sharing(SharingQuestion(inventory, history, seed)))
+
+
+def carry_out(plan: SharingPlan, *, take_over: bool = False) -> tuple[History, SharingResult]:
+    """Run experiments with a progress bar; print their estimate before and their cost after."""
+    from gavotte.measure import ProbeSession
+    from gavotte.measure.sharing import carry_out as run
+
     note(
-        f"experiments, by the rates and round trips that are known now: about {format_bytes(cost.bytes)} and "
-        f"{cost.seconds:.0f} s"
+        f"experiments, by the rates and round trips that are known now: about {format_bytes(plan.cost.bytes)} and "
+        f"{plan.cost.seconds:.0f} s"
     )
     with progress("looking for shared links") as advance:
-        completed, result = learn_sharing(
-            inventory, history, seed=seed, trace=trace, limits=limits, progress=advance, take_over=take_over
-        )
+        completed, result = run(plan, ProbeSession(advance, take_over))
+    for warning in result.warnings:
+        note(f"warning: {warning}")
     sent = format_bytes(result.bytes_sent)
-    for host, reason in result.lost.items():
-        note(f"warning: lost {host}: {reason}")
-    if result.stopped:
-        note(f"warning: ended early: {result.stopped}; the results of earlier experiments are kept")
-    warn_beside(result.beside, "pairs may have been slow because of it")
-    note(f"{result.experiments} experiments in {result.seconds:.1f} s, {sent} sent, seed {seed}")
+    note(f"{result.experiments} experiments in {result.seconds:.1f} s, {sent} sent, seed {result.seed}")
     return completed, result
 
 

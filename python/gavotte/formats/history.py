@@ -38,6 +38,9 @@ ByTcp = Literal["", "udp-blocked", "fast", "refused"]
 BY_TCP: tuple[ByTcp, ...] = ("", "udp-blocked", "fast", "refused")
 """Why bulk TCP measured a path although the method is another, by its code in `History.by_tcp`. Empty = it did not."""
 
+BY_TCP_MARK = "*"
+"""Mark after the rates of such paths, wherever they are printed."""
+
 FILLED = 1.25
 """Least ratio of the bytes that came in since the last probe to the measured depth, for a bucket that was full.
 

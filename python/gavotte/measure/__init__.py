@@ -1,29 +1,37 @@
 """Measures the network between the hosts of an inventory. Input: an Inventory. Output: a History."""
 
-from gavotte.measure.adapt.planning import MeasurementPlan, plan_measurement
+from gavotte.measure.adapt.path_plan import PathPlan, plan_paths
 from gavotte.measure.carry.journal import journal_path
-from gavotte.measure.measuring import Measurement, measure
+from gavotte.measure.measuring import Measurement, carry_out, measure
 from gavotte.measure.plan.cost import Cost, CostLimits
 from gavotte.measure.plan.methods import METHODS, Method, alpha_beta, bulk, choreo, jain_index
+from gavotte.measure.planning import MeasurementPlan, plan_measurement
 from gavotte.measure.predict.pilot import Pilot, take_pilot
 from gavotte.measure.predict.predicting import expected_cost, predict_cost
+from gavotte.measure.question import MeasureQuestion, MeasureSession, ProbeSession
 
 __all__ = [
     "METHODS",
     "Cost",
     "CostLimits",
+    "MeasureQuestion",
+    "MeasureSession",
     "Measurement",
     "MeasurementPlan",
     "Method",
+    "PathPlan",
     "Pilot",
+    "ProbeSession",
     "alpha_beta",
     "bulk",
+    "carry_out",
     "choreo",
     "expected_cost",
     "jain_index",
     "journal_path",
     "measure",
     "plan_measurement",
+    "plan_paths",
     "predict_cost",
     "take_pilot",
 ]

@@ -17,8 +17,8 @@ from gavotte.errors import AgentError, FormatError, GavotteError
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.reading import Emitted, parse_json, read_text, validate
 from gavotte.measure.plan.methods import BURST_GAP_S, METHODS, Method, choreo
+from gavotte.measure.question import ProbeSession
 from gavotte.tables import Tabular
-from gavotte.terms import Progress
 from gavotte.terms.goodput import UDP_PAYLOAD_BYTES
 
 BURSTS = (10, 20, 50)
@@ -76,6 +76,11 @@ class Calibration(Tabular):
     seed: int
     beside: tuple[Neighbour, ...] = ()
 
+    @property
+    def warnings(self) -> list[str]:
+        """What makes the comparison less sure, a sentence each."""
+        return [run.warning("trains and bulk TCP may have had different competing traffic") for run in self.beside]
+
     def to_records(self) -> list[dict[str, Any]]:
         """Return one row per kind of train."""
         return [vars(train) for train in self.trains]
@@ -114,21 +119,15 @@ def calibrated(path: str | Path) -> Method:
         raise FormatError(str(path), "best", str(error), "calibrate again") from None
 
 
-def calibrate(
-    inventory: Inventory,
-    *,
-    bursts: Sequence[int] = BURSTS,
-    packets: Sequence[int] = PACKETS,
-    payloads: Sequence[int] = PAYLOADS,
-    paths: int = 6,
-    bulk_s: float = 3.0,
-    seed: int = 0,
-    progress: Progress | None = None,
-    take_over: bool = False,
-) -> Calibration:
-    """Compare Choreo's trains of several shapes with bulk TCP on the same paths, one path at a time.
+Shape = tuple[int, int, int]
+"""K, B and P of a train."""
 
-    Args:
+
+@dataclass(frozen=True)
+class CalibrationQuestion:
+    """Which of Choreo's trains to compare with bulk TCP, and on which paths.
+
+    Attributes:
         inventory: the hosts.
         bursts: K to try.
         packets: B to try.
@@ -136,38 +135,88 @@ def calibrate(
         paths: number of directed paths, drawn at random.
         bulk_s: seconds of bulk TCP on each path (the paper: 10).
         seed: seed of the draw.
-        progress: called for each path that is done.
-        take_over: as in `measure`.
+    """
+
+    inventory: Inventory
+    bursts: Sequence[int] = BURSTS
+    packets: Sequence[int] = PACKETS
+    payloads: Sequence[int] = PAYLOADS
+    paths: int = 6
+    bulk_s: float = 3.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class CalibrationPlan:
+    """What a calibration will send.
+
+    Attributes:
+        question: what is asked.
+        pairs: (source, target) that are measured one after the other.
+        shapes: the trains, the smallest first.
+    """
+
+    question: CalibrationQuestion
+    pairs: Sequence[tuple[str, str]]
+    shapes: Sequence[Shape]
+
+    @property
+    def longest_s(self) -> float:
+        """Most time of one train."""
+        return max(TRAIN_S, *(8 * k * b * p / SLOWEST_BPS for k, b, p in self.shapes))
+
+    @property
+    def budget(self) -> Budget:
+        """What each agent may spend."""
+        seconds = self.question.bulk_s + len(self.shapes) * self.longest_s
+        return Budget(max_bytes=0, max_seconds=len(self.pairs) * seconds + 60)
+
+    @property
+    def probes(self) -> list[pb.Probe]:
+        """Bulk TCP and then each train, as they are sent on each pair."""
+        bulk = pb.Bulk(seconds=self.question.bulk_s, flows=1, congestion="cubic", bin_s=0.0)
+        trains = (pb.BurstTrain(bursts=k, packets=b, payload_bytes=p, gap_s=BURST_GAP_S) for k, b, p in self.shapes)
+        return [pb.Probe(bulk=bulk), *(pb.Probe(burst_train=train) for train in trains)]
+
+
+def plan_calibration(question: CalibrationQuestion) -> CalibrationPlan:
+    """Choose the pairs and the trains of a calibration.
 
     Raises:
         GavotteError: for fewer than two hosts, or trains that agents refuse.
-        AgentError: when no path answers.
     """
-    names = inventory.names
+    names = question.inventory.names
     if len(names) < 2:
         raise GavotteError("a single host has no path to measure", hint="use at least two hosts")
     everything = [(s, t) for s in names for t in names if s != t]
-    chosen = random.Random(seed).sample(everything, min(paths, len(everything)))
-    shapes = sorted(
-        ((k, b, p) for k in bursts for b in packets for p in payloads), key=lambda shape: shape[0] * shape[1] * shape[2]
-    )
+    pairs = random.Random(question.seed).sample(everything, min(question.paths, len(everything)))
+    shapes = [(k, b, p) for k in question.bursts for b in question.packets for p in question.payloads]
     for k, b, p in shapes:
         choreo(bursts=k, packets=b, payload_bytes=p)
-    bulk = pb.Probe(bulk=pb.Bulk(seconds=bulk_s, flows=1, congestion="cubic", bin_s=0.0))
-    trains = [
-        pb.Probe(burst_train=pb.BurstTrain(bursts=k, packets=b, payload_bytes=p, gap_s=BURST_GAP_S))
-        for k, b, p in shapes
-    ]
-    errors: dict[tuple[int, int, int], list[float]] = {shape: [] for shape in shapes}
+    return CalibrationPlan(question, pairs, sorted(shapes, key=lambda shape: shape[0] * shape[1] * shape[2]))
+
+
+def calibrate(plan: CalibrationPlan, session: ProbeSession | None = None) -> Calibration:
+    """Compare Choreo's trains of several shapes with bulk TCP on the same paths, one path at a time.
+
+    Args:
+        plan: pairs and trains.
+        session: what is used meanwhile.
+
+    Raises:
+        AgentError: when no path answers.
+    """
+    session = session or ProbeSession()
+    question, shapes = plan.question, plan.shapes
+    errors: dict[Shape, list[float]] = {shape: [] for shape in shapes}
     compared = 0
-    longest_s = max(TRAIN_S, *(8 * k * b * p / SLOWEST_BPS for k, b, p in shapes))
-    budget = Budget(max_bytes=0, max_seconds=len(chosen) * (bulk_s + len(shapes) * longest_s) + 60)
-    with enrolled(inventory, budget, purpose="measure calibrate", take_over=take_over) as fleet:
-        for done, (source, target) in enumerate(chosen, start=1):
+    held = enrolled(question.inventory, plan.budget, purpose="measure calibrate", take_over=session.take_over)
+    with held as fleet:
+        for done, (source, target) in enumerate(plan.pairs, start=1):
             if source in fleet.missing or target in fleet.missing:
                 continue
-            schedule = [[Step(source, target, probe)] for probe in (bulk, *trains)]
-            answers = carry_out(fleet, schedule, round_s=bulk_s + longest_s)
+            schedule = [[Step(source, target, probe)] for probe in plan.probes]
+            answers = carry_out(fleet, schedule, round_s=question.bulk_s + plan.longest_s)
             replies = {answer.round: answer.reply for answer in answers if answer.reply and not answer.error}
             truth = replies.get(0)
             if truth is None:
@@ -177,13 +226,13 @@ def calibrate(
                 if reply := replies.get(number):
                     estimate_bps = METHODS["choreo"].read(reply).goodput_bps
                     errors[shape].append(abs(estimate_bps / truth.bulk.goodput_bps - 1))
-            if progress is not None:
-                progress(done, len(chosen))
+            if session.progress is not None:
+                session.progress(done, len(plan.pairs))
         beside = tuple(fleet.beside())
     if not compared:
         raise AgentError("no path answered with bulk TCP")
     outcomes = trains_of(errors)
-    return Calibration(trains=outcomes, best=best_of(outcomes), paths=compared, seed=seed, beside=beside)
+    return Calibration(trains=outcomes, best=best_of(outcomes), paths=compared, seed=question.seed, beside=beside)
 
 
 def trains_of(errors: Mapping[tuple[int, int, int], Sequence[float]]) -> list[TrainError]:

@@ -16,6 +16,7 @@ from gavotte.formats.history import Floats
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.names import known_as, unknown_host
 from gavotte.formats.network import Network
+from gavotte.measure.question import ProbeSession
 from gavotte.tables import Tabular
 
 CONGESTION = "cubic"
@@ -101,6 +102,11 @@ class CrossTraffic(Tabular):
         """Whether there is an estimate."""
         return bool(np.isfinite(self.median))
 
+    @property
+    def warnings(self) -> list[str]:
+        """Which of our own runs the load contains, a sentence each."""
+        return [run.warning("the cross traffic contains them") for run in self.beside]
+
     def to_records(self) -> list[dict[str, Any]]:
         """Return one row per window."""
         windows = zip(self.time_s.tolist(), self.connections.tolist(), strict=True)
@@ -170,19 +176,11 @@ def windows(bin_bytes: Floats) -> Floats:
     return np.asarray(8 * bin_bytes[:whole].reshape(-1, SMOOTH_BINS).sum(axis=1) / (SMOOTH_BINS * BIN_S))
 
 
-def cross(
-    inventory: Inventory,
-    source: str,
-    target: str,
-    *,
-    max_bps: float | None = None,
-    known: Network | None = None,
-    seconds: float = 10.0,
-    take_over: bool = False,
-) -> CrossTraffic:
-    """Estimate the cross traffic on one path over time.
+@dataclass(frozen=True)
+class CrossQuestion:
+    """Whose cross traffic to estimate.
 
-    Args:
+    Attributes:
         inventory: the hosts.
         source: sending host.
         target: receiving host.
@@ -190,41 +188,87 @@ def cross(
         known: a Network with the path's rate. If neither gives the rate, several connections take turns with one, which
             takes twice as long and is less precise.
         seconds: how long to watch one connection (the paper: 10 s).
-        take_over: as in `measure`.
+    """
+
+    inventory: Inventory
+    source: str
+    target: str
+    max_bps: float | None = None
+    known: Network | None = None
+    seconds: float = 10.0
+
+
+@dataclass(frozen=True)
+class CrossPlan:
+    """The connections that will be watched.
+
+    Attributes:
+        ends: the two hosts, the sending one first.
+        rate_bps: the path's rate with its interval; None = unknown.
+        turns: number of connections in each turn.
+        slot_s: duration of a turn.
+    """
+
+    ends: Inventory
+    rate_bps: tuple[float, ...] | None
+    turns: list[int]
+    slot_s: float
+
+    @property
+    def budget(self) -> Budget:
+        """What each agent may spend."""
+        return Budget(max_bytes=0, max_seconds=len(self.turns) * self.slot_s + 60)
+
+
+def plan_cross(question: CrossQuestion) -> CrossPlan:
+    """Plan the turns of one and of several connections.
 
     Raises:
-        GavotteError: for an unknown host or a time too short.
-        AgentError: when the path does not answer.
+        GavotteError: for an unknown host, a time too short, or a rate that no path has.
     """
-    by_name = {host.name: host for host in inventory.host}
-    source, target = known_as(source, by_name), known_as(target, by_name)
+    by_name = {host.name: host for host in question.inventory.host}
+    source, target = known_as(question.source, by_name), known_as(question.target, by_name)
     for name in (source, target):
         if name not in by_name:
             raise unknown_host(name, by_name, "the inventory")
     if source == target:
         raise GavotteError(f"`{source}` has no path to itself", hint="use two hosts")
+    max_bps, seconds = question.max_bps, question.seconds
     if max_bps is not None and not 0 < max_bps < float("inf"):
         raise GavotteError(f"a path cannot carry {max_bps} bit/s", hint="use more than 0")
     if not SETTLE_S + 0.5 <= seconds <= 600:
         raise GavotteError(f"cannot measure for {seconds} s", hint="use 1 to 600 s")
-    rate = _rate(max_bps, known, source, target)
-    turns, slot_s = [1], seconds
-    if rate is None:
-        # One, several, several, one: a steady change affects both alike.
-        count = max(LEAST_TURNS, round(seconds / SLOT_S))
-        turns, slot_s = (
-            [number for turn in range(count) for number in ((1, SEVERAL) if turn % 2 == 0 else (SEVERAL, 1))],
-            SLOT_S,
-        )
-    ends = inventory.model_copy(update={"host": [by_name[source], by_name[target]]})
-    schedule = [[Step(source, target, pb.Probe(bulk=_bulk(flows, slot_s)))] for flows in turns]
-    budget = Budget(max_bytes=0, max_seconds=len(turns) * slot_s + 60)
-    with enrolled(ends, budget, purpose="measure cross", take_over=take_over) as fleet:
+    ends = question.inventory.model_copy(update={"host": [by_name[source], by_name[target]]})
+    rate_bps = _rate(max_bps, question.known, source, target)
+    if rate_bps is not None:
+        return CrossPlan(ends, rate_bps, [1], seconds)
+    # One, several, several, one: a steady change affects both alike.
+    count = max(LEAST_TURNS, round(seconds / SLOT_S))
+    turns = [number for turn in range(count) for number in ((1, SEVERAL) if turn % 2 == 0 else (SEVERAL, 1))]
+    return CrossPlan(ends, None, turns, SLOT_S)
+
+
+def cross(question: CrossQuestion, session: ProbeSession | None = None) -> CrossTraffic:
+    """Estimate the cross traffic on one path over time.
+
+    Args:
+        question: the path, and what is known about it.
+        session: what is used meanwhile.
+
+    Raises:
+        GavotteError: for an unknown host, a time too short, or a rate that no path has.
+        AgentError: when the path does not answer.
+    """
+    plan, session = plan_cross(question), session or ProbeSession()
+    source, target = plan.ends.names
+    turns, rate = plan.turns, plan.rate_bps
+    schedule = [[Step(source, target, pb.Probe(bulk=_bulk(flows, plan.slot_s)))] for flows in turns]
+    with enrolled(plan.ends, plan.budget, purpose="measure cross", take_over=session.take_over) as fleet:
         if fleet.missing:
             name, reason = next(iter(fleet.missing.items()))
             raise AgentError(f"{name}: {reason}")
         asked_s = time.time()
-        answers = sorted(carry_out(fleet, schedule, round_s=slot_s), key=lambda answer: answer.round)
+        answers = sorted(carry_out(fleet, schedule, round_s=plan.slot_s), key=lambda answer: answer.round)
         replies = [answer.checked() for answer in answers]
         beside = tuple(fleet.beside())
     rates = [_settled(reply) for reply in replies]

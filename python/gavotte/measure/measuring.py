@@ -1,26 +1,29 @@
-"""Runs the plan: snapshots of all pairs, one History at the end."""
+"""Carries out a plan: snapshots of all pairs, one History at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
-from gavotte.agents import Neighbour, Reach, enrolled
-from gavotte.formats.history import History
+from gavotte.agents import Neighbour, enrolled
+from gavotte.formats.history import BY_TCP_MARK, History, Pairs
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
-from gavotte.measure.adapt.planning import plan_measurement
 from gavotte.measure.adapt.results import FailedPath, PathResult, Results
 from gavotte.measure.carry.journal import Journal
 from gavotte.measure.carry.underway import Underway
 from gavotte.measure.plan.cost import CostLimits
-from gavotte.measure.plan.methods import ASSUMED_RATE_BPS, Method
-from gavotte.measure.predict.predicting import expected_cost
+from gavotte.measure.plan.methods import Method
+from gavotte.measure.planning import MeasurementPlan, plan_measurement
+from gavotte.measure.question import MeasureQuestion, MeasureSession
 from gavotte.tables import Tabular
 from gavotte.terms import Pair, Progress
+
+MOST_FAILURES = 20
+"""Paths without an answer that warnings name."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,16 @@ class Measurement(Tabular):
             if 0 < path.payload_bytes < self.payload_bytes
         }
 
+    @cached_property
+    def warnings(self) -> list[str]:
+        """What lowers the worth of the rates, and the paths that have none, a sentence each."""
+        return warnings_of(self)
+
+    @property
+    def refused_by_firewalls(self) -> bool:
+        """Whether some path may lack a rate because of a firewall."""
+        return any(failure.failure in ("unreachable", "vanished") for failure in self.failures)
+
     def to_records(self) -> list[dict[str, Any]]:
         """Return one row per path of the last snapshot; NaN = unknown. Rates are TCP goodput, latency is one way."""
         names = self.history.hosts
@@ -99,87 +112,76 @@ class Measurement(Tabular):
         ]
 
 
-Enough = Callable[[History], bool]
-
-
 def measure(
     inventory: Inventory,
-    *,
     method: str | Method = "train",
+    *,
     count: int = 1,
-    every_s: float = 0.0,
     seed: int = 0,
-    again: bool = True,
-    limits: CostLimits | None = None,
     known: Network | None = None,
-    assumed_bps: float = ASSUMED_RATE_BPS,
-    journal: Path | None = None,
-    resume: bool = False,
-    progress: Progress | None = None,
-    enough: Enough | None = None,
+    limits: CostLimits | None = None,
     pairs: Collection[tuple[str, str]] | None = None,
-    reach: Reach | None = None,
-    take_over: bool = False,
+    progress: Progress | None = None,
 ) -> Measurement:
-    """Measure all directed pairs of hosts, or some, `count` times.
+    """Measure all directed pairs of hosts, or some, `count` times. `carry_out` does the same for any question.
 
     Args:
         inventory: the hosts.
         method: a key of `METHODS`, or a method of one's own, as `bulk(flows=4)`.
         count: number of snapshots.
-        every_s: seconds from the start of one snapshot to the start of the next.
         seed: seed of the order of rounds; snapshot k uses seed + k.
-        again: measure doubtful paths again, alone, and learn from them which links are shared.
-        limits: refuse in advance what would cost more.
         known: an earlier Network, whose shared links two probes never fill at once.
-        assumed_bps: rate to assume for paths that no Network covers, for the estimate that ends the measurement.
-        journal: file for answers until all have arrived.
-        resume: continue from the journal of an interrupted measurement.
-        progress: called for each path that is done.
-        enough: called after each snapshot with all so far; true ends the measurement before `count`.
+        limits: refuse in advance what would cost more.
         pairs: the only (source, target) pairs to measure; None = all.
-        reach: open connections to the agents, for repeated measurements; None = they are opened and closed.
-        take_over: end another measurement of the same user that holds agents, instead of waiting for it.
+        progress: called for each path that is done.
 
     Raises:
         GavotteError: for a bad argument, too small a budget, or fewer than two hosts.
+        AgentError: as in `carry_out`.
+    """
+    limits = limits or CostLimits()
+    question = MeasureQuestion(inventory, method, count, seed=seed, known=known, limits=limits, pairs=pairs)
+    return carry_out(plan_measurement(question), MeasureSession(progress))
+
+
+def carry_out(plan: MeasurementPlan, session: MeasureSession | None = None) -> Measurement:
+    """Measure the paths of a plan.
+
+    Args:
+        plan: what to do, and what it is expected to cost.
+        session: what is used meanwhile.
+
+    Raises:
         AgentError: when no agent can be used, or fewer than two are left before a path has answered. If some paths have
             answered, a journal is kept, and the error gives the number of snapshots.
     """
-    todo = plan_measurement(
-        inventory.names,
-        method,
-        count=count,
-        every_s=every_s,
-        seed=seed,
-        known=known,
-        assumed_bps=assumed_bps,
-        pairs=pairs,
-    )
-    limits = limits or CostLimits()
-    todo = todo.within(limits)
-    estimate = expected_cost(todo, inventory, known, limits)
+    session = session or MeasureSession()
+    question, paths, limits = plan.question, plan.paths, plan.question.limits
+    names, seed = paths.names, question.seed
     with ExitStack() as stack:
-        results = Results(inventory, todo.method.name, count, todo.only)
-        kept = stack.enter_context(Journal(journal, results, seed=seed, resume=resume)) if journal else None
+        results = Results(question.inventory, paths.method.name, question.count, paths.only)
+        kept = None
+        if session.journal is not None:
+            kept = stack.enter_context(Journal(session.journal, results, seed=seed, resume=session.resume))
         fleet = stack.enter_context(
             enrolled(
-                inventory,
-                todo.budget(limits),
+                question.inventory,
+                paths.budget(limits),
                 run_id=kept.run_id if kept else None,
-                take_over=take_over,
-                reach=reach,
+                take_over=session.take_over,
+                reach=session.reach,
             )
         )
         if kept is not None:
             kept.hold(fleet.run_id)
         # Agents report cores and memory that the inventory leaves out.
         results.inventory = fleet.inventory
-        underway = Underway(fleet, todo, limits, results, kept, progress, most=todo.most(limits, estimate))
-        underway.run(again=again, enough=enough)
+        most = paths.most(limits, plan.cost)
+        underway = Underway(fleet, paths, limits, results, kept, session.progress, most=most)
+        underway.run(again=question.again, enough=session.enough)
         return Measurement(
             history=replace(results.history(), evidence=underway.evidence()),
-            paths=todo.paths,
+            paths=paths.paths,
             answered=results.answered(results.count - 1),
             again=underway.again,
             seconds=underway.seconds,
@@ -192,8 +194,79 @@ def measure(
             newest={(i, j): path for (number, i, j), path in results.paths.items() if number == results.count - 1},
             shared=underway.shared(),
             untested=sorted(underway.untested),
-            doubtful=[(inventory.names[i], inventory.names[j]) for i, j in underway.doubtful],
-            busy=[(inventory.names[i], inventory.names[j]) for i, j in underway.busy],
+            doubtful=[(names[i], names[j]) for i, j in underway.doubtful],
+            busy=[(names[i], names[j]) for i, j in underway.busy],
             stopped=underway.stopped,
-            payload_bytes=todo.method.probe.burst_train.payload_bytes,
+            payload_bytes=paths.method.probe.burst_train.payload_bytes,
         )
+
+
+def warnings_of(result: Measurement) -> list[str]:
+    """Return the warnings of a measurement, the most general first."""
+    return [*_of_hosts(result), *_of_rates(result), *_of_failures(result)]
+
+
+def _of_hosts(result: Measurement) -> Iterator[str]:
+    """Yield the hosts that are missing or were lost, and other runs on them."""
+    yield from (f"{host}: {reason}" for host, reason in result.missing.items())
+    yield from (f"lost {host}: {reason}" for host, reason in result.lost.items())
+    yield from (run.warning("rates may be low") for run in result.beside)
+
+
+def _of_rates(result: Measurement) -> Iterator[str]:
+    """Yield why rates may not be those of the paths alone."""
+    if result.untested:
+        yield (
+            f"no pairs across {result.untested[0]}{_more(result.untested)} sent at the same time, so whether "
+            "hosts share it is unknown; measure again, or with --sharing"
+        )
+    if result.doubtful:
+        source, target = result.doubtful[0]
+        yield (
+            f"{source} to {target}{_more(result.doubtful)} may carry more: other probes ran at the "
+            "same time, and the budget left nothing to measure them alone"
+        )
+    history = result.history
+    blocked = "`gavotte hosts check` names the missing rule"
+    refused = "other traffic or a busy host disturbs trains, so measure again when it has ended"
+    yield from _of_tcp(history.measured_by_tcp("udp-blocked"), history.hosts, "UDP is blocked", blocked)
+    yield from _of_tcp(history.measured_by_tcp("refused"), history.hosts, "no train found a rate", refused)
+    if result.busy:
+        source, target = result.busy[0]
+        yield (
+            f"other traffic fills {source} to {target}{_more(result.busy)}; the rate shown is "
+            "what TCP gets alongside it; measure again when it has ended"
+        )
+    if result.lowered:
+        (source, target), payload_bytes = next(iter(result.lowered.items()))
+        more = len(result.lowered) - 1
+        yield (
+            f"packets from {source} to {target}{f' and on {more} more paths' * (more > 0)} had "
+            f"{payload_bytes} bytes instead of {result.payload_bytes}: the path's MTU allows no more"
+        )
+
+
+def _of_tcp(paths: Pairs, names: Sequence[str], why: str, remedy: str) -> Iterator[str]:
+    """Yield how many paths bulk TCP measured, and why."""
+    if not paths:
+        return
+    (i, j), more = paths[0], len(paths) - 1
+    yield (
+        f"{why} from {names[i]} to {names[j]}{f' and on {more} more paths' * (more > 0)}: bulk TCP measured "
+        f"{'them' if more else 'it'}, marked {BY_TCP_MARK}; {remedy}"
+    )
+
+
+def _of_failures(result: Measurement) -> Iterator[str]:
+    """Yield the paths without an answer, and whether paths that have one were not measured again."""
+    failures = result.failures
+    yield from (f"{each.source} to {each.target}: {each.reason}" for each in failures[:MOST_FAILURES])
+    if len(failures) > MOST_FAILURES:
+        yield f"{len(failures) - MOST_FAILURES} more paths did not answer"
+    if result.stopped and result.answered == result.paths:
+        yield f"{result.stopped}: all paths have answered, but doubtful ones were not measured again"
+
+
+def _more(items: Sequence[object]) -> str:
+    """Return a word on the items after the first."""
+    return f" and {len(items) - 1} more" * (len(items) > 1)

@@ -10,8 +10,7 @@ import numpy as np
 
 from gavotte.agents import reaching, resolve_hosts
 from gavotte.errors import BusyError, GavotteError
-from gavotte.measure import METHODS
-from gavotte.measure import measure as take
+from gavotte.measure import METHODS, MeasureQuestion, MeasureSession, carry_out, plan_measurement
 from gavotte.model import transfer_times
 from gavotte.watch.detect import Edge
 
@@ -89,9 +88,8 @@ class Probe:
             return {}
         self._seed += 1
         try:
-            measured = take(
-                self._inventory, method=self._method, pairs=asked, again=False, seed=self._seed, reach=self._open()
-            )
+            question = MeasureQuestion(self._inventory, self._method, seed=self._seed, again=False, pairs=asked)
+            measured = carry_out(plan_measurement(question), MeasureSession(reach=self._open()))
         except BusyError:
             raise
         except GavotteError as error:  # all agents gone, for now

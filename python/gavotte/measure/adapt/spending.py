@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from gavotte.measure.adapt.carrier import Carrier
-from gavotte.measure.adapt.planning import MeasurementPlan
+from gavotte.measure.adapt.path_plan import PathPlan
 from gavotte.measure.plan.cost import CostLimits, Most
 
 
@@ -21,7 +21,7 @@ class Spending:
         share: most that each host may send in total; 0 = no limit.
     """
 
-    def __init__(self, plan: MeasurementPlan, limits: CostLimits, most: Most) -> None:
+    def __init__(self, plan: PathPlan, limits: CostLimits, most: Most) -> None:
         """Start with nothing sent.
 
         Args:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gavotte.agents import Fleet
 from gavotte.agents.losses import Losses
 from gavotte.agents.schedule import Step, carry_out
-from gavotte.measure.adapt.planning import MeasurementPlan
+from gavotte.measure.adapt.path_plan import PathPlan
 from gavotte.measure.adapt.spending import Spending
 from gavotte.measure.plan.methods import bulk
 from gavotte.terms import Pair
@@ -16,7 +16,7 @@ from gavotte.terms import Pair
 class TcpSteps:
     """Sends steps of a `Widening` through agents, and counts their bytes and seconds."""
 
-    def __init__(self, fleet: Fleet, plan: MeasurementPlan, spending: Spending, losses: Losses, size: int) -> None:
+    def __init__(self, fleet: Fleet, plan: PathPlan, spending: Spending, losses: Losses, size: int) -> None:
         """Send nothing yet.
 
         Args:

@@ -24,7 +24,7 @@ from gavotte.measure.adapt.carrier import Carrier
 from gavotte.measure.adapt.concurrency import EVERYTHING, Concurrency, LoadedReading, Sent
 from gavotte.measure.adapt.filling import Filling
 from gavotte.measure.adapt.opening import FULL, PAUSE_S, STRETCHED, Opening, opening
-from gavotte.measure.adapt.planning import AHEAD, MOST_AHEAD, MeasurementPlan
+from gavotte.measure.adapt.path_plan import AHEAD, MOST_AHEAD, PathPlan
 from gavotte.measure.adapt.results import PathResult, Results, path_result, with_credit
 from gavotte.measure.adapt.spending import Spending
 from gavotte.measure.adapt.streams import LEAST_FALLBACK_BYTES, Streams
@@ -69,7 +69,7 @@ class Underway:
     def __init__(
         self,
         fleet: Fleet,
-        plan: MeasurementPlan,
+        plan: PathPlan,
         limits: CostLimits,
         results: Results,
         journal: Journal | None,

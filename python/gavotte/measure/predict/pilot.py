@@ -31,7 +31,7 @@ from gavotte.measure.adapt.busy import Busy
 from gavotte.measure.adapt.concurrency import Concurrency
 from gavotte.measure.adapt.opening import Opening, each_end_once, opening
 from gavotte.measure.adapt.overlap import SHARED_BELOW, evidence, together
-from gavotte.measure.adapt.planning import MeasurementPlan, plan_measurement
+from gavotte.measure.adapt.path_plan import PathPlan, plan_paths
 from gavotte.measure.adapt.streams import Streams
 from gavotte.measure.carry.fleet_carrier import FleetCarrier
 from gavotte.measure.carry.paths import path_lengths
@@ -113,7 +113,7 @@ def take_pilot(inventory: Inventory, *, seed: int = 0, most_bytes: int | None = 
         GavotteError: for fewer than two hosts.
         AgentError: when fewer than two agents can be used, or none of the probes found a rate.
     """
-    method = plan_measurement(inventory.names, seed=seed).method
+    method = plan_paths(inventory.names, seed=seed).method
     if most_bytes is not None:
         method = method.capped(most_bytes // (LEAST_PROBES * len(inventory.names)))
     budget = Budget(max_bytes=LEAST_PROBES * TRAIN_BYTES, max_seconds=HELD_S + len(inventory.names))
@@ -129,7 +129,7 @@ class _Probing:
 
     def __init__(self, fleet: Fleet, method: Method, seed: int, most_bytes: float) -> None:
         self._fleet = fleet
-        self._plan: MeasurementPlan = plan_measurement([host.name for host in fleet.hosts], method, seed=seed)
+        self._plan: PathPlan = plan_paths([host.name for host in fleet.hosts], method, seed=seed)
         self._most_bytes = most_bytes
         self._bytes_sent = 0
         self._untested: list[str] = []

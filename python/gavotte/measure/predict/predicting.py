@@ -18,7 +18,7 @@ from gavotte.agents import Fleet, Reach
 from gavotte.agents import agent_pb2 as pb
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
-from gavotte.measure.adapt.planning import SCHEDULE_S, MeasurementPlan
+from gavotte.measure.adapt.path_plan import SCHEDULE_S, PathPlan
 from gavotte.measure.adapt.results import Results
 from gavotte.measure.carry.underway import Underway
 from gavotte.measure.plan.cost import Cost, CostLimits, Most
@@ -46,7 +46,7 @@ GLANCE_S = 0.002
 
 
 def expected_cost(
-    plan: MeasurementPlan, inventory: Inventory, known: Network | None, limits: CostLimits | None = None
+    plan: PathPlan, inventory: Inventory, known: Network | None, limits: CostLimits | None = None
 ) -> Cost:
     """Return the cost of a measurement, predicted from an earlier Network if there is one.
 
@@ -83,9 +83,7 @@ def expected_cost(
     return predict_cost(plan, Pilot(inventory, alike.cautious(), foreseen(plan.names, known).hops), limits, most)
 
 
-def predict_cost(
-    plan: MeasurementPlan, pilot: Pilot, limits: CostLimits | None = None, most: Most | None = None
-) -> Cost:
+def predict_cost(plan: PathPlan, pilot: Pilot, limits: CostLimits | None = None, most: Most | None = None) -> Cost:
     """Predict the cost of a measurement by playing it.
 
     Args:
@@ -112,7 +110,7 @@ def predict_cost(
     )
 
 
-def _play(plan: MeasurementPlan, pilot: Pilot, limits: CostLimits, most: Most | None) -> tuple[int, float]:
+def _play(plan: PathPlan, pilot: Pilot, limits: CostLimits, most: Most | None) -> tuple[int, float]:
     """Return the bytes and seconds of some snapshots, one right after the other."""
     fleet = PlayedFleet(plan.method, pilot, seed=plan.seed)
     carrier = PlayedCarrier(pilot.network, trains=plan.method.name == "train")

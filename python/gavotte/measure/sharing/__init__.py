@@ -8,14 +8,18 @@ from gavotte.measure.sharing.experiments import (
     run_experiments,
     typical_rate,
 )
-from gavotte.measure.sharing.learning import learn_sharing
+from gavotte.measure.sharing.learning import SharingPlan, SharingQuestion, carry_out, learn_sharing, plan_sharing
 
 __all__ = [
+    "SharingPlan",
+    "SharingQuestion",
     "SharingResult",
+    "carry_out",
     "cost_of_sharing",
     "foreseen",
     "learn_sharing",
     "measure_sharing",
+    "plan_sharing",
     "run_experiments",
     "typical_rate",
 ]

@@ -67,6 +67,14 @@ class SharingResult(Tabular):
     beside: list[Neighbour] = field(default_factory=list)
     stopped: str = ""
 
+    @property
+    def warnings(self) -> list[str]:
+        """What makes the evidence less sure or incomplete, a sentence each."""
+        lost = [f"lost {host}: {reason}" for host, reason in self.lost.items()]
+        if self.stopped:
+            lost.append(f"ended early: {self.stopped}; the results of earlier experiments are kept")
+        return lost + [run.warning("pairs may have been slow because of it") for run in self.beside]
+
     def to_records(self) -> list[dict[str, Any]]:
         """Return one row per experiment."""
         return [record.model_dump() for record in self.evidence]
@@ -78,6 +86,7 @@ def measure_sharing(
     *,
     seed: int = 0,
     limits: CostLimits | None = None,
+    cost: Cost | None = None,
     progress: Progress | None = None,
 ) -> SharingResult:
     """Run the experiments that a model needs to distinguish hose, pipe, rack and core limits.
@@ -94,6 +103,7 @@ def measure_sharing(
         history: the measurement so far: rates of pairs, and `hops`.
         seed: seed of the choice of pairs.
         limits: other limits of the cost.
+        cost: their expected cost, if it is known; None = computed here.
         progress: called for each experiment that is done.
 
     Returns:
@@ -109,7 +119,7 @@ def measure_sharing(
         typical_rate(history),
         hosts=usable,
         seed=seed,
-        most=_most(cost_of_sharing(history, seed=seed), limits or CostLimits()),
+        most=_most(cost or cost_of_sharing(history, seed=seed), limits or CostLimits()),
         progress=progress,
     )
     return replace(result, bytes_sent=carrier.bytes_sent, lost=fleet.away)

@@ -1,4 +1,4 @@
-"""The plan and the cost of a measurement, known before the first packet."""
+"""Which paths a measurement probes, in which rounds, and what that costs, known before the first packet."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ SCHEDULE_S = 0.008
 
 
 @dataclass(frozen=True)
-class MeasurementPlan:
-    """What a measurement will do. `gavotte measure --dry-run` prints it, and the measurement carries it out.
+class PathPlan:
+    """How all paths will be measured.
 
     Attributes:
         names: hosts in matrix order.
@@ -325,7 +325,7 @@ class MeasurementPlan:
         size = min(max_bytes, EXCEEDED * bytes_per_path * probes)
         return replace(most, bytes=max(most.bytes, size))
 
-    def within(self, limits: CostLimits) -> MeasurementPlan:
+    def within(self, limits: CostLimits) -> PathPlan:
         """Return the plan with trains so short that an admitted budget suffices for all of them.
 
         Raises:
@@ -335,6 +335,14 @@ class MeasurementPlan:
         if limits.bytes is None:
             return self
         return replace(self, method=self.method.capped(limits.bytes // (self.count * self.paths + self._tested[0])))
+
+    def of_hosts(self, names: Sequence[str]) -> PathPlan:
+        """Return the same plan for some of its hosts."""
+        here = {self.names.index(name): at for at, name in enumerate(names)}
+        only = self.only
+        if only is not None:
+            only = frozenset((here[i], here[j]) for i, j in only if i in here and j in here)
+        return replace(self, names=tuple(names), only=only)
 
     def budget(self, limits: CostLimits) -> Budget:
         """Return what each agent may spend: enough to measure every path twice, within its share of the limits."""
@@ -361,7 +369,7 @@ def parts(rounds: int) -> list[int]:
     return sizes
 
 
-def plan_measurement(
+def plan_paths(
     names: Sequence[str],
     method: str | Method = "train",
     *,
@@ -371,8 +379,8 @@ def plan_measurement(
     known: Network | None = None,
     assumed_bps: float = ASSUMED_RATE_BPS,
     pairs: Collection[tuple[str, str]] | None = None,
-) -> MeasurementPlan:
-    """Plan what `measure` would do with the same arguments.
+) -> PathPlan:
+    """Plan how paths are measured.
 
     Args:
         names: hosts in matrix order.
@@ -398,7 +406,7 @@ def plan_measurement(
     if len(names) < 2:
         raise GavotteError("a single host has no path to measure", hint="use at least two hosts")
     links = shared_links(known, names) if known is not None else {}
-    return MeasurementPlan(
+    return PathPlan(
         names=tuple(names),
         method=METHODS[method] if isinstance(method, str) else method,
         count=count,

@@ -1,0 +1,108 @@
+"""What is asked of a measurement, and what is used while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from gavotte.agents import Reach
+from gavotte.formats.history import History
+from gavotte.formats.inventory import Inventory
+from gavotte.formats.network import Network
+from gavotte.measure.adapt.path_plan import PathPlan, plan_paths
+from gavotte.measure.plan.cost import CostLimits
+from gavotte.measure.plan.methods import ASSUMED_RATE_BPS, Method
+from gavotte.terms import Progress
+
+Enough = Callable[[History], bool]
+
+
+@dataclass(frozen=True)
+class MeasureQuestion:
+    """Which paths to measure, how, and within which limits.
+
+    Attributes:
+        inventory: the hosts.
+        method: a key of `METHODS`, or a method of one's own, as `bulk(flows=4)`.
+        count: number of snapshots.
+        every_s: seconds from the start of one snapshot to the start of the next.
+        seed: seed of the order of rounds; snapshot k uses seed + k.
+        again: measure doubtful paths again, alone, and learn from them which links are shared.
+        limits: refuse in advance what would cost more.
+        known: an earlier Network, whose shared links two probes never fill at once.
+        assumed_bps: rate to assume for paths that no Network covers, for the estimate that ends the measurement.
+        pairs: the only (source, target) pairs to measure; None = all.
+        sharing: whether experiments on shared links will follow, so that the plan has their cost.
+    """
+
+    inventory: Inventory
+    method: str | Method = "train"
+    count: int = 1
+    every_s: float = 0.0
+    seed: int = 0
+    again: bool = True
+    limits: CostLimits = field(default_factory=CostLimits)
+    known: Network | None = None
+    assumed_bps: float = ASSUMED_RATE_BPS
+    pairs: Collection[tuple[str, str]] | None = None
+    sharing: bool = False
+
+    def check(self) -> None:
+        """Refuse what cannot be planned.
+
+        Raises:
+            GavotteError: for a bad field, too small a budget, or fewer than two hosts.
+        """
+        _ = self.paths
+
+    @cached_property
+    def paths(self) -> PathPlan:
+        """The rounds of all paths, within the limits.
+
+        Raises:
+            GavotteError: for a bad field, too small a budget, or fewer than two hosts.
+        """
+        return plan_paths(
+            self.inventory.names,
+            self.method,
+            count=self.count,
+            every_s=self.every_s,
+            seed=self.seed,
+            known=self.known,
+            assumed_bps=self.assumed_bps,
+            pairs=self.pairs,
+        ).within(self.limits)
+
+
+@dataclass(frozen=True)
+class ProbeSession:
+    """What is used while agents send probes.
+
+    Attributes:
+        progress: called for each path, or experiment, that is done.
+        take_over: end another measurement of the same user that holds agents, instead of waiting for it.
+    """
+
+    progress: Progress | None = None
+    take_over: bool = False
+
+
+@dataclass(frozen=True)
+class MeasureSession(ProbeSession):
+    """What is used while paths are measured.
+
+    Attributes:
+        progress: called for each path that is done.
+        take_over: end another measurement of the same user that holds agents, instead of waiting for it.
+        journal: file for answers until all have arrived.
+        resume: continue from the journal of an interrupted measurement.
+        enough: called after each snapshot with all so far; true ends the measurement before `count`.
+        reach: open connections to the agents, for repeated measurements; None = they are opened and closed.
+    """
+
+    journal: Path | None = None
+    resume: bool = False
+    enough: Enough | None = None
+    reach: Reach | None = None
