@@ -137,7 +137,7 @@ class HealthRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class HealthReply(_message.Message):
-    __slots__ = ("version", "protocol", "hostname", "kernel", "cpus", "memory_bytes", "congestion", "congestion_available", "data_port", "unix_time_ns", "run_id", "load_1min", "lacking")
+    __slots__ = ("version", "protocol", "hostname", "kernel", "cpus", "memory_bytes", "congestion", "congestion_available", "data_port", "unix_time_ns", "run_id", "load_1min", "lacking", "cpu_quota", "stolen")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     HOSTNAME_FIELD_NUMBER: _ClassVar[int]
@@ -151,6 +151,8 @@ class HealthReply(_message.Message):
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     LOAD_1MIN_FIELD_NUMBER: _ClassVar[int]
     LACKING_FIELD_NUMBER: _ClassVar[int]
+    CPU_QUOTA_FIELD_NUMBER: _ClassVar[int]
+    STOLEN_FIELD_NUMBER: _ClassVar[int]
     version: str
     protocol: int
     hostname: str
@@ -164,7 +166,9 @@ class HealthReply(_message.Message):
     run_id: str
     load_1min: float
     lacking: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., hostname: _Optional[str] = ..., kernel: _Optional[str] = ..., cpus: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., congestion: _Optional[str] = ..., congestion_available: _Optional[_Iterable[str]] = ..., data_port: _Optional[int] = ..., unix_time_ns: _Optional[int] = ..., run_id: _Optional[str] = ..., load_1min: _Optional[float] = ..., lacking: _Optional[_Iterable[str]] = ...) -> None: ...
+    cpu_quota: float
+    stolen: float
+    def __init__(self, version: _Optional[str] = ..., protocol: _Optional[int] = ..., hostname: _Optional[str] = ..., kernel: _Optional[str] = ..., cpus: _Optional[float] = ..., memory_bytes: _Optional[int] = ..., congestion: _Optional[str] = ..., congestion_available: _Optional[_Iterable[str]] = ..., data_port: _Optional[int] = ..., unix_time_ns: _Optional[int] = ..., run_id: _Optional[str] = ..., load_1min: _Optional[float] = ..., lacking: _Optional[_Iterable[str]] = ..., cpu_quota: _Optional[float] = ..., stolen: _Optional[float] = ...) -> None: ...
 
 class LogsRequest(_message.Message):
     __slots__ = ("entries",)
@@ -568,8 +572,22 @@ class BulkResult(_message.Message):
     flows: _containers.RepeatedCompositeFieldContainer[FlowResult]
     def __init__(self, goodput_bps: _Optional[float] = ..., flows: _Optional[_Iterable[_Union[FlowResult, _Mapping]]] = ...) -> None: ...
 
+class Withheld(_message.Message):
+    __slots__ = ("seconds", "throttled_s", "quota_cpus", "stolen_s", "waited_s")
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    THROTTLED_S_FIELD_NUMBER: _ClassVar[int]
+    QUOTA_CPUS_FIELD_NUMBER: _ClassVar[int]
+    STOLEN_S_FIELD_NUMBER: _ClassVar[int]
+    WAITED_S_FIELD_NUMBER: _ClassVar[int]
+    seconds: float
+    throttled_s: float
+    quota_cpus: float
+    stolen_s: float
+    waited_s: float
+    def __init__(self, seconds: _Optional[float] = ..., throttled_s: _Optional[float] = ..., quota_cpus: _Optional[float] = ..., stolen_s: _Optional[float] = ..., waited_s: _Optional[float] = ...) -> None: ...
+
 class ProbeReply(_message.Message):
-    __slots__ = ("round", "peer", "rtt_s", "hops", "started_s", "seconds", "bytes_sent", "error", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute", "echo", "sender_cpu", "receiver_cpu", "failure", "mtu_bytes", "mtu_confirmed", "awaited")
+    __slots__ = ("round", "peer", "rtt_s", "hops", "started_s", "seconds", "bytes_sent", "error", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute", "echo", "sender_cpu", "receiver_cpu", "failure", "mtu_bytes", "mtu_confirmed", "awaited", "sender_withheld", "receiver_withheld")
     ROUND_FIELD_NUMBER: _ClassVar[int]
     PEER_FIELD_NUMBER: _ClassVar[int]
     RTT_S_FIELD_NUMBER: _ClassVar[int]
@@ -590,6 +608,8 @@ class ProbeReply(_message.Message):
     MTU_BYTES_FIELD_NUMBER: _ClassVar[int]
     MTU_CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     AWAITED_FIELD_NUMBER: _ClassVar[int]
+    SENDER_WITHHELD_FIELD_NUMBER: _ClassVar[int]
+    RECEIVER_WITHHELD_FIELD_NUMBER: _ClassVar[int]
     round: int
     peer: str
     rtt_s: float
@@ -610,7 +630,9 @@ class ProbeReply(_message.Message):
     mtu_bytes: int
     mtu_confirmed: bool
     awaited: bool
-    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., rtt_s: _Optional[float] = ..., hops: _Optional[int] = ..., started_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., error: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrainResult, _Mapping]] = ..., bulk: _Optional[_Union[BulkResult, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrainResult, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPongResult, _Mapping]] = ..., traceroute: _Optional[_Union[TracerouteResult, _Mapping]] = ..., echo: _Optional[_Union[EchoResult, _Mapping]] = ..., sender_cpu: _Optional[float] = ..., receiver_cpu: _Optional[float] = ..., failure: _Optional[_Union[Failure, str]] = ..., mtu_bytes: _Optional[int] = ..., mtu_confirmed: bool = ..., awaited: bool = ...) -> None: ...
+    sender_withheld: Withheld
+    receiver_withheld: Withheld
+    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., rtt_s: _Optional[float] = ..., hops: _Optional[int] = ..., started_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., error: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrainResult, _Mapping]] = ..., bulk: _Optional[_Union[BulkResult, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrainResult, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPongResult, _Mapping]] = ..., traceroute: _Optional[_Union[TracerouteResult, _Mapping]] = ..., echo: _Optional[_Union[EchoResult, _Mapping]] = ..., sender_cpu: _Optional[float] = ..., receiver_cpu: _Optional[float] = ..., failure: _Optional[_Union[Failure, str]] = ..., mtu_bytes: _Optional[int] = ..., mtu_confirmed: bool = ..., awaited: bool = ..., sender_withheld: _Optional[_Union[Withheld, _Mapping]] = ..., receiver_withheld: _Optional[_Union[Withheld, _Mapping]] = ...) -> None: ...
 
 class Transfer(_message.Message):
     __slots__ = ("id", "target", "bytes", "pace_bps", "bin_s", "spread", "round_trip_s")

@@ -19,7 +19,7 @@ MOST_S = 1e9
 """30 years. Times of probes are also compared with their deadline."""
 
 MOST = float(2**63 - 1)
-MOST_SHARE = {"loss", "sender_cpu", "receiver_cpu"}
+MOST_SHARE = {"loss", "sender_cpu", "receiver_cpu", "stolen"}
 MOST_HOPS = 255
 MOST_MTU_BYTES = 65_536
 """MTU of loopback, the largest of all."""

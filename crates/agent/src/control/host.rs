@@ -10,6 +10,7 @@ use tokio::net::TcpSocket;
 
 use crate::contract::PROTOCOL;
 use crate::contract::agents::HealthReply;
+use crate::work::withheld;
 
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_SYS_ADMIN: u32 = 21;
@@ -42,6 +43,8 @@ pub fn health(data_port: u16, run_id: String) -> HealthReply {
             .and_then(|first| first.parse().ok())
             .unwrap_or(0.0),
         lacking: lacking(),
+        cpu_quota: withheld::host().quota_cpus(),
+        stolen: withheld::host().stolen_share(),
     }
 }
 

@@ -7,7 +7,7 @@ use gavotte_probe::sockets::tcp;
 use tokio::task::JoinSet;
 use tonic::async_trait;
 
-use crate::contract::agents::{Bulk, BulkResult, FlowResult, ProbeReply, probe_reply};
+use crate::contract::agents::{Bulk, BulkResult, FlowResult, ProbeReply, Withheld, probe_reply};
 use crate::contract::data::Report;
 use crate::error::{WorkError, within};
 use crate::hold::Hold;
@@ -156,15 +156,14 @@ impl Ask for Spec {
             return Err(error);
         }
         results.sort_by_key(|(index, _)| *index);
-        reply.mtu_bytes = results
-            .iter()
-            .map(|(_, (_, _, mtu_bytes))| *mtu_bytes)
-            .min()
-            .unwrap_or(0);
-        let (flows, cpus): (Vec<_>, Vec<_>) = results.into_iter().map(|(_, (flow, cpu, _))| (flow, cpu)).unzip();
+        let (flows, ends): (Vec<_>, Vec<_>) = results.into_iter().map(|(_, flow)| flow).unzip();
         let flows = since_the_first(flows);
+        reply.mtu_bytes = ends.iter().map(|end| end.mtu_bytes).min().unwrap_or(0);
         // All flows observed the same cores at the same time.
-        reply.receiver_cpu = cpus.into_iter().flatten().reduce(f64::max);
+        reply.receiver_cpu = ends.iter().filter_map(|end| end.cpu).reduce(f64::max);
+        let gap_s = |withheld: &Withheld| withheld.throttled_s.max(withheld.stolen_s);
+        let withheld = ends.into_iter().filter_map(|end| end.withheld);
+        reply.receiver_withheld = withheld.max_by(|one, other| gap_s(one).total_cmp(&gap_s(other)));
         reply.result = Some(probe_reply::Result::Bulk(sum(flows)));
         Ok(())
     }
@@ -187,6 +186,7 @@ impl Answer for Spec {
         let counter = within("receive the stream", limit, receiving).await?;
         let report = Report {
             cpu: meter.share(),
+            withheld: Some(meter.withheld()),
             ..counter.report()
         };
         visit.guest.connection.send(&report).await?;
@@ -197,13 +197,20 @@ impl Answer for Spec {
     }
 }
 
+/// What one flow shows of its path and its receiver.
+struct FlowEnd {
+    cpu: Option<f64>,
+    withheld: Option<Withheld>,
+    mtu_bytes: u32,
+}
+
 async fn flow(
     hold: &Hold,
     mut connection: Connection,
     until: Instant,
     most_bytes: u64,
     bytes_sent: &mut u64,
-) -> Result<(FlowResult, Option<f64>, u32), WorkError> {
+) -> Result<(FlowResult, FlowEnd), WorkError> {
     let mut reservation = hold.budget.reserve(0)?;
     let sent = stream::send_until(&mut connection.stream, &mut reservation, until, most_bytes, bytes_sent).await;
     drop(reservation);
@@ -229,7 +236,12 @@ async fn flow(
         .stream
         .set_zero_linger()
         .map_err(WorkError::io("end the stream"))?;
-    Ok((result, report.cpu, info.mtu_bytes))
+    let end = FlowEnd {
+        cpu: report.cpu,
+        withheld: report.withheld,
+        mtu_bytes: info.mtu_bytes,
+    };
+    Ok((result, end))
 }
 
 /// Makes all starts relative to the earliest one.

@@ -1,7 +1,10 @@
-//! Measures how busy the host's cores are. If all cores are busy, a measured rate is the host's, not the path's
-//! (`OSMeF`).
+//! Measures how busy the host's cores are, and for how long the agent had none. If all cores are busy, a measured rate is
+//! the host's, not the path's (`OSMeF`).
 
 use std::fs;
+
+use crate::contract::agents::Withheld;
+use crate::work::withheld::{self, Reading};
 
 /// Time that all cores together have spent since the host started, in the kernel's ticks (usually 10 ms).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,20 +13,31 @@ struct Ticks {
     all: u64,
 }
 
-/// Measures the busy share of all cores of the host from now on.
-#[derive(Clone, Copy, Debug)]
-pub struct Meter(Option<Ticks>);
+/// Measures the busy share of all cores of the host, and the time withheld from the agent, from now on.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    ticks: Option<Ticks>,
+    reading: Reading,
+}
 
 impl Meter {
     /// Starts a measurement.
     pub fn start() -> Self {
-        Self(now())
+        Self {
+            ticks: now(),
+            reading: withheld::host().read(),
+        }
+    }
+
+    /// The time since the start that was withheld from the agent.
+    pub fn withheld(&self) -> Withheld {
+        self.reading.until(&withheld::host().read())
     }
 
     /// Busy share since the start, 0 to 1. `None` if the host does not report it, or if no tick has passed. One tick of
     /// one core is the finest step.
     pub fn share(&self) -> Option<f64> {
-        share(self.0?, now()?)
+        share(self.ticks?, now()?)
     }
 }
 

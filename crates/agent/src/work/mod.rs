@@ -7,7 +7,7 @@
 //! * `ping` precedes every probe.
 //! * `inbound` receives the packets of a train, and `sizing` finds how large they may be.
 //! * `ledger` counts the bytes that a replay has moved.
-//! * `cpu` measures how busy the host was.
+//! * `cpu` measures how busy the host was, and `withheld` for how long the agent had no core.
 
 pub mod broadcast;
 pub mod bulk;
@@ -30,6 +30,7 @@ pub mod schedule;
 mod sizing;
 pub mod train;
 pub mod visit;
+pub mod withheld;
 
 use gavotte_probe::train::Shape;
 

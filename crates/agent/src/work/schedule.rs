@@ -279,6 +279,7 @@ async fn run_probe(
             let meter = Meter::start();
             let result = kind.ask(&call, connection, reply).await;
             reply.sender_cpu = reply.sender_cpu.or(meter.share());
+            reply.sender_withheld = Some(meter.withheld());
             result
         };
         // A peer that is not ready yet may vanish, too.

@@ -92,6 +92,7 @@ impl Ask for Shape {
         let mss_bytes = tcp::info(&connection.stream)?.mss_bytes;
         reply.hops = report.hops;
         reply.receiver_cpu = report.cpu;
+        reply.receiver_withheld = report.withheld;
         let (result, error) = judge(report, shape, packets, reply.rtt_s, mss_bytes);
         let result = BurstTrainResult { wire_bytes, ..result };
         let blocked = result.received == 0 && result.overflow == 0;
@@ -138,6 +139,7 @@ impl Answer for Shape {
             },
         };
         report.cpu = meter.share();
+        report.withheld = Some(meter.withheld());
         connection.send(&report).await
     }
 }

@@ -34,6 +34,7 @@ impl Ask for Spec {
         let outcome = send(call, *self, connection, reply).await?;
         reply.hops = outcome.hops;
         reply.receiver_cpu = outcome.receiver_cpu;
+        reply.receiver_withheld = outcome.receiver_withheld;
         reply.result = Some(probe_reply::Result::GatedTrain(outcome.result));
         outcome.error.map_or(Ok(()), Err)
     }

@@ -79,6 +79,7 @@ pub(super) async fn receive(
         }
     };
     report.cpu = meter.share();
+    report.withheld = Some(meter.withheld());
     connection.send(&report).await?;
     for part in trace.as_bytes().chunks(TRACE_PART_BYTES) {
         connection.send(&GatedTrace { part: part.to_vec() }).await?;
@@ -137,7 +138,7 @@ impl Collector {
             hops: self.inbound.hops(),
             trace_frames: trace.len().div_ceil(TRACE_PART_BYTES) as u32,
             error: stamp_error(finished.unstamped),
-            cpu: None,
+            ..GatedReport::default()
         };
         (report, trace)
     }

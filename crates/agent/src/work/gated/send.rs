@@ -10,7 +10,7 @@ use prost::Message;
 use tracing::info;
 
 use super::spec::Spec;
-use crate::contract::agents::{GatedTrainResult, ProbeReply, Verdict};
+use crate::contract::agents::{GatedTrainResult, ProbeReply, Verdict, Withheld};
 use crate::contract::data::{GatedReport, GatedSent, GatedTrace};
 use crate::error::FrameError;
 use crate::error::{WorkError, within};
@@ -33,6 +33,8 @@ pub(super) struct Outcome {
     pub hops: u32,
     /// Busy share of the receiver's cores, if it is known.
     pub receiver_cpu: Option<f64>,
+    /// Time withheld from the receiver.
+    pub receiver_withheld: Option<Withheld>,
     /// The reason why there is no rate, if there is none.
     pub error: Option<WorkError>,
 }
@@ -126,6 +128,7 @@ pub(super) async fn send(
         result,
         hops: report.hops,
         receiver_cpu: report.cpu,
+        receiver_withheld: report.withheld,
         error,
     })
 }
