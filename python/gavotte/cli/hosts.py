@@ -136,6 +136,8 @@ def check(hosts: Hosts, output: Output = None, as_json: Json = False) -> int:
             )
         if host.place:
             note(f"{host.name}: its agent {host.place}")
+        for warning in host.warnings:
+            note(f"warning: {host.name}: {warning}")
     lacking: dict[str, list[str]] = {}
     for host in result.hosts:
         for part in host.lacking:

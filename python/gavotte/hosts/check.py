@@ -16,6 +16,9 @@ from gavotte.hosts.paths import MOST_PEERS, OK, Path, try_paths
 
 READY = "ready"
 
+MOST_STOLEN = 0.1
+"""A larger share of stolen time is worth a warning."""
+
 _STATES = {
     pb.JOB_STATE_CONNECTING: "connecting",
     pb.JOB_STATE_READY: "ready",
@@ -94,6 +97,8 @@ class HostState:
         inside_address: address at which its SSH server accepted the connection, as the host sees it; empty without SSH.
         place: the agent's folder and why it is not the user's cache folder; empty if it is.
         lacking: privileges that the agent lacks, each with the consequence.
+        cpu_quota: processors that the agent's cgroups allow; 0 = no quota.
+        stolen: share of the processors' time since the host's start that its hypervisor gave to others, 0 to 1.
     """
 
     name: str
@@ -113,6 +118,23 @@ class HostState:
     place: str = ""
     lacking: tuple[str, ...] = ()
     address_name: str = ""
+    cpu_quota: float = 0.0
+    stolen: float = 0.0
+
+    @property
+    def warnings(self) -> list[str]:
+        """Why measurements on this host may show its processors instead of the network, one line each."""
+        warnings = []
+        if 0 < self.cpu_quota < 1:
+            warnings.append(
+                f"its cgroup's quota allows {self.cpu_quota:g} of a processor; fast paths may show it, so raise it"
+            )
+        if self.stolen > MOST_STOLEN:
+            warnings.append(
+                f"its hypervisor gave {100 * self.stolen:.0f} % of its processors' time to others; fast paths may show "
+                "that, so use a host with processors of its own"
+            )
+        return warnings
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary for JSON."""
@@ -193,6 +215,8 @@ def check(inventory: Inventory) -> Check:
                 congestion=health.congestion,
                 data_port=health.data_port,
                 lacking=tuple(health.lacking),
+                cpu_quota=health.cpu_quota,
+                stolen=health.stolen,
             )
         states.append(state)
     return Check(tuple(states), fleet.inventory, paths, tuple(_rules(fleet.inventory, paths)))
