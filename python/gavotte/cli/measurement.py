@@ -59,6 +59,12 @@ def document(result: Measurement, method: str, output: Path | None) -> dict[str,
         "credits": [vars(credit) for credit in _credits(result)],
         "sender_cpu": _matrix(result, "sender_cpu"),
         "receiver_cpu": _matrix(result, "receiver_cpu"),
+        "sender_waited": _matrix(result, "sender_waited"),
+        "receiver_waited": _matrix(result, "receiver_waited"),
+        "withheld": [
+            {"source": source, "target": target, **vars(gap), "reason": str(gap)}
+            for (source, target), gap in result.gaps.items()
+        ],
         "flows": [
             {"source": history.hosts[i], "target": history.hosts[j], "flows": [vars(flow) for flow in path.flows]}
             for (i, j), path in sorted(result.newest.items())
@@ -131,11 +137,19 @@ def _rate_cell(rate_Bps: float) -> str:  # noqa: N803
     return format_rate(8 * rate_Bps).replace("bit/s", "").strip()
 
 
+def _marks(result: Measurement, source: int, target: int) -> str:
+    """Return the marks after a rate of the table."""
+    from gavotte.measure.adapt.withheld import HOST_MARK
+
+    path = result.newest.get((source, target))
+    return mark(result.history, source, target) + HOST_MARK * (path is not None and path.gap is not None)
+
+
 def print_result(result: Measurement) -> None:
     """Print the table of rates, and notes."""
     history = result.history
     rows = [
-        [name, *("-" if b != b else _rate_cell(b) + mark(history, i, j) for j, b in enumerate(row))]
+        [name, *("-" if b != b else _rate_cell(b) + _marks(result, i, j) for j, b in enumerate(row))]
         for i, (name, row) in enumerate(zip(history.hosts, history.beta_Bps[-1].tolist(), strict=True))
     ]
     emit_table(["bit/s", *history.hosts], rows)

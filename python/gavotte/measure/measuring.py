@@ -13,6 +13,7 @@ from gavotte.formats.history import BY_TCP_MARK, History, Pairs
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.measure.adapt.results import FailedPath, PathResult, Results
+from gavotte.measure.adapt.withheld import HOST_MARK, Gap, gaps_of_hosts
 from gavotte.measure.carry.journal import Journal
 from gavotte.measure.carry.underway import Underway
 from gavotte.measure.plan.cost import CostLimits
@@ -73,6 +74,12 @@ class Measurement(Tabular):
     payload_bytes: int = 0
 
     @property
+    def gaps(self) -> dict[tuple[str, str], Gap]:
+        """Why some paths' newest results show a host that kept its agent from running, by (source, target)."""
+        names = self.history.hosts
+        return {(names[i], names[j]): path.gap for (i, j), path in sorted(self.newest.items()) if path.gap is not None}
+
+    @property
     def lowered(self) -> dict[tuple[str, str], int]:
         """UDP payload of the packets of each path of the last snapshot whose MTU did not allow `payload_bytes`."""
         names = self.history.hosts
@@ -106,7 +113,7 @@ class Measurement(Tabular):
                 "hops": path.hops,
                 "loss": path.reading.loss,
                 "verdict": path.reading.verdict,
-                "reason": path.reading.refusal,
+                "reason": path.reading.refusal or str(path.gap or ""),
             }
             for (i, j), path in sorted(self.newest.items())
         ]
@@ -231,6 +238,7 @@ def _of_rates(result: Measurement) -> Iterator[str]:
     refused = "other traffic or a busy host disturbs trains, so measure again when it has ended"
     yield from _of_tcp(history.measured_by_tcp("udp-blocked"), history.hosts, "UDP is blocked", blocked)
     yield from _of_tcp(history.measured_by_tcp("refused"), history.hosts, "no train found a rate", refused)
+    yield from _of_gaps(result)
     if result.busy:
         source, target = result.busy[0]
         yield (
@@ -243,6 +251,18 @@ def _of_rates(result: Measurement) -> Iterator[str]:
         yield (
             f"packets from {source} to {target}{f' and on {more} more paths' * (more > 0)} had "
             f"{payload_bytes} bytes instead of {result.payload_bytes}: the path's MTU allows no more"
+        )
+
+
+def _of_gaps(result: Measurement) -> Iterator[str]:
+    """Yield which hosts kept their agents from running, and how many paths show them for that reason."""
+    unanswered = {(failure.source, failure.target) for failure in result.failures}
+    gaps = {path: gap for path, gap in result.gaps.items() if path not in unanswered}
+    for paths in gaps_of_hosts(gaps).values():
+        source, target = paths[0]
+        yield (
+            f"{gaps[source, target]}: {source} to {target}{_more(paths)} may carry more, marked {HOST_MARK}; "
+            "give the agent a whole processor and measure again"
         )
 
 

@@ -8,6 +8,7 @@ from gavotte.formats.rates import MAX_RATE_BPS
 from gavotte.measure.adapt.busy import Busy
 from gavotte.measure.adapt.concurrency import Sent
 from gavotte.measure.adapt.streams import Streams
+from gavotte.measure.adapt.withheld import Gap, find_gap
 from gavotte.measure.plan.methods import Method, Reading, goodput_share, refused
 from gavotte.terms import Pair
 
@@ -33,6 +34,13 @@ def read(answer: Answer, pair: Pair, method: Method, busy: Busy, streams: Stream
     if not reading.refusal and not 0 < reading.goodput_bps <= MAX_RATE_BPS:
         return refused("no rate was found")
     return reading
+
+
+def gap_in(answer: Answer, reading: Reading) -> Gap | None:
+    """Return why an answer shows a host and not the path; None = it shows the path, or there is no reply."""
+    if answer.reply is None:
+        return None
+    return find_gap(answer.source, answer.target, answer.reply, reading.verdict)
 
 
 def sent_as(pair: Pair, number: int, reply: pb.ProbeReply, reading: Reading) -> Sent:

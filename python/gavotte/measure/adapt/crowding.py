@@ -144,7 +144,11 @@ class Crowding:
                 series = self._carrier.carry([trial.pairs for trial in members], expect, way)
                 for trial in members:
                     if (run := _read(trial, series)) is not None:
-                        results[trial.link] = record = self._evidence(run, rate)
+                        record = self._evidence(run, rate)
+                        if record.verdict == "unknown" and run[1].gap:
+                            # The sum shows a host that was kept from running, not the link.
+                            continue
+                        results[trial.link] = record
                         self._found[trial.link].append(run)
                         if record.verdict == "shared":
                             self._lost[trial.link].append(record.sum_bps)

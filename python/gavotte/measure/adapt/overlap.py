@@ -62,6 +62,7 @@ class Series:
         startup_s: time at the start in which TCP does not fill the path yet, and which does not count either.
         steady_bps: the single rate at which the path passed packets whenever it had a queue; NaN = there is none.
         filled: whether the path always had a queue, so that the network and not the hosts cause a low rate.
+        gap: why the series shows a host and not the network; empty = it shows the network.
     """
 
     start_s: float
@@ -71,6 +72,7 @@ class Series:
     steady_bps: float = math.nan
     filled: bool = True
     startup_s: float = 0.0
+    gap: str = ""
 
     @property
     def end_s(self) -> float:
@@ -94,6 +96,7 @@ class Together:
         high_bps: upper end of it.
         steady_bps: steady rate of each pair, see `Series`.
         filled: whether each pair's path always had a queue.
+        gap: why a pair shows a host and not the network; empty = none does.
     """
 
     overlap_s: float
@@ -102,6 +105,7 @@ class Together:
     high_bps: float
     steady_bps: tuple[float, ...]
     filled: tuple[bool, ...]
+    gap: str = ""
 
     @property
     def sum_bps(self) -> float:
@@ -127,8 +131,9 @@ def together(series: Sequence[Series]) -> Together:
     begin = max(s.start_s + s.settle_s + s.startup_s for s in series)
     end = min(s.end_s - s.bin_s for s in series)
     steady_bps, filled = tuple(s.steady_bps for s in series), tuple(s.filled for s in series)
+    gap = next((s.gap for s in series if s.gap), "")
     if end - begin < MIN_OVERLAP_S:
-        return Together(max(0.0, end - begin), tuple(0.0 for _ in series), 0.0, math.inf, steady_bps, filled)
+        return Together(max(0.0, end - begin), tuple(0.0 for _ in series), 0.0, math.inf, steady_bps, filled, gap)
     settles = any(s.settle_s > 0 for s in series)
     since, until = (begin, end) if settles else (begin + HEAD * (end - begin), end - TAIL * (end - begin))
     edges = np.linspace(since, until, BLOCKS + 1)
@@ -148,6 +153,7 @@ def together(series: Sequence[Series]) -> Together:
         high_bps=middle + half,
         steady_bps=steady_bps,
         filled=filled,
+        gap=gap,
     )
 
 
@@ -188,6 +194,8 @@ def judge(alone_bps: Sequence[float], outcome: Together) -> tuple[SharingVerdict
     calm = [steady >= INDEPENDENT_ABOVE * alone for steady, alone in zip(outcome.steady_bps, alone_bps, strict=True)]
     if share >= INDEPENDENT_ABOVE or (all(calm) and share >= CALM_ABOVE):
         return "independent", ""
+    if outcome.gap:
+        return "unknown", outcome.gap
     if share > SHARED_BELOW:
         return "unknown", f"together they carried {100 * share:.0f} % of what each carried alone, too close to call"
     lost = [rate < SHARED_BELOW * alone for rate, alone in zip(outcome.rate_bps, alone_bps, strict=True)]

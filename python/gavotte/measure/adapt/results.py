@@ -11,8 +11,9 @@ import numpy as np
 from gavotte.agents import agent_pb2 as pb
 from gavotte.formats.history import BY_TCP, VERDICTS, History, Ints, Proof
 from gavotte.formats.inventory import Inventory
+from gavotte.measure.adapt.withheld import Gap, waited_share
 from gavotte.measure.plan.credit import Credit
-from gavotte.measure.plan.methods import Reading, refused
+from gavotte.measure.plan.methods import LOWER_BOUNDS, Reading, refused
 from gavotte.terms import Pair
 from gavotte.terms.goodput import goodput_per_wire
 
@@ -40,8 +41,8 @@ class Flow:
     congestion: str
 
 
-def path_result(reading: Reading, reply: pb.ProbeReply, idle_s: float = math.nan) -> PathResult:
-    """Return a reading with the other results of a reply. `idle_s` as in `PathResult`."""
+def path_result(reading: Reading, reply: pb.ProbeReply, idle_s: float = math.nan, gap: Gap | None = None) -> PathResult:
+    """Return a reading with the other results of a reply. `idle_s` and `gap` as in `PathResult`."""
     return PathResult(
         reading,
         reply.rtt_s,
@@ -64,6 +65,9 @@ def path_result(reading: Reading, reply: pb.ProbeReply, idle_s: float = math.nan
         reply.mtu_bytes,
         reply.gated_train.payload_bytes or reply.burst_train.payload_bytes,
         reply.gated_train.wire_bytes or reply.burst_train.wire_bytes,
+        waited_share(reply.sender_withheld),
+        waited_share(reply.receiver_withheld),
+        gap,
     )
 
 
@@ -82,6 +86,9 @@ class PathResult:
         mtu_bytes: largest IP packet that the path carries in one piece; 0 = unknown.
         payload_bytes: UDP payload of one packet of a train; 0 = no train.
         wire_bytes: the same packet as a shaper counts it.
+        sender_waited: share of the probe's time in which the sending agent was ready but had no core; NaN = unknown.
+        receiver_waited: the same of the receiving agent.
+        gap: why the result shows a host and not the path; None = it shows the path.
     """
 
     reading: Reading
@@ -94,6 +101,9 @@ class PathResult:
     mtu_bytes: int = 0
     payload_bytes: int = 0
     wire_bytes: int = 0
+    sender_waited: float = math.nan
+    receiver_waited: float = math.nan
+    gap: Gap | None = None
 
     @property
     def answered(self) -> bool:
@@ -149,10 +159,17 @@ class Results:
     lengths: Ints | None = None
 
     def add(self, snapshot: int, source: int, target: int, result: PathResult) -> None:
-        """Add one answer. A refusal never replaces a rate."""
+        """Add one answer. A refusal never replaces a rate, and a rate that shows a host only a smaller lower bound."""
         key = (snapshot, source, target)
-        if result.answered or key not in self.paths or not self.paths[key].answered:
-            self.paths[key] = result
+        known = self.paths.get(key)
+        if known is not None and known.answered:
+            if not result.answered:
+                return
+            shows_host = result.gap is not None and result.reading.verdict != "path-limited"
+            bound = known.gap is not None or known.reading.verdict in LOWER_BOUNDS
+            if shows_host and not (bound and result.reading.goodput_bps > known.reading.goodput_bps):
+                return
+        self.paths[key] = result
 
     def answered(self, snapshot: int) -> int:
         """Return the number of paths with a rate in one snapshot."""

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from gavotte.measure.adapt.results import PathResult, Results
-from gavotte.measure.plan.methods import Reading
+from gavotte.measure.adapt.withheld import Gap, limited_by_host
+from gavotte.measure.plan.methods import LOWER_BOUNDS, Reading
 from gavotte.terms import Pair
 
 GROWS = 1.1
@@ -32,8 +33,6 @@ HOST_BYTES = 1_900_000_000
 
 MOST_STREAM_BYTES, LEAST_STREAM_BYTES = 64_000_000, 8_000_000
 """Of one probe of this kind, all its connections together. 64 MB take 20 ms at 25 Gbit/s."""
-
-LOWER_BOUNDS = ("host-limited", "bucket-not-exhausted")
 
 Send = Callable[[Mapping[Pair, int]], Mapping[Pair, float]]
 """Sends on some pairs at once, with a number of connections each. Returns bit/s of those that answered."""
@@ -81,13 +80,14 @@ class Widening:
         needed: connections that carried most on the first path of each source.
     """
 
-    def __init__(self, send: Send) -> None:
-        """Know nothing yet.
+    def __init__(self, send: Send, *, needed: Mapping[int, int] | None = None) -> None:
+        """Know nothing yet but what is given.
 
         Args:
             send: carries out one step.
+            needed: as the attribute.
         """
-        self.needed: dict[int, int] = {}
+        self.needed: dict[int, int] = dict(needed or {})
         self._send = send
 
     def climb(self, pairs: Sequence[Pair], known: Collection[Pair] = ()) -> dict[Pair, dict[int, float]]:
@@ -143,10 +143,16 @@ def _best(rates: Mapping[int, float]) -> int:
     return min(count for count, rate_bps in rates.items() if GROWS * rate_bps >= most_bps)
 
 
-def widened(path: PathResult, rates: Mapping[int, float]) -> PathResult:
+def widened(path: PathResult, rates: Mapping[int, float], gap: Gap | None = None) -> PathResult:
     """Return a path's result with what one connection carries as its rate, and what several carry next to it.
 
-    A rate that a train proved stays. One that TCP found where trains found none is a first try of one connection.
+    A rate that a train proved stays. One that TCP found where trains found none is a first try of one connection. A
+    lower bound of a throttled host gives way to connections that nothing throttled.
+
+    Args:
+        path: result of the train.
+        rates: bit/s by number of connections.
+        gap: why the connections show a host and not the path, if they do. Their rates are then lower bounds.
     """
     if path.reading.by_tcp:
         rates = {**rates, 1: max(rates[1], path.reading.goodput_bps)}
@@ -155,5 +161,6 @@ def widened(path: PathResult, rates: Mapping[int, float]) -> PathResult:
     several_bps = max(rates[count], one_bps)
     if not lower_bound(path):
         return replace(path, reading=replace(path.reading, several_bps=several_bps, connections=count))
-    reading = Reading(one_bps, loss=path.reading.loss, by_tcp="fast", several_bps=several_bps, connections=count)
-    return replace(path, reading=reading)
+    by_tcp = path.reading.by_tcp or "fast"
+    reading = Reading(one_bps, loss=path.reading.loss, by_tcp=by_tcp, several_bps=several_bps, connections=count)
+    return replace(path, reading=reading if gap is None else limited_by_host(reading, gap), gap=gap)

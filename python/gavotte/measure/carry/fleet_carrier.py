@@ -13,10 +13,11 @@ from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.losses import Losses
 from gavotte.agents.replaying import replay
-from gavotte.agents.schedule import Step, carry_out
+from gavotte.agents.schedule import Answer, Step, carry_out
 from gavotte.agents.witnesses import drop_lost
 from gavotte.errors import AgentError
 from gavotte.measure.adapt.overlap import Series
+from gavotte.measure.adapt.withheld import find_gap
 from gavotte.measure.plan.holds import (
     BIN_S,
     LONG_HOLD_S,
@@ -152,7 +153,7 @@ class FleetCarrier:
         for answer in carry_out(self._fleet, [steps], round_s=DEADLINE_S + hold_s, losses=self._losses):
             pair = self._index[answer.source], self._index[answer.target]
             self.bytes_sent += answer.bytes_sent
-            series = None if answer.reply is None else _series(answer.reply)
+            series = None if answer.reply is None else _series(answer)
             if series is None:
                 self.errors[pair] = AgentError(answer.error or "nothing arrived", failure=answer.failure)
             else:
@@ -224,17 +225,19 @@ def on_one_clock(series: Mapping[Pair, Series], begun_s: Mapping[Pair, float]) -
     return {pair: replace(each, start_s=begun_s[pair]) for pair, each in series.items()}
 
 
-def _series(reply: pb.ProbeReply) -> Series | None:
+def _series(answer: Answer) -> Series | None:
     """Return what a probe's receiver got, or None."""
+    reply = answer.reply or pb.ProbeReply()
     train = reply.gated_train
+    proven = train.verdict == pb.VERDICT_PATH_LIMITED
+    gap = str(find_gap(answer.source, answer.target, reply, "host-limited") or "")
     if train.bin_bytes:
         share = goodput_share(reply)
         bits = 8.0 * share * np.array(train.bin_bytes, dtype=np.float64)
-        steady = train.verdict == pb.VERDICT_PATH_LIMITED
-        steady_bps = share * train.rate_bps if steady else math.nan
+        steady_bps = share * train.rate_bps if proven else math.nan
         # A queue that is never empty but gives changing rates is shared.
-        filled = steady or train.refused == pb.GATED_REFUSAL_UNSTEADY
-        return Series(train.first_unix_ns / 1e9, train.bin_s, bits, TRAIN_SETTLE_S, steady_bps, filled)
+        filled = proven or train.refused == pb.GATED_REFUSAL_UNSTEADY
+        return Series(train.first_unix_ns / 1e9, train.bin_s, bits, TRAIN_SETTLE_S, steady_bps, filled, gap=gap)
     if reply.error:
         return None
     if not reply.bulk.flows or not reply.bulk.flows[0].bin_bytes:
@@ -242,7 +245,7 @@ def _series(reply: pb.ProbeReply) -> Series | None:
     flow = reply.bulk.flows[0]
     # All agents get a round at the same time, and a probe is done when its last byte is confirmed.
     start_s = reply.started_s + reply.seconds - flow.seconds
-    return Series(start_s, BIN_S, 8.0 * np.array(flow.bin_bytes, dtype=np.float64))
+    return Series(start_s, BIN_S, 8.0 * np.array(flow.bin_bytes, dtype=np.float64), gap=gap)
 
 
 def _of_transfers(flows: Sequence[pb.TransferDone]) -> Series:

@@ -9,12 +9,17 @@ from gavotte.agents.losses import Losses
 from gavotte.agents.schedule import Step, carry_out
 from gavotte.measure.adapt.path_plan import PathPlan
 from gavotte.measure.adapt.spending import Spending
+from gavotte.measure.adapt.withheld import Gap, find_gap
 from gavotte.measure.plan.methods import bulk
 from gavotte.terms import Pair
 
 
 class TcpSteps:
-    """Sends steps of a `Widening` through agents, and counts their bytes and seconds."""
+    """Sends steps of a `Widening` through agents, and counts their bytes and seconds.
+
+    Attributes:
+        gaps: pairs with a step during which a host kept its agent from running.
+    """
 
     def __init__(self, fleet: Fleet, plan: PathPlan, spending: Spending, losses: Losses, size: int) -> None:
         """Send nothing yet.
@@ -28,6 +33,7 @@ class TcpSteps:
         """
         self._fleet, self._plan, self._spending, self._losses, self._size = fleet, plan, spending, losses, size
         self._index = {name: i for i, name in enumerate(plan.names)}
+        self.gaps: dict[Pair, Gap] = {}
 
     def send(self, connections: Mapping[Pair, int]) -> dict[Pair, float]:
         """Send one step. Return the bit/s of the pairs that answered.
@@ -46,6 +52,9 @@ class TcpSteps:
             if answer.reply is None:
                 continue
             self._spending.allow(answer.reply.seconds)
+            pair = self._index[answer.source], self._index[answer.target]
+            if gap := find_gap(answer.source, answer.target, answer.reply, "unproven"):
+                self.gaps[pair] = gap
             if not answer.error and answer.reply.bulk.goodput_bps > 0:
-                rates[self._index[answer.source], self._index[answer.target]] = answer.reply.bulk.goodput_bps
+                rates[pair] = answer.reply.bulk.goodput_bps
         return rates

@@ -18,7 +18,7 @@ from gavotte.errors import AgentError
 from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats, History
 from gavotte.measure.adapt.again import changed
-from gavotte.measure.adapt.answers import read, sent_as
+from gavotte.measure.adapt.answers import gap_in, read, sent_as
 from gavotte.measure.adapt.busy import Busy
 from gavotte.measure.adapt.carrier import Carrier
 from gavotte.measure.adapt.concurrency import EVERYTHING, Concurrency, LoadedReading, Sent
@@ -28,14 +28,15 @@ from gavotte.measure.adapt.path_plan import AHEAD, MOST_AHEAD, PathPlan
 from gavotte.measure.adapt.results import PathResult, Results, path_result, with_credit
 from gavotte.measure.adapt.spending import Spending
 from gavotte.measure.adapt.streams import LEAST_FALLBACK_BYTES, Streams
-from gavotte.measure.adapt.widening import LEAST_STREAM_BYTES, LOWER_BOUNDS, Widening, fast_pairs, lower_bound, widened
+from gavotte.measure.adapt.widening import LEAST_STREAM_BYTES, Widening, fast_pairs, lower_bound, widened
+from gavotte.measure.adapt.withheld import FRESH_S, REPEATS, limited_by_host, withheld_s
 from gavotte.measure.carry.fleet_carrier import FleetCarrier
 from gavotte.measure.carry.journal import Journal
 from gavotte.measure.carry.paths import path_lengths
 from gavotte.measure.carry.tcp_steps import TcpSteps
 from gavotte.measure.plan.cost import LOST_S, CostLimits, Most
 from gavotte.measure.plan.credit import FALLS, Credit, Sending, Sendings, SpentCredits
-from gavotte.measure.plan.methods import TRAIN_BRIEF_S, Reading
+from gavotte.measure.plan.methods import LOWER_BOUNDS, TRAIN_BRIEF_S, Reading, refused
 from gavotte.measure.plan.round_trips import RoundTrips
 from gavotte.measure.plan.rounds import packed
 from gavotte.terms import Pair, Progress
@@ -296,6 +297,7 @@ class Underway:
             if self._busy.now:
                 left = ([pair for pair in pairs if not self._busy.hopeless(self._links(pair))] for pairs in todo)
                 todo = [pairs for pairs in left if pairs]
+        self._repeat_withheld(number, readings)
         while not self.stopped and (pairs := self._doubts(number, readings, looked)):
             if not self._once_more(pairs, readings, looked, number):
                 break
@@ -308,8 +310,36 @@ class Underway:
                 [pair for pair in changed(self._results, number) if not looked[pair]], readings, looked, number
             )
             self._replace_spent(number)
-        self.doubtful = [pair for pair, reading in readings.items() if self._concurrency.doubtful(pair, reading)]
+        self.doubtful = [
+            pair
+            for pair, reading in readings.items()
+            if not self._shows_host(number, pair) and self._concurrency.doubtful(pair, reading)
+        ]
         self._confirm()
+
+    def _shows_host(self, number: int, pair: Pair) -> bool:
+        """Return whether a result shows a host that kept its agent from running, instead of the path."""
+        path = self._results.paths.get((number, *pair))
+        return path is not None and path.gap is not None
+
+    def _repeat_withheld(self, number: int, readings: dict[Pair, LoadedReading]) -> None:
+        """Repeat probes during which a host kept its agent from running, each with a full quota."""
+        for _ in range(REPEATS):
+            pairs = [
+                (i, j)
+                for (at, i, j) in self._results.paths
+                if at == number and self._shows_host(number, (i, j)) and self._affords((i, j))
+            ]
+            for lone in self._concurrency.apart([pair for pair in pairs if self._here().issuperset(pair)], {}):
+                self._check()
+                if self.stopped:
+                    return
+                self.again += len(lone)
+                self._total += len(lone)
+                apart = self._concurrency.take(self._carry_out([lone], number, alone=True, start=(FRESH_S, 0.0)))
+                readings |= {
+                    p: LoadedReading(each.rate_bps) for p, each in apart.items() if math.isfinite(each.rate_bps)
+                }
 
     def _laid(self, todo: list[list[Pair]]) -> list[list[Pair]]:
         """Lay out rounds so that no link is overfull, and so that no near pair waits for a far one."""
@@ -330,15 +360,20 @@ class Underway:
             size = min(size, int(left / max(1, self._plan.widening_bytes(1))))
         if size < LEAST_STREAM_BYTES:
             return
-        widening = Widening(TcpSteps(self._fleet, self._plan, self._spending, self._losses, size).send)
-        for part in self._laid(packed(pairs, self._plan.links)):
-            self._check()
-            if self.stopped:
-                return
-            known = [pair for pair in part if not lower_bound(self._results.paths[number, *pair])]
-            for pair, rates in widening.climb(part, known).items():
-                self._total += 1
-                self._take(number, *pair, widened(self._results.paths[number, *pair], rates))
+        steps = TcpSteps(self._fleet, self._plan, self._spending, self._losses, size)
+        held = {pair for pair in pairs if self._shows_host(number, pair)}
+        # More connections need more of a processor that the host does not give.
+        single = Widening(steps.send, needed=dict.fromkeys(range(len(self._plan.names)), 1))
+        climbing = [pair for pair in pairs if pair not in held]
+        for todo, widening in ((climbing, Widening(steps.send)), (sorted(held), single)):
+            for part in self._laid(packed(todo, self._plan.links)):
+                self._check()
+                if self.stopped:
+                    return
+                known = [pair for pair in part if not lower_bound(self._results.paths[number, *pair])]
+                for pair, rates in widening.climb(part, known).items():
+                    self._total += 1
+                    self._take(number, *pair, widened(self._results.paths[number, *pair], rates, steps.gaps.get(pair)))
 
     def _open(
         self, todo: list[list[Pair]], readings: dict[Pair, LoadedReading], looked: Counter[Pair], number: int
@@ -472,6 +507,8 @@ class Underway:
                 break
             if not here.issuperset(pair) or not self._concurrency.doubtful(pair, reading):
                 continue
+            if self._shows_host(number, pair):
+                continue
             known = self._results.paths.get((number, *pair))
             if looked[pair] < (AGAIN if known is None or not known.answered else 1):
                 doubts.append(pair)
@@ -579,18 +616,30 @@ class Underway:
         return readings
 
     def _carry_out(
-        self, rounds: list[list[Pair]], number: int, *, alone: bool, share: bool = False, together: bool = False
+        self,
+        rounds: list[list[Pair]],
+        number: int,
+        *,
+        alone: bool,
+        share: bool = False,
+        together: bool = False,
+        start: tuple[float, float] | None = None,
     ) -> list[Sent]:
         began_s = time.monotonic()
         # A schedule with a host that is gone would wait for it again.
         gone = {self._index[name] for name in self._fleet.away if name in self._index}
         rounds = [left for pairs in rounds if (left := [pair for pair in pairs if gone.isdisjoint(pair)])]
-        brief = {pair for pairs in rounds for pair in pairs if not (alone or self._concurrency.patient(pair))}
+        brief = {
+            pair
+            for pairs in rounds
+            for pair in pairs
+            if start is not None or not (alone or self._concurrency.patient(pair))
+        }
         schedule = self._plan.schedule(
             rounds,
             brief=brief,
             share=self._busy.probe if share else None,
-            start=self._start(rounds) if together else None,
+            start=self._start(rounds) if together else start,
         )
         schedule = self._streams.instead(schedule, self._index)
         sent: list[Sent] = []
@@ -598,24 +647,30 @@ class Underway:
             pair = self._index[answer.source], self._index[answer.target]
             needs_tcp = self._streams.take(pair, answer)
             streamed = self._streams.carries(pair)
-            self._spending.take(answer.source, answer.bytes_sent, near=self._concurrency.mates(pair) or streamed)
             self._spending.allow(
                 answer.reply.seconds if streamed and answer.reply else self._trips.allowance_s(pair, answer.reply)
             )
             reading = read(answer, pair, self._plan.method, self._busy, self._streams)
-            result = PathResult(reading)
+            gap = gap_in(answer, reading)
+            if gap is not None:
+                reading = limited_by_host(reading, gap)
+            # Throttled trains, and those that repeat them, do not show what trains cost.
+            near = self._concurrency.mates(pair) or streamed or gap is not None or start is not None
+            self._spending.take(answer.source, answer.bytes_sent, near=near)
+            result = PathResult(reading, gap=gap)
             if answer.failure in OUT_OF_TOUCH:
                 self._cut.add(frozenset(pair))
             if needs_tcp:
                 self._total += 1
             elif answer.reply is not None:
                 reply = answer.reply
-                if reply.HasField("gated_train"):
+                self._spending.allow(withheld_s(reply) if start is None and gap is None else reply.seconds)
+                if reply.HasField("gated_train") and gap is None:
                     self._busy.take(reply.gated_train, self._links(pair), alone=alone)
                 idle_s = self._idle_s(answer.source, answer.target, began_s + reply.started_s, reply.seconds)
                 self._note_sending(pair, reading, answer.bytes_sent, began_s + reply.started_s + reply.seconds)
-                result = path_result(reading, reply, idle_s)
-                sent.append(sent_as(pair, answer.round, reply, reading))
+                result = path_result(reading, reply, idle_s, gap)
+                sent.append(sent_as(pair, answer.round, reply, reading if gap is None else refused(str(gap))))
             self._take(number, *pair, result)
         if sent:
             self._spending.learn()

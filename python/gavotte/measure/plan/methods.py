@@ -90,6 +90,8 @@ RateVerdict = Literal["path-limited", "host-limited", "bucket-not-exhausted", "u
 """Meaning of a rate. All but the first are lower bounds, except that the meaning of `unproven` is unknown."""
 
 
+LOWER_BOUNDS: tuple[RateVerdict, ...] = ("host-limited", "bucket-not-exhausted")
+
 Engine = Literal["gavotte", "iperf3"]
 ENGINES: tuple[Engine, ...] = ("gavotte", "iperf3")
 _ENGINES: dict[Engine, pb.BulkEngine] = {"gavotte": pb.BULK_ENGINE_OWN, "iperf3": pb.BULK_ENGINE_IPERF3}
