@@ -1,0 +1,69 @@
+"""An agent that a cgroup's quota throttles, on real packets: its paths are right, or their lower bounds are named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.builders import topology
+from tests.lab.processors import quota
+from tests.shell import gavotte
+
+from gavotte import lab
+from gavotte.terms.goodput import GOODPUT_PER_WIRE, UDP_PAYLOAD_BYTES, WIRE_BYTES
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
+
+TWENTIETH = 0.05
+"""5 ms of each 100: trains at 200 Mbit/s take more."""
+
+CAPS_MBIT = {"a": 40, "b": 200, "c": 50}
+
+
+@pytest.fixture
+def cloud() -> Iterator[lab.Session]:
+    """Three hosts with caps. The agent of b has a twentieth of a processor."""
+    hosts = [{"name": name, "egress": f"{cap}mbit"} for name, cap in CAPS_MBIT.items()]
+    with lab.session(topology(hosts), source="tests") as session, quota(session, "b", TWENTIETH):
+        yield session
+
+
+def measured(cloud: lab.Session, *words: str) -> tuple[dict[str, Any], str]:
+    done = gavotte("measure", "--hosts", cloud.hosts_file, "--json", *words)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout), done.stderr
+
+
+def test_trains_of_a_throttled_host_are_right(cloud: lab.Session) -> None:
+    result, _ = measured(cloud)
+    for cap, row in zip(CAPS_MBIT.values(), result["rate_bps"], strict=True):
+        assert [rate for rate in row if rate] == pytest.approx([cap * 1e6 * GOODPUT_PER_WIRE] * 2, rel=0.02)
+
+
+def test_bursts_of_a_throttled_host_are_named(cloud: lab.Session) -> None:
+    result, errors = measured(cloud, "--method", "choreo")
+    truth_bps = CAPS_MBIT["b"] * 1e6 * UDP_PAYLOAD_BYTES / WIRE_BYTES
+    named = {(path["source"], path["target"]) for path in result["withheld"]}
+    wrong = {("b", target) for at, target in ((0, "a"), (2, "c")) if result["rate_bps"][1][at] < 0.9 * truth_bps}
+    assert wrong
+    assert wrong <= named
+    assert all(path["host"] == "b" and path["quota_cpus"] == TWENTIETH for path in result["withheld"])
+    assert "warning: b was throttled by its cgroup's quota for" in errors
+
+
+def test_a_check_names_the_quota(cloud: lab.Session) -> None:
+    done = gavotte("hosts", "check", "--hosts", cloud.hosts_file)
+    assert "warning: b: its cgroup's quota allows 0.05 of a processor" in done.stderr
+    assert "warning: a:" not in done.stderr
+
+
+def test_unlimited_paths_of_a_throttled_host_are_lower_bounds() -> None:
+    unlimited = topology([{"name": name} for name in "ab"])
+    with lab.session(unlimited, source="tests") as session, quota(session, "b", TWENTIETH):
+        result, errors = measured(session)
+    assert result["answered"] == 2
+    assert {(path["source"], path["target"]) for path in result["withheld"]} == {("a", "b"), ("b", "a")}
+    assert result["proof"]["verdict"][0][1] == result["proof"]["verdict"][1][0] == "host-limited"
+    assert "a to b and 1 more may carry more, marked !" in errors or "b to a and 1 more may carry more" in errors
