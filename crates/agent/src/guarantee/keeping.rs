@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, PipeReader, Read};
 use std::net::IpAddr;
 use std::os::fd::AsFd;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use gavotte_limiter::{Allocator, Arrivals, End, Held, Partitioner};
 use gavotte_shaper::{PairRate, Setup, Shaper, ShaperError, UNLIMITED_BPS};
@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::guarantee::duty::{Duty, Hose};
 use crate::guarantee::peer::{Peer, around_bytes};
-use crate::guarantee::talk::{Matter, TalkKey, Word};
+use crate::guarantee::talk::{Matter, Order, TalkKey, Word, first_number};
 use crate::guarantee::tenant::Part;
 use crate::guarantee::wire::{Wire, now_us};
 
@@ -76,7 +76,6 @@ impl Keeper {
             port: duty.own.place.port(),
             source,
         })?;
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut keeper = Self {
             key: TalkKey::derive(&duty.key),
             shaper,
@@ -91,8 +90,7 @@ impl Keeper {
             applied: Instant::now(),
             partition_s: 0.0,
             busy: false,
-            // The upper half is the epoch: it changes with every start, and grows.
-            number: ((unix.as_secs() << 3) | u64::from(unix.subsec_millis() / 125)) << 32,
+            number: first_number(),
             control_bytes: 0,
             duty,
         };
@@ -129,7 +127,10 @@ impl Keeper {
             self.sources.forget(peer);
             self.others.remove(&peer);
         }
-        self.key = TalkKey::derive(&duty.key);
+        if duty.key != self.duty.key {
+            self.key = TalkKey::derive(&duty.key);
+            self.others.values_mut().for_each(|other| other.numbers.renew());
+        }
         self.duty = duty;
         self.applied = Instant::now();
         for (peer, other) in &mut self.others {
@@ -237,31 +238,33 @@ impl Keeper {
     fn hear(&mut self, now_s: f64) {
         let (key, own) = (&self.key, self.duty.own.place.ip());
         let mut words = Vec::new();
-        self.wire.hear(|from, bytes, stamp_us| {
+        let ahead_us = self.wire.hear(|from, bytes, stamp_us| {
             words.extend(Word::open(key, from, own, bytes).map(|word| (from, word, stamp_us)));
         });
         for (from, word, stamp_us) in words {
-            self.take(now_s, from, &word, stamp_us);
+            let arrived_us = stamp_us
+                .zip(ahead_us)
+                .map(|(stamp_us, ahead_us)| stamp_us.wrapping_sub(ahead_us));
+            self.take(now_s, from, &word, arrived_us);
         }
     }
 
-    fn take(&mut self, now_s: f64, from: IpAddr, word: &Word, stamp_us: Option<u32>) {
+    fn take(&mut self, now_s: f64, from: IpAddr, word: &Word, arrived_us: Option<u32>) {
         let Some(other) = self.others.get_mut(&from) else {
             return;
         };
-        if word.number <= other.number {
+        let order = other.numbers.take(word.number);
+        if order == Order::Old {
             return;
         }
-        let again = other.heard_s.is_none() || other.epoch() != word.epoch();
-        other.number = word.number;
         other.heard_s = Some(now_s);
-        if again {
+        if order == Order::Start {
             self.shaper.renumber(from);
             other.incoming.renumber();
             other.out.forget();
         }
-        if let Some(stamp_us) = stamp_us {
-            other.incoming.time(now_s, stamp_us.wrapping_sub(word.sent_us));
+        if let Some(arrived_us) = arrived_us {
+            other.incoming.time(now_s, arrived_us.wrapping_sub(word.sent_us));
         }
         let (tally, as_source, as_target) = match word.matter {
             Matter::Pair {
@@ -445,7 +448,7 @@ impl Keeper {
     }
 
     fn tell(&mut self, peer: IpAddr, matter: Matter) {
-        self.number += 1;
+        self.number = self.number.wrapping_add(1);
         let word = Word {
             number: self.number,
             sent_us: now_us(),

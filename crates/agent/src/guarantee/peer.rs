@@ -6,7 +6,7 @@ use gavotte_limiter::{Allocator, Counts, Delay, Feedback, Held, Offer};
 use gavotte_shaper::{Received, Sent};
 
 use crate::contract::agents::GuardedPair;
-use crate::guarantee::talk::{BYTES, Tally, UNIT_BYTES};
+use crate::guarantee::talk::{BYTES, Numbers, Tally, UNIT_BYTES};
 
 /// Shortest window in which a guarantee counts as met or unmet, in seconds.
 const WINDOW_S: f64 = 0.2;
@@ -282,8 +282,8 @@ impl Incoming {
 pub(super) struct Peer {
     pub(super) out: Outgoing,
     pub(super) incoming: Incoming,
-    /// Number of the host's last datagram.
-    pub(super) number: u64,
+    /// The numbers of the host's datagrams.
+    pub(super) numbers: Numbers,
     pub(super) heard_s: Option<f64>,
     /// The other host's offers for the traffic to it and from it.
     pub(super) heard: [Option<Offer>; 2],
@@ -292,11 +292,6 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// The epoch of the other host's last datagram.
-    pub(super) fn epoch(&self) -> u32 {
-        (self.number >> 32) as u32
-    }
-
     /// Whether a report to the other host is due; if so, it is recorded as sent. `around_bytes` are the headers of its
     /// datagram. With `timed`, a sending source sends datagrams as often as reports arrive: their transit times reveal
     /// queues.

@@ -8,8 +8,9 @@
 //!  | GVS3 | number | time | 2 x rate (24) | MAC (12) |     its share of the tenant's bandwidth
 //! ```
 //!
-//! * Number: grows from datagram to datagram, so that no datagram is accepted twice. Its upper half changes when the
-//!   sender restarts.
+//! * Number: grows from datagram to datagram, so that no datagram is accepted twice. Its upper half is the epoch, which
+//!   is random at each start of the sender. Receivers remember the epochs that have ended under the present key, so no
+//!   clock has to say which epoch is later.
 //! * Time: when the datagram was sent, in microseconds of the sender's own clock. A transit time above the shortest one
 //!   reveals a queue.
 //! * Counts: what arrived since the sender of the datagram began to keep guarantees. They wrap around, so a lost
@@ -19,6 +20,7 @@
 //!
 //! Integers are big-endian.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr};
 
 use gavotte_limiter::Offer;
@@ -109,12 +111,63 @@ pub struct Word {
     pub matter: Matter,
 }
 
-impl Word {
-    /// The sender's epoch, which changes when the sender restarts.
-    pub fn epoch(&self) -> u32 {
-        (self.number >> 32) as u32
+/// The number before a sender's first datagram, with a new epoch.
+pub fn first_number() -> u64 {
+    u64::from(rand::random::<u32>()) << 32
+}
+
+fn epoch(number: u64) -> u32 {
+    (number >> 32) as u32
+}
+
+/// What a datagram's number shows about its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// It was received before, or overtaken by a later datagram.
+    Old,
+    /// It follows the datagrams before it.
+    Next,
+    /// It is the first of its sender since one of the two hosts started.
+    Start,
+}
+
+/// The numbers of one sender's datagrams.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    last: Option<u64>,
+    ended: BTreeSet<u32>,
+}
+
+impl Numbers {
+    /// Accepts an authenticated datagram's number unless it is old.
+    pub fn take(&mut self, number: u64) -> Order {
+        let order = match self.last {
+            None => Order::Start,
+            Some(last) if epoch(last) == epoch(number) => {
+                if number <= last {
+                    return Order::Old;
+                }
+                Order::Next
+            }
+            Some(last) => {
+                if self.ended.contains(&epoch(number)) {
+                    return Order::Old;
+                }
+                self.ended.insert(epoch(last));
+                Order::Start
+            }
+        };
+        self.last = Some(number);
+        order
     }
 
+    /// Forgets the epochs that have ended: with a new key, none of their datagrams is authentic any more.
+    pub fn renew(&mut self) {
+        self.ended.clear();
+    }
+}
+
+impl Word {
     /// Encodes the datagram.
     pub fn seal(&self, key: &TalkKey, from: IpAddr, to: IpAddr) -> Vec<u8> {
         let (magic, tally, rates) = match self.matter {
@@ -254,7 +307,7 @@ mod tests {
     #[test]
     fn a_word_is_read_as_it_was_said() {
         let read = Word::open(&key(), FROM, TO, &word().seal(&key(), FROM, TO)).unwrap();
-        assert_eq!((read, read.epoch()), (word(), 77));
+        assert_eq!(read, word());
         for matter in [Matter::Need([f64::INFINITY, 0.0]), Matter::Share([45e6, 1e6])] {
             let sent = Word {
                 number: 1,
@@ -292,6 +345,33 @@ mod tests {
         fn any_bytes_are_safe(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             prop_assert_eq!(Word::open(&key(), FROM, TO, &bytes), None);
         }
+    }
+
+    #[test]
+    fn a_sender_that_restarts_is_heard_whatever_its_epoch() {
+        let number = |epoch: u64, count: u64| epoch << 32 | count;
+        let mut numbers = Numbers::default();
+        let orders = [
+            (number(9, 1), Order::Start),
+            (number(9, 2), Order::Next),
+            (number(9, 2), Order::Old),
+            (number(9, 1), Order::Old),
+            // An epoch from a clock would be later.
+            (number(3, 1), Order::Start),
+            (number(3, 2), Order::Next),
+            (number(9, 7), Order::Old),
+            (number(u64::from(u32::MAX), 1), Order::Start),
+            (number(3, 3), Order::Old),
+            (number(9, 8), Order::Old),
+            (number(u64::from(u32::MAX), 2), Order::Next),
+        ];
+        for (number, order) in orders {
+            assert_eq!(numbers.take(number), order, "{number:x}");
+        }
+        numbers.renew();
+        assert_eq!(numbers.take(number(u64::from(u32::MAX), 2)), Order::Old);
+        assert_eq!(numbers.take(number(9, 1)), Order::Start);
+        assert_ne!(first_number(), first_number());
     }
 
     #[test]

@@ -14,10 +14,14 @@ use crate::guarantee::talk::BYTES;
 /// Largest number of datagrams received in one call.
 const MOST: usize = 4096;
 
+/// If the difference of two clocks changes by more than this between two readings, one of them was set.
+const STEP_US: u32 = 2_000;
+
 /// The socket of one host's keeper.
 #[derive(Debug)]
 pub(super) struct Wire {
     socket: UdpSocket,
+    ahead: Ahead,
     /// Buffer for the kernel's timestamp.
     control: Vec<u8>,
 }
@@ -36,6 +40,7 @@ impl Wire {
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
         Ok(Self {
             socket,
+            ahead: Ahead(ahead_us()),
             control: nix::cmsg_space!(TimeSpec),
         })
     }
@@ -45,10 +50,10 @@ impl Wire {
         self.socket.as_fd()
     }
 
-    /// Receives all waiting datagrams, each with its sender and its arrival time by the clock of [`now_us`].
-    pub(super) fn hear(&mut self, mut each: impl FnMut(IpAddr, &[u8], Option<u32>)) {
-        // The kernel's timestamps use a clock that can be set; subtract its offset.
-        let ahead_us = clock_us(ClockId::CLOCK_REALTIME).wrapping_sub(now_us());
+    /// Receives all waiting datagrams, each with its sender and its arrival time by the kernel's clock of timestamps.
+    /// Returns how far that clock is ahead of [`now_us`]; `None` if it was set since the last call, since the arrival
+    /// times of this call then mean nothing.
+    pub(super) fn hear(&mut self, mut each: impl FnMut(IpAddr, &[u8], Option<u32>)) -> Option<u32> {
         let mut bytes = [0; BYTES + 1];
         for _ in 0..MOST {
             let mut room = [IoSliceMut::new(&mut bytes)];
@@ -64,7 +69,7 @@ impl Wire {
             };
             let stamp = heard.cmsgs().ok().and_then(|mut all| {
                 all.find_map(|one| match one {
-                    ControlMessageOwned::ScmTimestampns(at) => Some(micros(at).wrapping_sub(ahead_us)),
+                    ControlMessageOwned::ScmTimestampns(at) => Some(micros(at)),
                     _ => None,
                 })
             });
@@ -73,12 +78,31 @@ impl Wire {
                 each(from, &bytes[..length], stamp);
             }
         }
+        self.ahead.next(ahead_us())
     }
 
     /// Sends a datagram. Returns whether the kernel accepted it.
     pub(super) fn tell(&self, to: SocketAddr, bytes: &[u8]) -> bool {
         self.socket.send_to(bytes, to).is_ok()
     }
+}
+
+/// How far the clock of timestamps was ahead of [`now_us`] at the last reading.
+#[derive(Debug)]
+struct Ahead(u32);
+
+impl Ahead {
+    /// Takes a new reading. Returns it, unless a clock was set since the last one.
+    fn next(&mut self, ahead_us: u32) -> Option<u32> {
+        let change_us = ahead_us
+            .wrapping_sub(std::mem::replace(&mut self.0, ahead_us))
+            .cast_signed();
+        (change_us.unsigned_abs() <= STEP_US).then_some(ahead_us)
+    }
+}
+
+fn ahead_us() -> u32 {
+    clock_us(ClockId::CLOCK_REALTIME).wrapping_sub(now_us())
 }
 
 /// Microseconds of a clock that is never set or slewed; wraps around.
@@ -99,4 +123,20 @@ fn micros(at: TimeSpec) -> u32 {
 fn source(address: &SockaddrStorage) -> Option<IpAddr> {
     let four = address.as_sockaddr_in().map(|four| IpAddr::V4(four.ip()));
     four.or_else(|| address.as_sockaddr_in6().map(|six| IpAddr::V6(six.ip())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_do_not_count_while_the_clock_is_set() {
+        for step_us in [10_000_000_u32, 0_u32.wrapping_sub(10_000_000)] {
+            let mut ahead = Ahead(u32::MAX - 500);
+            // NTP slews the clock a little, across the wrap of the count.
+            assert_eq!(ahead.next(200), Some(200));
+            assert_eq!(ahead.next(step_us), None);
+            assert_eq!(ahead.next(step_us), Some(step_us));
+        }
+    }
 }
