@@ -182,6 +182,9 @@ def test_flavours_limit_processors(tmp_path: Path) -> None:
     )
     by_flavour = {sample.flavour: sample for sample in found["lo"]}
     assert by_flavour["tenth"].value < 0.7 * by_flavour["one"].value
+    throttled = {name: sample.metrics["sender_throttled"].value for name, sample in by_flavour.items()}
+    assert throttled["one"] == 0.0
+    assert (throttled["tenth"] or 0.0) > 0.3
     # The state after the sample still shows the limits that applied to it.
     limits = by_flavour["tenth"].metadata["after"]["vm0"]["cgroup"]
     quota = limits.get("cpu.max", f"{limits.get('cpu.cfs_quota_us')} {limits.get('cpu.cfs_period_us')}").split()

@@ -77,6 +77,8 @@ class Sent:
         rtt_idle_s: RTT before.
         sender_cpu: busy share of the senders' cores, 0 to 1, the largest.
         receiver_cpu: the same of the receivers.
+        sender_throttled: largest share of the time in which a quota throttled a sending agent, 0 to 1; None = unknown.
+        receiver_throttled: the same of the receiving agents.
         congestion: the congestion control of the sending sockets; empty = unknown.
         beside: other runs that moved bytes at the same time.
     """
@@ -89,6 +91,8 @@ class Sent:
     rtt_idle_s: float | None = None
     sender_cpu: float | None = None
     receiver_cpu: float | None = None
+    sender_throttled: float | None = None
+    receiver_throttled: float | None = None
     congestion: str = ""
     beside: list[str] = field(default_factory=list)
 
@@ -183,9 +187,16 @@ def _by_agents(endpoints: Endpoints, job: Job) -> Sent:
         rtt_idle_s=sum(idle) / len(idle) if idle else None,
         sender_cpu=max((reply.sender_cpu for reply in replies if reply.HasField("sender_cpu")), default=None),
         receiver_cpu=max((reply.receiver_cpu for reply in replies if reply.HasField("receiver_cpu")), default=None),
+        sender_throttled=_throttled(reply.sender_withheld for reply in replies),
+        receiver_throttled=_throttled(reply.receiver_withheld for reply in replies),
         congestion=_one_of(flow.congestion for flow in flows),
         beside=beside,
     )
+
+
+def _throttled(parts: Iterable[pb.Withheld]) -> float | None:
+    """Return the largest share of time in which a quota throttled an agent; None = no agent reports it."""
+    return max((part.throttled_s / part.seconds for part in parts if part.seconds > 0), default=None)
 
 
 def alone(reply: pb.ProbeReply) -> tuple[list[float], float]:

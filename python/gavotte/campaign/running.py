@@ -291,6 +291,8 @@ def metrics(
         "rtt_loaded_s": (sent.rtt_loaded_s, "s"),
         "sender_cpu": (sent.sender_cpu, "of all cores" if planned.engine == "own" else "cores"),
         "receiver_cpu": (sent.receiver_cpu, "of all cores" if planned.engine == "own" else "cores"),
+        "sender_throttled": (sent.sender_throttled, "of the time"),
+        "receiver_throttled": (sent.receiver_throttled, "of the time"),
     }
     metrics = {name: Quantity(value=value, unit=unit) for name, (value, unit) in one_of.items()}
     shares: dict[str, dict[str, float]] = defaultdict(dict)
