@@ -38,6 +38,9 @@ LOOK_AGAIN_S = 5.0
 LEASE_S = 10.0
 """How long agents wait for a sign of their controller before they release its run."""
 
+SHOWN = 3
+"""Number of hosts that a warning names."""
+
 RENEWALS = 3
 """Renewals within one lease. An agent that misses this many in a row has released the run, or will when it wakes."""
 
@@ -343,6 +346,21 @@ class Fleet(Orders):
             for job in hold.jobs
             if job.state == pb.JOB_STATE_RUNNING and job.kind != STANDING
         )
+
+    def warn_of_quotas(self, consequence: str) -> None:
+        """Log which agents a cgroup's quota allows less than one processor.
+
+        Args:
+            consequence: what they may do worse for that reason.
+        """
+        scarce = [f"{name} ({each.cpu_quota:g})" for name, each in self.health.items() if 0 < each.cpu_quota < 1]
+        if scarce:
+            more = f" and {len(scarce) - SHOWN} more" * (len(scarce) > SHOWN)
+            logger.warning(
+                "%s: a cgroup's quota allows the agent less than one processor, so %s",
+                ", ".join(scarce[:SHOWN]) + more,
+                consequence,
+            )
 
     def beside(self) -> list[Neighbour]:
         """Return other runs that moved bytes between the hosts during this run."""

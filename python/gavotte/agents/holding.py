@@ -66,7 +66,9 @@ def enrolled(
         try:
             _enrol_in_turn(fleet, budget, take_over=take_over)
             with _renewing(fleet):
-                if not shared:
+                if shared:
+                    fleet.warn_of_quotas("transfers may be slower than the network")
+                else:
                     _await_quiet(fleet)
                 yield fleet
         finally:

@@ -154,6 +154,7 @@ def apply(
         if fleet.missing:
             name, reason = next(iter(fleet.missing.items()))
             raise AgentError(f"nothing is changed, since {len(fleet.missing)} hosts do not answer; {name}: {reason}")
+        fleet.warn_of_quotas("its pairs may adapt late, and get less than their guarantees")
         before = {
             name for name, reply in fleet.guarded().items() if not isinstance(reply, AgentError) and reply.guarded
         }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,8 @@ from tests.lab.processors import quota
 from tests.shell import gavotte
 
 from gavotte import lab
+from gavotte.formats.record import read_samples
+from gavotte.measure.adapt.withheld import MOST_AVERAGED
 from gavotte.terms.goodput import GOODPUT_PER_WIRE, UDP_PAYLOAD_BYTES, WIRE_BYTES
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
@@ -67,3 +71,40 @@ def test_unlimited_paths_of_a_throttled_host_are_lower_bounds() -> None:
     assert {(path["source"], path["target"]) for path in result["withheld"]} == {("a", "b"), ("b", "a")}
     assert result["proof"]["verdict"][0][1] == result["proof"]["verdict"][1][0] == "host-limited"
     assert "a to b and 1 more may carry more, marked !" in errors or "b to a and 1 more may carry more" in errors
+
+
+def test_transfers_of_a_throttled_host_arrive_and_name_it(cloud: lab.Session, tmp_path: Path) -> None:
+    source = tmp_path / "file"
+    source.write_bytes(os.urandom(2_000_000))
+    words = ["--from", "a", "-o", str(tmp_path / "copy-{host}")]
+    done = gavotte("broadcast", source, "--hosts", cloud.hosts_file, *words)
+    assert done.returncode == 0, done.stderr
+    assert "warning: b (0.05): a cgroup's quota allows the agent less than one processor, so transfers" in done.stderr
+    assert (tmp_path / "copy-b").read_bytes() == (tmp_path / "copy-c").read_bytes() == source.read_bytes()
+
+
+def test_a_guarantee_of_a_throttled_host_names_it(cloud: lab.Session, tmp_path: Path) -> None:
+    wanted = tmp_path / "g.guarantee.toml"
+    hosts = [f'[[guarantee]]\nhost = "{name}"\negress = "10mbit"\n' for name in "ab"]
+    wanted.write_text('format = "gavotte/guarantee/1"\n' + "".join(hosts))
+    done = gavotte("guarantee", "apply", wanted, "--hosts", cloud.hosts_file)
+    cleared = gavotte("guarantee", "clear", "--hosts", cloud.hosts_file)
+    assert (done.returncode, cleared.returncode) == (0, 0), done.stderr
+    assert "warning: b (0.05): a cgroup's quota allows the agent less than one processor, so its pairs" in done.stderr
+
+
+def test_samples_of_a_throttled_host_report_it(cloud: lab.Session, tmp_path: Path) -> None:
+    study, output = tmp_path / "quota.campaign.toml", tmp_path / "r.jsonl"
+    study.write_text(
+        f'format = "gavotte/campaign/1"\nname = "quota"\nseconds = 1\nrepetitions = 1\n'
+        f'[driver]\nkind = "ssh"\nhosts = "{cloud.hosts_file}"\n'
+        '[[scenario]]\nname = "one"\nkind = "pair"\nsource = ["b"]\ntarget = ["a", "c"]\nconnections = [1]\n'
+    )
+    done = gavotte("campaign", "run", study, "-o", output)
+    assert done.returncode == 0, done.stderr
+    truth_bps = CAPS_MBIT["b"] * 1e6 * GOODPUT_PER_WIRE
+    samples = list(read_samples(output))
+    assert len(samples) == 2
+    for sample in samples:
+        throttled = sample.metrics["sender_throttled"].value or 0.0
+        assert throttled > MOST_AVERAGED or sample.value == pytest.approx(truth_bps, rel=0.03)
