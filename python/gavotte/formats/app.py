@@ -45,12 +45,14 @@ class Transfer(Written):
         target: the receiving task.
         bytes: application payload.
         phase: transfers of phase p + 1 start when all of phase p are done.
+        messages: number of messages that carry the bytes, each sent when the one before has arrived; None = one stream.
     """
 
     source: Label
     target: Label
     bytes: Annotated[int, Field(ge=0, le=1 << 62)]
     phase: Annotated[int, Field(ge=0, le=65535)] = 0
+    messages: Annotated[int, Field(ge=1, le=1 << 40)] | None = None
 
 
 class MaxLatency(Written):
@@ -125,8 +127,14 @@ class App(Written, Tabular):
         return square([task.name for task in self.task], ((t.source, t.target, t.bytes) for t in self.transfer))
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Return one row per transfer: source, target, bytes, phase."""
-        return [transfer.model_dump() for transfer in self.transfer]
+        """Return one row per transfer: source, target, bytes, phase, and messages if any transfer has them."""
+        left_out = None if self.has_messages else {"messages"}
+        return [transfer.model_dump(exclude=left_out) for transfer in self.transfer]
+
+    @property
+    def has_messages(self) -> bool:
+        """Whether any transfer consists of messages that wait for each other."""
+        return any(transfer.messages for transfer in self.transfer)
 
 
 def read_app(path: str | Path) -> App:

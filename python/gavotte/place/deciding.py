@@ -17,7 +17,6 @@ from gavotte.place.placing import solve
 from gavotte.place.question import Question
 from gavotte.place.running import Running
 from gavotte.place.thrift import LEAST_TIME, Goal, spend
-from gavotte.terms.usage import depends_on_use
 
 AUTO = Effort()
 
@@ -56,7 +55,7 @@ def _by_use(question: Question, effort: Effort, goal: Goal) -> Answer:
 
     Each answer is timed by the rates that its own assignment gets, and the faster one counts.
     """
-    if goal.kind != "time" or not depends_on_use(question.network):
+    if goal.kind != "time" or not question.depends_on_use:
         return spend(question, effort, goal, solve)
     half = replace(effort, time_limit_s=effort.time_limit_s / 2)
     first = solve(question, half)

@@ -33,7 +33,7 @@ from gavotte.place.merge import task_key, task_keys
 from gavotte.place.placing import solve
 from gavotte.place.question import Question, bottleneck_text, hosts_of
 from gavotte.terms.unfolding import unfold
-from gavotte.terms.usage import as_used, at_best, depends_on_use
+from gavotte.terms.usage import as_credited, as_used, at_best, depends_on_use
 
 STAGES = 16
 """Most runs of phases that get a placement of their own: those between which traffic changes most."""
@@ -98,9 +98,9 @@ def solve_phases(question: Question, effort: Effort) -> Answer:
         return solve(question, effort)
     whole = solve(question, replace(effort, time_limit_s=time_limit_s * WHOLE_SHARE))
     stopped, interrupted, bound_stopped = whole.stopped, whole.interrupted, whole.bound_stopped
-    depends, best = depends_on_use(question.network), at_best(question.network)
-    if depends:  # stages are compared by the rates that the placement of all phases gets
-        question = replace(question, network=as_used(question.network, apps, whole.placement.assignment))
+    depends, best = question.depends_on_use, at_best(question.network)
+    if depends:  # all stages have the credits that the placement of all phases leaves them
+        question = replace(question, network=as_credited(question.network, apps, whole.placement.assignment))
 
     def attempt(what: Sequence[App], only: Mapping[str, Sequence[str]], limit_s: float) -> Answer | None:
         nonlocal stopped, interrupted, bound_stopped
@@ -147,7 +147,8 @@ def solve_phases(question: Question, effort: Effort) -> Answer:
         if isinstance(signal, Exception):
             raise
         stopped = interrupted = bound_stopped = True  # what is known counts
-    if weigh(path) >= whole.placement.completion_s * (1 - LEAST_GAIN):
+    unmoved_s = weigh(pool[:1] * len(stages)) if depends else whole.placement.completion_s
+    if weigh(path) >= unmoved_s * (1 - LEAST_GAIN):
         path = [pool[0]] * len(stages)
     whole = replace(whole, stopped=stopped, interrupted=interrupted, bound_stopped=bound_stopped)
     return _answer(weigh, path, whole, bound_s, effort.clock() - begin_s)
@@ -208,6 +209,7 @@ class _Weigh:
         self.keys = list(task_keys(self.apps))
         self._instances = [self.instance(stage) for stage in stages]
         self._moving = _moving(self.network, self.keys, self.state_bytes, self._sharing)
+        self._depends = depends_on_use(self.network, self.apps)
         self._known: dict[tuple[int, bytes, bytes], float] = {}
 
     def instance(self, apps: Sequence[App]) -> Instance:
@@ -224,8 +226,12 @@ class _Weigh:
         return {key: names[host] for key, host in zip(self.keys, hosts, strict=True)}
 
     def stage(self, number: int, hosts: _Hosts) -> _core.Completion:
-        """What a stage takes; refuses hosts that are overbooked."""
-        return self._instances[number].core.evaluate(hosts)
+        """What a stage takes, by the rates that its own assignment gets; refuses hosts that are overbooked."""
+        if not self._depends:
+            return self._instances[number].core.evaluate(hosts)
+        apps = self.stages[number]
+        network = as_used(self.network, apps, self.places(hosts))
+        return build_instance(network, apps, self._sharing).core.evaluate(hosts)
 
     def moving(self, before: _Hosts, after: _Hosts) -> _core.Completion:
         """What it takes to move all states that change their hosts."""

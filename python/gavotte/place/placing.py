@@ -24,7 +24,6 @@ from gavotte.place.exact.solution import Solution
 from gavotte.place.methods import Attempt, run_at_once, run_method
 from gavotte.place.question import Question, bottleneck_text, hosts_of
 from gavotte.place.running import Running
-from gavotte.terms.usage import depends_on_use
 
 logger = logging.getLogger(__name__)
 
@@ -122,7 +121,7 @@ class _Work:
         check_constraints(question.network, question.apps, assignment, effort.method, question.limits)
         used = question.as_used(assignment)
         # The method has proven its bound by the rates of another assignment.
-        bound_s = 0.0 if depends_on_use(question.network) else outcome.bound_s
+        bound_s = 0.0 if question.depends_on_use else outcome.bound_s
         placement = _placement(used, outcome.hosts, bound_s).model_copy(
             update={"method": effort.method, "seed": effort.seed, "elapsed_s": elapsed_s},
         )

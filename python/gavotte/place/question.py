@@ -83,13 +83,18 @@ class Question:
     @cached_property
     def bound_s(self) -> float:
         """Seconds that no placement beats. Where rates depend on use, the bound assumes the highest of each."""
-        if not depends_on_use(self.network):
+        if not self.depends_on_use:
             return self.numbers.core.bound_s()
         return self._over(at_best(self.network)).core.bound_s()
 
+    @cached_property
+    def depends_on_use(self) -> bool:
+        """Whether rates depend on which tasks share a host. See `terms.usage`."""
+        return depends_on_use(self.network, self.apps)
+
     def as_used(self, assignment: Mapping[str, str]) -> Question:
         """Return the question with the rates that an assignment gets, or the same one if no rate depends on use."""
-        if not depends_on_use(self.network):
+        if not self.depends_on_use:
             return self
         names = dict.fromkeys(self.network.names)
         used = {task: known_as(host, names) for task, host in assignment.items()}

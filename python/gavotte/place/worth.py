@@ -132,7 +132,7 @@ def worth(
     names = [app.name for app in apps]
     gains = []
     transfers = max(sum(len(app.transfer) for app in apps), 1)
-    depends = depends_on_use(network)
+    depends = depends_on_use(network, apps)
     networks = _RANDOM if depends else 1
     draws = max(4, min(_DRAWS, _PAIRS // (networks * len(network.hosts) ** 2), _TRANSFERS // transfers))
     for draw in range(draws + 1):

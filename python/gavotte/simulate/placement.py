@@ -16,7 +16,7 @@ from gavotte.formats.placement import Placement
 from gavotte.formats.topology import Topology
 from gavotte.simulate.conditions import ALONE, Conditions
 from gavotte.simulate.flows import Flows
-from gavotte.simulate.platform import host_names
+from gavotte.simulate.platform import build_platform, host_names
 from gavotte.simulate.roundtrips import tcp_weights
 from gavotte.simulate.simulating import Simulation, simulate
 from gavotte.terms.goodput import topology_goodput
@@ -81,7 +81,7 @@ def replay_placement(
     apps, placement = unfold(apps, placement)
     ordered = placement.in_order(apps)
     todo = _Schedule(ordered, placement, host_names(network))
-    flows = todo.flows
+    flows = _waiting(todo.flows, todo.messages, network, conditions)
     if conditions.tcp:
         payload_share, seed = conditions.payload_share, conditions.seed
         weight = np.ones(len(flows))
@@ -104,6 +104,17 @@ def replay_placement(
     )
 
 
+def _waiting(flows: Flows, messages: Sequence[int], network: Topology | Network, conditions: Conditions) -> Flows:
+    """Return flows whose messages wait for each other: each takes a latency, and the network adds the first one."""
+    if not any(messages):
+        return flows
+    platform = build_platform(network, conditions.payload_share, conditions.seed)
+    waits_s = [
+        max(count - 1, 0) * platform.latency_s(m, n) for count, (m, n) in zip(messages, flows.pairs, strict=True)
+    ]
+    return replace(flows, startup_s=np.array(waits_s))
+
+
 class _Schedule:
     """The transfers of all applications as flows, and which wait for which.
 
@@ -112,6 +123,7 @@ class _Schedule:
 
     Attributes:
         flows: the transfers in file order, then the gates.
+        messages: of each flow, its messages that wait for each other; 0 = a stream.
         edges: pairs of flows; the second waits for the first.
         transfers: how many flows are transfers.
         arrivals_s: when each application starts, from the first one's start.
@@ -125,6 +137,7 @@ class _Schedule:
         self.arrivals_s = [app.arrival_s - first_s for app in apps]
         self.edges: list[tuple[int, int]] = []
         self.rows: list[list[int]] = []
+        self.messages: list[int] = []
         ids: list[str] = []
         columns: list[tuple[int, int, int, float]] = []
         phases: list[dict[int, list[int]]] = []
@@ -139,6 +152,7 @@ class _Schedule:
                 suffix = f".{transfer.phase}" if len(phases[-1]) > 1 else ""
                 ids.append(f"{prefix}{transfer.source}>{prefix}{transfer.target}{suffix}")
                 columns.append((at[transfer.source], at[transfer.target], transfer.bytes, arrival_s))
+            self.messages += [transfer.messages or 0 for transfer in sent]
         self.transfers = len(ids)
         ranks = zip_longest(*(of_app.values() for of_app in phases), fillvalue=[])
         self.together = [[row for rows in rank for row in rows] for rank in ranks]
@@ -149,6 +163,7 @@ class _Schedule:
                 columns.append((0, 0, 0, arrival_s))
                 self.edges += [(row, gate) for row in before]
                 self.edges += [(gate, row) for row in after]
+        self.messages += [0] * (len(ids) - self.transfers)
         source, target, sizes, starts = zip(*columns, strict=True) if columns else ((), (), (), ())
         self.flows = Flows(
             np.array(source, np.uint32),

@@ -3,6 +3,7 @@
 1. A host with a credit sends at C or r by the bytes of all its tasks together.
 2. Each transfer between two tasks is one TCP connection, and gets at most a pair's `rate_bps`. All connections between
    two hosts get at most `several_bps` together.
+3. Messages that wait for each other take a latency each, in addition to the time of their bytes.
 """
 
 from __future__ import annotations
@@ -10,16 +11,24 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
 
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.terms import Pair
 from gavotte.terms.credit import has_credit, sent_by_hosts, with_credits
 
+LEAST_BPS, MOST_BPS = 1.0, 1e18
+"""Rates that a Network may have."""
 
-def depends_on_use(network: Network) -> bool:
-    """Whether an assignment of tasks changes the Network's rates."""
-    return network.several_differ or any(has_credit(host) for host in network.hosts)
+
+def depends_on_use(network: Network, apps: Sequence[App]) -> bool:
+    """Whether an assignment of the applications' tasks changes the Network's rates."""
+    if network.several_differ or any(has_credit(host) for host in network.hosts):
+        return True
+    return bool(network.latency_s) and any(app.has_messages for app in apps)
 
 
 def at_best(network: Network) -> Network:
@@ -31,13 +40,29 @@ def at_best(network: Network) -> Network:
 def before_use(network: Network, apps: Sequence[App]) -> Network:
     """Return a Network to begin a placement with, when it is not known yet which tasks share a host.
 
-    The bytes that count on each host are those of the task that sends most. Each pair has one connection.
+    1. The bytes that count on each host are those of the task that sends most.
+    2. Each pair has one connection.
+    3. If any transfer has messages, each pair has its rate for messages of the mean size.
 
     Args:
         network: with credits.
         apps: what is to run.
     """
-    return _fixed(with_credits(network, [_most_bytes(apps)] * len(network.hosts)))
+    return _fixed(_delayed(with_credits(network, [_most_bytes(apps)] * len(network.hosts)), apps))
+
+
+def _delayed(network: Network, apps: Sequence[App]) -> Network:
+    """Return the Network in which each pair has its rate for messages of the applications' mean size."""
+    count = sum(transfer.messages or 0 for app in apps for transfer in app.transfer)
+    if not count or not network.latency_s:
+        return network
+    mean_bits = 8 * sum(app.total_bytes for app in apps) / count
+    latency_s = np.nan_to_num(np.array(network.latency_s, dtype=np.float64))
+    rate_bps = np.array(network.rate_bps, dtype=np.float64) if network.any_rate else np.full(latency_s.shape, np.inf)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        delayed_bps = np.clip(mean_bits / (latency_s + mean_bits / rate_bps), LEAST_BPS, MOST_BPS)
+    rows = [[None if rate != rate else rate for rate in row] for row in delayed_bps.tolist()]
+    return network.model_copy(update={"rate_bps": rows})
 
 
 def _most_bytes(apps: Sequence[App]) -> int:
@@ -54,24 +79,50 @@ def as_used(network: Network, apps: Sequence[App], assignment: Mapping[str, str]
 
     1. The bytes that count on a host are what its tasks send to other machines, all phases together. A host that sends
        nothing has the rate of `before_use`.
-    2. The largest transfer between two hosts takes at least its bytes / `rate_bps`, and all of a phase take at least
-       their bytes / `several_bps`. The pair's rate is its bytes divided by the sum of these times over all phases.
+    2. Each transfer between two hosts takes at least its bytes / `rate_bps`, plus a latency for each of its messages.
+       All of a phase take at least their bytes / `several_bps`. The pair's rate is its bytes divided by the sum of
+       these times over all phases.
 
     Args:
         network: as measured.
         apps: what runs.
         assignment: task to host; with several applications a task is `app/task`.
     """
-    if not depends_on_use(network):
+    if not depends_on_use(network, apps):
         return network
-    at = {name: index for index, name in enumerate(network.names)}
-    flows: defaultdict[tuple[Pair, int], list[int]] = defaultdict(list)
-    for pair, phase, size in _connections(apps, assignment, at):
-        flows[pair, phase].append(size)
-    sent = sent_by_hosts(network, ((*pair, sum(sizes)) for (pair, _), sizes in flows.items()))
+    network = as_credited(network, apps, assignment)
+    flows = _flows(network, apps, assignment)
+    delayed = _delayed(network, apps)
+    if delayed is network and not network.several_differ:
+        return network
+    return _fixed(delayed.with_rates(_pair_rates(network, flows)))
+
+
+def as_credited(network: Network, apps: Sequence[App], assignment: Mapping[str, str]) -> Network:
+    """Return a Network in which each host with a credit has its average rate under an assignment, all phases together.
+
+    Args:
+        network: as measured.
+        apps: what runs.
+        assignment: task to host; with several applications a task is `app/task`.
+    """
+    if not any(has_credit(host) for host in network.hosts):
+        return network
+    flows = _flows(network, apps, assignment)
+    sent = sent_by_hosts(network, ((*pair, sum(each.bytes for each in sizes)) for (pair, _), sizes in flows.items()))
     most_bytes = _most_bytes(apps)
-    network = with_credits(network, [size or most_bytes for size in sent])
-    return _fixed(network.with_rates(_pair_rates(network, flows)) if network.several_differ else network)
+    return with_credits(network, [size or most_bytes for size in sent])
+
+
+def _flows(
+    network: Network, apps: Sequence[App], assignment: Mapping[str, str]
+) -> dict[tuple[Pair, int], list[_Connection]]:
+    """Return the connections between each two hosts in each phase."""
+    at = {name: index for index, name in enumerate(network.names)}
+    flows: defaultdict[tuple[Pair, int], list[_Connection]] = defaultdict(list)
+    for pair, phase, connection in _connections(apps, assignment, at):
+        flows[pair, phase].append(connection)
+    return flows
 
 
 def _fixed(network: Network) -> Network:
@@ -79,26 +130,38 @@ def _fixed(network: Network) -> Network:
     return network.model_copy(update={"several_bps": [], "connections": []}) if network.several_bps else network
 
 
+class _Connection(NamedTuple):
+    """What one task sends another in a phase."""
+
+    bytes: int
+    messages: int
+
+
 def _connections(
     apps: Sequence[App], assignment: Mapping[str, str], at: Mapping[str, int]
-) -> Iterator[tuple[Pair, int, int]]:
-    """Yield the hosts, the phase and the bytes of each connection between two hosts: one for each two tasks."""
+) -> Iterator[tuple[Pair, int, _Connection]]:
+    """Yield the hosts and the phase of each connection between two hosts: one for each two tasks."""
     for app in apps:
         prefix = f"{app.name}/" if len(apps) > 1 else ""
-        sizes: defaultdict[tuple[str, str, int], int] = defaultdict(int)
+        connections: dict[tuple[str, str, int], _Connection] = {}
         for transfer in app.transfer:
-            sizes[transfer.source, transfer.target, transfer.phase] += transfer.bytes
-        for (source, target, phase), size in sizes.items():
+            key = (transfer.source, transfer.target, transfer.phase)
+            size, messages = connections.get(key, (0, 0))
+            connections[key] = _Connection(size + transfer.bytes, messages + (transfer.messages or 0))
+        for (source, target, phase), connection in connections.items():
             m, n = (at[assignment[prefix + task]] for task in (source, target))
-            if m != n and size:
-                yield (m, n), phase, size
+            if m != n and connection.bytes:
+                yield (m, n), phase, connection
 
 
-def _pair_rates(network: Network, flows: Mapping[tuple[Pair, int], Sequence[int]]) -> dict[Pair, float]:
+def _pair_rates(network: Network, flows: Mapping[tuple[Pair, int], Sequence[_Connection]]) -> dict[Pair, float]:
     sums: defaultdict[Pair, int] = defaultdict(int)
     times_s: defaultdict[Pair, float] = defaultdict(float)
-    for ((m, n), _), sizes in flows.items():
+    for ((m, n), _), connections in flows.items():
         one_bps, several_bps = network.pair_bps(m, n) or math.inf, network.pair_several_bps(m, n) or math.inf
-        sums[m, n] += sum(sizes)
-        times_s[m, n] += 8 * max(max(sizes) / one_bps, sum(sizes) / several_bps)
-    return {pair: 8 * sums[pair] / seconds for pair, seconds in times_s.items() if seconds > 0}
+        latency_s = network.pair_latency_s(m, n) or 0.0
+        size = sum(each.bytes for each in connections)
+        longest_s = max(8 * each.bytes / one_bps + each.messages * latency_s for each in connections)
+        sums[m, n] += size
+        times_s[m, n] += max(longest_s, 8 * size / several_bps)
+    return {pair: max(8 * sums[pair] / seconds, LEAST_BPS) for pair, seconds in times_s.items() if seconds > 0}
