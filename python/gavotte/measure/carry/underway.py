@@ -40,7 +40,8 @@ from gavotte.measure.plan.methods import LOWER_BOUNDS, TRAIN_BRIEF_S, Reading, r
 from gavotte.measure.plan.round_trips import RoundTrips
 from gavotte.measure.plan.rounds import packed
 from gavotte.terms import Pair, Progress
-from gavotte.terms.credit import OWN
+from gavotte.terms.credit import OWN, is_credit
+from gavotte.terms.goodput import GOODPUT_PER_WIRE
 from gavotte.terms.hierarchy import hierarchy_of
 from gavotte.terms.unix_clock import UnixClock
 
@@ -685,6 +686,10 @@ class Underway:
             return
         hops = 0 if self._results.lengths is None else int(self._results.lengths[pair])
         self._sendings.take(Sending(pair, reading.goodput_bps, size_bytes, end_s, hops))
+        # By the payload of MTU 1500: a few percent do not matter here.
+        ahead_bytes = GOODPUT_PER_WIRE * reading.bucket_bytes
+        if is_credit(ahead_bytes, reading.goodput_bps, reading.peak_bps):
+            self._sendings.show(pair[0], Credit(reading.peak_bps, reading.goodput_bps, ahead_bytes))
 
     def _start(self, rounds: Iterable[Iterable[Pair]]) -> tuple[float, float]:
         """Return when trains that run together start, and their longest time, because a full link keeps them going."""

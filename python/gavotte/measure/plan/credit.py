@@ -105,6 +105,16 @@ class Sendings:
     def __init__(self) -> None:
         """Know no probe."""
         self._probes: dict[int, list[Sending]] = {}
+        self._shown: dict[int, Credit] = {}
+
+    def show(self, source: int, credit: Credit) -> None:
+        """Note a credit that ran out during the newest probe of a source. The first one counts."""
+        if source in self._shown:
+            return
+        *before, last = self._probes[source]
+        spans, begin_s = [_span([probe]) for probe in before], _begin_s([last])
+        ahead_bytes = _ahead_bytes(spans, credit.rate_bps, begin_s) if spans else 0.0
+        self._shown[source] = Credit(credit.peak_bps, credit.rate_bps, ahead_bytes + credit.size_bytes)
 
     def take(self, sending: Sending) -> None:
         """Note a probe that found a rate."""
@@ -121,7 +131,8 @@ class Sendings:
     def suspects(self, left_out: Collection[int] = ()) -> dict[int, list[Pair]]:
         """Return the sources whose rate fell for good, with the pairs that were measured only before.
 
-        Receivers that are slower may have come last by chance, so the first of these pairs has to be measured again.
+        A source is a suspect if its probes became slower, or if its credit ran out during one of them. Receivers that
+        are slower may have come last by chance, so the first of these pairs has to be measured again.
 
         Args:
             left_out: sources that are known to have used up a credit.
@@ -133,6 +144,10 @@ class Sendings:
             if split and source not in left_out:
                 later = {probe.pair for probe in probes[split:]}
                 early[source] = sorted({probe.pair for probe in probes[:split]} - later)
+            elif source in self._shown and source not in left_out:
+                newest = {probe.pair: probe.rate_bps for probe in self._probes[source]}
+                least_bps = FALLS * self._shown[source].rate_bps
+                early[source] = sorted(pair for pair, rate_bps in newest.items() if rate_bps >= least_bps)
         return {source: pairs for source, pairs in early.items() if pairs}
 
     def credit(self, source: int, rate_bps: float) -> Credit:
@@ -142,6 +157,8 @@ class Sendings:
             source: the suspect.
             rate_bps: r.
         """
+        if source in self._shown:
+            return Credit(self._shown[source].peak_bps, rate_bps, self._shown[source].size_bytes)
         alike = self._alike(source)
         before = alike[: _split([probe.rate_bps for probe in alike])]
         peak_bps = float(np.median([probe.rate_bps for probe in before]))
@@ -154,7 +171,7 @@ class Sendings:
 
 @dataclass(frozen=True)
 class Span:
-    """All probes of a host in one snapshot.
+    """Some probes of a host, one behind the other.
 
     Attributes:
         begin_s: when the first one began.
@@ -191,9 +208,7 @@ class SpentCredits:
         """
         suspects = {source: self._ran_out(source, probes) for source, probes in sendings.by_source()}
         for source, probes in sendings.by_source():
-            end_s = max(probe.end_s for probe in probes)
-            span = Span(_begin_s(probes), end_s, sum(probe.size_bytes for probe in probes))
-            self._spans.setdefault(source, []).append(span)
+            self._spans.setdefault(source, []).append(_span(probes))
             self._rates_bps |= {probe.pair: probe.rate_bps for probe in probes}
         return {source: credit for source, credit in suspects.items() if credit is not None}
 
@@ -209,6 +224,11 @@ class SpentCredits:
         ahead_bytes = _ahead_bytes(self._spans[source], rate_bps, _begin_s(probes))
         peak_bps = float(np.median([self._rates_bps[pair] for pair in fallen]))
         return Credit(peak_bps, rate_bps, ahead_bytes) if is_credit(ahead_bytes, rate_bps, peak_bps) else None
+
+
+def _span(probes: Sequence[Sending]) -> Span:
+    end_s = max(probe.end_s for probe in probes)
+    return Span(_begin_s(probes), end_s, sum(probe.size_bytes for probe in probes))
 
 
 def _begin_s(probes: Sequence[Sending]) -> float:
