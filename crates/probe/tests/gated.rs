@@ -396,6 +396,44 @@ fn a_clock_that_is_set_far_is_refused() {
     }
 }
 
+/// NTP corrects a clock by slewing it, which also changes the monotonic clock.
+#[test]
+fn a_slewed_clock_is_right_within_its_slew_or_refused() {
+    for slew in [-5e-4, -1e-5, 1e-5, 5e-4] {
+        for (name, train) in recorded() {
+            let Some((rate_bps, _)) = truth(&name) else { continue };
+            let mut train = train.clone();
+            for arrival in &mut train.arrivals {
+                arrival.received_ns += (arrival.received_ns as f64 * slew) as i64;
+            }
+            let answer = estimate(&train).unwrap_or_else(|refusal| panic!("{name} by {slew}: {refusal}"));
+            assert_eq!(answer.verdict, Verdict::PathLimited, "{name} by {slew}");
+            assert!(
+                (answer.rate_bps / rate_bps - 1.0).abs() < 0.003,
+                "{name} by {slew}: {answer:?}"
+            );
+        }
+    }
+    // chrony slews by up to 8 %, which would make the rate wrong by as much.
+    for slew in [-0.08, 0.08] {
+        let (_, report) = simulate(&path(|path| path.slew = slew));
+        assert_eq!(report.answer, Err(Refusal::ClockStepped), "{slew}");
+    }
+}
+
+/// A slewed clock makes later packets look as if they waited in a queue.
+#[test]
+fn a_lower_bound_is_not_taken_for_the_path_by_a_slewed_clock() {
+    for slew in [-5e-4, 0.0, 5e-4] {
+        let (_, report) = simulate(&path(|path| {
+            (path.rate_bps, path.line_ns, path.max_packets) = (10e9, 40_000.0, 40_000);
+            path.slew = slew;
+        }));
+        let answer = report.answer.unwrap();
+        assert_eq!(answer.verdict, Verdict::BucketNotExhausted, "by {slew}: {answer:?}");
+    }
+}
+
 /// A receiver that reads slowly loses packets in its own socket. Random losses on the path at the same time do not look
 /// like a policer's.
 #[test]

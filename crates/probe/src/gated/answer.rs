@@ -68,8 +68,8 @@ pub enum Refusal {
     /// Almost no packet arrived.
     #[error("only {0} packets arrived")]
     Silent(usize),
-    /// A clock jumped during the train.
-    #[error("a clock was stepped during the train")]
+    /// A clock jumped during the train, or was slewed fast.
+    #[error("a clock was set during the train, or slewed by more than 500 ppm")]
     ClockStepped,
     /// The path was saturated for too short a time.
     #[error("the path was saturated for only {saturated_ms:.1} ms in {blocks} blocks")]

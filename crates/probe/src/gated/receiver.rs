@@ -22,8 +22,11 @@ const LONGEST_NAP: Duration = Duration::from_millis(1);
 /// Time in a queue between two estimates, in nanoseconds.
 const FIRST_CHECK_NS: i64 = 30_000_000;
 const NEXT_CHECK_NS: i64 = 10_000_000;
-/// If two clocks differ by more than this, one of them was set; slewing stays below 0.05 ms in 0.1 s.
-const STEP_NS: u128 = 500_000;
+/// If two clocks differ by more than this, one of them was set.
+const STEP_NS: i128 = 500_000;
+/// The clock of packet timestamps may in addition gain or lose one part in this many: 500 ppm, the most by which the
+/// kernel slews it. A rate is then wrong by 0.05 %. A daemon that sets the tick may slew by 10 %.
+const SLEW: i128 = 2_000;
 
 /// The receiver's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +48,15 @@ pub struct Clocks {
     pub steady: Instant,
     /// The clock of packet timestamps, in nanoseconds since 1970.
     pub wall_ns: u64,
+    /// The clock that is neither set nor slewed, in nanoseconds since any moment.
+    pub raw_ns: u64,
 }
 
 impl Clocks {
     fn stepped(&self, later: &Self) -> bool {
-        let steady_ns = later.steady.duration_since(self.steady).as_nanos() as i128;
+        let raw_ns = i128::from(later.raw_ns) - i128::from(self.raw_ns);
         let wall_ns = i128::from(later.wall_ns) - i128::from(self.wall_ns);
-        (wall_ns - steady_ns).unsigned_abs() > STEP_NS
+        (wall_ns - raw_ns).abs() > STEP_NS + raw_ns.abs() / SLEW
     }
 }
 

@@ -61,6 +61,8 @@ pub(crate) struct Path {
     /// When the clock of packet timestamps is set, and by how much.
     pub(crate) step_at_ns: u64,
     pub(crate) step_ns: i64,
+    /// Share by which the clock of packet timestamps runs too fast.
+    pub(crate) slew: f64,
     pub(crate) max_packets: u32,
     pub(crate) max_time: Duration,
     pub(crate) hold: Duration,
@@ -95,6 +97,7 @@ impl Default for Path {
             buffer_packets: 14_000,
             step_at_ns: 0,
             step_ns: 0,
+            slew: 0.0,
             max_packets: 12_000,
             max_time: Duration::from_secs(1),
             hold: Duration::ZERO,
@@ -334,7 +337,8 @@ impl Network<'_> {
         };
         Clocks {
             steady: self.instant(ns),
-            wall_ns: (EPOCH_NS + ns).saturating_add_signed(step_ns),
+            wall_ns: (EPOCH_NS + ns).saturating_add_signed(step_ns + (ns as f64 * self.path.slew) as i64),
+            raw_ns: ns,
         }
     }
 

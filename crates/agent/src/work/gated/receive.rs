@@ -10,6 +10,7 @@ use gavotte_probe::gated::{End, Refusal, Way, write_trace};
 use gavotte_probe::packet::PacketKey;
 use gavotte_probe::sockets::SocketError;
 use gavotte_probe::sockets::receiver::TrainReceiver;
+use nix::time::{ClockId, clock_gettime};
 use prost::Message;
 use tokio::sync::OwnedMutexGuard;
 
@@ -199,13 +200,26 @@ impl Current {
     }
 }
 
-/// Reads both clocks, three times, since the thread may lose its core between the two.
+/// The time of the clock that NTP neither sets nor slews.
+fn raw() -> Duration {
+    clock_gettime(ClockId::CLOCK_MONOTONIC_RAW).map_or(Duration::ZERO, Duration::from)
+}
+
+/// Reads all clocks, three times, since the thread may lose its core between two of them.
 fn clocks() -> Clocks {
     let read = || {
         let steady = Instant::now();
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let wall_ns = wall.as_nanos() as u64;
-        (steady.elapsed(), Clocks { steady, wall_ns })
+        let raw_ns = raw().as_nanos() as u64;
+        (
+            steady.elapsed(),
+            Clocks {
+                steady,
+                wall_ns,
+                raw_ns,
+            },
+        )
     };
     let mut reads = [read(), read(), read()];
     reads.sort_by_key(|(took, _)| *took);
