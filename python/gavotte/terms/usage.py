@@ -48,14 +48,16 @@ def before_use(network: Network, apps: Sequence[App]) -> Network:
         network: with credits.
         apps: what is to run.
     """
-    return _fixed(_delayed(with_credits(network, [_most_bytes(apps)] * len(network.hosts)), apps))
+    if any(has_credit(host) for host in network.hosts):
+        network = with_credits(network, [_most_bytes(apps)] * len(network.hosts))
+    return _fixed(_delayed(network, apps))
 
 
 def _delayed(network: Network, apps: Sequence[App]) -> Network:
     """Return the Network in which each pair has its rate for messages of the applications' mean size."""
-    count = sum(transfer.messages or 0 for app in apps for transfer in app.transfer)
-    if not count or not network.latency_s:
+    if not network.latency_s or not any(app.has_messages for app in apps):
         return network
+    count = sum(transfer.messages or 0 for app in apps for transfer in app.transfer)
     mean_bits = 8 * sum(app.total_bytes for app in apps) / count
     latency_s = np.nan_to_num(np.array(network.latency_s, dtype=np.float64))
     rate_bps = np.array(network.rate_bps, dtype=np.float64) if network.any_rate else np.full(latency_s.shape, np.inf)
