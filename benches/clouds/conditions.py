@@ -56,7 +56,9 @@ class Condition:
         for number, name in enumerate(self.names):
             keys: dict[str, Any] = {"name": name, "switch": "core", "cpus": 2.0, **self.host}
             if self.capped:
-                keys |= {"egress": f"{_cap_bps(name):.0f}bit", "ingress": f"{INGRESS_BPS:.0f}bit"}
+                # A deep bucket would hold for ingress, too, so the NIC limits what hosts with credit receive.
+                limit = "rate" if self.has_credit else "ingress"
+                keys |= {"egress": f"{_cap_bps(name):.0f}bit", limit: f"{INGRESS_BPS:.0f}bit"}
                 keys |= {"burst": f"{self.burst_bytes}b"}
             if number == (0 if self.hosts == 3 else self.hosts - 1):
                 keys |= self.far
@@ -68,6 +70,11 @@ class Condition:
     def topology(self) -> Topology:
         """The lab to build."""
         return Topology.model_validate(self.description)
+
+    @property
+    def has_credit(self) -> bool:
+        """Whether hosts send at the NIC's rate for a second or more."""
+        return 8 * self.burst_bytes >= INGRESS_BPS / 2
 
     def egress_bps(self, host: str) -> float:
         """Wire rate at which a host sends: its cap, or the receivers' while a credit lasts that no verb uses up."""
