@@ -104,6 +104,22 @@ def test_the_storeys_of_measure_stand_on_lower_ones(name: str) -> None:
             assert storey(parts) <= storey((name,)), f"{path} imports {'.'.join(parts)}"
 
 
+def test_methods_of_measurement_differ_by_what_they_can_do() -> None:
+    """Only the module of the methods compares their names: what differs elsewhere is an attribute of `Method`."""
+    names = {"train", "choreo", "bulk", "pingpong"}
+    comparisons = []
+    for path in SOURCES:
+        if room(path) not in {"measure", "watch"} and path.name != "measure.py":
+            continue
+        if path == PACKAGE / "measure" / "plan" / "methods.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare | ast.MatchValue):
+                words = {each.value for each in ast.walk(node) if isinstance(each, ast.Constant)}
+                comparisons += [f"{path}: {ast.unparse(node)}"] * bool(words & names)
+    assert comparisons == []
+
+
 def test_no_imports_go_round_in_a_circle() -> None:
     said = subprocess.run(
         [sys.executable, ROOT / "tools" / "import-graph"], capture_output=True, text=True, check=False

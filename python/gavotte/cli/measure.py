@@ -205,14 +205,15 @@ def _question(
     from gavotte.agents import resolve_hosts
     from gavotte.formats.network import read_network
     from gavotte.measure import METHODS, MeasureQuestion, bulk
-    from gavotte.measure.plan.methods import ASSUMED_RATE_BPS
+    from gavotte.measure.plan.methods import ASSUMED_RATE_BPS, SHAPED
 
     inventory = resolve_hosts(hosts)
     limits = read_limits(costing.budget or [], costing.price_per_gb)
     method = probe.method
     if method not in METHODS:
         raise GavotteError(f"unknown method `{method}`", hint=f"use one of {', '.join(METHODS)}")
-    if probe.engine != "gavotte" and method != "bulk":
+    shaped = SHAPED.get(method)
+    if probe.engine != "gavotte" and shaped is not bulk:
         raise GavotteError(f"--engine {probe.engine} cannot measure with --method {method}", hint="use --method bulk")
     if work.share and asked.pairs is not None:
         raise GavotteError("--sharing needs the rate of every pair", hint="leave out --pairs")
@@ -222,7 +223,7 @@ def _question(
         )
     if work.store is not None and work.series is None:
         raise GavotteError("--store needs a series", hint="name one with --series")
-    if method == "bulk":
+    if shaped is bulk:
         how = bulk(flows=probe.flows, seconds=probe.seconds, engine=_engine(probe.engine))
     else:
         how = _trains(probe) or METHODS[method]
@@ -368,12 +369,12 @@ def _trains(probe: ProbeOptions) -> Method | None:
     """Return Choreo's trains of the requested shape; None if no shape is requested."""
     from gavotte.measure import choreo
     from gavotte.measure.calibrate import calibrated
-    from gavotte.measure.plan.methods import BURST_PACKETS, BURSTS
+    from gavotte.measure.plan.methods import BURST_PACKETS, BURSTS, SHAPED
 
     bursts, packets, calibration = probe.bursts, probe.packets, probe.calibration
     if bursts is None and packets is None and calibration is None:
         return None
-    if probe.method != "choreo":
+    if SHAPED.get(probe.method) is not choreo:
         raise GavotteError("only choreo has bursts of packets", hint="add --method choreo")
     if calibration is None:
         return choreo(bursts=bursts or BURSTS, packets=packets or BURST_PACKETS)

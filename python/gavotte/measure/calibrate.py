@@ -16,7 +16,7 @@ from gavotte.agents.schedule import Step, carry_out
 from gavotte.errors import AgentError, FormatError, GavotteError
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.reading import Emitted, parse_json, read_text, validate
-from gavotte.measure.plan.methods import BURST_GAP_S, METHODS, Method, choreo
+from gavotte.measure.plan.methods import BURST_GAP_S, Method, choreo
 from gavotte.measure.question import ProbeSession
 from gavotte.tables import Tabular
 from gavotte.terms.goodput import UDP_PAYLOAD_BYTES
@@ -224,7 +224,7 @@ def calibrate(plan: CalibrationPlan, session: ProbeSession | None = None) -> Cal
             compared += 1
             for number, shape in enumerate(shapes, start=1):
                 if reply := replies.get(number):
-                    estimate_bps = METHODS["choreo"].read(reply).goodput_bps
+                    estimate_bps = choreo().read(reply).goodput_bps
                     errors[shape].append(abs(estimate_bps / truth.bulk.goodput_bps - 1))
             if session.progress is not None:
                 session.progress(done, len(plan.pairs))

@@ -36,8 +36,8 @@ class Busy:
 
     def __init__(self, method: Method) -> None:
         """Start without any observation. Methods other than trains and bulk never detect other traffic."""
-        self.proves = method.name == "train"
-        self._bulk = method.name == "bulk"
+        self.proves = method.adapts_to_noise
+        self._shows = method.shows_noise
         self._tolerance = method.tolerance
         # A path of 25 Gbit/s would carry 1.6 GB in that time.
         self._share = bulk(seconds=SHARE_S, max_bytes=method.bytes_per_path if self.proves else 0)
@@ -70,7 +70,7 @@ class Busy:
 
         Either our own probes were missing, or other traffic changed.
         """
-        if not self._bulk or self.now or self._alone.total() >= TWICE:
+        if not self._shows or self.now or self._alone.total() >= TWICE:
             return []
         least = 1 + self._tolerance
         return [

@@ -225,7 +225,7 @@ class PathPlan:
 
     def _filling(self, rate_bps: float) -> tuple[float, float]:
         """Return bytes and seconds of the experiments on links that may be limited and have no known rate."""
-        train_s = TRAIN_MORE * TRAIN_HOLD_S if self.method.name == "train" else LONG_HOLD_S
+        train_s = TRAIN_MORE * TRAIN_HOLD_S if self.method.can_pause else LONG_HOLD_S
         size = sum(self.untold) * (rate_bps / 8 * train_s + TRAIN_FILL_BYTES)
         return CONFIRMED * size, CONFIRMED * len(self.untold) * (TRAIN_PAUSE_S + train_s)
 
@@ -246,7 +246,7 @@ class PathPlan:
         Args:
             size: bytes of each probe.
         """
-        return probes_of_host(self._busiest) * size if self.method.name == "train" else 0
+        return probes_of_host(self._busiest) * size if self.method.has_faster_paths else 0
 
     def _fast_bytes(self, assumed_bps: float) -> int:
         """Return the bytes of one snapshot that TCP sends on fast paths.
@@ -257,7 +257,7 @@ class PathPlan:
         fast: Counter[int] = Counter()
         for pairs in self.first:
             for pair in pairs:
-                if self.method.name == "train":
+                if self.method.has_faster_paths:
                     fast[pair[0]] += self.rates.get(pair, assumed_bps) >= FAST_BPS
         return sum(probes_of_host(paths) * self.stream_bytes for paths in fast.values() if paths)
 
@@ -282,7 +282,7 @@ class PathPlan:
         first_s = sum(max(costs[pair][1] + added_s[pair] for pair in pairs) for pairs in self.first)
         each_s = first_s / len(self.first)
         seconds = filled_s + (self.rounds_in_all + twice_rounds) * each_s + self._handed_out * SCHEDULE_S + self._look_s
-        if self._opening is not None and self.method.name == "train":
+        if self._opening is not None and self.method.can_pause:
             seconds += len(self._opening.tests) * PAUSE_S
         seconds = max(seconds, (self.count - 1) * self.every_s + seconds / self.count)
         return Cost(
@@ -297,7 +297,7 @@ class PathPlan:
     def _typical(self, rate_bps: float) -> tuple[float, float]:
         """Return bytes and seconds of one path, within the method's limit."""
         size, seconds = self.method.typical(rate_bps)
-        return min(size, self.method.bytes_per_path) if self.method.name == "train" else size, seconds
+        return min(size, self.method.bytes_per_path) if self.method.fixed_bytes else size, seconds
 
     def most(self, limits: CostLimits, estimate: Cost | None = None) -> Most:
         """Return the cost at which the measurement ends, whether it is done or not.
@@ -347,9 +347,8 @@ class PathPlan:
     def budget(self, limits: CostLimits) -> Budget:
         """Return what each agent may spend: enough to measure every path twice, within its share of the limits."""
         busiest = self._busiest
-        # A bulk transfer sends what the path carries: only the agent's own limit applies.
-        bulk = self.method.name == "bulk"
-        most = 0 if bulk else 2 * self.count * busiest * self.method.bytes_per_path
+        # A transfer that takes a fixed time sends what the path carries: only the agent's own limit applies.
+        most = 2 * self.count * busiest * self.method.bytes_per_path if self.method.fixed_bytes else 0
         if most:
             most += self.count * self.widening_bytes(self.stream_bytes)
         if limits.bytes is not None:

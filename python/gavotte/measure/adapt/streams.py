@@ -37,7 +37,7 @@ class Streams:
         self.method = bulk(max_bytes=method.bytes_per_path)
         self.blocked: set[Pair] = set()
         self.refused: set[Pair] = set()
-        self._trains = method.name in ("train", "choreo")
+        self._trains = method.by_udp
         self._fallback = self.method
         self._waiting: set[Pair] = set()
 

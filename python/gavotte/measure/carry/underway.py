@@ -350,7 +350,7 @@ class Underway:
 
     def _widen(self, number: int) -> None:
         """Continue with TCP on fast paths."""
-        if self._plan.method.name != "train" or self._busy.now:
+        if not self._plan.method.has_faster_paths or self._busy.now:
             return
         # Traffic within one machine crosses no network.
         pairs = [pair for pair in fast_pairs(self._results, number, self._here()) if not self._concurrency.mates(pair)]
@@ -391,7 +391,7 @@ class Underway:
         for pairs in first.tests:
             if self.stopped:
                 break
-            if self._method.name == "train" and (blocked := self._streams.blocked.intersection(pairs)):
+            if self._method.can_pause and (blocked := self._streams.blocked.intersection(pairs)):
                 # Unlike trains, TCP does not wait until the others have connected.
                 streamed.append(sorted(blocked))
                 pairs = [pair for pair in pairs if pair not in blocked]
@@ -492,7 +492,7 @@ class Underway:
             self._busy = Busy(self._method)
             self._concurrency = Concurrency(len(names), self._plan.links, tolerance=self._method.tolerance)
         tree = hierarchy_of(names, self._results.lengths)
-        trains = self._method.name == "train" and not blocked
+        trains = self._method.can_pause and not blocked
         carrier = self._carrier or FleetCarrier(self._fleet, names, trains=trains, round_trips=self._trips)
         self._spending.carrier = carrier
         self._filling = Filling(carrier, tree, self._concurrency, trains=trains, seed=self._plan.seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -138,6 +139,50 @@ class Reading:
     connections: int = 0
 
 
+UNSTEADY = 0.6
+"""Share of trains that find no rate on a full link with other trains, and then use all their time."""
+
+LOST = 0.98
+"""A pair that carries less than this share of its rate alone has lost to others."""
+
+BURST_NOISE = 0.025
+"""Noise of Choreo's trains: 94 to 103 Mbit/s on a path of 96, so that some paths are measured twice."""
+
+
+@dataclass(frozen=True)
+class Play:
+    """What a played network gives one probe. Rates are TCP goodput in bit/s.
+
+    Attributes:
+        probe: the probe.
+        share_bps: the path's rate next to all others that send now.
+        alone_bps: its rate alone.
+        typical: usual bytes and seconds of the method at a rate.
+        taken: bytes and seconds of trains, as multiples of the usual ones.
+        goodput: TCP goodput of a wire rate on this path.
+        mtu_bytes: MTU of the path.
+        payload_bytes: UDP payload of a packet.
+        wire_bytes: the same packet as a shaper counts it.
+        random: decides which trains find no rate, and how much readings scatter.
+    """
+
+    probe: pb.Probe
+    share_bps: float
+    alone_bps: float
+    typical: Callable[[float], tuple[float, float]]
+    taken: tuple[float, float]
+    goodput: float
+    mtu_bytes: int
+    payload_bytes: int
+    wire_bytes: int
+    random: random.Random
+
+    def reply(self) -> pb.ProbeReply:
+        """Return an answer without a result, of the usual bytes and seconds."""
+        size, seconds = self.typical(self.share_bps)
+        return pb.ProbeReply(seconds=seconds - SETUP_S, bytes_sent=int(size))
+
+
 def refused(reason: str, failure: int = pb.FAILURE_NO_RATE) -> Reading:
     """Return a reading without a rate."""
     return Reading(goodput_bps=math.nan, refusal=reason, failure=failure)
@@ -153,7 +198,15 @@ class Method:
         bytes_per_path: most payload bytes that one path costs.
         typical: payload bytes and seconds that a path of a given rate (TCP goodput, bit/s) usually costs.
         read: reads an answer without error.
+        play: makes the answer of a network that is played.
         tolerance: largest relative difference of two readings of one path that agree.
+        adapts_to_noise: whether it sends until its rate is steady. A rate that it finds then is the path's, and where
+            it finds none, other traffic fills the path.
+        shows_noise: whether its rates change with other traffic, so that two readings alone show that there is some.
+        can_pause: whether its probes can connect first and start together later, end early, and be shorter.
+        fixed_bytes: whether `bytes_per_path` is the most that it sends on any path; otherwise it sends for a time.
+        by_udp: whether TCP takes its place where UDP does not pass.
+        has_faster_paths: whether paths may be faster than it can measure. TCP measures them afterwards.
     """
 
     name: str
@@ -161,14 +214,26 @@ class Method:
     bytes_per_path: int
     typical: Callable[[float], tuple[float, float]]
     read: Callable[[pb.ProbeReply], Reading]
+    play: Callable[[Play], pb.ProbeReply]
     tolerance: float = 0.08
+    adapts_to_noise: bool = False
+    shows_noise: bool = False
+    can_pause: bool = False
+    fixed_bytes: bool = True
+    by_udp: bool = False
+    has_faster_paths: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Name of the field of its probes."""
+        return self.probe.WhichOneof("kind") or ""
 
     @property
     def brief(self) -> pb.Probe:
         """Return the same probe, with less patience for a path that is not steady."""
         probe = pb.Probe()
         probe.CopyFrom(self.probe)
-        if self.name == "train":
+        if self.can_pause:
             probe.gated_train.max_seconds = TRAIN_BRIEF_S
         return probe
 
@@ -180,7 +245,7 @@ class Method:
             pause_s: from the beginning of its round.
             max_s: how long it may then take; 0 = as before.
         """
-        if self.name != "train":
+        if not self.can_pause:
             return probe
         paused = pb.Probe()
         paused.CopyFrom(probe)
@@ -192,7 +257,7 @@ class Method:
 
     def capped(self, most_bytes: int) -> Method:
         """Return the method with trains of at most this many bytes. A method with a fixed amount is not changed."""
-        if self.name != "train" or most_bytes >= self.bytes_per_path:
+        if not self.can_pause or most_bytes >= self.bytes_per_path:
             return self
         train = pb.GatedTrain(max_bytes=most_bytes, max_seconds=TRAIN_MAX_S)
         return replace(self, probe=pb.Probe(gated_train=train), bytes_per_path=most_bytes)
@@ -207,6 +272,12 @@ def _read_choreo(reply: pb.ProbeReply) -> Reading:
     rate_bps = min(train.rate_bps, train.mathis_bps) if train.mathis_bps > 0 else train.rate_bps
     lost = max(train.sent - train.received - train.overflow, 0)
     return Reading(goodput_bps=rate_bps, loss=lost / train.sent if train.sent else math.nan)
+
+
+def _play_choreo(play: Play) -> pb.ProbeReply:
+    reply = play.reply()
+    reply.burst_train.rate_bps = play.share_bps * (1 + play.random.gauss(0, BURST_NOISE))
+    return reply
 
 
 def choreo(*, bursts: int = BURSTS, packets: int = BURST_PACKETS, payload_bytes: int = UDP_PAYLOAD_BYTES) -> Method:
@@ -235,6 +306,8 @@ def choreo(*, bursts: int = BURSTS, packets: int = BURST_PACKETS, payload_bytes:
         bytes_per_path=size,
         typical=lambda bps: (size, SETUP_S + _burst_train_s(8 * size / bps, sent_s)),
         read=_read_choreo,
+        play=_play_choreo,
+        by_udp=True,
     )
 
 
@@ -266,6 +339,13 @@ def _read_bulk(reply: pb.ProbeReply, bin_s: float) -> Reading:
         bucket_bytes=credit.size_bytes / goodput_per_wire(reply.mtu_bytes),
         jain=jain,
     )
+
+
+def _play_bulk(play: Play) -> pb.ProbeReply:
+    reply = play.reply()
+    reply.bulk.goodput_bps = play.share_bps
+    reply.bulk.flows.add(bytes=reply.bytes_sent, seconds=play.typical(play.share_bps)[1])
+    return reply
 
 
 def usual_rate(bins: Sequence[int], bin_s: float, round_trip_s: float) -> float:
@@ -335,6 +415,9 @@ def bulk(
         bytes_per_path=max_bytes or int(ASSUMED_RATE_BPS / 8 * seconds),
         typical=typical,
         read=lambda reply: _read_bulk(reply, bin_s),
+        play=_play_bulk,
+        shows_noise=True,
+        fixed_bytes=False,
     )
 
 
@@ -351,6 +434,13 @@ def _read_pingpong(reply: pb.ProbeReply) -> Reading:
     largest = PINGPONG_BYTES[-1]
     _, _, residual = alpha_beta(list(times), list(times.values()))
     return Reading(goodput_bps=8 * largest / times[largest], alpha_s=times[PINGPONG_BYTES[0]], residual=residual)
+
+
+def _play_pingpong(play: Play) -> pb.ProbeReply:
+    reply = play.reply()
+    for message in PINGPONG_BYTES:
+        reply.ping_pong.sizes.add(bytes=message, seconds=[8 * message / play.share_bps])
+    return reply
 
 
 def alpha_beta(sizes: Sequence[int], times_s: Sequence[float]) -> tuple[float, float, float]:
@@ -402,6 +492,31 @@ def _read_train(reply: pb.ProbeReply) -> Reading:
     )
 
 
+def _play_train(play: Play) -> pb.ProbeReply:
+    """Return the answer of a train; one that loses to others may find no rate."""
+    asked, lost = play.probe.gated_train, play.share_bps < LOST * play.alone_bps
+    train = pb.GatedTrainResult(payload_bytes=play.payload_bytes, wire_bytes=play.wire_bytes)
+    if lost and play.random.random() < UNSTEADY:
+        seconds = asked.max_seconds or TRAIN_MAX_S
+        size = TRAIN_FILL_BYTES + play.alone_bps / 8 * seconds
+        train.refusal, train.refused = "the rate is unsteady", pb.GATED_REFUSAL_UNSTEADY
+    else:
+        level_bps = play.random.uniform(play.share_bps, play.alone_bps) if lost else play.alone_bps
+        size, seconds = play.typical(level_bps)
+        size, seconds = play.taken[0] * size, play.taken[1] * (seconds - SETUP_S)
+        train.verdict = pb.VERDICT_PATH_LIMITED
+        train.rate_bps = train.low_bps = train.high_bps = level_bps / play.goodput
+    train.seconds = seconds
+    return pb.ProbeReply(
+        seconds=asked.pause_s + seconds,
+        bytes_sent=min(int(size), asked.max_bytes or int(size)),
+        gated_train=train,
+        mtu_bytes=play.mtu_bytes,
+        error=train.refusal,
+        failure=pb.FAILURE_NO_RATE if train.refusal else pb.FAILURE_UNSPECIFIED,
+    )
+
+
 def _typical_train(rate_bps: float) -> tuple[float, float]:
     slow_s = min(8 * TRAIN_SLOW_BYTES / rate_bps + TRAIN_QUIET_S, TRAIN_MAX_S)
     sure_s = min(max(0.0, TRAIN_SURE_S * (rate_bps / 1e9 - 1)), TRAIN_USUAL_S / 2)
@@ -420,8 +535,13 @@ METHODS: dict[str, Method] = {
             bytes_per_path=TRAIN_BYTES,
             typical=_typical_train,
             read=_read_train,
+            play=_play_train,
             # Twice the largest error of a proven rate.
             tolerance=0.02,
+            adapts_to_noise=True,
+            can_pause=True,
+            by_udp=True,
+            has_faster_paths=True,
         ),
         choreo(),
         bulk(),
@@ -433,6 +553,10 @@ METHODS: dict[str, Method] = {
             bytes_per_path=PINGPONG_PATH_BYTES,
             typical=lambda bps: (PINGPONG_PATH_BYTES, SETUP_S + 8 * PINGPONG_PATH_BYTES / bps),
             read=_read_pingpong,
+            play=_play_pingpong,
         ),
     )
 }
+
+SHAPED: dict[str, Callable[..., Method]] = {"choreo": choreo, "bulk": bulk}
+"""Methods whose probes can have other shapes, with the functions that make them."""

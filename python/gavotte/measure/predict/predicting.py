@@ -22,7 +22,7 @@ from gavotte.measure.adapt.path_plan import SCHEDULE_S, PathPlan
 from gavotte.measure.adapt.results import Results
 from gavotte.measure.carry.underway import Underway
 from gavotte.measure.plan.cost import Cost, CostLimits, Most
-from gavotte.measure.plan.methods import PINGPONG_BYTES, SETUP_S, TRAIN_FILL_BYTES, TRAIN_MAX_S, Method
+from gavotte.measure.plan.methods import METHODS, SETUP_S, Method, Play
 from gavotte.measure.plan.round_trips import PROBE_TRIPS
 from gavotte.measure.predict.foreseen import foreseen
 from gavotte.measure.predict.pilot import Pilot
@@ -30,16 +30,7 @@ from gavotte.measure.predict.playing import PlayedCarrier, shares
 from gavotte.terms import Pair
 from gavotte.terms.goodput import MTU_BYTES, path_goodput, udp_payload_bytes, wire_bytes
 
-UNSTEADY = 0.6
-"""Share of trains that find no rate on a full link with other trains, and then use all their time."""
-
-LOST = 0.98
-"""A pair that carries less than this share of its rate alone has lost to others."""
-
 NEVER = Most(bytes=2.0**62, seconds=math.inf)
-
-BURST_NOISE = 0.025
-"""Noise of Choreo's trains: 94 to 103 Mbit/s on a path of 96, so that some paths are measured twice."""
 
 GLANCE_S = 0.002
 """Time of two small packets."""
@@ -124,7 +115,7 @@ def predict_cost(plan: PathPlan, pilot: Pilot, limits: CostLimits | None = None,
 def _play(plan: PathPlan, pilot: Pilot, limits: CostLimits, most: Most | None) -> tuple[int, float]:
     """Return the bytes and seconds of some snapshots, one right after the other."""
     fleet = PlayedFleet(plan.method, pilot, seed=plan.seed)
-    carrier = PlayedCarrier(pilot.network, trains=plan.method.name == "train")
+    carrier = PlayedCarrier(pilot.network, trains=plan.method.can_pause)
     results = Results(pilot.inventory, plan.method.name, plan.count, plan.only)
     underway = Underway(fleet, replace(plan, every_s=0.0), limits, results, None, None, most=most, carrier=carrier)
     underway.run(again=True, enough=None)
@@ -155,6 +146,7 @@ class PlayedFleet(Fleet):
         self._machine = [host.machine for host in pilot.network.hosts]
         self._index = {name: i for i, name in enumerate(pilot.inventory.names)}
         self._rng = random.Random(f"played {seed}")
+        self._kinds = {each.kind: each for each in (*METHODS.values(), method)}
 
     def measure(
         self, requests: Mapping[str, pb.MeasureRequest], *, deadline_s: float, silence_s: float
@@ -184,45 +176,18 @@ class PlayedFleet(Fleet):
         """Return an agent's answer to one probe."""
         if probe.HasField("burst_train") and probe.burst_train != self._method.probe.burst_train:
             return pb.ProbeReply(seconds=GLANCE_S, bytes_sent=128, burst_train=pb.BurstTrainResult(sent=2, received=2))
-        if probe.HasField("gated_train"):
-            return self._train(probe.gated_train, pair, share_bps)
-        size, seconds = self._method.typical(share_bps)
-        reply = pb.ProbeReply(seconds=seconds - SETUP_S, bytes_sent=int(size))
-        if probe.HasField("burst_train"):
-            reply.burst_train.rate_bps = share_bps * (1 + self._rng.gauss(0, BURST_NOISE))
-        elif probe.HasField("bulk"):
-            reply.bulk.goodput_bps = share_bps
-            reply.bulk.flows.add(bytes=int(size), seconds=seconds)
-        else:
-            for message in PINGPONG_BYTES:
-                reply.ping_pong.sizes.add(bytes=message, seconds=[8 * message / share_bps])
-        return reply
-
-    def _train(self, asked: pb.GatedTrain, pair: Pair, share_bps: float) -> pb.ProbeReply:
-        network = self._pilot.network
+        network, near = self._pilot.network, self._machine[pair[0]] == self._machine[pair[1]]
         mtu_bytes = network.pair_mtu_bytes(*pair) or MTU_BYTES
-        alone_bps = float(shares(self._platform, [pair])[0])
-        lost = share_bps < LOST * alone_bps
-        payload_bytes = udp_payload_bytes(mtu_bytes, ipv6=network.hosts[pair[1]].ipv6)
-        train = pb.GatedTrainResult(payload_bytes=payload_bytes, wire_bytes=wire_bytes(mtu_bytes))
-        if lost and self._rng.random() < UNSTEADY:
-            seconds = asked.max_seconds or TRAIN_MAX_S
-            size = TRAIN_FILL_BYTES + alone_bps / 8 * seconds
-            train.refusal, train.refused = "the rate is unsteady", pb.GATED_REFUSAL_UNSTEADY
-        else:
-            level_bps = self._rng.uniform(share_bps, alone_bps) if lost else alone_bps
-            size, seconds = self._method.typical(level_bps)
-            near = self._machine[pair[0]] == self._machine[pair[1]]
-            taken = self._pilot.near if near else self._pilot.far
-            size, seconds = taken.bytes * size, taken.seconds * (seconds - SETUP_S)
-            train.verdict = pb.VERDICT_PATH_LIMITED
-            train.rate_bps = train.low_bps = train.high_bps = level_bps / path_goodput(network, *pair)
-        train.seconds = seconds
-        return pb.ProbeReply(
-            seconds=asked.pause_s + seconds,
-            bytes_sent=min(int(size), asked.max_bytes or int(size)),
-            gated_train=train,
-            mtu_bytes=mtu_bytes,
-            error=train.refusal,
-            failure=pb.FAILURE_NO_RATE if train.refusal else pb.FAILURE_UNSPECIFIED,
+        play = Play(
+            probe,
+            share_bps,
+            float(shares(self._platform, [pair])[0]),
+            self._method.typical,
+            self._pilot.near if near else self._pilot.far,
+            path_goodput(network, *pair),
+            mtu_bytes,
+            udp_payload_bytes(mtu_bytes, ipv6=network.hosts[pair[1]].ipv6),
+            wire_bytes(mtu_bytes),
+            self._rng,
         )
+        return self._kinds[probe.WhichOneof("kind") or ""].play(play)

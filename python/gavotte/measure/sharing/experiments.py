@@ -23,6 +23,7 @@ from gavotte.measure.adapt.overlap import AGREE, MIN_OVERLAP_S, Together, eviden
 from gavotte.measure.carry.fleet_carrier import FleetCarrier
 from gavotte.measure.plan.cost import EXCEEDED, LOST_S, Cost, CostLimits, Most
 from gavotte.measure.plan.holds import hold_of_ways
+from gavotte.measure.plan.methods import METHODS
 from gavotte.measure.plan.round_trips import RoundTrips, round_trips_of
 from gavotte.measure.plan.trials import WAYS, Trial, Way, choose, plan_trials, rounds_of
 from gavotte.measure.predict.playing import PlayedCarrier, network_of
@@ -127,7 +128,8 @@ def measure_sharing(
 
 def _by_trains(history: History) -> bool:
     """Return whether experiments can use trains: the History's method did, and UDP passed on every path."""
-    return history.method == "train" and not history.measured_by_tcp("udp-blocked")
+    method = METHODS.get(history.method)
+    return method is not None and method.can_pause and not history.measured_by_tcp("udp-blocked")
 
 
 def _most(cost: Cost, limits: CostLimits) -> Most:
