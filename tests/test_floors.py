@@ -104,6 +104,21 @@ def test_the_storeys_of_measure_stand_on_lower_ones(name: str) -> None:
             assert storey(parts) <= storey((name,)), f"{path} imports {'.'.join(parts)}"
 
 
+IO = {"time", "threading", "socket", "subprocess", "asyncio"}
+IO_OF_AGENTS = {"Fleet", "Reach", "enrolled", "reaching", "carry_out", "replay", "Losses", "drop_lost"}
+
+
+@pytest.mark.parametrize("name", ["plan", "adapt"])
+def test_decisions_of_a_measurement_read_no_clock_and_send_nothing(name: str) -> None:
+    for path in sorted((PACKAGE / "measure" / name).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                assert not {alias.name for alias in node.names} & IO, path
+            elif isinstance(node, ast.ImportFrom):
+                assert node.module not in IO, path
+                assert not {alias.name for alias in node.names} & IO_OF_AGENTS, path
+
+
 def test_methods_of_measurement_differ_by_what_they_can_do() -> None:
     """Only the module of the methods compares their names: what differs elsewhere is an attribute of `Method`."""
     names = {"train", "choreo", "bulk", "pingpong"}

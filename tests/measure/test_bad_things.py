@@ -27,7 +27,7 @@ from gavotte.errors import AgentError, BusyError
 from gavotte.formats.history import read_history, write_history
 from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.measure import MeasureQuestion, MeasureSession, Method, bulk, carry_out, measure, plan_measurement
-from gavotte.measure.carry import underway
+from gavotte.measure.carry import agents
 from gavotte.measure.sharing import measure_sharing
 from gavotte.run import run
 
@@ -112,7 +112,7 @@ def test_a_host_whose_interface_goes_down_is_waited_for_once(
             answers.append(answer)
             yield answer
 
-    monkeypatch.setattr(underway, "carry_out", kept)
+    monkeypatch.setattr(agents, "carry_out", kept)
     done = False
 
     def progress(count: int, _total: int) -> None:

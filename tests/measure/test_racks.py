@@ -26,7 +26,8 @@ from gavotte.measure import (
     plan_measurement,
     plan_paths,
 )
-from gavotte.measure.carry.underway import Underway
+from gavotte.measure.adapt.events import Steps
+from gavotte.measure.adapt.underway import Underway
 from gavotte.model import model
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
@@ -178,7 +179,7 @@ def test_it_stops_where_it_would_cost_a_quarter_more(monkeypatch: pytest.MonkeyP
     assert 0 < found.answered < found.paths
     assert 1.25 * cost.bytes < found.bytes_sent < 2 * cost.bytes
     # Each look at the clock takes ten seconds.
-    monkeypatch.setattr("gavotte.measure.carry.underway.time.monotonic", iter(range(0, 10**9, 10)).__next__)
+    monkeypatch.setattr("gavotte.measure.carry.agents.time.monotonic", iter(range(0, 10**9, 10)).__next__)
     with PlayedNetwork(Oracle(racks(None)), seed=1).held():
         assert "more time" in measure(network.inventory, seed=1, limits=CostLimits(seconds=60)).stopped
 
@@ -211,7 +212,8 @@ def test_what_hosts_of_one_machine_take_keeps_no_path_from_being_measured(method
 def test_a_stop_after_all_have_answered_is_no_failure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lacking: int, status: int
 ) -> None:
-    def stop(self: Underway) -> None:
+    def stop(self: Underway) -> Steps[None]:
+        yield from ()
         self.stopped = "more bytes were needed than estimated"
         for key in list(self._results.paths)[:lacking]:
             del self._results.paths[key]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import pytest
 
+from gavotte.measure.adapt.events import Steps
 from gavotte.measure.adapt.path_plan import plan_paths
 from gavotte.measure.adapt.results import PathResult
 from gavotte.measure.adapt.widening import Widening, probes_of_host, widened
@@ -23,7 +24,8 @@ class Provider:
         self.slowed = slowed
         self.steps: list[dict[Pair, int]] = []
 
-    def send(self, wanted: Mapping[Pair, int]) -> dict[Pair, float]:
+    def send(self, wanted: Mapping[Pair, int]) -> Steps[dict[Pair, float]]:
+        yield from ()
         share = 0.5 if len(self.steps) == self.slowed else 1.0
         self.steps.append(dict(wanted))
         return {
@@ -31,9 +33,18 @@ class Provider:
         }
 
 
+def climbed(widening: Widening, pairs: Sequence[Pair], known: Collection[Pair] = ()) -> dict[Pair, dict[int, float]]:
+    """Return what pairs carry, by number of connections."""
+    steps = widening.climb(pairs, known)
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    results: dict[Pair, dict[int, float]] = end.value.value
+    return results
+
+
 def test_connections_double_until_their_sum_no_longer_grows() -> None:
     provider = Provider(5e9, 25e9)
-    found = Widening(provider.send).climb([(0, 1)])
+    found = climbed(Widening(provider.send), [(0, 1)])
     assert found == {(0, 1): {1: 5e9, 2: 10e9, 4: 20e9, 8: 25e9, 16: 25e9}}
     path = widened(PathResult(Reading(7e9, verdict="host-limited")), found[0, 1])
     assert (path.reading.goodput_bps, path.reading.several_bps, path.reading.connections) == (5e9, 25e9, 8)
@@ -43,7 +54,7 @@ def test_connections_double_until_their_sum_no_longer_grows() -> None:
 @pytest.mark.parametrize("slowed", range(8))
 def test_one_step_that_a_neighbour_slows_changes_nothing(slowed: int) -> None:
     provider = Provider(5e9, 25e9, slowed)
-    found = Widening(provider.send).climb([(0, 1)])[0, 1]
+    found = climbed(Widening(provider.send), [(0, 1)])[0, 1]
     reading = widened(PathResult(Reading(7e9, verdict="host-limited")), found).reading
     assert (reading.goodput_bps, reading.several_bps) == (5e9, 25e9)
     assert [step[0, 1] for step in provider.steps].count(1) == 2
@@ -51,7 +62,7 @@ def test_one_step_that_a_neighbour_slows_changes_nothing(slowed: int) -> None:
 
 def test_one_connection_that_fills_the_path_is_followed_by_one_step() -> None:
     provider = Provider(25e9, 25e9)
-    found = Widening(provider.send).climb([(0, 1), (2, 3)])
+    found = climbed(Widening(provider.send), [(0, 1), (2, 3)])
     assert [list(rates) for rates in found.values()] == [[1, 2], [1, 2]]
     assert widened(PathResult(Reading(7e9, verdict="host-limited")), found[0, 1]).reading.connections == 1
 
@@ -59,19 +70,19 @@ def test_one_connection_that_fills_the_path_is_followed_by_one_step() -> None:
 def test_later_paths_of_a_source_take_two_steps_or_one() -> None:
     provider = Provider(5e9, 25e9)
     widening = Widening(provider.send)
-    widening.climb([(0, 1)])
+    climbed(widening, [(0, 1)])
     provider.steps.clear()
-    assert widening.climb([(0, 2)]) == {(0, 2): {1: 5e9, 8: 25e9}}
+    assert climbed(widening, [(0, 2)]) == {(0, 2): {1: 5e9, 8: 25e9}}
     assert provider.steps == [{(0, 2): 1}, {(0, 2): 8}]
     widening.needed[0] = 1
-    assert widening.climb([(0, 3)]) == {(0, 3): {1: 5e9}}
+    assert climbed(widening, [(0, 3)]) == {(0, 3): {1: 5e9}}
     provider.steps.clear()
-    assert widening.climb([(0, 4)], known=[(0, 4)]) == {}
+    assert climbed(widening, [(0, 4)], known=[(0, 4)]) == {}
     assert provider.steps == []
 
 
 def test_a_path_that_does_not_answer_is_left_out() -> None:
-    assert Widening(Provider(5e9, 5e9).send).climb([(9, 9)]) == {}
+    assert climbed(Widening(Provider(5e9, 5e9).send), [(9, 9)]) == {}
 
 
 def test_a_rate_that_a_train_proved_stays() -> None:

@@ -13,9 +13,11 @@ from gavotte.formats.history import BY_TCP_MARK, History, Pairs
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.measure.adapt.results import FailedPath, PathResult, Results
+from gavotte.measure.adapt.underway import Underway
 from gavotte.measure.adapt.withheld import HOST_MARK, Gap, gaps_of_hosts
+from gavotte.measure.carry.agents import FleetAgents
 from gavotte.measure.carry.journal import Journal
-from gavotte.measure.carry.underway import Underway
+from gavotte.measure.carry.runner import Runner
 from gavotte.measure.plan.cost import CostLimits
 from gavotte.measure.plan.methods import Method
 from gavotte.measure.planning import MeasurementPlan, plan_measurement
@@ -184,8 +186,9 @@ def carry_out(plan: MeasurementPlan, session: MeasureSession | None = None) -> M
         # Agents report cores and memory that the inventory leaves out.
         results.inventory = fleet.inventory
         most = paths.most(limits, plan.cost)
-        underway = Underway(fleet, paths, limits, results, kept, session.progress, most=most)
-        underway.run(again=question.again, enough=session.enough)
+        underway = Underway(paths, limits, results, again=question.again, most=most)
+        agents = FleetAgents(fleet, paths.names)
+        Runner(underway, agents, journal=kept, progress=session.progress, enough=session.enough).run()
         return Measurement(
             history=replace(results.history(), evidence=underway.evidence()),
             paths=paths.paths,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,7 +11,8 @@ import numpy as np
 
 from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats
-from gavotte.measure.adapt.carrier import Carrier
+from gavotte.measure.adapt.events import Steps
+from gavotte.measure.adapt.experiments import Experiments
 from gavotte.measure.adapt.overlap import AGREE, MIN_OVERLAP_S, Series, Together, evidence, together
 from gavotte.measure.plan.holds import hold_of_ways
 from gavotte.measure.plan.trials import WAYS, Trial, choose, rounds_of
@@ -40,16 +40,16 @@ class Crowding:
     The measurement around them gives what each pair carries alone, so that they only have to find the sum.
     """
 
-    def __init__(self, carrier: Carrier, tree: Hierarchy, *, trains: bool, seed: int) -> None:
+    def __init__(self, experiments: Experiments, tree: Hierarchy, *, trains: bool, seed: int) -> None:
         """Create experiments that have not been tried yet.
 
         Args:
-            carrier: sends.
+            experiments: asks for them.
             tree: tree of all hosts.
             trains: whether pairs without a common host send trains, not TCP.
             seed: seed of the choice of pairs.
         """
-        self._carrier = carrier
+        self._experiments = experiments
         self._hold_s = hold_of_ways(trains=trains)
         self._tree = tree
         self._seed = seed
@@ -61,7 +61,7 @@ class Crowding:
 
     def fill(
         self, labels: Mapping[str, float], rate: Floats, hosts: Collection[int], *, spare_bytes: float = math.inf
-    ) -> dict[str, Evidence] | None:
+    ) -> Steps[dict[str, Evidence] | None]:
         """Let just as many pairs cross each of some links as fill it, and more if they do not.
 
         Args:
@@ -75,7 +75,7 @@ class Crowding:
             have taken more bytes.
         """
         results: dict[str, Evidence] = {}
-        most_bytes = self._carrier.bytes_sent + spare_bytes
+        most_bytes = self._experiments.bytes_sent + spare_bytes
         left_out = False
         todo = {
             self._link[label]: OVERFULL * load_bps
@@ -85,7 +85,7 @@ class Crowding:
         while todo:
             trials: list[Trial] = []
             cut: set[int] = set()
-            left_bytes = most_bytes - self._carrier.bytes_sent
+            left_bytes = most_bytes - self._experiments.bytes_sent
             for link, enough_bps in todo.items():
                 used = [pair for trial, *_ in self._found[link] for pair in trial.pairs]
                 attempt = self._tried[link]
@@ -102,7 +102,7 @@ class Crowding:
                     trials.append(trial)
                     cut.update({link} if len(trial.pairs) < len(whole.pairs) else ())
                 self._tried[link] += 1
-            records = self._run(trials, rate)
+            records = yield from self._run(trials, rate)
             results |= {self._tree.label(link): record for link, record in records.items()}
             self._free |= {link for link, each in records.items() if each.verdict == "independent"} - cut
             # These few pairs did not fill it.
@@ -113,7 +113,7 @@ class Crowding:
             }
         return None if left_out and not results else results
 
-    def pass_together(self, aims: Mapping[str, Sequence[Pair]], rate: Floats) -> dict[str, Evidence]:
+    def pass_together(self, aims: Mapping[str, Sequence[Pair]], rate: Floats) -> Steps[dict[str, Evidence]]:
         """Let pairs cross several links at once. If all carry as much as alone, no link on their way is full.
 
         Args:
@@ -124,26 +124,26 @@ class Crowding:
             results of the links that are not full; others may only have suffered from them.
         """
         pairs = sorted({pair for each in aims.values() for pair in each})
-        series = self._carrier.carry([pairs], {pair: float(rate[pair]) for pair in pairs}, "disjoint")
+        series = yield from self._experiments.carry([pairs], {pair: float(rate[pair]) for pair in pairs}, "disjoint")
         results: dict[str, Evidence] = {}
         for label, each in aims.items():
             link = self._link[label]
-            run = _read(Trial(link, tuple(each)), series)
+            run = _read(Trial(link, tuple(each)), series, self._experiments.time_s)
             if run is not None and (record := self._evidence(run, rate)).verdict == "independent":
                 self._found[link].append(run)
                 self._free.add(link)
                 results[label] = record
         return results
 
-    def _run(self, trials: Sequence[Trial], rate: Floats) -> dict[int, Evidence]:
+    def _run(self, trials: Sequence[Trial], rate: Floats) -> Steps[dict[int, Evidence]]:
         """Run experiments; those on links that cannot meet run at the same time."""
         results = {}
         for way in WAYS:
             for members in rounds_of(self._tree, [trial for trial in trials if trial.way == way]):
                 expect = {pair: float(rate[pair]) for trial in members for pair in trial.pairs}
-                series = self._carrier.carry([trial.pairs for trial in members], expect, way)
+                series = yield from self._experiments.carry([trial.pairs for trial in members], expect, way)
                 for trial in members:
-                    if (run := _read(trial, series)) is not None:
+                    if (run := _read(trial, series, self._experiments.time_s)) is not None:
                         record = self._evidence(run, rate)
                         if record.verdict == "unknown" and run[1].gap:
                             # The sum shows a host that was kept from running, not the link.
@@ -184,7 +184,7 @@ class Crowding:
             low_bps=0.0,
             high_bps=0.0,
             overlap_s=0.0,
-            time_s=time.time(),
+            time_s=self._experiments.time_s,
             verdict="unknown",
             reason=APART,
         )
@@ -219,12 +219,12 @@ class Crowding:
         return evidence(self._tree, trial, alone, outcome, time_s=time_s)
 
 
-def _read(trial: Trial, series: Mapping[Pair, Series]) -> _Run | None:
+def _read(trial: Trial, series: Mapping[Pair, Series], time_s: float) -> _Run | None:
     """Return an experiment's result; None if its pairs did not all send at the same time."""
     if not all(pair in series for pair in trial.pairs):
         return None
     outcome = together([series[pair] for pair in trial.pairs])
-    return (trial, outcome, time.time()) if outcome.overlap_s >= MIN_OVERLAP_S else None
+    return (trial, outcome, time_s) if outcome.overlap_s >= MIN_OVERLAP_S else None
 
 
 def _as_few_as_fill(trial: Trial, rate: Floats, enough_bps: float) -> Trial:

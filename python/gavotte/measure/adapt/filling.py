@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from gavotte.formats.history import Floats
-from gavotte.measure.adapt.carrier import Carrier
 from gavotte.measure.adapt.concurrency import Concurrency
 from gavotte.measure.adapt.crowding import Crowding
+from gavotte.measure.adapt.events import Steps
+from gavotte.measure.adapt.experiments import Experiments
 from gavotte.measure.plan.holds import TRAIN_HOLD_S
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
@@ -22,19 +23,20 @@ class Filling:
         crowding: the experiments' results.
     """
 
-    def __init__(self, carrier: Carrier, tree: Hierarchy, concurrency: Concurrency, *, trains: bool, seed: int) -> None:
+    def __init__(
+        self, experiments: Experiments, tree: Hierarchy, concurrency: Concurrency, *, trains: bool, seed: int
+    ) -> None:
         """Create experiments that have sent nothing yet.
 
         Args:
-            carrier: sends.
+            experiments: asks for them.
             tree: tree of all hosts.
             concurrency: receives the rates of links.
             trains: whether paths are measured by trains, not by TCP.
             seed: seed of the choice of pairs.
         """
         self._concurrency = concurrency
-        self._carrier = carrier
-        self.crowding = Crowding(self._carrier, tree, trains=trains, seed=seed)
+        self.crowding = Crowding(experiments, tree, trains=trains, seed=seed)
 
     def fill(
         self,
@@ -44,7 +46,7 @@ class Filling:
         *,
         spare_bytes: float,
         sure: bool = False,
-    ) -> bool:
+    ) -> Steps[bool]:
         """Measure the rates of links, and with them how many pairs fit each.
 
         Args:
@@ -64,7 +66,7 @@ class Filling:
         for i, j in np.argwhere(np.isnan(rate)):
             rate[i, j] = self._concurrency.reached_bps((int(i), int(j))) or usual
         np.fill_diagonal(rate, np.nan)
-        results = self.crowding.fill(links, rate, hosts, spare_bytes=spare_bytes)
+        results = yield from self.crowding.fill(links, rate, hosts, spare_bytes=spare_bytes)
         if results is None:
             return False
         for link, record in results.items():
@@ -72,7 +74,7 @@ class Filling:
                 self._concurrency.settle(link, record.sum_bps, shared=record.verdict != "independent")
         return True
 
-    def cross(self, aims: Mapping[str, Sequence[Pair]], rate: Floats, *, spare_bytes: float) -> None:
+    def cross(self, aims: Mapping[str, Sequence[Pair]], rate: Floats, *, spare_bytes: float) -> Steps[None]:
         """Let pairs cross several links at once, and record which links are not full.
 
         Args:
@@ -83,5 +85,5 @@ class Filling:
         wanted_bps = sum(float(rate[pair]) for pair in {pair for each in aims.values() for pair in each})
         # NaN if the rate of a pair is unknown
         if wanted_bps / 8 * TRAIN_HOLD_S <= spare_bytes:
-            for link, record in self.crowding.pass_together(aims, rate).items():
+            for link, record in (yield from self.crowding.pass_together(aims, rate)).items():
                 self._concurrency.settle(link, record.sum_bps, shared=False)

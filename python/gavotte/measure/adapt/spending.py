@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from gavotte.measure.adapt.carrier import Carrier
+from gavotte.measure.adapt.experiments import Experiments
 from gavotte.measure.adapt.path_plan import PathPlan
 from gavotte.measure.plan.cost import CostLimits, Most
 
@@ -17,7 +17,7 @@ class Spending:
     carries a hundred times as much (64 MB a train, 4 GB in 0.5 s of TCP).
 
     Attributes:
-        carrier: the carrier that fills links; None = none does yet.
+        experiments: those that fill links; None = there are none yet.
         share: most that each host may send in total; 0 = no limit.
     """
 
@@ -41,12 +41,12 @@ class Spending:
         self._largest_bytes = 0
         self._near_bytes = 0
         self.share = plan.budget(limits).max_bytes if limits.bytes is not None else 0
-        self.carrier: Carrier | None = None
+        self.experiments: Experiments | None = None
 
     @property
     def bytes_sent(self) -> int:
         """Payload so far."""
-        return self._sent.total() + (self.carrier.bytes_sent if self.carrier is not None else 0)
+        return self._sent.total() + (self.experiments.bytes_sent if self.experiments is not None else 0)
 
     @property
     def _counted_bytes(self) -> int:

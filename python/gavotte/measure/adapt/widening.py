@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
+from gavotte.measure.adapt.events import Steps
 from gavotte.measure.adapt.results import PathResult, Results
 from gavotte.measure.adapt.withheld import Gap, limited_by_host
 from gavotte.measure.plan.methods import LOWER_BOUNDS, Reading
@@ -34,7 +35,7 @@ HOST_BYTES = 1_900_000_000
 MOST_STREAM_BYTES, LEAST_STREAM_BYTES = 64_000_000, 8_000_000
 """Of one probe of this kind, all its connections together. 64 MB take 20 ms at 25 Gbit/s."""
 
-Send = Callable[[Mapping[Pair, int]], Mapping[Pair, float]]
+Send = Callable[[Mapping[Pair, int]], Steps[dict[Pair, float]]]
 """Sends on some pairs at once, with a number of connections each. Returns bit/s of those that answered."""
 
 
@@ -90,7 +91,7 @@ class Widening:
         self.needed: dict[int, int] = dict(needed or {})
         self._send = send
 
-    def climb(self, pairs: Sequence[Pair], known: Collection[Pair] = ()) -> dict[Pair, dict[int, float]]:
+    def climb(self, pairs: Sequence[Pair], known: Collection[Pair] = ()) -> Steps[dict[Pair, dict[int, float]]]:
         """Measure pairs without a common host.
 
         1. Every pair sends over one connection.
@@ -111,7 +112,7 @@ class Widening:
         wanted = {pair: 1 for pair in pairs if pair not in known or needed.get(pair[0]) != 1}
         while wanted:
             tries.update(wanted.items())
-            carried = self._send(wanted)
+            carried = yield from self._send(wanted)
             for pair, rate_bps in carried.items():
                 rates = results.setdefault(pair, {})
                 rates[wanted[pair]] = max(rate_bps, rates.get(wanted[pair], 0.0))

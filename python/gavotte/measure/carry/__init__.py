@@ -1,1 +1,1 @@
-"""Carries out a measurement: sends probes through agents, and keeps a journal of their answers."""
+"""Carries out a measurement: runs its state machine, sends probes through agents, keeps a journal of answers."""

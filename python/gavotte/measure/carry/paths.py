@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
-from gavotte.agents.losses import Losses
-from gavotte.agents.schedule import OUT_OF_TOUCH, Answer, Step, carry_out
+from gavotte.agents.schedule import OUT_OF_TOUCH, Answer, Schedule, Step, carry_out
 from gavotte.formats.history import Ints, Texts
-from gavotte.measure.plan.round_trips import RoundTrips
 from gavotte.measure.plan.rounds import disjoint_rounds
+from gavotte.terms import Pair
 
 MAX_HOPS = 16
 TRIES = 2
@@ -24,6 +23,10 @@ SECONDS_PER_ROUND = MAX_HOPS * TRIES * TIMEOUT_S
 _GLANCE = pb.Probe(burst_train=pb.BurstTrain(bursts=1, packets=2, payload_bytes=64))
 GLANCE_S = 1.0
 """Longest time of a glance: usually some milliseconds, or 0.2 s if every packet is lost."""
+
+
+Send = Callable[[Schedule, float], Iterator[Answer]]
+"""Sends a schedule, and yields each outcome. The second argument is the longest time of a round, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -41,56 +44,52 @@ class Paths:
     failures: dict[tuple[str, str], str] = field(default_factory=dict)
 
 
-def path_lengths(
-    fleet: Fleet,
-    names: Sequence[str],
-    *,
-    seed: int = 0,
-    round_trips: RoundTrips | None = None,
-    blocked: set[tuple[int, int]] | None = None,
-    cut: set[frozenset[int]] | None = None,
-    losses: Losses | None = None,
-) -> Ints:
+@dataclass
+class Routers:
+    """Counts of routers between hosts.
+
+    Attributes:
+        lengths: (N, N) path lengths (routers + 1), the same in both directions; 0 = unknown.
+        round_trips_s: round trip of each pair that answered.
+        blocked: the (source, target) indices on which TCP passes, but UDP does not.
+        cut: pairs of indices that could not connect in at least one direction.
+    """
+
+    lengths: Ints
+    round_trips_s: dict[Pair, float] = field(default_factory=dict)
+    blocked: set[Pair] = field(default_factory=set)
+    cut: set[frozenset[int]] = field(default_factory=set)
+
+
+def count_routers(send: Send, hosts: Iterable[str], names: Sequence[str], *, seed: int = 0) -> Routers:
     """Count the routers between any two hosts by the time to live of two small packets, N/2 pairs at a time.
 
     Args:
-        fleet: enrolled agents.
-        names: hosts in matrix order; those not in the fleet stay unknown.
+        send: sends a schedule.
+        hosts: usable hosts.
+        names: hosts in matrix order; those that are not usable stay unknown.
         seed: seed of the order, and of which end sends.
-        round_trips: receives the round trip of each pair that answers.
-        blocked: receives the (source, target) indices on which TCP passes, but UDP does not.
-        cut: receives the pairs of indices that could not connect in at least one direction.
-        losses: what this fleet has found about hosts that vanish and directions that are closed; None = nothing.
-
-    Returns:
-        (N, N) path lengths (routers + 1), the same in both directions; 0 = unknown.
     """
     index = {name: i for i, name in enumerate(names)}
-    hops = np.zeros((len(names), len(names)), dtype=np.int64)
-    firewalled: set[tuple[int, int]] = set()
-    apart: set[frozenset[int]] = set()
-    losses = losses or Losses()
+    here = set(hosts)
+    routers = Routers(np.zeros((len(names), len(names)), dtype=np.int64))
     for back in (False, True):
-        for answer in _between_any_two(fleet, names, _GLANCE, round_s=GLANCE_S, seed=seed, back=back, losses=losses):
+        for answer in send(_between_any_two(here, names, _GLANCE, seed=seed, back=back), GLANCE_S):
             i, j = index[answer.source], index[answer.target]
             if answer.failure in OUT_OF_TOUCH:
-                apart.add(frozenset((i, j)))
+                routers.cut.add(frozenset((i, j)))
             if answer.reply is None:
                 continue
             if answer.failure == pb.FAILURE_NO_UDP:
-                firewalled.add((i, j))
+                routers.blocked.add((i, j))
             if answer.reply.hops:
-                hops[i, j] = hops[j, i] = answer.reply.hops
-            if round_trips is not None:
-                round_trips.take((i, j), answer.reply.rtt_s)
+                routers.lengths[i, j] = routers.lengths[j, i] = answer.reply.hops
+            if answer.reply.rtt_s > 0:
+                routers.round_trips_s[i, j] = answer.reply.rtt_s
         # One direction shows the length. If one has a firewall, the other may have one too.
-        if not firewalled and not apart:
+        if not routers.blocked and not routers.cut:
             break
-    if blocked is not None:
-        blocked |= firewalled
-    if cut is not None:
-        cut |= apart
-    return hops
+    return routers
 
 
 def trace_paths(fleet: Fleet, names: Sequence[str], *, seed: int = 0) -> Paths:
@@ -110,7 +109,8 @@ def trace_paths(fleet: Fleet, names: Sequence[str], *, seed: int = 0) -> Paths:
     hops = np.zeros((size, size), dtype=np.int64)
     routers: dict[tuple[int, int], list[str]] = {}
     failures: dict[tuple[str, str], str] = {}
-    for answer in _between_any_two(fleet, names, trace, round_s=SECONDS_PER_ROUND, seed=seed):
+    schedule = _between_any_two({host.name for host in fleet.hosts}, names, trace, seed=seed)
+    for answer in carry_out(fleet, schedule, round_s=SECONDS_PER_ROUND):
         at = index[answer.source], index[answer.target]
         if answer.reply is None or answer.error:
             failures[answer.source, answer.target] = answer.error
@@ -129,20 +129,11 @@ def trace_paths(fleet: Fleet, names: Sequence[str], *, seed: int = 0) -> Paths:
 
 
 def _between_any_two(
-    fleet: Fleet,
-    names: Sequence[str],
-    probe: pb.Probe,
-    *,
-    round_s: float,
-    seed: int,
-    back: bool = False,
-    losses: Losses | None = None,
-) -> Iterator[Answer]:
-    """Probe each pair of hosts once, in one direction; with `back` in the other."""
-    here = {host.name for host in fleet.hosts}
-    usable = [name for name in names if name in here]
-    schedule = [
+    hosts: Collection[str], names: Sequence[str], probe: pb.Probe, *, seed: int, back: bool = False
+) -> Schedule:
+    """Return rounds that probe each pair of hosts once, in one direction; with `back` in the other."""
+    usable = [name for name in names if name in hosts]
+    return [
         [Step(usable[b if back else a], usable[a if back else b], probe) for a, b in pairs]
         for pairs in disjoint_rounds(len(usable), seed=seed)
     ]
-    return carry_out(fleet, schedule, round_s=round_s, losses=losses)

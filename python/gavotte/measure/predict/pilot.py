@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import permutations
 from statistics import median
@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gavotte.agents import Budget, Fleet, enrolled
-from gavotte.agents.schedule import carry_out
+from gavotte.agents.schedule import Answer, Schedule, carry_out
 from gavotte.errors import AgentError
 from gavotte.formats.history import Floats, Ints
 from gavotte.formats.inventory import Inventory
@@ -34,7 +34,7 @@ from gavotte.measure.adapt.overlap import SHARED_BELOW, evidence, together
 from gavotte.measure.adapt.path_plan import PathPlan, plan_paths
 from gavotte.measure.adapt.streams import Streams
 from gavotte.measure.carry.fleet_carrier import FleetCarrier
-from gavotte.measure.carry.paths import path_lengths
+from gavotte.measure.carry.paths import count_routers
 from gavotte.measure.plan.holds import TRAIN_HOLD_S, TRAIN_MORE
 from gavotte.measure.plan.methods import ASSUMED_RATE_BPS, SETUP_S, TRAIN_BYTES, Method
 from gavotte.measure.plan.round_trips import RoundTrips
@@ -140,8 +140,11 @@ class _Probing:
         began_s = time.monotonic()
         names = self._plan.names
         concurrency = Concurrency(len(names), {}, tolerance=self._plan.method.tolerance)
-        trips = RoundTrips({})
-        lengths = path_lengths(self._fleet, names, seed=self._plan.seed, round_trips=trips)
+        here = [host.name for host in self._fleet.hosts]
+        routers = count_routers(self._sending, here, names, seed=self._plan.seed)
+        lengths, trips = routers.lengths, RoundTrips({})
+        for pair, round_trip_s in routers.round_trips_s.items():
+            trips.take(pair, round_trip_s)
         tree = hierarchy_of(names, lengths)
         concurrency.see(tree)
         first = opening(self._plan.first, concurrency)
@@ -162,6 +165,9 @@ class _Probing:
             seconds=time.monotonic() - began_s,
             missing=dict(self._fleet.away),
         )
+
+    def _sending(self, schedule: Schedule, round_s: float) -> Iterator[Answer]:
+        return carry_out(self._fleet, schedule, round_s=round_s)
 
     def _rates(self, tree: Hierarchy, concurrency: Concurrency) -> Floats:
         """Return the (N, N) bit/s that each pair may carry alone, from one probe out of each host and one into it."""

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import math
 import random
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from statistics import median
 
 from gavotte import _core
-from gavotte.agents import Fleet, Reach
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.schedule import Answer, Schedule
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
+from gavotte.measure.adapt.carrier import Carrier
+from gavotte.measure.adapt.events import Counted, Experiment, Moment
 from gavotte.measure.adapt.path_plan import SCHEDULE_S, PathPlan
 from gavotte.measure.adapt.results import Results
-from gavotte.measure.carry.underway import Underway
+from gavotte.measure.adapt.underway import Underway
+from gavotte.measure.carry.paths import count_routers
+from gavotte.measure.carry.runner import Runner
 from gavotte.measure.plan.cost import Cost, CostLimits, Most
 from gavotte.measure.plan.methods import METHODS, SETUP_S, Method, Play
 from gavotte.measure.plan.round_trips import PROBE_TRIPS
@@ -114,20 +117,15 @@ def predict_cost(plan: PathPlan, pilot: Pilot, limits: CostLimits | None = None,
 
 def _play(plan: PathPlan, pilot: Pilot, limits: CostLimits, most: Most | None) -> tuple[int, float]:
     """Return the bytes and seconds of some snapshots, one right after the other."""
-    fleet = PlayedFleet(plan.method, pilot, seed=plan.seed)
-    carrier = PlayedCarrier(pilot.network, trains=plan.method.can_pause)
+    agents = PlayedAgents(plan.method, pilot, seed=plan.seed)
     results = Results(pilot.inventory, plan.method.name, plan.count, plan.only)
-    underway = Underway(fleet, replace(plan, every_s=0.0), limits, results, None, None, most=most, carrier=carrier)
-    underway.run(again=True, enough=None)
-    return underway.bytes_sent, fleet.seconds + carrier.seconds
+    underway = Underway(replace(plan, every_s=0.0), limits, results, most=most)
+    Runner(underway, agents).run()
+    return underway.bytes_sent, agents.seconds
 
 
-class PlayedFleet(Fleet):
-    """Agents that send nothing and answer at once. Links give max-min fair shares.
-
-    Attributes:
-        seconds: time that their probes would have taken.
-    """
+class PlayedAgents:
+    """Agents that send nothing and answer at once; see `Agents`. Links give max-min fair shares."""
 
     def __init__(self, method: Method, pilot: Pilot, *, seed: int) -> None:
         """Create agents that have not been asked anything.
@@ -137,40 +135,66 @@ class PlayedFleet(Fleet):
             pilot: rates of paths, and sizes and times of trains.
             seed: decides which trains find no rate with others.
         """
-        super().__init__(pilot.inventory, Reach(pilot.inventory))
-        self.hosts = list(pilot.inventory.host)
-        self.seconds = 0.0
+        self._sent_s = 0.0
+        self._names = pilot.inventory.names
+        self._hosts = frozenset(self._names)
         self._method = method
         self._pilot = pilot
+        self._carrier = PlayedCarrier(pilot.network, trains=method.can_pause)
         self._platform = _core.Platform.network(_core.Network(pilot.network))
         self._machine = [host.machine for host in pilot.network.hosts]
-        self._index = {name: i for i, name in enumerate(pilot.inventory.names)}
+        self._index = {name: i for i, name in enumerate(self._names)}
         self._rng = random.Random(f"played {seed}")
         self._kinds = {each.kind: each for each in (*METHODS.values(), method)}
 
-    def measure(
-        self, requests: Mapping[str, pb.MeasureRequest], *, deadline_s: float, silence_s: float
-    ) -> Iterator[tuple[str, pb.ProbeReply]]:
+    @property
+    def seconds(self) -> float:
+        """Time that all probes and experiments would have taken."""
+        return self._sent_s + self._carrier.seconds
+
+    def moment(self) -> Moment:
+        """Return what is known now."""
+        return Moment(self.seconds, self.seconds, self._hosts)
+
+    def wait(self, until_s: float) -> None:
+        """Return at once: the time between snapshots costs nothing."""
+
+    def rejoin(self) -> None:
+        """Return at once: no host is ever lost."""
+
+    def carrier(self, experiment: Experiment) -> Carrier:
+        """Return the carrier of all experiments."""
+        del experiment
+        return self._carrier
+
+    def count_routers(self, seed: int) -> Counted:
+        """Count the routers between any two hosts."""
+        routers = count_routers(self.send, self._names, self._names, seed=seed)
+        return Counted(self.moment(), routers.lengths, routers.round_trips_s)
+
+    def send(self, schedule: Schedule, round_s: float) -> Iterator[Answer]:
         """Answer a schedule, round by round."""
-        del deadline_s, silence_s
-        rounds: dict[int, list[tuple[str, pb.Probe]]] = defaultdict(list)
-        for name, part in requests.items():
-            for probe in part.probes:
-                rounds[probe.round].append((name, probe))
+        del round_s
+        self._sent_s += SCHEDULE_S
         started_s = 0.0
-        self.seconds += SCHEDULE_S
-        for _, probes in sorted(rounds.items()):
-            pairs = [(self._index[name], self._index[probe.peer]) for name, probe in probes]
+        # The order in which agents are asked: it decides which trains find no rate.
+        order = {name: None for steps in schedule for step in steps for name in (step.source, step.target)}
+        place = {name: number for number, name in enumerate(order)}
+        for number, each in enumerate(schedule):
+            steps = sorted(each, key=lambda step: place[step.source])
+            pairs = [(self._index[step.source], self._index[step.target]) for step in steps]
+            if not pairs:
+                continue
             longest_s = 0.0
-            for (name, probe), pair, bps in zip(probes, pairs, shares(self._platform, pairs), strict=True):
-                reply = self._answer(probe, pair, float(bps))
-                reply.round, reply.peer, reply.started_s = probe.round, probe.peer, started_s
+            for step, pair, bps in zip(steps, pairs, shares(self._platform, pairs), strict=True):
+                reply = self._answer(step.probe, pair, float(bps))
+                reply.round, reply.peer, reply.started_s = number, step.target, started_s
                 reply.hops = int(self._pilot.lengths[pair])
                 reply.rtt_s = 2 * (self._pilot.network.pair_latency_s(*pair) or 0.0)
                 longest_s = max(longest_s, reply.seconds + max(0.0, PROBE_TRIPS * reply.rtt_s - SETUP_S))
-                yield name, reply
+                yield Answer(number, step.source, step.target, reply, reply.error, reply.failure)
             started_s += SETUP_S + longest_s
-            self.seconds += SETUP_S + longest_s
+            self._sent_s += SETUP_S + longest_s
 
     def _answer(self, probe: pb.Probe, pair: Pair, share_bps: float) -> pb.ProbeReply:
         """Return an agent's answer to one probe."""

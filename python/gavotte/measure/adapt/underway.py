@@ -1,61 +1,73 @@
-"""A measurement in progress: takes snapshot after snapshot, and learns about shared links meanwhile."""
+"""A measurement in progress, as a state machine of events and instructions.
+
+It takes snapshot after snapshot, and learns about shared links meanwhile. It reads no clock, and neither sends nor
+writes, so that tests feed it without agents, and predictions play it on a network that is known.
+"""
 
 from __future__ import annotations
 
 import itertools
 import logging
 import math
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from gavotte.agents import Fleet
-from gavotte.agents.losses import Losses
-from gavotte.agents.schedule import OUT_OF_TOUCH, carry_out
+from gavotte.agents.schedule import OUT_OF_TOUCH
 from gavotte.errors import AgentError
 from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats, History
 from gavotte.measure.adapt.again import changed
 from gavotte.measure.adapt.answers import gap_in, read, sent_as
 from gavotte.measure.adapt.busy import Busy
-from gavotte.measure.adapt.carrier import Carrier
 from gavotte.measure.adapt.concurrency import EVERYTHING, Concurrency, LoadedReading, Sent
+from gavotte.measure.adapt.events import (
+    Answered,
+    BeginSnapshot,
+    Counted,
+    CountRouters,
+    Event,
+    Instruction,
+    Judge,
+    Judged,
+    Keep,
+    Moment,
+    Rejoin,
+    Report,
+    SendRounds,
+    Started,
+    Steps,
+    Wait,
+)
+from gavotte.measure.adapt.experiments import Experiments
 from gavotte.measure.adapt.filling import Filling
 from gavotte.measure.adapt.opening import FULL, PAUSE_S, STRETCHED, Opening, opening
 from gavotte.measure.adapt.path_plan import AHEAD, MOST_AHEAD, PathPlan
 from gavotte.measure.adapt.results import PathResult, Results, path_result, with_credit
 from gavotte.measure.adapt.spending import Spending
 from gavotte.measure.adapt.streams import LEAST_FALLBACK_BYTES, Streams
+from gavotte.measure.adapt.tcp_steps import TcpSteps
 from gavotte.measure.adapt.widening import LEAST_STREAM_BYTES, Widening, fast_pairs, lower_bound, widened
 from gavotte.measure.adapt.withheld import FRESH_S, REPEATS, limited_by_host, withheld_s
-from gavotte.measure.carry.fleet_carrier import FleetCarrier
-from gavotte.measure.carry.journal import Journal
-from gavotte.measure.carry.paths import path_lengths
-from gavotte.measure.carry.tcp_steps import TcpSteps
 from gavotte.measure.plan.cost import LOST_S, CostLimits, Most
 from gavotte.measure.plan.credit import FALLS, Credit, Sending, Sendings, SpentCredits
 from gavotte.measure.plan.methods import LOWER_BOUNDS, TRAIN_BRIEF_S, Reading, refused
 from gavotte.measure.plan.round_trips import RoundTrips
 from gavotte.measure.plan.rounds import packed
-from gavotte.terms import Pair, Progress
+from gavotte.terms import Pair
 from gavotte.terms.credit import OWN, is_credit
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 from gavotte.terms.hierarchy import hierarchy_of
-from gavotte.terms.unix_clock import UnixClock
 
 logger = logging.getLogger(__name__)
 
 AGAIN = 3
 """Most times that a doubtful path is measured again; more than once only while it has no rate."""
 
-LOOK_S = 0.5
-"""How often a pause between two snapshots checks whether any hosts are left."""
-
 
 class Underway:
-    """Carries out a plan.
+    """Decides what a plan sends next.
 
     Attributes:
         again: probes beyond the first of a path and snapshot.
@@ -69,40 +81,26 @@ class Underway:
     """
 
     def __init__(
-        self,
-        fleet: Fleet,
-        plan: PathPlan,
-        limits: CostLimits,
-        results: Results,
-        journal: Journal | None,
-        progress: Progress | None,
-        *,
-        most: Most | None = None,
-        carrier: Carrier | None = None,
+        self, plan: PathPlan, limits: CostLimits, results: Results, *, again: bool = True, most: Most | None = None
     ) -> None:
-        """Create a measurement that has sent nothing yet.
+        """Create a measurement to which nothing has happened yet.
 
         Args:
-            fleet: enrolled agents.
             plan: what to do.
             limits: what it may cost.
             results: receives the answers; earlier ones are kept.
-            journal: receives them too.
-            progress: called for each path that is done.
+            again: measure doubtful paths again, alone.
             most: when it is to end, whether it is done or not; None = computed here.
-            carrier: fills links; None = the fleet.
         """
-        self._fleet = fleet
-        self._carrier = carrier
         self._plan = plan
         self._results = results
-        self._journal = journal
-        self._clock = UnixClock()
-        self._progress = progress
+        self._again = again
+        self._steps = self._run()
+        self._effects: list[Instruction] = []
+        self._moment = Moment(0.0, 0.0, frozenset(plan.names))
         self._index = {name: i for i, name in enumerate(plan.names)}
         self._done = 0
-        self._total = plan.count * sum(map(len, plan.rounds(0, self._here())))
-        self._losses = Losses()
+        self._total = 0
         self._ends_s: dict[tuple[str, str], float] = {}
         self._concurrency = Concurrency(len(plan.names), plan.links, tolerance=plan.method.tolerance)
         self._busy = Busy(plan.method)
@@ -123,40 +121,45 @@ class Underway:
         self.untested: dict[str, list[Pair]] = {}
         self.stopped = ""
 
-    def run(self, *, again: bool, enough: Callable[[History], bool] | None) -> None:
-        """Take all snapshots.
+    def handle(self, event: Event) -> list[Instruction]:
+        """Take one event, and return what to do.
 
-        Args:
-            again: measure doubtful paths again, alone.
-            enough: called after each snapshot; true ends the run.
+        1. The first event is `Started`.
+        2. All instructions but the last are carried out at once, and no event answers them.
+        3. So is the last, if it is a `BeginSnapshot`, `Keep` or `Report`. Any other is answered by the events that its
+           description names, each of which is handed to this method.
+        4. The measurement has ended if the last event of an instruction brings no other one.
+
+        Raises:
+            AgentError: when no hosts are left before a path has answered.
         """
-        begin = time.monotonic()
-        wanted = self._results.count
+        self._moment = event.moment
+        try:
+            awaited = next(self._steps) if isinstance(event, Started) else self._steps.send(event)
+        except StopIteration:
+            awaited = None
+        effects, self._effects = self._effects, []
+        return effects if awaited is None else [*effects, awaited]
+
+    def _run(self) -> Steps[None]:
+        """Take all snapshots."""
+        began_s, wanted = self._moment.now_s, self._results.count
+        self._total = self._plan.count * sum(map(len, self._plan.rounds(0, self._here())))
         for number in range(wanted):
             if number not in self._results.times_s:
-                self._pause(begin + number * self._plan.every_s)
-            self._rejoin()
+                yield Wait(began_s + number * self._plan.every_s)
+            yield Rejoin()
             if self._is_over(number):
                 return
-            self._began_s, self._before_s = time.monotonic(), self.seconds
-            self._snapshot(number, again=again)
+            self._began_s, self._before_s = self._moment.now_s, self.seconds
+            yield from self._snapshot(number)
             self._keep_credits(number)
-            self._widen(number)
+            yield from self._widen(number)
             self.seconds = self._spent_s()
             self._results.count = number + 1
-            if self.stopped or (enough is not None and number + 1 < wanted and enough(self._results.history())):
+            if self.stopped or (number + 1 < wanted and (yield from _judged())):
                 return
             self._results.count = wanted
-
-    def _pause(self, until: float) -> None:
-        """Wait for the next snapshot, unless no hosts are left for it."""
-        while (left := until - time.monotonic()) > 0 and not self._fleet.is_alone():
-            time.sleep(min(left, LOOK_S))
-
-    def _rejoin(self) -> None:
-        """Continue with hosts whose agents were started again."""
-        for name in self._fleet.rejoin():
-            self._losses.back(name)
 
     def _is_over(self, number: int) -> bool:
         """Return whether no hosts are left for this snapshot. Earlier snapshots are kept, and none is empty.
@@ -164,10 +167,10 @@ class Underway:
         Raises:
             AgentError: when they found nothing.
         """
-        if not self._fleet.is_alone():
+        if not self._moment.alone:
             return False
-        silent = dict.fromkeys(sorted(self._fleet.silent), "its agent does not answer any more")
-        gone = silent | self._fleet.away
+        silent = dict.fromkeys(sorted(self._moment.silent), "its agent does not answer any more")
+        gone = silent | dict(self._moment.away)
         text = "; ".join(f"{name}: {reason}" for name, reason in list(gone.items())[:2])
         wanted, self._results.count = self._results.count, number
         reason = f"fewer than two agents are left after {number} of {wanted} snapshots ({text})"
@@ -179,7 +182,7 @@ class Underway:
 
     def _now_s(self) -> float:
         """Return the Unix time, never before the last snapshot's, which may be that of an interrupted measurement."""
-        now_s, last_s = self._clock(), max(self._results.times_s.values(), default=0.0)
+        now_s, last_s = self._moment.unix_s, max(self._results.times_s.values(), default=0.0)
         if now_s < last_s:
             logger.warning("the clock was set back by %.0f s; times continue from the last snapshot's", last_s - now_s)
         return max(now_s, last_s)
@@ -188,6 +191,10 @@ class Underway:
     def bytes_sent(self) -> int:
         """Payload so far."""
         return self._spending.bytes_sent
+
+    def history(self) -> History:
+        """Return the answers so far as matrices."""
+        return self._results.history()
 
     def shared(self) -> dict[str, float]:
         """Links that were full, with the load that they were seen to carry, bit/s; 0 = unknown."""
@@ -204,7 +211,7 @@ class Underway:
         rate, crowding = self._rates(), self._filling.crowding
         return (*crowding.records(rate), *(crowding.untold(*each, rate) for each in self.untested.items()))
 
-    def _replace_spent(self, number: int) -> None:
+    def _replace_spent(self, number: int) -> Steps[None]:
         """Measure paths again whose rates are from before their source's credit ran out.
 
         If the first of them is as fast as before, the others were slower for another reason.
@@ -217,14 +224,15 @@ class Underway:
             known_bps = self._results.paths[number, *pairs[0]].reading.goodput_bps
             self.again += 1
             self._total += 1
-            rate_bps = self._probe([pairs[:1]], number, alone=True).get(pairs[0], LoadedReading(math.nan)).rate_bps
+            first = yield from self._probe([pairs[:1]], number, alone=True)
+            rate_bps = first.get(pairs[0], LoadedReading(math.nan)).rate_bps
             # NaN is no rate.
             if not FALLS * rate_bps <= known_bps:
                 continue
             credit = self.credits[names[source]] = self._sendings.credit(source, rate_bps)
             self.again += len(pairs) - 1
             self._total += len(pairs) - 1
-            self._probe([[pair] for pair in pairs[1:]], number, alone=True)
+            yield from self._probe([[pair] for pair in pairs[1:]], number, alone=True)
             for pair in pairs:
                 self._results.paths[number, *pair] = with_credit(self._results.paths[number, *pair], credit)
 
@@ -262,68 +270,68 @@ class Underway:
 
     def _here(self) -> set[int]:
         """Return the hosts that answer. Only they take part: a dead one would cost every peer its waiting time."""
-        return {self._index[host.name] for host in self._fleet.hosts}
+        return {self._index[name] for name in self._moment.hosts}
 
     def _spent_s(self) -> float:
-        return self._before_s + time.monotonic() - self._began_s
+        return self._before_s + self._moment.now_s - self._began_s
 
-    def _snapshot(self, number: int, *, again: bool) -> None:
+    def _snapshot(self, number: int) -> Steps[None]:
         if number not in self._results.times_s:
             self._results.times_s[number] = self._now_s()
-            if self._journal is not None:
-                self._journal.begin(number, self._results.times_s[number])
+            self._effects.append(BeginSnapshot(number, self._results.times_s[number]))
         logger.info("snapshot %d of %d", number, self._results.count)
         self._sendings = Sendings()
         known = {(i, j) for (at, i, j), path in self._results.paths.items() if at == number and path.answered}
         self._done += len(known)
         todo = self._plan.rounds(number, self._here(), known)
-        if not again:
-            self._probe(todo, number, alone=True)
-            self._fall_back(number)
+        if not self._again:
+            yield from self._probe(todo, number, alone=True)
+            yield from self._fall_back(number)
             return
         readings: dict[Pair, LoadedReading] = {}
         looked: Counter[Pair] = Counter()
         self._busy, self.busy = Busy(self._method), []
-        if self._filling is None and len(self._here()) > 2 and todo and self._look() and not self._plan.links:
-            todo = self._open(todo, readings, looked, number)
+        look = self._filling is None and len(self._here()) > 2 and todo
+        if look and (yield from self._look()) and not self._plan.links:
+            todo = yield from self._open(todo, readings, looked, number)
         todo = self._laid(todo)
         ahead, most = AHEAD, max(AHEAD, math.ceil(MOST_AHEAD * len(todo)))
         while todo and not self.stopped:
             part, todo, before = todo[:ahead], todo[ahead:], self._concurrency.found
-            readings |= self._probe(part, number)
-            self._once_more(self._doubts(number, readings, looked), readings, looked, number)
+            readings |= yield from self._probe(part, number)
+            yield from self._once_more(self._doubts(number, readings, looked), readings, looked, number)
             ahead = min(most, 2 * ahead)
             if self._concurrency.found > before:
                 ahead, todo = AHEAD, self._laid(todo)
             if self._busy.now:
                 left = ([pair for pair in pairs if not self._busy.hopeless(self._links(pair))] for pairs in todo)
                 todo = [pairs for pairs in left if pairs]
-        self._repeat_withheld(number, readings)
+        yield from self._repeat_withheld(number, readings)
         while not self.stopped and (pairs := self._doubts(number, readings, looked)):
-            if not self._once_more(pairs, readings, looked, number):
+            if not (yield from self._once_more(pairs, readings, looked, number)):
                 break
         if self._busy.now:
-            self._take_shares(number, () if self._busy.proves else readings)
+            yield from self._take_shares(number, () if self._busy.proves else readings)
             return
-        readings |= self._fall_back(number)
+        readings |= yield from self._fall_back(number)
         if not self.stopped:
-            self._once_more(
+            yield from self._once_more(
                 [pair for pair in changed(self._results, number) if not looked[pair]], readings, looked, number
             )
-            self._replace_spent(number)
+            yield from self._replace_spent(number)
         self.doubtful = [
             pair
             for pair, reading in readings.items()
             if not self._shows_host(number, pair) and self._concurrency.doubtful(pair, reading)
         ]
-        self._confirm()
+        yield from self._confirm()
 
     def _shows_host(self, number: int, pair: Pair) -> bool:
         """Return whether a result shows a host that kept its agent from running, instead of the path."""
         path = self._results.paths.get((number, *pair))
         return path is not None and path.gap is not None
 
-    def _repeat_withheld(self, number: int, readings: dict[Pair, LoadedReading]) -> None:
+    def _repeat_withheld(self, number: int, readings: dict[Pair, LoadedReading]) -> Steps[None]:
         """Repeat probes during which a host kept its agent from running, each with a full quota."""
         for _ in range(REPEATS):
             pairs = [
@@ -337,7 +345,8 @@ class Underway:
                     return
                 self.again += len(lone)
                 self._total += len(lone)
-                apart = self._concurrency.take(self._carry_out([lone], number, alone=True, start=(FRESH_S, 0.0)))
+                sent = yield from self._carry_out([lone], number, alone=True, start=(FRESH_S, 0.0))
+                apart = self._concurrency.take(sent)
                 readings |= {
                     p: LoadedReading(each.rate_bps) for p, each in apart.items() if math.isfinite(each.rate_bps)
                 }
@@ -348,7 +357,7 @@ class Underway:
         # Links that were known before are in the plan's rounds.
         return self._concurrency.rounds(near) + self._concurrency.rounds(far) if self._concurrency.found else near + far
 
-    def _widen(self, number: int) -> None:
+    def _widen(self, number: int) -> Steps[None]:
         """Continue with TCP on fast paths."""
         if not self._plan.method.has_faster_paths or self._busy.now:
             return
@@ -361,7 +370,7 @@ class Underway:
             size = min(size, int(left / max(1, self._plan.widening_bytes(1))))
         if size < LEAST_STREAM_BYTES:
             return
-        steps = TcpSteps(self._fleet, self._plan, self._spending, self._losses, size)
+        steps = TcpSteps(self._plan, self._spending, size)
         held = {pair for pair in pairs if self._shows_host(number, pair)}
         # More connections need more of a processor that the host does not give.
         single = Widening(steps.send, needed=dict.fromkeys(range(len(self._plan.names)), 1))
@@ -372,20 +381,20 @@ class Underway:
                 if self.stopped:
                     return
                 known = [pair for pair in part if not lower_bound(self._results.paths[number, *pair])]
-                for pair, rates in widening.climb(part, known).items():
+                for pair, rates in (yield from widening.climb(part, known)).items():
                     self._total += 1
-                    self._take(number, *pair, widened(self._results.paths[number, *pair], rates, steps.gaps.get(pair)))
+                    self._take(number, pair, widened(self._results.paths[number, *pair], rates, steps.gaps.get(pair)))
 
     def _open(
         self, todo: list[list[Pair]], readings: dict[Pair, LoadedReading], looked: Counter[Pair], number: int
-    ) -> list[list[Pair]]:
+    ) -> Steps[list[list[Pair]]]:
         """Find out whether links are shared: first let pairs cross them together, then one by one.
 
         Returns:
             the remaining rounds.
         """
         first = self._opening = opening(todo, self._concurrency)
-        readings |= self._probe(first.ends, number)
+        readings |= yield from self._probe(first.ends, number)
         beside: list[Pair] = []
         streamed: list[list[Pair]] = []
         for pairs in first.tests:
@@ -397,7 +406,7 @@ class Underway:
                 pairs = [pair for pair in pairs if pair not in blocked]
             if not pairs:
                 continue
-            sent = self._carry_out([pairs], number, alone=False, together=True)
+            sent = yield from self._carry_out([pairs], number, alone=False, together=True)
             first.take(sent)
             readings |= (concurrent_readings := self._concurrency.take(sent))
             beside += [
@@ -407,11 +416,11 @@ class Underway:
             ]
             streamed += self._streams.waiting([pairs])
             self._check()
-        readings |= self._probe(streamed, number)
-        self._once_more(beside, readings, looked, number, full=FULL)
+        readings |= yield from self._probe(streamed, number)
+        yield from self._once_more(beside, readings, looked, number, full=FULL)
         return first.rest
 
-    def _test_again(self) -> None:
+    def _test_again(self) -> Steps[None]:
         """Fill links without a result from the first rounds, for longer: at first together, then each alone."""
         for turn in itertools.count():
             if self._opening is None or (filling := self._filling) is None:
@@ -428,12 +437,12 @@ class Underway:
             self._check()
             if turn == 0:
                 for aims in self._opening.by_test({link: self.untested[link] for link in todo}):
-                    filling.cross(aims, self._rates(), spare_bytes=self._spare_bytes())
+                    yield from filling.cross(aims, self._rates(), spare_bytes=self._spare_bytes())
                     self._check()
-            elif not self._fill(dict.fromkeys(todo, math.inf), sure=True):
+            elif not (yield from self._fill(dict.fromkeys(todo, math.inf), sure=True)):
                 return
 
-    def _take_shares(self, number: int, measured: Iterable[Pair]) -> None:
+    def _take_shares(self, number: int, measured: Iterable[Pair]) -> Steps[None]:
         """Measure TCP's share of paths without a rate. For the pairs in `measured` it is known already."""
         logger.warning(
             "snapshot %d: other traffic fills the network; measuring TCP's share of paths without a rate", number
@@ -443,11 +452,11 @@ class Underway:
         most = max(AHEAD, math.ceil(MOST_AHEAD * len(left)))
         while left and not self.stopped:
             part, left = left[:most], left[most:]
-            self._carry_out(part, number, alone=True, share=True)
+            yield from self._carry_out(part, number, alone=True, share=True)
             self._check()
         self.busy = sorted({*lacking, *measured}.difference(self._lacking(number)))
 
-    def _fall_back(self, number: int) -> dict[Pair, LoadedReading]:
+    def _fall_back(self, number: int) -> Steps[dict[Pair, LoadedReading]]:
         """Measure paths by bulk TCP on which trains found no rate, however often they were sent. Each is alone."""
         lacking = self._streams.lacking(self._results, number, self._here())
         size = self._spending.fallback_bytes([self._plan.names[source] for source, _ in lacking])
@@ -462,7 +471,7 @@ class Underway:
                 # An estimate that trains exceeded leaves no path without an answer; a limit of the user does.
                 if self.stopped and self._spending.limited:
                     break
-                sent += self._carry_out([pairs], number, alone=True)
+                sent += yield from self._carry_out([pairs], number, alone=True)
         return {each.pair: LoadedReading(each.rate_bps) for each in sent}
 
     def _links(self, pair: Pair) -> frozenset[str]:
@@ -473,19 +482,17 @@ class Underway:
         known = {(i, j) for (at, i, j), path in self._results.paths.items() if at == number and path.answered}
         return [pair for pairs in self._plan.rounds(number, self._here(), known) for pair in pairs]
 
-    def _look(self) -> bool:
+    def _look(self) -> Steps[bool]:
         """Find machines and racks. Return whether pairs without a common host can share any of their links."""
         names = self._plan.names
+        event = yield CountRouters(self._plan.seed)
+        assert isinstance(event, Counted)
+        self._results.lengths = event.lengths
+        for pair, round_trip_s in event.round_trips_s.items():
+            self._trips.take(pair, round_trip_s)
         blocked = self._streams.blocked
-        self._results.lengths = path_lengths(
-            self._fleet,
-            names,
-            seed=self._plan.seed,
-            round_trips=self._trips,
-            blocked=blocked,
-            cut=self._cut,
-            losses=self._losses,
-        )
+        blocked |= event.blocked
+        self._cut |= event.cut
         if 2 * len(blocked) > math.perm(len(self._here()), 2):
             # Most readings will be TCP's, which scatter more than trains'.
             self._method = self._streams.method
@@ -493,9 +500,9 @@ class Underway:
             self._concurrency = Concurrency(len(names), self._plan.links, tolerance=self._method.tolerance)
         tree = hierarchy_of(names, self._results.lengths)
         trains = self._method.can_pause and not blocked
-        carrier = self._carrier or FleetCarrier(self._fleet, names, trains=trains, round_trips=self._trips)
-        self._spending.carrier = carrier
-        self._filling = Filling(carrier, tree, self._concurrency, trains=trains, seed=self._plan.seed)
+        experiments = Experiments(trains=trains, round_trips=self._trips, time_s=self._moment.unix_s)
+        self._spending.experiments = experiments
+        self._filling = Filling(experiments, tree, self._concurrency, trains=trains, seed=self._plan.seed)
         return self._concurrency.see(tree)
 
     def _doubts(self, number: int, readings: dict[Pair, LoadedReading], looked: Counter[Pair]) -> list[Pair]:
@@ -523,7 +530,7 @@ class Underway:
         number: int,
         *,
         full: float = 1.0,
-    ) -> bool:
+    ) -> Steps[bool]:
         """Measure pairs again without other probes, and learn from the differences. Return whether it was possible.
 
         The rate of a link on which a pair lost is assumed to be `full` times its load.
@@ -534,7 +541,7 @@ class Underway:
         if not pairs:
             return False
         logger.info("snapshot %d: measuring %d paths again, apart", number, len(pairs))
-        self._rejoin()
+        yield Rejoin()
         self.again += len(pairs)
         self._total += len(pairs)
         looked.update(pairs)
@@ -542,11 +549,11 @@ class Underway:
         for lone in self._concurrency.apart(pairs, readings):
             if self._busy.now:
                 break
-            apart = self._probe([lone], number, alone=True)
+            apart = yield from self._probe([lone], number, alone=True)
             if twice := [pair for pair in self._busy.unsure(readings, apart) if self._affords(pair)]:
                 self.again += len(twice)
                 self._total += len(twice)
-                self._busy.compare(apart, self._probe([twice], number, alone=True))
+                self._busy.compare(apart, (yield from self._probe([twice], number, alone=True)))
             for pair, reading in apart.items():
                 if pair in readings:
                     compared.append((readings[pair], reading.rate_bps))
@@ -557,7 +564,7 @@ class Underway:
         for beside, alone_bps in compared if self._busy.proves or not self._busy.now else ():
             blamed |= self._concurrency.compare(beside, alone_bps)
         if blamed and not self._busy.now:
-            self._fill({link: full * load_bps for link, load_bps in blamed.items()})
+            yield from self._fill({link: full * load_bps for link, load_bps in blamed.items()})
         return True
 
     def _spare_bytes(self) -> float:
@@ -568,7 +575,7 @@ class Underway:
         """Return whether the source's share of a byte limit suffices for another probe."""
         return self._spending.affords(self._plan.names[pair[0]])
 
-    def _fill(self, links: Mapping[str, float], *, sure: bool = False) -> bool:
+    def _fill(self, links: Mapping[str, float], *, sure: bool = False) -> Steps[bool]:
         """Measure the rates of links. Return whether it was tried: not if paths would then exceed the estimate.
 
         Args:
@@ -577,29 +584,33 @@ class Underway:
         """
         if self._filling is None or self.stopped or self._spending.share:
             return False
-        return self._filling.fill(links, self._rates(), self._here(), spare_bytes=self._spare_bytes(), sure=sure)
+        return (
+            yield from self._filling.fill(
+                links, self._rates(), self._here(), spare_bytes=self._spare_bytes(), sure=sure
+            )
+        )
 
-    def _confirm(self) -> None:
+    def _confirm(self) -> Steps[None]:
         """Fill each full link until two sums agree, and others once: an oversubscribed rack is seldom the only one."""
         if not self._spending.share and not self.stopped and (others := self._concurrency.untested()):
-            self._fill(others)
-        self._test_again()
+            yield from self._fill(others)
+        yield from self._test_again()
         while self._filling is not None and not self.stopped:
             todo = self._filling.crowding.unsettled(self._concurrency.full)
             if not todo or self._spending.share:
                 return
             self._check()
-            if not self._fill(todo):
+            if not (yield from self._fill(todo)):
                 return
 
     def _check(self) -> None:
         """End the measurement if its cost would far exceed the estimate."""
         if self.stopped:
             return
-        waited_s = LOST_S * (len(self._fleet.lost) + len(self._cut))
+        waited_s = LOST_S * (self._moment.lost + len(self._cut))
         self.stopped = self._spending.exceeded(self._spent_s(), waited_s=waited_s)
 
-    def _probe(self, rounds: list[list[Pair]], number: int, *, alone: bool = False) -> dict[Pair, LoadedReading]:
+    def _probe(self, rounds: list[list[Pair]], number: int, *, alone: bool = False) -> Steps[dict[Pair, LoadedReading]]:
         """Send rounds; if links are full, each only after the one before it has ended.
 
         Pairs that are measured `alone` may take all their time.
@@ -611,9 +622,9 @@ class Underway:
             self._check()
             if self.stopped:
                 break
-            readings |= self._concurrency.take(self._carry_out(part, number, alone=alone))
+            readings |= self._concurrency.take((yield from self._carry_out(part, number, alone=alone)))
             if left := self._streams.waiting(part):
-                readings |= self._concurrency.take(self._carry_out(left, number, alone=alone))
+                readings |= self._concurrency.take((yield from self._carry_out(left, number, alone=alone)))
         return readings
 
     def _carry_out(
@@ -625,10 +636,10 @@ class Underway:
         share: bool = False,
         together: bool = False,
         start: tuple[float, float] | None = None,
-    ) -> list[Sent]:
-        began_s = time.monotonic()
+    ) -> Steps[list[Sent]]:
+        began_s = self._moment.now_s
         # A schedule with a host that is gone would wait for it again.
-        gone = {self._index[name] for name in self._fleet.away if name in self._index}
+        gone = {self._index[name] for name in self._moment.away if name in self._index}
         rounds = [left for pairs in rounds if (left := [pair for pair in pairs if gone.isdisjoint(pair)])]
         brief = {
             pair
@@ -644,7 +655,9 @@ class Underway:
         )
         schedule = self._streams.instead(schedule, self._index)
         sent: list[Sent] = []
-        for answer in carry_out(self._fleet, schedule, round_s=self._plan.round_s, losses=self._losses):
+        event = yield SendRounds(schedule, self._plan.round_s)
+        while isinstance(event, Answered):
+            answer = event.answer
             pair = self._index[answer.source], self._index[answer.target]
             needs_tcp = self._streams.take(pair, answer)
             streamed = self._streams.carries(pair)
@@ -672,7 +685,8 @@ class Underway:
                 self._note_sending(pair, reading, answer.bytes_sent, began_s + reply.started_s + reply.seconds)
                 result = path_result(reading, reply, idle_s, gap)
                 sent.append(sent_as(pair, answer.round, reply, reading if gap is None else refused(str(gap))))
-            self._take(number, *pair, result)
+            self._take(number, pair, result)
+            event = yield None
         if sent:
             self._spending.learn()
         return sent
@@ -705,10 +719,16 @@ class Underway:
         self._ends_s |= dict.fromkeys(ends, start_s + seconds)
         return max(0.0, idle_s)
 
-    def _take(self, number: int, source: int, target: int, result: PathResult) -> None:
-        self._results.add(number, source, target, result)
-        if self._journal is not None and result.answered:
-            self._journal.add(number, source, target, result)
+    def _take(self, number: int, pair: Pair, result: PathResult) -> None:
+        self._results.add(number, *pair, result)
+        if result.answered:
+            self._effects.append(Keep(number, pair, result))
         self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self._total)
+        self._effects.append(Report(self._done, self._total))
+
+
+def _judged() -> Steps[bool]:
+    """Return whether the snapshots so far suffice."""
+    event = yield Judge()
+    assert isinstance(event, Judged)
+    return event.enough

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gavotte.agents import Fleet
-from gavotte.agents.losses import Losses
-from gavotte.agents.schedule import Step, carry_out
+from gavotte.agents.schedule import Step
+from gavotte.measure.adapt.events import Answered, SendRounds, Steps
 from gavotte.measure.adapt.path_plan import PathPlan
 from gavotte.measure.adapt.spending import Spending
 from gavotte.measure.adapt.withheld import Gap, find_gap
@@ -15,27 +14,25 @@ from gavotte.terms import Pair
 
 
 class TcpSteps:
-    """Sends steps of a `Widening` through agents, and counts their bytes and seconds.
+    """Asks for steps of a `Widening`, and counts their bytes and seconds.
 
     Attributes:
         gaps: pairs with a step during which a host kept its agent from running.
     """
 
-    def __init__(self, fleet: Fleet, plan: PathPlan, spending: Spending, losses: Losses, size: int) -> None:
+    def __init__(self, plan: PathPlan, spending: Spending, size: int) -> None:
         """Send nothing yet.
 
         Args:
-            fleet: enrolled agents.
             plan: of the measurement.
             spending: of the measurement.
-            losses: hosts that were lost.
             size: bytes of each pair and step, all connections together.
         """
-        self._fleet, self._plan, self._spending, self._losses, self._size = fleet, plan, spending, losses, size
+        self._plan, self._spending, self._size = plan, spending, size
         self._index = {name: i for i, name in enumerate(plan.names)}
         self.gaps: dict[Pair, Gap] = {}
 
-    def send(self, connections: Mapping[Pair, int]) -> dict[Pair, float]:
+    def send(self, connections: Mapping[Pair, int]) -> Steps[dict[Pair, float]]:
         """Send one step. Return the bit/s of the pairs that answered.
 
         Args:
@@ -46,15 +43,17 @@ class TcpSteps:
             Step(names[i], names[j], bulk(flows=count, max_bytes=self._size).probe)
             for (i, j), count in sorted(connections.items())
         ]
-        for answer in carry_out(self._fleet, [steps], round_s=self._plan.round_s, losses=self._losses):
+        event = yield SendRounds([steps], self._plan.round_s)
+        while isinstance(event, Answered):
+            answer = event.answer
             # These bytes are no sign that trains cost more than estimated.
             self._spending.take(answer.source, answer.bytes_sent, near=True)
-            if answer.reply is None:
-                continue
-            self._spending.allow(answer.reply.seconds)
-            pair = self._index[answer.source], self._index[answer.target]
-            if gap := find_gap(answer.source, answer.target, answer.reply, "unproven"):
-                self.gaps[pair] = gap
-            if not answer.error and answer.reply.bulk.goodput_bps > 0:
-                rates[pair] = answer.reply.bulk.goodput_bps
+            if answer.reply is not None:
+                self._spending.allow(answer.reply.seconds)
+                pair = self._index[answer.source], self._index[answer.target]
+                if gap := find_gap(answer.source, answer.target, answer.reply, "unproven"):
+                    self.gaps[pair] = gap
+                if not answer.error and answer.reply.bulk.goodput_bps > 0:
+                    rates[pair] = answer.reply.bulk.goodput_bps
+            event = yield None
         return rates

@@ -1,0 +1,115 @@
+"""Those who carry out the instructions of a measurement: the agents of a fleet, or a network that is played."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from gavotte.agents import Fleet
+from gavotte.agents.losses import Losses
+from gavotte.agents.schedule import Answer, Schedule, carry_out
+from gavotte.measure.adapt.carrier import Carrier
+from gavotte.measure.adapt.events import Counted, Experiment, Moment
+from gavotte.measure.carry.fleet_carrier import FleetCarrier
+from gavotte.measure.carry.paths import count_routers
+from gavotte.terms.unix_clock import UnixClock
+
+LOOK_S = 0.5
+"""How often a pause between two snapshots checks whether any hosts are left."""
+
+
+class Agents(Protocol):
+    """Hosts that send probes to each other."""
+
+    def moment(self) -> Moment:
+        """Return what is known now."""
+
+    def wait(self, until_s: float) -> None:
+        """Wait, unless no hosts are left.
+
+        Args:
+            until_s: by the clock of `Moment.now_s`.
+        """
+
+    def rejoin(self) -> None:
+        """Take in hosts whose agents were started again."""
+
+    def send(self, schedule: Schedule, round_s: float) -> Iterator[Answer]:
+        """Send probes, and yield each outcome.
+
+        Args:
+            schedule: the rounds.
+            round_s: the longest that one of them may take.
+        """
+
+    def count_routers(self, seed: int) -> Counted:
+        """Count the routers between any two hosts.
+
+        Args:
+            seed: seed of the order.
+        """
+
+    def carrier(self, experiment: Experiment) -> Carrier:
+        """Return the carrier of all experiments.
+
+        Args:
+            experiment: the next one.
+        """
+
+
+class FleetAgents:
+    """The enrolled agents of a fleet."""
+
+    def __init__(self, fleet: Fleet, names: Sequence[str]) -> None:
+        """Ask for nothing yet.
+
+        Args:
+            fleet: enrolled agents.
+            names: hosts in matrix order.
+        """
+        self._fleet = fleet
+        self._names = names
+        self._clock = UnixClock()
+        self._losses = Losses()
+        self._carrier: FleetCarrier | None = None
+
+    def moment(self) -> Moment:
+        """Return what is known now; see `Agents`."""
+        fleet = self._fleet
+        return Moment(
+            time.monotonic(),
+            self._clock(),
+            frozenset(host.name for host in fleet.hosts),
+            dict(fleet.away),
+            len(fleet.lost),
+            frozenset(fleet.silent),
+            fleet.is_alone(),
+        )
+
+    def wait(self, until_s: float) -> None:
+        """Wait, unless no hosts are left; see `Agents`."""
+        while (left_s := until_s - time.monotonic()) > 0 and not self._fleet.is_alone():
+            time.sleep(min(left_s, LOOK_S))
+
+    def rejoin(self) -> None:
+        """Take in hosts whose agents were started again; see `Agents`."""
+        for name in self._fleet.rejoin():
+            self._losses.back(name)
+
+    def send(self, schedule: Schedule, round_s: float) -> Iterator[Answer]:
+        """Send probes; see `Agents`."""
+        return carry_out(self._fleet, schedule, round_s=round_s, losses=self._losses)
+
+    def count_routers(self, seed: int) -> Counted:
+        """Count the routers between any two hosts; see `Agents`."""
+        here = [host.name for host in self._fleet.hosts]
+        routers = count_routers(self.send, here, self._names, seed=seed)
+        return Counted(self.moment(), routers.lengths, routers.round_trips_s, routers.blocked, routers.cut)
+
+    def carrier(self, experiment: Experiment) -> Carrier:
+        """Return the carrier of all experiments; see `Agents`."""
+        if self._carrier is None:
+            trips = experiment.round_trips
+            self._carrier = FleetCarrier(self._fleet, self._names, trains=experiment.trains, round_trips=trips)
+        return self._carrier
