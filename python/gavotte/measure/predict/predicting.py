@@ -44,8 +44,13 @@ def expected_cost(
 ) -> Cost:
     """Return the cost of a measurement, predicted from an earlier Network if there is one.
 
-    If groups' links are limited, the measurement is played: it will find out on its way what the Network does not have,
-    and measure disturbed pairs again. A formula predicted half the real time for 11 hosts behind slow racks.
+    1. If groups' links are limited, the measurement is played: it will find out on its way what the Network does not
+       have, and measure disturbed pairs again. A formula predicted half the real time for 11 hosts behind slow racks.
+    2. Otherwise a formula predicts the cost (`PathPlan.cost`). Without limited links both agree: for 12 to 100 hosts
+       within 1 % of the bytes and 5 % of the seconds. Playing takes 0.2 ms a path, which is 2 s for 100 hosts, and
+       three times that for several snapshots. The formula takes 0.1 s.
+    3. Without any Network there is nothing to play on but the assumption that no link is shared. The formula adds
+       half of the probes that shared links would repeat.
 
     Otherwise the formula of `PathPlan.cost` predicts. To play 100 hosts would be fast enough: it takes 1.5 to 5 s. But
     no prediction would be better. On 24 simulated networks of 6 to 20 hosts whose racks limit nothing, with one and
