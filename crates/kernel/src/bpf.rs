@@ -9,11 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 const BPF_MAP_CREATE: libc::c_long = 0;
 const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
+const BPF_MAP_DELETE_ELEM: libc::c_long = 3;
 const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
 const BPF_LINK_CREATE: libc::c_long = 28;
 const BPF_MAP_TYPE_HASH: u32 = 1;
 const BPF_MAP_TYPE_ARRAY: u32 = 2;
+const BPF_F_NO_PREALLOC: u32 = 1;
 const BPF_F_MMAPABLE: u32 = 1 << 10;
 /// Bytes of `union bpf_attr` that are filled in here; the kernel assumes zeros for the rest.
 const ATTRIBUTE_BYTES: usize = 128;
@@ -143,9 +145,30 @@ impl<const K: usize, const V: usize> HashMap<K, V> {
         create(BPF_MAP_TYPE_HASH, K as u32, V as u32, entries, 0, name).map(Self)
     }
 
+    /// Creates a map that takes memory only for the entries that it has. Programs must not add entries.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn sparse(entries: u32, name: &str) -> io::Result<Self> {
+        create(BPF_MAP_TYPE_HASH, K as u32, V as u32, entries, BPF_F_NO_PREALLOC, name).map(Self)
+    }
+
     /// The map's descriptor, for programs.
     pub fn fd(&self) -> i32 {
         self.0.as_raw_fd()
+    }
+
+    /// Removes an entry, if there is one.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn remove(&self, key: [u8; K]) -> io::Result<()> {
+        let mut attribute = Attribute::new().u32(0, self.fd() as u32).u64(8, key.as_ptr() as u64);
+        // SAFETY: the key lives until the call returns and has the map's length.
+        match unsafe { attribute.call(BPF_MAP_DELETE_ELEM) } {
+            Err(error) if error.raw_os_error() != Some(libc::ENOENT) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Sets an entry.

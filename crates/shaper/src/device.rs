@@ -34,7 +34,7 @@ pub struct Setup {
 /// The rates of a pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairRate {
-    /// The receiving host.
+    /// The receiving host, by the address that names it.
     pub target: IpAddr,
     /// The rate that is always available to the pair, in bit/s.
     pub rate_bps: f64,
@@ -69,9 +69,11 @@ pub struct Received {
 }
 
 /// The state of a peer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Peer {
     place: u32,
+    /// The addresses that the peer's packets come from and go to.
+    addresses: Vec<IpAddr>,
     class: Option<PairClass>,
 }
 
@@ -91,7 +93,11 @@ pub struct Shaper {
     setup: Setup,
     programs: Option<Programs>,
     without_bpf: Option<String>,
+    /// The host's own addresses in packets: those behind and outside a NAT.
+    own: Vec<IpAddr>,
     peers: HashMap<IpAddr, Peer>,
+    /// The peer whose packets have an address.
+    owners: HashMap<IpAddr, IpAddr>,
     free_minors: Vec<u16>,
     next_minor: u16,
     _claim: Claim,
@@ -130,7 +136,9 @@ impl Shaper {
             setup,
             programs,
             without_bpf,
+            own: vec![setup.address],
             peers: HashMap::new(),
+            owners: HashMap::new(),
             free_minors: Vec::new(),
             next_minor: FIRST_PAIR,
             _claim: claim,
@@ -214,28 +222,92 @@ impl Shaper {
         self.without_bpf.as_deref()
     }
 
-    /// Adds a peer. Traffic to and from it is counted, and belongs to the newcomers' class until [`Self::set`] gives it
-    /// its own.
+    /// Sets further addresses that packets of this host may have at the interface, because a NAT on the host changes
+    /// them. Call it before the first peer is added.
+    pub fn known_as(&mut self, further: &[IpAddr]) {
+        self.own = vec![self.setup.address];
+        for address in further {
+            if !self.own.contains(address) {
+                self.own.push(*address);
+            }
+        }
+    }
+
+    /// Adds a peer whose packets have the address that names it. Traffic to and from it is counted, and belongs to the
+    /// newcomers' class until [`Self::set`] gives it its own.
     ///
     /// # Errors
     /// If there are too many peers, or the kernel refuses.
     pub fn watch(&mut self, peer: IpAddr) -> Result<(), ShaperError> {
-        if self.peers.contains_key(&peer) {
-            return Ok(());
+        if !self.peers.contains_key(&peer) {
+            self.reach(peer, &[peer])?;
         }
-        let place = self.peers.len() as u32;
-        if place >= MAX_PAIRS / 2 {
+        Ok(())
+    }
+
+    /// Sets the addresses that a peer's packets come from and go to, and adds the peer if it is new. An address belongs
+    /// to the peer that it was set for last. Returns whether anything has changed.
+    ///
+    /// # Errors
+    /// If there are too many peers, or the kernel refuses.
+    pub fn reach(&mut self, peer: IpAddr, addresses: &[IpAddr]) -> Result<bool, ShaperError> {
+        let count = self.peers.len() as u32;
+        let is_new = !self.peers.contains_key(&peer);
+        if is_new && count >= MAX_PAIRS / 2 {
             return Err(ShaperError::Full(MAX_PAIRS / 2));
         }
-        self.peers.insert(peer, Peer { place, class: None });
-        self.point(peer, NEWCOMERS)?;
-        if let Some(programs) = &self.programs {
-            let value = join(place.to_ne_bytes(), [0; 4]);
+        let known = self.peers.entry(peer).or_insert(Peer {
+            place: count,
+            addresses: Vec::new(),
+            class: None,
+        });
+        let (place, minor) = (known.place, known.class.map_or(NEWCOMERS, |class| class.minor));
+        let before = std::mem::replace(&mut known.addresses, addresses.to_vec());
+        let owned = addresses.iter().all(|address| self.owners.get(address) == Some(&peer));
+        if !is_new && before == addresses && owned {
+            return Ok(false);
+        }
+        for address in before {
+            if !addresses.contains(&address) && self.owners.get(&address) == Some(&peer) {
+                self.owners.remove(&address);
+                self.forget(address)?;
+            }
+        }
+        for address in addresses {
+            self.owners.insert(*address, peer);
+            self.count(*address, place)?;
+        }
+        self.colour(place);
+        self.point(peer, minor)?;
+        Ok(true)
+    }
+
+    /// Counts what arrives from an address for the peer at a place.
+    fn count(&self, address: IpAddr, place: u32) -> Result<(), ShaperError> {
+        let Some(programs) = &self.programs else {
+            return Ok(());
+        };
+        for own in &self.own {
             programs
                 .pairs
-                .set(key(peer, self.setup.address), value)
+                .set(key(address, *own), join(place.to_ne_bytes(), [0; 4]))
                 .map_err(ShaperError::kernel("count a pair"))?;
-            self.colour(place);
+        }
+        Ok(())
+    }
+
+    /// Lets packets from and to an address pass, uncounted and in no pair's class.
+    fn forget(&self, address: IpAddr) -> Result<(), ShaperError> {
+        let Some(programs) = &self.programs else {
+            return Ok(());
+        };
+        for own in &self.own {
+            for key in [key(address, *own), key(*own, address)] {
+                programs
+                    .pairs
+                    .remove(key)
+                    .map_err(ShaperError::kernel("forget a pair"))?;
+            }
         }
         Ok(())
     }
@@ -258,20 +330,23 @@ impl Shaper {
 
     /// Directs the packets to a peer into a class.
     fn point(&mut self, peer: IpAddr, minor: u16) -> Result<(), ShaperError> {
+        let failed = || ShaperError::kernel("classify a pair");
+        let known = &self.peers[&peer];
+        let own = |address: &&IpAddr| self.owners.get(*address) == Some(&peer);
         if let Some(programs) = &self.programs {
-            let place = self.peers[&peer].place;
-            let key = key(self.setup.address, peer);
-            let value = join(place.to_ne_bytes(), (tc::ROOT | u32::from(minor)).to_ne_bytes());
-            programs
-                .pairs
-                .set(key, value)
-                .map_err(ShaperError::kernel("classify a pair"))
-        } else if minor == NEWCOMERS {
-            Ok(())
-        } else {
-            let filter = tc::u32_filter(self.link.index, peer, minor);
-            self.netlink.one(filter).map_err(ShaperError::kernel("classify a pair"))
+            let value = join(known.place.to_ne_bytes(), (tc::ROOT | u32::from(minor)).to_ne_bytes());
+            for address in known.addresses.iter().filter(own) {
+                for source in &self.own {
+                    programs.pairs.set(key(*source, *address), value).map_err(failed())?;
+                }
+            }
+        } else if minor != NEWCOMERS {
+            for address in known.addresses.iter().filter(own) {
+                let filter = tc::u32_filter(self.link.index, *address, minor);
+                self.netlink.one(filter).map_err(failed())?;
+            }
         }
+        Ok(())
     }
 
     /// Sets the rates of pairs in batches. Creates missing classes and changes those that differ by more than `CHANGED`. Returns the

@@ -9,6 +9,8 @@ use gavotte_kernel::bpf::{self, Array, Kind};
 
 /// Largest number of pairs of one interface, both directions together.
 pub const MAX_PAIRS: u32 = 8192;
+/// Largest number of pairs of addresses. A host has several addresses behind a NAT.
+const MAX_KEYS: u32 = 16 * MAX_PAIRS;
 
 /// The programs and maps of an interface.
 #[derive(Debug)]
@@ -31,7 +33,7 @@ pub fn try_programs() -> io::Result<()> {
 
 impl Programs {
     pub(crate) fn load() -> io::Result<Self> {
-        let pairs = bpf::HashMap::new(MAX_PAIRS, "gv_pairs")?;
+        let pairs = bpf::HashMap::sparse(MAX_KEYS, "gv_pairs")?;
         let out = Array::new(MAX_PAIRS, "gv_out")?;
         let arrived = Array::new(MAX_PAIRS, "gv_arrived")?;
         let phantom = Array::new(1, "gv_phantom")?;

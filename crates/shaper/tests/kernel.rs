@@ -99,6 +99,53 @@ fn exact(from: IpAddr, to: IpAddr, header_bytes: u64) {
 }
 
 #[test]
+fn packets_of_all_addresses_of_a_host_count_for_it() {
+    if !allowed() {
+        return;
+    }
+    let row = Row::new();
+    let [far, also_left, also_right]: [IpAddr; 3] =
+        ["10.0.0.9", "10.77.0.3", "10.77.0.4"].map(|text| text.parse().unwrap());
+    row.left.shell(&format!("ip addr add {also_left}/24 dev eth0"));
+    row.right.shell(&format!("ip addr add {also_right}/24 dev eth0"));
+    let mut left = row.left.run(|| Shaper::install(setup(LEFT)).unwrap());
+    let mut right = row.right.run(|| Shaper::install(setup(RIGHT)).unwrap());
+    left.known_as(&[also_left]);
+    right.known_as(&[also_right, RIGHT]);
+    // The address that names a host need not be in any packet.
+    assert!(left.reach(far, &[RIGHT, also_right]).unwrap());
+    assert!(right.reach(far, &[LEFT, also_left]).unwrap());
+    assert!(!right.reach(far, &[LEFT, also_left]).unwrap());
+    let ways = [
+        (LEFT, RIGHT),
+        (also_left, RIGHT),
+        (LEFT, also_right),
+        (also_left, also_right),
+    ];
+    let exchange = || {
+        let sent: usize = ways
+            .iter()
+            .map(|way| send_between(&row, *way, 10, 100, Duration::ZERO))
+            .sum();
+        thread::sleep(Duration::from_millis(100));
+        sent as u64
+    };
+    let sent = exchange();
+    let (out, arrived) = (left.sent(far).packets, right.received(far));
+    assert_eq!((out, arrived.packets, arrived.gaps), (sent, sent, 0));
+    // An address belongs to the host that it was set for last, and to none after that host has another one.
+    assert!(right.reach(LEFT, &[also_left]).unwrap());
+    assert!(right.reach(far, &[LEFT]).unwrap());
+    let more = exchange();
+    assert_eq!(right.received(LEFT).packets, more / 2);
+    assert_eq!(right.received(far).packets, sent + more / 2);
+    assert!(right.reach(LEFT, &[]).unwrap());
+    exchange();
+    assert_eq!(right.received(LEFT).packets, more / 2);
+    assert_eq!(left.sent(far).packets, sent + 2 * more);
+}
+
+#[test]
 fn rates_are_enforced_and_own_drops_are_told_apart() {
     if !allowed() {
         return;

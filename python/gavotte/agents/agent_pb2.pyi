@@ -1033,7 +1033,7 @@ class BroadcastReply(_message.Message):
     def __init__(self, opened: _Optional[_Union[Holding, _Mapping]] = ..., progress: _Optional[_Union[Holding, _Mapping]] = ..., broken: _Optional[_Union[FeedBroken, _Mapping]] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ..., failed: _Optional[_Union[BroadcastFailed, _Mapping]] = ..., connected: _Optional[_Union[FeedConnected, _Mapping]] = ...) -> None: ...
 
 class GuardedHost(_message.Message):
-    __slots__ = ("name", "address", "data_port", "egress_bps", "ingress_bps", "egress_limit_bps", "ingress_limit_bps")
+    __slots__ = ("name", "address", "data_port", "egress_bps", "ingress_bps", "egress_limit_bps", "ingress_limit_bps", "reached", "further")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     DATA_PORT_FIELD_NUMBER: _ClassVar[int]
@@ -1041,6 +1041,8 @@ class GuardedHost(_message.Message):
     INGRESS_BPS_FIELD_NUMBER: _ClassVar[int]
     EGRESS_LIMIT_BPS_FIELD_NUMBER: _ClassVar[int]
     INGRESS_LIMIT_BPS_FIELD_NUMBER: _ClassVar[int]
+    REACHED_FIELD_NUMBER: _ClassVar[int]
+    FURTHER_FIELD_NUMBER: _ClassVar[int]
     name: str
     address: str
     data_port: int
@@ -1048,7 +1050,9 @@ class GuardedHost(_message.Message):
     ingress_bps: float
     egress_limit_bps: float
     ingress_limit_bps: float
-    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., data_port: _Optional[int] = ..., egress_bps: _Optional[float] = ..., ingress_bps: _Optional[float] = ..., egress_limit_bps: _Optional[float] = ..., ingress_limit_bps: _Optional[float] = ...) -> None: ...
+    reached: str
+    further: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., data_port: _Optional[int] = ..., egress_bps: _Optional[float] = ..., ingress_bps: _Optional[float] = ..., egress_limit_bps: _Optional[float] = ..., ingress_limit_bps: _Optional[float] = ..., reached: _Optional[str] = ..., further: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Constant(_message.Message):
     __slots__ = ("name", "value")
@@ -1142,8 +1146,16 @@ class GuardedPair(_message.Message):
     why: str
     def __init__(self, source: _Optional[str] = ..., target: _Optional[str] = ..., guarantee_bps: _Optional[float] = ..., limit_bps: _Optional[float] = ..., rate_bps: _Optional[float] = ..., marks: _Optional[int] = ..., lost: _Optional[int] = ..., windows: _Optional[int] = ..., unmet: _Optional[int] = ..., why: _Optional[str] = ...) -> None: ...
 
+class MixedHosts(_message.Message):
+    __slots__ = ("address", "hosts")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    HOSTS_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    hosts: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, address: _Optional[str] = ..., hosts: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class GuardedReply(_message.Message):
-    __slots__ = ("guarded", "run_id", "user", "device", "without_bpf", "age_s", "pairs", "silent", "cpu_s", "control_bytes", "error", "self", "inside", "egress_bps", "ingress_bps")
+    __slots__ = ("guarded", "run_id", "user", "device", "without_bpf", "age_s", "pairs", "silent", "cpu_s", "control_bytes", "error", "self", "inside", "egress_bps", "ingress_bps", "mixed")
     GUARDED_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -1159,6 +1171,7 @@ class GuardedReply(_message.Message):
     INSIDE_FIELD_NUMBER: _ClassVar[int]
     EGRESS_BPS_FIELD_NUMBER: _ClassVar[int]
     INGRESS_BPS_FIELD_NUMBER: _ClassVar[int]
+    MIXED_FIELD_NUMBER: _ClassVar[int]
     guarded: bool
     run_id: str
     user: str
@@ -1174,7 +1187,8 @@ class GuardedReply(_message.Message):
     inside: _containers.RepeatedCompositeFieldContainer[GuardedReply]
     egress_bps: float
     ingress_bps: float
-    def __init__(self_, guarded: bool = ..., run_id: _Optional[str] = ..., user: _Optional[str] = ..., device: _Optional[str] = ..., without_bpf: _Optional[str] = ..., age_s: _Optional[float] = ..., pairs: _Optional[_Iterable[_Union[GuardedPair, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ..., cpu_s: _Optional[float] = ..., control_bytes: _Optional[int] = ..., error: _Optional[str] = ..., self: _Optional[str] = ..., inside: _Optional[_Iterable[_Union[GuardedReply, _Mapping]]] = ..., egress_bps: _Optional[float] = ..., ingress_bps: _Optional[float] = ...) -> None: ...
+    mixed: _containers.RepeatedCompositeFieldContainer[MixedHosts]
+    def __init__(self_, guarded: bool = ..., run_id: _Optional[str] = ..., user: _Optional[str] = ..., device: _Optional[str] = ..., without_bpf: _Optional[str] = ..., age_s: _Optional[float] = ..., pairs: _Optional[_Iterable[_Union[GuardedPair, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ..., cpu_s: _Optional[float] = ..., control_bytes: _Optional[int] = ..., error: _Optional[str] = ..., self: _Optional[str] = ..., inside: _Optional[_Iterable[_Union[GuardedReply, _Mapping]]] = ..., egress_bps: _Optional[float] = ..., ingress_bps: _Optional[float] = ..., mixed: _Optional[_Iterable[_Union[MixedHosts, _Mapping]]] = ...) -> None: ...
 
 class UnguardRequest(_message.Message):
     __slots__ = ()

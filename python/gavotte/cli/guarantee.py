@@ -99,12 +99,17 @@ def apply(
     from gavotte.agents import resolve_hosts
     from gavotte.formats.guarantee import read_guarantee
     from gavotte.guarantee import apply as keep
-    from gavotte.guarantee import check_hosts
+    from gavotte.guarantee import check_hosts, sharing_addresses
 
     read = read_guarantee(wanted)
     inventory = resolve_hosts(hosts)
     constants = dict(map(_constant, constant or []))
     check_hosts(read, inventory)
+    for address, sharing in sharing_addresses(read, inventory).items():
+        note(
+            f"warning: {', '.join(sharing)} have the address {address}; pairs from hosts whose packets arrive from it "
+            "have static guarantees"
+        )
     if dry_run:
         rows = [
             [own.host, *map(_rate, (own.egress, own.ingress, own.egress_limit, own.ingress_limit))]

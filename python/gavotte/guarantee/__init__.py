@@ -9,6 +9,7 @@ from gavotte.guarantee.applying import (
     apply,
     check_hosts,
     clear,
+    sharing_addresses,
     status,
 )
 from gavotte.guarantee.exposition import prometheus
@@ -31,5 +32,6 @@ __all__ = [
     "plan",
     "prometheus",
     "rooms",
+    "sharing_addresses",
     "status",
 ]

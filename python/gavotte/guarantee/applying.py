@@ -7,16 +7,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gavotte.agents import Fleet, reaching
+from gavotte.agents import Budget, Fleet, Reach, enrolled, reaching
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.neighbours import this_user
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.guarantee import Guarantee, HostGuarantee
-from gavotte.formats.inventory import Inventory
+from gavotte.formats.inventory import Host, Inventory
 from gavotte.formats.names import unknown_host
 from gavotte.formats.routes import SshRoute
 
 MODES = {"ecn": pb.GUARD_MODE_ECN, "loss": pb.GUARD_MODE_LOSS}
+CHOICE = Budget(1_000_000, 60.0)
+"""Most that finding addresses may spend. A greeting takes some hundred bytes, and its time limit is 2 s."""
+
 REMAINS = {"nothing": pb.GUARD_REMAINS_NOTHING, "static": pb.GUARD_REMAINS_STATIC}
 
 
@@ -33,6 +36,21 @@ class HostKept:
     host: str
     device: str
     fixed: str
+
+
+def sharing_addresses(guarantee: Guarantee, inventory: Inventory) -> dict[str, list[str]]:
+    """Return each address that several hosts of a Guarantee have in the inventory, with these hosts.
+
+    Where packets of two hosts arrive from the same address, no agent can distinguish them, and pairs from them have
+    static guarantees.
+    """
+    names = set(guarantee.spelled_as(inventory.names).agents)
+    hosts: dict[str, list[str]] = {}
+    for host in inventory.host:
+        if host.name in names:
+            for address in dict.fromkeys((host.address, *host.addresses)):
+                hosts.setdefault(address, []).append(host.name)
+    return {address: each for address, each in hosts.items() if len(each) > 1}
 
 
 @dataclass(frozen=True)
@@ -158,7 +176,8 @@ def apply(
         before = {
             name for name, reply in fleet.guarded().items() if not isinstance(reply, AgentError) and reply.guarded
         }
-        replies = fleet.guard(_requests(guarantee, fleet, fixed=fixed, constants=constants or {}))
+        reached = _reached(part, roads)
+        replies = fleet.guard(_requests(guarantee, fleet, reached, fixed=fixed, constants=constants or {}))
         refused = {name: reply for name, reply in replies.items() if isinstance(reply, AgentError)}
         if refused:
             if not before:
@@ -174,8 +193,23 @@ def apply(
     return results
 
 
+def _reached(part: Inventory, roads: Reach) -> dict[tuple[str, str], str]:
+    """Return the address at which each host reaches each other one, where that is not `address`."""
+    if not any(host.addresses for host in part.host):
+        return {}
+    with enrolled(part, CHOICE, purpose="guarantee", shared=True, reach=roads) as fleet:
+        own = {host.name: host.address for host in fleet.hosts}
+        pairs = {(source, target): fleet.address(source, target) for source in own for target in own}
+    return {pair: address for pair, address in pairs.items() if address != own[pair[1]]}
+
+
 def _requests(
-    guarantee: Guarantee, fleet: Fleet, *, fixed: bool, constants: Mapping[str, float]
+    guarantee: Guarantee,
+    fleet: Fleet,
+    reached: Mapping[tuple[str, str], str],
+    *,
+    fixed: bool,
+    constants: Mapping[str, float],
 ) -> dict[str, pb.GuardRequest]:
     at = {host.name: (host.address, fleet.health[host.name].data_port) for host in fleet.hosts}
     hoses = [_hose(each, at) for each in guarantee.guarantee]
@@ -191,7 +225,7 @@ def _requests(
             run_id=f"guarantee-{fleet.run_id}",
             key=key,
             self=host.name if host.name in guarantee.hosts else "",
-            hosts=hoses,
+            hosts=[_seen_from(host, hose, reached.get((host.name, hose.name), "")) for hose in hoses],
             mode=MODES[guarantee.mode],
             fixed=fixed,
             user=this_user(),
@@ -219,6 +253,16 @@ def _hose(own: HostGuarantee, at: Mapping[str, tuple[str, int]]) -> pb.GuardedHo
         egress_limit_bps=own.egress_limit or 0.0,
         ingress_limit_bps=own.ingress_limit or 0.0,
     )
+
+
+def _seen_from(host: Host, hose: pb.GuardedHost, reached: str) -> pb.GuardedHost:
+    """Return an entry of the request for the agent of `host`, which reaches that entry's host at another address."""
+    further = host.addresses if hose.name == host.name else []
+    if not reached and not further:
+        return hose
+    own = pb.GuardedHost(reached=reached, further=further)
+    own.MergeFrom(hose)
+    return own
 
 
 def status(inventory: Inventory) -> GuaranteeStatus:
@@ -269,6 +313,11 @@ def _why(reply: pb.GuardedReply) -> str:
     causes = []
     if reply.without_bpf:
         causes.append(f"static shares only: {reply.without_bpf}")
+    causes += [
+        f"packets of {', '.join(each.hosts)} have one address, {each.address}, and cannot be distinguished: "
+        "pairs from these hosts have static guarantees"
+        for each in reply.mixed
+    ]
     if reply.silent:
         causes.append(f"pairs to silent agents have static guarantees: {', '.join(reply.silent)}")
     return "; ".join(causes)

@@ -9,6 +9,8 @@ use crate::contract::agents::{GuardMode, GuardRemains, GuardRequest, GuardedHost
 
 /// Largest number of hosts in one set.
 const MAX_HOSTS: usize = 4000;
+/// Largest number of further addresses of a host.
+const MAX_FURTHER: usize = 16;
 /// Highest rate of a host, in bit/s.
 const MAX_BPS: f64 = 1e13;
 
@@ -17,8 +19,15 @@ const MAX_BPS: f64 = 1e13;
 pub struct Hose {
     /// The host's name.
     pub name: String,
-    /// The address on which the host's agent receives messages about guarantees.
+    /// The address that names the host in the set, the same for all agents.
+    pub address: IpAddr,
+    /// The host's position in the set, by which datagrams name it.
+    pub position: u16,
+    /// Where this agent reaches the host: the address that packets are sent to, and the port for messages about
+    /// guarantees.
     pub place: SocketAddr,
+    /// Further addresses of the agent's own host; empty for other hosts.
+    pub further: Vec<IpAddr>,
     /// The rate that the host is guaranteed to send, in bit/s; `None` = neither guaranteed nor limited.
     pub egress_bps: Option<f64>,
     /// The rate that the host is guaranteed to receive, in bit/s.
@@ -41,7 +50,7 @@ pub enum Inside {
 /// The bandwidth that the hosts of a tenant share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tenant {
-    /// The hosts' addresses. The first host divides the tenant's bandwidth among all.
+    /// The addresses that name the hosts. The first host divides the tenant's bandwidth among all.
     pub hosts: Vec<IpAddr>,
     /// The rate that the hosts together are guaranteed to send, in bit/s; `None` = the sum of their own guarantees.
     pub egress_bps: Option<f64>,
@@ -60,8 +69,10 @@ pub struct Duty {
     pub remains: bool,
     /// The host's tenant, if it has guarantees beyond those of its hosts.
     pub tenant: Option<Tenant>,
-    /// The other hosts, by address.
+    /// The other hosts, by the address that names them.
     pub peers: BTreeMap<IpAddr, Hose>,
+    /// The addresses that name all hosts of the set, in its order.
+    pub names: Vec<IpAddr>,
     /// Whether the limiter uses ECN marks, and packets are made ECN-capable.
     pub ecn: bool,
     /// Whether every pair is limited to its guarantee.
@@ -117,19 +128,21 @@ impl Duty {
             })?;
         }
         let (mut own, mut peers, mut names) = (None, BTreeMap::new(), HashSet::new());
-        for host in &request.hosts {
-            let hose = hose(host)?;
+        let mut addresses = Vec::new();
+        for (position, host) in (0..).zip(&request.hosts) {
+            let hose = hose(host, position)?;
+            addresses.push(hose.address);
             if !names.insert(hose.name.clone()) {
                 return Err(format!("host `{}` appears twice", hose.name));
             }
             if hose.name == name {
                 own = Some(hose);
-            } else if let Some(other) = peers.insert(hose.place.ip(), hose) {
+            } else if let Some(other) = peers.insert(hose.address, hose) {
                 return Err(format!("host `{}` has the same address as another host", other.name));
             }
         }
         let own = own.ok_or_else(|| format!("self: `{name}` is not one of the hosts"))?;
-        if peers.contains_key(&own.place.ip()) {
+        if peers.contains_key(&own.address) {
             return Err(format!("host `{}` has the same address as another host", own.name));
         }
         if let Some(other) = peers.values().find(|peer| peer.place.is_ipv4() != own.place.is_ipv4()) {
@@ -145,11 +158,17 @@ impl Duty {
             tenant,
             own,
             peers,
+            names: addresses,
             ecn,
             fixed: request.fixed,
             parameters,
             key,
         })
+    }
+
+    /// The other host at a position of the set.
+    pub fn at(&self, position: u16) -> Option<IpAddr> {
+        self.names.get(usize::from(position)).copied()
     }
 
     /// A pair's rate if no agent counts the active pairs: an equal part of either hose, in bit/s.
@@ -177,7 +196,7 @@ fn tenant(request: &GuardRequest, own: &Hose, peers: &BTreeMap<IpAddr, Hose>) ->
     let address = |name: &String| {
         let peer = peers.values().find(|peer| peer.name == *name);
         peer.or((own.name == *name).then_some(own))
-            .map(|hose| hose.place.ip())
+            .map(|hose| hose.address)
             .ok_or_else(|| format!("tenant `{}`: `{name}` is not one of the hosts", tenant.name))
     };
     let what = format!("tenant `{}`", tenant.name);
@@ -198,23 +217,35 @@ fn rate(what: &str, bps: f64) -> Result<Option<f64>, String> {
     }
 }
 
-fn hose(host: &GuardedHost) -> Result<Hose, String> {
-    let address = match host.address.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
-        Ok(address) if !address.is_unspecified() && !address.is_multicast() => address,
-        _ => {
-            return Err(format!(
-                "host `{}`: `{}` is not the address of a host",
-                host.name, host.address
-            ));
-        }
+fn hose(host: &GuardedHost, position: u16) -> Result<Hose, String> {
+    let literal = |text: &str| match text.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+        Ok(address) if !address.is_unspecified() && !address.is_multicast() => Ok(address),
+        _ => Err(format!("host `{}`: `{text}` is not the address of a host", host.name)),
     };
+    let address = literal(&host.address)?;
+    let reached = if host.reached.is_empty() {
+        address
+    } else {
+        literal(&host.reached)?
+    };
+    if host.further.len() > MAX_FURTHER {
+        return Err(format!(
+            "host `{}`: at most {MAX_FURTHER} further addresses, not {}",
+            host.name,
+            host.further.len()
+        ));
+    }
+    let further = host.further.iter().map(|text| literal(text));
     let port = u16::try_from(host.data_port).ok().and_then(|port| port.checked_add(1));
     let port = port.ok_or_else(|| format!("host `{}`: {} is not a data port", host.name, host.data_port))?;
     let what = format!("host `{}`", host.name);
     let rate = |bps: f64| rate(&what, bps);
     Ok(Hose {
         name: host.name.clone(),
-        place: SocketAddr::new(address, port),
+        address,
+        position,
+        place: SocketAddr::new(reached, port),
+        further: further.collect::<Result<_, _>>()?,
         egress_bps: rate(host.egress_bps)?,
         ingress_bps: rate(host.ingress_bps)?,
         egress_limit_bps: rate(host.egress_limit_bps)?,
@@ -289,11 +320,28 @@ mod tests {
         assert!(refused(|r| r.inside = vec![container("b", "veth0", ""); 2]).contains("twice"));
         assert!(refused(|r| r.tenants = vec![tenant(&["a", "y"])]).contains("`y`"));
         assert!(refused(|r| r.hosts[1].address = "10.0.0.3".into()).contains("same address"));
+        assert!(refused(|r| r.hosts[1].reached = "::".into()).contains("`b`: `::`"));
+        assert!(refused(|r| r.hosts[0].further = vec!["c".into()]).contains("`a`: `c`"));
+        assert!(refused(|r| r.hosts[0].further = vec!["10.0.0.4".into(); 17]).contains("at most 16"));
         assert!(refused(|r| r.hosts[1].name = "c".into()).contains("twice"));
         assert!(refused(|r| r.hosts[2].egress_bps = f64::NAN).contains("`c`"));
         assert!(refused(|r| r.constants = vec![constant("speed", 1.0)]).contains("`speed`"));
         assert!(refused(|r| r.constants = vec![constant("delta_bps", -1.0)]).contains("`delta_bps`"));
         assert!(refused(|r| r.hosts[2].data_port = 65_535).contains("65535"));
+    }
+
+    #[test]
+    fn hosts_may_be_reached_at_another_address() {
+        let mut request = request();
+        request.hosts[2].reached = "192.0.2.7".into();
+        request.hosts[0].further = vec!["192.0.2.8".into()];
+        let duty = Duty::all(&request).unwrap().remove(0);
+        let named = duty.at(2).unwrap();
+        assert_eq!(named, IpAddr::from([10, 0, 0, 3]));
+        let host = &duty.peers[&named];
+        assert_eq!((host.place.to_string().as_str(), host.position), ("192.0.2.7:7412", 2));
+        assert_eq!(duty.own.further, [IpAddr::from([192, 0, 2, 8])]);
+        assert_eq!(duty.at(3), None);
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, PipeReader, Read};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use gavotte_limiter::{Allocator, Arrivals, End, Held, Partitioner};
+use gavotte_limiter::{Allocator, Arrivals, End, Offer, Partitioner};
 use gavotte_shaper::{PairRate, Setup, Shaper, ShaperError, UNLIMITED_BPS};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use thiserror::Error;
@@ -26,6 +26,8 @@ const LINGER_S: f64 = 2.0;
 /// How long the loop rests while many bytes arrive that it has to report.
 const BUSY_S: f64 = 0.025;
 const BUSY_BYTES: f64 = 50_000.0;
+/// Names all hosts together whose packets have the same address, for the shaper.
+const MIXED: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
 /// Why an agent cannot keep guarantees on this host.
 #[derive(Debug, Error)]
@@ -55,7 +57,12 @@ pub(super) struct Keeper {
     sources: Partitioner<IpAddr>,
     targets: Partitioner<IpAddr>,
     arrivals: Arrivals<IpAddr>,
+    /// The other hosts, by the address that names them.
     pub(super) others: BTreeMap<IpAddr, Peer>,
+    /// Hosts that have an address in common, by that address.
+    pub(super) shared: BTreeMap<IpAddr, Vec<IpAddr>>,
+    /// Whether the address of a host has changed.
+    moved: bool,
     part: Part,
     /// The rates that the host is currently guaranteed to send and receive, in bit/s.
     pub(super) hoses_bps: [Option<f64>; 2],
@@ -70,10 +77,10 @@ pub(super) struct Keeper {
 impl Keeper {
     /// Takes control of the host's interface. Call it in the thread that uses the keeper afterwards.
     pub(super) fn new(duty: Duty) -> Result<Self, KeepError> {
-        let shaper = Shaper::install(setup(&duty, duty.own.egress_bps))?;
-        let wire = Wire::open(duty.own.place).map_err(|source| KeepError::Socket {
-            address: duty.own.place.ip(),
-            port: duty.own.place.port(),
+        let (own, shaper) = install(&duty)?;
+        let wire = Wire::open(own).map_err(|source| KeepError::Socket {
+            address: own.ip(),
+            port: own.port(),
             source,
         })?;
         let mut keeper = Self {
@@ -84,6 +91,8 @@ impl Keeper {
             targets: Partitioner::new(End::Source, hose_bps(duty.own.egress_bps), &duty.parameters.partition),
             arrivals: Arrivals::new(),
             others: BTreeMap::new(),
+            shared: BTreeMap::new(),
+            moved: false,
             part: Part::default(),
             hoses_bps: [duty.own.egress_bps, duty.own.ingress_bps],
             begin: Instant::now(),
@@ -101,8 +110,15 @@ impl Keeper {
     /// Replaces the guarantees. Pairs that remain keep their state.
     pub(super) fn change(&mut self, duty: Duty) -> Result<(), KeepError> {
         let now_s = self.now_s();
-        if (&duty.own.place, &duty.inside, duty.remains) != (&self.duty.own.place, &self.duty.inside, self.duty.remains)
-        {
+        let fixed = |duty: &Duty| {
+            (
+                duty.own.place,
+                duty.own.further.clone(),
+                duty.inside.clone(),
+                duty.remains,
+            )
+        };
+        if fixed(&duty) != fixed(&self.duty) {
             // The interface or the sweeping child changes: the caller must first release this keeper's claim.
             return Err(KeepError::Shaper(ShaperError::Claimed));
         }
@@ -127,6 +143,11 @@ impl Keeper {
             self.sources.forget(peer);
             self.others.remove(&peer);
         }
+        for (peer, other) in &mut self.others {
+            if self.duty.peers.get(peer).map(|hose| hose.place) != duty.peers.get(peer).map(|hose| hose.place) {
+                other.forget_origin();
+            }
+        }
         if duty.key != self.duty.key {
             self.key = TalkKey::derive(&duty.key);
             self.others.values_mut().for_each(|other| other.numbers.renew());
@@ -148,13 +169,15 @@ impl Keeper {
     fn set_hoses(&mut self, now_s: f64) -> Result<(), KeepError> {
         self.hoses_bps = self.part.hoses_bps(&self.duty, now_s);
         let [egress_bps, ingress_bps] = self.hoses_bps;
-        self.sources.set_hose(hose_bps(ingress_bps));
+        if ingress_bps.is_none() {
+            self.sources.set_hose(hose_bps(None));
+        }
         self.targets.set_hose(hose_bps(egress_bps));
         let Setup {
             limit_bps,
             newcomers_bps,
             ..
-        } = setup(&self.duty, egress_bps);
+        } = setup(&self.duty, self.duty.own.address, egress_bps);
         Ok(self.shaper.limit(limit_bps, newcomers_bps)?)
     }
 
@@ -163,7 +186,6 @@ impl Keeper {
         let mut fixed = Vec::new();
         for (peer, hose) in &self.duty.peers {
             self.others.entry(*peer).or_default();
-            self.shaper.watch(*peer)?;
             let bps = self.duty.fixed_bps(hose);
             if bps.is_finite() {
                 fixed.push(PairRate {
@@ -173,11 +195,58 @@ impl Keeper {
                 });
             }
         }
+        self.sort_addresses()?;
         // Without BPF no program counts the active pairs, so every pair gets a static reservation.
         if self.shaper.without_bpf().is_some() {
             self.shaper.set(&fixed)?;
         }
         Ok(())
+    }
+
+    /// Assigns each address to the host whose packets have it. Hosts with an address in common cannot be distinguished:
+    /// what arrives from them counts for none, and they get a fixed part of the hose.
+    fn sort_addresses(&mut self) -> Result<(), KeepError> {
+        let mut owners: BTreeMap<IpAddr, Vec<IpAddr>> = BTreeMap::new();
+        for (peer, hose) in &self.duty.peers {
+            for address in self.others[peer].addresses(hose) {
+                owners.entry(address).or_default().push(*peer);
+            }
+        }
+        for (peer, hose) in &self.duty.peers {
+            let Some(other) = self.others.get_mut(peer) else {
+                continue;
+            };
+            let (mut own, mut mixed) = (other.addresses(hose), Vec::new());
+            own.retain(|address| {
+                let others = owners[address].iter().filter(|owner| *owner != peer);
+                let before = mixed.len();
+                mixed.extend(others);
+                mixed.len() == before
+            });
+            if self.shaper.reach(*peer, &own)? || mixed.is_empty() != other.mixed.is_empty() {
+                self.shaper.renumber(*peer);
+                other.incoming.renumber();
+                self.sources.forget(*peer);
+            }
+            other.mixed = mixed;
+        }
+        owners.retain(|_, peers| peers.len() > 1);
+        if owners != self.shared {
+            let addresses: Vec<_> = owners.keys().copied().collect();
+            self.shaper.reach(MIXED, &addresses)?;
+            self.shared = owners;
+        }
+        self.moved = false;
+        Ok(())
+    }
+
+    /// The offer to each host that cannot be distinguished from another one: its equal part of the hose.
+    fn fixed_offer(&self) -> Option<Offer> {
+        let bps = self.hoses_bps[1]? / self.others.len().max(1) as f64;
+        Some(Offer {
+            share_bps: bps,
+            offer_bps: bps,
+        })
     }
 
     pub(super) fn now_s(&self) -> f64 {
@@ -221,6 +290,9 @@ impl Keeper {
         let now_s = self.now_s();
         self.busy = false;
         self.hear(now_s);
+        if self.moved {
+            self.sort_addresses()?;
+        }
         self.count_arrivals(now_s);
         self.count_sent(now_s);
         if now_s - self.partition_s >= self.duty.parameters.partition.period_s * 0.9 {
@@ -236,10 +308,10 @@ impl Keeper {
 
     /// Receives all datagrams that have arrived.
     fn hear(&mut self, now_s: f64) {
-        let (key, own) = (&self.key, self.duty.own.place.ip());
+        let (key, own) = (&self.key, self.duty.own.position);
         let mut words = Vec::new();
         let ahead_us = self.wire.hear(|from, bytes, stamp_us| {
-            words.extend(Word::open(key, from, own, bytes).map(|word| (from, word, stamp_us)));
+            words.extend(Word::open(key, own, bytes).map(|word| (from, word, stamp_us)));
         });
         for (from, word, stamp_us) in words {
             let arrived_us = stamp_us
@@ -249,14 +321,18 @@ impl Keeper {
         }
     }
 
-    fn take(&mut self, now_s: f64, from: IpAddr, word: &Word, arrived_us: Option<u32>) {
-        let Some(other) = self.others.get_mut(&from) else {
+    fn take(&mut self, now_s: f64, origin: SocketAddr, word: &Word, arrived_us: Option<u32>) {
+        let Some(from) = self.duty.at(word.from) else {
+            return;
+        };
+        let Some((hose, other)) = self.duty.peers.get(&from).zip(self.others.get_mut(&from)) else {
             return;
         };
         let order = other.numbers.take(word.number);
         if order == Order::Old {
             return;
         }
+        self.moved |= other.note_origin(hose, origin);
         other.heard_s = Some(now_s);
         if order == Order::Start {
             self.shaper.renumber(from);
@@ -281,6 +357,10 @@ impl Keeper {
         if let Some(offer) = as_target {
             self.targets.hear(from, now_s, offer);
         }
+        other.out.set_distinguished(tally.is_some());
+        let Some(tally) = tally else {
+            return;
+        };
         if let Some(feedback) = other.out.report(now_s, tally)
             && let Some(allocator) = &mut other.out.allocator
         {
@@ -295,6 +375,9 @@ impl Keeper {
             let received = self.shaper.received(*peer);
             let most_s = self.duty.parameters.unmarked.delay_most_s;
             let counts = other.incoming.count(now_s, received, self.duty.ecn, most_s);
+            if !other.mixed.is_empty() {
+                continue;
+            }
             if counts.bytes > 0.0 || counts.lost_bytes > 0.0 {
                 self.busy |= counts.bytes > BUSY_BYTES;
                 self.part.count(1, counts.bytes as u64);
@@ -372,7 +455,14 @@ impl Keeper {
                 }
             }
         }
-        if self.hoses_bps[1].is_some() {
+        if let Some(hose_bps) = self.hoses_bps[1] {
+            let fixed = self.fixed_offer();
+            let mut left_bps = hose_bps;
+            for other in self.others.values_mut().filter(|other| !other.mixed.is_empty()) {
+                other.incoming.offer = fixed;
+                left_bps -= fixed.map_or(0.0, |offer| offer.share_bps);
+            }
+            self.sources.set_hose(left_bps);
             for share in self.sources.partition(now_s) {
                 if let Some(other) = self.others.get_mut(&share.peer) {
                     other.incoming.offer = Some(share.offer());
@@ -413,7 +503,7 @@ impl Keeper {
             .filter_map(|(peer, other)| {
                 let out = &other.out;
                 let allocator = out.allocator.as_ref()?;
-                let ceil_bps = limit_bps(duty, allocator, now_s, out.guarantee_bps);
+                let ceil_bps = out.limit_bps(duty, allocator, now_s);
                 Some(PairRate {
                     target: *peer,
                     rate_bps: out.guarantee_bps.min(ceil_bps),
@@ -432,47 +522,58 @@ impl Keeper {
         let mut messages = self.part.say(&self.duty, now_s);
         let timed = self.duty.parameters.unmarked.delay_most_s > 0.0;
         for (peer, other) in &mut self.others {
-            if !other.is_due(now_s, around_bytes(*peer), timed) {
+            if !other.is_due(now_s, around_bytes(self.duty.peers[peer].place.ip()), timed) {
                 continue;
             }
             let matter = Matter::Pair {
-                tally: other.incoming.tally(),
+                tally: other.mixed.is_empty().then(|| other.incoming.tally()),
                 as_source: other.out.offer,
                 as_target: other.incoming.offer,
             };
             messages.push((*peer, matter));
         }
         for (peer, matter) in messages {
-            self.tell(peer, matter);
+            self.tell(now_s, peer, matter);
         }
     }
 
-    fn tell(&mut self, peer: IpAddr, matter: Matter) {
+    fn tell(&mut self, now_s: f64, peer: IpAddr, matter: Matter) {
+        let Some((hose, other)) = self.duty.peers.get(&peer).zip(self.others.get(&peer)) else {
+            return;
+        };
         self.number = self.number.wrapping_add(1);
         let word = Word {
             number: self.number,
             sent_us: now_us(),
+            from: self.duty.own.position,
             matter,
         };
-        let bytes = word.seal(&self.key, self.duty.own.place.ip(), peer);
+        let bytes = word.seal(&self.key, hose.position);
+        let place = other.place(hose, now_s);
         // A host that is gone answers by ICMP, but only its silence counts.
-        let known = self.duty.peers.get(&peer);
-        if known.is_some_and(|known| self.wire.tell(known.place, &bytes)) {
-            self.control_bytes += bytes.len() as u64 + around_bytes(peer);
+        if self.wire.tell(place, &bytes) {
+            self.control_bytes += bytes.len() as u64 + around_bytes(place.ip());
         }
     }
 }
 
-/// The pair's current limit. The allocator learns a new guarantee only with the next report, so its limit may be too
-/// low.
-pub(super) fn limit_bps(duty: &Duty, allocator: &Allocator, now_s: f64, guarantee_bps: f64) -> f64 {
-    if duty.fixed || allocator.held(now_s) == Held::Silent {
-        guarantee_bps
-    } else if duty.parameters.allocation.guarantees {
-        allocator.limit_bps(now_s).max(guarantee_bps)
-    } else {
-        allocator.limit_bps(now_s)
+/// Takes control of the interface with the first of the host's own addresses that one has. Returns the address, too.
+fn install(duty: &Duty) -> Result<(SocketAddr, Shaper), KeepError> {
+    let own = &duty.own;
+    let mut lacking = None;
+    for address in std::iter::once(own.place.ip()).chain(own.further.iter().copied()) {
+        match Shaper::install(setup(duty, address, own.egress_bps)) {
+            Ok(mut shaper) => {
+                let mut all = own.further.clone();
+                all.push(own.place.ip());
+                shaper.known_as(&all);
+                return Ok((SocketAddr::new(address, own.place.port()), shaper));
+            }
+            Err(error @ ShaperError::Device(_)) => lacking = lacking.or(Some(error)),
+            Err(error) => return Err(error.into()),
+        }
     }
+    Err(lacking.unwrap_or(ShaperError::Claimed).into())
 }
 
 /// The limiter's value of a hose; a hose that is not set limits nothing.
@@ -486,10 +587,10 @@ fn ceiling_bps(duty: &Duty, target: &Hose) -> f64 {
     own.min(target.ingress_limit_bps.unwrap_or(f64::INFINITY))
 }
 
-fn setup(duty: &Duty, egress_bps: Option<f64>) -> Setup {
+fn setup(duty: &Duty, address: IpAddr, egress_bps: Option<f64>) -> Setup {
     let limit_bps = duty.own.egress_limit_bps.map_or(UNLIMITED_BPS, |bps| bps as u64);
     Setup {
-        address: duty.own.place.ip(),
+        address,
         limit_bps,
         newcomers_bps: egress_bps.map_or(limit_bps, |bps| bps as u64),
         ect: duty.ecn,

@@ -1,11 +1,12 @@
 //! One other host, and the two pairs between it and this agent's host.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use gavotte_limiter::{Allocator, Counts, Delay, Feedback, Held, Offer};
 use gavotte_shaper::{Received, Sent};
 
 use crate::contract::agents::GuardedPair;
+use crate::guarantee::duty::{Duty, Hose};
 use crate::guarantee::talk::{BYTES, Numbers, Tally, UNIT_BYTES};
 
 /// Shortest window in which a guarantee counts as met or unmet, in seconds.
@@ -36,6 +37,8 @@ const TELL_QUITE_S: f64 = 0.05;
 const MARKS_S: f64 = 2.0;
 /// A pair that has not sent for this long is idle.
 const IDLE_S: f64 = 0.3;
+/// A NAT lets datagrams in for this long after a host behind it has sent one.
+const OPEN_S: f64 = 10.0;
 
 /// Bytes that the network adds to a datagram for this address.
 pub(super) fn around_bytes(address: IpAddr) -> u64 {
@@ -61,6 +64,8 @@ pub(super) struct Outgoing {
     window: Window,
     marks: u64,
     lost: u64,
+    /// Whether the receiver cannot distinguish this host's packets from those of another host.
+    mixed: bool,
 }
 
 /// A time window in which the guarantee is met or unmet.
@@ -130,6 +135,27 @@ impl Outgoing {
         self.tally = None;
     }
 
+    /// Records whether the receiver knows which of the packets that it receives are this host's.
+    pub(super) fn set_distinguished(&mut self, known: bool) {
+        self.mixed = !known;
+        if self.mixed {
+            self.forget();
+        }
+    }
+
+    /// The pair's current limit. The allocator learns a new guarantee only with the next report, so its limit may be too
+    /// low.
+    pub(super) fn limit_bps(&self, duty: &Duty, allocator: &Allocator, now_s: f64) -> f64 {
+        let guarantee_bps = self.guarantee_bps;
+        if duty.fixed || self.mixed || allocator.held(now_s) == Held::Silent {
+            guarantee_bps
+        } else if duty.parameters.allocation.guarantees {
+            allocator.limit_bps(now_s).max(guarantee_bps)
+        } else {
+            allocator.limit_bps(now_s)
+        }
+    }
+
     /// Whether the pair has recently had bytes to send.
     pub(super) fn is_active(&self, now_s: f64) -> bool {
         self.active_s.is_some_and(|active_s| now_s - active_s < IDLE_S)
@@ -160,6 +186,7 @@ impl Outgoing {
         let active = self.is_active(now_s);
         let why = match self.allocator.as_ref().filter(|_| active).map(|own| own.held(now_s)) {
             None => "idle",
+            Some(_) if self.mixed => "its receiver cannot distinguish it from another host: static guarantee",
             Some(Held::Growing) => "grows",
             Some(Held::Unused) => "uses less than its limit",
             Some(Held::Lost) => "packets were lost",
@@ -289,9 +316,51 @@ pub(super) struct Peer {
     pub(super) heard: [Option<Offer>; 2],
     reported_s: f64,
     reported: [Option<Offer>; 2],
+    /// Where its datagrams come from, once one has arrived.
+    origin: Option<SocketAddr>,
+    /// Where its last datagram came from.
+    last_origin: Option<IpAddr>,
+    /// Hosts whose packets arrive from one of its addresses, too.
+    pub(super) mixed: Vec<IpAddr>,
 }
 
 impl Peer {
+    /// Records where an authenticated datagram came from. Returns whether the host's addresses change. An address that
+    /// differs from the one before counts from the second datagram in a row, so that a single datagram that was delayed
+    /// or diverted changes nothing.
+    pub(super) fn note_origin(&mut self, hose: &Hose, from: SocketAddr) -> bool {
+        let again = self.last_origin.replace(from.ip()) == Some(from.ip());
+        let known = self.origin.map(|origin| origin.ip());
+        if known.is_none() || known == Some(from.ip()) || again {
+            self.origin = Some(from);
+            return known.unwrap_or(hose.place.ip()) != from.ip();
+        }
+        false
+    }
+
+    /// Forgets where datagrams came from, since the host is now reached at another place.
+    pub(super) fn forget_origin(&mut self) {
+        (self.origin, self.last_origin) = (None, None);
+    }
+
+    /// The addresses that the host's packets come from or go to.
+    pub(super) fn addresses(&self, hose: &Hose) -> Vec<IpAddr> {
+        let mut all = vec![hose.place.ip()];
+        all.extend(
+            self.origin
+                .map(|origin| origin.ip())
+                .filter(|ip| *ip != hose.place.ip()),
+        );
+        all
+    }
+
+    /// Where to send the host's datagrams: through the opening that its own datagrams have made in a NAT, if they come
+    /// from another place than the known one.
+    pub(super) fn place(&self, hose: &Hose, now_s: f64) -> SocketAddr {
+        let recent = self.heard_s.is_some_and(|heard_s| now_s - heard_s <= OPEN_S);
+        self.origin.filter(|_| recent).unwrap_or(hose.place)
+    }
+
     /// Whether a report to the other host is due; if so, it is recorded as sent. `around_bytes` are the headers of its
     /// datagram. With `timed`, a sending source sends datagrams as often as reports arrive: their transit times reveal
     /// queues.
@@ -365,6 +434,40 @@ mod tests {
         assert!(differs(offer(0.5e6), offer(1.2e6), offer(0.9e6), OTHER_OFFER));
         assert!(differs(offer(45e6), None, offer(0.9e6), OTHER_OFFER));
         assert!(!differs(offer(45e6), offer(44e6), None, OTHER_OFFER));
+    }
+
+    #[test]
+    fn a_datagram_teaches_where_its_host_is() {
+        let place = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let hose = Hose {
+            name: "c".into(),
+            address: [10, 0, 0, 3].into(),
+            position: 2,
+            place: place("192.0.2.7:7412"),
+            further: Vec::new(),
+            egress_bps: None,
+            ingress_bps: None,
+            egress_limit_bps: None,
+            ingress_limit_bps: None,
+        };
+        let mut peer = Peer::default();
+        assert_eq!(
+            (peer.addresses(&hose), peer.place(&hose, 0.0)),
+            (vec![hose.place.ip()], hose.place)
+        );
+        // The first datagram counts at once, and opens the NAT for a while.
+        assert!(peer.note_origin(&hose, place("192.0.2.8:999")));
+        peer.heard_s = Some(1.0);
+        assert_eq!(peer.addresses(&hose).len(), 2);
+        assert_eq!(peer.place(&hose, 5.0), place("192.0.2.8:999"));
+        assert_eq!(peer.place(&hose, 20.0), hose.place);
+        // A single datagram from elsewhere changes nothing; two in a row do.
+        assert!(!peer.note_origin(&hose, place("198.51.100.1:5")));
+        assert!(!peer.note_origin(&hose, place("192.0.2.8:1000")));
+        assert_eq!(peer.place(&hose, 5.0), place("192.0.2.8:1000"));
+        assert!(!peer.note_origin(&hose, place("192.0.2.7:7412")));
+        assert!(peer.note_origin(&hose, place("192.0.2.7:7412")));
+        assert_eq!(peer.addresses(&hose), [hose.place.ip()]);
     }
 
     #[test]

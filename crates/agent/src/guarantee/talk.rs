@@ -1,11 +1,13 @@
 //! The messages about guarantees between agents: small authenticated datagrams.
 //!
 //! ```text
-//!  0      4        12     16      20     24       28     32       36              48
-//!  | GVP3 | number | time | bytes | lost | marked | lost | marked | 4 x rate (24) | MAC (12) |   of the pairs between them
-//!                           in units of 16 bytes    packets
-//!  | GVN3 | number | time | 2 x rate (24) | MAC (12) |     what a host of a tenant needs
-//!  | GVS3 | number | time | 2 x rate (24) | MAC (12) |     its share of the tenant's bandwidth
+//!  0      4        12     16     18      22     26       30     34       38              50
+//!  | GVP4 | number | time | from | bytes | lost | marked | lost | marked | 4 x rate (24) | MAC (12) |  of the pairs between them
+//!                                  in units of 16 bytes    packets
+//!  | GVM4 | number | time | from | 4 x rate (24) | MAC (12) |     the same without counts: other hosts' packets
+//!                                                                 arrive from the same address
+//!  | GVN4 | number | time | from | 2 x rate (24) | MAC (12) |     what a host of a tenant needs
+//!  | GVS4 | number | time | from | 2 x rate (24) | MAC (12) |     its share of the tenant's bandwidth
 //! ```
 //!
 //! * Number: grows from datagram to datagram, so that no datagram is accepted twice. Its upper half is the epoch, which
@@ -13,25 +15,27 @@
 //!   clock has to say which epoch is later.
 //! * Time: when the datagram was sent, in microseconds of the sender's own clock. A transit time above the shortest one
 //!   reveals a queue.
+//! * From: the sender's position in the set of guarantees. Its address may be another one behind a NAT.
 //! * Counts: what arrived since the sender of the datagram began to keep guarantees. They wrap around, so a lost
 //!   datagram loses no count.
 //! * Rates: 32-bit floats without the last byte, so rounded down by at most 1 in 30 000.
-//! * MAC: BLAKE3 over both addresses and all bytes before it, with a key derived from the set's key.
+//! * MAC: BLAKE3 over the receiver's position (2 bytes) and all bytes before the MAC, with a key derived from the set's
+//!   key.
 //!
 //! Integers are big-endian.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv6Addr};
 
 use gavotte_limiter::Offer;
 
 const MAC_BYTES: usize = 12;
-const HEAD_BYTES: usize = 16;
+const HEAD_BYTES: usize = 18;
 const RATE_BYTES: usize = 3;
 const TALLY_BYTES: usize = 20;
-const PAIR: [u8; 4] = *b"GVP3";
-const NEED: [u8; 4] = *b"GVN3";
-const SHARE: [u8; 4] = *b"GVS3";
+const PAIR: [u8; 4] = *b"GVP4";
+const MIXED: [u8; 4] = *b"GVM4";
+const NEED: [u8; 4] = *b"GVN4";
+const SHARE: [u8; 4] = *b"GVS4";
 /// Length of the longest datagram in bytes.
 pub const BYTES: usize = HEAD_BYTES + TALLY_BYTES + 4 * RATE_BYTES + MAC_BYTES;
 /// Unit of byte counts.
@@ -44,21 +48,13 @@ pub struct TalkKey([u8; 32]);
 impl TalkKey {
     /// Derives the key, so that its MACs are valid for no other purpose.
     pub fn derive(key: &[u8; 32]) -> Self {
-        Self(blake3::derive_key("gavotte 2 guarantee", key))
+        Self(blake3::derive_key("gavotte 3 guarantee", key))
     }
 
-    fn mac(&self, from: IpAddr, to: IpAddr, body: &[u8]) -> blake3::Hash {
+    fn mac(&self, to: u16, body: &[u8]) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
-        hasher.update(&wide(from)).update(&wide(to)).update(body).finalize()
+        hasher.update(&to.to_be_bytes()).update(body).finalize()
     }
-}
-
-fn wide(address: IpAddr) -> [u8; 16] {
-    let address: Ipv6Addr = match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped(),
-        IpAddr::V6(address) => address,
-    };
-    address.octets()
 }
 
 impl std::fmt::Debug for TalkKey {
@@ -87,8 +83,9 @@ pub struct Tally {
 pub enum Matter {
     /// About the pairs between the two hosts.
     Pair {
-        /// What arrived from the other host.
-        tally: Tally,
+        /// What arrived from the other host; `None` if the datagram's sender cannot distinguish its packets from those of
+        /// another host.
+        tally: Option<Tally>,
         /// Offer for the pair on which the datagram's sender sends; `None` while it is idle.
         as_source: Option<Offer>,
         /// Offer for the pair on which the datagram's sender receives.
@@ -107,6 +104,8 @@ pub struct Word {
     pub number: u64,
     /// When it was sent, by the sender's clock; wraps around.
     pub sent_us: u32,
+    /// The sender's position in the set.
+    pub from: u16,
     /// The content.
     pub matter: Matter,
 }
@@ -168,8 +167,8 @@ impl Numbers {
 }
 
 impl Word {
-    /// Encodes the datagram.
-    pub fn seal(&self, key: &TalkKey, from: IpAddr, to: IpAddr) -> Vec<u8> {
+    /// Encodes the datagram for the host at position `to`.
+    pub fn seal(&self, key: &TalkKey, to: u16) -> Vec<u8> {
         let (magic, tally, rates) = match self.matter {
             Matter::Pair {
                 tally,
@@ -178,7 +177,7 @@ impl Word {
             } => {
                 let rates = [as_source, as_target]
                     .map(|offer| offer.map_or([f64::NAN; 2], |offer| [offer.share_bps, offer.offer_bps]));
-                (PAIR, Some(tally), rates.concat())
+                (if tally.is_some() { PAIR } else { MIXED }, tally, rates.concat())
             }
             Matter::Need(rates) => (NEED, None, rates.to_vec()),
             Matter::Share(rates) => (SHARE, None, rates.to_vec()),
@@ -187,6 +186,7 @@ impl Word {
         bytes.extend_from_slice(&magic);
         bytes.extend_from_slice(&self.number.to_be_bytes());
         bytes.extend_from_slice(&self.sent_us.to_be_bytes());
+        bytes.extend_from_slice(&self.from.to_be_bytes());
         if let Some(tally) = tally {
             let Tally {
                 units,
@@ -202,15 +202,16 @@ impl Word {
         for rate in rates {
             bytes.extend_from_slice(&(rate as f32).to_be_bytes()[..RATE_BYTES]);
         }
-        let mac = key.mac(from, to, &bytes);
+        let mac = key.mac(to, &bytes);
         bytes.extend_from_slice(&mac.as_bytes()[..MAC_BYTES]);
         bytes
     }
 
-    /// Decodes a datagram; `None` if the bytes are not a datagram of this set between the two hosts. Accepts any bytes.
-    pub fn open(key: &TalkKey, from: IpAddr, to: IpAddr, bytes: &[u8]) -> Option<Self> {
+    /// Decodes a datagram; `None` if the bytes are not a datagram of this set to the host at position `to`. Accepts any
+    /// bytes.
+    pub fn open(key: &TalkKey, to: u16, bytes: &[u8]) -> Option<Self> {
         let (body, mac) = bytes.split_at_checked(bytes.len().checked_sub(MAC_BYTES)?)?;
-        let wanted = key.mac(from, to, body);
+        let wanted = key.mac(to, body);
         let mut given_mac = *wanted.as_bytes();
         given_mac[..MAC_BYTES].copy_from_slice(mac);
         // blake3::Hash compares in constant time.
@@ -220,31 +221,37 @@ impl Word {
         let magic: [u8; 4] = take(body, 0)?;
         let number = u64::from_be_bytes(take(body, 4)?);
         let sent_us = u32::from_be_bytes(take(body, 12)?);
+        let from = u16::from_be_bytes(take(body, 16)?);
         let rate = |place: usize, before: usize| -> Option<f64> {
             let [a, b, c] = take::<RATE_BYTES>(body, HEAD_BYTES + before + RATE_BYTES * place)?;
             Some(f64::from(f32::from_be_bytes([a, b, c, 0])))
         };
         let sound = |rate: &f64| *rate >= 0.0;
+        let offer = |place: usize, before: usize| -> Option<Option<Offer>> {
+            let rates = [rate(place, before)?, rate(place + 1, before)?];
+            let [share_bps, offer_bps] = rates;
+            Some(rates.iter().all(sound).then_some(Offer { share_bps, offer_bps }))
+        };
         let matter = match (magic, body.len()) {
             (PAIR, length) if length == BYTES - MAC_BYTES => {
                 let count = |place: usize| Some(u32::from_be_bytes(take(body, HEAD_BYTES + 4 * place)?));
-                let offer = |place: usize| -> Option<Option<Offer>> {
-                    let rates = [rate(place, TALLY_BYTES)?, rate(place + 1, TALLY_BYTES)?];
-                    let [share_bps, offer_bps] = rates;
-                    Some(rates.iter().all(sound).then_some(Offer { share_bps, offer_bps }))
-                };
                 Matter::Pair {
-                    tally: Tally {
+                    tally: Some(Tally {
                         units: count(0)?,
                         lost_units: count(1)?,
                         marked_units: count(2)?,
                         lost: count(3)?,
                         marked: count(4)?,
-                    },
-                    as_source: offer(0)?,
-                    as_target: offer(2)?,
+                    }),
+                    as_source: offer(0, TALLY_BYTES)?,
+                    as_target: offer(2, TALLY_BYTES)?,
                 }
             }
+            (MIXED, length) if length == HEAD_BYTES + 4 * RATE_BYTES => Matter::Pair {
+                tally: None,
+                as_source: offer(0, 0)?,
+                as_target: offer(2, 0)?,
+            },
             (NEED | SHARE, length) if length == HEAD_BYTES + 2 * RATE_BYTES => {
                 let rates = [rate(0, 0)?, rate(1, 0)?];
                 if !rates.iter().all(sound) {
@@ -261,6 +268,7 @@ impl Word {
         Some(Self {
             number,
             sent_us,
+            from,
             matter,
         })
     }
@@ -275,8 +283,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
-    const TO: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+    const TO: u16 = 3999;
 
     fn key() -> TalkKey {
         TalkKey::derive(&[5; 32])
@@ -286,14 +293,15 @@ mod tests {
         Word {
             number: 77 << 32 | 5,
             sent_us: u32::MAX,
+            from: 258,
             matter: Matter::Pair {
-                tally: Tally {
+                tally: Some(Tally {
                     units: u32::MAX,
                     lost_units: 3,
                     marked_units: 4,
                     lost: 5,
                     marked: 6,
-                },
+                }),
                 as_source: None,
                 as_target: Some(Offer {
                     // Its last bits are zeros, as in encoded rates.
@@ -306,16 +314,26 @@ mod tests {
 
     #[test]
     fn a_word_is_read_as_it_was_said() {
-        let read = Word::open(&key(), FROM, TO, &word().seal(&key(), FROM, TO)).unwrap();
+        let read = Word::open(&key(), TO, &word().seal(&key(), TO)).unwrap();
         assert_eq!(read, word());
+        let mut mixed = word();
+        let Matter::Pair { tally, .. } = &mut mixed.matter else {
+            unreachable!();
+        };
+        *tally = None;
+        let bytes = mixed.seal(&key(), TO);
+        assert_eq!(
+            (Word::open(&key(), TO, &bytes), bytes.len()),
+            (Some(mixed), BYTES - TALLY_BYTES)
+        );
         for matter in [Matter::Need([f64::INFINITY, 0.0]), Matter::Share([45e6, 1e6])] {
             let sent = Word {
                 number: 1,
                 sent_us: 0,
+                from: 0,
                 matter,
             };
-            let Some(Word { number: 1, matter, .. }) = Word::open(&key(), FROM, TO, &sent.seal(&key(), FROM, TO))
-            else {
+            let Some(Word { number: 1, matter, .. }) = Word::open(&key(), TO, &sent.seal(&key(), TO)) else {
                 panic!("{sent:?}");
             };
             let (Matter::Need(decoded) | Matter::Share(decoded), Matter::Need(original) | Matter::Share(original)) =
@@ -336,14 +354,14 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_was_changed_is_refused(at in 0..BYTES, flip in 1u8..) {
-            let mut bytes = word().seal(&key(), FROM, TO);
+            let mut bytes = word().seal(&key(), TO);
             bytes[at] ^= flip;
-            prop_assert_eq!(Word::open(&key(), FROM, TO, &bytes), None);
+            prop_assert_eq!(Word::open(&key(), TO, &bytes), None);
         }
 
         #[test]
         fn any_bytes_are_safe(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert_eq!(Word::open(&key(), FROM, TO, &bytes), None);
+            prop_assert_eq!(Word::open(&key(), TO, &bytes), None);
         }
     }
 
@@ -376,8 +394,8 @@ mod tests {
 
     #[test]
     fn another_set_or_host_is_refused() {
-        let bytes = word().seal(&key(), FROM, TO);
-        assert_eq!(Word::open(&TalkKey::derive(&[6; 32]), FROM, TO, &bytes), None);
-        assert_eq!(Word::open(&key(), TO, FROM, &bytes), None);
+        let bytes = word().seal(&key(), TO);
+        assert_eq!(Word::open(&TalkKey::derive(&[6; 32]), TO, &bytes), None);
+        assert_eq!(Word::open(&key(), TO - 1, &bytes), None);
     }
 }

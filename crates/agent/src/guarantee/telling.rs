@@ -1,13 +1,14 @@
 //! Reports the state of one host's guarantees.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use gavotte_shaper::UNLIMITED_BPS;
 use nix::time::{ClockId, clock_gettime};
 use tracing::warn;
 
-use crate::contract::agents::{GuardedPair, GuardedReply};
-use crate::guarantee::keeping::{Keeper, limit_bps};
+use crate::contract::agents::{GuardedPair, GuardedReply, MixedHosts};
+use crate::guarantee::keeping::Keeper;
 
 impl Keeper {
     /// The full state for a controller. Call it in the keeper's thread.
@@ -21,7 +22,7 @@ impl Keeper {
                 continue;
             }
             let allocator = other.out.allocator.as_ref();
-            let limit_bps = allocator.map_or(0.0, |own| limit_bps(&self.duty, own, now_s, other.out.guarantee_bps));
+            let limit_bps = allocator.map_or(0.0, |own| other.out.limit_bps(&self.duty, own, now_s));
             pairs.push(GuardedPair {
                 source: self.duty.own.name.clone(),
                 target: hose.name.clone(),
@@ -46,8 +47,19 @@ impl Keeper {
             control_bytes: self.control_bytes,
             egress_bps,
             ingress_bps,
+            mixed: self.mixed(),
             ..GuardedReply::default()
         }
+    }
+
+    /// The hosts that cannot be distinguished, by the address that they share.
+    fn mixed(&self) -> Vec<MixedHosts> {
+        let name = |peer: &IpAddr| Some(self.duty.peers.get(peer)?.name.clone());
+        let entry = |(address, peers): (&IpAddr, &Vec<IpAddr>)| MixedHosts {
+            address: address.to_string(),
+            hosts: peers.iter().filter_map(name).collect(),
+        };
+        self.shared.iter().map(entry).collect()
     }
 
     /// The interface, and the reason if it works without BPF.

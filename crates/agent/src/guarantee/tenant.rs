@@ -44,7 +44,7 @@ impl Part {
         };
         let first = tenant.hosts[0];
         match matter {
-            Matter::Need(ways) if first == duty.own.place.ip() && tenant.hosts.contains(&from) => {
+            Matter::Need(ways) if first == duty.own.address && tenant.hosts.contains(&from) => {
                 self.wanted.insert(from, (now_s, ways));
             }
             Matter::Share(ways) if first == from => self.given = Some((now_s, ways)),
@@ -80,7 +80,7 @@ impl Part {
             if full { f64::INFINITY } else { growth * rate_bps }
         });
         (self.bytes, self.since_s) = ([0; 2], now_s);
-        let own = duty.own.place.ip();
+        let own = duty.own.address;
         if tenant.hosts[0] != own {
             return vec![(tenant.hosts[0], Matter::Need(wanted))];
         }
@@ -97,7 +97,7 @@ impl Part {
                 .iter()
                 .map(|hose| {
                     let (least_bps, most_bps) = own(hose);
-                    let heard = self.wanted.get(&hose.place.ip());
+                    let heard = self.wanted.get(&hose.address);
                     // A silent host gets its own guarantee and no more, since it may not receive its share either.
                     let most_bps = if heard.is_some() { most_bps } else { least_bps };
                     Need {

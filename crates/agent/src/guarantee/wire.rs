@@ -53,7 +53,7 @@ impl Wire {
     /// Receives all waiting datagrams, each with its sender and its arrival time by the kernel's clock of timestamps.
     /// Returns how far that clock is ahead of [`now_us`]; `None` if it was set since the last call, since the arrival
     /// times of this call then mean nothing.
-    pub(super) fn hear(&mut self, mut each: impl FnMut(IpAddr, &[u8], Option<u32>)) -> Option<u32> {
+    pub(super) fn hear(&mut self, mut each: impl FnMut(SocketAddr, &[u8], Option<u32>)) -> Option<u32> {
         let mut bytes = [0; BYTES + 1];
         for _ in 0..MOST {
             let mut room = [IoSliceMut::new(&mut bytes)];
@@ -120,9 +120,15 @@ fn micros(at: TimeSpec) -> u32 {
         .wrapping_add(at.tv_nsec() as u32 / 1000)
 }
 
-fn source(address: &SockaddrStorage) -> Option<IpAddr> {
-    let four = address.as_sockaddr_in().map(|four| IpAddr::V4(four.ip()));
-    four.or_else(|| address.as_sockaddr_in6().map(|six| IpAddr::V6(six.ip())))
+fn source(address: &SockaddrStorage) -> Option<SocketAddr> {
+    let four = address
+        .as_sockaddr_in()
+        .map(|four| SocketAddr::from((four.ip(), four.port())));
+    four.or_else(|| {
+        address
+            .as_sockaddr_in6()
+            .map(|six| SocketAddr::from((six.ip(), six.port())))
+    })
 }
 
 #[cfg(test)]
