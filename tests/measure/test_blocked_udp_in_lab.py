@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests import builders
 from tests.hosts import firewalls
-from tests.hosts.firewalls import NO_TCP_IN, NO_UDP_IN, udp_from, walled
+from tests.hosts.firewalls import NO_TCP_IN, NO_UDP_IN, ONLY_SSH, udp_from, walled
 from tests.shell import gavotte
 
 from gavotte import lab
@@ -71,6 +71,14 @@ def test_paths_into_a_host_without_udp_are_measured_by_tcp(cloud: lab.Session, t
     assert marks == {"bit/s": 0, "a": 0, "b": 1, "c": 1}
 
 
+def test_paths_into_a_host_that_accepts_nothing_are_measured_by_tcp(cloud: lab.Session) -> None:
+    with walled(cloud, "c", ONLY_SSH):
+        found, _ = measured(cloud)
+    assert found["answered"] == 6
+    assert by_tcp(found) == {("a", "c"), ("b", "c")}
+    check_rates(found)
+
+
 def test_one_direction(cloud: lab.Session) -> None:
     address = next(host.address for host in read_inventory(cloud.hosts_file).host if host.name == "c")
     with walled(cloud, "b", udp_from(address)):
@@ -96,11 +104,11 @@ def test_no_udp_at_all_with_experiments(cloud: lab.Session, tmp_path: Path) -> N
         assert host["egress_bps"] == pytest.approx(true_bps, rel=0.04)
 
 
-def test_tcp_that_is_blocked_costs_the_paths_into_that_host_alone(cloud: lab.Session) -> None:
-    with walled(cloud, "c", NO_TCP_IN):
+def test_tcp_that_is_blocked_at_two_hosts_costs_the_paths_between_them_alone(cloud: lab.Session) -> None:
+    with walled(cloud, "b", NO_TCP_IN), walled(cloud, "c", NO_TCP_IN):
         done = gavotte("measure", "--hosts", str(cloud.hosts_file), "--json")
     document = json.loads(done.stdout)
     assert document["lost"] == {}
     assert document["answered"] == 4
-    assert {(each["source"], each["target"]) for each in document["failures"]} == {("a", "c"), ("b", "c")}
+    assert {(each["source"], each["target"]) for each in document["failures"]} == {("b", "c"), ("c", "b")}
     assert "`gavotte hosts check` names the firewall rule" in done.stderr

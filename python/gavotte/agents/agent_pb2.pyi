@@ -826,6 +826,20 @@ class GreetReply(_message.Message):
     greetings: _containers.RepeatedCompositeFieldContainer[Greeting]
     def __init__(self, greetings: _Optional[_Iterable[_Union[Greeting, _Mapping]]] = ...) -> None: ...
 
+class CallBackRequest(_message.Message):
+    __slots__ = ("run_id", "peers")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PEERS_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    peers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, run_id: _Optional[str] = ..., peers: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class CallBackReply(_message.Message):
+    __slots__ = ("connected",)
+    CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    connected: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, connected: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class HeardRequest(_message.Message):
     __slots__ = ("run_id",)
     RUN_ID_FIELD_NUMBER: _ClassVar[int]

@@ -114,6 +114,11 @@ class AgentStub(object):
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.GreetRequest.SerializeToString,
                 response_deserializer=gavotte_dot_agents_dot_agent__pb2.GreetReply.FromString,
                 _registered_method=True)
+        self.CallBack = channel.unary_unary(
+                '/gavotte.agents.Agent/CallBack',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.CallBackRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.CallBackReply.FromString,
+                _registered_method=True)
         self.Heard = channel.unary_unary(
                 '/gavotte.agents.Agent/Heard',
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.HeardRequest.SerializeToString,
@@ -280,6 +285,14 @@ class AgentServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CallBack(self, request, context):
+        """Keeps a connection open to peers that cannot connect to this agent, and connects to them whenever they ask, until
+        the run's hold ends.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Heard(self, request, context):
         """Lists the peers whose UDP greetings have arrived since Listen. Their senders may not have received the answers.
         """
@@ -420,6 +433,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Greet,
                     request_deserializer=gavotte_dot_agents_dot_agent__pb2.GreetRequest.FromString,
                     response_serializer=gavotte_dot_agents_dot_agent__pb2.GreetReply.SerializeToString,
+            ),
+            'CallBack': grpc.unary_unary_rpc_method_handler(
+                    servicer.CallBack,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.CallBackRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.CallBackReply.SerializeToString,
             ),
             'Heard': grpc.unary_unary_rpc_method_handler(
                     servicer.Heard,
@@ -894,6 +912,33 @@ class Agent(object):
             '/gavotte.agents.Agent/Greet',
             gavotte_dot_agents_dot_agent__pb2.GreetRequest.SerializeToString,
             gavotte_dot_agents_dot_agent__pb2.GreetReply.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CallBack(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/gavotte.agents.Agent/CallBack',
+            gavotte_dot_agents_dot_agent__pb2.CallBackRequest.SerializeToString,
+            gavotte_dot_agents_dot_agent__pb2.CallBackReply.FromString,
             options,
             channel_credentials,
             insecure,

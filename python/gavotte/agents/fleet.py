@@ -16,6 +16,7 @@ from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.addresses import addressed
 from gavotte.agents.agent_pb2_grpc import AgentStub
 from gavotte.agents.asking import CALL_DEADLINE_S
+from gavotte.agents.callbacks import closed_hosts, open_lines
 from gavotte.agents.calls import aside
 from gavotte.agents.choosing import choose
 from gavotte.agents.neighbours import STANDING, Neighbour, neighbours, this_user
@@ -68,6 +69,7 @@ class Fleet(Orders):
         health: what each agent reported about itself.
         missing: host to reason, for hosts that did not answer or have disappeared since.
         lost: host to reason, for hosts that were dropped.
+        closed: hosts that accept no connections, and make those that others need.
         silent: hosts whose agents did not answer the last `renew`. After `RENEWALS` in a row they are dropped.
     """
 
@@ -86,6 +88,8 @@ class Fleet(Orders):
         self._look_from_s = -math.inf
         self._admitting = threading.Lock()
         self._chosen: dict[tuple[str, str], str] = {}
+        self.closed: set[str] = set()
+        self._opens = False
 
     @property
     def away(self) -> dict[str, str]:
@@ -190,6 +194,21 @@ class Fleet(Orders):
         """Return the IP address at which one enrolled host reaches another."""
         host = next(each for each in self.inventory.host if each.name == target)
         return self._chosen.get((source, target), host.address)
+
+    def open_lines(self) -> None:
+        """Find hosts that accept no connections, and let them make those that others need, until the run ends."""
+        self._opens = True
+        names = [host.name for host in self.hosts]
+        self.closed = open_lines(self, closed_hosts(self, names), names)
+
+    def _open_lines_of(self, name: str) -> None:
+        """Do the same for a host that takes part from now on."""
+        names = [host.name for host in self.hosts]
+        self.closed.discard(name)
+        if closed_hosts(self, names, [name]):
+            self.closed |= open_lines(self, [name], names)
+        elif self.closed:
+            self.call_back({closed: [name] for closed in sorted(self.closed)})
 
     def invite(self, host: Host) -> None:
         """Add a host to the inventory, so that `admit` can enrol it."""
@@ -319,6 +338,8 @@ class Fleet(Orders):
         # The announcement has replaced the addresses that the others had found.
         self._chosen = {pair: address for pair, address in self._chosen.items() if host.name not in pair}
         self._chosen |= choose(self, self.hosts, joining=host.name)
+        if self._opens:
+            self._open_lines_of(host.name)
 
     def status(self) -> dict[str, pb.StatusReply]:
         """Return what each agent that answers reports: who holds it, and what runs on it."""

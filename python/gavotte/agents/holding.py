@@ -36,6 +36,7 @@ def enrolled(
     run_id: str | None = None,
     take_over: bool = False,
     reach: Reach | None = None,
+    direct: bool = False,
 ) -> Iterator[Fleet]:
     """Hold the agents of an inventory for one run.
 
@@ -48,6 +49,8 @@ def enrolled(
         run_id: name of a run that was killed, to take its agents over; None = a new run.
         take_over: end any other run of the same user that holds agents exclusively, instead of waiting for it.
         reach: connections to the agents that stay open afterwards; None = opened for this run alone.
+        direct: the run moves nothing between hosts, so it needs no connections into hosts that accept none. Otherwise
+            these hosts make such connections.
 
     Yields:
         a `Fleet` in which at least one agent is enrolled. Its `missing` lists the others.
@@ -66,10 +69,12 @@ def enrolled(
         try:
             _enrol_in_turn(fleet, budget, take_over=take_over)
             with _renewing(fleet):
-                if shared:
-                    fleet.warn_of_quotas("transfers may be slower than the network")
-                else:
+                if not direct:
+                    fleet.open_lines()
+                if not shared:
                     _await_quiet(fleet)
+                elif not direct:
+                    fleet.warn_of_quotas("transfers may be slower than the network")
                 yield fleet
         finally:
             fleet.release()

@@ -97,6 +97,18 @@ class Orders(Asking):
             name: reply if isinstance(reply, AgentError) else list(reply.greetings) for name, reply in replies.items()
         }
 
+    def call_back(self, peers: Mapping[str, Iterable[str]]) -> dict[str, pb.CallBackReply | AgentError]:
+        """Let hosts that accept no connections make those that their peers need.
+
+        Args:
+            peers: host to the hosts that cannot connect to it.
+
+        Returns:
+            host to the peers that can now ask it for connections, or the error.
+        """
+        requests = {name: pb.CallBackRequest(run_id=self.run_id, peers=others) for name, others in peers.items()}
+        return self._ask("CallBack", requests)
+
     def heard(self, names: Iterable[str]) -> dict[str, frozenset[str]]:
         """Return the addresses from which greetings over UDP reached each host, without hosts that do not answer."""
         replies = self._ask("Heard", dict.fromkeys(names, pb.HeardRequest(run_id=self.run_id)))

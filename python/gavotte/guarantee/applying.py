@@ -197,7 +197,7 @@ def _reached(part: Inventory, roads: Reach) -> dict[tuple[str, str], str]:
     """Return the address at which each host reaches each other one, where that is not `address`."""
     if not any(host.addresses for host in part.host):
         return {}
-    with enrolled(part, CHOICE, purpose="guarantee", shared=True, reach=roads) as fleet:
+    with enrolled(part, CHOICE, purpose="guarantee", shared=True, reach=roads, direct=True) as fleet:
         own = {host.name: host.address for host in fleet.hosts}
         pairs = {(source, target): fleet.address(source, target) for source in own for target in own}
     return {pair: address for pair, address in pairs.items() if address != own[pair[1]]}

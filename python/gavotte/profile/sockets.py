@@ -124,7 +124,7 @@ def watch_hosts(inventory: Inventory, for_s: float, ready: Callable[[], None]) -
         AgentError: when an agent cannot be reached, does not watch, or falls silent.
     """
     budget = Budget(max_bytes=1, max_seconds=for_s + SLACK_S)
-    with agents.enrolled(inventory, budget, purpose="profile", shared=True) as fleet:
+    with agents.enrolled(inventory, budget, purpose="profile", shared=True, direct=True) as fleet:
         for name, reason in fleet.missing.items():
             raise AgentError(f"{name}: {reason}", hint="leave it out of --hosts to profile without it")
         request = pb.WatchRequest(run_id=fleet.run_id, look_s=LOOK_S, report_s=REPORT_S)

@@ -42,6 +42,9 @@ class Knock:
         return self._reason
 
     def _ask(self, receivers: list[str]) -> None:
+        if self._source in self._fleet.closed:
+            # It makes the connections that receivers need.
+            return
         greetings = []
         peers = {name: [self._source] for name in receivers}
         for answer in self._fleet.greet(peers, tcp_only=True).values():

@@ -11,13 +11,13 @@ use tonic_types::{ErrorDetails, StatusExt};
 use tracing::{Instrument, info, info_span};
 
 use crate::contract::agents::{
-    BroadcastReply, BroadcastRequest, DropReply, DropRequest, EnrolReply, EnrolRequest, ExcuseReply, ExcuseRequest,
-    Failure, GreetReply, GreetRequest, GuardReply, GuardRequest, GuardedReply, GuardedRequest, HealthReply,
-    HealthRequest, HeardReply, HeardRequest, ListenReply, ListenRequest, LogsReply, LogsRequest, LookReply,
-    LookRequest, ManifestReply, ManifestRequest, MeasureRequest, Neighbour, PaceReply, PaceRequest, ProbeReply,
-    ReadmitReply, ReadmitRequest, ReleaseReply, ReleaseRequest, RenewReply, RenewRequest, ReplayReply, ReplayRequest,
-    SpliceReply, SpliceRequest, StartReply, StartRequest, StatusReply, StatusRequest, UnguardReply, UnguardRequest,
-    WatchReply, WatchRequest, agent_server::Agent,
+    BroadcastReply, BroadcastRequest, CallBackReply, CallBackRequest, DropReply, DropRequest, EnrolReply, EnrolRequest,
+    ExcuseReply, ExcuseRequest, Failure, GreetReply, GreetRequest, GuardReply, GuardRequest, GuardedReply,
+    GuardedRequest, HealthReply, HealthRequest, HeardReply, HeardRequest, ListenReply, ListenRequest, LogsReply,
+    LogsRequest, LookReply, LookRequest, ManifestReply, ManifestRequest, MeasureRequest, Neighbour, PaceReply,
+    PaceRequest, ProbeReply, ReadmitReply, ReadmitRequest, ReleaseReply, ReleaseRequest, RenewReply, RenewRequest,
+    ReplayReply, ReplayRequest, SpliceReply, SpliceRequest, StartReply, StartRequest, StatusReply, StatusRequest,
+    UnguardReply, UnguardRequest, WatchReply, WatchRequest, agent_server::Agent,
 };
 use crate::control::{host, watching};
 use crate::error::WorkError;
@@ -28,7 +28,7 @@ use crate::log;
 use crate::plane::{Plane, pulse};
 use crate::work::replay::{self, MAX_TRANSFERS};
 use crate::work::schedule::{self, Schedule};
-use crate::work::{broadcast, greet};
+use crate::work::{broadcast, callback, greet};
 
 /// Number of replies that may wait for a slow controller.
 const PENDING_REPLIES: usize = 64;
@@ -290,6 +290,14 @@ impl Agent for Service {
             .during(greet::greet(&self.plane, &hold, peers, tcp_only, limit))
             .await?;
         Ok(Response::new(GreetReply { greetings }))
+    }
+
+    async fn call_back(&self, request: Request<CallBackRequest>) -> Result<Response<CallBackReply>, Status> {
+        let CallBackRequest { run_id, peers } = request.into_inner();
+        let hold = self.plane.holds.of(&run_id)?;
+        let span = info_span!("call back", run = hold.run_id);
+        let connected = callback::keep(&self.plane, &hold, peers).instrument(span).await?;
+        Ok(Response::new(CallBackReply { connected }))
     }
 
     async fn heard(&self, request: Request<HeardRequest>) -> Result<Response<HeardReply>, Status> {

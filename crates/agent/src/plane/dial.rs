@@ -13,7 +13,7 @@ use crate::contract::data::hello::Work;
 use crate::error::{CONNECT, GREET, READY, WorkError, within};
 use crate::hold::Hold;
 use crate::plane::Plane;
-use crate::plane::connect::{Greeted, connect};
+use crate::plane::connect::{Greeted, connect, connect_directly};
 use crate::plane::handshake::Channel;
 use crate::plane::segments;
 
@@ -152,6 +152,17 @@ impl Call<'_> {
         let most_bytes = self.plane.mtus.get(self.peer.ip());
         let connecting = connect(self.plane, self.peer, self.congestion, most_bytes);
         within(CONNECT, self.connect, connecting).await
+    }
+
+    /// The same as [`Self::dial`] without help: a peer that accepts no connections cannot be reached.
+    ///
+    /// # Errors
+    /// As [`Self::dial`].
+    pub async fn dial_directly(&self) -> Result<Connection, WorkError> {
+        let most_bytes = self.plane.mtus.get(self.peer.ip());
+        let connecting = connect_directly(self.plane, self.peer, self.congestion, most_bytes);
+        let stream = within(CONNECT, self.connect, connecting).await?;
+        self.welcomed(self.greet_over(stream).await?).await
     }
 
     /// Waits for the peer's welcome.

@@ -80,8 +80,12 @@ where
 {
     let greeters = Greeters::default();
     loop {
-        match listener.accept().await {
-            Ok((stream, remote)) => {
+        let arrived = tokio::select! {
+            accepted = listener.accept() => accepted.map(|(stream, _)| stream),
+            Some(stream) = plane.callbacks.guest() => Ok(stream),
+        };
+        match arrived.and_then(|stream| Ok((stream.peer_addr()?, stream))) {
+            Ok((remote, stream)) => {
                 let span = info_span!("guest", %remote, run = Empty, peer = Empty, round = Empty);
                 let Some(stranger) = span.in_scope(|| Stranger::admit(&plane, stream)) else {
                     continue;

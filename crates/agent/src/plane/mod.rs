@@ -1,5 +1,6 @@
 //! The data plane that all work of an agent shares: its address, its port and the socket that receives trains.
 
+pub mod callbacks;
 pub mod connect;
 pub mod dial;
 pub mod door;
@@ -23,6 +24,7 @@ use tokio::sync::Mutex;
 
 use crate::hold::Caps;
 use crate::hold::registry::Holds;
+use crate::plane::callbacks::Callbacks;
 use crate::plane::mtus::Mtus;
 
 /// Number of connections that the kernel may queue before the agent accepts them: a whole phase of a replay connects at
@@ -44,6 +46,8 @@ pub struct Plane {
     pub receiver: Arc<Mutex<TrainReceiver>>,
     /// The MTUs of paths that the agent has learnt.
     pub mtus: Mtus,
+    /// Connections to peers that accept none.
+    pub callbacks: Callbacks,
 }
 
 impl Plane {
@@ -66,6 +70,7 @@ impl Plane {
                             holds: Holds::new(caps),
                             receiver: Arc::new(Mutex::new(receiver)),
                             mtus: Mtus::default(),
+                            callbacks: Callbacks::default(),
                         };
                         return Ok((Arc::new(plane), listener));
                     }

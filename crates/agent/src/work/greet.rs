@@ -108,7 +108,7 @@ async fn over_tcp(plane: &Arc<Plane>, hold: &Arc<Hold>, peer: SocketAddr, limit:
         patience: None,
         ready: limit,
     };
-    call.dial().await.map(drop)
+    call.dial_directly().await.map(drop)
 }
 
 async fn over_udp(plane: &Plane, hold: &Hold, peer: SocketAddr, limit: Duration) -> Result<(), WorkError> {

@@ -1,8 +1,8 @@
 //! The work that agents do with each other. Each kind of work is one module, and appears once in [`kind`] or in
 //! [`errand`].
 //!
-//! * Kinds: `train`, `gated`, `bulk` (also with `iperf`), `pingpong`, `route`, `echo`, `replay`, `broadcast`, `greet`
-//!   and `excuse`.
+//! * Kinds: `train`, `gated`, `bulk` (also with `iperf`), `pingpong`, `route`, `echo`, `replay`, `broadcast`, `greet`,
+//!   `excuse` and `callback`.
 //! * `schedule` asks round by round; `reception` and `visit` answer.
 //! * `ping` precedes every probe.
 //! * `inbound` receives the packets of a train, and `sizing` finds how large they may be.
@@ -11,6 +11,7 @@
 
 pub mod broadcast;
 pub mod bulk;
+pub mod callback;
 pub mod cpu;
 pub mod echo;
 pub mod excuse;
@@ -85,6 +86,16 @@ pub fn errand(work: Option<Work>) -> Errand {
             round: None,
             patience: Some(PATIENCE),
             answer: Ok(Box::new(greet::Answered)),
+        },
+        Some(Work::Line(_)) => Errand {
+            round: None,
+            patience: None,
+            answer: Ok(Box::new(callback::Attached)),
+        },
+        Some(Work::CalledBack(back)) => Errand {
+            round: None,
+            patience: None,
+            answer: Ok(Box::new(callback::Delivered(back.number))),
         },
         Some(Work::Excuse(excuse)) => Errand {
             round: Some(excuse.round),

@@ -2,6 +2,7 @@
 //! seconds to link.
 
 mod agents;
+mod callbacks;
 mod command;
 mod doors;
 mod gone;
