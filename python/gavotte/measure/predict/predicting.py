@@ -46,22 +46,14 @@ def expected_cost(
 
     1. If groups' links are limited, the measurement is played: it will find out on its way what the Network does not
        have, and measure disturbed pairs again. A formula predicted half the real time for 11 hosts behind slow racks.
-    2. Otherwise a formula predicts the cost (`PathPlan.cost`). Without limited links both agree: for 12 to 100 hosts
-       within 1 % of the bytes and 5 % of the seconds. Playing takes 0.2 ms a path, which is 2 s for 100 hosts, and
-       three times that for several snapshots. The formula takes 0.1 s.
-    3. Without any Network there is nothing to play on but the assumption that no link is shared. The formula adds
-       half of the probes that shared links would repeat.
-
-    Otherwise the formula of `PathPlan.cost` predicts. To play 100 hosts would be fast enough: it takes 1.5 to 5 s. But
-    no prediction would be better. On 24 simulated networks of 6 to 20 hosts whose racks limit nothing, with one and
-    with three snapshots, the results were:
-
-    1. Trains and bulk TCP take the same bytes by either. Seconds are 14 % and 6 % off in the median by the formula, and
-       15 % and 7 % off if played.
-    2. Seconds of Choreo's trains are 12 % off by the formula and 42 % off if played. Played trains scatter by
-       `BURST_NOISE`, so that pairs are measured again; trains on those networks did not scatter.
-    3. If no Network is known, it is unknown which hosts share a rack, so the test of racks' links is not played. For 6
-       and 12 hosts in three racks, 28 % and 20 % of the seconds were missing. The formula allows for the test.
+    2. Otherwise the formula of `PathPlan.cost` predicts. It takes 0.1 s for 100 hosts. Playing takes 1.5 to 5 s, and
+       three times that for several snapshots, but predicts no better. On 24 simulated networks of 6 to 20 hosts, trains
+       and bulk TCP took the same bytes by either. Their seconds were 14 % and 6 % off in the median by the formula,
+       and 15 % and 7 % if played. Seconds of Choreo's trains were 12 % off by the formula and 42 % if played, because
+       played trains scatter, which leads to repeats. Trains on those networks did not scatter.
+    3. If no Network is known, it is unknown which hosts share a rack, so the test of racks' links cannot be played. For
+       6 and 12 hosts in three racks, 28 % and 20 % of the seconds were missing. The formula adds half of the probes
+       that shared links would repeat.
 
     Args:
         plan: what is to be measured.
