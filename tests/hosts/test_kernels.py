@@ -1,5 +1,7 @@
 """`make test-kernels`: an agent on Linux 5.10, in a machine that qemu emulates, with an agent on this host's kernel.
 
+The machine also has a clock of its own, which some tests set while a verb runs.
+
 4.18, the kernel of RHEL 8, is not tried: no Debian mirror has it any more.
 """
 
@@ -19,6 +21,7 @@ import tomli_w
 from tests.shell import gavotte, until
 
 from gavotte.agents.binary import agent_binary
+from gavotte.formats.record import read_samples
 from gavotte.hosts import Bearer, keys
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
@@ -26,6 +29,17 @@ KERNELS = os.environ.get("GAVOTTE_KERNELS", "")
 ADDRESSES = {"near": "10.77.0.1", "vm": "10.77.0.2"}
 RATE_MBIT = 20
 """What the tap device carries to the virtual machine."""
+
+GUARANTEED_MBIT = 5
+SET_CLOCK = """while [ ! -e /tmp/enough ]; do
+    for step in 10 -10 -10 10; do
+        /bin/busybox date -s @$(($(/bin/busybox date +%s) + step))
+        /bin/busybox usleep 700000
+    done
+done
+/bin/busybox rm /tmp/enough
+"""
+"""Orders for the virtual machine: set its clock by 10 s again and again."""
 
 pytestmark = pytest.mark.skipif(not KERNELS, reason="`make test-kernels` downloads a kernel and runs it")
 
@@ -134,8 +148,72 @@ def test_an_old_kernel_counts_and_follows_demand(hosts: Path, tmp_path: Path) ->
     (tmp_path / "g.toml").write_text('format = "gavotte/guarantee/1"\n[[guarantee]]\nhost = "vm"\negress = "5mbit"\n')
     inventory = ("--hosts", str(hosts))
     applied = gavotte("guarantee", "apply", str(tmp_path / "g.toml"), *inventory)
-    assert (applied.returncode, "static" in applied.stderr) == (0, False), applied.stderr
     cleared = gavotte("guarantee", "clear", *inventory)
+    assert (applied.returncode, "static" in applied.stderr) == (0, False), applied.stderr
     assert cleared.returncode == 0, cleared.stderr
     watched = gavotte("profile", "live", "--for", "1", *inventory)
     assert (watched.returncode, "UDP is not counted" in watched.stderr) == (0, False), watched.stderr
+
+
+def order(hosts: Path, folder: Path, orders: str, name: str = "orders") -> None:
+    """Have the virtual machine run some orders."""
+    path = folder / name
+    path.write_text(orders)
+    done = gavotte("broadcast", str(path), "--from", "near", "--to", "vm", "-o", f"/tmp/{name}", "--hosts", str(hosts))
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def unsteady(hosts: Path, tmp_path: Path) -> Iterator[Path]:
+    """The hosts, while the virtual machine's clock is set by 10 s every 0.7 s."""
+    order(hosts, tmp_path, SET_CLOCK)
+    yield hosts
+    order(hosts, tmp_path, "enough", "enough")
+
+
+@pytest.mark.parametrize("method", ["train", "bulk"])
+def test_rates_are_right_while_the_clock_is_set(unsteady: Path, method: str) -> None:
+    done = gavotte("measure", "--hosts", str(unsteady), "--method", method, "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    names = said["hosts"]
+    rate_bps = said["rate_bps"][names.index("near")][names.index("vm")]
+    assert RATE_MBIT * 1e6 * GOODPUT_PER_WIRE * 0.95 < rate_bps < RATE_MBIT * 1e6 * 1.01
+
+
+def test_a_broadcast_arrives_while_the_clock_is_set(unsteady: Path, tmp_path: Path) -> None:
+    content, copy = tmp_path / "content", tmp_path / "copy"
+    content.write_bytes(bytes(range(256)) * 16_000)
+    for source, path, target in (("near", str(content), "/tmp/copy"), ("vm", "/tmp/copy", str(copy))):
+        done = gavotte("broadcast", path, "--from", source, "-o", target, "--hosts", str(unsteady))
+        assert done.returncode == 0, done.stderr
+    assert copy.read_bytes() == content.read_bytes()
+
+
+def test_a_guarantee_is_kept_while_the_clock_is_set(unsteady: Path, tmp_path: Path) -> None:
+    wanted = f'[[guarantee]]\nhost = "vm"\negress = "{GUARANTEED_MBIT}mbit"\n'
+    (tmp_path / "g.toml").write_text(f'format = "gavotte/guarantee/1"\n{wanted}')
+    inventory = ("--hosts", str(unsteady))
+    applied = gavotte("guarantee", "apply", str(tmp_path / "g.toml"), *inventory)
+    assert applied.returncode == 0, applied.stderr
+    try:
+        done = gavotte("measure", *inventory, "--method", "bulk", "--seconds", "4", "--json")
+    finally:
+        gavotte("guarantee", "clear", *inventory)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    rate_bps = said["rate_bps"][said["hosts"].index("vm")][said["hosts"].index("near")]
+    assert rate_bps > 0.95 * GUARANTEED_MBIT * 1e6 * GOODPUT_PER_WIRE
+
+
+def test_samples_of_a_campaign_are_right_while_the_clock_is_set(unsteady: Path, tmp_path: Path) -> None:
+    study, output = tmp_path / "set.campaign.toml", tmp_path / "r.jsonl"
+    study.write_text(
+        f'format = "gavotte/campaign/1"\nname = "set"\nseconds = 2\nrepetitions = 3\n'
+        f'[driver]\nkind = "ssh"\nhosts = "{unsteady}"\n'
+        '[[scenario]]\nname = "one"\nkind = "pair"\nsource = ["near"]\ntarget = ["vm"]\nconnections = [1]\n'
+    )
+    done = gavotte("campaign", "run", str(study), "-o", str(output))
+    assert done.returncode == 0, done.stderr
+    rates_bps = [sample.value for sample in read_samples(output)]
+    assert rates_bps == pytest.approx([RATE_MBIT * 1e6 * GOODPUT_PER_WIRE] * 3, rel=0.06)
