@@ -14,7 +14,7 @@ from gavotte.formats.topology import Topology
 from gavotte.measure import measure
 from gavotte.measure.plan.methods import bulk
 from gavotte.model import model
-from gavotte.place import evaluate, place
+from gavotte.place import evaluate
 from gavotte.run import run
 from gavotte.simulate import simulate_placement
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
@@ -27,18 +27,17 @@ PEAK_BPS, RATE_BPS = GOODPUT_PER_WIRE * 80e6, GOODPUT_PER_WIRE * 20e6
 
 
 def bursting() -> Topology:
-    """A host that sends at 80 Mbit/s for 6 s and then at 20, one that always sends at 40, and a receiver."""
+    """A host that sends at 80 Mbit/s for 6 s and then at 20, and a receiver."""
     return builders.topology(
         [
             {"name": "a", "egress": "20mbit", "burst": f"{CREDIT_BYTES}b", "ingress": "80mbit"},
-            {"name": "b", "egress": "40mbit", "ingress": "80mbit"},
             {"name": "c", "egress": "80mbit", "ingress": "80mbit"},
         ]
     )
 
 
 def test_transfers_take_as_long_as_the_measured_credit_predicts() -> None:
-    # Longer than the credit lasts. The first path of the host uses it up.
+    # Longer than the credit lasts.
     with lab.session(bursting(), source="tests") as session:
         measurement = measure(read_inventory(session.hosts_file), method=bulk(seconds=8.0), seed=1)
     network = model(measurement.history)
@@ -48,7 +47,7 @@ def test_transfers_take_as_long_as_the_measured_credit_predicts() -> None:
     assert host.burst_bytes == pytest.approx(GOODPUT_PER_WIRE * CREDIT_BYTES, rel=0.05)
     within = builders.app("within", ("x", "y", 50_000_000), constraints={"pin": {"y": "c"}, "apart": [["x", "y"]]})
     beyond = builders.app("beyond", ("x", "y", 75_000_000), constraints={"pin": {"y": "c"}, "apart": [["x", "y"]]})
-    # The credit covers 57 MB. Then 18 MB at 20 Mbit/s are slower than 75 at 40 would be from the other host on.
+    # The credit covers 57 MB.
     for app, seconds in (
         (within, 8 * 50e6 / PEAK_BPS),
         (beyond, 8 * (75e6 - GOODPUT_PER_WIRE * CREDIT_BYTES) / RATE_BPS),
@@ -60,7 +59,6 @@ def test_transfers_take_as_long_as_the_measured_credit_predicts() -> None:
         with lab.session(bursting(), source="tests") as session:
             result = run(placement, [app], read_inventory(session.hosts_file))
         assert result.completion_s == pytest.approx(placement.completion_s, rel=0.06)
-    assert place(network, [within], seed=1).assignment["x"] == "a"
 
 
 def test_bulk_reports_the_rate_after_a_credit_and_the_credit() -> None:
