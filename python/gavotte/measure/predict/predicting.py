@@ -61,12 +61,12 @@ def expected_cost(
         known: the Network.
         limits: what it may cost, of which only the bytes are used.
     """
-    reckoned = plan.cost(price_per_gb=0.0 if limits is None else limits.price_per_gb)
+    planned = plan.cost(price_per_gb=0.0 if limits is None else limits.price_per_gb)
     if known is None or not known.any_rate or not set(plan.names) <= set(known.names):
-        return reckoned
+        return planned
     caps_bps = [bps for group in known.groups for bps in (group.up_bps, group.down_bps) if bps]
     if not caps_bps:
-        return reckoned
+        return planned
     unknown = {link for verdict in known.verdicts if verdict.verdict == "unknown" for link in verdict.link.split(", ")}
     # Links without results of experiments are usually like the others.
     usual_bps = median(caps_bps)
