@@ -19,13 +19,13 @@ def inventory(*addresses: str) -> Inventory:
     return Inventory.model_validate({"format": "gavotte/hosts/1", "host": hosts})
 
 
-@pytest.mark.parametrize("address", ["web1.example", "Node01", "10.0.0.1", "fd00::1"])
+@pytest.mark.parametrize("address", ["web1.example", "Node01", "10.0.0.1", "fd00::1", "fe80::1%eth0"])
 def test_names_and_ip_addresses_are_accepted(address: str) -> None:
     assert inventory(address).host[0].address == address
 
 
 @pytest.mark.parametrize(
-    "address", ["", "10.0.0.300", "10.0.0", "a b", "-a", "a..b", "fd00::g", "http://a", "fe80::1", "fe80::1%eth0"]
+    "address", ["", "10.0.0.300", "10.0.0", "a b", "-a", "a..b", "fd00::g", "http://a", "fe80::1", "fe80::1%a b"]
 )
 def test_other_texts_are_refused(address: str) -> None:
     with pytest.raises(ValidationError):
@@ -74,8 +74,14 @@ def test_further_addresses_are_looked_up_too() -> None:
     assert unresolved == {}
 
 
-def test_a_link_local_address_is_refused_with_the_reason() -> None:
-    with pytest.raises(
-        ValidationError, match=r"`fe80::1%eth0` is a link-local address, which has another zone on each"
-    ):
-        inventory("fe80::1%eth0")
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("fe80::1", r"`fe80::1` is a link-local address without a zone"),
+        ("fd00::1%eth0", r"`fd00::1%eth0` has a zone `eth0`"),
+        ("fe80::1%interface-of-16-", r"has a zone `interface-of-16-`"),
+    ],
+)
+def test_a_zone_belongs_to_a_link_local_address(address: str, says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        inventory(address)

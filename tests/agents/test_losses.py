@@ -126,3 +126,14 @@ def test_a_host_that_reaches_others_is_closed_to_those_that_missed_it() -> None:
     assert losses.closed("c", "x")
     losses.back("x")
     assert not losses.closed("a", "x")
+
+
+def test_a_direction_without_its_interface_keeps_the_reason() -> None:
+    losses = Losses()
+    why = "this host has no interface `eth7`, which `fe80::1%eth7` names"
+    losses.met("x", "a")
+    losses.missed("a", "x", why)
+    losses.missed("a", "x", why)
+    losses.met("b", "x")
+    assert losses.closed("a", "x") == why
+    assert not losses.closed("x", "a")

@@ -24,6 +24,9 @@ pub enum WorkError {
     /// The name is not that of an enrolled peer of the run.
     #[error("`{0}` is not an enrolled peer")]
     UnknownPeer(String),
+    /// This host lacks the interface that the peer's address names.
+    #[error("{0}")]
+    NoInterface(String),
     /// The request is invalid.
     #[error("{0}")]
     Request(String),
@@ -117,6 +120,7 @@ impl WorkError {
     /// The code by which a controller decides what to do.
     pub fn failure(&self) -> Failure {
         match self {
+            Self::NoInterface(_) => Failure::Unreachable,
             Self::UnknownPeer(_) | Self::Request(_) | Self::Shape(_) => Failure::Invalid,
             Self::File { .. } => Failure::File,
             Self::UnknownJob => Failure::UnknownJob,

@@ -16,6 +16,9 @@ TRIES = 2
 CLOSED_S = 30.0
 """How long a closed direction is not tried. An attempt takes 1.5 s, and a run has up to ten of each pair."""
 
+NO_INTERFACE = "this host has no interface"
+"""Part of an agent's reason when a peer's address names an interface that the agent's host lacks."""
+
 
 class Losses:
     """What is known about the reachability of hosts so far.
@@ -56,6 +59,7 @@ class Losses:
         self._asking = threading.Lock()
         self._apart: dict[str, set[str]] = defaultdict(set)
         self._missed_by: dict[str, dict[str, str]] = defaultdict(dict)
+        self._lacking: dict[tuple[str, str], str] = {}
         self._reaching: set[str] = set()
 
     def met(self, source: str, target: str) -> None:
@@ -76,6 +80,8 @@ class Losses:
             self._apart[source].add(target)
             self._apart[target].add(source)
             self._missed_by[target][source] = why
+            if NO_INTERFACE in why:
+                self._lacking[source, target] = why
             self._reaching.discard(source)
             self._failures[source, target] += 1
             if self._failures[source, target] >= TRIES or target in self._reaching:
@@ -94,6 +100,8 @@ class Losses:
         with self._lock:
             if self._closed_until_s.get((source, target), 0.0) <= self._clock():
                 return ""
+            if (source, target) in self._lacking:
+                return self._lacking[source, target]
             if target in self._alive:
                 return f"{target} is up, but accepts no TCP connection from {source}: a firewall drops or refuses it"
             return self._missed_by.get(target, {}).get(source) or f"{target} accepts no TCP connection from {source}"

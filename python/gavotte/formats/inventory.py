@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -25,17 +26,30 @@ def is_literal(address: str) -> bool:
     return True
 
 
+_ZONE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
+"""Names of interfaces that an address can carry. The kernel allows 15 characters."""
+
 MOST_ADDRESSES = 16
 """Most further addresses of one host."""
+
+
+def without_zone(address: str) -> str:
+    """Return an address as packets carry it: `fe80::1` for `fe80::1%eth0`."""
+    return address.partition("%")[0]
 
 
 def _address(text: str) -> str:
     if is_literal(text):
         ip = ipaddress.ip_address(text)
-        if ip.version == 6 and ip.is_link_local:
+        zone = ip.scope_id if isinstance(ip, ipaddress.IPv6Address) else None
+        if ip.version == 6 and ip.is_link_local and zone is None:
             raise problem(
-                f"`{text}` is a link-local address, which has another zone on each host",
-                "write a global or private address, e.g. fd00::1, or a DNS name",
+                f"`{text}` is a link-local address without a zone",
+                f"name the interface by which other hosts reach it: `{text}%eth0`",
+            )
+        if zone is not None and not (ip.is_link_local and _ZONE.fullmatch(zone)):
+            raise problem(
+                f"`{text}` has a zone `{zone}`", "only link-local addresses have one: the name of an interface"
             )
         return str(ip)
     # A name cannot end in a number: `10.0.0.300` is a mistake, not a name.
@@ -55,7 +69,8 @@ class Host(Written):
     Attributes:
         name: unique in the inventory.
         address: IP address or DNS name at which other hosts reach it. A name is looked up once, where the
-            controller runs.
+            controller runs. The zone of a link-local address, `fe80::1%eth0`, is the interface of each host that
+            connects.
         addresses: further addresses, in order of preference. Each other host uses the first one that its agent
             reaches, `address` before them.
         agent: how the controller reaches its agent: `unix:/path`, `ssh://[user@]host[:port]` or `tls://host[:port]`.

@@ -14,6 +14,7 @@ from typing import Any
 from gavotte.agents import Budget, Fleet
 from gavotte.agents import agent_pb2 as pb
 from gavotte.errors import AgentError
+from gavotte.formats.inventory import without_zone
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +115,7 @@ def _greeted(fleet: Fleet) -> tuple[Path, ...]:
         host.name: [hosts[(places[host.name] + offset) % len(hosts)].name for offset in offsets(len(hosts))]
         for host in hosts
     }
-    addresses = {host.name: {host.address, *host.addresses} for host in hosts}
+    addresses = {host.name: {without_zone(each) for each in (host.address, *host.addresses)} for host in hosts}
     paths = []
     greeted = fleet.greet(peers)
     arrivals = fleet.heard(places)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gavotte.agents import with_addresses
 from gavotte.errors import FormatError, GavotteError
-from gavotte.formats.inventory import read_inventory
+from gavotte.formats.inventory import read_inventory, without_zone
 from gavotte.formats.reading import read_text
 
 
@@ -136,7 +136,8 @@ def read_tasks(path: str | Path, names: Names = address) -> dict[str, str]:
         FormatError: naming the line and the remedy.
     """
     if names.kind in (address.kind, process.kind) and Path(path).suffix == ".toml":
-        return {names.canonical(host.address): host.name for host in with_addresses(read_inventory(path)).host}
+        hosts = with_addresses(read_inventory(path)).host
+        return {names.canonical(without_zone(host.address)): host.name for host in hosts}
     tasks: dict[str, str] = {}
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         words = line.partition("#")[0].split()

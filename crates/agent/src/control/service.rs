@@ -243,7 +243,7 @@ impl Agent for Service {
     async fn excuse(&self, request: Request<ExcuseRequest>) -> Result<Response<ExcuseReply>, Status> {
         let ExcuseRequest { run_id, round, peer } = request.into_inner();
         let hold = self.plane.holds.of(&run_id)?;
-        hold.peers.get(&peer)?;
+        hold.peers.check(&peer)?;
         hold.rounds.gave_up(round, &peer);
         Ok(Response::new(ExcuseReply {}))
     }
@@ -256,7 +256,9 @@ impl Agent for Service {
         let hold = self.plane.holds.of(&run_id)?;
         let mut looks = JoinSet::new();
         for peer in peers {
-            let address = hold.peers.get(&peer)?;
+            hold.peers.check(&peer)?;
+            // A peer that this host cannot address does not answer.
+            let Ok(address) = hold.peers.get(&peer) else { continue };
             let plane = Arc::clone(&self.plane);
             looks.spawn(async move { pulse::answers(&plane, address).await.then_some(peer) });
         }

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use gavotte_limiter::Parameters;
 
 use crate::contract::agents::{GuardMode, GuardRemains, GuardRequest, GuardedHost, GuardedInside};
+use crate::plane::zone;
 
 /// Largest number of hosts in one set.
 const MAX_HOSTS: usize = 4000;
@@ -218,33 +219,33 @@ fn rate(what: &str, bps: f64) -> Result<Option<f64>, String> {
 }
 
 fn hose(host: &GuardedHost, position: u16) -> Result<Hose, String> {
-    let literal = |text: &str| match text.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
-        Ok(address) if !address.is_unspecified() && !address.is_multicast() => Ok(address),
-        _ => Err(format!("host `{}`: `{text}` is not the address of a host", host.name)),
-    };
-    let address = literal(&host.address)?;
-    let reached = if host.reached.is_empty() {
-        address
-    } else {
-        literal(&host.reached)?
-    };
-    if host.further.len() > MAX_FURTHER {
-        return Err(format!(
-            "host `{}`: at most {MAX_FURTHER} further addresses, not {}",
-            host.name,
-            host.further.len()
-        ));
-    }
-    let further = host.further.iter().map(|text| literal(text));
     let port = u16::try_from(host.data_port).ok().and_then(|port| port.checked_add(1));
     let port = port.ok_or_else(|| format!("host `{}`: {} is not a data port", host.name, host.data_port))?;
     let what = format!("host `{}`", host.name);
+    let bare = |text: &str| {
+        let address = zone::parse_bare(text, port).map(|address| address.ip());
+        address.map_err(|reason| format!("{what}: {reason}"))
+    };
+    let address = bare(&host.address)?;
+    let reached = if host.reached.is_empty() {
+        &host.address
+    } else {
+        &host.reached
+    };
+    let place = zone::parse(reached, port).map_err(|reason| format!("{what}: {reason}"))?;
+    if host.further.len() > MAX_FURTHER {
+        return Err(format!(
+            "{what}: at most {MAX_FURTHER} further addresses, not {}",
+            host.further.len()
+        ));
+    }
+    let further = host.further.iter().map(|text| bare(text));
     let rate = |bps: f64| rate(&what, bps);
     Ok(Hose {
         name: host.name.clone(),
         address,
         position,
-        place: SocketAddr::new(reached, port),
+        place,
         further: further.collect::<Result<_, _>>()?,
         egress_bps: rate(host.egress_bps)?,
         ingress_bps: rate(host.ingress_bps)?,

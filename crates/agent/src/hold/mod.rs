@@ -282,7 +282,7 @@ impl Hold {
     /// # Errors
     /// [`WorkError::UnknownPeer`] if it is not a peer of the run.
     pub fn drop_peer(&self, peer: &str, reason: &str) -> Result<(), WorkError> {
-        self.peers.get(peer)?;
+        self.peers.check(peer)?;
         info!(run = self.run_id, peer, reason, "continues without a peer");
         self.dropped.add(peer, reason);
         self.rounds.forget(peer);

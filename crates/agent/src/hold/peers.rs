@@ -6,6 +6,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use crate::contract::agents::Peer;
 use crate::error::WorkError;
+use crate::plane::zone;
 
 /// Largest number of peers of one run.
 pub const MAX_PEERS: usize = 10_000;
@@ -22,8 +23,9 @@ pub struct Peers {
 /// Where a peer is.
 #[derive(Debug)]
 struct Place {
-    /// Its data port, as this agent reaches it.
-    address: SocketAddr,
+    ip: IpAddr,
+    /// Its data port, as this agent reaches it, or why it cannot.
+    address: Result<SocketAddr, String>,
     /// Further addresses that its connections may come from.
     origins: Vec<IpAddr>,
 }
@@ -34,16 +36,27 @@ impl Place {
             return Err(format!("peer `{}`: at most {MAX_ORIGINS} origins", peer.name));
         }
         let origins = peer.origins.iter().map(|origin| {
-            host(origin).ok_or_else(|| format!("peer `{}`: no host at its origin `{origin}`", peer.name))
+            let address = zone::parse_bare(origin, 0).map(|address| address.ip());
+            address.map_err(|_| format!("peer `{}`: no host at its origin `{origin}`", peer.name))
         });
+        let port = u16::try_from(peer.data_port).ok().filter(|port| *port != 0);
+        let bare = port.and_then(|port| zone::parse_bare(&peer.address, port).ok());
+        let bare = bare.ok_or_else(|| {
+            format!(
+                "peer `{}`: `{}` port {} is not the address of a host",
+                peer.name, peer.address, peer.data_port
+            )
+        })?;
         Ok(Self {
-            address: address(peer)?,
+            ip: bare.ip(),
+            // Only the paths to this peer fail if this host lacks the interface that its address names.
+            address: zone::parse(&peer.address, bare.port()),
             origins: origins.collect::<Result<_, _>>()?,
         })
     }
 
     fn is_at(&self, remote: IpAddr) -> bool {
-        self.address.ip() == remote || self.origins.contains(&remote)
+        self.ip == remote || self.origins.contains(&remote)
     }
 }
 
@@ -89,11 +102,26 @@ impl Peers {
     /// Returns the address of an enrolled peer's data port. The agent itself is not a peer.
     ///
     /// # Errors
-    /// [`WorkError::UnknownPeer`] for any other name.
+    /// [`WorkError::UnknownPeer`] for any other name, and [`WorkError::NoInterface`] if this host lacks the interface that
+    /// the address names.
     pub fn get(&self, name: &str) -> Result<SocketAddr, WorkError> {
+        self.check(name)?;
         let places = self.read();
-        let known = places.get(name).filter(|_| name != self.own).map(|place| place.address);
-        known.ok_or_else(|| WorkError::UnknownPeer(name.to_owned()))
+        let place = places
+            .get(name)
+            .ok_or_else(|| WorkError::UnknownPeer(name.to_owned()))?;
+        place.address.clone().map_err(WorkError::NoInterface)
+    }
+
+    /// Checks that `name` is an enrolled peer, whether or not this host can reach it.
+    ///
+    /// # Errors
+    /// [`WorkError::UnknownPeer`] for any other name.
+    pub fn check(&self, name: &str) -> Result<(), WorkError> {
+        let known = name != self.own && self.read().contains_key(name);
+        known
+            .then_some(())
+            .ok_or_else(|| WorkError::UnknownPeer(name.to_owned()))
     }
 
     /// Whether a host at `remote` may connect to the listener at `local` at all.
@@ -113,26 +141,6 @@ impl Peers {
         // The lock cannot be poisoned half-way through a change: no code panics while it is held.
         self.places.read().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn address(peer: &Peer) -> Result<SocketAddr, String> {
-    let sound = || {
-        let port = u16::try_from(peer.data_port).ok().filter(|port| *port != 0)?;
-        Some(SocketAddr::new(host(&peer.address)?, port))
-    };
-    sound().ok_or_else(|| {
-        format!(
-            "peer `{}`: `{}` port {} is not the address of a host",
-            peer.name, peer.address, peer.data_port
-        )
-    })
-}
-
-/// The address of one host; none for any other text.
-fn host(text: &str) -> Option<IpAddr> {
-    let ip = text.parse::<IpAddr>().ok()?.to_canonical();
-    let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
-    (!ip.is_unspecified() && !ip.is_multicast() && !broadcast).then_some(ip)
 }
 
 #[cfg(test)]
@@ -178,6 +186,22 @@ mod tests {
         }
         let twice = Peers::new("a", vec![peer("b", "10.0.0.2"), peer("b", "10.0.0.3")]);
         assert!(twice.unwrap_err().contains("twice"));
+    }
+
+    #[test]
+    fn the_zone_of_a_peer_is_an_interface_of_this_host() {
+        let peers = Peers::new("a", vec![peer("b", "fe80::b%lo"), peer("c", "fe80::c%nowhere0")]).unwrap();
+        assert!(peers.get("b").unwrap().to_string().starts_with("[fe80::b%"));
+        let refused = peers.get("c").unwrap_err();
+        assert_eq!(refused.failure(), crate::contract::agents::Failure::Unreachable);
+        assert_eq!(
+            refused.to_string(),
+            "this host has no interface `nowhere0`, which `fe80::c%nowhere0` names"
+        );
+        for (name, ip) in [("b", "fe80::b"), ("c", "fe80::c")] {
+            peers.check(name).unwrap();
+            assert!(peers.is_at(name, ip.parse().unwrap(), "fe80::a".parse().unwrap()));
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod pulse;
 mod segments;
 pub mod several;
 pub mod stream;
+pub(crate) mod zone;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

@@ -71,15 +71,22 @@ pub async fn greet(
 ) -> Result<Vec<Greeting>, WorkError> {
     let mut greetings = JoinSet::new();
     for (place, peer) in peers.into_iter().enumerate() {
-        let address = hold.peers.get(&peer)?;
+        hold.peers.check(&peer)?;
+        let address = hold.peers.get(&peer);
         let (plane, hold) = (Arc::clone(plane), Arc::clone(hold));
         greetings.spawn(async move {
-            let (by_tcp, by_udp) = tokio::join!(over_tcp(&plane, &hold, address, limit), async {
-                if tcp_only {
-                    return None;
+            let (by_tcp, by_udp) = match address {
+                Ok(address) => tokio::join!(over_tcp(&plane, &hold, address, limit), async {
+                    if tcp_only {
+                        return None;
+                    }
+                    Some(over_udp(&plane, &hold, address, limit).await)
+                }),
+                Err(error) => {
+                    let reason = error.to_string();
+                    (Err(error), (!tcp_only).then_some(Err(WorkError::NoInterface(reason))))
                 }
-                Some(over_udp(&plane, &hold, address, limit).await)
-            });
+            };
             let (tcp, tcp_error) = reception(by_tcp);
             let (udp, udp_error) = by_udp.map_or((Reception::Unspecified, String::new()), reception);
             let greeting = Greeting {
@@ -168,6 +175,7 @@ fn reception(greeted: Result<(), WorkError>) -> (Reception, String) {
     let reception = match &error {
         WorkError::Late { .. } => Reception::Silent,
         WorkError::Io { source, .. } => of_system(source),
+        WorkError::NoInterface(_) => Reception::Unreachable,
         _ => Reception::TurnedAway,
     };
     (reception, error.to_string())
@@ -209,8 +217,7 @@ fn answer_for(plane: &Plane, receiver: &mut TrainReceiver, until: Instant) -> Re
     while Instant::now() < until {
         let mut answers = Vec::new();
         receiver.receive(until, |datagram| {
-            answers
-                .extend(answer(plane, &datagram).map(|bytes| (SocketAddr::new(datagram.source, datagram.port), bytes)));
+            answers.extend(answer(plane, &datagram).map(|bytes| (datagram.from(), bytes)));
         })?;
         for (to, bytes) in answers {
             receiver.answer(to, &bytes);

@@ -19,7 +19,7 @@ pub(super) struct Inbound {
     probe_id: u64,
     overflow: u32,
     clock_steps: u32,
-    port: u16,
+    from: Option<SocketAddr>,
     hops: Option<u32>,
 }
 
@@ -50,7 +50,7 @@ impl Inbound {
             source,
             key,
             probe_id,
-            port: 0,
+            from: None,
             hops: None,
         }
     }
@@ -68,7 +68,7 @@ impl Inbound {
         mut take: impl FnMut(&PacketKey, &Piece<'_>) -> bool,
     ) -> Result<bool, SocketError> {
         let family = self.family();
-        let mut fits: Vec<(u16, Size)> = Vec::new();
+        let mut fits: Vec<(SocketAddr, Size)> = Vec::new();
         let count = self.receiver.receive(until, |datagram| {
             if datagram.source != self.source {
                 return;
@@ -81,24 +81,24 @@ impl Inbound {
             };
             if let Ok(size) = Size::read(&self.key, piece.bytes) {
                 if size.probe_id == self.probe_id && family.packet_bytes(piece.payload_bytes) == size.mtu_bytes {
-                    fits.push((datagram.port, size));
+                    fits.push((datagram.from(), size));
                 }
             } else if take(&self.key, &piece) {
-                self.port = datagram.port;
+                self.from = Some(datagram.from());
                 self.hops = self.hops.or_else(|| datagram.ttl.and_then(receiver::hops));
             }
         })?;
-        for (port, size) in fits {
-            self.receiver
-                .answer(SocketAddr::new(self.source, port), &size.answer(&self.key));
+        for (from, size) in fits {
+            self.receiver.answer(from, &size.answer(&self.key));
         }
         Ok(count < BATCH)
     }
 
     /// Sends an acknowledgement to the sender of the train's last packet.
     pub(super) fn answer(&self, ack: &Ack) {
-        self.receiver
-            .answer(SocketAddr::new(self.source, self.port), &ack.write(&self.key));
+        if let Some(from) = self.from {
+            self.receiver.answer(from, &ack.write(&self.key));
+        }
     }
 
     /// Size of the socket's buffer in bytes.

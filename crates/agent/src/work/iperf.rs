@@ -1,7 +1,7 @@
 //! Bulk probes by the hosts' own iperf3, as a second opinion. The receiver starts a server for one test, the sender a
 //! client. Both end with the authenticated connection that agreed on them, and therefore with the hold.
 
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
@@ -17,6 +17,7 @@ use crate::contract::agents::{Bulk, ProbeReply, probe_reply};
 use crate::contract::data::IperfReady;
 use crate::error::{WorkError, within};
 use crate::plane::dial::{Call, Connection};
+use crate::plane::zone;
 use crate::work::bulk;
 use crate::work::iperf_report::{self, TestReport};
 use crate::work::kind::{Answer, Ask};
@@ -53,7 +54,7 @@ impl Spec {
     fn client(&self, call: &Call<'_>, port: u32, left: u64) -> Command {
         let (seconds, flows) = (self.0.time().as_secs_f64(), self.0.flows());
         let mut command = program();
-        command.args(["-c", &call.peer.ip().to_string(), "-p", &port.to_string()]);
+        command.args(["-c", &zone::host(call.peer), "-p", &port.to_string()]);
         command.args(["-t", &format!("{seconds:.3}")]);
         command.args(["-P", &flows.to_string(), "-i", "0", "-J"]);
         if let Some(source) = call.plane.source() {
@@ -111,7 +112,7 @@ impl Answer for Spec {
         visit.warm_up().await?;
         let connection = &mut visit.guest.connection;
         let own = connection.stream.local_addr();
-        let own = own.map_err(WorkError::io("read the own address"))?.ip().to_canonical();
+        let own = own.map_err(WorkError::io("read the own address"))?;
         let data_port = visit.guest.plane.port;
         let (port, error, server) = match within("start iperf3", START_LIMIT, listen(own, data_port)).await {
             Ok((port, server)) => (port.into(), String::new(), Some(server)),
@@ -154,12 +155,14 @@ async fn test(mut command: Command) -> Result<TestReport, WorkError> {
 
 /// Starts a server at `own`. It uses one of the ports that a firewall may leave open for it, or any free port if all of
 /// them are in use.
-async fn listen(own: IpAddr, data_port: u16) -> Result<(u16, Child), WorkError> {
+async fn listen(own: SocketAddr, data_port: u16) -> Result<(u16, Child), WorkError> {
     let mut free = Err(std::io::ErrorKind::AddrInUse.into());
     let started = STARTED.fetch_add(1, Ordering::Relaxed);
     let offsets = (0..PORTS).map(|next| FIRST_PORT + (started.wrapping_add(next)) % PORTS);
     for port in offsets.filter_map(|offset| data_port.checked_add(offset)).chain([0]) {
-        free = TcpListener::bind((own, port)).await;
+        let mut place = own;
+        place.set_port(port);
+        free = TcpListener::bind(place).await;
         if free.is_ok() {
             break;
         }
@@ -170,7 +173,7 @@ async fn listen(own: IpAddr, data_port: u16) -> Result<(u16, Child), WorkError> 
         .port();
     let mut command = program();
     command.args(["-s", "-1", "--forceflush"]);
-    command.args(["-B", &own.to_string(), "-p", &port.to_string()]);
+    command.args(["-B", &zone::host(own), "-p", &port.to_string()]);
     let mut child = spawn(&mut command)?;
     let mut lines = BufReader::new(child.stdout.take().unwrap_or_else(|| unreachable!("stdout is a pipe"))).lines();
     while let Some(line) = lines.next_line().await.map_err(WorkError::io("read from iperf3"))? {

@@ -1,6 +1,6 @@
 //! Finds the routers between this host and a peer, on a blocking thread and without the peer's help.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ impl Spec {
 #[async_trait]
 impl Ask for Spec {
     async fn ask(&self, call: &Call<'_>, _: Connection, reply: &mut ProbeReply) -> Result<(), WorkError> {
-        let (local, peer, spec) = (call.plane.source(), call.peer.ip(), *self);
+        let (local, peer, spec) = (call.plane.source(), call.peer, *self);
         let (_leash, cut) = Leash::new();
         let tracing = tokio::task::spawn_blocking(move || hops(local, peer, spec, &cut));
         let result = tracing.await.map_err(|_| WorkError::Over)??;
@@ -82,7 +82,12 @@ impl Answer for Spec {
     }
 }
 
-fn hops(local: Option<IpAddr>, peer: IpAddr, spec: Spec, cut: &AtomicBool) -> Result<TracerouteResult, SocketError> {
+fn hops(
+    local: Option<IpAddr>,
+    peer: SocketAddr,
+    spec: Spec,
+    cut: &AtomicBool,
+) -> Result<TracerouteResult, SocketError> {
     let mut prober = Prober::open(local, peer)?;
     let mut result = TracerouteResult::default();
     let mut silent = 0;
@@ -99,7 +104,7 @@ fn hops(local: Option<IpAddr>, peer: IpAddr, spec: Spec, cut: &AtomicBool) -> Re
                     rtt_s: took.as_secs_f64(),
                 };
                 last = answer.last;
-                result.reached = answer.address == peer;
+                result.reached = answer.address == peer.ip();
                 break;
             }
         }

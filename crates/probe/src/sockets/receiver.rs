@@ -1,6 +1,6 @@
 //! Receives the bursts of a train with kernel timestamps.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Instant;
 
@@ -36,12 +36,24 @@ pub struct Datagram<'a> {
     pub source: IpAddr,
     /// The sender's port.
     pub port: u16,
+    /// The interface of a sender with a link-local address, else 0.
+    pub scope: u32,
     /// The kernel's receive timestamp, in nanoseconds since 1970.
     pub stamp_ns: Option<u64>,
     /// Remaining time to live (hop limit).
     pub ttl: Option<u8>,
     /// Number of packets that the socket had dropped when this one was queued, if the kernel reported it.
     pub overflow: u32,
+}
+
+impl Datagram<'_> {
+    /// The address to which an answer goes.
+    pub fn from(&self) -> SocketAddr {
+        match self.source {
+            IpAddr::V6(ip) => SocketAddrV6::new(ip, self.port, 0, self.scope).into(),
+            ip @ IpAddr::V4(_) => SocketAddr::new(ip, self.port),
+        }
+    }
 }
 
 /// The socket that receives trains.
@@ -119,6 +131,7 @@ impl TrainReceiver {
                 length: packet.length,
                 source,
                 port,
+                scope: scope(packet.name),
                 stamp_ns: control.stamp_ns,
                 ttl: control.ttl,
                 overflow: self.overflow,
@@ -182,6 +195,11 @@ impl TrainReceiver {
 fn port(name: &[u8]) -> Option<u16> {
     // The port is at the same place in both families' socket addresses.
     Some(u16::from_be_bytes(name.get(2..4)?.try_into().ok()?))
+}
+
+fn scope(name: &[u8]) -> u32 {
+    let bytes = name.get(24..28).and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, u32::from_ne_bytes)
 }
 
 fn source(name: &[u8]) -> Option<IpAddr> {
@@ -249,7 +267,9 @@ mod tests {
         name.extend(Ipv4Addr::new(10, 0, 0, 7).to_ipv6_mapped().octets());
         assert_eq!(source(&name), Some(IpAddr::from([10, 0, 0, 7])));
         for cut in 0..name.len() {
-            assert_eq!(source(&name[..cut]), None);
+            assert_eq!((source(&name[..cut]), scope(&name[..cut])), (None, 0));
         }
+        name.extend(7u32.to_ne_bytes());
+        assert_eq!(scope(&name), 7);
     }
 }

@@ -25,16 +25,16 @@ pub struct Answer {
 #[derive(Debug)]
 pub struct Prober {
     socket: UdpSocket,
-    peer: IpAddr,
+    peer: SocketAddr,
     probes: u16,
 }
 
 impl Prober {
-    /// Opens a socket for probes to `peer`, from the address `local` if one is given.
+    /// Opens a socket for probes to the host of `peer`, from the address `local` if one is given.
     ///
     /// # Errors
     /// If the socket cannot be set up.
-    pub fn open(local: Option<IpAddr>, peer: IpAddr) -> Result<Self, SocketError> {
+    pub fn open(local: Option<IpAddr>, peer: SocketAddr) -> Result<Self, SocketError> {
         let any: IpAddr = if peer.is_ipv4() {
             Ipv4Addr::UNSPECIFIED.into()
         } else {
@@ -72,7 +72,10 @@ impl Prober {
         let port = FIRST_PORT + self.probes % 1024;
         self.probes = self.probes.wrapping_add(1);
         let start = Instant::now();
-        match self.socket.send_to(&[0; 32], SocketAddr::new(self.peer, port)) {
+        // The address keeps its zone.
+        let mut target = self.peer;
+        target.set_port(port);
+        match self.socket.send_to(&[0; 32], target) {
             // A queued error is reported once by the next call, whichever call that is.
             Err(error) if self.socket.take_error().is_err() => return Err(SocketError::system("send a probe")(error)),
             _ => {}
@@ -85,7 +88,7 @@ impl Prober {
                 .map_err(SocketError::system("read an ICMP answer"))?;
             match read {
                 Some((length, _)) if destination_port(&destination) == port => {
-                    if let Some(answer) = parse(control.get(..length).unwrap_or_default(), self.peer) {
+                    if let Some(answer) = parse(control.get(..length).unwrap_or_default(), self.peer.ip()) {
                         return Ok(Some((answer, took)));
                     }
                 }
@@ -162,13 +165,13 @@ mod tests {
 
     #[test]
     fn loopback_is_one_hop_away() {
-        let peer = IpAddr::from([127, 0, 0, 1]);
+        let peer = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut prober = Prober::open(None, peer).unwrap();
         let (answer, _) = prober.probe(1, Duration::from_secs(5)).unwrap().unwrap();
         assert_eq!(
             answer,
             Answer {
-                address: peer,
+                address: peer.ip(),
                 last: true
             }
         );
@@ -177,8 +180,8 @@ mod tests {
     #[test]
     fn silence_ends_after_the_wait() {
         // This socket listens on the probe's port and never answers.
-        let peer = IpAddr::from([127, 0, 0, 77]);
-        let _quiet = UdpSocket::bind((peer, FIRST_PORT)).unwrap();
+        let peer = SocketAddr::from(([127, 0, 0, 77], 0));
+        let _quiet = UdpSocket::bind((peer.ip(), FIRST_PORT)).unwrap();
         let mut prober = Prober::open(None, peer).unwrap();
         assert_eq!(prober.probe(1, Duration::from_millis(20)).unwrap(), None);
     }
