@@ -8,6 +8,12 @@ use crate::datagrams::Datagrams;
 use crate::diag::{Diag, Socket};
 use crate::owners::{Owner, owners};
 
+/// Number of looks for which a connection that is missing is remembered if its end will be announced.
+///
+/// A program may keep a socket open long after the other end has reset the connection. The kernel no longer lists it
+/// then, and announces its end with all its bytes when the program closes it. 600 looks are minutes.
+const HELD_LOOKS: u32 = 600;
+
 /// Payload between one of this host's sockets and another end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
@@ -38,9 +44,8 @@ struct Known {
     there: SocketAddr,
     sent: u64,
     received: u64,
-    /// Whether the connection was missing at the last look. Its end may still be announced, since connections and ends
-    /// are read one after the other.
-    missing: bool,
+    /// Number of the last looks at which the connection was missing. Its end may still be announced.
+    missing: u32,
 }
 
 /// All sockets of one network namespace.
@@ -97,9 +102,11 @@ impl Watch {
         }
         let here: HashSet<u64> = current.iter().map(|each| each.cookie).collect();
         let before = self.open.len();
+        // Connections and ends are read one after the other, so that one look without the connection proves nothing.
+        let most = if self.diag.tells_ends() { HELD_LOOKS } else { 1 };
         self.open.retain(|cookie, known| {
-            let was_missing = std::mem::replace(&mut known.missing, !here.contains(cookie));
-            !(known.missing && was_missing)
+            known.missing = if here.contains(cookie) { 0 } else { known.missing + 1 };
+            known.missing <= most
         });
         self.closed_unseen += (before - self.open.len()) as u64;
         let conversations = match &mut self.datagrams {
@@ -150,7 +157,7 @@ impl Watch {
         [
             ("looks", self.looks),
             ("connections", self.connections),
-            ("closed_unseen", self.closed_unseen),
+            ("closed_unseen", self.closed_unseen + self.held()),
             ("tells_ends", u64::from(self.diag.tells_ends())),
             ("counts_datagrams", u64::from(self.datagrams.is_ok())),
             (
@@ -158,6 +165,11 @@ impl Watch {
                 self.datagrams.as_ref().map_or(0, Datagrams::lost),
             ),
         ]
+    }
+
+    /// Connections that are missing and whose end was not announced.
+    fn held(&self) -> u64 {
+        self.open.values().filter(|known| known.missing > 1).count() as u64
     }
 
     /// The reason why UDP is not counted, if it is not.
@@ -174,7 +186,7 @@ impl Watch {
                 there: each.there,
                 sent: if first { sent } else { 0 },
                 received: if first { received } else { 0 },
-                missing: false,
+                missing: 0,
             }
         });
         let fresh = (sent.saturating_sub(known.sent), received.saturating_sub(known.received));
@@ -242,6 +254,40 @@ mod tests {
         let owner = report.owners.iter().find(|(end, _)| *end == ends.0).unwrap();
         assert_eq!(owner.1.pid, std::process::id());
         assert!(watch.report().moved.iter().all(|each| each.here != ends.0));
+    }
+
+    #[test]
+    fn a_reset_connection_that_is_closed_much_later_counts_once() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut watch = Watch::begin().unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        let here = client.local_addr().unwrap();
+        client.write_all(&[1; 300]).unwrap();
+        server.read_exact(&mut [0; 200]).unwrap();
+        watch.look().unwrap();
+        // The server has not read everything, so that it resets the connection.
+        drop(server);
+        for _ in 0..5 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            watch.look().unwrap();
+        }
+        assert_eq!(watch.held(), 1);
+        drop(client);
+        for _ in 0..100 {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            watch.look().unwrap();
+            if watch.held() == 0 {
+                break;
+            }
+        }
+        let moved = watch.report().moved;
+        let sent = moved
+            .iter()
+            .filter(|each| each.here == here)
+            .map(|each| each.sent_bytes);
+        assert_eq!(sent.sum::<u64>(), 300);
+        assert_eq!(watch.held(), 0);
     }
 
     #[test]
