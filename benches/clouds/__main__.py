@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from benches.clouds.conditions import conditions
-from benches.clouds.stage import staged
+from benches.clouds.stage import CommandError, staged
 from benches.clouds.verbs import PEERS, VERBS, Outcome, tried
 from benches.machine import machine
 
@@ -50,7 +50,7 @@ def main() -> None:
                 with staged(condition, Path(folder) / str(number)) as stage:
                     for name in wanted:
                         outcomes[name] = tried(name, stage)
-            except GavotteError as error:
+            except (GavotteError, CommandError) as error:
                 outcomes["lab"] = Outcome(False, "failed", str(error))
             results[condition.name] = outcomes
             cells = [outcomes.get(name, Outcome(False, "-")) for name in wanted]

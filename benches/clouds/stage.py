@@ -97,32 +97,19 @@ class Stage:
             server.wait()
 
     def block(self, host: str, protocol: str) -> None:
-        """Drop what arrives at a host by one transport protocol."""
-        number = {"tcp": 6, "udp": 17}[protocol]
-        for words in (
-            ["tc", "qdisc", "add", "dev", "eth0", "clsact"],
-            [
-                "tc",
-                "filter",
-                "add",
-                "dev",
-                "eth0",
-                "ingress",
-                "protocol",
-                "ip",
-                "u32",
-                "match",
-                "ip",
-                "protocol",
-                str(number),
-                "0xff",
-                "action",
-                "drop",
-            ],
-        ):
-            ended = self.session.run(host, words, capture_output=True, text=True)
-            if ended.returncode:
-                raise CommandError(f"cannot block {protocol}: {ended.stderr.strip()}")
+        """Drop what arrives at a host by one transport protocol.
+
+        Raises:
+            CommandError: when there is no nftables.
+        """
+        script = f"""
+            add table inet blocked
+            add chain inet blocked input {{ type filter hook input priority 0; }}
+            add rule inet blocked input meta l4proto {protocol} drop
+        """
+        ended = self.session.run(host, ["nft", "-f", "-"], input=script, capture_output=True, text=True)
+        if ended.returncode:
+            raise CommandError(f"cannot block {protocol}: {ended.stderr.strip()}")
 
 
 @contextmanager

@@ -22,6 +22,8 @@ def test_hosts_in_another_order_keep_all_that_is_known_of_them() -> None:
             return choice.choice(get_args(Doubt))
         if key == "policed":
             return choice.random() < 0.5
+        if key == "loss":
+            return choice.random()
         if key in ("mtu_bytes", "connections"):
             return choice.randint(1280, 9216) if key == "mtu_bytes" else choice.randint(1, 64)
         return 1.0 + choice.random()

@@ -7,6 +7,7 @@ from tests import builders
 
 from gavotte.formats.network import Network
 from gavotte.place import evaluate, place
+from gavotte.terms.loss import connection_bps
 
 ONE_BPS, SEVERAL_BPS = 5e9, 2.5e10
 SIZE = 10**9
@@ -46,3 +47,13 @@ def test_the_bound_holds_for_placements_with_several_connections() -> None:
     )
     placement = place(provider(), [app])
     assert placement.bound_s <= placement.completion_s <= 8 * SIZE / ONE_BPS * 1.001
+
+
+def test_a_path_that_loses_packets_takes_as_long_as_one_connection_does() -> None:
+    loss: list[list[float | None]] = [[None, 0.01], [None, None]]
+    network = builders.network(2, 50e6, 0.005, cpus=1.0, loss=loss)
+    one = builders.app("one", ("x", "y", 10_000_000))
+    there, back = ({"x": f"vm{m}", "y": f"vm{1 - m}"} for m in (0, 1))
+    assert evaluate(network, [one], there).completion_s == pytest.approx(8e7 / connection_bps(0.01, 0.01, 1448))
+    assert evaluate(network, [one], back).completion_s == pytest.approx(1.6)
+    assert place(network, [one], "search").assignment == back

@@ -240,4 +240,6 @@ def test_a_topology_with_latency_loss_and_policer(here: Path) -> None:
     assert later_s == pytest.approx({"left": 0.16, "right": 0.16, "other": 0.0}, abs=1e-9)
     (here / "lossy.topology.toml").write_text(TOPOLOGY + "loss = 0.01\n")
     done = gavotte(here, "lossy.topology.toml", "flows.csv")
-    assert "warning: `loss` is ignored: flows get the rates" in done.stderr
+    # Without latency, TCP recovers at once.
+    assert done.returncode == 0
+    assert "warning" not in done.stderr

@@ -18,7 +18,9 @@ from gavotte.formats.network import Network
 from gavotte.formats.topology import Topology
 from gavotte.place import evaluate
 from gavotte.simulate import Background, Conditions, Flows, rates, read_flows, simulate, write_finish
+from gavotte.simulate.lossy import path_loss
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
+from gavotte.terms.loss import connection_bps
 
 
 def topology(**fields: Any) -> Topology:
@@ -178,3 +180,27 @@ def test_no_run_is_shorter_than_the_completion_time(rows: list[tuple[int, int, i
     placed = evaluate(hosts, [app], {f"t{i}": f"vm{i}" for i in range(4)})
     done = simulate(hosts, flows(*((s, t, size, 0.0) for s, t, size in rows)))
     assert done.end_s >= placed.completion_s * (1 - 1e-9)
+
+
+def test_a_flow_over_a_lossy_path_gets_what_one_connection_does() -> None:
+    losses = {"a": 0.005, "b": 0.005, "c": 0.0}
+    hosts = [{"name": name, "loss": loss, "rate": "100mbit", "latency": "5ms"} for name, loss in losses.items()]
+    lossy = builders.topology(hosts)
+    done = simulate(lossy, flows((0, 1, 10 * MB, 0.0), (2, 1, 10 * MB, 0.0)))
+    loss, half = 1 - 0.995**2, 0.005
+    expected_s = [0.01 + 80 * MBIT / connection_bps(each, 0.02, 1448) for each in (loss, half)]
+    assert done.finish_s == pytest.approx(expected_s)
+    assert path_loss(lossy, 0, 1) == pytest.approx(loss)
+    assert path_loss(lossy, 0, 0) == 0.0
+
+
+def test_losses_of_switches_count_on_the_way_through_their_links() -> None:
+    tree: list[builders.Named] = ["core", {"name": "tor0", "loss": 0.01}, {"name": "tor1", "loss": 0.02}]
+    hosts: list[builders.Named] = [
+        {"name": "a", "switch": "tor0"},
+        {"name": "b", "switch": "tor0"},
+        {"name": "c", "switch": "tor1", "loss": 0.1},
+    ]
+    made = builders.topology(hosts, switches=tree)
+    assert path_loss(made, 0, 1) == 0.0
+    assert path_loss(made, 0, 2) == pytest.approx(1 - 0.99 * 0.98 * 0.9)

@@ -1,4 +1,4 @@
-"""Ports of hosts without a Network are measured by BBR, or by CUBIC where a host does not have or allow it."""
+"""Ports of hosts without a Network: by BBR where hosts have it, and by a second hop where the first ones differ."""
 
 from __future__ import annotations
 
@@ -38,3 +38,24 @@ def test_the_congestion_control_of_probes(available: list[str], allowed: bool, a
     network = look(fleet, ["a", "b", "c"])
     assert sent == asked
     assert [host.egress_bps for host in network.hosts] == [pytest.approx(40e6)] * 3
+
+
+def test_a_port_behind_a_slower_one_is_measured_over_another_hop() -> None:
+    """Host a sends at 20 Mbit/s, c receives at 60; all else is 80."""
+    sends, receives = {"a": 20e6, "b": 80e6, "c": 80e6}, {"a": 80e6, "b": 80e6, "c": 60e6}
+    hops: list[tuple[str, str]] = []
+
+    def say(parts: Mapping[str, pb.MeasureRequest]) -> Replies:
+        for name, part in parts.items():
+            for probe in part.probes:
+                hops.append((name, probe.peer))
+                reply = pb.ProbeReply(round=probe.round, peer=probe.peer, seconds=0.5, bytes_sent=10)
+                rate_bps = min(sends[name], receives[probe.peer])
+                reply.bulk.flows.add(seconds=0.5, bin_bytes=[int(rate_bps / 800)] * 50)
+                yield name, reply
+
+    fleet = PlayedFleet("abc", say)
+    network = look(fleet, ["a", "b", "c"])
+    assert sorted(hops) == [(m, n) for m in "abc" for n in "abc" if m != n]
+    assert {host.name: host.egress_bps for host in network.hosts} == pytest.approx(sends)
+    assert {host.name: host.ingress_bps for host in network.hosts} == pytest.approx(receives)

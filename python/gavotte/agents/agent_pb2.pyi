@@ -449,7 +449,7 @@ class BurstTrainResult(_message.Message):
     def __init__(self, sent: _Optional[int] = ..., received: _Optional[int] = ..., bursts: _Optional[_Iterable[_Union[Burst, _Mapping]]] = ..., rate_bps: _Optional[float] = ..., mathis_bps: _Optional[float] = ..., overflow: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., wire_bytes: _Optional[int] = ...) -> None: ...
 
 class GatedTrainResult(_message.Message):
-    __slots__ = ("verdict", "refusal", "rate_bps", "low_bps", "high_bps", "peak_bps", "peak_saturated", "bucket_bytes", "loss", "blocks", "saturated_s", "wire_bytes", "payload_bytes", "sent", "received", "overflow", "seconds", "segments", "first_unix_ns", "bin_s", "bin_bytes", "trace", "refused", "policed")
+    __slots__ = ("verdict", "refusal", "rate_bps", "low_bps", "high_bps", "peak_bps", "peak_saturated", "bucket_bytes", "loss", "blocks", "saturated_s", "wire_bytes", "payload_bytes", "sent", "received", "overflow", "seconds", "segments", "first_unix_ns", "bin_s", "bin_bytes", "trace", "refused", "policed", "unqueued", "unqueued_lost")
     VERDICT_FIELD_NUMBER: _ClassVar[int]
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
@@ -474,6 +474,8 @@ class GatedTrainResult(_message.Message):
     TRACE_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     POLICED_FIELD_NUMBER: _ClassVar[int]
+    UNQUEUED_FIELD_NUMBER: _ClassVar[int]
+    UNQUEUED_LOST_FIELD_NUMBER: _ClassVar[int]
     verdict: Verdict
     refusal: str
     rate_bps: float
@@ -498,7 +500,9 @@ class GatedTrainResult(_message.Message):
     trace: bytes
     refused: GatedRefusal
     policed: bool
-    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., refusal: _Optional[str] = ..., rate_bps: _Optional[float] = ..., low_bps: _Optional[float] = ..., high_bps: _Optional[float] = ..., peak_bps: _Optional[float] = ..., peak_saturated: bool = ..., bucket_bytes: _Optional[float] = ..., loss: _Optional[float] = ..., blocks: _Optional[int] = ..., saturated_s: _Optional[float] = ..., wire_bytes: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., sent: _Optional[int] = ..., received: _Optional[int] = ..., overflow: _Optional[int] = ..., seconds: _Optional[float] = ..., segments: _Optional[int] = ..., first_unix_ns: _Optional[int] = ..., bin_s: _Optional[float] = ..., bin_bytes: _Optional[_Iterable[int]] = ..., trace: _Optional[bytes] = ..., refused: _Optional[_Union[GatedRefusal, str]] = ..., policed: bool = ...) -> None: ...
+    unqueued: int
+    unqueued_lost: int
+    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., refusal: _Optional[str] = ..., rate_bps: _Optional[float] = ..., low_bps: _Optional[float] = ..., high_bps: _Optional[float] = ..., peak_bps: _Optional[float] = ..., peak_saturated: bool = ..., bucket_bytes: _Optional[float] = ..., loss: _Optional[float] = ..., blocks: _Optional[int] = ..., saturated_s: _Optional[float] = ..., wire_bytes: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., sent: _Optional[int] = ..., received: _Optional[int] = ..., overflow: _Optional[int] = ..., seconds: _Optional[float] = ..., segments: _Optional[int] = ..., first_unix_ns: _Optional[int] = ..., bin_s: _Optional[float] = ..., bin_bytes: _Optional[_Iterable[int]] = ..., trace: _Optional[bytes] = ..., refused: _Optional[_Union[GatedRefusal, str]] = ..., policed: bool = ..., unqueued: _Optional[int] = ..., unqueued_lost: _Optional[int] = ...) -> None: ...
 
 class SizeTimes(_message.Message):
     __slots__ = ("bytes", "seconds")

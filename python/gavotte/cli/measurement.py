@@ -167,6 +167,9 @@ def print_result(result: Measurement) -> None:
             note(f"MTU {least}{f' to {most}' * (most > least)} bytes")
     if policed := len(_policed(result)):
         note(f"{counted(policed, 'path')} with a policer, which drops packets above the rate; TCP may get less")
+    if history.unqueued is not None and history.unqueued_lost is not None:
+        share = history.unqueued_lost.sum() / history.unqueued.sum()
+        note(f"trains lost {share:.2%} of their packets although no queue was full: one TCP connection may get less")
     for credit in _credits(result):
         note(
             f"warning: {credit.host} sends at {format_rate(credit.peak_bps)} until it is {format_bytes(credit.bytes)} "

@@ -50,7 +50,7 @@ A bucket that was emptied and is measured again too early holds just what came i
 PROOF_ARRAYS = ("low_Bps", "high_Bps", "peak_Bps", "bucket_bytes", "loss", "idle_s")
 KEYS = {"alpha_s", "beta_Bps", "time_s", "hosts", "hops", "cpus", "memory_bytes", "method"} | {
     *PROOF_ARRAYS, "verdict", "evidence", "hop_addresses", "mtu_bytes", "by_tcp", "several_Bps", "connections",
-    "policed", "ipv6",
+    "policed", "ipv6", "unqueued", "unqueued_lost",
 }  # fmt: skip
 """The arrays of the format. Other arrays of an archive are ignored."""
 
@@ -65,6 +65,9 @@ LEAST_MTU_BYTES, MOST_MTU_BYTES = 68, 65_536
 
 MAX_HOPS = 255
 """Most routers that an IP packet can cross: its time to live is 8 bits."""
+
+MOST_PACKETS = 1 << 30
+"""Most packets of one probe."""
 
 MOST_CONNECTIONS = 64
 """Most parallel connections of one probe."""
@@ -142,6 +145,10 @@ class History(Tabular):
             on no path.
         policed: (n, N, N) 1 where the path drops packets above its rate instead of letting them wait, else 0; None = no
             path does.
+        unqueued: (n, N, N) packets of each probe that met no full queue, lost ones included, 0 = not counted; None = no
+            probe lost any of them.
+        unqueued_lost: (n, N, N) packets of `unqueued` that were lost: not by overflow, but at random. None with
+            `unqueued`.
     """
 
     alpha_s: Floats
@@ -161,6 +168,8 @@ class History(Tabular):
     several_Bps: Floats | None = None  # noqa: N815
     connections: Ints | None = None
     policed: Ints | None = None
+    unqueued: Ints | None = None
+    unqueued_lost: Ints | None = None
 
     @property
     def snapshots(self) -> int:
@@ -245,6 +254,8 @@ class History(Tabular):
             several_Bps=None if self.several_Bps is None else self.several_Bps[pairs],
             connections=None if self.connections is None else self.connections[pairs],
             policed=None if self.policed is None else self.policed[pairs],
+            unqueued=None if self.unqueued is None else self.unqueued[pairs],
+            unqueued_lost=None if self.unqueued_lost is None else self.unqueued_lost[pairs],
         )
 
 
@@ -331,7 +342,7 @@ def write_history(path: str | Path, history: History) -> None:
         arrays["hop_addresses"] = history.hop_addresses
     if history.mtu_bytes is not None:
         arrays["mtu_bytes"] = history.mtu_bytes
-    for key in ("ipv6", "by_tcp", "several_Bps", "connections", "policed"):
+    for key in ("ipv6", "by_tcp", "several_Bps", "connections", "policed", "unqueued", "unqueued_lost"):
         if (array := getattr(history, key)) is not None:
             arrays[key] = array
     buffer = io.BytesIO()
@@ -389,6 +400,7 @@ def _checked(arrays: Mapping[str, npt.NDArray[Any]], path: str) -> History:
     by_tcp = _codes(arrays, "by_tcp", len(BY_TCP), shape, path)
     connections = _codes(arrays, "connections", MOST_CONNECTIONS + 1, shape, path)
     several_Bps = _several(arrays, shape, path)  # noqa: N806
+    unqueued, unqueued_lost = _unqueued(arrays, shape, path)
     cpus = _floats(arrays.get("cpus", np.ones(shape[1:2])), "cpus", path)
     if cpus.shape != shape[1:2] or not ((cpus > 0) & (cpus <= MAX_CPUS)).all():
         remedy = f"use one number per host, of at most {MAX_CPUS:.0f}"
@@ -412,6 +424,8 @@ def _checked(arrays: Mapping[str, npt.NDArray[Any]], path: str) -> History:
         several_Bps=several_Bps,
         connections=connections,
         policed=_codes(arrays, "policed", 2, shape, path),
+        unqueued=unqueued,
+        unqueued_lost=unqueued_lost,
     )
 
 
@@ -460,6 +474,24 @@ def _codes(
     if codes.shape != shape or codes.dtype.kind not in "iu" or not np.isin(codes, range(count)).all():
         raise FormatError(path, key, "contains unknown codes", f"use 0 to {count - 1}, in shape {shape}")
     return codes.astype(np.int64)
+
+
+def _unqueued(
+    arrays: Mapping[str, npt.NDArray[Any]], shape: tuple[int, int, int], path: str
+) -> tuple[Ints | None, Ints | None]:
+    if not {"unqueued", "unqueued_lost"} & arrays.keys():
+        return None, None
+    counts = []
+    for key in ("unqueued", "unqueued_lost"):
+        array = arrays.get(key)
+        if array is None:
+            raise FormatError(path, key, "is missing", "give both `unqueued` and `unqueued_lost`")
+        if array.shape != shape or array.dtype.kind not in "iu" or (array < 0).any() or (array > MOST_PACKETS).any():
+            raise FormatError(path, key, "contains no counts", f"use 0 to {MOST_PACKETS}, in shape {shape}")
+        counts.append(array.astype(np.int64))
+    if (counts[1] > counts[0]).any():
+        raise FormatError(path, "unqueued_lost", "exceeds `unqueued`", "count lost packets in both")
+    return counts[0], counts[1]
 
 
 def _evidence(arrays: Mapping[str, npt.NDArray[Any]], path: str) -> tuple[Evidence, ...]:

@@ -44,6 +44,7 @@ RateBps = Annotated[float, Field(ge=1, le=1e18)]
 """A rate. Below 1 bit/s, times computed from a file could overflow; such a path is unknown, which is null."""
 MtuBytes = Annotated[int, Field(ge=68, le=65_536)]
 Connections = Annotated[float, Field(ge=0, le=1e6)]
+Share = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
 """A time. Its bounds are far beyond any network, so that no sum or quotient of a file's values overflows."""
 
@@ -143,6 +144,7 @@ MATRICES = (
     "several_bps",
     "connections",
     "policed",
+    "loss",
 )
 """Keys of a Network with one row and one column per host. Each may be empty."""
 
@@ -166,6 +168,7 @@ class Network(Emitted, Tabular):
             (None = not tried).
         connections: number of connections of `several_bps` (None = not tried).
         policed: whether a path drops packets above its rate instead of letting them wait (None = unknown).
+        loss: share of packets that a path loses at random, not because a queue is full (None = none seen).
         beside: applications of one's own that ran while rates were measured. The rates already include their traffic.
         cross_beside: the same, while cross traffic was measured.
     """
@@ -190,6 +193,7 @@ class Network(Emitted, Tabular):
     several_bps: list[list[RateBps | None]] = []
     connections: list[list[Annotated[int, Field(ge=1, le=64)] | None]] = []
     policed: list[list[bool | None]] = []
+    loss: list[list[Share | None]] = []
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

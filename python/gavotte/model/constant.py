@@ -17,6 +17,7 @@ from gavotte.model.choosing import Choice, choose, estimate, lasting, undisturbe
 from gavotte.model.estimators import ESTIMATORS
 from gavotte.model.filling import Filled, filled, filled_series
 from gavotte.model.intervals import lower_bps
+from gavotte.model.lossy import random_loss
 from gavotte.model.moved import Cut
 from gavotte.model.topology import Structure, structure_of
 from gavotte.terms.credit import DEEP_S
@@ -229,6 +230,7 @@ def model(
         several_bps=several_bps,
         connections=connections,
         policed=_policed(history),
+        loss=_loss(history),
     )
 
 
@@ -254,6 +256,14 @@ def _policed(history: History) -> list[list[bool | None]]:
     for snapshot, i, j in np.argwhere(np.isfinite(history.beta_Bps)):
         policed[i][j] = bool(history.policed[snapshot, i, j])
     return policed
+
+
+def _loss(history: History) -> list[list[float | None]]:
+    """Return the share of packets that each path loses at random; empty if none loses any."""
+    shares = random_loss(history)
+    if shares is None or not shares.any():
+        return []
+    return [[float(share) or None for share in row] for row in shares]
 
 
 def _mtu_bytes(history: History) -> list[list[int | None]]:

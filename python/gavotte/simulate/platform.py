@@ -55,9 +55,10 @@ def unmodelled(network: Topology | Network, *, guarded: bool = False) -> list[st
         return []
     parts: list[Switch | Host] = [*network.switch, *network.host]
     warnings = []
-    if any(part.loss for part in parts):
+    if guarded and any(part.loss for part in parts):
         warnings.append(
-            "`loss` is ignored: flows get the rates that they would get without it, which TCP may not reach"
+            "`loss` is ignored with guarantees: flows get the rates that they would get without it, which TCP may not "
+            "reach"
         )
     if guarded and any(part.mean_latency_s for part in parts):
         warnings.append("`latency` and `jitter` are ignored with guarantees")

@@ -14,6 +14,7 @@ from gavotte.formats.network import Network
 from gavotte.formats.topology import Topology
 from gavotte.simulate.conditions import ALONE, Conditions
 from gavotte.simulate.flows import Floats, Flows
+from gavotte.simulate.lossy import capped_by_loss
 from gavotte.simulate.platform import build_platform, check_pairs, unmodelled
 from gavotte.simulate.roundtrips import tcp_weights
 from gavotte.simulate.usage import capped_by_connection, used_by
@@ -99,7 +100,7 @@ def simulate(
 
     A flow starts when it is due and the flows that it waits for are done. It waits for the latency, and then has its
     fair share of all links on its way. Shares are computed again whenever a flow starts or ends. The simulation has no
-    packets, queues or loss, so it fits long flows.
+    packets and no queues, so it fits long flows. On a lossy path a flow gets at most what one CUBIC connection does.
 
     On a Network, each flow is one TCP connection: it gets at most the pair's `rate_bps`, and all flows of the pair get
     at most `several_bps`. A host with a credit has its average rate over all bytes that it sends.
@@ -125,6 +126,8 @@ def simulate(
     if isinstance(network, Network):
         network, flows = used_by(network, flows)
     platform = build_platform(network, payload_share, seed)
+    if isinstance(network, Topology):
+        flows = capped_by_loss(network, flows, platform)
     try:
         done = platform.simulate(
             flows,
@@ -184,6 +187,8 @@ def rates(network: Topology | Network, flows: Flows, *, payload_share: float = 1
     if isinstance(network, Network):
         network, flows = capped_by_connection(network, flows)
     platform = build_platform(network, payload_share, seed)
+    if isinstance(network, Topology):
+        flows = capped_by_loss(network, flows, platform)
     try:
         return platform.rates(flows)
     except ValueError as error:

@@ -10,6 +10,7 @@ import numpy as np
 from gavotte.formats.network import Network
 from gavotte.simulate.flows import Flows
 from gavotte.terms.credit import has_credit, with_credits
+from gavotte.terms.loss import with_loss
 
 
 def used_by(network: Network, flows: Flows) -> tuple[Network, Flows]:
@@ -29,6 +30,7 @@ def used_by(network: Network, flows: Flows) -> tuple[Network, Flows]:
 
 def capped_by_connection(network: Network, flows: Flows) -> tuple[Network, Flows]:
     """Return a Network whose pairs carry what several connections do, and flows that are capped at what one does."""
+    network = with_loss(network)
     if not network.several_differ:
         return network, flows
     one_bps = np.array([network.shared().pair_bps(m, n) or math.inf if m != n else math.inf for m, n in flows.pairs])

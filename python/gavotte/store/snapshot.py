@@ -19,6 +19,7 @@ from gavotte.formats.history import (
     MAX_HOPS,
     MOST_CONNECTIONS,
     MOST_MTU_BYTES,
+    MOST_PACKETS,
     PROOF_ARRAYS,
     VERDICTS,
     Floats,
@@ -57,6 +58,8 @@ EXTRA = {
     "several_Bps": Extra(np.nan, MAX_BPS_BYTES, "<f8"),
     "connections": Extra(0, MOST_CONNECTIONS, "<i4"),
     "policed": Extra(0, 1, "<i4"),
+    "unqueued": Extra(0, MOST_PACKETS, "<i4"),
+    "unqueued_lost": Extra(0, MOST_PACKETS, "<i4"),
 }
 
 

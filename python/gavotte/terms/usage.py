@@ -4,6 +4,7 @@
 2. Each transfer between two tasks is one TCP connection, and gets at most a pair's `rate_bps`. All connections between
    two hosts get at most `several_bps` together.
 3. Messages that wait for each other take a latency each, in addition to the time of their bytes.
+4. On a path that loses packets, one connection gets what its losses leave of `rate_bps`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.terms import Pair
 from gavotte.terms.credit import has_credit, sent_by_hosts, with_credits
+from gavotte.terms.loss import with_loss
 
 LEAST_BPS, MOST_BPS = 1.0, 1e18
 """Rates that a Network may have."""
@@ -26,7 +28,7 @@ LEAST_BPS, MOST_BPS = 1.0, 1e18
 
 def depends_on_use(network: Network, apps: Sequence[App]) -> bool:
     """Whether an assignment of the applications' tasks changes the Network's rates."""
-    if network.several_differ or any(has_credit(host) for host in network.hosts):
+    if with_loss(network).several_differ or any(has_credit(host) for host in network.hosts):
         return True
     return bool(network.latency_s) and any(app.has_messages for app in apps)
 
@@ -34,7 +36,7 @@ def depends_on_use(network: Network, apps: Sequence[App]) -> bool:
 def at_best(network: Network) -> Network:
     """Return the Network with the highest rates that any use has: C of each host, and several connections a pair."""
     # Any credit outlasts one byte.
-    return _fixed(with_credits(network, [1.0] * len(network.hosts)).at_several())
+    return _fixed(with_credits(with_loss(network), [1.0] * len(network.hosts)).at_several())
 
 
 def before_use(network: Network, apps: Sequence[App]) -> Network:
@@ -48,6 +50,7 @@ def before_use(network: Network, apps: Sequence[App]) -> Network:
         network: with credits.
         apps: what is to run.
     """
+    network = with_loss(network)
     if any(has_credit(host) for host in network.hosts):
         network = with_credits(network, [_most_bytes(apps)] * len(network.hosts))
     return _fixed(_delayed(network, apps))
@@ -90,6 +93,7 @@ def as_used(network: Network, apps: Sequence[App], assignment: Mapping[str, str]
         apps: what runs.
         assignment: task to host; with several applications a task is `app/task`.
     """
+    network = with_loss(network)
     if not depends_on_use(network, apps):
         return network
     network = as_credited(network, apps, assignment)

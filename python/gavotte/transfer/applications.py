@@ -199,9 +199,9 @@ def read_copy(path: str | Path) -> memoryview:
 
 
 def _probed(inventory: Inventory, names: Sequence[str]) -> Network:
-    """Return a Network with the ports of hosts, each probed for `PROBE_S`."""
+    """Return a Network with the ports of hosts, each probed for `PROBE_S`, or twice that."""
     used = inventory.model_copy(update={"host": [host for host in inventory.host if host.name in set(names)]})
-    budget = Budget(max_bytes=1 << 62, max_seconds=PROBE_S + PROBE_LIMIT_S)
+    budget = Budget(max_bytes=1 << 62, max_seconds=2 * PROBE_S + PROBE_LIMIT_S)
     with enrolled(used, budget, purpose="probe ports", shared=True) as fleet:
         present = [name for name in names if name not in fleet.missing]
         ports = look(fleet, present) if len(present) > 1 else nothing_known(present)

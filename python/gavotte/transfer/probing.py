@@ -31,8 +31,15 @@ STRETCH = 5
 """Bins over which a rate is computed. The median of all such stretches is the port's rate."""
 
 
+LIKE = 0.9
+"""Hops at least this much of the fastest are alike: no port was measured through a slower one."""
+
+
 def look(fleet: Fleet, hosts: Sequence[str], *, of: Sequence[str] = ()) -> Network:
     """Let each host send to the next for `PROBE_S`, all at once, so that each port carries one connection.
+
+    A hop is as slow as the slower of its two ports. If hops differ, each host then sends to the one before it, and a
+    port counts as fast as its faster hop.
 
     Args:
         fleet: enrolled agents.
@@ -43,19 +50,36 @@ def look(fleet: Fleet, hosts: Sequence[str], *, of: Sequence[str] = ()) -> Netwo
         a Network whose hosts have caps where the probes succeeded. The links between them are unknown.
     """
     everywhere = all(STEADY in health.congestion_available for health in fleet.health.values())
-    return _look(fleet, hosts, of or hosts, STEADY if everywhere else COMMON)
+    hops = _hops(fleet, hosts, STEADY if everywhere else COMMON)
+    if len(hosts) > 2 and hops and min(hops.values()) < LIKE * max(hops.values()):
+        hops |= _hops(fleet, hosts[::-1], STEADY if everywhere else COMMON)
+    sends: dict[str, float] = {}
+    receives: dict[str, float] = {}
+    for (source, target), rate_bps in hops.items():
+        sends[source] = max(rate_bps, sends.get(source, 0.0))
+        receives[target] = max(rate_bps, receives.get(target, 0.0))
+    for rates in (sends, receives):
+        if rates:
+            middle_bps = float(median_high(rates.values()))
+            rates.update(dict.fromkeys(set(of or hosts) - set(hosts), middle_bps))
+    network = nothing_known(of or hosts)
+    caps = [
+        host.model_copy(update={"egress_bps": sends.get(host.name), "ingress_bps": receives.get(host.name)})
+        for host in network.hosts
+    ]
+    return network.model_copy(update={"hosts": caps})
 
 
-def _look(fleet: Fleet, hosts: Sequence[str], of: Sequence[str], congestion: str) -> Network:
+def _hops(fleet: Fleet, hosts: Sequence[str], congestion: str) -> dict[tuple[str, str], float]:
+    """Return the rate in bit/s from each host to the next, where the probe succeeded."""
     bulk = pb.Bulk(seconds=PROBE_S, flows=1, congestion=congestion, bin_s=PROBE_S / BINS, settled=True)
     ring = list(zip(hosts, [*hosts[1:], hosts[0]], strict=True))
     schedule = [[Step(source, target, pb.Probe(bulk=bulk)) for source, target in ring]]
-    sends: dict[str, float] = {}
-    receives: dict[str, float] = {}
+    rates: dict[tuple[str, str], float] = {}
     answers = list(carry_out(fleet, schedule, round_s=PROBE_S + SETTLING_S + 2.0))
     if congestion == STEADY and any(answer.failure == pb.FAILURE_CONGESTION for answer in answers):
         # The host has BBR, but its user may not use it.
-        return _look(fleet, hosts, of, COMMON)
+        return _hops(fleet, hosts, COMMON)
     for answer in answers:
         if answer.reply is None or answer.error:
             continue
@@ -66,15 +90,5 @@ def _look(fleet: Fleet, hosts: Sequence[str], of: Sequence[str], congestion: str
             stretches = [sum(steady[at : at + STRETCH]) for at in range(max(1, len(steady) - STRETCH + 1))]
             rate_bps = 8 * float(median_high(stretches)) / (min(STRETCH, len(steady)) * bulk.bin_s)
             if rate_bps > 0:
-                sends[answer.source] = receives[answer.target] = rate_bps
-    for rates in (sends, receives):
-        if rates:
-            middle_bps = float(median_high(rates.values()))
-            rates.update(dict.fromkeys(set(of) - set(hosts), middle_bps))
-    network = nothing_known(of)
-    # A hop is as slow as the slower of its ports. It shows that neither is slower.
-    caps = [
-        host.model_copy(update={"egress_bps": sends.get(host.name), "ingress_bps": receives.get(host.name)})
-        for host in network.hosts
-    ]
-    return network.model_copy(update={"hosts": caps})
+                rates[answer.source, answer.target] = rate_bps
+    return rates

@@ -5,6 +5,7 @@ use thiserror::Error;
 use super::blocks::{Block, blocks, median, mode, shift};
 use super::line::{Line, line};
 use super::policed::{Policed, policed};
+use super::random::{Unqueued, unqueued};
 use super::record::{Arrival, Limit, Train};
 use super::saturation::{Span, arrived_bytes, floor_ns, saturated_spans};
 use super::slope::{Interval, Knot, knots as knots_of, slope};
@@ -52,6 +53,8 @@ pub struct Answer {
     pub bucket_bytes: Option<f64>,
     /// Share of packets that the path lost.
     pub loss: f64,
+    /// Packets that met no full queue: what was lost of them was lost at random.
+    pub unqueued: Unqueued,
     /// Number of blocks on which the rate is based.
     pub blocks: usize,
     /// How long the path was provably saturated at that rate, in seconds.
@@ -148,6 +151,7 @@ pub fn estimate(train: &Train) -> Result<Answer, Refusal> {
         peak_saturated,
         bucket_bytes: Some(bucket_bytes(train, bucket_end(&knots), rate_bps)),
         loss: loss(train),
+        unqueued: unqueued(train),
         blocks: level.len(),
         saturated_s: level.iter().map(|block| block.seconds).sum(),
         policed: false,
@@ -216,6 +220,8 @@ fn by_drops(train: &Train, policer: &Policed) -> Answer {
         peak_saturated: false,
         bucket_bytes: Some(bucket_bytes(train, policer.early, policer.rate_bps)),
         loss: loss(train),
+        // A policer has no queue, so its own drops would count.
+        unqueued: Unqueued::default(),
         blocks: policer.knots,
         saturated_s: policer.seconds,
         policed: true,
@@ -305,6 +311,7 @@ fn unsaturated(train: &Train, train_s: f64) -> Result<Answer, Refusal> {
         peak_saturated: false,
         bucket_bytes: None,
         loss: loss(train),
+        unqueued: unqueued(train),
         blocks: 0,
         saturated_s: 0.0,
         policed: false,

@@ -13,6 +13,7 @@ mod answer;
 mod blocks;
 mod line;
 mod policed;
+mod random;
 pub mod receiver;
 mod record;
 pub mod recorder;
@@ -26,6 +27,7 @@ pub mod window;
 pub mod wire;
 
 pub use answer::{Answer, Refusal, Verdict, estimate};
+pub use random::Unqueued;
 pub use record::{Arrival, Limit, Train};
 pub use shape::{End, Shape, Way};
 pub use slope::Interval;

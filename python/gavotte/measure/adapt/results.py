@@ -196,6 +196,7 @@ class Results:
         mtu = np.zeros((size, size), dtype=np.int64)
         by_tcp, connections = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         several, policed = np.full(shape, np.nan), np.zeros(shape, dtype=np.int64)
+        unqueued, lost = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         proof = Proof.empty(shape)
         ipv6 = np.array([host.ipv6 for host in self.inventory.host])
         proven = False
@@ -216,6 +217,7 @@ class Results:
             by_tcp[at] = BY_TCP.index(reading.by_tcp)
             several[at], connections[at] = reading.several_bps / 8, reading.connections
             policed[at] = reading.policed
+            unqueued[at], lost[at] = reading.unqueued, reading.unqueued_lost
             proof.low_Bps[at], proof.high_Bps[at] = reading.low_bps / 8, _finite(reading.high_bps) / 8
             proof.peak_Bps[at] = reading.peak_bps / 8
             proof.bucket_bytes[at], proof.loss[at] = reading.bucket_bytes, reading.loss
@@ -238,6 +240,8 @@ class Results:
             several_Bps=several if connections.any() else None,
             connections=connections if connections.any() else None,
             policed=policed if policed.any() else None,
+            unqueued=unqueued if lost.any() else None,
+            unqueued_lost=lost if lost.any() else None,
         )
 
 

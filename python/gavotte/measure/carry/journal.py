@@ -20,7 +20,7 @@ from typing import IO, Any
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.soundness import MOST, MOST_BPS, MOST_MTU_BYTES, MOST_S
 from gavotte.errors import FormatError, GavotteError
-from gavotte.formats.history import BY_TCP, MAX_HOPS, MOST_CONNECTIONS, VERDICTS
+from gavotte.formats.history import BY_TCP, MAX_HOPS, MOST_CONNECTIONS, MOST_PACKETS, VERDICTS
 from gavotte.formats.reading import read_bytes
 from gavotte.measure.adapt.results import PathResult, Results
 from gavotte.measure.plan.methods import Reading
@@ -204,6 +204,8 @@ def _of_reading(key: str, value: Any) -> Any:
         return value
     if key == "connections":
         return _whole(value, MOST_CONNECTIONS)
+    if key in ("unqueued", "unqueued_lost"):
+        return _whole(value, MOST_PACKETS)
     if key == "failure":
         return _whole(value, max(pb.Failure.values()))
     if value is None:

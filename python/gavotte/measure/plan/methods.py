@@ -109,6 +109,8 @@ class Reading:
         peak_bps: rate while the token bucket lasts; NaN = unknown.
         bucket_bytes: depth of the bucket, wire bytes; NaN = unknown.
         loss: share of packets lost; NaN = unknown.
+        unqueued: packets that met no full queue, lost ones included; 0 = not counted.
+        unqueued_lost: packets of them that were lost: not by overflow, but at random.
         verdict: meaning of the rate.
         refusal: why there is no rate; empty = there is one.
         failure: the same as one of the contract's `Failure` codes; 0 = there is one.
@@ -127,6 +129,8 @@ class Reading:
     peak_bps: float = math.nan
     bucket_bytes: float = math.nan
     loss: float = math.nan
+    unqueued: int = 0
+    unqueued_lost: int = 0
     verdict: RateVerdict = "unproven"
     refusal: str = ""
     failure: int = 0
@@ -485,6 +489,8 @@ def _read_train(reply: pb.ProbeReply) -> Reading:
         peak_bps=train.peak_bps * share,
         bucket_bytes=train.bucket_bytes if train.HasField("bucket_bytes") else math.nan,
         loss=train.loss,
+        unqueued=train.unqueued,
+        unqueued_lost=train.unqueued_lost,
         policed=train.policed,
         verdict=_VERDICTS.get(train.verdict, "unproven"),
         refusal=train.refusal,

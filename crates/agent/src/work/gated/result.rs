@@ -35,6 +35,8 @@ pub(super) fn result(train: &Train, answer: &Result<Answer, Refusal>, held: bool
             policed: answer.policed,
             bucket_bytes: answer.bucket_bytes,
             loss: answer.loss,
+            unqueued: answer.unqueued.packets,
+            unqueued_lost: answer.unqueued.lost,
             blocks: answer.blocks as u32,
             saturated_s: answer.saturated_s,
             ..counted

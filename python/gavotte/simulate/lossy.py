@@ -1,0 +1,58 @@
+"""Flows of a Topology that loses packets: each gets at most what its losses leave of one TCP connection."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from gavotte import _core
+from gavotte.formats.topology import Topology
+from gavotte.simulate.flows import Flows
+from gavotte.terms.goodput import tcp_payload_bytes, topology_mtu_bytes
+from gavotte.terms.loss import connection_bps
+
+
+def capped_by_loss(topology: Topology, flows: Flows, platform: _core.Platform) -> Flows:
+    """Return the flows with caps by RFC 9438, section 5.1, from the loss and the round trip of each path.
+
+    Args:
+        topology: hosts and switches, with the `loss` of each.
+        flows: one TCP connection each.
+        platform: the topology as compiled, which knows the latencies.
+    """
+    lossy = any(host.loss for host in topology.host) or any(switch.loss for switch in topology.switch)
+    if not lossy or not len(flows):
+        return flows
+    segment_bytes = tcp_payload_bytes(topology_mtu_bytes(topology), ipv6=topology.addresses == "ipv6")
+    caps: dict[tuple[int, int], float] = {}
+    for pair in set(flows.pairs):
+        m, n = pair
+        loss = path_loss(topology, m, n)
+        if loss:
+            round_trip_s = platform.latency_s(m, n) + platform.latency_s(n, m)
+            caps[pair] = connection_bps(loss, round_trip_s, segment_bytes)
+    most_bps = np.array([caps.get(pair, np.inf) for pair in flows.pairs])
+    return replace(flows, cap_bps=most_bps if flows.cap_bps is None else np.minimum(flows.cap_bps, most_bps))
+
+
+def path_loss(topology: Topology, source: int, target: int) -> float:
+    """Return the share of packets that is lost between two hosts, by their places in the topology."""
+    ends = [topology.host[place] for place in (source, target)]
+    if source == target or (ends[0].machine is not None and ends[0].machine == ends[1].machine):
+        return 0.0
+    switches = {switch.name: switch for switch in topology.switch}
+    machines = {machine.name: machine.switch for machine in topology.machine}
+    above = []
+    for end in ends:
+        place: str | None = end.switch or machines[end.machine or ""]
+        names = []
+        while place is not None:
+            names.append(place)
+            place = switches[place].parent
+        above.append(names)
+    # The links above switches that only one of the two hosts is below are on the path.
+    crossed = set(above[0]) ^ set(above[1])
+    losses = [*(end.loss for end in ends), *(switches[name].loss for name in crossed)]
+    return 1 - math.prod(1 - loss for loss in losses)

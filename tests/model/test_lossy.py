@@ -1,0 +1,70 @@
+"""The share of packets that paths lose at random, from the counts of trains."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests import builders
+
+from gavotte.formats.history import Floats, History
+from gavotte.model import model
+from gavotte.model.lossy import random_loss
+
+
+def history(shares: Floats, *, packets: int = 700, seed: int = 1) -> History:
+    """Return one snapshot of trains that lose each packet with their path's probability."""
+    rng = np.random.default_rng(seed)
+    size = len(shares)
+    sent = np.where(np.eye(size, dtype=bool), 0, packets)
+    rates = np.where(np.eye(size, dtype=bool), np.nan, 5e6)
+    made = builders.history(rates[None])
+    return replace(made, unqueued=sent[None], unqueued_lost=rng.binomial(sent, shares)[None])
+
+
+def of_hosts(*each: float) -> Floats:
+    """Return the shares of paths between hosts that lose this share on either way."""
+    shares = np.add.outer(each, each)
+    np.fill_diagonal(shares, 0.0)
+    return shares
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equal_hosts_are_told_apart_by_all_their_paths(seed: int) -> None:
+    found = random_loss(history(of_hosts(0.005, 0.005, 0.005), seed=seed))
+    assert found is not None
+    assert found[~np.eye(3, dtype=bool)] == pytest.approx(0.01, rel=0.5)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_one_lossy_host_costs_no_other_path(seed: int) -> None:
+    found = random_loss(history(of_hosts(*[0.0] * 7, 0.01), seed=seed))
+    assert found is not None
+    assert not found[:7, :7].any()
+    assert found[7, :7] == pytest.approx(0.01, rel=0.5)
+    assert found[:7, 7] == pytest.approx(0.01, rel=0.5)
+
+
+def test_few_lost_packets_are_chance() -> None:
+    lost = np.zeros((3, 3))
+    lost[0, 1] = 3 / 700
+    made = history(np.zeros((3, 3)))
+    assert made.unqueued is not None
+    assert not np.any(random_loss(replace(made, unqueued_lost=np.rint(700 * lost[None]).astype(np.int64))))
+
+
+def test_a_lossy_path_between_sound_hosts_counts_alone() -> None:
+    shares = np.zeros((6, 6))
+    shares[0, 1] = 0.05
+    found = random_loss(history(shares, packets=3000))
+    assert found is not None
+    assert found[0, 1] == pytest.approx(0.05, rel=0.3)
+    assert found[2:, 2:].max() < 1e-3
+
+
+def test_a_network_has_the_loss_of_its_paths() -> None:
+    network = model(history(of_hosts(0.01, 0.01, 0.0)))
+    assert network.loss[0][1] == pytest.approx(0.02, rel=0.5)
+    assert network.loss[0][0] is None
+    assert model(history(np.zeros((3, 3)))).loss == []
