@@ -1,5 +1,7 @@
 //! Rate allocation (`ElasticSwitch`, section 4.2; Seawall): the rate at which a pair may send.
 
+use gavotte_net::{Bandwidth, Seconds};
+
 use crate::parameters::Allocation;
 
 /// The sending end's information about the last period.
@@ -78,7 +80,13 @@ impl Allocator {
     /// Until there is feedback, the pair may send at `start_bps` if that is above its guarantee, so that a short flow
     /// is not slowed. The first congestion reduces the limit to the guarantee. `ceiling_bps` is the highest limit
     /// (infinite = no maximum).
-    pub fn new(now_s: f64, guarantee_bps: f64, start_bps: f64, ceiling_bps: f64, rules: &Allocation) -> Self {
+    pub fn new(
+        Seconds(now_s): Seconds,
+        Bandwidth(guarantee_bps): Bandwidth,
+        Bandwidth(start_bps): Bandwidth,
+        Bandwidth(ceiling_bps): Bandwidth,
+        rules: &Allocation,
+    ) -> Self {
         Self {
             rules: *rules,
             marked: *rules,
@@ -111,7 +119,12 @@ impl Allocator {
     }
 
     /// Processes the feedback of a period and the pair's present guarantee. Returns the new limit in bit/s.
-    pub fn feedback(&mut self, now_s: f64, feedback: &Feedback, guarantee_bps: f64) -> f64 {
+    pub fn feedback(
+        &mut self,
+        Seconds(now_s): Seconds,
+        feedback: &Feedback,
+        Bandwidth(guarantee_bps): Bandwidth,
+    ) -> f64 {
         let elapsed_s = (now_s - self.heard_s).clamp(0.0, REPORT_MOST_S);
         self.heard_s = now_s;
         self.guarantee_bps = guarantee_bps;
@@ -141,7 +154,7 @@ impl Allocator {
     }
 
     /// The present limit in bit/s. After [`Allocation::silence_s`] without feedback it is the guarantee.
-    pub fn limit_bps(&self, now_s: f64) -> f64 {
+    pub fn limit_bps(&self, Seconds(now_s): Seconds) -> f64 {
         if self.is_silent(now_s) {
             self.fallback_bps()
         } else {
@@ -150,7 +163,7 @@ impl Allocator {
     }
 
     /// The reason for the present limit.
-    pub fn held(&self, now_s: f64) -> Held {
+    pub fn held(&self, Seconds(now_s): Seconds) -> Held {
         if self.is_silent(now_s) { Held::Silent } else { self.held }
     }
 
@@ -160,7 +173,7 @@ impl Allocator {
     }
 
     /// Sets the highest limit of the pair.
-    pub fn set_ceiling(&mut self, ceiling_bps: f64) {
+    pub fn set_ceiling(&mut self, Bandwidth(ceiling_bps): Bandwidth) {
         self.ceiling_bps = ceiling_bps;
     }
 

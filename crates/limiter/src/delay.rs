@@ -1,5 +1,7 @@
 //! Measures how long packets wait between two hosts, from the transit times of the agents' datagrams.
 
+use gavotte_net::Seconds;
+
 /// Window whose shortest transit time counts as that of an empty path, in seconds. In this time, the clocks of two
 /// hosts drift apart by at most 1 ms.
 const BASE_S: f64 = 10.0;
@@ -23,7 +25,7 @@ pub struct Delay {
 
 impl Delay {
     /// Records a datagram's transit time, by clocks that may differ by any amount.
-    pub fn note(&mut self, now_s: f64, took_s: f64) {
+    pub fn note(&mut self, Seconds(now_s): Seconds, Seconds(took_s): Seconds) {
         if now_s - self.stretch_s >= BASE_S {
             (self.least_s, self.stretch_s) = ([None, self.least_s[0]], now_s);
         }
@@ -32,7 +34,7 @@ impl Delay {
     }
 
     /// How long packets wait now, in seconds; 0 while it is unknown.
-    pub fn queued_s(&self, now_s: f64) -> f64 {
+    pub fn queued_s(&self, Seconds(now_s): Seconds) -> f64 {
         let Some((at_s, took_s)) = self.last[0].filter(|(at_s, _)| now_s - at_s <= FRESH_S) else {
             return 0.0;
         };
@@ -44,9 +46,9 @@ impl Delay {
 
     /// Share of a pair's bytes that counts as marked. It grows from none at a wait of `most_s` to all at twice that
     /// wait, as with a phantom queue. It is zero unless `most_s` is above zero.
-    pub fn marked(&self, now_s: f64, most_s: f64) -> f64 {
+    pub fn marked(&self, Seconds(now_s): Seconds, Seconds(most_s): Seconds) -> f64 {
         if most_s > 0.0 {
-            (self.queued_s(now_s) / most_s - 1.0).clamp(0.0, 1.0)
+            (self.queued_s(Seconds(now_s)) / most_s - 1.0).clamp(0.0, 1.0)
         } else {
             0.0
         }
@@ -62,7 +64,7 @@ mod tests {
         let mut now_s = from_s;
         for queue_s in queues_s {
             now_s += 0.05;
-            delay.note(now_s, 60.0 + 5e-5 * now_s + queue_s);
+            delay.note(Seconds(now_s), Seconds(60.0 + 5e-5 * now_s + queue_s));
         }
         now_s
     }
@@ -70,15 +72,18 @@ mod tests {
     #[test]
     fn what_waits_is_told_by_clocks_that_differ() {
         let mut delay = Delay::default();
-        assert_eq!((delay.queued_s(5.0), delay.marked(5.0, 0.01)), (0.0, 0.0));
+        assert_eq!(
+            (delay.queued_s(Seconds(5.0)), delay.marked(Seconds(5.0), Seconds(0.01))),
+            (0.0, 0.0)
+        );
         let now_s = note(&mut delay, 0.0, &[0.004, 0.0, 0.030, 0.020]);
-        assert!((delay.queued_s(now_s) - 0.020).abs() < 1e-4);
-        assert!((delay.marked(now_s, 0.0125) - 0.6).abs() < 0.01);
-        assert!((delay.marked(now_s, 0.0)).abs() < f64::EPSILON);
+        assert!((delay.queued_s(Seconds(now_s)) - 0.020).abs() < 1e-4);
+        assert!((delay.marked(Seconds(now_s), Seconds(0.0125)) - 0.6).abs() < 0.01);
+        assert!((delay.marked(Seconds(now_s), Seconds(0.0))).abs() < f64::EPSILON);
         // A single delayed datagram proves nothing.
         let now_s = note(&mut delay, now_s, &[0.0, 0.050]);
-        assert!(delay.queued_s(now_s) < 1e-4);
-        assert!(delay.queued_s(now_s + 2.0).abs() < f64::EPSILON);
+        assert!(delay.queued_s(Seconds(now_s)) < 1e-4);
+        assert!(delay.queued_s(Seconds(now_s + 2.0)).abs() < f64::EPSILON);
     }
 
     #[test]
@@ -86,8 +91,8 @@ mod tests {
         let mut delay = Delay::default();
         let mut now_s = note(&mut delay, 0.0, &[0.0; 10]);
         now_s = note(&mut delay, now_s, &[5.0; 2]);
-        assert!(delay.queued_s(now_s) > 4.9);
+        assert!(delay.queued_s(Seconds(now_s)) > 4.9);
         now_s = note(&mut delay, now_s, &[5.0; 450]);
-        assert!(delay.queued_s(now_s) < 0.002);
+        assert!(delay.queued_s(Seconds(now_s)) < 0.002);
     }
 }

@@ -19,26 +19,27 @@
 //!
 //! ```
 //! use gavotte_limiter::{Allocator, Arrivals, End, Parameters, Partitioner};
+//! use gavotte_net::{Bandwidth, Bytes, Seconds};
 //!
 //! let parameters = Parameters::default();
 //! // Host X sends to Y and Z with a hose of 450 Mbit/s; Y has one of 300 Mbit/s.
-//! let mut x = Partitioner::new(End::Source, 450e6, &parameters.partition);
-//! let mut y = Partitioner::new(End::Target, 300e6, &parameters.partition);
+//! let mut x = Partitioner::new(End::Source, Bandwidth(450e6), &parameters.partition);
+//! let mut y = Partitioner::new(End::Target, Bandwidth(300e6), &parameters.partition);
 //! for round in 1..=20 {
-//!     let now_s = f64::from(round) * parameters.partition.period_s;
+//!     let now = Seconds(f64::from(round) * parameters.partition.period_s);
 //!     // Both ends count bytes; the source knows its limiters, too. Here both pairs use all that they may.
-//!     x.observe("y", 2_000_000, 300e6);
-//!     x.observe("z", 2_000_000, 300e6);
-//!     y.observe("x", 2_000_000, f64::INFINITY);
-//!     let at_y = y.partition(now_s)[0];
-//!     for share in x.partition(now_s) {
+//!     x.observe("y", Bytes(2_000_000), Bandwidth(300e6));
+//!     x.observe("z", Bytes(2_000_000), Bandwidth(300e6));
+//!     y.observe("x", Bytes(2_000_000), Bandwidth::UNLIMITED);
+//!     let at_y = y.partition(now)[0];
+//!     for share in x.partition(now) {
 //!         if share.peer == "y" {
-//!             x.hear("y", now_s, at_y.offer());
-//!             y.hear("x", now_s, share.offer());
+//!             x.hear("y", now, at_y.offer());
+//!             y.hear("x", now, share.offer());
 //!         }
 //!     }
 //! }
-//! let shares = x.partition(1.05);
+//! let shares = x.partition(Seconds(1.05));
 //! assert_eq!(shares.iter().map(|share| share.guarantee_bps).sum::<f64>().round(), 450e6);
 //! ```
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use gavotte_net::{Bandwidth, Bytes, Seconds};
+
 use crate::fill::Fill;
 use crate::parameters::Partition;
 
@@ -78,7 +80,7 @@ struct PairState {
 
 impl<K: Copy + Ord> Partitioner<K> {
     /// Creates the partitioner of a hose of `hose_bps`.
-    pub fn new(end: End, hose_bps: f64, rules: &Partition) -> Self {
+    pub fn new(end: End, Bandwidth(hose_bps): Bandwidth, rules: &Partition) -> Self {
         Self {
             end,
             hose_bps,
@@ -90,7 +92,7 @@ impl<K: Copy + Ord> Partitioner<K> {
     }
 
     /// Changes the hose from the next division on.
-    pub fn set_hose(&mut self, hose_bps: f64) {
+    pub fn set_hose(&mut self, Bandwidth(hose_bps): Bandwidth) {
         self.settled &= (hose_bps - self.hose_bps).abs() < f64::EPSILON;
         self.hose_bps = hose_bps;
     }
@@ -102,7 +104,7 @@ impl<K: Copy + Ord> Partitioner<K> {
 
     /// Adds the bytes that a pair sent (behind its limiter) or received since the last call. Zero `bytes` announce a
     /// new pair. `limit_bps` is the pair's limiter; a [`End::Target`] does not know it and passes infinity.
-    pub fn observe(&mut self, peer: K, bytes: u64, limit_bps: f64) {
+    pub fn observe(&mut self, peer: K, Bytes(bytes): Bytes, Bandwidth(limit_bps): Bandwidth) {
         let newcomer_bps = self.newcomer_bps();
         let pair = self.pairs.entry(peer).or_insert(PairState {
             bytes: 0,
@@ -121,7 +123,7 @@ impl<K: Copy + Ord> Partitioner<K> {
     }
 
     /// Records the offer from the other end of a pair. Ignored for a pair that was never observed.
-    pub fn hear(&mut self, peer: K, now_s: f64, offer: Offer) {
+    pub fn hear(&mut self, peer: K, Seconds(now_s): Seconds, offer: Offer) {
         if let Some(pair) = self.pairs.get_mut(&peer) {
             pair.heard = Some((now_s, offer));
         }
@@ -133,7 +135,7 @@ impl<K: Copy + Ord> Partitioner<K> {
     }
 
     /// Whether it is time to divide: [`Partition::period_s`] has passed, or there is a new pair, which should not wait.
-    pub fn is_due(&self, now_s: f64) -> bool {
+    pub fn is_due(&self, Seconds(now_s): Seconds) -> bool {
         let waited = self.last_s.is_none_or(|last_s| now_s - last_s >= self.rules.period_s);
         waited || self.pairs.values().any(|pair| pair.active_s.is_none())
     }
@@ -154,13 +156,13 @@ impl<K: Copy + Ord> Partitioner<K> {
     }
 
     /// The present guarantee of a pair in bit/s, between two divisions.
-    pub fn guarantee_bps(&self, peer: K, now_s: f64) -> Option<f64> {
+    pub fn guarantee_bps(&self, peer: K, Seconds(now_s): Seconds) -> Option<f64> {
         self.pairs.get(&peer).map(|pair| self.guarantee(pair, now_s))
     }
 
     /// Divides the hose among the active pairs again. Returns the shares by peer, in ascending order; they add up to
     /// the hose.
-    pub fn partition(&mut self, now_s: f64) -> Vec<Share<K>> {
+    pub fn partition(&mut self, Seconds(now_s): Seconds) -> Vec<Share<K>> {
         self.measure(now_s);
         let entries = self.entries(now_s);
         let bounds: Vec<f64> = entries.iter().map(|entry| entry.bound_bps).collect();

@@ -1,5 +1,7 @@
 //! Divides the guarantee of a tenant among its hosts.
 
+use gavotte_net::Bandwidth;
+
 use crate::fill::Fill;
 
 /// The guarantee and the demand of a tenant's host.
@@ -22,7 +24,7 @@ pub struct Need {
 ///    grow.
 ///
 /// The results add up to at most `total_bps`, unless the hosts' own guarantees already exceed it.
-pub fn divide(total_bps: f64, needs: &[Need]) -> Vec<f64> {
+pub fn divide(Bandwidth(total_bps): Bandwidth, needs: &[Need]) -> Vec<f64> {
     let own: f64 = needs.iter().map(|need| need.least_bps).sum();
     let fill = |left_bps: f64, have: &[f64], want: fn(&Need) -> f64| -> Vec<f64> {
         let bounds: Vec<f64> = needs

@@ -2,6 +2,7 @@
 
 use gavotte_limiter::{End, Need, Partition, Partitioner, Share, divide};
 use gavotte_net::max_min;
+use gavotte_net::{Bandwidth, Bytes, Seconds};
 use proptest::prelude::*;
 
 const PERIOD_S: f64 = 0.05;
@@ -42,7 +43,12 @@ struct Run {
 
 impl Run {
     fn new(cloud: Cloud, rules: Partition) -> Self {
-        let ends = |end, hoses: &[f64]| hoses.iter().map(|&bps| Partitioner::new(end, bps, &rules)).collect();
+        let ends = |end, hoses: &[f64]| {
+            hoses
+                .iter()
+                .map(|&bps| Partitioner::new(end, Bandwidth(bps), &rules))
+                .collect()
+        };
         Self {
             sources: ends(End::Source, &cloud.source_bps),
             targets: ends(End::Target, &cloud.target_bps),
@@ -69,19 +75,27 @@ impl Run {
                 (demand_bps, 1e12)
             };
             let bytes = (rate_bps * PERIOD_S / 8.0).round() as u64;
-            self.sources[source].observe(target, bytes, limit_bps);
-            self.targets[target].observe(source, bytes, f64::INFINITY);
+            self.sources[source].observe(target, Bytes(bytes), Bandwidth(limit_bps));
+            self.targets[target].observe(source, Bytes(bytes), Bandwidth::UNLIMITED);
         }
-        let sources: Vec<_> = self.sources.iter_mut().map(|end| end.partition(now_s)).collect();
-        let targets: Vec<_> = self.targets.iter_mut().map(|end| end.partition(now_s)).collect();
+        let sources: Vec<_> = self
+            .sources
+            .iter_mut()
+            .map(|end| end.partition(Seconds(now_s)))
+            .collect();
+        let targets: Vec<_> = self
+            .targets
+            .iter_mut()
+            .map(|end| end.partition(Seconds(now_s)))
+            .collect();
         for (source, shares) in sources.iter().enumerate() {
             for share in shares {
-                self.targets[share.peer].hear(source, now_s, share.offer());
+                self.targets[share.peer].hear(source, Seconds(now_s), share.offer());
             }
         }
         for (target, shares) in targets.iter().enumerate() {
             for share in shares {
-                self.sources[share.peer].hear(target, now_s, share.offer());
+                self.sources[share.peer].hear(target, Seconds(now_s), share.offer());
             }
         }
         [sources, targets]
@@ -192,7 +206,7 @@ proptest! {
     ) {
         let needs: Vec<Need> = needs.into_iter().map(|(least_bps, demand_bps, most_bps)| Need { least_bps, demand_bps, most_bps }).collect();
         let own: f64 = needs.iter().map(|need| need.least_bps).sum();
-        let shares = divide(total, &needs);
+        let shares = divide(Bandwidth(total), &needs);
         prop_assert!(shares.iter().sum::<f64>() <= total.max(own) * (1.0 + 1e-9));
         for (share, need) in shares.iter().zip(&needs) {
             prop_assert!(*share >= need.least_bps && *share <= need.most_bps * (1.0 + 1e-9));
@@ -204,23 +218,23 @@ proptest! {
 
 #[test]
 fn a_silent_peer_is_no_bound_after_a_second() {
-    let mut end = Partitioner::new(End::Source, 100e6, &exact());
+    let mut end = Partitioner::new(End::Source, Bandwidth(100e6), &exact());
     let mut shares = Vec::new();
     for round in 0..40 {
         let now_s = f64::from(round) * PERIOD_S;
-        end.observe(1, 1_000_000, 1e6);
+        end.observe(1, Bytes(1_000_000), Bandwidth(1e6));
         if round < 5 {
             let share_bps = 10e6;
             end.hear(
                 1,
-                now_s,
+                Seconds(now_s),
                 gavotte_limiter::Offer {
                     share_bps,
                     offer_bps: share_bps,
                 },
             );
         }
-        shares.push(end.partition(now_s)[0].guarantee_bps);
+        shares.push(end.partition(Seconds(now_s))[0].guarantee_bps);
     }
     assert!((shares[4] - 10e6).abs() < 1.0);
     assert!((shares[19] - 10e6).abs() < 1.0);
@@ -229,18 +243,18 @@ fn a_silent_peer_is_no_bound_after_a_second() {
 
 /// Section 7.1, Fig. 9: a long flow alongside short ones, each to a different host.
 fn left_to_an_elephant(new_per_s: f64, rules: &Partition) -> f64 {
-    let mut end = Partitioner::new(End::Source, 450e6, rules);
+    let mut end = Partitioner::new(End::Source, Bandwidth(450e6), rules);
     let (mut due, mut next, mut sum) = (0.0, 1_u32, 0.0);
     for round in 0..200 {
         let now_s = f64::from(round) * PERIOD_S;
-        end.observe(0, 3_000_000, 450e6);
+        end.observe(0, Bytes(3_000_000), Bandwidth(450e6));
         due += new_per_s * PERIOD_S;
         while due >= 1.0 {
             // Each short flow fills its limiter while it lasts.
-            end.observe(next, 20_000, 3e6);
+            end.observe(next, Bytes(20_000), Bandwidth(3e6));
             (next, due) = (next + 1, due - 1.0);
         }
-        sum += end.partition(now_s)[0].guarantee_bps / 200.0;
+        sum += end.partition(Seconds(now_s))[0].guarantee_bps / 200.0;
     }
     sum / 450e6
 }
@@ -255,12 +269,12 @@ fn mice_to_new_hosts_cost_an_elephant_little() {
 
 #[test]
 fn small_changes_leave_shares_as_they_are() {
-    let mut end = Partitioner::new(End::Source, 100e6, &Partition::paper());
+    let mut end = Partitioner::new(End::Source, Bandwidth(100e6), &Partition::paper());
     let mut share = |now_s: f64, rate_bps: f64| {
         for (peer, rate_bps) in [(1, rate_bps), (2, 1e9)] {
-            end.observe(peer, (rate_bps * PERIOD_S / 8.0) as u64, 1e9);
+            end.observe(peer, Bytes((rate_bps * PERIOD_S / 8.0) as u64), Bandwidth(1e9));
         }
-        end.partition(now_s)[0].share_bps
+        end.partition(Seconds(now_s))[0].share_bps
     };
     let first = share(0.05, 20e6);
     assert!((share(0.10, 20.5e6) - first).abs() < 1.0);

@@ -1,4 +1,5 @@
-//! Rates. The suffix `_s` marks times in `f64` seconds, and `_bytes` sizes in bytes.
+//! Units. A parameter of one of these types cannot be taken for a number of another unit. Fields, results and arrays are
+//! plain numbers, whose names end in their unit: `_s`, `_bytes`, `_bps`.
 
 use std::fmt;
 
@@ -41,4 +42,21 @@ impl fmt::Display for BitsPerSec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} bit/s", self.0)
     }
+}
+
+/// A time or a duration in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Seconds(pub f64);
+
+/// A size in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bytes(pub u64);
+
+/// A limit, a share or a guarantee in bit/s. It may be zero, unlike the rate of a link; infinite means unlimited.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Bandwidth(pub f64);
+
+impl Bandwidth {
+    /// No limit at all.
+    pub const UNLIMITED: Self = Self(f64::INFINITY);
 }

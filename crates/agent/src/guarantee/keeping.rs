@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use gavotte_limiter::{Allocator, Arrivals, End, Offer, Partitioner};
+use gavotte_net::{Bandwidth, Bytes, Seconds};
 use gavotte_shaper::{PairRate, Setup, Shaper, ShaperError, UNLIMITED_BPS};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use thiserror::Error;
@@ -87,8 +88,8 @@ impl Keeper {
             key: TalkKey::derive(&duty.key),
             shaper,
             wire,
-            sources: Partitioner::new(End::Target, hose_bps(duty.own.ingress_bps), &duty.parameters.partition),
-            targets: Partitioner::new(End::Source, hose_bps(duty.own.egress_bps), &duty.parameters.partition),
+            sources: Partitioner::new(End::Target, hose(duty.own.ingress_bps), &duty.parameters.partition),
+            targets: Partitioner::new(End::Source, hose(duty.own.egress_bps), &duty.parameters.partition),
             arrivals: Arrivals::new(),
             others: BTreeMap::new(),
             shared: BTreeMap::new(),
@@ -125,8 +126,8 @@ impl Keeper {
         self.shaper.set_ect(duty.ecn);
         if duty.parameters != self.duty.parameters {
             let rules = &duty.parameters.partition;
-            self.sources = Partitioner::new(End::Target, hose_bps(duty.own.ingress_bps), rules);
-            self.targets = Partitioner::new(End::Source, hose_bps(duty.own.egress_bps), rules);
+            self.sources = Partitioner::new(End::Target, hose(duty.own.ingress_bps), rules);
+            self.targets = Partitioner::new(End::Source, hose(duty.own.egress_bps), rules);
             for other in self.others.values_mut() {
                 other.out.allocator = None;
             }
@@ -156,7 +157,7 @@ impl Keeper {
         self.applied = Instant::now();
         for (peer, other) in &mut self.others {
             if let Some(allocator) = &mut other.out.allocator {
-                allocator.set_ceiling(ceiling_bps(&self.duty, &self.duty.peers[peer]));
+                allocator.set_ceiling(ceiling(&self.duty, &self.duty.peers[peer]));
             }
         }
         self.meet()?;
@@ -170,9 +171,9 @@ impl Keeper {
         self.hoses_bps = self.part.hoses_bps(&self.duty, now_s);
         let [egress_bps, ingress_bps] = self.hoses_bps;
         if ingress_bps.is_none() {
-            self.sources.set_hose(hose_bps(None));
+            self.sources.set_hose(hose(None));
         }
-        self.targets.set_hose(hose_bps(egress_bps));
+        self.targets.set_hose(hose(egress_bps));
         let Setup {
             limit_bps,
             newcomers_bps,
@@ -352,10 +353,10 @@ impl Keeper {
         };
         other.heard = [as_target, as_source];
         if let Some(offer) = as_source {
-            self.sources.hear(from, now_s, offer);
+            self.sources.hear(from, Seconds(now_s), offer);
         }
         if let Some(offer) = as_target {
-            self.targets.hear(from, now_s, offer);
+            self.targets.hear(from, Seconds(now_s), offer);
         }
         other.out.set_distinguished(tally.is_some());
         let Some(tally) = tally else {
@@ -364,8 +365,8 @@ impl Keeper {
         if let Some(feedback) = other.out.report(now_s, tally)
             && let Some(allocator) = &mut other.out.allocator
         {
-            let guarantee_bps = self.targets.guarantee_bps(from, now_s).unwrap_or(0.0);
-            allocator.feedback(now_s, &feedback, guarantee_bps);
+            let guarantee_bps = self.targets.guarantee_bps(from, Seconds(now_s)).unwrap_or(0.0);
+            allocator.feedback(Seconds(now_s), &feedback, Bandwidth(guarantee_bps));
         }
     }
 
@@ -381,9 +382,10 @@ impl Keeper {
             if counts.bytes > 0.0 || counts.lost_bytes > 0.0 {
                 self.busy |= counts.bytes > BUSY_BYTES;
                 self.part.count(1, counts.bytes as u64);
-                self.sources.observe(*peer, counts.bytes as u64, f64::INFINITY);
+                self.sources
+                    .observe(*peer, Bytes(counts.bytes as u64), Bandwidth::UNLIMITED);
                 self.arrivals.note(*peer, counts);
-                other.incoming.guarantee_bps = self.sources.guarantee_bps(*peer, now_s).unwrap_or(0.0);
+                other.incoming.guarantee_bps = self.sources.guarantee_bps(*peer, Seconds(now_s)).unwrap_or(0.0);
             }
         }
         let pooled = self.duty.parameters.allocation.pooled_loss;
@@ -408,16 +410,18 @@ impl Keeper {
                     // After a pause the network's state is unknown.
                     other.out.allocator = None;
                 }
-                let limit_bps = other.out.allocator.as_ref().map(|own| own.limit_bps(now_s));
-                self.targets.observe(*peer, bytes, limit_bps.unwrap_or(hose_bps));
+                let limit_bps = other.out.allocator.as_ref().map(|own| own.limit_bps(Seconds(now_s)));
+                self.targets
+                    .observe(*peer, Bytes(bytes), Bandwidth(limit_bps.unwrap_or(hose_bps)));
                 other.out.active_s = Some(now_s);
                 if limit_bps.is_none() {
                     let rules = &self.duty.parameters;
-                    let start_bps = rules.allocation.start * hose_bps;
-                    let guarantee_bps = self.targets.guarantee_bps(*peer, now_s).unwrap_or(0.0);
-                    let most_bps = ceiling_bps(&self.duty, &self.duty.peers[peer]);
+                    let start = Bandwidth(rules.allocation.start * hose_bps);
+                    let guarantee_bps = self.targets.guarantee_bps(*peer, Seconds(now_s)).unwrap_or(0.0);
+                    let most = ceiling(&self.duty, &self.duty.peers[peer]);
                     other.out.guarantee_bps = guarantee_bps;
-                    let fresh = Allocator::new(now_s, guarantee_bps, start_bps, most_bps, &rules.allocation);
+                    let fresh =
+                        Allocator::new(Seconds(now_s), Bandwidth(guarantee_bps), start, most, &rules.allocation);
                     other.out.allocator = Some(fresh.without_marks(&rules.unmarked));
                 }
             }
@@ -432,10 +436,10 @@ impl Keeper {
         for (peer, other) in &self.others {
             let [as_target, as_source] = Some(other).filter(silent).map_or([None; 2], |other| other.heard);
             if let Some(offer) = as_target {
-                self.targets.hear(*peer, now_s, offer);
+                self.targets.hear(*peer, Seconds(now_s), offer);
             }
             if let Some(offer) = as_source {
-                self.sources.hear(*peer, now_s, offer);
+                self.sources.hear(*peer, Seconds(now_s), offer);
             }
         }
     }
@@ -448,7 +452,7 @@ impl Keeper {
             (other.out.offer, other.incoming.offer) = (None, None);
         }
         if self.hoses_bps[0].is_some() {
-            for share in self.targets.partition(now_s) {
+            for share in self.targets.partition(Seconds(now_s)) {
                 if let Some(other) = self.others.get_mut(&share.peer) {
                     other.out.offer = Some(share.offer());
                     other.out.guarantee_bps = share.guarantee_bps;
@@ -462,8 +466,8 @@ impl Keeper {
                 other.incoming.offer = fixed;
                 left_bps -= fixed.map_or(0.0, |offer| offer.share_bps);
             }
-            self.sources.set_hose(left_bps);
-            for share in self.sources.partition(now_s) {
+            self.sources.set_hose(Bandwidth(left_bps));
+            for share in self.sources.partition(Seconds(now_s)) {
                 if let Some(other) = self.others.get_mut(&share.peer) {
                     other.incoming.offer = Some(share.offer());
                     other.incoming.guarantee_bps = share.guarantee_bps;
@@ -577,14 +581,14 @@ fn install(duty: &Duty) -> Result<(SocketAddr, Shaper), KeepError> {
 }
 
 /// The limiter's value of a hose; a hose that is not set limits nothing.
-fn hose_bps(bps: Option<f64>) -> f64 {
-    bps.unwrap_or(UNLIMITED_BPS as f64)
+fn hose(bps: Option<f64>) -> Bandwidth {
+    Bandwidth(bps.unwrap_or(UNLIMITED_BPS as f64))
 }
 
 /// The highest rate of a pair.
-fn ceiling_bps(duty: &Duty, target: &Hose) -> f64 {
+fn ceiling(duty: &Duty, target: &Hose) -> Bandwidth {
     let own = duty.own.egress_limit_bps.unwrap_or(f64::INFINITY);
-    own.min(target.ingress_limit_bps.unwrap_or(f64::INFINITY))
+    Bandwidth(own.min(target.ingress_limit_bps.unwrap_or(f64::INFINITY)))
 }
 
 fn setup(duty: &Duty, address: IpAddr, egress_bps: Option<f64>) -> Setup {

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use gavotte_limiter::{Allocator, Counts, Delay, Feedback, Held, Offer};
+use gavotte_net::Seconds;
 use gavotte_shaper::{Received, Sent};
 
 use crate::contract::agents::GuardedPair;
@@ -120,7 +121,7 @@ impl Outgoing {
         let own_bps = 8.0 * self.seen.bytes.saturating_sub(sent.bytes) as f64 / since_s;
         // Packets that the class dropped could have been sent.
         let full = self.seen.dropped > sent.dropped;
-        let limit_bps = self.allocator.as_ref().map_or(0.0, |own| own.limit_bps(now_s));
+        let limit_bps = self.allocator.as_ref().map_or(0.0, |own| own.limit_bps(Seconds(now_s)));
         Some(Feedback {
             rate_bps: if full { own_bps.max(limit_bps) } else { own_bps },
             lost_bytes: lost,
@@ -147,12 +148,12 @@ impl Outgoing {
     /// low.
     pub(super) fn limit_bps(&self, duty: &Duty, allocator: &Allocator, now_s: f64) -> f64 {
         let guarantee_bps = self.guarantee_bps;
-        if duty.fixed || self.mixed || allocator.held(now_s) == Held::Silent {
+        if duty.fixed || self.mixed || allocator.held(Seconds(now_s)) == Held::Silent {
             guarantee_bps
         } else if duty.parameters.allocation.guarantees {
-            allocator.limit_bps(now_s).max(guarantee_bps)
+            allocator.limit_bps(Seconds(now_s)).max(guarantee_bps)
         } else {
-            allocator.limit_bps(now_s)
+            allocator.limit_bps(Seconds(now_s))
         }
     }
 
@@ -184,7 +185,12 @@ impl Outgoing {
     /// The pair's state for a controller.
     pub(super) fn status(&self, now_s: f64, limit_bps: f64) -> GuardedPair {
         let active = self.is_active(now_s);
-        let why = match self.allocator.as_ref().filter(|_| active).map(|own| own.held(now_s)) {
+        let why = match self
+            .allocator
+            .as_ref()
+            .filter(|_| active)
+            .map(|own| own.held(Seconds(now_s)))
+        {
             None => "idle",
             Some(_) if self.mixed => "its receiver cannot distinguish it from another host: static guarantee",
             Some(Held::Growing) => "grows",
@@ -239,7 +245,7 @@ impl Incoming {
         let more_us = took_us
             .wrapping_sub(*self.first_us.get_or_insert(took_us))
             .cast_signed();
-        self.delay.note(now_s, f64::from(more_us) * 1e-6);
+        self.delay.note(Seconds(now_s), Seconds(f64::from(more_us) * 1e-6));
     }
 
     /// Counts what arrived since the last call. ECN marks count if `marks` is set. Bytes that waited much longer than
@@ -266,7 +272,7 @@ impl Incoming {
         let waited = if self.marks_s.is_some_and(|marks_s| now_s - marks_s <= MARKS_S) {
             0.0
         } else {
-            self.delay.marked(now_s, most_s)
+            self.delay.marked(Seconds(now_s), Seconds(most_s))
         };
         Counts {
             bytes: bytes as f64,

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use gavotte_limiter::{Need, Partition, divide};
+use gavotte_net::Bandwidth;
 
 use crate::guarantee::duty::{Duty, Hose};
 use crate::guarantee::talk::Matter;
@@ -108,7 +109,7 @@ impl Part {
                 })
                 .collect();
             let own_bps = needs.iter().map(|need| need.least_bps).sum();
-            divide(total_bps.unwrap_or(own_bps), &needs)
+            divide(Bandwidth(total_bps.unwrap_or(own_bps)), &needs)
         };
         let egress = way(0, tenant.egress_bps, |hose| (hose.egress_bps, hose.egress_limit_bps));
         let ingress = way(1, tenant.ingress_bps, |hose| (hose.ingress_bps, hose.ingress_limit_bps));

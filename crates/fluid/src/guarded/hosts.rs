@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gavotte_limiter::{Arrivals, End, Need, Parameters, Partitioner, divide};
+use gavotte_net::Bandwidth;
 
 /// The guarantees and limits of a host, in bit/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,8 +55,8 @@ impl Agent {
     /// Creates an agent whose first turn is at `phase` of its period.
     pub(crate) fn new(hose: &Hose, parameters: &Parameters, phase: f64) -> Self {
         Self {
-            sending: Partitioner::new(End::Source, hose.egress_bps, &parameters.partition),
-            receiving: Partitioner::new(End::Target, hose.ingress_bps, &parameters.partition),
+            sending: Partitioner::new(End::Source, Bandwidth(hose.egress_bps), &parameters.partition),
+            receiving: Partitioner::new(End::Target, Bandwidth(hose.ingress_bps), &parameters.partition),
             arrivals: Arrivals::new(),
             sent_bytes: 0.0,
             received_bytes: 0.0,
@@ -108,13 +109,13 @@ pub(crate) fn share_tenants(
                 )
             })
             .collect();
-        let shares = divide(tenant.hose.egress_bps, &out)
+        let shares = divide(Bandwidth(tenant.hose.egress_bps), &out)
             .into_iter()
-            .zip(divide(tenant.hose.ingress_bps, &into));
+            .zip(divide(Bandwidth(tenant.hose.ingress_bps), &into));
         for (host, (egress_bps, ingress_bps)) in tenant.hosts.iter().zip(shares) {
             let agent = agents.get_mut(host).expect("a tenant's hosts have agents");
-            agent.sending.set_hose(egress_bps);
-            agent.receiving.set_hose(ingress_bps);
+            agent.sending.set_hose(Bandwidth(egress_bps));
+            agent.receiving.set_hose(Bandwidth(ingress_bps));
             (agent.sent_bytes, agent.received_bytes) = (0.0, 0.0);
         }
     }

@@ -6,7 +6,7 @@ mod wiring;
 use std::collections::BTreeMap;
 
 use gavotte_limiter::{Allocator, End, Offer};
-use gavotte_net::{check_length, check_value};
+use gavotte_net::{Bandwidth, Bytes, Seconds, check_length, check_value};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
@@ -190,22 +190,24 @@ impl<'a> Run<'a> {
 
     /// Creates the limiter of a pair.
     fn open(&mut self, place: usize) {
-        let now_s = self.now_s;
+        let now = Seconds(self.now_s);
         let pair = &mut self.pairs[place];
         let hose = &self.guarding.hoses[pair.source];
         let Some(agent) = self.agents.get_mut(&pair.source).filter(|_| hose.egress_bps > 0.0) else {
             return;
         };
-        agent.sending.observe(pair.target, 0, pair.limit * 8.0);
-        let guarantee_bps = agent.sending.guarantee_bps(pair.target, now_s).unwrap_or(0.0);
+        agent
+            .sending
+            .observe(pair.target, Bytes(0), Bandwidth(pair.limit * 8.0));
+        let guarantee_bps = agent.sending.guarantee_bps(pair.target, now).unwrap_or(0.0);
         let rules = &self.guarding.parameters.allocation;
-        let start_bps = rules.start * agent.sending.hose_bps();
-        let ceiling_bps = hose.egress_limit_bps;
-        let allocator = Allocator::new(now_s, guarantee_bps, start_bps, ceiling_bps, rules);
+        let start = Bandwidth(rules.start * agent.sending.hose_bps());
+        let ceiling = Bandwidth(hose.egress_limit_bps);
+        let allocator = Allocator::new(now, Bandwidth(guarantee_bps), start, ceiling, rules);
         pair.guarantee_bps = guarantee_bps;
         pair.limit = match self.guarding.method {
             Method::Static => allocator.fallback_bps(),
-            _ => allocator.limit_bps(now_s),
+            _ => allocator.limit_bps(now),
         } / 8.0;
         pair.allocator = Some(allocator);
     }

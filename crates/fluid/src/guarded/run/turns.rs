@@ -1,6 +1,7 @@
 //! The agents' periodic turns.
 
 use gavotte_limiter::{End, Feedback};
+use gavotte_net::{Bandwidth, Bytes, Seconds};
 
 use super::super::hosts::{Hose, share_tenants};
 use super::super::protection::Method;
@@ -39,10 +40,12 @@ impl Run<'_> {
             let pair = &mut self.pairs[place];
             let mut counts = std::mem::take(&mut pair.counts);
             if counts.bytes + counts.lost_bytes > 0.0 {
-                pair.delay.note(now_s, pair.waits_s);
-                counts.marked_bytes += pair.delay.marked(now_s, rules.delay_most_s) * counts.bytes;
+                pair.delay.note(Seconds(now_s), Seconds(pair.waits_s));
+                counts.marked_bytes += pair.delay.marked(Seconds(now_s), Seconds(rules.delay_most_s)) * counts.bytes;
                 agent.arrivals.note(place, counts);
-                agent.receiving.observe(pair.source, counts.bytes as u64, f64::INFINITY);
+                agent
+                    .receiving
+                    .observe(pair.source, Bytes(counts.bytes as u64), Bandwidth::UNLIMITED);
                 agent.received_bytes += counts.bytes;
             }
         }
@@ -51,7 +54,7 @@ impl Run<'_> {
             if pair.sent_bytes > 0.0 {
                 agent
                     .sending
-                    .observe(pair.target, pair.sent_bytes as u64, pair.limit * 8.0);
+                    .observe(pair.target, Bytes(pair.sent_bytes as u64), Bandwidth(pair.limit * 8.0));
                 agent.sent_bytes += pair.sent_bytes;
             }
         }
@@ -77,7 +80,7 @@ impl Run<'_> {
             };
             let guarantee_bps = agent
                 .sending
-                .guarantee_bps(pair.target, now_s)
+                .guarantee_bps(pair.target, Seconds(now_s))
                 .unwrap_or(pair.guarantee_bps);
             if method != Method::Seawall {
                 pair.guarantee_bps = guarantee_bps;
@@ -90,13 +93,13 @@ impl Run<'_> {
                 marks: unreported.marked_bytes > 0.0,
                 bytes: unreported.bytes,
             };
-            let limit_bps = allocator.feedback(now_s, &feedback, pair.guarantee_bps);
+            let limit_bps = allocator.feedback(Seconds(now_s), &feedback, Bandwidth(pair.guarantee_bps));
             pair.limit = if method == Method::Static {
                 allocator.fallback_bps()
             } else {
                 limit_bps
             } / 8.0;
-            pair.used.held = Some(allocator.held(now_s));
+            pair.used.held = Some(allocator.held(Seconds(now_s)));
         }
     }
 
@@ -109,8 +112,8 @@ impl Run<'_> {
             ingress_bps,
             ..
         } = self.guarding.hoses[host];
-        if egress_bps > 0.0 && agent.sending.is_due(now_s) {
-            for share in agent.sending.partition(now_s) {
+        if egress_bps > 0.0 && agent.sending.is_due(Seconds(now_s)) {
+            for share in agent.sending.partition(Seconds(now_s)) {
                 if self.guarding.method == Method::Seawall {
                     let own = self.out[host]
                         .iter()
@@ -122,8 +125,8 @@ impl Run<'_> {
                 self.offers.push((share.peer, End::Target, host, share.offer()));
             }
         }
-        if ingress_bps > 0.0 && agent.receiving.is_due(now_s) {
-            let shares = agent.receiving.partition(now_s);
+        if ingress_bps > 0.0 && agent.receiving.is_due(Seconds(now_s)) {
+            let shares = agent.receiving.partition(Seconds(now_s));
             self.offers.extend(
                 shares
                     .iter()
@@ -136,7 +139,7 @@ impl Run<'_> {
                     End::Source => &mut agent.sending,
                     End::Target => &mut agent.receiving,
                 };
-                hearing.hear(from, now_s, offer);
+                hearing.hear(from, Seconds(now_s), offer);
             }
         }
     }
