@@ -1,5 +1,6 @@
 //! Broadcasts: the duration of each mechanism, and the conductor of a running broadcast.
 
+use gavotte_net::{Bandwidth, Bytes, Seconds};
 use gavotte_swarm::broadcast as swarm;
 use gavotte_swarm::broadcast::blocks::Blocks;
 use gavotte_swarm::broadcast::conductor::Standing;
@@ -44,7 +45,7 @@ impl BroadcastGround {
 
     /// A lower bound in seconds for every mechanism, and the port that causes it.
     fn bound(&self, size_bytes: u64) -> (f64, String) {
-        let bound = self.0.bound(size_bytes);
+        let bound = self.0.bound(Bytes(size_bytes));
         (bound.seconds, bound.port)
     }
 
@@ -58,7 +59,7 @@ impl BroadcastGround {
             } else {
                 &partitions
             };
-            mechanism.price(&self.0, size_bytes, kept)
+            mechanism.price(&self.0, Bytes(size_bytes), kept)
         };
         let prices = Mechanism::ALL.into_iter().map(price);
         let columns = |price: swarm::mechanism::Price| (price.mechanism.name(), price.seconds, price.piece_bytes);
@@ -96,7 +97,7 @@ impl Conductor {
                 layout,
                 mechanism,
                 piece_bytes,
-                predicted_s,
+                Seconds(predicted_s),
                 partitions,
                 seed,
             ),
@@ -116,17 +117,25 @@ impl Conductor {
 
     /// Records that a missing or lost receiver has joined.
     fn expect(&mut self, host: usize, now_s: f64) {
-        self.inner.expect(host, now_s);
+        self.inner.expect(host, Seconds(now_s));
     }
 
     fn opened(&mut self, host: usize, have: &[u8], held_bytes: u64, now_s: f64) {
-        self.inner
-            .opened(host, Blocks::from_bytes(self.blocks, have), held_bytes, now_s);
+        self.inner.opened(
+            host,
+            Blocks::from_bytes(self.blocks, have),
+            Bytes(held_bytes),
+            Seconds(now_s),
+        );
     }
 
     fn progress(&mut self, host: usize, have: &[u8], held_bytes: u64, now_s: f64) {
-        self.inner
-            .progress(host, Blocks::from_bytes(self.blocks, have), held_bytes, now_s);
+        self.inner.progress(
+            host,
+            Blocks::from_bytes(self.blocks, have),
+            Bytes(held_bytes),
+            Seconds(now_s),
+        );
     }
 
     fn kept(&mut self, host: usize) {
@@ -134,15 +143,15 @@ impl Conductor {
     }
 
     fn lost(&mut self, host: usize, why: &str, now_s: f64) {
-        self.inner.lost(host, why, now_s);
+        self.inner.lost(host, why, Seconds(now_s));
     }
 
     fn broken(&mut self, child: usize, parent: usize, why: &str, now_s: f64) {
-        self.inner.broken(child, parent, why, now_s);
+        self.inner.broken(child, parent, why, Seconds(now_s));
     }
 
     fn tick(&mut self, now_s: f64) {
-        self.inner.tick(now_s);
+        self.inner.tick(Seconds(now_s));
     }
 
     fn changes(&mut self) -> Vec<(usize, Vec<Feed>)> {
@@ -180,13 +189,13 @@ impl Conductor {
 
     /// Limits what a parent sends to a child.
     fn limit(&mut self, parent: usize, child: usize, pace_bps: f64, now_s: f64) {
-        self.inner.limit(parent, child, pace_bps, now_s);
+        self.inner.limit(parent, child, Bandwidth(pace_bps), Seconds(now_s));
     }
 
     /// The tracker's answers that are due: hosts, and peers of each with their blocks.
     fn answers(&mut self, now_s: f64) -> Vec<(usize, Vec<Holder>)> {
         let named = |(peer, blocks): (usize, Blocks)| (peer, blocks.to_bytes());
-        let answers = self.inner.answers(now_s).into_iter();
+        let answers = self.inner.answers(Seconds(now_s)).into_iter();
         answers
             .map(|(host, peers)| (host, peers.into_iter().map(named).collect()))
             .collect()

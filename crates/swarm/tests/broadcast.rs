@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gavotte_net::{BitsPerSec, Host, Network, NetworkParts, Sharing};
+use gavotte_net::{Bandwidth, BitsPerSec, Bytes, Host, Network, NetworkParts, Seconds, Sharing};
 use proptest::prelude::*;
 
 use gavotte_swarm::broadcast::blocks::Blocks;
@@ -91,8 +91,16 @@ impl World {
             .collect();
         let count = case.uplinks.len();
         let ground = Ground::new(&network(believed_uplinks), 0, &(1..count).collect::<Vec<_>>()).unwrap();
-        let price = case.mechanism.price(&ground, layout.bytes(), &[]);
-        let mut conductor = Conductor::new(ground, layout, case.mechanism, PIECE_BYTES, price.seconds, vec![], 1);
+        let price = case.mechanism.price(&ground, Bytes(layout.bytes()), &[]);
+        let mut conductor = Conductor::new(
+            ground,
+            layout,
+            case.mechanism,
+            PIECE_BYTES,
+            Seconds(price.seconds),
+            vec![],
+            1,
+        );
         let node = |host: usize| {
             let mut replica = Replica::new(layout, hashes.clone()).unwrap();
             let mut file = vec![0; object.len()];
@@ -120,7 +128,12 @@ impl World {
             .filter(|&host| is_late(host))
             .for_each(|host| conductor.absent(host));
         for (host, node) in nodes.iter().enumerate().filter(|(host, _)| !is_late(*host)) {
-            conductor.opened(host, node.replica.have().clone(), node.replica.bytes(), 0.0);
+            conductor.opened(
+                host,
+                node.replica.have().clone(),
+                Bytes(node.replica.bytes()),
+                Seconds(0.0),
+            );
         }
         Self {
             object,
@@ -172,7 +185,7 @@ impl World {
             for host in 0..self.nodes.len() {
                 if !self.nodes[host].dead && now_s >= self.nodes[host].dies_s {
                     self.nodes[host].dead = true;
-                    self.conductor.lost(host, "killed", now_s);
+                    self.conductor.lost(host, "killed", Seconds(now_s));
                     let cut: Vec<_> = self
                         .feeds
                         .keys()
@@ -181,7 +194,7 @@ impl World {
                         .collect();
                     for (child, parent) in cut {
                         self.feeds.remove(&(child, parent));
-                        self.conductor.broken(child, parent, "reset", now_s);
+                        self.conductor.broken(child, parent, "reset", Seconds(now_s));
                     }
                     self.feeds.retain(|(child, _), _| *child != host);
                 }
@@ -189,9 +202,13 @@ impl World {
             for &(host, comes_s) in &case.late {
                 if !self.nodes[host].dead && now_s >= comes_s && self.conductor.standing(host) == &Standing::Absent {
                     let node = &self.nodes[host];
-                    self.conductor.expect(host, now_s);
-                    self.conductor
-                        .opened(host, node.replica.have().clone(), node.replica.bytes(), now_s);
+                    self.conductor.expect(host, Seconds(now_s));
+                    self.conductor.opened(
+                        host,
+                        node.replica.have().clone(),
+                        Bytes(node.replica.bytes()),
+                        Seconds(now_s),
+                    );
                 }
             }
             let broken: Vec<_> = self
@@ -202,7 +219,7 @@ impl World {
                 .collect();
             for (child, parent) in broken {
                 self.feeds.remove(&(child, parent));
-                self.conductor.broken(child, parent, "refused", now_s);
+                self.conductor.broken(child, parent, "refused", Seconds(now_s));
             }
             for parent in 0..self.nodes.len() {
                 let children: Vec<_> = self.feeds.keys().copied().filter(|(_, of)| *of == parent).collect();
@@ -220,17 +237,22 @@ impl World {
                 for host in 0..self.nodes.len() {
                     let node = &self.nodes[host];
                     if !node.dead && self.conductor.standing(host) != &Standing::Absent {
-                        self.conductor
-                            .progress(host, node.replica.have().clone(), node.replica.bytes(), now_s);
+                        self.conductor.progress(
+                            host,
+                            node.replica.have().clone(),
+                            Bytes(node.replica.bytes()),
+                            Seconds(now_s),
+                        );
                     }
                 }
                 if case.held_s > 0.0 && now_s > case.held_s {
                     for (parent, child, left) in self.conductor.flows() {
                         assert!(left > 0);
-                        self.conductor.limit(parent, child, f64::INFINITY, now_s);
+                        self.conductor
+                            .limit(parent, child, Bandwidth::UNLIMITED, Seconds(now_s));
                     }
                 }
-                self.conductor.tick(now_s);
+                self.conductor.tick(Seconds(now_s));
             }
             for host in 1..self.nodes.len() {
                 let node = &mut self.nodes[host];

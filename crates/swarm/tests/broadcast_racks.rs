@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use gavotte_net::{BitsPerSec, Group, Host, Network, NetworkParts, Sharing, max_min};
+use gavotte_net::{BitsPerSec, Bytes, Group, Host, Network, NetworkParts, Seconds, Sharing, max_min};
 
 use gavotte_swarm::broadcast::blocks::Blocks;
 use gavotte_swarm::broadcast::conductor::Conductor;
@@ -86,12 +86,12 @@ impl World {
         let network = network();
         let layout = Layout::new(BYTES, Layout::block_bytes_for(BYTES)).unwrap();
         let ground = Ground::new(&network, 0, &(1..=RECEIVERS).collect::<Vec<_>>()).unwrap();
-        let mut conductor = Conductor::new(ground, layout, mechanism, 1 << 14, 10.0, partitions, seed);
+        let mut conductor = Conductor::new(ground, layout, mechanism, 1 << 14, Seconds(10.0), partitions, seed);
         let none = Blocks::none(layout.count());
         let mut have = vec![none; RECEIVERS + 1];
         have[0] = Blocks::all(layout.count());
         for (host, have) in have.iter().enumerate() {
-            conductor.opened(host, have.clone(), 0, 0.0);
+            conductor.opened(host, have.clone(), Bytes(0), Seconds(0.0));
         }
         Self {
             network,
@@ -119,11 +119,12 @@ impl World {
                 // Hosts report at different steps.
                 if (step + host).is_multiple_of(REPORT_STEPS) {
                     let bytes = u64::from(self.have[host].len()) * u64::from(self.layout.block_bytes());
-                    self.conductor.progress(host, self.have[host].clone(), bytes, now_s);
+                    self.conductor
+                        .progress(host, self.have[host].clone(), Bytes(bytes), Seconds(now_s));
                 }
             }
             if step.is_multiple_of(CONDUCT_STEPS) {
-                for (host, peers) in self.conductor.answers(now_s) {
+                for (host, peers) in self.conductor.answers(Seconds(now_s)) {
                     let named = peers.into_iter().map(|(peer, blocks)| (peer.to_string(), blocks));
                     self.pickers[host].set_peers(named.collect::<BTreeMap<_, _>>());
                 }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-use gavotte_net::{BitsPerSec, Link, Network, NetworkParts, Sharing};
+use gavotte_net::{BitsPerSec, Bytes, Link, Network, NetworkParts, Sharing};
 use thiserror::Error;
 
 /// Why a broadcast was refused.
@@ -144,7 +144,7 @@ impl Ground {
     /// 5. Each byte crosses once the border of each group that has receivers on the side away from the source.
     ///
     /// Hosts on one machine count as one, since traffic between them loads no port.
-    pub fn bound(&self, bytes: u64) -> Bound {
+    pub fn bound(&self, Bytes(bytes): Bytes) -> Bound {
         let network = &self.best;
         let bits = 8.0 * bytes as f64;
         let mut worst = Bound {

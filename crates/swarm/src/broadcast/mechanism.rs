@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use gavotte_net::Bytes;
 use thiserror::Error;
 
 use super::cornet::Round;
@@ -78,21 +79,22 @@ impl Mechanism {
     }
 
     /// Predicts how long the mechanism takes. `partitions` are those of a Cornet, by host.
-    pub fn price(self, ground: &Ground, bytes: u64, partitions: &[usize]) -> Price {
+    pub fn price(self, ground: &Ground, size: Bytes, partitions: &[usize]) -> Price {
+        let bytes = size.0;
         let (seconds, piece_bytes) = match self.shape() {
             _ if self.is_cornet() => (cornet_seconds(ground, bytes, partitions), MAX_PIECE_BYTES as u32),
             Some(shape) => {
-                let depth = Tree::new(shape, ground, bytes, 0).depth();
+                let depth = Tree::new(shape, ground, size, 0).depth();
                 let piece_bytes = piece_bytes(ground, bytes, depth);
                 (
-                    Tree::new(shape, ground, bytes, piece_bytes).seconds(ground, bytes, piece_bytes),
+                    Tree::new(shape, ground, size, piece_bytes).seconds(ground, size, piece_bytes),
                     piece_bytes,
                 )
             }
             None => {
                 // Each of n receivers has n flows to pace: 50 receivers took 2.64 times the bound.
                 let crowd = (ground.receivers().len() as f64 / MESH_RECEIVERS).max(1.0).powi(2);
-                let shares = Shares::new(ground, bytes);
+                let shares = Shares::new(ground, size);
                 (
                     MESH_LOSS * crowd * shares.seconds + shares.latency_s(ground),
                     piece_bytes(ground, bytes, 2),
@@ -201,5 +203,8 @@ fn cornet_seconds(ground: &Ground, bytes: u64, partitions: &[usize]) -> f64 {
                 .map(|&mate| (mate, host, (bytes as f64 - first) / mates.len() as f64)),
         );
     }
-    CORNET_LOSS * ground.load_seconds(loads.into_iter()).max(ground.bound(bytes).seconds)
+    CORNET_LOSS
+        * ground
+            .load_seconds(loads.into_iter())
+            .max(ground.bound(Bytes(bytes)).seconds)
 }

@@ -4,6 +4,8 @@
 //! fill with the bytes of all others at once. In a fluid model no mechanism is faster (Kumar and Ross, 2006). If the
 //! uplinks together are too slow, the source sends some blocks to all receivers directly.
 
+use gavotte_net::Bytes;
+
 use super::ground::Ground;
 
 /// The share of the blocks that each host passes on, and the time that the mesh takes.
@@ -18,7 +20,7 @@ pub struct Shares {
 
 impl Shares {
     /// The shares with which the mesh ends soonest.
-    pub fn new(ground: &Ground, bytes: u64) -> Self {
+    pub fn new(ground: &Ground, Bytes(bytes): Bytes) -> Self {
         let count = ground.network().hosts().len();
         let receivers = ground.receivers();
         let mut share = vec![0.0; count];
@@ -48,13 +50,17 @@ impl Shares {
             *share /= total;
         }
         let mut shares = Self { share, seconds: 0.0 };
-        let loads: Vec<_> = shares.loads(ground, bytes).collect();
+        let loads: Vec<_> = shares.loads(ground, Bytes(bytes)).collect();
         shares.seconds = ground.load_seconds(loads.into_iter());
         shares
     }
 
     /// Source, target and bytes of each flow.
-    pub fn loads<'a>(&'a self, ground: &'a Ground, bytes: u64) -> impl Iterator<Item = (usize, usize, f64)> + 'a {
+    pub fn loads<'a>(
+        &'a self,
+        ground: &'a Ground,
+        Bytes(bytes): Bytes,
+    ) -> impl Iterator<Item = (usize, usize, f64)> + 'a {
         let source = ground.source();
         let from_source = move |host: usize| (source, host, bytes as f64 * (self.share[host] + self.share[source]));
         let onward = move |helper: usize| {

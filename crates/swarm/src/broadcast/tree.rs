@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gavotte_net::Network;
+use gavotte_net::{Bytes, Network};
 
 use super::ground::{Ground, faster};
 
@@ -43,7 +43,7 @@ impl Tree {
     ///
     /// 1. A chain visits racks one after another, so that it enters each rack once, with slow uplinks last.
     /// 2. All shapes try an order with fast uplinks near the root.
-    pub fn new(shape: Shape, ground: &Ground, bytes: u64, piece_bytes: u32) -> Self {
+    pub fn new(shape: Shape, ground: &Ground, Bytes(bytes): Bytes, piece_bytes: u32) -> Self {
         let mut candidates: Vec<Vec<usize>> = Vec::new();
         let mut by_speed = ground.receivers().to_vec();
         by_speed.sort_by(|&m, &n| faster(ground.uplink(m), ground.uplink(n)));
@@ -57,7 +57,7 @@ impl Tree {
         });
         let mut best: Option<(f64, Self)> = None;
         for tree in trees {
-            let seconds = tree.seconds(ground, bytes, piece_bytes);
+            let seconds = tree.seconds(ground, Bytes(bytes), piece_bytes);
             // Among nearly equal trees, prefer the first: candidates come in order of preference.
             if best.as_ref().is_none_or(|(least, _)| seconds < least * 0.999) {
                 best = Some((seconds, tree));
@@ -133,7 +133,7 @@ impl Tree {
 
     /// The time that the tree takes by the network's rates and latencies, in seconds. Each hop adds the time of one
     /// piece of `piece_bytes`.
-    pub fn seconds(&self, ground: &Ground, bytes: u64, piece_bytes: u32) -> f64 {
+    pub fn seconds(&self, ground: &Ground, Bytes(bytes): Bytes, piece_bytes: u32) -> f64 {
         let rates = self.rates(ground.network());
         let mut delays = vec![0.0; rates.len()];
         let mut worst: f64 = 0.0;

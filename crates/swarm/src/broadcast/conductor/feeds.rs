@@ -168,7 +168,7 @@ impl Conductor {
 
 #[cfg(test)]
 mod tests {
-    use gavotte_net::{BitsPerSec, Host, Network, NetworkParts, Sharing};
+    use gavotte_net::{BitsPerSec, Bytes, Host, Network, NetworkParts, Seconds, Sharing};
 
     use super::*;
     use crate::broadcast::ground::Ground;
@@ -193,10 +193,10 @@ mod tests {
         };
         let ground = Ground::new(&Network::new(parts).unwrap(), 0, &[1, 2]).unwrap();
         let layout = Layout::new(900, 1).unwrap();
-        let mut conductor = Conductor::new(ground, layout, Mechanism::Mesh, 1, 1.0, vec![0; 3], 1);
+        let mut conductor = Conductor::new(ground, layout, Mechanism::Mesh, 1, Seconds(1.0), vec![0; 3], 1);
         for host in 0..3 {
             let have = if host == 0 { Blocks::all(900) } else { Blocks::none(900) };
-            conductor.opened(host, have, 0, 0.0);
+            conductor.opened(host, have, Bytes(0), Seconds(0.0));
         }
         let paces: BTreeMap<_, _> = (conductor.changes().into_iter())
             .flat_map(|(child, feeds)| feeds.into_iter().map(move |feed| ((feed.parent, child), feed.pace_bps)))

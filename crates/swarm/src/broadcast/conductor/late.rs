@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use gavotte_net::{Bytes, Seconds};
+
 use super::super::blocks::Blocks;
 use super::super::mesh::Shares;
 use super::{Conductor, Feed, Overlay, Standing};
@@ -19,7 +21,7 @@ impl Conductor {
             Overlay::Mesh(helpers, seconds) => {
                 let here = |host: &usize| self.nodes[*host].standing != Standing::Absent;
                 let here: Vec<usize> = self.ground.receivers().iter().copied().filter(here).collect();
-                let shares = Shares::new(&self.ground.only(&here), self.layout.bytes());
+                let shares = Shares::new(&self.ground.only(&here), Bytes(self.layout.bytes()));
                 (*helpers, *seconds) = (shares.assign(self.layout.count()), shares.seconds);
             }
             Overlay::Cornet(_) => {}
@@ -36,7 +38,7 @@ impl Conductor {
     }
 
     /// Records that a missing or lost receiver has joined. [`Conductor::opened`] then reports which blocks it holds.
-    pub fn expect(&mut self, host: usize, now_s: f64) {
+    pub fn expect(&mut self, host: usize, Seconds(now_s): Seconds) {
         let node = &mut self.nodes[host];
         if !matches!(node.standing, Standing::Absent | Standing::Lost(_)) {
             return;
@@ -229,20 +231,20 @@ mod tests {
         };
         let ground = Ground::new(&Network::new(parts).unwrap(), 0, &[1, 2, 3]).unwrap();
         let layout = Layout::new(90, 10).unwrap();
-        let mut conductor = Conductor::new(ground, layout, mechanism, 1, 1.0, vec![0; 5], 1);
+        let mut conductor = Conductor::new(ground, layout, mechanism, 1, Seconds(1.0), vec![0; 5], 1);
         for host in 0..4 {
             let have = if host == 0 { Blocks::all(9) } else { Blocks::none(9) };
-            conductor.opened(host, have, if host == 0 { 90 } else { 0 }, 0.0);
+            conductor.opened(host, have, Bytes(if host == 0 { 90 } else { 0 }), Seconds(0.0));
         }
         conductor.changes();
-        conductor.answers(0.0);
+        conductor.answers(Seconds(0.0));
         conductor
     }
 
     fn parents_of_4(conductor: &mut Conductor) -> Vec<usize> {
         conductor.invite(4);
-        conductor.expect(4, 1.0);
-        conductor.opened(4, Blocks::none(9), 0, 1.0);
+        conductor.expect(4, Seconds(1.0));
+        conductor.opened(4, Blocks::none(9), Bytes(0), Seconds(1.0));
         let mut parents: Vec<usize> = (conductor.changes().into_iter())
             .filter(|(host, _)| *host == 4)
             .flat_map(|(_, feeds)| feeds.into_iter().map(|feed| feed.parent))
@@ -273,7 +275,7 @@ mod tests {
         let mut conductor = under_way(Mechanism::Cornet);
         parents_of_4(&mut conductor);
         let answers: Vec<_> = conductor
-            .answers(1.0)
+            .answers(Seconds(1.0))
             .into_iter()
             .filter(|(host, _)| *host == 4)
             .collect();

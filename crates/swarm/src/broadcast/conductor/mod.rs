@@ -10,6 +10,8 @@ mod tracker;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use gavotte_net::{Bandwidth, Bytes, Seconds};
+
 use super::blocks::Blocks;
 use super::cornet::{Random, Tracker};
 use super::ground::Ground;
@@ -124,7 +126,7 @@ impl Conductor {
         layout: Layout,
         mechanism: Mechanism,
         piece_bytes: u32,
-        predicted_s: f64,
+        Seconds(predicted_s): Seconds,
         partitions: Vec<usize>,
         seed: u64,
     ) -> Self {
@@ -133,9 +135,9 @@ impl Conductor {
         let overlay = if mechanism.is_cornet() {
             Overlay::Cornet(Tracker::new(partitions, ground_hosts))
         } else if let Some(shape) = mechanism.shape() {
-            Overlay::Tree(Tree::new(shape, &ground, bytes, piece_bytes))
+            Overlay::Tree(Tree::new(shape, &ground, Bytes(bytes), piece_bytes))
         } else {
-            let shares = Shares::new(&ground, bytes);
+            let shares = Shares::new(&ground, Bytes(bytes));
             Overlay::Mesh(shares.assign(layout.count()), shares.seconds)
         };
         let node = Node {
@@ -202,7 +204,7 @@ impl Conductor {
     }
 
     /// Limits the pace from a parent to a child, in bit/s: infinite for no limit, 0 to make it wait.
-    pub fn limit(&mut self, parent: usize, child: usize, pace_bps: f64, now_s: f64) {
+    pub fn limit(&mut self, parent: usize, child: usize, Bandwidth(pace_bps): Bandwidth, Seconds(now_s): Seconds) {
         let old = self.limit_of(parent, child);
         self.limits.insert((parent, child), pace_bps);
         if old == 0.0 && pace_bps > 0.0 {
@@ -260,7 +262,7 @@ impl Conductor {
     }
 
     /// Records that a host has opened its copy, and what the copy held.
-    pub fn opened(&mut self, host: usize, have: Blocks, bytes: u64, now_s: f64) {
+    pub fn opened(&mut self, host: usize, have: Blocks, Bytes(bytes): Bytes, Seconds(now_s): Seconds) {
         if self.nodes[host].standing == Standing::Expected {
             self.nodes[host].standing = Standing::Live;
             if let Overlay::Tree(tree) = &mut self.overlay
@@ -269,11 +271,11 @@ impl Conductor {
                 tree.join(host);
             }
         }
-        self.progress(host, have, bytes, now_s);
+        self.progress(host, have, Bytes(bytes), Seconds(now_s));
     }
 
     /// Records a host's progress.
-    pub fn progress(&mut self, host: usize, have: Blocks, bytes: u64, now_s: f64) {
+    pub fn progress(&mut self, host: usize, have: Blocks, Bytes(bytes): Bytes, Seconds(now_s): Seconds) {
         let node = &mut self.nodes[host];
         if bytes > node.bytes() || node.marks.is_empty() {
             node.grew_s = now_s;
@@ -296,7 +298,7 @@ impl Conductor {
     }
 
     /// Records that a host no longer takes part.
-    pub fn lost(&mut self, host: usize, why: &str, now_s: f64) {
+    pub fn lost(&mut self, host: usize, why: &str, Seconds(now_s): Seconds) {
         let node = &mut self.nodes[host];
         if node.gone {
             return;
@@ -318,7 +320,7 @@ impl Conductor {
     }
 
     /// Records that a subscription of a child to a parent broke.
-    pub fn broken(&mut self, child: usize, parent: usize, why: &str, now_s: f64) {
+    pub fn broken(&mut self, child: usize, parent: usize, why: &str, Seconds(now_s): Seconds) {
         if !self.nodes[child].takes_part() || !self.nodes[parent].takes_part() {
             return;
         }
@@ -331,7 +333,7 @@ impl Conductor {
             let whom: Vec<_> = node.breaks.keys().copied().collect();
             let whom: Vec<_> = whom.into_iter().map(|host| self.name(host).to_owned()).collect();
             let why = format!("it could get no blocks from {}: {why}", whom.join(", "));
-            self.lost(child, &why, now_s);
+            self.lost(child, &why, Seconds(now_s));
             return;
         }
         if times < 2 {
@@ -350,13 +352,13 @@ impl Conductor {
         if self.nodes[child].late {
             if matches!(self.overlay, Overlay::Tree(_)) && self.foster(child).is_none() {
                 let why = format!("no host is left that could send it the object: {why}");
-                self.lost(child, &why, now_s);
+                self.lost(child, &why, Seconds(now_s));
             }
         } else if let Overlay::Tree(tree) = &mut self.overlay {
             let moved = parent != tree.order()[0] && tree.demote(parent, &self.avoided);
             if !moved && !tree.demote(child, &self.avoided) {
                 let why = format!("no host is left that could send it the object: {why}");
-                self.lost(child, &why, now_s);
+                self.lost(child, &why, Seconds(now_s));
             }
         } else if parent == source {
             self.reassign(child);

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use gavotte_net::Seconds;
+
 use super::super::blocks::Blocks;
 use super::{Conductor, Overlay, Standing};
 
@@ -20,7 +22,7 @@ const LAST_WORDS_S: f64 = 2.0;
 
 impl Conductor {
     /// Looks for hosts that are stalled or fall behind.
-    pub fn tick(&mut self, now_s: f64) {
+    pub fn tick(&mut self, Seconds(now_s): Seconds) {
         self.bereaved(now_s);
         let hosts: Vec<usize> = self.ground.receivers().to_vec();
         for &host in &hosts {
@@ -28,7 +30,11 @@ impl Conductor {
                 continue;
             }
             if matches!(self.overlay, Overlay::Cornet(_)) && now_s - self.nodes[host].grew_s > ALONE_S {
-                self.lost(host, &format!("no peer sent it a block for {ALONE_S} s"), now_s);
+                self.lost(
+                    host,
+                    &format!("no peer sent it a block for {ALONE_S} s"),
+                    Seconds(now_s),
+                );
                 continue;
             }
             let fed: Vec<usize> = self
@@ -49,7 +55,12 @@ impl Conductor {
             } else if now_s - self.nodes[host].grew_s > STALL_S
                 && now_s - self.nodes[parent].grew_s.max(self.settled_s) > 0.0
             {
-                self.broken(host, parent, &format!("no bytes arrived for {STALL_S} s"), now_s);
+                self.broken(
+                    host,
+                    parent,
+                    &format!("no bytes arrived for {STALL_S} s"),
+                    Seconds(now_s),
+                );
             }
         }
         if now_s - self.settled_s > SETTLE_S {
@@ -128,7 +139,7 @@ impl Conductor {
                     .filter(|&host| self.nodes[host].standing == Standing::Live)
                     .collect::<Vec<_>>()
                 {
-                    self.lost(host, &why, now_s);
+                    self.lost(host, &why, Seconds(now_s));
                 }
             }
             return;

@@ -3,6 +3,8 @@
 //! If receivers keep to partitions, one member fetches each block from outside; the tracker names the block to that
 //! member only.
 
+use gavotte_net::Seconds;
+
 use super::super::blocks::Blocks;
 use super::super::cornet::{ANSWER, POLL_S, Round, Tracker};
 use super::{Conductor, Overlay, Standing};
@@ -17,7 +19,7 @@ const SOONER: f64 = 4.0;
 
 impl Conductor {
     /// The answers that are due: each host with random peers, and the blocks of each peer.
-    pub fn answers(&mut self, now_s: f64) -> Vec<(usize, Vec<(usize, Blocks)>)> {
+    pub fn answers(&mut self, Seconds(now_s): Seconds) -> Vec<(usize, Vec<(usize, Blocks)>)> {
         let Overlay::Cornet(tracker) = &mut self.overlay else {
             return Vec::new();
         };
