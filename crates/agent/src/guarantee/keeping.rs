@@ -571,7 +571,12 @@ fn install(duty: &Duty) -> Result<(SocketAddr, Shaper), KeepError> {
                 let mut all = own.further.clone();
                 all.push(own.place.ip());
                 shaper.known_as(&all);
-                return Ok((SocketAddr::new(address, own.place.port()), shaper));
+                // A link-local address keeps its zone, without which no socket can be bound to it.
+                let mut place = own.place;
+                if place.ip() != address {
+                    place = SocketAddr::new(address, place.port());
+                }
+                return Ok((place, shaper));
             }
             Err(error @ ShaperError::Device(_)) => lacking = lacking.or(Some(error)),
             Err(error) => return Err(error.into()),
