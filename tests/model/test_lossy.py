@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests import builders
 
-from gavotte.formats.history import Floats, History
+from gavotte.formats.history import Floats, History, Proof
 from gavotte.model import model
 from gavotte.model.lossy import random_loss
 
@@ -68,3 +68,14 @@ def test_a_network_has_the_loss_of_its_paths() -> None:
     assert network.loss[0][1] == pytest.approx(0.02, rel=0.5)
     assert network.loss[0][0] is None
     assert model(history(np.zeros((3, 3)))).loss == []
+
+
+def test_no_more_is_lost_at_random_than_at_all() -> None:
+    """Few packets met no full queue, and by chance lost twice their share."""
+    made = history(of_hosts(0.01, 0.01, 0.01), packets=200)
+    assert made.unqueued_lost is not None
+    proof = Proof.empty(made.beta_Bps.shape)
+    proof.loss[:] = 0.012
+    found = random_loss(replace(made, proof=proof))
+    assert found is not None
+    assert found[~np.eye(3, dtype=bool)].mean() == pytest.approx(0.012)

@@ -10,8 +10,8 @@ from gavotte.formats.history import History
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-LEAST_LOST = 5
-"""Fewest packets that a host, or a path alone, must have lost: one or two of thousands are chance."""
+LEAST_LOST, LEAST_ALONE = 5, 20
+"""Fewest packets that a host, and a path alone, must have lost: one or two of thousands are chance."""
 
 ROUNDS = 200
 """The likelihood of eight hosts with different losses no longer changes in the fourth digit."""
@@ -29,7 +29,10 @@ def random_loss(history: History) -> Floats | None:
     1. The whole network loses one share; or each host loses a share both ways; or each host loses one share of what it
        sends and another of what it receives. A path loses the sum of its two hosts' shares. The description counts that
        the Bayesian information criterion prefers, with the lost packets as observations.
-    2. A path whose own losses differ from that by more than `SURE` standard deviations has its own share.
+    2. No more can be lost at random than is lost at all. A train sends several times as many packets as meet no full
+       queue, so that the mean of `loss` also bounds the error of few counts: larger shares are scaled down to it.
+    3. A path whose own losses differ from that by more than `SURE` standard deviations has its own share, at most its
+       own `loss`.
 
     Returns:
         (N, N), 0 = nothing known to be lost; None if the History has no counts.
@@ -43,11 +46,23 @@ def random_loss(history: History) -> Floats | None:
     described = [(1, np.full(lost.shape, lost.sum() / packets.sum()))]
     described += [(size, _by_host(packets, lost, symmetric=True)), (2 * size - 1, _by_host(packets, lost))]
     shares = min(described, key=lambda each: each[0] * np.log(lost.sum()) - 2 * _fit(packets, lost, each[1]))[1]
+    whole = _lost_at_all(history)
+    counted = packets > 0
+    shares *= min(1.0, whole[counted].mean() / max(shares[counted].mean(), 1e-300))
     expected = packets * shares
-    alone = (lost >= LEAST_LOST) & (np.abs(lost - expected) > SURE * np.sqrt(np.maximum(expected, 1.0)))
-    shares = np.where(alone, lost / np.maximum(packets, 1), shares)
+    alone = (lost >= LEAST_ALONE) & (np.abs(lost - expected) > SURE * np.sqrt(np.maximum(expected, 1.0)))
+    shares = np.where(alone, np.minimum(lost / np.maximum(packets, 1), whole), shares)
     np.fill_diagonal(shares, 0.0)
     return np.asarray(np.minimum(shares, 1.0))
+
+
+def _lost_at_all(history: History) -> Floats:
+    """Return the share of packets that each path's trains lost, for whatever reason; 1 where it is unknown."""
+    if history.proof is None or history.unqueued is None:
+        return np.ones(history.beta_Bps.shape[1:])
+    known = np.where(history.unqueued > 0, history.proof.loss, np.nan)
+    trains = np.isfinite(known).sum(axis=0)
+    return np.where(trains > 0, np.nansum(known, axis=0) / np.maximum(trains, 1), 1.0)
 
 
 def _fit(packets: Ints, lost: Ints, shares: Floats) -> float:
