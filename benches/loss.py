@@ -36,7 +36,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder, staged(condition, Path(folder) / "lab") as stage:
                 real_bps = stage.iperf3_bps(SOURCE, TARGET, seconds=args.seconds)
             path_bps = condition.egress_bps(SOURCE) * condition.goodput_share
-            predicted_bps = min(path_bps, connection_bps(loss, trip_ms / 1e3, TCP_PAYLOAD_BYTES))
+            predicted_bps = min(path_bps, float(connection_bps(loss, trip_ms / 1e3, TCP_PAYLOAD_BYTES)))
             ratios.append(real_bps / predicted_bps)
             figures = f"{real_bps / 1e6:>9.1f}{predicted_bps / 1e6:>11.1f}{ratios[-1]:>7.2f}"
             print(f"{100 * loss:>5g}%{trip_ms:>9} ms{figures}", flush=True)

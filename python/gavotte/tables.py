@@ -32,6 +32,11 @@ def matrix(rows: Sequence[Sequence[float | None]]) -> npt.NDArray[np.float64]:
     return np.array([[np.nan if value is None else value for value in row] for row in rows], dtype=np.float64)
 
 
+def nullable(values: npt.NDArray[np.float64]) -> list[list[float | None]]:
+    """Return the rows of (N, M) values with None for NaN: the reverse of `matrix`."""
+    return [[None if value != value else value for value in row] for row in values.tolist()]
+
+
 def square(names: Sequence[str], entries: Iterable[tuple[str, str, int]]) -> npt.NDArray[np.int64]:
     """Return (N, N) sums of entries (source, target, value) in the order of names, row = source."""
     import numpy as np

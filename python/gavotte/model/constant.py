@@ -20,6 +20,7 @@ from gavotte.model.intervals import lower_bps
 from gavotte.model.lossy import random_loss
 from gavotte.model.moved import Cut
 from gavotte.model.topology import Structure, structure_of
+from gavotte.tables import nullable
 from gavotte.terms.credit import DEEP_S
 from gavotte.terms.hierarchy import hierarchy_of
 
@@ -211,8 +212,8 @@ def model(
             )
             for i, name in enumerate(history.hosts)
         ],
-        rate_bps=_nullable(rate_bps),
-        latency_s=_nullable(estimated.latency_s),
+        rate_bps=nullable(rate_bps),
+        latency_s=nullable(estimated.latency_s),
         groups=list(structure.groups),
         sharing=(structure.sharing or "hose") if sharing == "auto" else sharing,
         verdicts=list(structure.verdicts) if history.evidence else [],
@@ -222,8 +223,8 @@ def model(
             *_earlier(estimated),
             *_failed(structure),
         ],
-        rate_low_bps=_nullable(rate_low_bps),
-        excess=_nullable(excess) if (excess > 0).any() else [],
+        rate_low_bps=nullable(rate_low_bps),
+        excess=nullable(excess) if (excess > 0).any() else [],
         band=estimated.band,
         doubt=_doubts(never, estimated.cut.earlier),
         mtu_bytes=_mtu_bytes(history),
@@ -355,10 +356,6 @@ def _doubts(never: npt.NDArray[np.bool_], earlier: npt.NDArray[np.bool_]) -> lis
     words: tuple[Doubt | None, ...] = (None, "guessed", "earlier")
     codes = np.where(np.eye(len(never), dtype=bool), 0, np.where(never, 1, 2 * earlier))
     return [[words[code] for code in row] for row in codes.tolist()] if codes.any() else []
-
-
-def _nullable(matrix: Floats) -> list[list[float | None]]:
-    return [_nullable_row(row) for row in matrix]
 
 
 def _nullable_row(row: Floats) -> list[float | None]:

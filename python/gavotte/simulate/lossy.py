@@ -26,33 +26,43 @@ def capped_by_loss(topology: Topology, flows: Flows, platform: _core.Platform) -
     if not lossy or not len(flows):
         return flows
     segment_bytes = tcp_payload_bytes(topology_mtu_bytes(topology), ipv6=topology.addresses == "ipv6")
+    losses = _Losses(topology)
     caps: dict[tuple[int, int], float] = {}
-    for pair in set(flows.pairs):
-        m, n = pair
-        loss = path_loss(topology, m, n)
-        if loss:
+    for m, n in set(flows.pairs):
+        if loss := losses.of_path(m, n):
             round_trip_s = platform.latency_s(m, n) + platform.latency_s(n, m)
-            caps[pair] = connection_bps(loss, round_trip_s, segment_bytes)
+            caps[m, n] = float(connection_bps(loss, round_trip_s, segment_bytes))
     most_bps = np.array([caps.get(pair, np.inf) for pair in flows.pairs])
     return replace(flows, cap_bps=most_bps if flows.cap_bps is None else np.minimum(flows.cap_bps, most_bps))
 
 
 def path_loss(topology: Topology, source: int, target: int) -> float:
     """Return the share of packets that is lost between two hosts, by their places in the topology."""
-    ends = [topology.host[place] for place in (source, target)]
-    if source == target or (ends[0].machine is not None and ends[0].machine == ends[1].machine):
-        return 0.0
-    switches = {switch.name: switch for switch in topology.switch}
-    machines = {machine.name: machine.switch for machine in topology.machine}
-    above = []
-    for end in ends:
-        place: str | None = end.switch or machines[end.machine or ""]
-        names = []
-        while place is not None:
-            names.append(place)
-            place = switches[place].parent
-        above.append(names)
-    # The links above switches that only one of the two hosts is below are on the path.
-    crossed = set(above[0]) ^ set(above[1])
-    losses = [*(end.loss for end in ends), *(switches[name].loss for name in crossed)]
-    return 1 - math.prod(1 - loss for loss in losses)
+    return _Losses(topology).of_path(source, target)
+
+
+class _Losses:
+    """The losses of a Topology's hosts, and of the links that join each to the root."""
+
+    def __init__(self, topology: Topology) -> None:
+        self._hosts = topology.host
+        self._links = {switch.name: switch.loss for switch in topology.switch}
+        parents = {switch.name: switch.parent for switch in topology.switch}
+        machines = {machine.name: machine.switch for machine in topology.machine}
+        self._above: list[frozenset[str]] = []
+        for host in topology.host:
+            place: str | None = host.switch or machines[host.machine or ""]
+            names = set()
+            while place is not None:
+                names.add(place)
+                place = parents[place]
+            self._above.append(frozenset(names))
+
+    def of_path(self, source: int, target: int) -> float:
+        ends = self._hosts[source], self._hosts[target]
+        if source == target or (ends[0].machine is not None and ends[0].machine == ends[1].machine):
+            return 0.0
+        # The links above switches that only one of the two hosts is below are on the path.
+        crossed = self._above[source] ^ self._above[target]
+        losses = [*(end.loss for end in ends), *(self._links[name] for name in crossed)]
+        return 1 - math.prod(1 - loss for loss in losses)

@@ -18,6 +18,7 @@ import numpy as np
 
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
+from gavotte.tables import matrix, nullable
 from gavotte.terms import Pair
 from gavotte.terms.credit import has_credit, sent_by_hosts, with_credits
 from gavotte.terms.loss import with_loss
@@ -62,12 +63,11 @@ def _delayed(network: Network, apps: Sequence[App]) -> Network:
         return network
     count = sum(transfer.messages or 0 for app in apps for transfer in app.transfer)
     mean_bits = 8 * sum(app.total_bytes for app in apps) / count
-    latency_s = np.nan_to_num(np.array(network.latency_s, dtype=np.float64))
-    rate_bps = np.array(network.rate_bps, dtype=np.float64) if network.any_rate else np.full(latency_s.shape, np.inf)
+    latency_s = np.nan_to_num(matrix(network.latency_s))
+    rate_bps = matrix(network.rate_bps) if network.any_rate else np.full(latency_s.shape, np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
         delayed_bps = np.clip(mean_bits / (latency_s + mean_bits / rate_bps), LEAST_BPS, MOST_BPS)
-    rows = [[None if rate != rate else rate for rate in row] for row in delayed_bps.tolist()]
-    return network.model_copy(update={"rate_bps": rows})
+    return network.model_copy(update={"rate_bps": nullable(delayed_bps)})
 
 
 def _most_bytes(apps: Sequence[App]) -> int:
