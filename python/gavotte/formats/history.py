@@ -147,8 +147,8 @@ class History(Tabular):
             path does.
         unqueued: (n, N, N) packets of each probe that met no full queue, lost ones included, 0 = not counted; None = no
             probe lost any of them.
-        unqueued_lost: (n, N, N) packets of `unqueued` that were lost: not by overflow, but at random. None with
-            `unqueued`.
+        unqueued_lost: (n, N, N) losses among `unqueued`, not by overflow but at random; packets lost in a row count
+            once. None with `unqueued`.
     """
 
     alpha_s: Floats

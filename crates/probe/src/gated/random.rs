@@ -14,7 +14,8 @@ const FULL: f64 = 0.7;
 pub struct Unqueued {
     /// Number of packets, those that were lost included.
     pub packets: u64,
-    /// Number of packets that were lost.
+    /// Number of losses. Packets that are lost in a row count once: they may have crossed the path as one super-packet,
+    /// and TCP takes them for one loss, too.
     pub lost: u64,
 }
 
@@ -36,7 +37,7 @@ pub(super) fn unqueued(train: &Train) -> Unqueued {
         }
         let step = u64::from(pair[1].seq - pair[0].seq).max(1);
         sum.packets += step;
-        sum.lost += step - 1;
+        sum.lost += u64::from(step > 1);
     }
     sum
 }
@@ -72,6 +73,12 @@ mod tests {
         let Unqueued { packets, lost } = unqueued(&train(&waits));
         let share = lost as f64 / packets as f64;
         assert!((share - 0.02).abs() < 0.006, "{lost} of {packets}");
+    }
+
+    #[test]
+    fn packets_that_are_lost_in_a_row_are_one_loss() {
+        let waits: Vec<_> = (0..100).map(|k| (!(40..47).contains(&k)).then_some(k % 30)).collect();
+        assert_eq!(unqueued(&train(&waits)).lost, 1);
     }
 
     #[test]

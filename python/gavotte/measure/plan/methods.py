@@ -110,7 +110,7 @@ class Reading:
         bucket_bytes: depth of the bucket, wire bytes; NaN = unknown.
         loss: share of packets lost; NaN = unknown.
         unqueued: packets that met no full queue, lost ones included; 0 = not counted.
-        unqueued_lost: packets of them that were lost: not by overflow, but at random.
+        unqueued_lost: losses among them, not by overflow but at random; packets lost in a row count once.
         verdict: meaning of the rate.
         refusal: why there is no rate; empty = there is one.
         failure: the same as one of the contract's `Failure` codes; 0 = there is one.
