@@ -46,14 +46,13 @@ def expected_cost(
 
     1. If groups' links are limited, the measurement is played: it will find out on its way what the Network does not
        have, and measure disturbed pairs again. A formula predicted half the real time for 11 hosts behind slow racks.
-    2. Otherwise the formula of `PathPlan.cost` predicts. It takes 0.1 s for 100 hosts. Playing takes 1.5 to 5 s, and
-       three times that for several snapshots, but predicts no better. On 24 simulated networks of 6 to 20 hosts, trains
-       and bulk TCP took the same bytes by either. Their seconds were 14 % and 6 % off in the median by the formula,
-       and 15 % and 7 % if played. Seconds of Choreo's trains were 12 % off by the formula and 42 % if played, because
-       played trains scatter, which leads to repeats. Trains on those networks did not scatter.
-    3. If no Network is known, it is unknown which hosts share a rack, so the test of racks' links cannot be played. For
-       6 and 12 hosts in three racks, 28 % and 20 % of the seconds were missing. The formula adds half of the probes
-       that shared links would repeat.
+    2. Otherwise the formula of `PathPlan.cost` predicts. For 100 hosts it takes 0.1 to 0.3 s. Playing takes 1 to 3 s,
+       but predicts no better. On 24 simulated networks of 6 to 20 hosts, trains and bulk TCP took the same bytes by
+       either. Their seconds were 14 % and 6 % off in the median by the formula, and 15 % and 7 % if played. Seconds of
+       Choreo's trains were 12 % off by the formula and 42 % if played, because played trains scatter, which leads to
+       repeats. Trains on those networks did not scatter. `make bench-playing` prints these figures.
+    3. If no Network is known, it is unknown which hosts share a rack, so the test of racks' links cannot be played, and
+       its seconds would be missing. The formula adds half of the probes that shared links would repeat.
 
     Args:
         plan: what is to be measured.
