@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).parent.parent
         ("hosts check --hosts i.hosts.toml", "error: i.hosts.toml: no such file\n", True),
         ("hosts check --hosts i.hosts.toml", "", False),
         ("measure --hosts i.hosts.toml", "5 of 6 hosts can be used\n", False),
-        ("guarantee clear --hosts lab", "5 hosts no longer have guarantees\n", True),
+        ("guarantee clear --hosts lab", "guarantees removed from 5 hosts\n", True),
         ("profile diff a b", "50.0% of the bytes moved, threshold 10.0%: changed; volume times 1\n", True),
         ("profile diff a b", "0.0% of the bytes moved, threshold 10.0%: not changed; volume times 1\n", False),
         ("model h.npz", "error: a\nerror: b\n", False),

@@ -120,7 +120,8 @@ def _conclude(result: BroadcastResult) -> None:
             "" if result.ratio is None else f", {result.ratio:.2f} times the lower bound of {result.plan.bound_s:.3f} s"
         )
         port = f", set by {result.plan.port}" if result.plan.port else ""
-        note(f"{len(result.receivers) - len(result.lost)} copies in {result.elapsed_s:.3f} s{over}{port}")
+        copies = len(result.receivers) - len(result.lost)
+        note(f"{copies} {'copy' if copies == 1 else 'copies'} in {result.elapsed_s:.3f} s{over}{port}")
     if result.lost:
         lost = "; ".join(f"{host}: {why}" for host, why in result.lost.items())
         unwritten = any(".partial: " in why for why in result.lost.values())

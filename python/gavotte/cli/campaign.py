@@ -10,6 +10,7 @@ import typer
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Budget, Json, PricePerGb, to_write
 from gavotte.cli.output import emit_json, emit_table, note, printable, progress
+from gavotte.formats.counting import counted
 
 if TYPE_CHECKING:
     from gavotte.campaign import CampaignPlan
@@ -95,7 +96,7 @@ def run(
     if done.cut_bytes:
         note(f"removed an incomplete line of {done.cut_bytes} bytes from {output}")
     note(
-        f"{done.taken} samples taken, {done.skipped} already present, {done.needless} not needed, "
+        f"{counted(done.taken, 'sample')} taken, {done.skipped} already present, {done.needless} not needed, "
         f"{len(done.failed)} failed; {done.seconds:.0f} s"
     )
     if as_json:
@@ -103,7 +104,7 @@ def run(
     if done.failed:
         name, reason = next(iter(done.failed.items()))
         raise GavotteError(
-            f"{len(done.failed)} samples failed; {name}: {reason}",
+            f"{counted(len(done.failed), 'sample')} failed; {name}: {reason}",
             hint="fix the cause, then run it again with --resume",
         )
 
@@ -250,4 +251,4 @@ def import_(
     write_samples(output, samples)
     if as_json:
         emit_json({"records": str(output), "samples": len(samples)})
-    note(f"wrote {len(samples)} samples to {output}")
+    note(f"wrote {counted(len(samples), 'sample')} to {output}")

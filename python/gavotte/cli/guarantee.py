@@ -130,7 +130,7 @@ def apply(
             note(f"warning: {host.host}: static shares only: {host.fixed}")
     if as_json:
         emit_json({"hosts": [{"host": host.host, "device": host.device, "fixed": host.fixed} for host in results]})
-    note(f"{len(results)} hosts enforce guarantees until `gavotte guarantee clear`")
+    note(f"guarantees are enforced on {counted(len(results), 'host')} until `gavotte guarantee clear`")
 
 
 @guarantee.command(epilog="Example: gavotte guarantee status --hosts lab")
@@ -185,7 +185,7 @@ def clear(hosts: Hosts, as_json: Json = False) -> int:
         emit_json({"cleared": done.devices, "unreached": done.unreached})
     for host, reason in done.unreached.items():
         note(f"{host}: {reason}; its guarantees ended with its agent, or end when the agent starts again")
-    note(f"{len(done.devices)} hosts no longer have guarantees")
+    note(f"guarantees removed from {counted(len(done.devices), 'host')}")
     return 1 if done.unreached else 0
 
 

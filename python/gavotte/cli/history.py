@@ -223,7 +223,7 @@ def import_(
     elif kind == "jsonl":
         note(f"added {added.records} new Records to {added.store}")
     else:
-        note(f"added {added.snapshots} snapshots to {added.series} in {added.store}")
+        note(f"added {counted(added.snapshots, 'snapshot')} to {added.series} in {added.store}")
 
 
 history.command(epilog="Example: gavotte history stability cloud.npz --age 5m")(stability)

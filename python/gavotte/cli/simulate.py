@@ -13,6 +13,7 @@ import typer
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, Seed, to_write
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
+from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
@@ -246,10 +247,10 @@ def _summary(done: Simulation, ids: list[str]) -> dict[str, Any]:
 def _show(summary: dict[str, Any]) -> None:
     flows, finished = summary["flows"], summary["finished"]
     if finished < flows:
-        note(f"{finished} of {flows} flows had finished at {summary['end_s']:.6g} s")
+        note(f"{finished} of {counted(flows, 'flow')} had finished at {summary['end_s']:.6g} s")
     else:
         mean = "" if summary["mean_s"] is None else f", {summary['mean_s']:.6g} s on average"
-        note(f"{flows} flows in {summary['makespan_s']:.6g} s{mean}, seed {summary['seed']}")
+        note(f"{counted(flows, 'flow')} in {summary['makespan_s']:.6g} s{mean}, seed {summary['seed']}")
     if "completion_s" in summary and finished == flows:
         note(
             f"{summary['method']}: completed in {summary['completion_s']:.3f} s, "
