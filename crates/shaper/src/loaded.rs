@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::programs::{self, Maps, arrived, out, phantom};
+use crate::programs::{self, Maps, Numbering, arrived, out, phantom};
 use crate::tc;
 use gavotte_kernel::bpf::{self, Array, Kind};
 
@@ -43,7 +43,14 @@ impl Programs {
             arrived: arrived.fd(),
             phantom: phantom.fd(),
         };
-        let egress = bpf::load(&programs::egress(maps, tc::MAJOR), Kind::Classifier, "gv_egress")?;
+        let load = |numbering| {
+            bpf::load(
+                &programs::egress(maps, tc::MAJOR, numbering),
+                Kind::Classifier,
+                "gv_egress",
+            )
+        };
+        let egress = load(Numbering::Fetched).or_else(|_| load(Numbering::Read))?;
         let ingress = bpf::load(&programs::ingress(maps), Kind::Classifier, "gv_ingress")?;
         Ok(Self {
             pairs,

@@ -297,10 +297,20 @@ fn recolour(program: &mut Assembler, from: i32, to: i32) {
     program.label("coloured");
 }
 
+/// How the program for outgoing packets takes a packet's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Numbering {
+    /// In one step, from Linux 5.12 on.
+    Fetched,
+    /// It reads the count and adds to it. Two processors may give two packets the same number, and skip the next one: the
+    /// receiver sees as many numbers as packets.
+    Read,
+}
+
 /// The program for outgoing packets. It sets the pair's class as priority, and drops packets that find the class's
 /// queue full. It counts and numbers the rest, and makes them ECN-capable if the pair requires it; [`ingress`] reverses
 /// that.
-pub(crate) fn egress(maps: Maps, major: u32) -> Vec<[u8; 8]> {
+pub(crate) fn egress(maps: Maps, major: u32, numbering: Numbering) -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
     read(&mut program);
     // Packets that already have a class are the agents' own messages.
@@ -327,10 +337,15 @@ pub(crate) fn egress(maps: Maps, major: u32) -> Vec<[u8; 8]> {
         .label("fits")
         .add_atomic(R7, word(out::BYTES), R9)
         .load(Double, R1, R10, UNNUMBERED)
-        .jump_value(NotEqual, R1, 0, "numbered")
-        .fetch_add(R7, word(out::PACKETS), R8)
-        .op(Mov, R7, R8)
-        .big_endian(R7, 16);
+        .jump_value(NotEqual, R1, 0, "numbered");
+    match numbering {
+        Numbering::Fetched => program.fetch_add(R7, word(out::PACKETS), R8).op(Mov, R7, R8),
+        Numbering::Read => program
+            .load(Double, R1, R7, word(out::PACKETS))
+            .add_atomic(R7, word(out::PACKETS), R8)
+            .op(Mov, R7, R1),
+    }
+    .big_endian(R7, 16);
     rewrite(&mut program, ID_AT, ID_RAW, R7, "number");
     program.label("numbered");
     recolour(&mut program, 0, ECT_1);
