@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.declared import REQUIRED, declared, option
-from gavotte.cli.options import Hosts, Json, Seed, copy_path, separated, to_write
+from gavotte.cli.options import Hosts, Json, Seed, copy_path, separated
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
+from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError
 from gavotte.formats.rates import format_bytes
 
@@ -38,7 +39,9 @@ class QuestionOptions:
     )
     times: Annotated[
         Path | None,
-        to_write("File of Cornet's block transfer times, from which clustering learns.", "FILE.json", "--times"),
+        to_write(
+            "File of Cornet's block transfer times, from which clustering learns.", "FILE.json", "--times", updates=True
+        ),
     ] = None
     seed: Seed = 0
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import Hosts, Json, Seed, TakeOver, to_write
+from gavotte.cli.options import Hosts, Json, Seed, TakeOver
 from gavotte.cli.output import emit_json, emit_table, json_text, note, progress
+from gavotte.cli.writing import to_write
 from gavotte.formats.rates import format_bytes
 
 

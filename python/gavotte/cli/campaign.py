@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import Budget, Json, PricePerGb, to_write
+from gavotte.cli.options import Budget, Json, PricePerGb
 from gavotte.cli.output import emit_json, emit_table, note, printable, progress
+from gavotte.cli.writing import to_write
 from gavotte.formats.counting import counted
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def plan_(file: CampaignFile, as_json: Json = False) -> None:
 @declared
 def run(
     file: CampaignFile,
-    output: Annotated[Path, to_write("Append a Record for each sample to this file.", "R.jsonl")],
+    output: Annotated[Path, to_write("Append a Record for each sample to this file.", "R.jsonl", updates=True)],
     resume: bool = option("Continue a file that already holds samples of this campaign.", default=False),
     dry_run: bool = option("Print the cost and send nothing.", default=False),
     budget: Budget = None,

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.declared import REQUIRED, declared, option
-from gavotte.cli.options import Json, NetworkFile, Seed, to_write
+from gavotte.cli.options import Json, NetworkFile, Seed
 from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
 from gavotte.cli.replay import ReplayOptions, note_replay, read_replay
+from gavotte.cli.writing import to_write
 from gavotte.formats.rates import format_bytes
 
 if TYPE_CHECKING:

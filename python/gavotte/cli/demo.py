@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from gavotte.cli.options import Json, Seed, to_write
+from gavotte.cli.options import Json, Seed
 from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.cli.writing import to_write
 
 
 def demo(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import sys
 import threading
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
 
@@ -43,6 +44,7 @@ class _Stopped(BaseException):
 
 def main() -> NoReturn:
     """Run one verb and exit with its status: 0 done, 1 cannot be met or bad input, 2 usage, 128 + signal."""
+    _open_streams()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     _watch_for_signals()
@@ -50,6 +52,34 @@ def main() -> NoReturn:
     with contextlib.suppress(BrokenPipeError, ValueError):
         sys.stdout.flush()
     sys.exit(status)
+
+
+def _open_streams() -> None:
+    """Replace streams that the caller closed, so that no file or socket gets their numbers.
+
+    What is printed on a closed stderr is lost. A closed stdout cannot be written, as with the commands of a shell.
+    """
+    for stream, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)
+            if opened != stream:
+                os.dup2(opened, stream)
+                os.close(opened)
+            setattr(sys, name, os.fdopen(stream, "r" if name == "stdin" else "w", closefd=False))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        raw = io.BufferedWriter(_Stdout(1, "w", closefd=False))
+        old = sys.stdout
+        sys.stdout = io.TextIOWrapper(raw, old.encoding, old.errors, line_buffering=old.isatty())
+
+
+class _Stdout(io.FileIO):
+    """Standard output whose errors name it, as those of files do."""
+
+    def write(self, data: Any) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, "stdout") from None
 
 
 def _status() -> int:
@@ -75,14 +105,21 @@ def _status() -> int:
     except _Stopped as stopped:
         return _fail(_how(stopped.number), 128 + stopped.number)
     except BrokenPipeError:
-        # The reader (as in `| head`) has gone; the flush at exit must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (as in `| head`) has gone.
+        _drop_output()
         return CANNOT
     except OSError as error:
+        if error.filename == "stdout":
+            _drop_output()
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror or error}", CANNOT)
     except MemoryError:
         return _fail("out of memory", CANNOT)
+
+
+def _drop_output() -> None:
+    """Drop what waits to be printed, where stdout accepts nothing more: the flush at exit must not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _stop(number: int, _frame: object) -> NoReturn:

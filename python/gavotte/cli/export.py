@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import Json, PlacementFile, to_write
+from gavotte.cli.options import Json, PlacementFile
 from gavotte.cli.output import emit_json, note
+from gavotte.cli.writing import to_write
 
 
 @declared

@@ -11,9 +11,10 @@ import typer
 
 from gavotte.cli import lists
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import Json, to_write
+from gavotte.cli.options import Json
 from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.cli.stability import stability
+from gavotte.cli.writing import to_write
 from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_rate
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gavotte.cli.options import Hosts, Json, to_write
+from gavotte.cli.options import Hosts, Json
 from gavotte.cli.output import emit_json, emit_table, note, printable
+from gavotte.cli.writing import to_write
 from gavotte.formats.counting import counted
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.rates import format_bytes

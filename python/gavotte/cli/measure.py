@@ -19,22 +19,12 @@ from gavotte.cli.cross import cross
 from gavotte.cli.declared import declared, option
 from gavotte.cli.measurement import document as measurement_document
 from gavotte.cli.measurement import print_result
-from gavotte.cli.options import (
-    AssumedRate,
-    Budget,
-    DryRun,
-    Json,
-    MaybeHosts,
-    PricePerGb,
-    Seed,
-    TakeOver,
-    read_rate,
-    to_write,
-)
+from gavotte.cli.options import AssumedRate, Budget, DryRun, Json, MaybeHosts, PricePerGb, Seed, TakeOver, read_rate
 from gavotte.cli.options import Pilot as PilotOption
 from gavotte.cli.output import emit_json, note, progress
 from gavotte.cli.pilot import pilot_document, pilot_note
 from gavotte.cli.sharing import document, experiment, sharing
+from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError
 from gavotte.formats.counting import counted
 from gavotte.formats.history import History

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import Json, Seed, to_write
+from gavotte.cli.options import Json, Seed
 from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.writing import to_write
 from gavotte.formats.rates import format_rate
 
 if TYPE_CHECKING:

@@ -4,34 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+
+from gavotte.cli.writing import to_write
 
 
 def _seed(seed: int) -> int:
     if seed >= 2**63:
         raise typer.BadParameter("the largest seed is 2^63 - 1")
     return seed
-
-
-def _check_folder(path: Path | None) -> Path | None:
-    if path is not None:
-        from gavotte.formats.reading import check_folder
-
-        check_folder(path)
-    return path
-
-
-def to_write(text: str, metavar: str, *names: str) -> Any:
-    """Declare an option that names a file to write. Its folder is checked with the options, before any work begins.
-
-    Args:
-        text: the option's help.
-        metavar: what the help shows for its value.
-        names: the option's names; by default -o and --output.
-    """
-    return typer.Option(*names or ("-o", "--output"), help=text, metavar=metavar, callback=_check_folder)
 
 
 def separated(parts: Sequence[str]) -> list[str]:

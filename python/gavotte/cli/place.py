@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import AppFiles, Json, NetworkFile, PlacementOutput, Seed, Threads, to_write
+from gavotte.cli.options import AppFiles, Json, NetworkFile, PlacementOutput, Seed, Threads
 from gavotte.cli.output import emit_json, note, searching, unknown_pairs
 from gavotte.cli.signals import stop_flag
+from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError
 
 if TYPE_CHECKING:

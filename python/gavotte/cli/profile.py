@@ -10,8 +10,9 @@ from typing import Annotated
 import typer
 
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import Json, MaybeHosts, to_write
+from gavotte.cli.options import Json, MaybeHosts
 from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.writing import to_write
 from gavotte.formats.app import write_app
 from gavotte.formats.counting import counted
 from gavotte.formats.inventory import Inventory

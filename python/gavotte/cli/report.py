@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import Json, to_write
+from gavotte.cli.options import Json
 from gavotte.cli.output import emit_json, note
+from gavotte.cli.writing import to_write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import AppFiles, Hosts, Json, PlacementFile, to_write
+from gavotte.cli.options import AppFiles, Hosts, Json, PlacementFile
 from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.cli.writing import to_write
 from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_bytes
 

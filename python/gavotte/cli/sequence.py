@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import AppFiles, Json, NetworkFile, Seed, Threads, to_write
+from gavotte.cli.options import AppFiles, Json, NetworkFile, Seed, Threads
 from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
+from gavotte.cli.writing import to_write
 
 if TYPE_CHECKING:
     from gavotte.place.sequence import Decision, InSequence

@@ -10,8 +10,9 @@ import typer
 
 from gavotte.cli.budget import read_limits
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import Budget, DryRun, Hosts, Json, PricePerGb, Seed, TakeOver, to_write
+from gavotte.cli.options import Budget, DryRun, Hosts, Json, PricePerGb, Seed, TakeOver
 from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.cli.writing import to_write
 from gavotte.formats.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class SharingOptions:
 
     output: Annotated[
         Path | None,
-        to_write("Write the completed History to this file. By default back to H.npz.", "H.npz"),
+        to_write("Write the completed History to this file. By default back to H.npz.", "H.npz", updates=True),
     ] = None
     trace: bool = option("Also trace the routers on all paths.", default=False)
     seed: Seed = 0

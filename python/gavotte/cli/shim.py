@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import Json, to_write
+from gavotte.cli.options import Json
 from gavotte.cli.output import emit_json, note
+from gavotte.cli.writing import to_write
 
 
 @declared

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import Json, Seed, to_write
+from gavotte.cli.options import Json, Seed
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
+from gavotte.cli.writing import to_write
 from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_bytes, format_rate
 

@@ -10,8 +10,9 @@ import typer
 
 from gavotte.cli import lists
 from gavotte.cli.declared import REQUIRED, declared, option
-from gavotte.cli.options import Json, read_rate, to_write
+from gavotte.cli.options import Json, read_rate
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
+from gavotte.cli.writing import to_write
 from gavotte.formats.counting import counted
 
 if TYPE_CHECKING:

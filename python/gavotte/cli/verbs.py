@@ -10,13 +10,14 @@ import typer
 
 from gavotte.cli import lists
 from gavotte.cli.logs import everywhere, show
+from gavotte.cli.writing import protect
 
 
 def _version(requested: bool) -> None:
     if requested:
-        from gavotte import _core
+        from gavotte.cli.version import version as line
 
-        typer.echo(f"gavotte {_core.version()} ({_core.build_profile()})")
+        typer.echo(line())
         raise typer.Exit
 
 
@@ -94,7 +95,9 @@ def command_for(words: Sequence[str]) -> Callable[..., Any]:
     """Return the command for a command line: with the verb that it names, else with all verbs."""
     names = [name for name, _, _ in VERBS]
     first = next((word for word in words if not word.startswith("-")), "")
-    return everywhere(build([first] if first in names else names))
+    command = everywhere(build([first] if first in names else names))
+    protect(command)
+    return command
 
 
 if TYPE_CHECKING:

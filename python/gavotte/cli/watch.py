@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import Json, MaybeHosts, Seed, to_write
+from gavotte.cli.options import Json, MaybeHosts, Seed
 from gavotte.cli.output import note, sign_of_life
 from gavotte.cli.signals import stop_flag
+from gavotte.cli.writing import to_write
 from gavotte.formats.counting import counted
 
 if TYPE_CHECKING:
@@ -71,7 +72,9 @@ class RunningOptions:
 class OutputOptions:
     """Where events and the Network go."""
 
-    output: Annotated[Path | None, to_write("Keep this file up to date with the Network.", "N.network.json")] = None
+    output: Annotated[
+        Path | None, to_write("Keep this file up to date with the Network.", "N.network.json", updates=True)
+    ] = None
     command: str | None = option("Run this command at each event, with the event as JSON on its stdin.", "COMMAND")
     as_json: Json = False
 

@@ -13,11 +13,10 @@ FORMAT = re.compile(r"""^["{\s]*format["\s]*[=:]\s*["'](gavotte/[a-z]+/[0-9]+)["
 _TABLE = re.compile(r"^(?=[^\n]*\b(source|src)\b)(?=[^\n]*\bbytes\b)[a-z_, ]+$", re.MULTILINE)
 """The first line of a table of bytes between hosts."""
 
-_TABLES = {"flows": "a list of flows", "bytes": "a table of bytes", "trace": "a coflow trace"}
+TABLES = {"flows": "a list of flows", "bytes": "a table of bytes", "trace": "a coflow trace"}
 _OTHERS = {"hosts": "an Inventory", "capture": "a capture of packets", "mpip": "an mpiP report"}
 
 _MAGIC = {
-    b"PK\x03\x04": "history",
     b"\xd4\xc3\xb2\xa1": "capture",
     b"\xa1\xb2\xc3\xd4": "capture",
     b"\x4d\x3c\xb2\xa1": "capture",
@@ -25,7 +24,7 @@ _MAGIC = {
     b"\x0a\x0d\x0d\x0a": "capture",
     b"@ mpiP": "mpip",
 }
-"""First bytes of an `.npz` archive, of a pcap file in either byte order (microseconds, nanoseconds), and of pcapng."""
+"""First bytes of a pcap file in either byte order (microseconds, nanoseconds), and of pcapng."""
 
 HEAD_BYTES = 4096
 """Number of bytes that decide the kind of a file."""
@@ -36,6 +35,9 @@ def kind_of(head: bytes) -> str:
     for magic, kind in _MAGIC.items():
         if head.startswith(magic):
             return kind
+    # The name of the first file in a zip archive follows 30 bytes; .xlsx is such an archive, too.
+    if head.startswith(b"PK\x03\x04") and head[30 : 30 + int.from_bytes(head[26:28], "little")].endswith(b".npy"):
+        return "history"
     text = head.decode("utf-8", "replace")
     if noun := FORMAT.search(text):
         return noun[1].split("/")[1]
@@ -63,14 +65,14 @@ def check_kind(path: str | Path, wanted: str) -> None:
     except (OSError, ValueError):
         return
     # A table's columns may be in any order and among others: its reader names one that is missing.
-    if kind in ("", wanted) or (kind in _TABLES and wanted in _TABLES):
+    if kind in ("", wanted) or (kind in TABLES and wanted in TABLES):
         return
     raise FormatError(str(path), "", f"is {named(kind)}", f"use {named(wanted)}")
 
 
 def named(kind: str) -> str:
     """Return a kind's name with its article. The word `hosts` is an Inventory; a kind may also be no noun."""
-    if phrase := _TABLES.get(kind) or _OTHERS.get(kind):
+    if phrase := TABLES.get(kind) or _OTHERS.get(kind):
         return phrase
     noun = kind.capitalize()
     return f"{'an' if noun[0] in 'AEIOU' else 'a'} {noun}"

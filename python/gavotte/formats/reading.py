@@ -15,7 +15,7 @@ import tempfile
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
@@ -36,6 +36,9 @@ MAX_PIPED_BYTES = 1 << 28
 """Most bytes that are read from a file of unknown size, such as a pipe or `/dev/zero`."""
 
 _BLOCK_BYTES = 1 << 20
+
+STDOUT = Path("/dev/stdout")
+"""Standard output as a file to write."""
 
 
 class Written(BaseModel):
@@ -237,7 +240,7 @@ def write_bytes(path: str | Path, content: bytes) -> None:
     aside = ""
     try:
         if is_device(target):
-            with target.open("wb") as device:
+            with open_device(target) as device:
                 device.write(content)
             return
         handle, aside = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
@@ -258,6 +261,11 @@ def is_device(path: Path) -> bool:
     whole = path.absolute()
     named = whole.is_relative_to("/proc") or (whole.is_relative_to("/dev") and not whole.is_relative_to("/dev/shm"))
     return path.exists() and (named or not path.is_file())
+
+
+def open_device(path: Path) -> BinaryIO:
+    """Open a device or pipe to write to it. Opened by its name, a redirected stdout would lose what it contains."""
+    return os.fdopen(os.dup(1), "wb") if path == STDOUT else path.open("wb")
 
 
 def _umask() -> int:

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from gavotte.errors import FormatError
 from gavotte.formats.history import read_history, write_history
 from gavotte.formats.kinds import check_kind
-from gavotte.formats.reading import is_device
+from gavotte.formats.reading import is_device, open_device
 from gavotte.formats.record import read_records, write_records
 from gavotte.store.csvfile import read_csv, write_csv
 from gavotte.store.errors import StoreError
@@ -167,7 +167,7 @@ def _written_aside(path: str | Path) -> Iterator[BinaryIO]:
     aside = ""
     try:
         if is_device(target):
-            with target.open("wb") as device:
+            with open_device(target) as device:
                 yield device
             return
         handle, aside = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
