@@ -73,6 +73,64 @@ def test_only_the_command_line_prints(path: Path) -> None:
     assert not [call for call in calls if isinstance(call, ast.Name) and call.id == "print"]
 
 
+WARNS = {"warning", "error", "critical", "exception", "warn"}
+"""Calls by which a logger, or the module `warnings`, writes to users on its own."""
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_rooms_return_warnings_and_never_write_them(path: Path) -> None:
+    """Warnings are data on answers. Logs of rooms are for `-v`; `lab` has processes of its own, without a command line.
+
+    Agents log what is of use only while a run waits for them, and formats log a rate that is probably a mistake.
+    """
+    if room(path) not in ROOMS | {"demo", "watch"} or path.name in {"keeper.py", "warden.py"}:
+        return
+    tree = ast.parse(path.read_text())
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    loggers = {"logger", "logging", "warnings"}
+    attributes = [call for call in calls if isinstance(call, ast.Attribute) and isinstance(call.value, ast.Name)]
+    assert not [each for each in attributes if each.value.id in loggers and each.attr in WARNS]  # type: ignore[attr-defined]
+    assert not [each for each in attributes if ast.unparse(each) == "sys.stderr.write"]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_warnings_are_printed_in_one_place(path: Path) -> None:
+    """`cli.output.warn` prints the warnings of all answers, `cli.logs` those that agents and formats log."""
+    if room(path) == "cli" and path.name not in {"output.py", "logs.py"}:
+        texts = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
+        assert not [text for text in texts if isinstance(text, str) and text.startswith("warning: ")]
+
+
+ANSWERS = {
+    "campaign": ["Comparison", "Section"],
+    "guarantee": ["Admission", "Applied"],
+    "hosts": ["Check", "HostState"],
+    "lab": ["LabStatus"],
+    "measure": ["Calibration", "CrossTraffic", "Measurement", "Pilot", "SharingResult"],
+    "place": ["Answer", "Question"],
+    "profile": ["Profile", "Traffic"],
+    "run": ["RunResult"],
+    "simulate": ["Simulation"],
+    "transfer": ["BroadcastResult", "ShuffleResult"],
+}
+"""Types of answers that have warnings, by room."""
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers_have_their_warnings(name: str) -> None:
+    attributes = {}
+    for path in sorted((PACKAGE / name).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                own = {
+                    each.target.id
+                    for each in node.body
+                    if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
+                }
+                attributes[node.name] = own | {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+    assert {each for each, own in attributes.items() if "warnings" in own} == set(ANSWERS[name])
+
+
 STOREYS = ["plan", "adapt", "carry", "predict"]
 """Folders of `measure`, from the lowest. What lies in none of them is above all: the front doors of the room."""
 

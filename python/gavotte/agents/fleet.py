@@ -70,6 +70,7 @@ class Fleet(Orders):
         missing: host to reason, for hosts that did not answer or have disappeared since.
         lost: host to reason, for hosts that were dropped.
         closed: hosts that accept no connections, and make those that others need.
+        warnings: what may slow its transfers down, one line each.
         silent: hosts whose agents did not answer the last `renew`. After `RENEWALS` in a row they are dropped.
     """
 
@@ -83,6 +84,7 @@ class Fleet(Orders):
         self.missing |= unresolved
         self.health: dict[str, pb.HealthReply] = {}
         self._enrolled: dict[str, pb.EnrolRequest] = {}
+        self.warnings: list[str] = []
         self.silent: set[str] = set()
         self._unanswered: Counter[str] = Counter()
         self._look_from_s = -math.inf
@@ -377,10 +379,9 @@ class Fleet(Orders):
         scarce = [f"{name} ({each.cpu_quota:g})" for name, each in self.health.items() if 0 < each.cpu_quota < 1]
         if scarce:
             more = f" and {len(scarce) - SHOWN} more" * (len(scarce) > SHOWN)
-            logger.warning(
-                "%s: a cgroup's quota allows the agent less than one processor, so %s",
-                ", ".join(scarce[:SHOWN]) + more,
-                consequence,
+            names = ", ".join(scarce[:SHOWN]) + more
+            self.warnings.append(
+                f"{names}: a cgroup's quota allows the agent less than one processor, so {consequence}"
             )
 
     def beside(self) -> list[Neighbour]:

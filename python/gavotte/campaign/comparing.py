@@ -78,6 +78,12 @@ class Comparison:
         """Whether no cell is different."""
         return not any(cell.different for cell in self.cells)
 
+    @property
+    def warnings(self) -> list[str]:
+        """What was not compared, one line each."""
+        text = f"{self.untested} scenarios have fewer than two values on a side and were not tested"
+        return [text] * (self.untested > 0)
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
         return {"alike": self.alike, **asdict(self)}

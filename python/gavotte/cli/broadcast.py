@@ -10,7 +10,7 @@ import typer
 
 from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Hosts, Json, Seed, copy_path, separated
-from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
+from gavotte.cli.output import emit_json, emit_table, note, progress, unknown_pairs, warn
 from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError
 from gavotte.formats.rates import format_bytes
@@ -61,7 +61,7 @@ def broadcast(
 
     question = _question(file, asked)
     if question.network is not None:
-        warn_of_unknown(question.network)
+        warn(unknown_pairs(question.network))
     if dry_run:
         plan = plan_file(question)
         _planned(plan)
@@ -78,6 +78,7 @@ def broadcast(
         result = send(question, BroadcastSession(_planned, watch, times=asked.times))
     for line in result.changes:
         note(line)
+    warn(result.warnings)
     if as_json:
         emit_json(_as_json(result.plan, result, asked.seed))
     else:

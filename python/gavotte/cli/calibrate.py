@@ -8,7 +8,7 @@ from typing import Annotated
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Hosts, Json, Seed, TakeOver
-from gavotte.cli.output import emit_json, emit_table, json_text, note, progress
+from gavotte.cli.output import emit_json, emit_table, json_text, note, progress, warn
 from gavotte.cli.writing import to_write
 from gavotte.formats.rates import format_bytes
 
@@ -63,8 +63,7 @@ def calibrate(hosts: Hosts, asked: CompareOptions, writing: ResultOptions) -> No
         "seed": comparison.seed,
         "beside": [each.as_dict() for each in comparison.beside],
     }
-    for warning in comparison.warnings:
-        note(f"warning: {warning}")
+    warn(comparison.warnings)
     if writing.output is not None:
         write_text(writing.output, json_text(document))
     if writing.as_json:

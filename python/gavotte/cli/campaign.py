@@ -9,7 +9,7 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Budget, Json, PricePerGb
-from gavotte.cli.output import emit_json, emit_table, note, printable, progress
+from gavotte.cli.output import emit_json, emit_table, note, printable, progress, warn
 from gavotte.cli.writing import to_write
 from gavotte.formats.counting import counted
 
@@ -178,8 +178,7 @@ def report(
     compared = None if other is None else beside(samples, others, metric=metric, relevant=relevant)
     written = draw(output, samples, others, comparison=compared)
     warnings = unclean(samples) + unclean(others)
-    for warning in warnings:
-        note(f"warning: measured under unclean conditions: {printable(warning)}")
+    warn(f"measured under unclean conditions: {printable(warning)}" for warning in warnings)
     if as_json:
         alike = {} if compared is None else {"alike": compared.alike}
         emit_json({"report": [str(path) for path in written], "samples": len(samples), "warnings": warnings, **alike})
@@ -212,8 +211,7 @@ def compare(
         words = ("source", "target", "flavour", "samples", "verdict")
         rows = [[printable(cell) for cell in row] for row in difference_rows(comparison)]
         emit_table(DIFFERENCE_HEADINGS, rows, words=words)
-    if comparison.untested:
-        note(f"warning: {comparison.untested} scenarios have fewer than two values on a side and were not tested")
+    warn(comparison.warnings)
     different = sum(cell.different for cell in comparison.cells)
     beyond = f"by more than {100 * relevant:g} %"
     note("alike" if comparison.alike else f"different: {different} of {len(comparison.cells)} {beyond}, or only in one")

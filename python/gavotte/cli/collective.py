@@ -11,7 +11,7 @@ import typer
 
 from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Json, NetworkFile, Seed
-from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
+from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
 from gavotte.cli.replay import ReplayOptions, note_replay, read_replay
 from gavotte.cli.writing import to_write
 from gavotte.formats.rates import format_bytes
@@ -73,7 +73,7 @@ def collective(
         raise GavotteError(f"unknown format `{form}`", hint="use json or shim")
     replayed = read_replay(replaying, seed)
     net = read_network(network)
-    warn_of_unknown(net)
+    warn(unknown_pairs(net))
     hosts = _hosts(asked, net)
     try:
         size_bytes = parse_size(asked.size)

@@ -11,7 +11,7 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Hosts, Json, TakeOver, read_rate
-from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.output import emit_json, emit_table, note, warn
 from gavotte.cli.writing import to_write
 from gavotte.formats.rates import format_rate
 
@@ -75,8 +75,7 @@ def cross(
     mine = sorted({*(writing.beside or ()), *(name for each in traffic.beside for name in each.apps)})
     if output is not None and net is not None and traffic.told:
         write_network(output, net.with_cross(source, target, traffic.median, beside=mine))
-    for warning in traffic.warnings:
-        note(f"warning: {warning}")
+    warn(traffic.warnings)
     if writing.as_json:
         series = {"time_s": traffic.time_s.tolist(), "connections": traffic.connections.tolist()}
         emit_json(vars(traffic) | series | {"told": traffic.told, "beside": mine})

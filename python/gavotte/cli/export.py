@@ -9,7 +9,7 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, PlacementFile
-from gavotte.cli.output import emit_json, note
+from gavotte.cli.output import emit_json, note, warn
 from gavotte.cli.writing import to_write
 
 
@@ -41,14 +41,9 @@ def export(
     chosen = placed if app is None else only(placed, app)
     count = len(chosen.assignment)
     warnings = []
-    cores_of = {} if network is None else {host.name: host.cpus for host in read_network(network).hosts}
-    for host, ranks, cores in crowded(chosen, cores_of) if network is not None else ():
-        warning = f"`{host}` gets {ranks} ranks and has {cores:g} cores"
-        warnings.append(
-            warning + ("; use --format openmpi-seq, which does not bind ranks to cores" if form == "openmpi" else "")
-        )
-    for warning in warnings:
-        note(f"warning: {warning}")
+    if network is not None:
+        warnings = crowded(chosen, form, {host.name: host.cpus for host in read_network(network).hosts})
+    warn(warnings)
     usage = FORMATS[form].usage.format(file=output or "FILE", count=count)
     if output is not None:
         write_text(output, text)

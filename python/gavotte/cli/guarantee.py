@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.options import Hosts, Json
-from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.output import emit_json, emit_table, note, warn
 from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_rate
 
@@ -58,14 +58,7 @@ def plan(
         emit_table(columns, [_row(link) for link in admission.links[:links]])
         if len(admission.links) > links:
             note(f"showing the fullest {links} of {len(admission.links)} links")
-    for host in admission.unlimited:
-        note(f"warning: the Network has no limit for {host}; whether its guarantee can be kept is unknown")
-    at = {name: place for place, name in enumerate(believed.names)}
-    if unknown := believed.of_hosts(
-        [at[host] for host in read.folded.hosts if host not in admission.unlimited]
-    ).unknown_pairs:
-        count = f"{unknown} pairs of its hosts have" if unknown > 1 else "1 pair of its hosts has"
-        note(f"warning: {count} no rate; whether such a path can keep its guarantee is unknown")
+    warn(admission.warnings)
     if admission.over:
         worst = admission.over[0]
         more = f", and {len(admission.over) - 1} more links have too much" if len(admission.over) > 1 else ""
@@ -99,17 +92,13 @@ def apply(
     from gavotte.agents import resolve_hosts
     from gavotte.formats.guarantee import read_guarantee
     from gavotte.guarantee import apply as keep
-    from gavotte.guarantee import check_hosts, sharing_addresses
+    from gavotte.guarantee import check_hosts, warnings_of
 
     read = read_guarantee(wanted)
     inventory = resolve_hosts(hosts)
     constants = dict(map(_constant, constant or []))
     check_hosts(read, inventory)
-    for address, sharing in sharing_addresses(read, inventory).items():
-        note(
-            f"warning: {', '.join(sharing)} have the address {address}; pairs from hosts whose packets arrive from it "
-            "have static guarantees"
-        )
+    warn(warnings_of(read, inventory))
     if dry_run:
         rows = [
             [own.host, *map(_rate, (own.egress, own.ingress, own.egress_limit, own.ingress_limit))]
@@ -121,16 +110,11 @@ def apply(
             emit_table(["host", "egress", "ingress", "egress limit", "ingress limit"], rows)
         note(f"nothing was changed; {counted(len(read.guarantee), 'host')} would have guarantees, mode {read.mode}")
         return
-    results = keep(read, inventory, fixed=static, constants=constants)
-    for tenant in read.tenant:
-        if tenant.egress_limit is not None or tenant.ingress_limit is not None:
-            note(f"warning: agents enforce the guarantee of tenant `{tenant.name}`, not its limits")
-    for host in results:
-        if host.fixed and not static:
-            note(f"warning: {host.host}: static shares only: {host.fixed}")
+    done = keep(read, inventory, fixed=static, constants=constants)
+    warn(done.warnings)
     if as_json:
-        emit_json({"hosts": [{"host": host.host, "device": host.device, "fixed": host.fixed} for host in results]})
-    note(f"guarantees are enforced on {counted(len(results), 'host')} until `gavotte guarantee clear`")
+        emit_json({"hosts": [vars(host) for host in done.hosts]})
+    note(f"guarantees are enforced on {counted(len(done.hosts), 'host')} until `gavotte guarantee clear`")
 
 
 @guarantee.command(epilog="Example: gavotte guarantee status --hosts lab")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.options import Hosts, Json
-from gavotte.cli.output import emit_json, emit_table, note, printable
+from gavotte.cli.output import emit_json, emit_table, note, printable, warn
 from gavotte.cli.writing import to_write
 from gavotte.formats.counting import counted
 from gavotte.formats.inventory import Inventory
@@ -130,15 +130,9 @@ def check(hosts: Hosts, output: Output = None, as_json: Json = False) -> int:
     for host in result.hosts:
         if host.address_name:
             note(f"{host.name}: {host.address_name} is {host.address}")
-        if host.inside_address and host.inside_address != host.address:
-            note(
-                f"warning: {host.name}: its SSH server answers at {host.inside_address}, but the inventory says "
-                f"{host.address}; if other hosts cannot reach it, change its `address`"
-            )
         if host.place:
             note(f"{host.name}: its agent {host.place}")
-        for warning in host.warnings:
-            note(f"warning: {host.name}: {warning}")
+    warn(result.warnings)
     lacking: dict[str, list[str]] = {}
     for host in result.hosts:
         for part in host.lacking:

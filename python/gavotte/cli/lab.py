@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.options import Json
-from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.output import emit_json, emit_table, note, warn
 from gavotte.formats.counting import counted
 
 if TYPE_CHECKING:
@@ -112,6 +112,5 @@ def _show(state: LabStatus, as_json: bool) -> None:
         ["host", "address", "agent"],
         [[host.name, host.address, "answers" if host.agent else "stopped"] for host in state.hosts],
     )
-    for warning in state.warnings:
-        note(f"warning: {warning}")
+    warn(state.warnings)
     note(f"{counted(len(state.hosts), 'host')} of {state.topology}, up for {state.uptime_s:.1f} s")

@@ -9,7 +9,7 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, NetworkFile, PlacementOutput, Seed
-from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
+from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
 from gavotte.cli.replay import ReplayOptions, note_replay, read_replay
 
 
@@ -40,7 +40,7 @@ def map_(
     snapshots = read_replay(replaying, seed)
     read = read_app(app)
     net = read_network(network)
-    warn_of_unknown(net)
+    warn(unknown_pairs(net))
     placed = map_tasks(net, read, method, seed=seed)
     order = None
     if hosts is not None:

@@ -21,7 +21,7 @@ from gavotte.cli.measurement import document as measurement_document
 from gavotte.cli.measurement import print_result
 from gavotte.cli.options import AssumedRate, Budget, DryRun, Json, MaybeHosts, PricePerGb, Seed, TakeOver, read_rate
 from gavotte.cli.options import Pilot as PilotOption
-from gavotte.cli.output import emit_json, note, progress
+from gavotte.cli.output import emit_json, note, progress, warn
 from gavotte.cli.pilot import pilot_document, pilot_note
 from gavotte.cli.sharing import document, experiment, sharing
 from gavotte.cli.writing import to_write
@@ -171,8 +171,7 @@ def paths(
         print_result(result)
     if asked.until_stable:
         _tell_end(result, asked.count)
-    for warning in result.warnings:
-        note(f"warning: {warning}")
+    warn(result.warnings)
     if result.refused_by_firewalls:
         note("hint: `gavotte hosts check` names the firewall rule that is missing, if one is")
     _check_complete(result, plan.total, output, spare)

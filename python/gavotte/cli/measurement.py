@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,7 @@ from gavotte.cli.output import emit_table, note
 from gavotte.formats.counting import counted
 from gavotte.formats.history import VERDICTS, Floats, Proof
 from gavotte.formats.rates import format_bytes, format_rate
-from gavotte.terms.credit import is_credit
-from gavotte.terms.goodput import MTU_BYTES, goodput_per_wire
+from gavotte.terms.goodput import MTU_BYTES
 
 if TYPE_CHECKING:
     from gavotte.measure import Measurement
@@ -56,7 +54,7 @@ def document(result: Measurement, method: str, output: Path | None) -> dict[str,
             if path.payload_bytes
         ],
         "policed": _policed(result),
-        "credits": [vars(credit) for credit in _credits(result)],
+        "credits": [vars(credit) for credit in result.credits],
         "sender_cpu": _matrix(result, "sender_cpu"),
         "receiver_cpu": _matrix(result, "receiver_cpu"),
         "sender_waited": _matrix(result, "sender_waited"),
@@ -90,29 +88,6 @@ def _policed(result: Measurement) -> list[list[str]]:
     """Return the pairs whose paths drop packets above a rate, in the newest snapshot."""
     hosts = result.history.hosts
     return [[hosts[i], hosts[j]] for (i, j), path in sorted(result.newest.items()) if path.reading.policed]
-
-
-@dataclass(frozen=True)
-class _HostCredit:
-    """A host that sent faster until a credit ran out, on its path to a target."""
-
-    host: str
-    target: str
-    peak_bps: float
-    bytes: float
-    rate_bps: float
-
-
-def _credits(result: Measurement) -> list[_HostCredit]:
-    """Return the largest credit of each host in the newest snapshot."""
-    names, largest = result.history.hosts, dict[str, _HostCredit]()
-    for (i, j), path in sorted(result.newest.items()):
-        reading = path.reading
-        size = reading.bucket_bytes * goodput_per_wire(path.mtu_bytes)
-        known = largest.get(names[i])
-        if is_credit(size, reading.goodput_bps, reading.peak_bps) and (known is None or size > known.bytes):
-            largest[names[i]] = _HostCredit(names[i], names[j], reading.peak_bps, size, reading.goodput_bps)
-    return list(largest.values())
 
 
 def _matrix(result: Measurement, key: str) -> list[list[float | None]]:
@@ -170,11 +145,6 @@ def print_result(result: Measurement) -> None:
     if history.unqueued is not None and history.unqueued_lost is not None:
         share = history.unqueued_lost.sum() / history.unqueued.sum()
         note(f"trains lost {share:.2%} of their packets although no queue was full: one TCP connection may get less")
-    for credit in _credits(result):
-        note(
-            f"warning: {credit.host} sends at {format_rate(credit.peak_bps)} until it is {format_bytes(credit.bytes)} "
-            f"ahead of {format_rate(credit.rate_bps)}, its rate from then on"
-        )
     for link, sum_bps in result.shared.items():
         carries = (
             f"carries {format_rate(sum_bps)} in all" if sum_bps else "was full; --sharing measures what it carries"

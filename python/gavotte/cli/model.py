@@ -11,7 +11,7 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, Seed
-from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.output import emit_json, emit_table, note, warn
 from gavotte.cli.writing import to_write
 from gavotte.formats.rates import format_rate
 
@@ -94,8 +94,7 @@ def model(
     else:
         _print(network)
         _show(findings)
-    for text in network.notes:
-        note(f"warning: {text}")
+    warn(network.notes)
     for path in (output, asked.plot):
         if path is not None:
             note(f"wrote {path}")

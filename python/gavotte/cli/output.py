@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -63,9 +63,9 @@ def unknown_pairs(network: Network) -> list[str]:
     return [f"{count} no rate; placement treats them as slower than all others until you measure them"]
 
 
-def warn_of_unknown(network: Network) -> None:
-    """Print that warning."""
-    for warning in unknown_pairs(network):
+def warn(warnings: Iterable[str]) -> None:
+    """Print the warnings of a question or an answer on stderr, a line each."""
+    for warning in warnings:
         note(f"warning: {warning}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gavotte.cli.output import note
+from gavotte.cli.output import note, warn
 from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_bytes, format_rate
 
@@ -17,8 +17,7 @@ ALIKE = 1.02
 
 def pilot_note(pilot: Pilot) -> None:
     """Print what a pilot has sent and found."""
-    for host, reason in pilot.missing.items():
-        note(f"warning: {host}: {reason}")
+    warn(pilot.warnings)
     known_bps = sorted(host.egress_bps for host in pilot.network.hosts if host.egress_bps is not None)
     rates = " to ".join(format_rate(bps) for bps in (known_bps[:1] + known_bps[-1:])) or "at unknown rates"
     if known_bps and known_bps[-1] <= ALIKE * known_bps[0]:

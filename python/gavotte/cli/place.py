@@ -13,7 +13,7 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import AppFiles, Json, NetworkFile, PlacementOutput, Seed, Threads
-from gavotte.cli.output import emit_json, note, searching, unknown_pairs
+from gavotte.cli.output import emit_json, note, searching, unknown_pairs, warn
 from gavotte.cli.signals import stop_flag
 from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError
@@ -153,8 +153,7 @@ def place(
     wanted = None if asked.guarantee is None else read_guarantee(asked.guarantee)
     question = _question(net, loaded, asked, wanted, moving=not _least_time_only(asked, aim, reporting))
     warnings = [*unknown_pairs(net), *question.warnings]
-    for warning in warnings:
-        note(f"warning: {warning}")
+    warn(warnings)
     with searching(trying.time_limit) as watch:
         effort = Effort(
             trying.method, trying.time_limit, trying.seed, trying.threads, repeatable=trying.repeatable, watch=watch

@@ -11,7 +11,7 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, MaybeHosts
-from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.output import emit_json, emit_table, note, warn
 from gavotte.cli.writing import to_write
 from gavotte.formats.app import write_app
 from gavotte.formats.counting import counted
@@ -108,8 +108,7 @@ def _command(key: str, source: Source) -> Callable[..., None]:
         )
         if output is not None:
             write_app(output, profiled.app)
-        for warning in profiled.warnings:
-            note(f"warning: {warning}")
+        warn(profiled.warnings)
         if as_json:
             emit_json(_document(profiled))
         else:
@@ -207,8 +206,7 @@ def _show(profiled: Profile) -> None:
         f"{format_bytes(traffic.bytes)} seen: {format_bytes(traffic.attributed_bytes)} between tasks, "
         f"{format_bytes(traffic.unattributed_bytes)} of other traffic"
     )
-    for warning in traffic.warnings:
-        note(f"warning: {warning}")
+    warn(traffic.warnings)
 
 
 for _key, _source in SOURCES.items():

@@ -14,7 +14,7 @@ from gavotte.cli import lists
 from gavotte.cli.declared import declared, option
 from gavotte.cli.history import StoreUrl
 from gavotte.cli.options import Hosts, Json, copy_path, separated
-from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
+from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
 from gavotte.cli.signals import stop_flag
 from gavotte.cli.transfers import transfers
 from gavotte.formats.rates import format_bytes
@@ -55,14 +55,14 @@ def serve(
     from gavotte.transfer import Controller, default_socket, serving
 
     inventory, believed = resolve_hosts(hosts), read_network(network)
-    warn_of_unknown(believed)
+    warn(unknown_pairs(believed))
     path = socket or default_socket()
     with open_store(store) as opened, stop_flag() as stop:
         controller = Controller(inventory, believed, opened.queue(), policy)
         waiting = sum(not each.over for each in controller.list())
         with serving(controller, path):
             note(f"listening at {path}; policy {policy}; {waiting} transfers of {opened.name} to carry out")
-            controller.run(stop)
+            controller.run(stop, lambda text: warn([text]))
     note("stopped; the next `gavotte transfers serve` continues unfinished transfers")
 
 

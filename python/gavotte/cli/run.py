@@ -7,7 +7,7 @@ from typing import Annotated
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import AppFiles, Hosts, Json, PlacementFile
-from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.cli.output import emit_json, emit_table, note, progress, warn
 from gavotte.cli.writing import to_write
 from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_bytes
@@ -47,6 +47,7 @@ def run(
         return
     with progress("sending") as advance:
         result = replay(placed, loaded, inventory, max_seconds=max_seconds, progress=advance)
+    warn(result.warnings)
     if output is not None:
         write_records(output, result.records(placed))
     if as_json:

@@ -10,7 +10,7 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import AppFiles, Json, NetworkFile, Seed, Threads
-from gavotte.cli.output import emit_json, emit_table, note, warn_of_unknown
+from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
 from gavotte.cli.writing import to_write
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def sequence(
         raise typer.BadParameter("--every and --migration-cost need each other")
     cost_s = asked.migration_cost or 0.0
     net, loaded = read_network(network), [read_app(app) for app in apps]
-    warn_of_unknown(net)
+    warn(unknown_pairs(net))
     if migrated is not None:
         try:
             migrated.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ import typer
 from gavotte.cli.budget import read_limits
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Budget, DryRun, Hosts, Json, PricePerGb, Seed, TakeOver
-from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.cli.output import emit_json, emit_table, note, progress, warn
 from gavotte.cli.writing import to_write
 from gavotte.formats.rates import format_bytes, format_rate
 
@@ -111,8 +111,7 @@ def carry_out(plan: SharingPlan, *, take_over: bool = False) -> tuple[History, S
     )
     with progress("looking for shared links") as advance:
         completed, result = run(plan, ProbeSession(advance, take_over))
-    for warning in result.warnings:
-        note(f"warning: {warning}")
+    warn(result.warnings)
     sent = format_bytes(result.bytes_sent)
     note(f"{result.experiments} experiments in {result.seconds:.1f} s, {sent} sent, seed {result.seed}")
     return completed, result

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.options import DryRun, Hosts, Json, Seed
-from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
+from gavotte.cli.output import emit_json, emit_table, note, progress, unknown_pairs, warn
 from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_bytes
 
@@ -58,7 +58,7 @@ def shuffle(
     inventory = resolve_hosts(hosts)
     flows = spelled_as(read_byte_matrix(matrix), inventory.names)
     net = read_network(network) if network is not None else _measured(inventory, flows, seed)
-    warn_of_unknown(net)
+    warn(unknown_pairs(net))
     total = sum(flow.bytes for flow in flows)
     bound_s, link = wss_bound(net, [(flow.source, flow.target, float(flow.bytes)) for flow in flows])
     note(f"{counted(len(flows), 'flow')}, {format_bytes(total)}; at least {bound_s:.3g} s by the {link or 'network'}")
@@ -68,6 +68,7 @@ def shuffle(
         return
     with progress("moving") as advance:
         done = carry_out(flows, inventory, net, mode=mode, max_seconds=max_seconds, progress=advance)
+    warn(done.warnings)
     if as_json:
         emit_json(
             {

@@ -12,7 +12,7 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, Seed
-from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
+from gavotte.cli.output import emit_json, emit_table, note, progress, unknown_pairs, warn
 from gavotte.cli.writing import to_write
 from gavotte.formats.counting import counted
 from gavotte.formats.rates import format_bytes, format_rate
@@ -91,13 +91,12 @@ def simulate(
     if isinstance(platform, Network):
         if asked.goodput is False:
             raise typer.BadParameter("--wire needs a Topology: a Network's rates are goodput")
-        warn_of_unknown(platform)
+        warn(unknown_pairs(platform))
     run = _flows if asked.guarantee is None else _guarded
     if asked.network is not None:
         run = partial(_placement, first)
     ids, done, extra = run(platform, rest, asked, _conditions(platform, asked, seed))
-    for warning in done.warnings:
-        note(f"warning: {warning}")
+    warn(done.warnings)
     if output is not None:
         write_finish(output, ids, done.finish_s[: len(ids)])
     summary = _summary(done, ids) | extra

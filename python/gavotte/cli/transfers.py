@@ -11,7 +11,7 @@ import typer
 from gavotte.cli import lists
 from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Json, read_rate
-from gavotte.cli.output import emit_json, emit_table, note, progress, warn_of_unknown
+from gavotte.cli.output import emit_json, emit_table, note, progress, unknown_pairs, warn
 from gavotte.cli.writing import to_write
 from gavotte.formats.counting import counted
 
@@ -95,7 +95,7 @@ def _simulated(path: Path, asked: SimulationOptions, output: Path | None) -> tup
     port_bps = None if asked.port_bps is None else read_rate("--port-bps", asked.port_bps)
     coflows, network = read_trace(path), None if asked.network is None else read_network(asked.network)
     if network is not None:
-        warn_of_unknown(network)
+        warn(unknown_pairs(network))
     results = []
     for name in policies:
         with progress(name) as bar:

@@ -14,7 +14,7 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, MaybeHosts, Seed
-from gavotte.cli.output import note, sign_of_life
+from gavotte.cli.output import note, sign_of_life, warn
 from gavotte.cli.signals import stop_flag
 from gavotte.cli.writing import to_write
 from gavotte.formats.counting import counted
@@ -128,7 +128,7 @@ def watch(
 
         end = keep(
             question,
-            WatchSession(stop.wait, notify, lambda text: note(f"warning: {text}"), alive, running, writing.output),
+            WatchSession(stop.wait, notify, lambda text: warn([text]), alive, running, writing.output),
         )
     note(f"{counted(end.taken, what)}, {end.hosts - len(end.gone)} of {counted(end.hosts, 'host')} present")
 
@@ -199,7 +199,7 @@ def _call(words: list[str], document: dict[str, Any]) -> None:
             words, input=json.dumps(document), text=True, stdout=STDERR, timeout=COMMAND_S, check=False
         )
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        note(f"warning: --command: {error}")
+        warn([f"--command: {error}"])
         return
     if ran.returncode:
-        note(f"warning: --command exited with status {ran.returncode}")
+        warn([f"--command exited with status {ran.returncode}"])

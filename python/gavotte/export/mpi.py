@@ -38,11 +38,12 @@ def hydra(placement: Placement) -> str:
     return _text([f"{host}:{len(list(ranks))}" for host, ranks in groupby(_hosts(placement))])
 
 
-def crowded(placement: Placement, cpus: Mapping[str, float]) -> list[tuple[str, int, float]]:
-    """Hosts that get more ranks than they have cores: name, ranks, cores.
+def crowded(placement: Placement, form: str, cpus: Mapping[str, float]) -> list[str]:
+    """Return a warning for each host that gets more ranks than it has cores.
 
     Args:
         placement: whose ranks.
+        form: format that is written.
         cpus: cores of all hosts of the network.
 
     Raises:
@@ -51,7 +52,12 @@ def crowded(placement: Placement, cpus: Mapping[str, float]) -> list[tuple[str, 
     ranks = Counter(_hosts(placement))
     if strangers := sorted(ranks.keys() - cpus.keys()):
         raise unknown_host(strangers[0], cpus, "the network")
-    return [(host, count, cpus[host]) for host, count in ranks.items() if count > cpus[host]]
+    remedy = "; use --format openmpi-seq, which does not bind ranks to cores" if form == "openmpi" else ""
+    return [
+        f"`{host}` gets {count} ranks and has {cpus[host]:g} cores{remedy}"
+        for host, count in ranks.items()
+        if count > cpus[host]
+    ]
 
 
 def _hosts(placement: Placement) -> list[str]:

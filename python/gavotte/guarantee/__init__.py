@@ -1,6 +1,7 @@
 """Bandwidth guarantees: whether a network can keep them, and how its hosts' agents enforce them."""
 
 from gavotte.guarantee.applying import (
+    Applied,
     Cleared,
     GuaranteeStatus,
     GuardedHost,
@@ -11,6 +12,7 @@ from gavotte.guarantee.applying import (
     clear,
     sharing_addresses,
     status,
+    warnings_of,
 )
 from gavotte.guarantee.exposition import prometheus
 from gavotte.guarantee.placing import LinkRoom, on_hosts, rooms
@@ -18,6 +20,7 @@ from gavotte.guarantee.planning import Admission, LinkSum, plan
 
 __all__ = [
     "Admission",
+    "Applied",
     "Cleared",
     "GuaranteeStatus",
     "GuardedHost",
@@ -34,4 +37,5 @@ __all__ = [
     "rooms",
     "sharing_addresses",
     "status",
+    "warnings_of",
 ]

@@ -38,6 +38,33 @@ class HostKept:
     fixed: str
 
 
+@dataclass(frozen=True)
+class Applied:
+    """Guarantees that agents enforce from now on.
+
+    Attributes:
+        hosts: each host, in the Guarantee's order.
+        warnings: what they enforce less well than requested, one line each.
+    """
+
+    hosts: list[HostKept]
+    warnings: list[str]
+
+
+def warnings_of(guarantee: Guarantee, inventory: Inventory) -> list[str]:
+    """Return what agents cannot enforce of a Guarantee, one line each."""
+    shared = [
+        f"{', '.join(hosts)} have the address {address}; pairs from hosts whose packets arrive from it "
+        "have static guarantees"
+        for address, hosts in sharing_addresses(guarantee, inventory).items()
+    ]
+    return shared + [
+        f"agents enforce the guarantee of tenant `{tenant.name}`, not its limits"
+        for tenant in guarantee.tenant
+        if tenant.egress_limit is not None or tenant.ingress_limit is not None
+    ]
+
+
 def sharing_addresses(guarantee: Guarantee, inventory: Inventory) -> dict[str, list[str]]:
     """Return each address that several hosts of a Guarantee have in the inventory, with these hosts.
 
@@ -146,7 +173,7 @@ def apply(
     *,
     fixed: bool = False,
     constants: Mapping[str, float] | None = None,
-) -> list[HostKept]:
+) -> Applied:
     """Let the agents of all hosts of a Guarantee enforce it from now on, in place of their present guarantees.
 
     Args:
@@ -156,7 +183,7 @@ def apply(
         constants: the limiter's constants that differ from their defaults, by name.
 
     Returns:
-        each host, in the Guarantee's order.
+        each host, and warnings.
 
     Raises:
         GavotteError: when a host cannot take part. Then no host enforces anything; if guarantees were enforced before,
@@ -185,12 +212,13 @@ def apply(
             name, error = next(iter(refused.items()))
             need = "; its agent needs CAP_NET_ADMIN" if "Operation not permitted" in error.message else ""
             raise AgentError(f"{name} cannot enforce its guarantee: {error}{need}", failure=error.failure)
-    results = []
+    hosts = []
     for name in guarantee.agents:
         reply = replies[name]
         assert not isinstance(reply, AgentError)
-        results.append(HostKept(name, reply.device, reply.without_bpf))
-    return results
+        hosts.append(HostKept(name, reply.device, reply.without_bpf))
+    static = [f"{host.host}: static shares only: {host.fixed}" for host in hosts if host.fixed and not fixed]
+    return Applied(hosts, fleet.warnings + static)
 
 
 def _reached(part: Inventory, roads: Reach) -> dict[tuple[str, str], str]:

@@ -47,15 +47,34 @@ class LinkSum:
 
 @dataclass(frozen=True)
 class Admission:
-    """All links with guarantees, the fullest first, and the hosts of which the Network knows no limit."""
+    """Whether links can keep what is guaranteed over them.
+
+    Attributes:
+        links: all links with guarantees, the fullest first.
+        unlimited: hosts of which the Network knows no limit.
+        unknown_pairs: number of pairs of the other hosts without a rate.
+    """
 
     links: list[LinkSum]
     unlimited: list[str]
+    unknown_pairs: int = 0
 
     @property
     def over(self) -> list[LinkSum]:
         """The links that cannot keep what is guaranteed over them."""
         return [link for link in self.links if link.over]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the Network leaves unknown, one line each."""
+        warnings = [
+            f"the Network has no limit for {host}; whether its guarantee can be kept is unknown"
+            for host in self.unlimited
+        ]
+        if unknown := self.unknown_pairs:
+            count = f"{unknown} pairs of its hosts have" if unknown > 1 else "1 pair of its hosts has"
+            warnings.append(f"{count} no rate; whether such a path can keep its guarantee is unknown")
+        return warnings
 
 
 def plan(guarantee: Guarantee, network: Network) -> Admission:
@@ -86,7 +105,9 @@ def plan(guarantee: Guarantee, network: Network) -> Admission:
             links.append(LinkSum(link, goodput_bps, rate_bps, rate_bps * (1 - guarantee.headroom)))
             limited.update(senders, receivers)
     links.sort(key=lambda link: (-link.use, link.link))
-    return Admission(links, [host for host in guarantee.hosts if host not in limited])
+    at = {name: place for place, name in enumerate(network.names)}
+    known = network.of_hosts([at[host] for host in guarantee.hosts if host in limited])
+    return Admission(links, [host for host in guarantee.hosts if host not in limited], known.unknown_pairs)
 
 
 def _links(guarantee: Guarantee, network: Network) -> Iterator[tuple[str, float | None, float, Ends]]:

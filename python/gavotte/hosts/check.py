@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gavotte.agents import Fleet, reaching
@@ -123,8 +123,13 @@ class HostState:
 
     @property
     def warnings(self) -> list[str]:
-        """Why measurements on this host may show its processors instead of the network, one line each."""
+        """Why other hosts may not reach it, or see its processors instead of the network, one line each."""
         warnings = []
+        if self.inside_address and self.inside_address != self.address:
+            warnings.append(
+                f"its SSH server answers at {self.inside_address}, but the inventory says {self.address}; if other "
+                "hosts cannot reach it, change its `address`"
+            )
         if 0 < self.cpu_quota < 1:
             warnings.append(
                 f"its cgroup's quota allows {self.cpu_quota:g} of a processor; fast paths may show it, so raise it"
@@ -150,12 +155,20 @@ class Check:
         inventory: the inventory, with missing cpus and memory filled in from the agents.
         paths: pairs whose data plane was tested. Hosts that another run holds exclusively are not tested.
         rules: missing firewall rules, one line each.
+        untested: why paths were not tested, one line each.
     """
 
     hosts: tuple[HostState, ...]
     inventory: Inventory
     paths: tuple[Path, ...] = ()
     rules: tuple[str, ...] = ()
+    untested: list[str] = field(default_factory=list)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What may keep runs from using hosts, or slow them down, one line each."""
+        own = [f"{host.name}: {warning}" for host in self.hosts for warning in host.warnings]
+        return [*self.untested, *own]
 
     @property
     def usable(self) -> int:
@@ -185,7 +198,7 @@ def check(inventory: Inventory) -> Check:
         fleet = Fleet(inventory, reach, purpose="check", shared=True)
         fleet.check()
         status = fleet.status()
-        paths = try_paths(fleet, [name for name, health in fleet.health.items() if not health.run_id])
+        paths, untested = try_paths(fleet, [name for name, health in fleet.health.items() if not health.run_id])
         tunnels = dict(reach.tunnels)
     states = []
     written = {host.name: host.address for host in inventory.host}
@@ -219,7 +232,7 @@ def check(inventory: Inventory) -> Check:
                 stolen=health.stolen,
             )
         states.append(state)
-    return Check(tuple(states), fleet.inventory, paths, tuple(_rules(fleet.inventory, paths)))
+    return Check(tuple(states), fleet.inventory, paths, tuple(_rules(fleet.inventory, paths)), untested)
 
 
 def _rules(inventory: Inventory, paths: tuple[Path, ...]) -> list[str]:

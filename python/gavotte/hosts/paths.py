@@ -6,7 +6,6 @@ Input: enrolled agents. Output: one `Path` per pair. The agents send each other 
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +14,6 @@ from gavotte.agents import Budget, Fleet
 from gavotte.agents import agent_pb2 as pb
 from gavotte.errors import AgentError
 from gavotte.formats.inventory import without_zone
-
-logger = logging.getLogger(__name__)
 
 OK = "ok"
 REFUSED = "refused"
@@ -80,7 +77,7 @@ class Path:
         return dataclasses.asdict(self) | {"usable": self.usable}
 
 
-def try_paths(fleet: Fleet, names: Sequence[str]) -> tuple[Path, ...]:
+def try_paths(fleet: Fleet, names: Sequence[str]) -> tuple[tuple[Path, ...], list[str]]:
     """Let every host greet every other, at most `MOST_PEERS` each. Enrols the fleet's agents and releases them.
 
     Args:
@@ -88,27 +85,27 @@ def try_paths(fleet: Fleet, names: Sequence[str]) -> tuple[Path, ...]:
         names: hosts to test; the others are not contacted.
 
     Returns:
-        one for each tested pair, by source and target in the inventory's order. Hosts whose agents are too old or do
-        not take part are left out.
+        one for each tested pair, by source and target in the inventory's order, and a warning for each host whose
+        paths were not tested. Hosts whose agents are too old or do not take part are left out.
     """
     fleet.hosts = [host for host in fleet.hosts if host.name in set(names)]
     if len(fleet.hosts) < 2:
-        return ()
+        return (), []
+    warnings = []
     try:
         fleet.enrol(Budget(max_bytes=1, max_seconds=SHORTEST_HOLD_S))
         deaf = fleet.listen([host.name for host in fleet.hosts])
-        for name, error in deaf.items():
-            logger.warning("%s: its paths were not tested: %s", name, error.message)
+        warnings += [f"{name}: its paths were not tested: {error.message}" for name, error in deaf.items()]
         fleet.hosts = [host for host in fleet.hosts if host.name not in deaf]
-        return _greeted(fleet)
+        paths, untested = _greeted(fleet)
+        return paths, warnings + untested
     except AgentError as error:
-        logger.warning("paths were not tested: %s", error.message)
-        return ()
+        return (), [*warnings, f"paths were not tested: {error.message}"]
     finally:
         fleet.release()
 
 
-def _greeted(fleet: Fleet) -> tuple[Path, ...]:
+def _greeted(fleet: Fleet) -> tuple[tuple[Path, ...], list[str]]:
     hosts = fleet.hosts
     places = {host.name: place for place, host in enumerate(hosts)}
     peers = {
@@ -116,12 +113,12 @@ def _greeted(fleet: Fleet) -> tuple[Path, ...]:
         for host in hosts
     }
     addresses = {host.name: {without_zone(each) for each in (host.address, *host.addresses)} for host in hosts}
-    paths = []
+    paths, warnings = list[Path](), list[str]()
     greeted = fleet.greet(peers)
     arrivals = fleet.heard(places)
     for source, greetings in greeted.items():
         if isinstance(greetings, AgentError):
-            logger.warning("%s: its paths were not tested: %s", source, greetings.message)
+            warnings.append(f"{source}: its paths were not tested: {greetings.message}")
             continue
         paths += [
             Path(
@@ -138,7 +135,7 @@ def _greeted(fleet: Fleet) -> tuple[Path, ...]:
             for each in greetings
             if each.peer in places
         ]
-    return tuple(sorted(paths, key=lambda path: (places[path.source], places[path.target])))
+    return tuple(sorted(paths, key=lambda path: (places[path.source], places[path.target]))), warnings
 
 
 def _udp_word(greeting: pb.Greeting, *, has_arrived: bool) -> str:

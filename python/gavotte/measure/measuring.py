@@ -12,6 +12,7 @@ from gavotte.agents import Neighbour, enrolled
 from gavotte.formats.history import BY_TCP_MARK, History, Pairs
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
+from gavotte.formats.rates import format_bytes, format_rate
 from gavotte.measure.adapt.results import FailedPath, PathResult, Results
 from gavotte.measure.adapt.underway import Underway
 from gavotte.measure.adapt.withheld import HOST_MARK, Gap, gaps_of_hosts
@@ -24,9 +25,22 @@ from gavotte.measure.planning import MeasurementPlan, plan_measurement
 from gavotte.measure.question import MeasureQuestion, MeasureSession
 from gavotte.tables import Tabular
 from gavotte.terms import Pair, Progress
+from gavotte.terms.credit import is_credit
+from gavotte.terms.goodput import goodput_per_wire
 
 MOST_FAILURES = 20
 """Paths without an answer that warnings name."""
+
+
+@dataclass(frozen=True)
+class HostCredit:
+    """A host that sent faster until a credit ran out, on its path to a target."""
+
+    host: str
+    target: str
+    peak_bps: float
+    bytes: float
+    rate_bps: float
 
 
 @dataclass(frozen=True)
@@ -54,6 +68,7 @@ class Measurement(Tabular):
         busy: (source, target) filled by other traffic, without a steady rate. The rate is TCP's share alongside it.
         stopped: why it ended before all was measured; empty = it did not.
         payload_bytes: requested UDP payload of packets; 0 = what each path's MTU allows, or no train.
+        events: what happened that a reader of the rates should know, one line each.
     """
 
     history: History
@@ -74,6 +89,7 @@ class Measurement(Tabular):
     busy: list[tuple[str, str]] = field(default_factory=list)
     stopped: str = ""
     payload_bytes: int = 0
+    events: list[str] = field(default_factory=list)
 
     @property
     def gaps(self) -> dict[tuple[str, str], Gap]:
@@ -90,6 +106,18 @@ class Measurement(Tabular):
             for (i, j), path in sorted(self.newest.items())
             if 0 < path.payload_bytes < self.payload_bytes
         }
+
+    @cached_property
+    def credits(self) -> list[HostCredit]:
+        """The largest credit of each host in the newest snapshot."""
+        names, largest = self.history.hosts, dict[str, HostCredit]()
+        for (i, j), path in sorted(self.newest.items()):
+            reading = path.reading
+            size = reading.bucket_bytes * goodput_per_wire(path.mtu_bytes)
+            known = largest.get(names[i])
+            if is_credit(size, reading.goodput_bps, reading.peak_bps) and (known is None or size > known.bytes):
+                largest[names[i]] = HostCredit(names[i], names[j], reading.peak_bps, size, reading.goodput_bps)
+        return list(largest.values())
 
     @cached_property
     def warnings(self) -> list[str]:
@@ -208,12 +236,13 @@ def carry_out(plan: MeasurementPlan, session: MeasureSession | None = None) -> M
             busy=[(names[i], names[j]) for i, j in underway.busy],
             stopped=underway.stopped,
             payload_bytes=paths.method.probe.burst_train.payload_bytes,
+            events=underway.warnings,
         )
 
 
 def warnings_of(result: Measurement) -> list[str]:
     """Return the warnings of a measurement, the most general first."""
-    return [*_of_hosts(result), *_of_rates(result), *_of_failures(result)]
+    return [*result.events, *_of_hosts(result), *_of_rates(result), *_of_failures(result)]
 
 
 def _of_hosts(result: Measurement) -> Iterator[str]:
@@ -224,7 +253,12 @@ def _of_hosts(result: Measurement) -> Iterator[str]:
 
 
 def _of_rates(result: Measurement) -> Iterator[str]:
-    """Yield why rates may not be those of the paths alone."""
+    """Yield why rates may not be those of the paths alone, or not last."""
+    for credit in result.credits:
+        yield (
+            f"{credit.host} sends at {format_rate(credit.peak_bps)} until it is {format_bytes(credit.bytes)} "
+            f"ahead of {format_rate(credit.rate_bps)}, its rate from then on"
+        )
     if result.untested:
         yield (
             f"no pairs across {result.untested[0]}{_more(result.untested)} sent at the same time, so whether "

@@ -57,6 +57,7 @@ class RunResult(Tabular):
         bytes: payload bytes confirmed.
         congestion: TCP congestion control of every connection.
         time_s: Unix time of the start.
+        warnings: what may have made it slow, one line each.
     """
 
     completion_s: float = 0.0
@@ -66,6 +67,7 @@ class RunResult(Tabular):
     bytes: int = 0
     congestion: str = CONGESTION
     time_s: float = 0.0
+    warnings: list[str] = field(default_factory=list)
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one row per transfer."""
@@ -148,6 +150,7 @@ def run(
         if fleet.missing:
             name, reason = next(iter(fleet.missing.items()))
             raise AgentError(f"host {name} of the placement cannot be used: {reason}")
+        result.warnings = fleet.warnings
         _Replay(fleet, todo, placement.apps, result, max_seconds, progress).run()
     return result
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gavotte.agents import Budget, Fleet, enrolled
@@ -22,8 +21,6 @@ from gavotte.tables import Tabular
 from gavotte.terms import Progress
 from gavotte.transfer.planning import FAR_S
 from gavotte.transfer.shuffling import credited, round_trips_s, wss_bound, wss_rates
-
-logger = logging.getLogger(__name__)
 
 MODES = ("paced", "connections", "standard")
 """How a shuffle reaches its rates.
@@ -83,6 +80,7 @@ class ShuffleResult(Tabular):
         bottleneck: the link that decides the bound, in words; None = nothing limits it.
         elapsed_s: from the start to the last confirmation.
         congestion: TCP congestion control of every connection.
+        warnings: what may have made it slow, one line each.
     """
 
     flows: list[FlowResult]
@@ -91,6 +89,7 @@ class ShuffleResult(Tabular):
     bottleneck: str | None
     elapsed_s: float
     congestion: str = CONGESTION
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def bytes(self) -> int:
@@ -151,7 +150,7 @@ def shuffle(
             raise AgentError(f"host {name} of the shuffle cannot be used: {reason}")
         results = _Shuffle(fleet, flows, network, mode, progress).run(max_seconds)
     elapsed_s = max((flow.finish_s for flow in results), default=0.0)
-    return ShuffleResult(results, mode, bound_s, bottleneck, elapsed_s)
+    return ShuffleResult(results, mode, bound_s, bottleneck, elapsed_s, warnings=fleet.warnings)
 
 
 def numbers_of_connections(flows: Sequence[HostBytes]) -> list[int]:

@@ -333,4 +333,5 @@ class Run:
             self._checksum,
             self._sent_bytes,
             [*self._changes, *self._conductor.log()],
+            self._fleet.warnings,
         )

@@ -63,6 +63,8 @@ class Controller:
         self._changed = threading.Condition()
         self._transfers = {transfer.id: transfer for transfer in queue.all()}
         self._live: dict[int, UnderWay] = {}
+        self._warned: set[str] = set()
+        self._warn: Callable[[str], None] = lambda _: None
 
     def submit(
         self,
@@ -176,9 +178,15 @@ class Controller:
             self._changed.wait_for(lambda: self._transfers[number].over, seconds)
         return self.get(number)
 
-    def run(self, stop: threading.Event) -> None:
-        """Carry out transfers until `stop` is set. The next controller continues those that are running then."""
+    def run(self, stop: threading.Event, warn: Callable[[str], None] = lambda _: None) -> None:
+        """Carry out transfers until `stop` is set. The next controller continues those that are running then.
+
+        Args:
+            stop: ends it.
+            warn: called with each warning of a transfer that has ended, once.
+        """
         saved_s = 0.0
+        self._warn = warn
         try:
             while not stop.is_set():
                 with self._changed:
@@ -244,8 +252,12 @@ class Controller:
         except GavotteError as failure:
             error = str(failure)
         except Exception as failure:
-            logger.exception("transfer %d", live.transfer.id)
+            logger.info("transfer %d", live.transfer.id, exc_info=True)
             error = f"{type(failure).__name__}: {failure}"
         with self._changed:
+            for warning in live.warnings:
+                if warning not in self._warned:
+                    self._warned.add(warning)
+                    self._warn(warning)
             live.cancel()
             self._end(live.transfer, state, error)

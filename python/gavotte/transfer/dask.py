@@ -119,7 +119,7 @@ class Scatter:
                 self.last = self._to(targets).send(str(path), name)
                 paths |= {each.host: each.path for each in self.last.receivers if each.ok}
                 for host, why in self.last.lost.items():
-                    logger.warning("%s has no copy: %s", host, why)
+                    logger.info("%s has no copy: %s", host, why)
             return self._known(data, {worker: paths[host] for worker, host in workers.items() if host in paths})
         finally:
             hosts = {host: worker for worker, host in workers.items() if host in paths}

@@ -48,6 +48,7 @@ class BroadcastResult(Tabular):
         checksum: BLAKE3 of the hashes of all blocks, the same at each complete receiver; hexadecimal.
         source_sent_bytes: payload that left the source.
         changes: changes to the plan during the broadcast, with reasons.
+        warnings: what may have made it slow, one line each.
     """
 
     plan: BroadcastPlan
@@ -57,6 +58,7 @@ class BroadcastResult(Tabular):
     checksum: str = ""
     source_sent_bytes: int = 0
     changes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     @property
     def ratio(self) -> float | None:

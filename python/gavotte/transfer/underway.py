@@ -60,6 +60,7 @@ class UnderWay:
         self.started = False
         self.cancelled = False
         self.thread: threading.Thread | None = None
+        self.warnings: list[str] = []
 
     def now(self) -> Transfer:
         """Return its current state."""
@@ -171,6 +172,7 @@ class ShuffleUnderWay(UnderWay):
         purpose = f"transfer {transfer.id} {transfer.name}".strip()
         before = list(self.moved)
         with enrolled(mine, budget, purpose=purpose, shared=True) as fleet:
+            self.warnings = fleet.warnings
             if fleet.missing:
                 name, reason = next(iter(fleet.missing.items()))
                 raise AgentError(f"host {name} cannot be used: {reason}")
@@ -262,6 +264,7 @@ class BroadcastUnderWay(UnderWay):
             seed=transfer.id,
         )
         result = send(question, BroadcastSession(planned, watch, pacing=self))
+        self.warnings = result.warnings
         became = (Copied(each.host, each.finish_s, each.ok, each.error, each.joined_s) for each in result.receivers)
         with changed:
             self.transfer = replace(self.transfer, receivers=tuple(became))

@@ -78,6 +78,7 @@ class Underway:
             together.
         credits: credits of hosts that ran out during a snapshot or between two, by name.
         stopped: why it ended early; empty = it did not.
+        warnings: what happened that a reader of the rates should know, one line each.
     """
 
     def __init__(
@@ -120,6 +121,7 @@ class Underway:
         self.busy: list[Pair] = []
         self.untested: dict[str, list[Pair]] = {}
         self.stopped = ""
+        self.warnings: list[str] = []
 
     def handle(self, event: Event) -> list[Instruction]:
         """Take one event, and return what to do.
@@ -176,7 +178,7 @@ class Underway:
         reason = f"fewer than two agents are left after {number} of {wanted} snapshots ({text})"
         if not any(self._results.answered(each) for each in range(number)):
             raise AgentError(reason, hint="start the agents and measure again")
-        logger.warning(reason)
+        self.warnings.append(reason)
         self.stopped = reason
         return True
 
@@ -184,7 +186,9 @@ class Underway:
         """Return the Unix time, never before the last snapshot's, which may be that of an interrupted measurement."""
         now_s, last_s = self._moment.unix_s, max(self._results.times_s.values(), default=0.0)
         if now_s < last_s:
-            logger.warning("the clock was set back by %.0f s; times continue from the last snapshot's", last_s - now_s)
+            self.warnings.append(
+                f"the clock was set back by {last_s - now_s:.0f} s; times continue from the last snapshot's"
+            )
         return max(now_s, last_s)
 
     @property
@@ -444,8 +448,8 @@ class Underway:
 
     def _take_shares(self, number: int, measured: Iterable[Pair]) -> Steps[None]:
         """Measure TCP's share of paths without a rate. For the pairs in `measured` it is known already."""
-        logger.warning(
-            "snapshot %d: other traffic fills the network; measuring TCP's share of paths without a rate", number
+        self.warnings.append(
+            f"snapshot {number}: other traffic fills the network; paths without a rate show TCP's share"
         )
         lacking = [pair for pair in self._lacking(number) if self._affords(pair)]
         left = packed(lacking, {})

@@ -98,6 +98,11 @@ class Pilot:
     seconds: float = 0.0
     missing: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def warnings(self) -> list[str]:
+        """Hosts that took no part, one line each."""
+        return [f"{host}: {reason}" for host, reason in self.missing.items()]
+
 
 def take_pilot(inventory: Inventory, *, seed: int = 0, most_bytes: int | None = None, take_over: bool = False) -> Pilot:
     """Send the probes.

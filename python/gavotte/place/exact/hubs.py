@@ -85,7 +85,7 @@ def hub_bound_s(
         answers = race(CHILD, requests, limit_s, lambda *_: False, strict=strict, tick=tick)
     except GavotteError as error:
         # A placement does not need it.
-        logger.warning("no bound by the tasks that exchange most: %s", error)
+        logger.info("no bound by the tasks that exchange most: %s", error)
         return 0.0, True
     least_s: dict[int, float] = {}
     stopped = False
