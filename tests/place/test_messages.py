@@ -11,6 +11,7 @@ from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.place import Effort, Question, decide, evaluate, place
 from gavotte.simulate import simulate_placement
+from gavotte.terms.ramp import ramp_s
 
 RATE_BPS = 1e9
 NEAR_S, FAR_S = 1e-4, 2e-2
@@ -62,11 +63,23 @@ def test_messages_of_different_tasks_wait_at_the_same_time() -> None:
     assert placement.completion_s == pytest.approx(8e6 / RATE_BPS + 1000 * FAR_S)
 
 
-def test_streams_are_placed_without_regard_to_latency() -> None:
-    app = chatty(None)
+def test_streams_go_to_near_hosts_as_far_connections_start_slowly() -> None:
+    app = chatty(None, constraints={"pin": {"x": "vm0"}})
+    start_s = float(ramp_s(1e6, RATE_BPS, 2 * FAR_S, 1448))
+    assert start_s > 5 * FAR_S
+    far = evaluate(zones(), [app], {"x": "vm0", "y": "vm2"})
+    assert far.completion_s == pytest.approx(8e6 / RATE_BPS + start_s)
+    assert simulate_placement(zones(), [app], far) == pytest.approx(far.completion_s)
+    answer = decide(Question(zones(), [app]), Effort(seed=1))
+    assert answer.placement.assignment["y"] == "vm1"
+    assert answer.explanation.completion_s == pytest.approx(answer.placement.completion_s)
+
+
+def test_long_streams_are_placed_without_regard_to_latency() -> None:
+    app = chatty(None, size=10**10)
     question = Question(zones(), [app])
     assert not question.depends_on_use
-    assert evaluate(zones(), [app], {"x": "vm0", "y": "vm2"}).completion_s == pytest.approx(8e6 / RATE_BPS)
+    assert evaluate(zones(), [app], {"x": "vm0", "y": "vm2"}).completion_s == pytest.approx(8e10 / RATE_BPS)
     assert place(zones(), [app]).optimal
 
 

@@ -20,7 +20,11 @@ from gavotte.simulate.platform import build_platform, host_names
 from gavotte.simulate.roundtrips import tcp_weights
 from gavotte.simulate.simulating import Simulation, simulate
 from gavotte.terms.goodput import topology_goodput
+from gavotte.terms.loss import with_loss
+from gavotte.terms.paths import rates_bps, round_trips_s, segments_bytes
+from gavotte.terms.ramp import ramp_s
 from gavotte.terms.unfolding import unfold
+from gavotte.terms.usage import starts_slowly
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,8 @@ def replay_placement(
     """Simulates the transfers of a placement as `run` sends them.
 
     Each application starts at its arrival; the transfers of one phase start together, and the next phase when all
-    are done. Bytes between tasks on one host take no time. The state of tasks that move is sent as `unfold` says.
+    are done. On a Network, each transfer first waits for as long as its connection needs to start. Bytes between tasks
+    on one host take no time. The state of tasks that move is sent as `unfold` says.
 
     Args:
         network: where.
@@ -81,7 +86,7 @@ def replay_placement(
     apps, placement = unfold(apps, placement)
     ordered = placement.in_order(apps)
     todo = _Schedule(ordered, placement, host_names(network))
-    flows = _waiting(todo.flows, todo.messages, network, conditions)
+    flows = _waiting(todo.flows, todo.messages, network, ordered, conditions)
     if conditions.tcp:
         payload_share, seed = conditions.payload_share, conditions.seed
         weight = np.ones(len(flows))
@@ -104,15 +109,25 @@ def replay_placement(
     )
 
 
-def _waiting(flows: Flows, messages: Sequence[int], network: Topology | Network, conditions: Conditions) -> Flows:
-    """Return flows whose messages wait for each other: each takes a latency, and the network adds the first one."""
-    if not any(messages):
+def _waiting(
+    flows: Flows, messages: Sequence[int], network: Topology | Network, apps: Sequence[App], conditions: Conditions
+) -> Flows:
+    """Return flows that wait as their messages do, and on a Network for the start of their connections, if longer.
+
+    Messages wait for each other. Each takes a latency, of which the network adds the first one.
+    """
+    slow = isinstance(network, Network) and starts_slowly(with_loss(network), apps)
+    if not any(messages) and not slow:
         return flows
     platform = build_platform(network, conditions.payload_share, conditions.seed)
-    waits_s = [
-        max(count - 1, 0) * platform.latency_s(m, n) for count, (m, n) in zip(messages, flows.pairs, strict=True)
-    ]
-    return replace(flows, startup_s=np.array(waits_s))
+    latencies_s = np.array([platform.latency_s(m, n) for m, n in flows.pairs])
+    waits_s = np.maximum(np.array(messages) - 1, 0) * latencies_s
+    if slow and isinstance(network, Network):
+        network = with_loss(network)
+        at = flows.source, flows.target
+        rates, trips_s, segments = (of(network)[at] for of in (rates_bps, round_trips_s, segments_bytes))
+        waits_s = np.maximum(waits_s, ramp_s(flows.bytes, rates, trips_s, segments) - latencies_s)
+    return replace(flows, startup_s=waits_s)
 
 
 class _Schedule:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from gavotte.formats.network import Network
 from gavotte.tables import matrix, nullable
-from gavotte.terms.goodput import MTU_BYTES, tcp_payload_bytes
+from gavotte.terms.paths import round_trips_s, segments_bytes
 
 Floats = npt.NDArray[np.float64]
 
@@ -59,14 +59,9 @@ def with_loss(network: Network) -> Network:
         return network
     if not network.rate_bps or not network.latency_s:
         return network.model_copy(update={"loss": []})
-    loss, rate_bps, latency_s = map(matrix, (network.loss, network.rate_bps, network.latency_s))
-    unknown = np.full(rate_bps.shape, np.nan)
-    mtu_bytes = matrix(network.mtu_bytes) if network.mtu_bytes else unknown
-    several_bps = matrix(network.several_bps) if network.several_bps else unknown
-    headers_bytes = [MTU_BYTES - tcp_payload_bytes(ipv6=host.ipv6) for host in network.hosts]
-    segment_bytes = np.where(np.isnan(mtu_bytes), MTU_BYTES, mtu_bytes) - np.array(headers_bytes)
-    round_trip_s = np.nan_to_num(latency_s) + np.nan_to_num(latency_s.T)
-    one_bps = connection_bps(np.nan_to_num(loss), round_trip_s, segment_bytes)
+    loss, rate_bps = matrix(network.loss), matrix(network.rate_bps)
+    several_bps = matrix(network.several_bps) if network.several_bps else np.full(rate_bps.shape, np.nan)
+    one_bps = connection_bps(np.nan_to_num(loss), round_trips_s(network), segments_bytes(network))
     slower = one_bps < rate_bps
     several_bps = np.where(slower, np.fmax(rate_bps, several_bps), several_bps)
     rates = {"rate_bps": np.where(slower, one_bps, rate_bps)}

@@ -5,6 +5,7 @@
    two hosts get at most `several_bps` together.
 3. Messages that wait for each other take a latency each, in addition to the time of their bytes.
 4. On a path that loses packets, one connection gets what its losses leave of `rate_bps`.
+5. A connection starts slowly, and its last byte arrives a latency after it was sent.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
@@ -22,16 +24,37 @@ from gavotte.tables import matrix, nullable
 from gavotte.terms import Pair
 from gavotte.terms.credit import has_credit, sent_by_hosts, with_credits
 from gavotte.terms.loss import with_loss
+from gavotte.terms.paths import rates_bps, round_trips_s, segments_bytes
+from gavotte.terms.ramp import ramp_s
 
 LEAST_BPS, MOST_BPS = 1.0, 1e18
 """Rates that a Network may have."""
+
+LEAST_RAMP = 0.05
+"""Where the start of the largest connection takes less than this share of its time on every path, no start counts.
+
+Rates have such an error themselves. Within a data centre, assignments therefore change no rates.
+"""
 
 
 def depends_on_use(network: Network, apps: Sequence[App]) -> bool:
     """Whether an assignment of the applications' tasks changes the Network's rates."""
     if with_loss(network).several_differ or any(has_credit(host) for host in network.hosts):
         return True
-    return bool(network.latency_s) and any(app.has_messages for app in apps)
+    return bool(network.latency_s) and (any(app.has_messages for app in apps) or starts_slowly(network, apps))
+
+
+def starts_slowly(network: Network, apps: Sequence[App]) -> bool:
+    """Whether the start of a connection takes `LEAST_RAMP` of the time of the largest one on any path."""
+    sizes = [transfer.bytes for app in apps for transfer in app.transfer]
+    if not network.latency_s or not any(sizes):
+        return False
+    rate_bps, trips_s = rates_bps(network), round_trips_s(network)
+    if not trips_s.any():
+        return False
+    start_s = ramp_s(max(sizes), rate_bps, trips_s, segments_bytes(network))
+    others = ~np.eye(len(network.hosts), dtype=np.bool_)
+    return bool((start_s > LEAST_RAMP * (start_s + 8 * max(sizes) / rate_bps))[others].any())
 
 
 def at_best(network: Network) -> Network:
@@ -46,6 +69,8 @@ def before_use(network: Network, apps: Sequence[App]) -> Network:
     1. The bytes that count on each host are those of the task that sends most.
     2. Each pair has one connection.
     3. If any transfer has messages, each pair has its rate for messages of the mean size.
+    4. If connections start slowly, each pair has its rate for one connection of the mean size. Bytes are weighted
+       alike, since large transfers decide.
 
     Args:
         network: with credits.
@@ -58,16 +83,25 @@ def before_use(network: Network, apps: Sequence[App]) -> Network:
 
 
 def _delayed(network: Network, apps: Sequence[App]) -> Network:
-    """Return the Network in which each pair has its rate for messages of the applications' mean size."""
-    if not network.latency_s or not any(app.has_messages for app in apps):
+    """Return the Network in which each pair has its rate for messages and connections of mean size."""
+    if not network.latency_s:
         return network
-    count = sum(transfer.messages or 0 for app in apps for transfer in app.transfer)
-    mean_bits = 8 * sum(app.total_bytes for app in apps) / count
-    latency_s = np.nan_to_num(matrix(network.latency_s))
-    rate_bps = matrix(network.rate_bps) if network.any_rate else np.full(latency_s.shape, np.inf)
+    chatty, slow = any(app.has_messages for app in apps), starts_slowly(network, apps)
+    if not chatty and not slow:
+        return network
+    rate_bps = matrix(network.rate_bps) if network.any_rate else np.full((len(network.hosts),) * 2, np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
-        delayed_bps = np.clip(mean_bits / (latency_s + mean_bits / rate_bps), LEAST_BPS, MOST_BPS)
-    return network.model_copy(update={"rate_bps": nullable(delayed_bps)})
+        delayed_bps = rate_bps
+        if chatty:
+            count = sum(transfer.messages or 0 for app in apps for transfer in app.transfer)
+            mean_bits = 8 * sum(app.total_bytes for app in apps) / count
+            delayed_bps = mean_bits / (np.nan_to_num(matrix(network.latency_s)) + mean_bits / delayed_bps)
+        if slow:
+            sizes = np.array([transfer.bytes for app in apps for transfer in app.transfer], dtype=np.float64)
+            mean_bytes = (sizes**2).sum() / sizes.sum()
+            start_s = ramp_s(mean_bytes, rates_bps(network), round_trips_s(network), segments_bytes(network))
+            delayed_bps = 8 * mean_bytes / (start_s + 8 * mean_bytes / delayed_bps)
+    return network.model_copy(update={"rate_bps": nullable(np.clip(delayed_bps, LEAST_BPS, MOST_BPS))})
 
 
 def _most_bytes(apps: Sequence[App]) -> int:
@@ -84,8 +118,9 @@ def as_used(network: Network, apps: Sequence[App], assignment: Mapping[str, str]
 
     1. The bytes that count on a host are what its tasks send to other machines, all phases together. A host that sends
        nothing has the rate of `before_use`.
-    2. Each transfer between two hosts takes at least its bytes / `rate_bps`, plus a latency for each of its messages.
-       All of a phase take at least their bytes / `several_bps`. The pair's rate is its bytes divided by the sum of
+    2. Each transfer between two hosts takes at least its bytes / `rate_bps`. In addition, each of its messages takes a
+       latency, or its connection takes the time of its start if that is longer: the window grows while messages wait.
+    3. All of a phase take at least their bytes / `several_bps`. The pair's rate is its bytes divided by the sum of
        these times over all phases.
 
     Args:
@@ -101,7 +136,7 @@ def as_used(network: Network, apps: Sequence[App], assignment: Mapping[str, str]
     delayed = _delayed(network, apps)
     if delayed is network and not network.several_differ:
         return network
-    return _fixed(delayed.with_rates(_pair_rates(network, flows)))
+    return _fixed(delayed.with_rates(_pair_rates(network, flows, slow=starts_slowly(network, apps))))
 
 
 def as_credited(network: Network, apps: Sequence[App], assignment: Mapping[str, str]) -> Network:
@@ -160,14 +195,40 @@ def _connections(
                 yield (m, n), phase, connection
 
 
-def _pair_rates(network: Network, flows: Mapping[tuple[Pair, int], Sequence[_Connection]]) -> dict[Pair, float]:
+def _pair_rates(
+    network: Network, flows: Mapping[tuple[Pair, int], Sequence[_Connection]], *, slow: bool
+) -> dict[Pair, float]:
+    """Return the rate of each pair that has connections.
+
+    Args:
+        network: with the rates of one and of several connections.
+        flows: connections of each pair and phase.
+        slow: whether the starts of connections count.
+    """
+    listed = [(m, n, each) for ((m, n), _), connections in flows.items() for each in connections]
+    sources, targets = (np.array([each[end] for each in listed], dtype=np.int64) for end in (0, 1))
+    sizes, messages = (np.array([getattr(each[2], key) for each in listed]) for key in ("bytes", "messages"))
+    one_bps = _ones_bps(network, slow=slow)[sources, targets]
+    waits_s = messages * (np.nan_to_num(matrix(network.latency_s))[sources, targets] if network.latency_s else 0.0)
+    if slow:
+        trips_s, segments = round_trips_s(network)[sources, targets], segments_bytes(network)[sources, targets]
+        waits_s = np.maximum(waits_s, ramp_s(sizes, one_bps, trips_s, segments))
+    taken_s = iter((8 * sizes / one_bps + waits_s).tolist())
     sums: defaultdict[Pair, int] = defaultdict(int)
     times_s: defaultdict[Pair, float] = defaultdict(float)
-    for ((m, n), _), connections in flows.items():
-        one_bps, several_bps = network.pair_bps(m, n) or math.inf, network.pair_several_bps(m, n) or math.inf
-        latency_s = network.pair_latency_s(m, n) or 0.0
+    for (pair, _), connections in flows.items():
+        several_bps = network.pair_several_bps(*pair) or math.inf
         size = sum(each.bytes for each in connections)
-        longest_s = max(8 * each.bytes / one_bps + each.messages * latency_s for each in connections)
-        sums[m, n] += size
-        times_s[m, n] += max(longest_s, 8 * size / several_bps)
+        longest_s = max(next(taken_s) for _ in connections)
+        sums[pair] += size
+        times_s[pair] += max(longest_s, 8 * size / several_bps)
     return {pair: max(8 * sums[pair] / seconds, LEAST_BPS) for pair, seconds in times_s.items() if seconds > 0}
+
+
+def _ones_bps(network: Network, *, slow: bool) -> npt.NDArray[np.float64]:
+    """Return (N, N) rates of one connection, inf = unknown; if starts count, hosts' caps stand for unknown rates."""
+    if slow:
+        return rates_bps(network)
+    size = len(network.hosts)
+    rate_bps = matrix(network.rate_bps) if network.rate_bps else np.full((size, size), np.nan)
+    return np.where(np.isnan(rate_bps), np.inf, rate_bps)
