@@ -79,6 +79,7 @@ def test_a_host_whose_rate_falls_for_good_is_a_suspect() -> None:
     assert sendings.suspects() == {0: [(0, 1), (0, 2), (0, 3)]}
     assert sendings.suspects(left_out=[0]) == {}
     credit = sendings.credit(0, 5e7)
+    assert credit is not None
     assert (credit.peak_bps, credit.rate_bps) == (1e8, 5e7)
     assert credit.size_bytes == pytest.approx(3e6 - 5e7 / 8 * 0.28)
 

@@ -26,8 +26,9 @@ from gavotte.measure import (
     plan_measurement,
     plan_paths,
 )
+from gavotte.measure.adapt import underway
 from gavotte.measure.adapt.events import Steps
-from gavotte.measure.adapt.underway import Underway
+from gavotte.measure.adapt.state import State
 from gavotte.model import model
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
@@ -212,13 +213,13 @@ def test_what_hosts_of_one_machine_take_keeps_no_path_from_being_measured(method
 def test_a_stop_after_all_have_answered_is_no_failure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, lacking: int, status: int
 ) -> None:
-    def stop(self: Underway) -> Steps[None]:
+    def stop(state: State) -> Steps[None]:
         yield from ()
-        self.stopped = "more bytes were needed than estimated"
-        for key in list(self._results.paths)[:lacking]:
-            del self._results.paths[key]
+        state.stopped = "more bytes were needed than estimated"
+        for key in list(state.results.paths)[:lacking]:
+            del state.results.paths[key]
 
-    monkeypatch.setattr(Underway, "_confirm", stop)
+    monkeypatch.setattr(underway, "confirm", stop)
     network, hosts = PlayedNetwork(Oracle(racks(None)), seed=1), tmp_path / "h.hosts.toml"
     write_inventory(hosts, network.inventory)
     with network.held():

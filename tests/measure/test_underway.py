@@ -214,6 +214,14 @@ def test_hosts_that_vanish_are_asked_for_nothing_more(world: World, vanishes: fl
     assert asked or len(world.names) < 2
 
 
+def test_a_source_that_was_slow_by_chance_has_no_credit() -> None:
+    """A repeat may show that a source which seemed to be slower for good is not. Then there is no rate from before."""
+    world = World([f"h{i}" for i in range(7)], random.Random(0), 3, 0.1, scatter=0.6)
+    plan, results = plan_of(world, 2)
+    world.run(Underway(plan, CostLimits(), results))
+    assert results.answered(1) > 0
+
+
 @settings(max_examples=25, deadline=None)
 @given(world=worlds, count=st.integers(1, 2))
 def test_equal_events_bring_equal_instructions(world: World, count: int) -> None:

@@ -217,12 +217,13 @@ def carry_out(plan: MeasurementPlan, session: MeasureSession | None = None) -> M
         underway = Underway(paths, limits, results, again=question.again, most=most)
         agents = FleetAgents(fleet, paths.names)
         Runner(underway, agents, journal=kept, progress=session.progress, enough=session.enough).run()
+        state = underway.state
         return Measurement(
             history=replace(results.history(), evidence=underway.evidence()),
             paths=paths.paths,
             answered=results.answered(results.count - 1),
             again=underway.again,
-            seconds=underway.seconds,
+            seconds=state.seconds,
             bytes_sent=underway.bytes_sent,
             seed=seed,
             failures=[failure for number in range(results.count) for failure in results.failures(number, fleet.away)],
@@ -231,12 +232,12 @@ def carry_out(plan: MeasurementPlan, session: MeasureSession | None = None) -> M
             beside=fleet.beside(),
             newest={(i, j): path for (number, i, j), path in results.paths.items() if number == results.count - 1},
             shared=underway.shared(),
-            untested=sorted(underway.untested),
-            doubtful=[(names[i], names[j]) for i, j in underway.doubtful],
-            busy=[(names[i], names[j]) for i, j in underway.busy],
+            untested=sorted(state.untested),
+            doubtful=[(names[i], names[j]) for i, j in state.doubtful],
+            busy=[(names[i], names[j]) for i, j in state.busy],
             stopped=underway.stopped,
             payload_bytes=paths.method.probe.burst_train.payload_bytes,
-            events=underway.warnings,
+            events=state.warnings,
         )
 
 

@@ -150,8 +150,8 @@ class Sendings:
                 early[source] = sorted(pair for pair, rate_bps in newest.items() if rate_bps >= least_bps)
         return {source: pairs for source, pairs in early.items() if pairs}
 
-    def credit(self, source: int, rate_bps: float) -> Credit:
-        """Return a suspect's credit.
+    def credit(self, source: int, rate_bps: float) -> Credit | None:
+        """Return a suspect's credit; None if its newest probes show that it did not become slower for good.
 
         Args:
             source: the suspect.
@@ -161,6 +161,8 @@ class Sendings:
             return Credit(self._shown[source].peak_bps, rate_bps, self._shown[source].size_bytes)
         alike = self._alike(source)
         before = alike[: _split([probe.rate_bps for probe in alike])]
+        if not before:
+            return None
         peak_bps = float(np.median([probe.rate_bps for probe in before]))
         # The bucket is full when the first probe begins.
         first, end_s = self._probes[source][0], before[-1].end_s

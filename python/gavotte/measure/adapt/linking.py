@@ -1,0 +1,145 @@
+"""Looks for links that pairs may share, lets pairs cross them together, and fills them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+
+from gavotte.formats.evidence import Evidence
+from gavotte.measure.adapt.busy import Busy
+from gavotte.measure.adapt.concurrency import Concurrency
+from gavotte.measure.adapt.events import Counted, CountRouters, Steps
+from gavotte.measure.adapt.experiments import Experiments
+from gavotte.measure.adapt.filling import Filling
+from gavotte.measure.adapt.opening import opening
+from gavotte.measure.adapt.sending import probe, send_rounds
+from gavotte.measure.adapt.state import State
+from gavotte.terms import Pair
+from gavotte.terms.hierarchy import hierarchy_of
+
+
+def look(state: State) -> Steps[bool]:
+    """Find machines and racks. Return whether pairs without a common host can share any of their links."""
+    names = state.plan.names
+    event = yield CountRouters(state.plan.seed)
+    assert isinstance(event, Counted)
+    state.results.lengths = event.lengths
+    for pair, round_trip_s in event.round_trips_s.items():
+        state.trips.take(pair, round_trip_s)
+    blocked = state.streams.blocked
+    blocked |= event.blocked
+    state.cut |= event.cut
+    if 2 * len(blocked) > math.perm(len(state.here()), 2):
+        # Most readings will be TCP's, which scatter more than trains'.
+        state.method = state.streams.method
+        state.traffic = Busy(state.method)
+        state.concurrency = Concurrency(len(names), state.plan.links, tolerance=state.method.tolerance)
+    tree = hierarchy_of(names, state.results.lengths)
+    trains = state.method.can_pause and not blocked
+    experiments = Experiments(trains=trains, round_trips=state.trips, time_s=state.moment.unix_s)
+    state.spending.experiments = experiments
+    state.filling = Filling(experiments, tree, state.concurrency, trains=trains, seed=state.plan.seed)
+    return state.concurrency.see(tree)
+
+
+def cross_links(state: State, todo: list[list[Pair]]) -> Steps[tuple[list[list[Pair]], list[Pair]]]:
+    """Let pairs cross links together.
+
+    Returns:
+        the remaining rounds, and the pairs that carried less than alone or are not known alone.
+    """
+    first = state.opening = opening(todo, state.concurrency)
+    state.readings |= yield from probe(state, first.ends)
+    beside: list[Pair] = []
+    streamed: list[list[Pair]] = []
+    for pairs in first.tests:
+        if state.stopped:
+            break
+        if state.method.can_pause and (blocked := state.streams.blocked.intersection(pairs)):
+            # Unlike trains, TCP does not wait until the others have connected.
+            streamed.append(sorted(blocked))
+            pairs = [pair for pair in pairs if pair not in blocked]
+        if not pairs:
+            continue
+        sent = yield from send_rounds(state, [pairs], alone=False, together=True)
+        first.take(sent)
+        state.readings |= (concurrent_readings := state.concurrency.take(sent))
+        beside += [
+            pair
+            for pair in concurrent_readings
+            if concurrent_readings[pair].links and not state.concurrency.as_alone(pair, concurrent_readings[pair])
+        ]
+        streamed += state.streams.waiting([pairs])
+        state.check()
+    state.readings |= yield from probe(state, streamed)
+    return first.rest, beside
+
+
+def fill(state: State, links: Mapping[str, float], *, sure: bool = False) -> Steps[bool]:
+    """Measure the rates of links. Return whether it was tried: not if paths would then exceed the estimate.
+
+    Args:
+        state: the measurement.
+        links: links with their load when a pair lost, bit/s.
+        sure: if it stays unknown whether a link is shared, treat it as not shared.
+    """
+    if state.filling is None or state.stopped or state.spending.share:
+        return False
+    return (
+        yield from state.filling.fill(links, state.rates(), state.here(), spare_bytes=state.spare_bytes(), sure=sure)
+    )
+
+
+def confirm(state: State) -> Steps[None]:
+    """Fill each full link until two sums agree, and others once: an oversubscribed rack is seldom the only one."""
+    if not state.spending.share and not state.stopped and (others := state.concurrency.untested()):
+        yield from fill(state, others)
+    yield from _test_again(state)
+    while state.filling is not None and not state.stopped:
+        todo = state.filling.crowding.unsettled(state.concurrency.full)
+        if not todo or state.spending.share:
+            return
+        state.check()
+        if not (yield from fill(state, todo)):
+            return
+
+
+def _test_again(state: State) -> Steps[None]:
+    """Fill links without a result from the first rounds, for longer: at first together, then each alone."""
+    for turn in itertools.count():
+        if state.opening is None or (filling := state.filling) is None:
+            return
+        untested = state.opening.untested(state.rates(), state.plan.method)
+        state.untested = {
+            link: pairs
+            for link, pairs in untested.items()
+            if link not in state.concurrency.full and not filling.crowding.free(link)
+        }
+        todo = filling.crowding.left(state.untested)
+        if not todo or state.stopped or state.spending.share or state.plan.only is not None:
+            return
+        state.check()
+        if turn == 0:
+            for aims in state.opening.by_test({link: state.untested[link] for link in todo}):
+                yield from filling.cross(aims, state.rates(), spare_bytes=state.spare_bytes())
+                state.check()
+        elif not (yield from fill(state, dict.fromkeys(todo, math.inf), sure=True)):
+            return
+
+
+def shared(state: State) -> dict[str, float]:
+    """Return links that were full, with the load that they were seen to carry, bit/s; 0 = unknown."""
+    return {
+        link: max((e.sum_bps for e in evidence(state) if e.subject == link), default=0.0)
+        for link in sorted(state.concurrency.full)
+        if state.filling is not None and state.filling.crowding.knows(link)
+    }
+
+
+def evidence(state: State) -> tuple[Evidence, ...]:
+    """Return the results of the experiments on shared links, including those without a result."""
+    if state.filling is None:
+        return ()
+    rate, crowding = state.rates(), state.filling.crowding
+    return (*crowding.records(rate), *(crowding.untold(*each, rate) for each in state.untested.items()))
