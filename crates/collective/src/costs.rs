@@ -1,5 +1,7 @@
 //! The cost of sending from one host to another.
 
+use gavotte_net::Volume;
+
 use crate::error::TreeError;
 use crate::shared::Shared;
 
@@ -69,7 +71,7 @@ impl Costs {
 
     /// Seconds to send `bytes` from one host to another.
     #[inline]
-    pub fn seconds(&self, source: usize, target: usize, bytes: f64) -> f64 {
+    pub fn seconds(&self, source: usize, target: usize, Volume(bytes): Volume) -> f64 {
         let at = source * self.hosts + target;
         self.alpha_s[at] + bytes * self.per_byte_s[at]
     }
@@ -80,7 +82,7 @@ impl Costs {
     }
 
     /// Seconds to send `bytes` between all pairs, row = source.
-    pub(crate) fn matrix(&self, bytes: f64) -> Vec<f64> {
+    pub(crate) fn matrix(&self, Volume(bytes): Volume) -> Vec<f64> {
         let pairs = self.alpha_s.iter().zip(&self.per_byte_s);
         pairs
             .map(|(alpha_s, per_byte_s)| alpha_s + bytes * per_byte_s)

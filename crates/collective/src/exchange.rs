@@ -1,6 +1,6 @@
 //! Improves mappings of tasks to hosts, one task per host, by exchanging two tasks at a time.
 
-use gavotte_net::Link;
+use gavotte_net::{Link, Volume};
 
 use crate::costs::Costs;
 use crate::error::TreeError;
@@ -131,8 +131,9 @@ impl<'a> State<'a> {
     fn count(&mut self, number: usize, sign: f64) {
         let message = self.messages[number];
         let (from, to) = (self.host[message.source], self.host[message.target]);
-        self.shared.count(&mut self.load_s, from, to, sign * message.bytes);
-        self.alone_s[number] = self.costs.seconds(from, to, message.bytes);
+        self.shared
+            .count(&mut self.load_s, from, to, Volume(sign * message.bytes));
+        self.alone_s[number] = self.costs.seconds(from, to, Volume(message.bytes));
     }
 
     fn full_s(&self, full: Full) -> f64 {

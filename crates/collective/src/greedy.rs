@@ -1,5 +1,7 @@
 //! Trees built in one pass.
 
+use gavotte_net::Volume;
+
 use crate::costs::Costs;
 use crate::error::TreeError;
 use crate::tree::Tree;
@@ -39,7 +41,7 @@ pub fn binomial(hosts: usize, root: usize) -> Result<Tree, TreeError> {
 /// # Errors
 ///
 /// If the root does not exist.
-pub fn fnf(costs: &Costs, root: usize, bytes: f64) -> Result<Tree, TreeError> {
+pub fn fnf(costs: &Costs, root: usize, bytes: Volume) -> Result<Tree, TreeError> {
     let hosts = costs.hosts();
     check(hosts, root)?;
     let seconds = costs.matrix(bytes);
@@ -84,7 +86,7 @@ impl Default for Eager {
 /// # Errors
 ///
 /// If the root does not exist, or no usable pair leads to a host.
-pub fn ecef(costs: &Costs, root: usize, bytes: f64, eager: Eager) -> Result<Tree, TreeError> {
+pub fn ecef(costs: &Costs, root: usize, bytes: Volume, eager: Eager) -> Result<Tree, TreeError> {
     let hosts = costs.hosts();
     check(hosts, root)?;
     let seconds = costs.matrix(bytes);

@@ -2,6 +2,8 @@
 
 use gavotte_fluid::Platform;
 
+use gavotte_net::Volume;
+
 use crate::error::TreeError;
 use crate::exchange::Message;
 use crate::operation::TreeOperation;
@@ -28,7 +30,7 @@ impl Ranks {
             return Ok(alone_s);
         }
         let script = if flat {
-            Script::of_flat(self.count(), tree.root(), operation.bytes)
+            Script::of_flat(self.count(), tree.root(), Volume(operation.bytes))
         } else {
             Script::of_tree(tree, operation)
         };
@@ -93,7 +95,7 @@ impl Ranks {
     pub fn messages_s(&self, messages: &[Message]) -> Result<(f64, String), TreeError> {
         let sent = messages
             .iter()
-            .map(|message| (message.source, message.target, message.bytes));
+            .map(|message| (message.source, message.target, Volume(message.bytes)));
         let Priced { seconds, holder } = Script::of_messages(self.count(), sent).price(self)?;
         Ok((seconds, holder.map_or_else(String::new, |link| self.link_name(link))))
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gavotte_fluid::{LinkId, Platform};
-use gavotte_net::{BitsPerSec, Link, Network, NetworkParts, Sharing};
+use gavotte_net::{BitsPerSec, Link, Network, NetworkParts, Sharing, Volume};
 
 use crate::costs::Costs;
 use crate::error::TreeError;
@@ -102,7 +102,7 @@ impl Ranks {
     }
 
     /// Seconds of a message between two ranks that exchange it in memory; `None` if it crosses a network.
-    pub(crate) fn local_s(&self, source: usize, target: usize, bytes: f64) -> Option<f64> {
+    pub(crate) fn local_s(&self, source: usize, target: usize, Volume(bytes): Volume) -> Option<f64> {
         let local = self.in_memory(self.hosts[source], self.hosts[target]);
         local.then_some(LOCAL_ALPHA_S + bytes * LOCAL_PER_BYTE_S)
     }
@@ -136,7 +136,7 @@ impl Ranks {
             self.network.for_each_link(m, n, |link| {
                 let rate = self.link_rate(link);
                 if rate.is_limited() && crowded(link) {
-                    shared.add(self.network.link_index(link), 8.0 / rate.bps());
+                    shared.add(self.network.link_index(link), rate);
                 }
             });
         }

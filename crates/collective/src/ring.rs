@@ -1,5 +1,7 @@
 //! Rings: the order in which hosts pass data on if every host needs the data of all hosts.
 
+use gavotte_net::Volume;
+
 use crate::costs::Costs;
 use crate::error::TreeError;
 
@@ -157,7 +159,7 @@ pub fn ring_time(costs: &Costs, ring: &Ring, operation: RingOperation) -> Result
 fn collected_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
     let (members, pieces) = (ring.members.len(), operation.segments as usize);
     let piece_bytes = operation.bytes / f64::from(operation.segments);
-    let seconds = |from: usize, to: usize| costs.seconds(from, to, piece_bytes);
+    let seconds = |from: usize, to: usize| costs.seconds(from, to, Volume(piece_bytes));
     // For each member: the time at which each piece that it must pass on in this round has arrived.
     let own = |place: usize| -> Vec<f64> {
         let from = ring.members[place];
@@ -197,7 +199,7 @@ fn collected_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
 fn combined_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
     let (members, pieces) = (ring.members.len(), operation.segments as usize);
     let piece_bytes = operation.bytes / members as f64 / f64::from(operation.segments);
-    let seconds = |from: usize, to: usize| costs.seconds(from, to, piece_bytes);
+    let seconds = |from: usize, to: usize| costs.seconds(from, to, Volume(piece_bytes));
     let mut there = vec![vec![0.0_f64; pieces]; members];
     let mut free_s = vec![0.0_f64; members];
     for number in 0..2 * members - 1 {

@@ -1,5 +1,6 @@
 //! Improves rings by simulated annealing over the order of hosts and over the hosts that hang from members.
 
+use gavotte_net::Volume;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
@@ -101,11 +102,11 @@ fn full_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
             ((hosts - 1 - ring.hung(next).len()) as f64, 1.0, (hosts - 1) as f64)
         };
         if next != place {
-            shared.count(&mut load_s, member, members[next], on * operation.bytes);
+            shared.count(&mut load_s, member, members[next], Volume(on * operation.bytes));
         }
         for &host in hung {
-            shared.count(&mut load_s, host, member, own * operation.bytes);
-            shared.count(&mut load_s, member, host, down * operation.bytes);
+            shared.count(&mut load_s, host, member, Volume(own * operation.bytes));
+            shared.count(&mut load_s, member, host, Volume(down * operation.bytes));
         }
     }
     load_s.into_iter().fold(0.0, f64::max)
@@ -116,7 +117,7 @@ fn nearest(costs: &Costs, operation: RingOperation) -> Vec<usize> {
     let mut order: Vec<usize> = (0..costs.hosts()).collect();
     for at in 1..order.len() {
         let from = order[at - 1];
-        let seconds = |&place: &usize| costs.seconds(from, order[place], operation.bytes);
+        let seconds = |&place: &usize| costs.seconds(from, order[place], Volume(operation.bytes));
         let next = (at..order.len()).min_by(|a, b| seconds(a).total_cmp(&seconds(b)));
         order.swap(at, next.unwrap_or(at));
     }
@@ -224,7 +225,10 @@ impl<'a> Chain<'a> {
                 // A near host after this one, with the hosts that follow it: those that hang from it, or its
                 // neighbours.
                 let host = self.state.order[one];
-                let seconds = |&place: &usize| self.costs.seconds(host, self.state.order[place], self.operation.bytes);
+                let seconds = |&place: &usize| {
+                    self.costs
+                        .seconds(host, self.state.order[place], Volume(self.operation.bytes))
+                };
                 let drawn: Vec<usize> = (0..DRAWN).map(|_| self.rng.random_range(0..count)).collect();
                 let others = drawn.into_iter().filter(|&place| place != one);
                 let Some(near) = others.min_by(|a, b| seconds(a).total_cmp(&seconds(b))) else {
@@ -281,7 +285,7 @@ impl<'a> Chain<'a> {
             let mut last = step + 1;
             while last < count && hangs[order[(start + last) % count]] {
                 let host = order[(start + last) % count];
-                let sends_s = self.costs.seconds(host, from, each_bytes);
+                let sends_s = self.costs.seconds(host, from, Volume(each_bytes));
                 let own_s = if self.operation.reduce {
                     pieces as f64 * sends_s
                 } else {
@@ -292,18 +296,14 @@ impl<'a> Chain<'a> {
                     (worst_s, self.worst) = (own_s, (start + last) % count);
                 }
                 let blocks = if self.operation.reduce { pieces } else { count - 1 };
-                shared.count(
-                    load_s,
-                    host,
-                    from,
-                    if self.operation.reduce {
-                        self.operation.bytes
-                    } else {
-                        each_bytes
-                    },
-                );
-                shared.count(load_s, from, host, blocks as f64 * each_bytes);
-                busy_s += blocks as f64 * self.costs.seconds(from, host, each_bytes);
+                let own_bytes = if self.operation.reduce {
+                    self.operation.bytes
+                } else {
+                    each_bytes
+                };
+                shared.count(load_s, host, from, Volume(own_bytes));
+                shared.count(load_s, from, host, Volume(blocks as f64 * each_bytes));
+                busy_s += blocks as f64 * self.costs.seconds(from, host, Volume(each_bytes));
                 last += 1;
             }
             if members > 1 {
@@ -317,9 +317,9 @@ impl<'a> Chain<'a> {
                 } else {
                     count - group
                 };
-                let on_s = blocks as f64 * self.costs.seconds(from, next, each_bytes);
+                let on_s = blocks as f64 * self.costs.seconds(from, next, Volume(each_bytes));
                 let rounds = if self.operation.reduce { 2.0 } else { 1.0 };
-                shared.count(load_s, from, next, rounds * blocks as f64 * each_bytes);
+                shared.count(load_s, from, next, Volume(rounds * blocks as f64 * each_bytes));
                 busy_s += on_s;
                 if self.operation.reduce {
                     (up_s, sum_s) = (up_s.max(on_s), sum_s + on_s);

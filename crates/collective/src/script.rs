@@ -11,6 +11,7 @@ use crate::operation::TreeOperation;
 use crate::ranks::Ranks;
 use crate::ring::{Ring, RingOperation};
 use crate::tree::Tree;
+use gavotte_net::{Seconds, Volume};
 
 /// Processor time of the root for each further message that it sends at the same time. With many small messages, this
 /// time dominates.
@@ -44,7 +45,7 @@ impl Script {
     }
 
     /// A message that starts at a given time, independently of its sender's other messages.
-    fn send_at(&mut self, start_s: f64, source: usize, target: usize, bytes: f64) -> u32 {
+    fn send_at(&mut self, Seconds(start_s): Seconds, source: usize, target: usize, Volume(bytes): Volume) -> u32 {
         let number = self.source.len() as u32;
         self.source.push(source as u32);
         self.target.push(target as u32);
@@ -54,8 +55,8 @@ impl Script {
     }
 
     /// A message that its sender sends after its previous message.
-    fn send(&mut self, source: usize, target: usize, bytes: f64) -> u32 {
-        let number = self.send_at(0.0, source, target, bytes);
+    fn send(&mut self, source: usize, target: usize, bytes: Volume) -> u32 {
+        let number = self.send_at(Seconds(0.0), source, target, bytes);
         if let Some(before) = self.last[source].replace(number) {
             self.waits.push((before, number));
         }
@@ -79,7 +80,7 @@ impl Script {
             for piece in 0..pieces {
                 let arrived = came[host].get(piece).copied();
                 for (place, &child) in tree.children(host).iter().enumerate() {
-                    let number = script.send(host, child, piece_bytes * blocks[child]);
+                    let number = script.send(host, child, Volume(piece_bytes * blocks[child]));
                     if let (0, Some(before)) = (place, arrived) {
                         script.waits.push((before, number));
                     }
@@ -91,19 +92,19 @@ impl Script {
     }
 
     /// Messages from the root to all others at the same time.
-    pub(crate) fn of_flat(ranks: usize, root: usize, bytes: f64) -> Self {
+    pub(crate) fn of_flat(ranks: usize, root: usize, bytes: Volume) -> Self {
         let mut script = Self::new(ranks);
         for (place, rank) in (0..ranks).filter(|&rank| rank != root).enumerate() {
-            script.send_at(MESSAGE_S * place as f64, root, rank, bytes);
+            script.send_at(Seconds(MESSAGE_S * place as f64), root, rank, bytes);
         }
         script
     }
 
     /// Messages that all start at the same time.
-    pub(crate) fn of_messages(ranks: usize, messages: impl Iterator<Item = (usize, usize, f64)>) -> Self {
+    pub(crate) fn of_messages(ranks: usize, messages: impl Iterator<Item = (usize, usize, Volume)>) -> Self {
         let mut script = Self::new(ranks);
         for (source, target, bytes) in messages {
-            script.send_at(0.0, source, target, bytes);
+            script.send_at(Seconds(0.0), source, target, bytes);
         }
         script
     }
@@ -119,7 +120,7 @@ impl Script {
 
     fn of_collecting(ring: &Ring, operation: RingOperation) -> Self {
         let (members, pieces) = (ring.members().len(), operation.segments as usize);
-        let bytes = operation.bytes / f64::from(operation.segments);
+        let bytes = Volume(operation.bytes / f64::from(operation.segments));
         let mut script = Self::new(ring.hosts());
         // For each member: the blocks that it must pass on in this round, each with the message that delivered it.
         let mut there: Vec<Vec<Option<u32>>> = Vec::new();
@@ -157,7 +158,7 @@ impl Script {
 
     fn of_combining(ring: &Ring, operation: RingOperation) -> Self {
         let (members, pieces) = (ring.members().len(), operation.segments as usize);
-        let bytes = operation.bytes / members as f64 / f64::from(operation.segments);
+        let bytes = Volume(operation.bytes / members as f64 / f64::from(operation.segments));
         let mut script = Self::new(ring.hosts());
         // For each member and the hosts that hang from it: the messages that bring its vector up, share by share.
         let up: Vec<Vec<Vec<u32>>> = ring
@@ -219,7 +220,7 @@ impl Script {
         let bytes: Vec<u64> = self.bytes.iter().map(|bytes| bytes.round() as u64).collect();
         let local_s = |at: usize| {
             let (source, target) = (self.source[at] as usize, self.target[at] as usize);
-            ranks.local_s(source, target, self.bytes[at]).unwrap_or(0.0)
+            ranks.local_s(source, target, Volume(self.bytes[at])).unwrap_or(0.0)
         };
         let startup_s: Vec<f64> = (0..bytes.len()).map(local_s).collect();
         let flows = Flows {

@@ -3,6 +3,7 @@
 //! It starts from the best of the trees built in one pass, each with its best number of segments. Half of the moves
 //! start on the path to the host that finishes last, because only they can shorten that time.
 
+use gavotte_net::Volume;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
@@ -89,7 +90,7 @@ fn starts(costs: &Costs, root: usize, operation: TreeOperation) -> Result<Vec<Fo
         if pieces > operation.segments {
             continue;
         }
-        let bytes = operation.bytes / f64::from(pieces);
+        let bytes = Volume(operation.bytes / f64::from(pieces));
         trees.push(fnf(costs, root, bytes)?);
         trees.push(ecef(costs, root, bytes, Eager::default())?);
         for most_children in [1, 2, 3] {
@@ -247,7 +248,9 @@ impl<'a> Chain<'a> {
         let mut best = (f64::INFINITY, self.shape.parent[from]);
         for _ in 0..draws {
             let place = self.rng.random_range(0..self.shape.host.len());
-            let seconds = self.costs.seconds(self.shape.host[place], target, self.operation.bytes);
+            let seconds = self
+                .costs
+                .seconds(self.shape.host[place], target, Volume(self.operation.bytes));
             if place != from && seconds < best.0 {
                 best = (seconds, place);
             }

@@ -1,5 +1,7 @@
 //! A tree while it is being changed: places, and which host sits on each.
 
+use gavotte_net::Volume;
+
 use crate::costs::Costs;
 use crate::operation::TreeOperation;
 use crate::tree::Tree;
@@ -116,8 +118,8 @@ impl Shape {
                 } else {
                     piece_bytes
                 };
-                clock_s += costs.seconds(source, self.host[child], bytes);
-                shared.count(&mut self.load_s, source, self.host[child], bytes);
+                clock_s += costs.seconds(source, self.host[child], Volume(bytes));
+                shared.count(&mut self.load_s, source, self.host[child], Volume(bytes));
                 self.first_s[child] = clock_s;
             }
             let pace_s = self.pace_s[place].max(clock_s - self.first_s[place]);

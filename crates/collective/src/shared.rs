@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use gavotte_net::{BitsPerSec, Volume};
+
 /// For each pair of ranks, the shared links on its path. A search considers them in addition to the costs of single
 /// messages.
 #[derive(Clone, Debug, Default)]
@@ -34,11 +36,11 @@ impl Shared {
     }
 
     /// Adds a link to the current pair; any number may identify it.
-    pub(crate) fn add(&mut self, link: usize, per_byte_s: f64) {
+    pub(crate) fn add(&mut self, link: usize, rate: BitsPerSec) {
         let next = self.per_byte_s.len() as u32;
         let number = *self.numbers.entry(link).or_insert(next);
         if number == next {
-            self.per_byte_s.push(per_byte_s);
+            self.per_byte_s.push(8.0 / rate.bps());
         }
         self.links.push(number);
         if let Some(end) = self.first.last_mut() {
@@ -74,7 +76,7 @@ impl Shared {
 
     /// Counts bytes from one rank to another.
     #[inline]
-    pub(crate) fn count(&self, load_s: &mut [f64], source: usize, target: usize, bytes: f64) {
+    pub(crate) fn count(&self, load_s: &mut [f64], source: usize, target: usize, Volume(bytes): Volume) {
         for &link in self.of(source, target) {
             load_s[link as usize] += bytes * self.per_byte_s[link as usize];
         }

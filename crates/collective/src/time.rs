@@ -1,5 +1,7 @@
 //! The duration of an operation along a tree; the only evaluator of trees.
 
+use gavotte_net::Volume;
+
 use crate::costs::Costs;
 use crate::error::TreeError;
 use crate::operation::TreeOperation;
@@ -33,7 +35,7 @@ pub fn time(costs: &Costs, tree: &Tree, operation: TreeOperation) -> Result<f64,
 /// # Errors
 ///
 /// The errors of [`time`].
-pub fn begun(costs: &Costs, tree: &Tree, bytes: f64) -> Result<Vec<usize>, TreeError> {
+pub fn begun(costs: &Costs, tree: &Tree, Volume(bytes): Volume) -> Result<Vec<usize>, TreeError> {
     time(
         costs,
         tree,
@@ -50,7 +52,7 @@ pub fn begun(costs: &Costs, tree: &Tree, bytes: f64) -> Result<Vec<usize>, TreeE
         let mut clock_s = there_s[host];
         for &child in tree.children(host) {
             begin_s[child] = clock_s;
-            clock_s += costs.seconds(host, child, bytes);
+            clock_s += costs.seconds(host, child, Volume(bytes));
             there_s[child] = clock_s;
         }
     }

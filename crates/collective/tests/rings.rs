@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use gavotte_collective::{Costs, Ring, RingOperation, ring_time, search_ring};
+use gavotte_net::Volume;
 use proptest::prelude::*;
 
 /// Hosts limited by their own caps: a byte takes each sender a fixed time, whichever host receives it.
@@ -167,7 +168,7 @@ proptest! {
             for (host, list) in &mut queues {
                 while let Some(&(block, piece, to)) = list.last() {
                     let Some(&came) = there.get(&(*host, block, piece)) else { break };
-                    free[*host] = free[*host].max(came) + costs.seconds(*host, to, bytes / f64::from(segments));
+                    free[*host] = free[*host].max(came) + costs.seconds(*host, to, Volume(bytes / f64::from(segments)));
                     prop_assert!(there.insert((to, block, piece), free[*host]).is_none(), "sent twice");
                     list.pop();
                     moved = true;

@@ -1,6 +1,7 @@
 //! Trees of the paper, trees worked out by hand, and properties of all trees.
 
 use gavotte_collective::{Costs, Eager, Tree, TreeError, TreeOperation, begun, binomial, ecef, fnf, search, time};
+use gavotte_net::Volume;
 use proptest::prelude::*;
 
 fn weights(rows: &[&[f64]]) -> Costs {
@@ -26,7 +27,7 @@ fn longest_path(costs: &Costs, tree: &Tree) -> f64 {
     let parents = tree.parents();
     let mut path = vec![0.0; tree.hosts()];
     for &host in &tree.order()[1..] {
-        path[host] = path[parents[host]] + costs.seconds(parents[host], host, 0.0);
+        path[host] = path[parents[host]] + costs.seconds(parents[host], host, Volume(0.0));
     }
     path.into_iter().fold(0.0, f64::max)
 }
@@ -34,7 +35,7 @@ fn longest_path(costs: &Costs, tree: &Tree) -> f64 {
 #[test]
 fn figure_1a() {
     let costs = figure_1(1.0);
-    let tree = fnf(&costs, 0, 0.0).unwrap();
+    let tree = fnf(&costs, 0, Volume(0.0)).unwrap();
     // Machine 1 sends to 3; then 1 to 2 and 3 to 6; then 1 to 4 and 3 to 5.
     assert_eq!(tree.children(0), [2, 1, 3]);
     assert_eq!(tree.children(2), [5, 4]);
@@ -44,7 +45,7 @@ fn figure_1a() {
 #[test]
 fn figure_1b() {
     let costs = figure_1(4.0);
-    let tree = fnf(&costs, 0, 0.0).unwrap();
+    let tree = fnf(&costs, 0, Volume(0.0)).unwrap();
     assert_eq!(tree.children(0), [1, 5, 2]);
     assert_eq!(tree.children(1), [4, 3]);
     assert!((longest_path(&costs, &tree) - 7.0).abs() < 1e-12);
@@ -120,7 +121,7 @@ fn replayed(costs: &Costs, tree: &Tree, operation: TreeOperation) -> f64 {
             free = free.max(came);
             for &child in tree.children(host) {
                 let blocks = if operation.scatter { sizes[child] as f64 } else { 1.0 };
-                free += costs.seconds(host, child, operation.bytes / pieces as f64 * blocks);
+                free += costs.seconds(host, child, Volume(operation.bytes / pieces as f64 * blocks));
                 there[child][piece] = free;
             }
         }
@@ -137,9 +138,9 @@ proptest! {
         let operation = TreeOperation { bytes, segments, scatter };
         for tree in [
             binomial(costs.hosts(), root).unwrap(),
-            fnf(&costs, root, bytes).unwrap(),
-            ecef(&costs, root, bytes, Eager { most_children, ..Eager::default() }).unwrap(),
-            ecef(&costs, root, bytes, Eager { look_ahead: true, ..Eager::default() }).unwrap(),
+            fnf(&costs, root, Volume(bytes)).unwrap(),
+            ecef(&costs, root, Volume(bytes), Eager { most_children, ..Eager::default() }).unwrap(),
+            ecef(&costs, root, Volume(bytes), Eager { look_ahead: true, ..Eager::default() }).unwrap(),
         ] {
             let (closed, event) = (time(&costs, &tree, operation).unwrap(), replayed(&costs, &tree, operation));
             prop_assert!((closed - event).abs() <= 1e-9 * event.max(1.0), "{closed} {event}");
@@ -156,7 +157,7 @@ proptest! {
         prop_assert_eq!(found.tree.root(), root);
         let again = time(&costs, &found.tree, TreeOperation { segments: found.segments, ..operation }).unwrap();
         prop_assert!((again - found.seconds).abs() <= 1e-12 * again.max(1.0));
-        for tree in [binomial(costs.hosts(), root).unwrap(), fnf(&costs, root, bytes).unwrap()] {
+        for tree in [binomial(costs.hosts(), root).unwrap(), fnf(&costs, root, Volume(bytes)).unwrap()] {
             let whole = time(&costs, &tree, TreeOperation { segments: 1, ..operation }).unwrap();
             prop_assert!(found.seconds <= whole * (1.0 + 1e-12));
         }
@@ -170,8 +171,8 @@ proptest! {
     ) {
         let size = entries.len().isqrt();
         let costs = Costs::new(size, entries[..size * size].to_vec(), vec![0.0; size * size]).unwrap();
-        let tree = ecef(&costs, root % size, 0.0, Eager::default()).unwrap();
-        let (order, parent) = (begun(&costs, &tree, 0.0).unwrap(), tree.parents());
+        let tree = ecef(&costs, root % size, Volume(0.0), Eager::default()).unwrap();
+        let (order, parent) = (begun(&costs, &tree, Volume(0.0)).unwrap(), tree.parents());
         let mut known = vec![false; size];
         known[root % size] = true;
         prop_assert_eq!(order[0], root % size);
@@ -185,7 +186,7 @@ proptest! {
 
     #[test]
     fn a_chain_keeps_its_limit((costs, root) in random_costs(), most_children in 1_usize..4) {
-        let tree = ecef(&costs, root, 1e6, Eager { most_children, ..Eager::default() }).unwrap();
+        let tree = ecef(&costs, root, Volume(1e6), Eager { most_children, ..Eager::default() }).unwrap();
         prop_assert!((0..costs.hosts()).all(|host| tree.children(host).len() <= most_children));
     }
 }
@@ -194,12 +195,15 @@ proptest! {
 fn a_tree_says_whom_it_cannot_reach() {
     let no = f64::INFINITY;
     let costs = weights(&[&[no, 1.0, no], &[1.0, no, no], &[no, no, no]]);
-    assert_eq!(ecef(&costs, 0, 0.0, Eager::default()), Err(TreeError::Unreachable(2)));
+    assert_eq!(
+        ecef(&costs, 0, Volume(0.0), Eager::default()),
+        Err(TreeError::Unreachable(2))
+    );
     let look_ahead = Eager {
         look_ahead: true,
         ..Eager::default()
     };
-    assert_eq!(ecef(&costs, 0, 0.0, look_ahead), Err(TreeError::Unreachable(2)));
+    assert_eq!(ecef(&costs, 0, Volume(0.0), look_ahead), Err(TreeError::Unreachable(2)));
     let operation = TreeOperation {
         bytes: 1.0,
         segments: 4,
@@ -219,7 +223,7 @@ fn what_cannot_be_used_is_not_even_for_nothing() {
         vec![0.0, f64::INFINITY, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0.0],
     )
     .unwrap();
-    assert!(costs.seconds(0, 1, 0.0).is_infinite());
+    assert!(costs.seconds(0, 1, Volume(0.0)).is_infinite());
     let operation = TreeOperation {
         bytes: 1.0,
         segments: 4,
@@ -234,9 +238,9 @@ fn the_earliest_completion_goes_first() {
     // 0 sends to 1 in 1 s. Then 1 sends to 2 in 1 s, which would take 0 3 s.
     let far = 9.0;
     let costs = weights(&[&[far, 1.0, 3.0], &[far, far, 1.0], &[far, far, far]]);
-    let tree = ecef(&costs, 0, 0.0, Eager::default()).unwrap();
+    let tree = ecef(&costs, 0, Volume(0.0), Eager::default()).unwrap();
     assert_eq!(
-        (tree.parents(), begun(&costs, &tree, 0.0).unwrap()),
+        (tree.parents(), begun(&costs, &tree, Volume(0.0)).unwrap()),
         (vec![0, 0, 1], vec![0, 1, 2])
     );
 }

@@ -1,6 +1,6 @@
 //! Background traffic: random, but the same for the same seed.
 
-use gavotte_net::{InputError, check_index, check_value};
+use gavotte_net::{Bandwidth, InputError, check_index, check_value};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
@@ -65,7 +65,7 @@ impl Background {
             )?;
         }
         check_weight(of("the weight"), self.weight)?;
-        check_cap(of("the cap"), self.cap_bps)
+        check_cap(of("the cap"), Bandwidth(self.cap_bps))
     }
 }
 

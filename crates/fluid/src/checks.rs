@@ -1,6 +1,6 @@
 //! Checks for both flows and background traffic.
 
-use gavotte_net::{InputError, check_value};
+use gavotte_net::{Bandwidth, InputError, Seconds, check_value};
 
 /// Weights must be from this ...
 const LEAST_WEIGHT: f64 = 1e-3;
@@ -16,11 +16,11 @@ pub(crate) fn check_weight(what: impl Fn() -> String, weight: f64) -> Result<(),
     )
 }
 
-pub(crate) fn check_cap(what: impl Fn() -> String, cap_bps: f64) -> Result<(), InputError> {
+pub(crate) fn check_cap(what: impl Fn() -> String, Bandwidth(cap_bps): Bandwidth) -> Result<(), InputError> {
     check_value(what, cap_bps, cap_bps > 0.0, "above zero bit/s (infinity means no cap)")
 }
 
-pub(crate) fn check_latency(what: impl Fn() -> String, latency_s: f64) -> Result<(), InputError> {
+pub(crate) fn check_latency(what: impl Fn() -> String, Seconds(latency_s): Seconds) -> Result<(), InputError> {
     let sound = latency_s >= 0.0 && latency_s.is_finite();
     check_value(what, latency_s, sound, "a finite number of seconds from 0 on")
 }

@@ -3,6 +3,8 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
+use gavotte_net::Seconds;
+
 use crate::background::{Step, Steps};
 use crate::error::FluidError;
 use crate::order::Order;
@@ -156,11 +158,11 @@ impl<'a> Run<'a> {
                 .max(self.now_s);
             if next_s > self.workload.until_s || next_s.is_infinite() {
                 self.now_s = self.workload.until_s;
-                self.traffic.sharing.advance(self.now_s);
+                self.traffic.sharing.advance(Seconds(self.now_s));
                 return;
             }
             self.now_s = next_s;
-            self.traffic.sharing.advance(next_s);
+            self.traffic.sharing.advance(Seconds(next_s));
             self.traffic.finish(&mut finished);
             for done in finished.drain(..) {
                 self.events += 1;

@@ -1,6 +1,6 @@
 //! A described network: hosts on machines on switches (the Topology of the file formats).
 
-use gavotte_net::{BitsPerSec, Host, InputError, check_index};
+use gavotte_net::{BitsPerSec, Host, InputError, Seconds, check_index};
 
 use crate::checks::check_latency;
 use crate::error::FluidError;
@@ -160,7 +160,10 @@ impl Topology {
             .iter()
             .flat_map(|switch| switch.uplinks.iter().map(move |edge| (switch, edge)))
         {
-            check_latency(|| format!("the latency of switch `{}`", switch.name), edge.latency_s)?;
+            check_latency(
+                || format!("the latency of switch `{}`", switch.name),
+                Seconds(edge.latency_s),
+            )?;
         }
         if !parts.latency_s.is_empty() && parts.latency_s.len() != parts.hosts.len() {
             let (found, expected) = (parts.latency_s.len(), parts.hosts.len());
@@ -168,7 +171,7 @@ impl Topology {
             return Err(InputError::Length { what, found, expected }.into());
         }
         for (host, &latency_s) in parts.hosts.iter().zip(&parts.latency_s) {
-            check_latency(|| format!("the latency of host `{}`", host.name), latency_s)?;
+            check_latency(|| format!("the latency of host `{}`", host.name), Seconds(latency_s))?;
         }
         let mut used: Vec<usize> = parts
             .hosts

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gavotte_net::BitsPerSec;
+use gavotte_net::{BitsPerSec, Volume};
 
 use crate::outcome::LinkUse;
 use crate::platform::{LinkId, Platform};
@@ -63,12 +63,15 @@ impl<'a> Traffic<'a> {
                 least_bps = least_bps.min(bps);
             }
         }
-        let private = (flow.source != flow.target && flow.cap_bps < least_bps).then(|| self.private(flow.cap_bps));
+        let cap = BitsPerSec::new(flow.cap_bps).filter(|cap| flow.source != flow.target && cap.bps() < least_bps);
+        let private = cap.map(|cap| self.private(cap));
         self.path.extend(private);
         if self.path.is_empty() {
             return None;
         }
-        let slot = self.sharing.start(&self.path, flow.weight, flow.bytes, flow.owner);
+        let slot = self
+            .sharing
+            .start(&self.path, flow.weight, Volume(flow.bytes), flow.owner);
         self.caps.extend(private.map(|private| (slot, private)));
         Some(slot)
     }
@@ -124,20 +127,19 @@ impl<'a> Traffic<'a> {
             let rate = platform.rate(link);
             rate.is_limited().then(|| {
                 links.push(Some(link));
-                sharing.add_link(rate.bytes_per_s())
+                sharing.add_link(rate)
             })
         });
-        number.map(|number| (number, self.sharing.rate(number) * 8.0))
+        number.map(|number| (number, self.sharing.rate_bps(number)))
     }
 
-    fn private(&mut self, cap_bps: f64) -> Index {
-        let bytes_per_s = cap_bps / 8.0;
+    fn private(&mut self, cap: BitsPerSec) -> Index {
         if let Some(number) = self.spare.pop() {
-            self.sharing.set_rate(number, bytes_per_s);
+            self.sharing.set_rate(number, cap);
             return number;
         }
         self.links.push(None);
-        self.sharing.add_link(bytes_per_s)
+        self.sharing.add_link(cap)
     }
 
     fn free_cap(&mut self, slot: Slot) {

@@ -1,6 +1,6 @@
 //! The input of a simulation: flows, their order, and background traffic.
 
-use gavotte_net::{InputError, check_index, check_length, check_value};
+use gavotte_net::{Bandwidth, InputError, check_index, check_length, check_value};
 
 use crate::background::Background;
 use crate::checks::{check_cap, check_weight};
@@ -140,6 +140,6 @@ impl Flows<'_> {
             "from zero, and finite",
         )?;
         check_weight(of("the weight"), self.weight(flow))?;
-        check_cap(of("cap_bps"), self.cap_bps(flow))
+        check_cap(of("cap_bps"), Bandwidth(self.cap_bps(flow)))
     }
 }

@@ -4,8 +4,8 @@
 //! behind shared links, and a [`Sharing`] model. The result is a [`Network`], checked once. It lists the [`Link`]s
 //! between two hosts and their rates. [`max_min`] shares links fairly among weighted flows.
 //!
-//! [`Seconds`], [`Bytes`] and [`Bandwidth`] are parameters of all crates. Hosts and groups are identified by their index; names serve only in messages. An unknown
-//! rate or latency stays different from an unlimited one.
+//! [`Seconds`], [`Bytes`], [`Volume`] and [`Bandwidth`] are parameters of all crates. Hosts and groups are identified by
+//! their index; names serve only in messages. An unknown rate or latency stays different from an unlimited one.
 
 mod error;
 mod fill;
@@ -17,4 +17,4 @@ pub use error::{InputError, NetworkError, check_index, check_length, check_value
 pub use fill::{Held, max_min};
 pub use links::Link;
 pub use network::{Group, Host, Network, NetworkParts, Sharing};
-pub use units::{Bandwidth, BitsPerSec, Bytes, Seconds};
+pub use units::{Bandwidth, BitsPerSec, Bytes, Seconds, Volume};

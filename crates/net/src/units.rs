@@ -52,6 +52,10 @@ pub struct Seconds(pub f64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(pub u64);
 
+/// An amount of data in bytes, of which fractions count: a piece of a message, or the product of a rate and a time.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Volume(pub f64);
+
 /// A limit, a share or a guarantee in bit/s. It may be zero, unlike the rate of a link; infinite means unlimited.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Bandwidth(pub f64);
@@ -59,4 +63,9 @@ pub struct Bandwidth(pub f64);
 impl Bandwidth {
     /// No limit at all.
     pub const UNLIMITED: Self = Self(f64::INFINITY);
+
+    /// The bandwidth in bytes per second.
+    pub fn bytes_per_s(self) -> f64 {
+        self.0 / 8.0
+    }
 }

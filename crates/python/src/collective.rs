@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gavotte_collective as collective;
 use gavotte_collective::{Eager, Message, Ring, RingOperation, Tree, TreeError, TreeOperation};
+use gavotte_net::Volume;
 use numpy::{IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray2};
 use pyo3::prelude::*;
 
@@ -64,7 +65,7 @@ impl Ranks {
     fn alpha_beta<'py>(&self, py: Python<'py>) -> PyResult<(Matrix<'py>, Matrix<'py>)> {
         let (costs, count) = (self.0.costs(false), self.0.count());
         let pairs = || (0..count * count).map(|at| (at / count, at % count));
-        let alpha_s: Vec<f64> = pairs().map(|(m, n)| costs.seconds(m, n, 0.0)).collect();
+        let alpha_s: Vec<f64> = pairs().map(|(m, n)| costs.seconds(m, n, Volume(0.0))).collect();
         let beta = pairs().map(|(m, n)| costs.per_byte_s(m, n)).collect::<Vec<f64>>();
         let square = |values: Vec<f64>| values.into_pyarray(py).reshape([count, count]);
         Ok((square(alpha_s)?, square(beta)?))
@@ -90,7 +91,7 @@ impl Ranks {
             segments,
             scatter,
         };
-        let piece_bytes = size_bytes / f64::from(segments.max(1));
+        let piece = Volume(size_bytes / f64::from(segments.max(1)));
         let found = py.detach(|| -> Result<FoundTree, TreeError> {
             let eager = |look_ahead, most_children| Eager {
                 look_ahead,
@@ -99,10 +100,10 @@ impl Ranks {
             let tree = match algorithm {
                 "flat" => Tree::flat(ranks.count(), root)?,
                 "binomial" => collective::binomial(ranks.count(), root)?,
-                "fnf" => collective::fnf(costs, root, piece_bytes)?,
-                "ecef" => collective::ecef(costs, root, piece_bytes, eager(false, usize::MAX))?,
-                "look-ahead" => collective::ecef(costs, root, piece_bytes, eager(true, usize::MAX))?,
-                "chain" => collective::ecef(costs, root, piece_bytes, eager(false, 1))?,
+                "fnf" => collective::fnf(costs, root, piece)?,
+                "ecef" => collective::ecef(costs, root, piece, eager(false, usize::MAX))?,
+                "look-ahead" => collective::ecef(costs, root, piece, eager(true, usize::MAX))?,
+                "chain" => collective::ecef(costs, root, piece, eager(false, 1))?,
                 _ => {
                     let found = ranks.search(root, operation, back, steps, seed)?;
                     return Ok((found.tree.parents(), found.tree.order(), found.segments, found.seconds));

@@ -3,6 +3,7 @@
 use gavotte_collective::{Costs, Eager, TreeError, begun, ecef};
 use gavotte_constant as constant;
 use gavotte_constant::{Times, TimesError};
+use gavotte_net::Volume;
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
@@ -81,8 +82,8 @@ pub(crate) fn ecef_tree<'py>(py: Python<'py>, weights: &Bound<'py, PyArray2<f64>
     let found = py.detach(|| -> Result<_, TreeError> {
         let usable = |value: &f64| if value.is_finite() { *value } else { f64::INFINITY };
         let costs = Costs::new(hosts, values.iter().map(usable).collect(), vec![0.0; values.len()])?;
-        let tree = ecef(&costs, root, 0.0, Eager::default())?;
-        Ok((tree.parents(), begun(&costs, &tree, 0.0)?))
+        let tree = ecef(&costs, root, Volume(0.0), Eager::default())?;
+        Ok((tree.parents(), begun(&costs, &tree, Volume(0.0))?))
     });
     let (parent, order) = found.map_err(Error::from)?;
     let numbers = |hosts: Vec<usize>| -> Vec<u32> { hosts.into_iter().map(|host| host as u32).collect() };

@@ -10,6 +10,7 @@ use gavotte_assign::{
     Assignment, Capacity, HostOffer, Load, MaxHosts, MaxLatency, MaxPrice, Parts, Quota, Rules, Search, Stores, Task,
     Transfer,
 };
+use gavotte_net::Seconds;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -243,7 +244,7 @@ impl Problem {
         };
         let late = || ended.load(Ordering::Relaxed) || begin.elapsed().as_secs_f64() > limit_s + polish_s;
         // Times are not negative, so their bit patterns have the same order as the numbers.
-        let tell = |seconds: f64| {
+        let tell = |Seconds(seconds): Seconds| {
             best_s.fetch_min(seconds.to_bits(), Ordering::Relaxed);
         };
         let search = Search {
@@ -326,7 +327,7 @@ impl Problem {
         limit_s: f64,
         watch: Option<Py<PyAny>>,
     ) -> PyResult<Proven> {
-        let bound_s = |over: &dyn Fn() -> bool| self.0.sets_bound_s(cap_s, rounds, work, over);
+        let bound_s = |over: &dyn Fn() -> bool| self.0.sets_bound_s(Seconds(cap_s), rounds, work, over);
         proven(py, limit_s, watch.as_ref(), cap_s, bound_s)
     }
 }

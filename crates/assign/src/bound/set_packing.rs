@@ -19,7 +19,7 @@
 
 use std::collections::BTreeMap;
 
-use gavotte_net::Sharing;
+use gavotte_net::{Seconds, Sharing};
 
 use crate::bound::connected_sets::{Graph, Set};
 use crate::bound::sets_by_pair_rates::Pairs;
@@ -48,7 +48,7 @@ impl Problem {
     /// further round halves the gap between the bound and the best bound that this method can prove. `work` counts sets
     /// times hosts examined, a few nanoseconds each. `over` is called from time to time, and ends the work early when
     /// it returns true. The bound depends on nothing else outside the problem.
-    pub fn sets_bound_s(&self, cap_s: f64, rounds: u32, work: u64, over: &dyn Fn() -> bool) -> f64 {
+    pub fn sets_bound_s(&self, Seconds(cap_s): Seconds, rounds: u32, work: u64, over: &dyn Fn() -> bool) -> f64 {
         let stars_s = self.phase_bounds_s();
         let all_s: f64 = stars_s.iter().sum();
         if !cap_s.is_finite() || all_s >= cap_s {
@@ -204,7 +204,7 @@ impl<'a> Partition<'a> {
         let open = match &self.pairs {
             Some(pairs) => {
                 let allowed = |set: &Set, host: usize| allows(self.problem, set, &self.places[host]);
-                match pairs.fits(&self.sets, &allowed, time_s, over) {
+                match pairs.fits(&self.sets, &allowed, Seconds(time_s), over) {
                     Some(open) => open,
                     None => return true,
                 }

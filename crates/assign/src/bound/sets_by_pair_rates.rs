@@ -5,6 +5,8 @@
 //! at their far ends. This counting argument resembles Hall's theorem. Hosts that can hold nothing, or less than their
 //! cores allow, are worse far ends; the consequences are followed until nothing changes.
 
+use gavotte_net::Seconds;
+
 use crate::bound::connected_sets::Set;
 use crate::problem::Problem;
 use crate::problem::cores::Cores;
@@ -111,7 +113,7 @@ impl<'a> Pairs<'a> {
         &self,
         sets: &[Set],
         allowed: &dyn Fn(&Set, usize) -> bool,
-        time_s: f64,
+        Seconds(time_s): Seconds,
         over: &dyn Fn() -> bool,
     ) -> Option<Vec<bool>> {
         let (network, hosts) = (&self.problem.network, self.problem.capacity.len());

@@ -13,7 +13,7 @@
 
 use std::cmp::Reverse;
 
-use gavotte_net::{BitsPerSec, Sharing};
+use gavotte_net::{Bandwidth, BitsPerSec, Bytes, Sharing};
 
 use crate::packing::capacity_left::Room;
 use crate::problem::Problem;
@@ -250,5 +250,9 @@ pub(crate) enum Direction {
 
 /// Like [`seconds`], but zero bytes take no time even if nothing can move.
 fn time(bytes: u64, rate_bps: f64) -> f64 {
-    if bytes == 0 { 0.0 } else { seconds(bytes, rate_bps) }
+    if bytes == 0 {
+        0.0
+    } else {
+        seconds(Bytes(bytes), Bandwidth(rate_bps))
+    }
 }

@@ -1,6 +1,6 @@
 //! Completion time: the time until the last byte of the application has crossed the network (Choreo, Appendix).
 
-use gavotte_net::Link;
+use gavotte_net::{Bandwidth, Bytes, Link};
 
 use crate::problem::{Assignment, Problem};
 
@@ -91,7 +91,7 @@ impl Problem {
                 let index = self.network.link_index(link);
                 let bytes = std::mem::take(&mut bytes_on[index]);
                 let (load_bytes, rate_bps) = (self.base_on(position, index), self.network.rate(link).bps());
-                let seconds = seconds(bytes + load_bytes, rate_bps);
+                let seconds = seconds(Bytes(bytes + load_bytes), Bandwidth(rate_bps));
                 LinkTime {
                     link,
                     phase: *phase,
@@ -120,7 +120,7 @@ fn worst(links: Vec<LinkTime>) -> Option<Bottleneck> {
     })
 }
 
-/// The time in which `bytes` cross a link of `rate_bps`.
-pub(crate) fn seconds(bytes: u64, rate_bps: f64) -> f64 {
+/// The time in seconds in which `bytes` cross a link of `rate`, which may be zero.
+pub(crate) fn seconds(Bytes(bytes): Bytes, Bandwidth(rate_bps): Bandwidth) -> f64 {
     8.0 * bytes as f64 / rate_bps
 }

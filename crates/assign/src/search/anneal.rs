@@ -11,7 +11,7 @@
 //!
 //! Every state is feasible.
 
-use gavotte_net::Link;
+use gavotte_net::{Link, Seconds};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -112,7 +112,7 @@ pub(crate) struct Run<'a> {
     /// The share of the run's time that has passed; the run ends at 1 or earlier. Always 0 if only steps count.
     pub(crate) over: &'a (dyn Fn() -> f64 + Sync),
     /// Called from time to time with the best time so far.
-    pub(crate) tell: &'a (dyn Fn(f64) + Sync),
+    pub(crate) tell: &'a (dyn Fn(Seconds) + Sync),
     /// The run ends as soon as its best placement takes no longer than this.
     pub(crate) target_s: f64,
 }
@@ -257,7 +257,7 @@ impl<'a> Chain<'a> {
                     self.loads.mend();
                     self.remember();
                 }
-                (run.tell)(self.best_s);
+                (run.tell)(Seconds(self.best_s));
                 if self.best_s <= run.target_s || over >= 1.0 {
                     return step;
                 }

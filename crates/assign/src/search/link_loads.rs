@@ -1,6 +1,6 @@
 //! The load of every link while units move, and the link that takes longest.
 
-use gavotte_net::{Link, Sharing};
+use gavotte_net::{Bandwidth, Bytes, Link, Sharing};
 
 use crate::packing::units_on_hosts::{NOWHERE, Packing};
 use crate::problem::Problem;
@@ -463,5 +463,9 @@ impl Steep {
 
 /// Time as [`Problem::evaluate`] counts it: other applications' bytes count only on links that our transfers use.
 fn waiting_s(own: u64, base: u64, rate_bps: f64) -> f64 {
-    if own == 0 { 0.0 } else { seconds(own + base, rate_bps) }
+    if own == 0 {
+        0.0
+    } else {
+        seconds(Bytes(own + base), Bandwidth(rate_bps))
+    }
 }

@@ -12,6 +12,7 @@ pub(crate) mod starts;
 
 use std::thread;
 
+use gavotte_net::Seconds;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
@@ -85,8 +86,8 @@ pub struct Search<'a> {
     pub gone: &'a (dyn Fn() -> f64 + Sync),
     /// Whether the polish after the search must end, too. Always false if only steps count.
     pub late: &'a (dyn Fn() -> bool + Sync),
-    /// Called from time to time with the best completion time so far, in seconds.
-    pub tell: &'a (dyn Fn(f64) + Sync),
+    /// Called from time to time with the best completion time so far.
+    pub tell: &'a (dyn Fn(Seconds) + Sync),
 }
 
 /// The result of a search.

@@ -2,7 +2,7 @@
 
 use crate::support::{bps, task, transfer, uniform};
 use gavotte_assign::Problem;
-use gavotte_net::Sharing;
+use gavotte_net::{Seconds, Sharing};
 
 #[test]
 fn bound_is_tight_where_one_task_must_send_all() {
@@ -28,7 +28,7 @@ fn bound_by_sets_proves_what_stars_do_not() {
     // However tasks are grouped, 1 MB leaves each host: 1 s. A star of two tasks fits on a host and proves nothing.
     let problem = ring_of(12);
     assert!(problem.bound_s() < 1e-12);
-    let bound_s = problem.sets_bound_s(2.0, 10, 1_000_000, &|| false);
+    let bound_s = problem.sets_bound_s(Seconds(2.0), 10, 1_000_000, &|| false);
     assert!(bound_s > 0.98 && bound_s <= 1.0, "bound {bound_s} s");
 }
 
@@ -60,7 +60,7 @@ fn bound_by_sets_looks_at_a_machine_as_one_place() {
     // machine, which has 16 Mbit/s.
     let problem = on_two_machines(1);
     assert!(problem.bound_s() < 0.1);
-    let bound_s = problem.sets_bound_s(4.0, 10, 1_000_000, &|| false);
+    let bound_s = problem.sets_bound_s(Seconds(4.0), 10, 1_000_000, &|| false);
     assert!(bound_s > 0.49 && bound_s <= 1.0, "bound {bound_s} s");
 }
 
@@ -85,7 +85,7 @@ fn bound_by_sets_leaves_light_edges_out_where_sets_are_too_many() {
             .transfers
             .extend((1..count).map(|step| transfer(one, (one + step) % count, if step == 1 { 1_000_000 } else { 1 })));
     }
-    let bound_s = draft.problem().sets_bound_s(2.0, 10, 1_000_000, &|| false);
+    let bound_s = draft.problem().sets_bound_s(Seconds(2.0), 10, 1_000_000, &|| false);
     assert!(bound_s > 0.98 && bound_s <= 1.0001, "bound {bound_s} s");
 }
 
@@ -101,7 +101,7 @@ fn bound_by_sets_counts_the_fast_pairs_under_pipe() {
         .extend((1..5).map(|target| transfer(0, target, 1_000_000)));
     let problem = draft.problem();
     assert!(problem.bound_s() < 0.3);
-    let bound_s = problem.sets_bound_s(2.0, 10, 1_000_000, &|| false);
+    let bound_s = problem.sets_bound_s(Seconds(2.0), 10, 1_000_000, &|| false);
     assert!(bound_s > 0.98 && bound_s <= 1.0, "bound {bound_s} s");
 }
 
@@ -115,6 +115,6 @@ fn bound_by_sets_needs_hosts_that_hang_together_under_pipe() {
     for (m, n) in [(0, 1), (1, 0), (2, 3), (3, 2)] {
         draft.network.rate_bps[m * 4 + n] = 1e9;
     }
-    let bound_s = draft.problem().sets_bound_s(2.0, 10, 1_000_000, &|| false);
+    let bound_s = draft.problem().sets_bound_s(Seconds(2.0), 10, 1_000_000, &|| false);
     assert!(bound_s > 0.98 && bound_s <= 1.0, "bound {bound_s} s");
 }

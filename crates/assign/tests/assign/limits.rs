@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::support::{Draft, MB, MBIT, task, transfer, uniform};
 use gavotte_assign::Search;
+use gavotte_net::Seconds;
 
 /// All-to-all transfers of different sizes, whose placements are seldom a local optimum.
 fn dense(tasks: usize, hosts: usize) -> Draft {
@@ -78,8 +79,8 @@ fn the_bound_by_sets_looks_at_the_clock_while_it_lists_them() {
         asked.fetch_add(1, Ordering::Relaxed);
         false
     };
-    problem.sets_bound_s(1e6, 1, 1, &over);
+    problem.sets_bound_s(Seconds(1e6), 1, 1, &over);
     // At least ten thousand sets are listed; the one round asks ten times.
     assert!(asked.load(Ordering::Relaxed) > 30);
-    assert!((problem.sets_bound_s(1e6, 10, 1_000_000, &|| true) - problem.bound_s()).abs() < 1e-9);
+    assert!((problem.sets_bound_s(Seconds(1e6), 10, 1_000_000, &|| true) - problem.bound_s()).abs() < 1e-9);
 }

@@ -5,7 +5,7 @@ use gavotte_assign::{
     Assignment, Capacity, Greedy, Load, MaxHosts, MaxLatency, Parts, Policy, Problem, Rules, Search, Stores, Task,
     Transfer, policies,
 };
-use gavotte_net::{Group, Host, NetworkParts, Sharing};
+use gavotte_net::{Group, Host, NetworkParts, Seconds, Sharing};
 use proptest::prelude::*;
 
 const ROUNDING: f64 = 1.0 + 1e-12;
@@ -233,7 +233,7 @@ proptest! {
     fn bound_by_sets_is_between_the_stars_and_the_optimum(draft in draft(6), slack in 1.0..4.0_f64) {
         let problem = draft.problem();
         if let Some(optimum_s) = optimum(&problem) {
-            let bound_s = problem.sets_bound_s(optimum_s * slack, 10, 50_000, &|| false);
+            let bound_s = problem.sets_bound_s(Seconds(optimum_s * slack), 10, 50_000, &|| false);
             prop_assert!(bound_s <= optimum_s * ROUNDING, "bound {bound_s} s, optimum {optimum_s} s");
             prop_assert!(bound_s * ROUNDING >= problem.bound_s().min(optimum_s));
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gavotte_limiter::{Arrivals, End, Need, Parameters, Partitioner, divide};
-use gavotte_net::Bandwidth;
+use gavotte_net::{Bandwidth, Seconds};
 
 /// The guarantees and limits of a host, in bit/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,7 +71,7 @@ pub(crate) fn share_tenants(
     tenants: &[Tenant],
     hoses: &[Hose],
     agents: &mut BTreeMap<usize, Agent>,
-    elapsed_s: f64,
+    Seconds(elapsed_s): Seconds,
     parameters: &Parameters,
 ) {
     let rules = &parameters.partition;

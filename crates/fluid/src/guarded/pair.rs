@@ -1,6 +1,7 @@
 //! An active pair of hosts: its flows, its limiter and its counts.
 
 use gavotte_limiter::{Allocator, Counts, Delay};
+use gavotte_net::{Seconds, Volume};
 
 use super::port::Queues;
 use super::transport::Transport;
@@ -70,7 +71,7 @@ struct Sums {
 }
 
 impl ActivePair {
-    pub(crate) fn new(source: usize, target: usize, route: Vec<u32>, packet_bytes: f64) -> Self {
+    pub(crate) fn new(source: usize, target: usize, route: Vec<u32>, Volume(packet_bytes): Volume) -> Self {
         Self {
             source,
             target,
@@ -109,7 +110,7 @@ impl ActivePair {
         }
     }
 
-    pub(crate) fn push(&mut self, flow: usize, left_bytes: f64, transport: Transport) {
+    pub(crate) fn push(&mut self, flow: usize, Volume(left_bytes): Volume, transport: Transport) {
         self.flows.push(Moving {
             flow,
             left_bytes,
@@ -120,14 +121,14 @@ impl ActivePair {
 
     /// Computes the rate of this step: the flows' demand, at most the limit. Bytes in a window beyond that wait before
     /// the limiter, and overflow.
-    pub(crate) fn send(&mut self, now_s: f64, queues: &Queues) {
+    pub(crate) fn send(&mut self, now: Seconds, queues: &Queues) {
         let round_trip_s = queues.round_trip_s + self.waits_s;
         self.round_trip_s = round_trip_s;
         let mut sum = 0.0;
         for moving in &mut self.flows {
             moving.rate = match &moving.transport {
-                Transport::Window(window) => window.wanted(now_s, round_trip_s),
-                Transport::Constant(rate) => *rate,
+                Transport::Window(window) => window.wanted(now, Seconds(round_trip_s)),
+                Transport::Constant(rate) => rate.bytes_per_s(),
             };
             sum += moving.rate;
         }
@@ -149,7 +150,7 @@ impl ActivePair {
                 && let Some(place) = fullest
                 && let Transport::Window(window) = &mut self.flows[place].transport
             {
-                window.lost(now_s, 1.0, round_trip_s + waiting / self.limit);
+                window.lost(now, 1.0, Seconds(round_trip_s + waiting / self.limit));
             }
             sum = self.limit;
         }
@@ -158,7 +159,7 @@ impl ActivePair {
     }
 
     /// Processes the bytes that have arrived, and calls `done` with each finished flow.
-    pub(crate) fn arrive(&mut self, now_s: f64, step_s: f64, draw: f64, mut done: impl FnMut(usize)) {
+    pub(crate) fn arrive(&mut self, now: Seconds, Seconds(step_s): Seconds, draw: f64, mut done: impl FnMut(usize)) {
         let lost_bytes = self.lost_packets * self.packet_bytes;
         // The rate no longer includes lost bytes.
         let come = self.rate * step_s;
@@ -185,10 +186,10 @@ impl ActivePair {
                 let waiting_s = (window.bytes() - moving.rate * round_trip_s).max(0.0) / limit;
                 let total_s = round_trip_s + waiting_s;
                 if lost > 0.0 && at < 0.0 {
-                    window.lost(now_s, lost, total_s);
+                    window.lost(now, lost, Seconds(total_s));
                     lost = 0.0;
                 } else {
-                    window.acknowledged(now_s, moving.rate * step_s * share, total_s);
+                    window.acknowledged(now, Volume(moving.rate * step_s * share), Seconds(total_s));
                 }
             }
             moving.left_bytes -= moving.rate * step_s * share;
@@ -203,7 +204,7 @@ impl ActivePair {
     fn count(&mut self, come: f64, step_s: f64) {
         let wanted = self.flows.iter().map(|moving| match &moving.transport {
             Transport::Window(_) => f64::INFINITY,
-            Transport::Constant(rate) => *rate,
+            Transport::Constant(rate) => rate.bytes_per_s(),
         });
         self.window.active += 1;
         self.window.come_bytes += come;
@@ -216,7 +217,7 @@ impl ActivePair {
     }
 
     /// Closes the `number`th window, of `steps` steps, when it is over, and records whether it met the guarantee.
-    pub(crate) fn judge(&mut self, number: usize, steps: u32, window_s: f64) {
+    pub(crate) fn judge(&mut self, number: usize, steps: u32, Seconds(window_s): Seconds) {
         let window = std::mem::take(&mut self.window);
         if window.active == 0 {
             return;
@@ -230,7 +231,7 @@ impl ActivePair {
         }
     }
 
-    pub(crate) fn into_use(mut self, step_s: f64) -> PairUse {
+    pub(crate) fn into_use(mut self, Seconds(step_s): Seconds) -> PairUse {
         let count = self.sums.steps.max(1.0);
         self.used.guarantee_bps = self.sums.guarantee_bps / count;
         self.used.limit_bps = self.sums.limit_bps / count;

@@ -1,5 +1,7 @@
 //! A link with a queue that drops the excess, and a phantom queue that marks.
 
+use gavotte_net::{Bandwidth, Seconds};
+
 /// The queues of a network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Queues {
@@ -35,7 +37,8 @@ impl Default for Queues {
 /// The state of one link.
 #[derive(Clone, Debug)]
 pub(crate) struct Port {
-    pub(crate) rate: f64,
+    /// In bytes per second.
+    rate: f64,
     buffer_bytes: f64,
     mark_bytes: f64,
     drain: f64,
@@ -59,7 +62,8 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    pub(crate) fn new(rate: f64, queues: &Queues) -> Self {
+    pub(crate) fn new(rate: Bandwidth, queues: &Queues) -> Self {
+        let rate = rate.bytes_per_s();
         Self {
             rate,
             buffer_bytes: (queues.buffer_s * rate).max(20.0 * queues.packet_bytes),
@@ -86,7 +90,7 @@ impl Port {
     }
 
     /// Runs a step with the present arrivals; `draw` is uniform from 0 to 1.
-    pub(crate) fn step(&mut self, step_s: f64, draw: f64) {
+    pub(crate) fn step(&mut self, Seconds(step_s): Seconds, draw: f64) {
         let (arrived, most) = (self.arriving * step_s, self.rate * step_s);
         let there = self.queue_bytes + arrived;
         let served = there.min(most);

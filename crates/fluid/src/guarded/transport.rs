@@ -1,5 +1,7 @@
 //! The senders of flows: TCP connections with a window, or constant rates that ignore losses.
 
+use gavotte_net::{Bandwidth, Seconds, Volume};
+
 /// CUBIC (RFC 9438): the share of a window that remains after a loss, and how fast the window returns.
 const KEPT: f64 = 0.7;
 const CUBIC: f64 = 0.4;
@@ -17,8 +19,8 @@ const TIMEOUT_S: f64 = 0.2;
 #[derive(Clone, Debug)]
 pub(crate) enum Transport {
     Window(Window),
-    /// A constant rate in bytes per second.
-    Constant(f64),
+    /// A constant rate.
+    Constant(Bandwidth),
 }
 
 /// A TCP connection that always has something to send.
@@ -38,7 +40,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    pub(crate) fn new(now_s: f64, most_bytes_per_s: f64, packet_bytes: f64) -> Self {
+    pub(crate) fn new(Seconds(now_s): Seconds, most: Bandwidth, Volume(packet_bytes): Volume) -> Self {
         Self {
             bytes: FIRST_WINDOW_PACKETS * packet_bytes,
             packet_bytes,
@@ -47,7 +49,7 @@ impl Window {
             lost_s: now_s,
             deaf_until_s: now_s,
             silent_until_s: now_s,
-            most_bytes_per_s,
+            most_bytes_per_s: most.bytes_per_s(),
         }
     }
 
@@ -57,7 +59,7 @@ impl Window {
     }
 
     /// The rate that only the path would limit, in bytes per second.
-    pub(crate) fn wanted(&self, now_s: f64, round_trip_s: f64) -> f64 {
+    pub(crate) fn wanted(&self, Seconds(now_s): Seconds, Seconds(round_trip_s): Seconds) -> f64 {
         if now_s < self.silent_until_s {
             return 0.0;
         }
@@ -65,7 +67,12 @@ impl Window {
     }
 
     /// Records that `bytes` were acknowledged in a step.
-    pub(crate) fn acknowledged(&mut self, now_s: f64, bytes: f64, round_trip_s: f64) {
+    pub(crate) fn acknowledged(
+        &mut self,
+        Seconds(now_s): Seconds,
+        Volume(bytes): Volume,
+        Seconds(round_trip_s): Seconds,
+    ) {
         if self.bytes / round_trip_s > 2.0 * self.most_bytes_per_s {
             return;
         }
@@ -82,7 +89,7 @@ impl Window {
     }
 
     /// Records that `packets` were lost.
-    pub(crate) fn lost(&mut self, now_s: f64, packets: f64, round_trip_s: f64) {
+    pub(crate) fn lost(&mut self, Seconds(now_s): Seconds, packets: f64, Seconds(round_trip_s): Seconds) {
         if now_s < self.deaf_until_s {
             return;
         }

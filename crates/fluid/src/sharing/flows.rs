@@ -1,12 +1,14 @@
 //! Starts and ends flows, and changes their holders.
 
+use gavotte_net::Volume;
+
 use super::flow::{Finished, Flow, NONE, Slot};
 use super::{Index, Sharing, TOGETHER};
 
 impl Sharing {
     /// Starts a flow over the links of `path`: at least one link, each of them once. Takes effect with
     /// [`Sharing::settle`].
-    pub(crate) fn start(&mut self, path: &[Index], weight: f64, bytes: f64, owner: u32) -> Slot {
+    pub(crate) fn start(&mut self, path: &[Index], weight: f64, Volume(bytes): Volume, owner: u32) -> Slot {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.places.grow(self.flows.len() + 1);
             let path = Vec::with_capacity(path.len());

@@ -32,6 +32,7 @@ use std::collections::BinaryHeap;
 use crossings::Crossings;
 use flow::Flow;
 pub(crate) use flow::{Finished, Index, Slot};
+use gavotte_net::{BitsPerSec, Seconds};
 use heap::{Heap, Places};
 
 /// Levels whose relative difference is below this count as equal, so that rounding errors do not move flows back and
@@ -124,10 +125,10 @@ impl Sharing {
         }
     }
 
-    /// Adds a link of `rate` bytes per second, above zero and finite.
-    pub(crate) fn add_link(&mut self, rate: f64) -> Index {
+    /// Adds a link of a finite rate.
+    pub(crate) fn add_link(&mut self, rate: BitsPerSec) -> Index {
         let index = self.links.len();
-        self.rate.push(rate);
+        self.rate.push(rate.bytes_per_s());
         self.level.push(0.0);
         self.weight.push(0.0);
         self.used.push(0.0);
@@ -141,14 +142,14 @@ impl Sharing {
         index as Index
     }
 
-    /// Rate of a link in bytes per second.
-    pub(crate) fn rate(&self, link: Index) -> f64 {
-        self.rate[link as usize]
+    /// Rate of a link in bit/s.
+    pub(crate) fn rate_bps(&self, link: Index) -> f64 {
+        self.rate[link as usize] * 8.0
     }
 
     /// Changes the rate of a link. Takes effect with [`Sharing::settle`].
-    pub(crate) fn set_rate(&mut self, link: Index, rate: f64) {
-        self.rate[link as usize] = rate;
+    pub(crate) fn set_rate(&mut self, link: Index, rate: BitsPerSec) {
+        self.rate[link as usize] = rate.bytes_per_s();
         self.queue(link, self.level[link as usize]);
     }
 
@@ -171,7 +172,7 @@ impl Sharing {
     /// Advances time.
     ///
     /// PRECONDITION: settled, and `now_s` is neither before now nor after [`Sharing::next_s`].
-    pub(crate) fn advance(&mut self, now_s: f64) {
+    pub(crate) fn advance(&mut self, Seconds(now_s): Seconds) {
         self.now_s = now_s;
     }
 

@@ -42,6 +42,7 @@ impl Sharing {
 
 #[cfg(test)]
 mod tests {
+    use gavotte_net::{BitsPerSec, Seconds, Volume};
     use proptest::prelude::*;
 
     use super::*;
@@ -49,6 +50,10 @@ mod tests {
 
     /// Five links with many ties.
     const RATES: [f64; 5] = [6.0, 6.0, 4.0, 4.0, 9.0];
+
+    fn bytes_per_s(rate: f64) -> BitsPerSec {
+        BitsPerSec::new(8.0 * rate).unwrap()
+    }
 
     fn rates(sharing: &Sharing, slots: &[Slot]) -> Vec<f64> {
         slots.iter().map(|&slot| sharing.flow_rate(slot)).collect()
@@ -61,21 +66,21 @@ mod tests {
         ) {
             let (mut one, mut other) = (Sharing::default(), Sharing::default());
             for rate in RATES {
-                one.add_link(rate);
-                other.add_link(rate);
+                one.add_link(bytes_per_s(rate));
+                other.add_link(bytes_per_s(rate));
             }
             let mut slots: Vec<Slot> = Vec::new();
             for (step, (path, weight, choice)) in steps.into_iter().enumerate() {
                 for sharing in [&mut one, &mut other] {
-                    sharing.advance(step as f64 * 1e-3);
+                    sharing.advance(Seconds(step as f64 * 1e-3));
                 }
                 if choice % 3 == 0 && !slots.is_empty() {
                     let slot = slots.swap_remove(choice as usize % slots.len());
                     one.stop(slot);
                     other.stop(slot);
                 } else {
-                    let slot = one.start(&path, f64::from(weight), 1e9, 0);
-                    prop_assert_eq!(other.start(&path, f64::from(weight), 1e9, 0), slot);
+                    let slot = one.start(&path, f64::from(weight), Volume(1e9), 0);
+                    prop_assert_eq!(other.start(&path, f64::from(weight), Volume(1e9), 0), slot);
                     slots.push(slot);
                 }
                 one.settle();
@@ -101,15 +106,15 @@ mod tests {
         ) {
             let mut sharing = Sharing::new(accuracy);
             for rate in RATES {
-                sharing.add_link(rate);
+                sharing.add_link(bytes_per_s(rate));
             }
             let mut slots: Vec<Slot> = Vec::new();
             for (step, (path, weight, choice)) in steps.into_iter().enumerate() {
-                sharing.advance(step as f64 * 1e-3);
+                sharing.advance(Seconds(step as f64 * 1e-3));
                 if choice % 3 == 0 && !slots.is_empty() {
                     sharing.stop(slots.swap_remove(choice as usize % slots.len()));
                 } else {
-                    slots.push(sharing.start(&path, f64::from(weight), 1e9, 0));
+                    slots.push(sharing.start(&path, f64::from(weight), Volume(1e9), 0));
                 }
                 sharing.settle();
                 let (mut used, mut top) = ([0.0; 5], [0.0_f64; 5]);

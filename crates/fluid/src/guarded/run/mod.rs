@@ -6,7 +6,7 @@ mod wiring;
 use std::collections::BTreeMap;
 
 use gavotte_limiter::{Allocator, End, Offer};
-use gavotte_net::{Bandwidth, Bytes, Seconds, check_length, check_value};
+use gavotte_net::{Bandwidth, Bytes, Seconds, Volume, check_length, check_value};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
@@ -54,6 +54,9 @@ pub fn simulate_guarded(
     run.go();
     Ok(run.into_guarded())
 }
+
+/// A constant rate without a cap, in bit/s.
+const MOST_CONSTANT_BPS: f64 = 8e12;
 
 struct Run<'a> {
     platform: &'a dyn Platform,
@@ -153,7 +156,7 @@ impl<'a> Run<'a> {
             if self.steps.is_multiple_of(u64::from(a_window)) {
                 let number = (self.steps / u64::from(a_window)) as usize - 1;
                 for pair in &mut self.pairs {
-                    pair.judge(number, a_window, window_s);
+                    pair.judge(number, a_window, Seconds(window_s));
                 }
             }
         }
@@ -177,14 +180,15 @@ impl<'a> Run<'a> {
                 self.active.push(place);
                 self.open(place);
             }
-            let most = flows.cap_bps(flow) / 8.0;
+            let most_bps = flows.cap_bps(flow);
             let constant = self.guarding.udp.is_some_and(|udp| udp[flow]);
             let transport = if constant {
-                Transport::Constant(most.min(1e12))
+                Transport::Constant(Bandwidth(most_bps.min(MOST_CONSTANT_BPS)))
             } else {
-                Transport::Window(Window::new(self.now_s, most, self.guarding.queues.packet_bytes))
+                let packet = Volume(self.guarding.queues.packet_bytes);
+                Transport::Window(Window::new(Seconds(self.now_s), Bandwidth(most_bps), packet))
             };
-            self.pairs[place].push(flow, flows.bytes[flow] as f64, transport);
+            self.pairs[place].push(flow, Volume(flows.bytes[flow] as f64), transport);
         }
     }
 
@@ -215,11 +219,11 @@ impl<'a> Run<'a> {
     /// Moves bytes for one step.
     fn step(&mut self) {
         let Guarding { step_s, queues, .. } = *self.guarding;
-        let now_s = self.now_s;
+        let (now, now_s) = (Seconds(self.now_s), self.now_s);
         for &place in &self.active {
             let pair = &mut self.pairs[place];
             pair.waits_s = pair.route.iter().map(|&port| self.ports[port as usize].wait_s()).sum();
-            pair.send(now_s, &queues);
+            pair.send(now, &queues);
         }
         for level in 0..self.level_count {
             for &place in &self.active {
@@ -233,7 +237,7 @@ impl<'a> Run<'a> {
             for &port in &self.by_level[level] {
                 let port = &mut self.ports[port as usize];
                 let draw = self.random.random();
-                port.step(step_s, draw);
+                port.step(Seconds(step_s), draw);
                 port.drawn = self.random.random();
             }
             for &place in &self.active {
@@ -260,7 +264,7 @@ impl<'a> Run<'a> {
         let (finish_s, left, events) = (&mut self.outcome.finish_s, &mut self.left, &mut self.outcome.events);
         for &place in &self.active {
             let draw = self.random.random();
-            self.pairs[place].arrive(now_s, step_s, draw, |flow| {
+            self.pairs[place].arrive(now, Seconds(step_s), draw, |flow| {
                 finish_s[flow] = now_s + step_s;
                 *left -= 1;
                 *events += 1;
@@ -290,8 +294,8 @@ impl<'a> Run<'a> {
         self.outcome.links = uses.collect();
         self.outcome.links.sort_unstable_by_key(|used| used.link);
         self.outcome.end_s = self.now_s;
-        let step_s = self.guarding.step_s;
-        let mut pairs: Vec<PairUse> = self.pairs.into_iter().map(|pair| pair.into_use(step_s)).collect();
+        let step = Seconds(self.guarding.step_s);
+        let mut pairs: Vec<PairUse> = self.pairs.into_iter().map(|pair| pair.into_use(step)).collect();
         pairs.sort_by_key(|pair| (pair.source, pair.target));
         Guarded {
             outcome: self.outcome,

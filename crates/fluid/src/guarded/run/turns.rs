@@ -26,7 +26,7 @@ impl Run<'_> {
                 self.guarding.tenants,
                 self.guarding.hoses,
                 &mut self.agents,
-                elapsed_s,
+                Seconds(elapsed_s),
                 parameters,
             );
         }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use gavotte_net::{Bandwidth, Volume};
+
 use super::super::hosts::Hose;
 use super::super::pair::ActivePair;
 use super::super::port::Port;
@@ -11,6 +13,9 @@ use crate::platform::LinkId;
 
 /// Largest number of ports on a path.
 const MOST_LEVELS: usize = 32;
+
+/// A limit on a path: its link, if it has one, a key of its own, and the rate.
+type Limit = (Option<LinkId>, usize, Bandwidth);
 
 impl Run<'_> {
     /// Creates the pairs with their paths over ports.
@@ -29,13 +34,12 @@ impl Run<'_> {
             route.clear();
             self.platform.route(source, target, place as u64, &mut route);
             let limits = self.limits(source, target);
-            let rated = |link: &LinkId| (Some(*link), 0, self.platform.rate(*link).bytes_per_s());
+            let rated = |link: &LinkId| (Some(*link), 0, Bandwidth(self.platform.rate(*link).bps()));
             let [sending, receiving] = limits.map(IntoIterator::into_iter);
-            let way: Vec<(Option<LinkId>, usize, f64)> =
-                sending.chain(route.iter().map(rated)).chain(receiving).collect();
+            let way: Vec<Limit> = sending.chain(route.iter().map(rated)).chain(receiving).collect();
             let mut ports = Vec::with_capacity(way.len());
             for (link, key, rate) in way {
-                if !rate.is_finite() || source == target {
+                if !rate.0.is_finite() || source == target {
                     continue;
                 }
                 let next = self.ports.len() as u32;
@@ -47,8 +51,8 @@ impl Run<'_> {
                 }
                 ports.push(number);
             }
-            let packet_bytes = self.guarding.queues.packet_bytes;
-            self.pairs.push(ActivePair::new(source, target, ports, packet_bytes));
+            let packet = Volume(self.guarding.queues.packet_bytes);
+            self.pairs.push(ActivePair::new(source, target, ports, packet));
             self.out[source].push(place);
             self.into[target].push(place);
         }
@@ -68,16 +72,16 @@ impl Run<'_> {
         }
     }
 
-    /// The limits of hosts and tenants on a path, as ports before and after the network: a key, and bytes per second.
-    fn limits(&self, source: usize, target: usize) -> [Vec<(Option<LinkId>, usize, f64)>; 2] {
+    /// The limits of hosts and tenants on a path, as ports before and after the network: a key, and the limit.
+    fn limits(&self, source: usize, target: usize) -> [Vec<Limit>; 2] {
         let (hoses, tenants) = (self.guarding.hoses, self.guarding.tenants);
         let of = |host: usize, side: usize, most: fn(&Hose) -> f64| {
-            let mut list = vec![(None, 4 * host + side, most(&hoses[host]) / 8.0)];
+            let mut list = vec![(None, 4 * host + side, Bandwidth(most(&hoses[host])))];
             let own = tenants
                 .iter()
                 .enumerate()
                 .filter(|(_, tenant)| tenant.hosts.contains(&host));
-            list.extend(own.map(|(number, tenant)| (None, 4 * number + 2 + side, most(&tenant.hose) / 8.0)));
+            list.extend(own.map(|(number, tenant)| (None, 4 * number + 2 + side, Bandwidth(most(&tenant.hose)))));
             list
         };
         if self.guarding.method == Method::None {
