@@ -23,9 +23,9 @@ from tests.measure.test_estimate import Timed, known_of
 from gavotte.formats.network import Network
 from gavotte.formats.topology import Topology
 from gavotte.measure import Pilot, measure, plan_paths, predict_cost
-from gavotte.measure.adapt.path_plan import SCHEDULE_S, PathPlan
 from gavotte.measure.plan.cost import Cost
 from gavotte.measure.plan.methods import Method, bulk
+from gavotte.measure.plan.path_plan import SCHEDULE_S, PathPlan
 from gavotte.measure.predict.foreseen import foreseen
 from gavotte.measure.predict.predicting import NEVER
 

@@ -28,8 +28,8 @@ from gavotte.formats.history import History
 from gavotte.formats.inventory import write_inventory
 from gavotte.hosts import check
 from gavotte.measure import measure
-from gavotte.measure.adapt.path_plan import PathPlan
 from gavotte.measure.carry import fleet_carrier
+from gavotte.measure.plan.path_plan import PathPlan
 from gavotte.measure.sharing import learn_sharing
 from gavotte.run import run
 

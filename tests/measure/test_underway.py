@@ -37,10 +37,10 @@ from gavotte.measure.adapt.events import (
     Wait,
 )
 from gavotte.measure.adapt.overlap import Series
-from gavotte.measure.adapt.path_plan import PathPlan, plan_paths
 from gavotte.measure.adapt.results import Results
 from gavotte.measure.adapt.underway import Underway
 from gavotte.measure.plan.cost import CostLimits
+from gavotte.measure.plan.path_plan import PathPlan, plan_paths
 from gavotte.terms import Pair
 
 RATE_BPS = 1e8

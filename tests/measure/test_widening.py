@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 import pytest
 
 from gavotte.measure.adapt.events import Steps
-from gavotte.measure.adapt.path_plan import plan_paths
 from gavotte.measure.adapt.results import PathResult
-from gavotte.measure.adapt.widening import Widening, probes_of_host, widened
+from gavotte.measure.adapt.widening import Widening, widened
+from gavotte.measure.plan.fast_paths import probes_of_host
 from gavotte.measure.plan.methods import Reading
+from gavotte.measure.plan.path_plan import plan_paths
 from gavotte.terms import Pair
 
 NAMES = [f"host-{number}" for number in range(16)]

@@ -235,7 +235,7 @@ def _question(
 
 def _announce(plan: MeasurementPlan) -> None:
     """Print what a measurement will do and cost."""
-    from gavotte.measure.adapt.widening import FAST_BPS
+    from gavotte.measure.plan.fast_paths import FAST_BPS
 
     count, limits, cost = plan.question.count, plan.question.limits, plan.total
     what = f"{count} snapshot{'s' * (count > 1)}{' and experiments' * plan.question.sharing}"

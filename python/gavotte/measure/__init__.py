@@ -1,10 +1,10 @@
 """Measures the network between the hosts of an inventory. Input: an Inventory. Output: a History."""
 
-from gavotte.measure.adapt.path_plan import PathPlan, plan_paths
 from gavotte.measure.carry.journal import journal_path
 from gavotte.measure.measuring import Measurement, carry_out, measure
 from gavotte.measure.plan.cost import Cost, CostLimits
 from gavotte.measure.plan.methods import METHODS, Method, alpha_beta, bulk, choreo, jain_index
+from gavotte.measure.plan.path_plan import PathPlan, plan_paths
 from gavotte.measure.planning import MeasurementPlan, plan_measurement
 from gavotte.measure.predict.pilot import Pilot, take_pilot
 from gavotte.measure.predict.predicting import expected_cost, predict_cost

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gavotte.measure.adapt.path_plan import PathPlan
 from gavotte.measure.plan.cost import Cost
+from gavotte.measure.plan.path_plan import PathPlan
 from gavotte.measure.predict.foreseen import foreseen
 from gavotte.measure.predict.pilot import Pilot
 from gavotte.measure.predict.predicting import expected_cost, predict_cost

@@ -6,9 +6,9 @@ from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Answer
 from gavotte.formats.rates import MAX_RATE_BPS
 from gavotte.measure.adapt.busy import Busy
-from gavotte.measure.adapt.concurrency import Sent
 from gavotte.measure.adapt.streams import Streams
 from gavotte.measure.adapt.withheld import Gap, find_gap
+from gavotte.measure.plan.concurrency import Sent
 from gavotte.measure.plan.methods import Method, Reading, goodput_share, refused
 from gavotte.terms import Pair
 

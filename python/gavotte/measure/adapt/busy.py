@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.measure.adapt.concurrency import LoadedReading
+from gavotte.measure.plan.concurrency import LoadedReading
 from gavotte.measure.plan.methods import Method, Reading, bulk
 from gavotte.terms import Pair
 

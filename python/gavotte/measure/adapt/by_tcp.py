@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from gavotte.measure.adapt.concurrency import LoadedReading, Sent
 from gavotte.measure.adapt.events import Steps
-from gavotte.measure.adapt.path_plan import AHEAD, MOST_AHEAD
 from gavotte.measure.adapt.sending import send_rounds
 from gavotte.measure.adapt.state import State
 from gavotte.measure.adapt.streams import LEAST_FALLBACK_BYTES
 from gavotte.measure.adapt.tcp_steps import TcpSteps
-from gavotte.measure.adapt.widening import LEAST_STREAM_BYTES, Widening, fast_pairs, lower_bound, widened
+from gavotte.measure.adapt.widening import Widening, fast_pairs, lower_bound, widened
+from gavotte.measure.plan.concurrency import LoadedReading, Sent
+from gavotte.measure.plan.fast_paths import LEAST_STREAM_BYTES
+from gavotte.measure.plan.path_plan import AHEAD, MOST_AHEAD
 from gavotte.measure.plan.rounds import packed
 from gavotte.terms import Pair
 

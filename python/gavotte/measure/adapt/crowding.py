@@ -14,13 +14,10 @@ from gavotte.formats.history import Floats
 from gavotte.measure.adapt.events import Steps
 from gavotte.measure.adapt.experiments import Experiments
 from gavotte.measure.adapt.overlap import AGREE, MIN_OVERLAP_S, Series, Together, evidence, together
-from gavotte.measure.plan.holds import hold_of_ways
+from gavotte.measure.plan.holds import CONFIRMED, hold_of_ways
 from gavotte.measure.plan.trials import WAYS, Trial, choose, rounds_of
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
-
-CONFIRMED = 2
-"""Number of sums that must agree: a disturbance lowers an experiment's sum."""
 
 ATTEMPTS = 4
 

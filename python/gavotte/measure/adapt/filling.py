@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 
 from gavotte.formats.history import Floats
-from gavotte.measure.adapt.concurrency import Concurrency
 from gavotte.measure.adapt.crowding import Crowding
 from gavotte.measure.adapt.events import Steps
 from gavotte.measure.adapt.experiments import Experiments
+from gavotte.measure.plan.concurrency import Concurrency
 from gavotte.measure.plan.holds import TRAIN_HOLD_S
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy

@@ -8,13 +8,14 @@ from collections.abc import Mapping
 
 from gavotte.formats.evidence import Evidence
 from gavotte.measure.adapt.busy import Busy
-from gavotte.measure.adapt.concurrency import Concurrency
+from gavotte.measure.adapt.crossing import by_test, untested
 from gavotte.measure.adapt.events import Counted, CountRouters, Steps
 from gavotte.measure.adapt.experiments import Experiments
 from gavotte.measure.adapt.filling import Filling
-from gavotte.measure.adapt.opening import opening
 from gavotte.measure.adapt.sending import probe, send_rounds
 from gavotte.measure.adapt.state import State
+from gavotte.measure.plan.concurrency import Concurrency
+from gavotte.measure.plan.opening import opening
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import hierarchy_of
 
@@ -50,6 +51,7 @@ def cross_links(state: State, todo: list[list[Pair]]) -> Steps[tuple[list[list[P
         the remaining rounds, and the pairs that carried less than alone or are not known alone.
     """
     first = state.opening = opening(todo, state.concurrency)
+    state.crossed = []
     state.readings |= yield from probe(state, first.ends)
     beside: list[Pair] = []
     streamed: list[list[Pair]] = []
@@ -63,7 +65,7 @@ def cross_links(state: State, todo: list[list[Pair]]) -> Steps[tuple[list[list[P
         if not pairs:
             continue
         sent = yield from send_rounds(state, [pairs], alone=False, together=True)
-        first.take(sent)
+        state.crossed.append({probe.pair: probe for probe in sent})
         state.readings |= (concurrent_readings := state.concurrency.take(sent))
         beside += [
             pair
@@ -110,10 +112,10 @@ def _test_again(state: State) -> Steps[None]:
     for turn in itertools.count():
         if state.opening is None or (filling := state.filling) is None:
             return
-        untested = state.opening.untested(state.rates(), state.plan.method)
+        links = untested(state.opening, state.crossed, state.rates(), state.plan.method)
         state.untested = {
             link: pairs
-            for link, pairs in untested.items()
+            for link, pairs in links.items()
             if link not in state.concurrency.full and not filling.crowding.free(link)
         }
         todo = filling.crowding.left(state.untested)
@@ -121,7 +123,7 @@ def _test_again(state: State) -> Steps[None]:
             return
         state.check()
         if turn == 0:
-            for aims in state.opening.by_test({link: state.untested[link] for link in todo}):
+            for aims in by_test(state.opening, {link: state.untested[link] for link in todo}):
                 yield from filling.cross(aims, state.rates(), spare_bytes=state.spare_bytes())
                 state.check()
         elif not (yield from fill(state, dict.fromkeys(todo, math.inf), sure=True)):

@@ -6,13 +6,13 @@ import logging
 import math
 from collections.abc import Sequence
 
-from gavotte.measure.adapt.concurrency import LoadedReading
 from gavotte.measure.adapt.events import Rejoin, Steps
 from gavotte.measure.adapt.linking import fill
 from gavotte.measure.adapt.results import with_credit
 from gavotte.measure.adapt.sending import probe, send_rounds
 from gavotte.measure.adapt.state import State
 from gavotte.measure.adapt.withheld import FRESH_S, REPEATS
+from gavotte.measure.plan.concurrency import LoadedReading
 from gavotte.measure.plan.credit import FALLS
 from gavotte.terms import Pair
 

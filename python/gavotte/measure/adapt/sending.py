@@ -7,14 +7,15 @@ from collections.abc import Iterable
 
 from gavotte.agents.schedule import OUT_OF_TOUCH
 from gavotte.measure.adapt.answers import gap_in, read, sent_as
-from gavotte.measure.adapt.concurrency import LoadedReading, Sent
 from gavotte.measure.adapt.credits import note_sending
+from gavotte.measure.adapt.crossing import STRETCHED
 from gavotte.measure.adapt.events import Answered, SendRounds, Steps
-from gavotte.measure.adapt.opening import PAUSE_S, STRETCHED
 from gavotte.measure.adapt.results import PathResult, path_result
 from gavotte.measure.adapt.state import State
 from gavotte.measure.adapt.withheld import limited_by_host, withheld_s
+from gavotte.measure.plan.concurrency import LoadedReading, Sent
 from gavotte.measure.plan.methods import TRAIN_BRIEF_S, refused
+from gavotte.measure.plan.opening import PAUSE_S
 from gavotte.terms import Pair
 
 

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from gavotte.measure.adapt.experiments import Experiments
-from gavotte.measure.adapt.path_plan import PathPlan
 from gavotte.measure.plan.cost import CostLimits, Most
+from gavotte.measure.plan.path_plan import PathPlan
 
 
 class Spending:

@@ -8,16 +8,16 @@ import numpy as np
 
 from gavotte.formats.history import Floats
 from gavotte.measure.adapt.busy import Busy
-from gavotte.measure.adapt.concurrency import EVERYTHING, Concurrency, LoadedReading
 from gavotte.measure.adapt.events import BeginSnapshot, Instruction, Keep, Moment, Report
 from gavotte.measure.adapt.filling import Filling
-from gavotte.measure.adapt.opening import Opening
-from gavotte.measure.adapt.path_plan import PathPlan
 from gavotte.measure.adapt.results import PathResult, Results
 from gavotte.measure.adapt.spending import Spending
 from gavotte.measure.adapt.streams import Streams
+from gavotte.measure.plan.concurrency import EVERYTHING, Concurrency, LoadedReading, Sent
 from gavotte.measure.plan.cost import LOST_S
 from gavotte.measure.plan.credit import Credit, Sendings, SpentCredits
+from gavotte.measure.plan.opening import Opening
+from gavotte.measure.plan.path_plan import PathPlan
 from gavotte.measure.plan.round_trips import RoundTrips
 from gavotte.terms import Pair
 
@@ -42,6 +42,7 @@ class State:
         traffic: what probes of the snapshot show about other traffic.
         streams: paths on which TCP replaces trains.
         opening: its first rounds, if links were to be tested; None = they were not.
+        crossed: what the test rounds among them found, by pair.
         filling: experiments on links; None = there are none.
         trips: round trips of pairs.
         cut: pairs that have lost contact.
@@ -77,6 +78,7 @@ class State:
         self.traffic = Busy(plan.method)
         self.streams = Streams(plan.method)
         self.opening: Opening | None = None
+        self.crossed: list[dict[Pair, Sent]] = []
         self.filling: Filling | None = None
         self.trips = RoundTrips(plan.round_trips_s)
         self.cut: set[frozenset[int]] = set()

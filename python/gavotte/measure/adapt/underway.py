@@ -19,16 +19,16 @@ from gavotte.measure.adapt.again import changed
 from gavotte.measure.adapt.busy import Busy
 from gavotte.measure.adapt.by_tcp import fall_back, take_shares, widen
 from gavotte.measure.adapt.credits import keep_credits
+from gavotte.measure.adapt.crossing import FULL
 from gavotte.measure.adapt.events import Event, Instruction, Judge, Judged, Rejoin, Started, Steps, Wait
 from gavotte.measure.adapt.linking import confirm, cross_links, evidence, look, shared
-from gavotte.measure.adapt.opening import FULL
-from gavotte.measure.adapt.path_plan import AHEAD, MOST_AHEAD, PathPlan
 from gavotte.measure.adapt.repeating import doubts, repeat, repeat_withheld, replace_spent
 from gavotte.measure.adapt.results import Results
 from gavotte.measure.adapt.sending import probe
 from gavotte.measure.adapt.spending import Spending
 from gavotte.measure.adapt.state import State
 from gavotte.measure.plan.cost import CostLimits, Most
+from gavotte.measure.plan.path_plan import AHEAD, MOST_AHEAD, PathPlan
 from gavotte.terms import Pair
 
 logger = logging.getLogger(__name__)

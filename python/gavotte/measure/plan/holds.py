@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from gavotte.measure.plan.trials import Way
 from gavotte.terms import Pair
 
+CONFIRMED = 2
+"""Number of sums that must agree: a disturbance lowers an experiment's sum."""
+
 TRAIN_HOLD_S = 0.2
 TRAIN_PAUSE_S = 0.2
 """Delay of trains after their round's beginning.

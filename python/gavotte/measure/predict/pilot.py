@@ -28,15 +28,15 @@ from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import FORMAT, Host, Network
 from gavotte.measure.adapt.answers import read
 from gavotte.measure.adapt.busy import Busy
-from gavotte.measure.adapt.concurrency import Concurrency
-from gavotte.measure.adapt.opening import Opening, each_end_once, opening
 from gavotte.measure.adapt.overlap import SHARED_BELOW, evidence, together
-from gavotte.measure.adapt.path_plan import PathPlan, plan_paths
 from gavotte.measure.adapt.streams import Streams
 from gavotte.measure.carry.fleet_carrier import FleetCarrier
 from gavotte.measure.carry.paths import count_routers
+from gavotte.measure.plan.concurrency import Concurrency
 from gavotte.measure.plan.holds import TRAIN_HOLD_S, TRAIN_MORE
 from gavotte.measure.plan.methods import ASSUMED_RATE_BPS, SETUP_S, TRAIN_BYTES, Method
+from gavotte.measure.plan.opening import Opening, each_end_once, opening
+from gavotte.measure.plan.path_plan import PathPlan, plan_paths
 from gavotte.measure.plan.round_trips import RoundTrips
 from gavotte.measure.plan.trials import Trial
 from gavotte.terms import Pair

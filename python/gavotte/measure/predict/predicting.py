@@ -19,13 +19,13 @@ from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.measure.adapt.carrier import Carrier
 from gavotte.measure.adapt.events import Counted, Experiment, Moment
-from gavotte.measure.adapt.path_plan import SCHEDULE_S, PathPlan
 from gavotte.measure.adapt.results import Results
 from gavotte.measure.adapt.underway import Underway
 from gavotte.measure.carry.paths import count_routers
 from gavotte.measure.carry.runner import Runner
 from gavotte.measure.plan.cost import Cost, CostLimits, Most
 from gavotte.measure.plan.methods import METHODS, SETUP_S, Method, Play
+from gavotte.measure.plan.path_plan import SCHEDULE_S, PathPlan
 from gavotte.measure.plan.round_trips import PROBE_TRIPS
 from gavotte.measure.predict.foreseen import foreseen
 from gavotte.measure.predict.pilot import Pilot

@@ -14,13 +14,12 @@ from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Schedule, Step, deadline_s
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
-from gavotte.measure.adapt.concurrency import Concurrency
-from gavotte.measure.adapt.crowding import CONFIRMED
-from gavotte.measure.adapt.opening import PAUSE_S, Opening, opening
-from gavotte.measure.adapt.widening import FAST_BPS, probes_of_host, stream_bytes
+from gavotte.measure.plan.concurrency import Concurrency
 from gavotte.measure.plan.cost import EXCEEDED, Cost, CostLimits, Most
-from gavotte.measure.plan.holds import LONG_HOLD_S, TRAIN_HOLD_S, TRAIN_MORE, TRAIN_PAUSE_S
+from gavotte.measure.plan.fast_paths import FAST_BPS, probes_of_host, stream_bytes
+from gavotte.measure.plan.holds import CONFIRMED, LONG_HOLD_S, TRAIN_HOLD_S, TRAIN_MORE, TRAIN_PAUSE_S
 from gavotte.measure.plan.methods import ASSUMED_RATE_BPS, METHODS, SETUP_S, TRAIN_FILL_BYTES, Method
+from gavotte.measure.plan.opening import PAUSE_S, Opening, opening
 from gavotte.measure.plan.round_trips import MOST_TRIPS, PROBE_TRIPS, RoundTrips
 from gavotte.measure.plan.rounds import Links, apart, directed_rounds, packed
 from gavotte.measure.plan.shared_links import crossed, groups_of, narrow_links, shared_links, untold
