@@ -13,6 +13,7 @@ from tests import builders
 from tests.profile import frames
 from tests.shell import gavotte
 
+from gavotte.agents import resolve_hosts
 from gavotte.cli import measure
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.app import read_app, write_app
@@ -24,6 +25,7 @@ from gavotte.formats.network import read_network, write_network
 from gavotte.formats.placement import read_placement, write_placement
 from gavotte.formats.rates import parse_rate
 from gavotte.formats.topology import read_topology
+from gavotte.place import place
 from gavotte.profile.gathering import Request
 from gavotte.profile.sources.mpip import read_mpip
 from gavotte.simulate import read_flows
@@ -146,7 +148,6 @@ def test_what_was_meant_is_told(files: Path, words: str, said: str) -> None:
     ("text", "said"),
     [
         ("300 Mbps", "`300 Mbps` means bytes per second, as in tc: 2.40 Gbit/s; write 300mbit for bits"),
-        ("300", "`300` means 300 bit/s; write e.g. 300mbit for Mbit/s"),
         ("300mbit", None),
         ("300000000", None),
         ("1e8", None),
@@ -158,6 +159,76 @@ def test_units_that_mean_something_else_to_most_are_told(
     with caplog.at_level(logging.WARNING, "gavotte"):
         parse_rate(text)
     assert [record.getMessage() for record in caplog.records] == ([] if said is None else [said])
+
+
+@pytest.mark.parametrize("text", ["20", "300", "999999"])
+def test_a_small_rate_without_a_unit_is_refused(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="has no unit"):
+        parse_rate(text)
+    assert parse_rate(f"{text}bit") == float(text)
+    hosts = "".join(f'[[host]]\nname = "h{i}"\nswitch = "core"\negress = "{text}"\n' for i in range(2))
+    (tmp_path / "t.toml").write_text(f'format = "gavotte/topology/1"\n[[switch]]\nname = "core"\n{hosts}')
+    with pytest.raises(FormatError, match=rf'egress: `{text}` has no unit, and would be .* use e.g. "{text}mbit"'):
+        read_topology(tmp_path / "t.toml")
+
+
+def test_a_misspelt_key_is_named_before_the_one_that_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "t.toml").write_text('format = "gavotte/topology/1"\n[[swittch]]\nname = "core"\n')
+    with pytest.raises(FormatError, match=r"swittch: is not a known key; did you mean `switch`\?"):
+        read_topology(tmp_path / "t.toml")
+
+
+@pytest.mark.parametrize(
+    ("encoding", "problem"),
+    [
+        ("utf-16", "is UTF-16 text"),
+        ("utf-16-be", "cannot"),
+        ("latin-1", r"is not UTF-8 text \(byte \d+\)"),
+        ("utf-8-sig", ""),
+    ],
+)
+def test_encodings_of_other_editors_are_read_or_named(encoding: str, problem: str, tmp_path: Path) -> None:
+    text = 'format = "gavotte/hosts/1" # Z\xfcrich\n[[host]]\nname = "a"\naddress = "10.0.0.1"\nagent = "ssh://a"\n'
+    content = text.encode(encoding)
+    (tmp_path / "h.toml").write_bytes(b"\xfe\xff" + content if encoding == "utf-16-be" else content)
+    if not problem:
+        assert read_inventory(tmp_path / "h.toml").names == ["a"]
+        return
+    with pytest.raises(FormatError, match=f"{'is UTF-16 text' if problem == 'cannot' else problem}; save it as UTF-8"):
+        read_inventory(tmp_path / "h.toml")
+
+
+def test_seconds_are_accepted_with_their_unit(tmp_path: Path) -> None:
+    write_network(tmp_path / "n.network.json", builders.network(["a", "b"], 1e8, 1e-4, cpus=4.0))
+    write_app(tmp_path / "a.app.toml", builders.app("a", ("x", "y", 1e6)))
+    line = ("place", "n.network.json", "a.app.toml", "--time-limit")
+    for limit in ("5", "5s", "500ms", "0.1min"):
+        assert gavotte(*line, limit, cwd=tmp_path).returncode == 0
+    for limit in ("5x", "s", "5 5s"):
+        assert gavotte(*line, limit, cwd=tmp_path).returncode == 2
+    assert gavotte(*line, "0.001ms", cwd=tmp_path).returncode == 2  # below the least
+
+
+def test_one_app_needs_no_list() -> None:
+    network, app = builders.network(["a", "b"], 1e8, 1e-4, cpus=4.0), builders.app("a", ("x", "y", 1e6))
+    assert place(network, app).assignment == place(network, [app]).assignment
+
+
+def test_hosts_may_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    inventory = resolve_hosts("10.0.0.1, me@10.0.0.2,")
+    assert [(host.name, host.address) for host in inventory.host] == [
+        ("10.0.0.1", "10.0.0.1"),
+        ("10.0.0.2", "10.0.0.2"),
+    ]
+    assert [host.agent for host in inventory.host] == ["ssh://10.0.0.1", "ssh://me@10.0.0.2"]
+    for names, problem in (
+        ("10.0.0.1,10.0.0.1", "are both 10.0.0.1"),
+        (",", "names no host"),
+        ("10.0.0.1,no-such-host.invalid", "`no-such-host.invalid` does not resolve here"),
+    ):
+        with pytest.raises(FormatError, match=problem):
+            resolve_hosts(names)
 
 
 @pytest.mark.slow

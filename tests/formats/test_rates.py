@@ -21,7 +21,7 @@ from gavotte.formats.rates import format_bytes, format_rate, parse_rate, parse_s
         ("10Gbit", 10e9),
         ("25mbps", 200e6),
         ("1mibit", 2.0**20),
-        ("1000", 1000.0),
+        ("1000000", 1e6),
         ("5k", 5000.0),
         (" 5 kbit ", 5000.0),
     ],

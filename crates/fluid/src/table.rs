@@ -260,11 +260,19 @@ impl Row<'_> {
         let text = self.text(at, "bytes")?;
         // Other tools write sizes as floats; whole numbers among them are accepted.
         let whole = |value: &f64| (0.0..9e15).contains(value) && value.fract() == 0.0;
-        let float = || text.parse().ok().filter(whole).map(|value| value as u64);
+        let lower = text.to_ascii_lowercase();
+        let with_unit = [("kb", 1e3), ("mb", 1e6), ("gb", 1e9), ("tb", 1e12)]
+            .iter()
+            .find_map(|&(unit, factor)| Some((lower.strip_suffix(unit)?.trim_end(), factor)));
+        let scaled = || match with_unit {
+            Some((number, factor)) => number.parse().ok().map(|value: f64| (value * factor).round()),
+            None => text.parse().ok(),
+        };
+        let float = || scaled().filter(whole).map(|value| value as u64);
         let remedy = || {
             self.error(
                 "bytes",
-                format!("`{text}` is not a size; write a whole number of bytes"),
+                format!("`{text}` is not a size; write a whole number of bytes, or e.g. 5MB"),
             )
         };
         text.parse().ok().or_else(float).ok_or_else(remedy)

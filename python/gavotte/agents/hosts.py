@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from gavotte.agents.runtime import lab_hosts_file
-from gavotte.agents.sources import from_mpi, from_slurm, from_ssh_config
+from gavotte.agents.sources import from_list, from_mpi, from_slurm, from_ssh_config
 from gavotte.errors import GavotteError
 from gavotte.formats.inventory import Inventory, read_inventory
 
@@ -15,8 +16,8 @@ def resolve_hosts(name: str) -> Inventory:
 
     Args:
         name: what to read. `lab` is the running lab, and `slurm` the current allocation. `ssh-config:GLOB` selects
-            hosts of the ssh configuration. `mpi:FILE` selects the hosts of an MPI hostfile. Any other name is the path
-            of a `*.hosts.toml`.
+            hosts of the ssh configuration. `mpi:FILE` selects the hosts of an MPI hostfile. Names or addresses with
+            commas between them are reached over SSH. Any other name is the path of a `*.hosts.toml`.
 
     Raises:
         GavotteError: when no lab is up, there is no allocation, or the file is bad.
@@ -28,6 +29,8 @@ def resolve_hosts(name: str) -> Inventory:
         return from_ssh_config(rest)
     if mark and kind == "mpi":
         return from_mpi(rest)
+    if "," in name and not Path(name).exists():
+        return from_list(name)
     if name != "lab":
         return read_inventory(name)
     path = lab_hosts_file()

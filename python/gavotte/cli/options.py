@@ -46,7 +46,7 @@ def read_rate(option: str, text: str) -> float:
 
 _HOSTS = typer.Option(
     "--hosts",
-    help="The hosts: `lab` (the running lab), a *.hosts.toml, ssh-config:GLOB, slurm or mpi:HOSTFILE.",
+    help="The hosts: `lab` (the running lab), a *.hosts.toml, ssh-config:GLOB, slurm, mpi:HOSTFILE, or names: a,b,c.",
     metavar="lab|FILE|...",
 )
 

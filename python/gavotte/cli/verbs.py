@@ -10,6 +10,7 @@ import typer
 
 from gavotte.cli import lists
 from gavotte.cli.logs import everywhere, show
+from gavotte.cli.seconds import accept_units
 from gavotte.cli.writing import protect
 
 
@@ -97,6 +98,7 @@ def command_for(words: Sequence[str]) -> Callable[..., Any]:
     first = next((word for word in words if not word.startswith("-")), "")
     command = everywhere(build([first] if first in names else names))
     protect(command)
+    accept_units(command)
     return command
 
 

@@ -24,7 +24,7 @@ _RATE = re.compile(_NUMBER + r"\s*([kmgt]i?)?(bit|bps)?", re.IGNORECASE | re.ASC
 _BYTES = re.compile(_NUMBER + r"\s*([kmg]?b?)", re.IGNORECASE | re.ASCII)
 
 SLOW_BPS = 1e6
-"""A bare number below this was probably not meant as bit/s."""
+"""A bare number below this was hardly meant as bit/s, so that its unit has to be written."""
 
 MAX_RATE_BPS = 1e14
 MAX_SIZE_BYTES = 1 << 40
@@ -34,7 +34,7 @@ def parse_rate(text: str) -> float:
     """Read a rate as tc writes it. Log a warning with its value where people usually mean something else.
 
     Args:
-        text: for example `300mbit`, `1.5gbit`, `25mbps` (bytes); a bare number is bit/s.
+        text: for example `300mbit`, `1.5gbit`, `25mbps` (bytes); a bare number from `SLOW_BPS` on is bit/s.
 
     Returns:
         bit/s, above zero and at most `MAX_RATE_BPS`.
@@ -49,11 +49,13 @@ def parse_rate(text: str) -> float:
     rate = float(number) * _SI[(prefix or "").lower()] * (8 if (unit or "").lower() == "bps" else 1)
     if not 0 < rate <= MAX_RATE_BPS:
         raise problem(f"`{text}` is out of range", "use a rate above 0 and at most 100tbit")
+    if not (unit or prefix) and rate < SLOW_BPS:
+        raise problem(
+            f"`{text}` has no unit, and would be {format_rate(rate)}", f'use e.g. "{number}mbit", or "{number}bit"'
+        )
     if (unit or "").lower() == "bps":
         bits = f"{number}{(prefix or '').lower()}bit"
         _log.warning("`%s` means bytes per second, as in tc: %s; write %s for bits", text, format_rate(rate), bits)
-    elif not (unit or prefix) and rate < SLOW_BPS:
-        _log.warning("`%s` means %s; write e.g. %smbit for Mbit/s", text, format_rate(rate), number)
     return rate
 
 

@@ -6,6 +6,7 @@ Every noun is read through `validate`, which turns pydantic's findings into one 
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import json
 import os
@@ -101,11 +102,15 @@ def read_text(path: str | Path) -> str:
         FormatError: as `read_bytes` does, and when it is not UTF-8.
     """
     content = read_bytes(path)
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise FormatError(str(path), "", "is UTF-16 text", "save it as UTF-8")
     try:
-        # One kind of line end, as in files opened in text mode.
-        return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+        # One kind of line end, as in files opened in text mode, and no mark of the byte order, as some editors add it.
+        return content.removeprefix(codecs.BOM_UTF8).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError as error:
-        if kind := kind_of(content[:HEAD_BYTES]):
+        if (kind := kind_of(content[:HEAD_BYTES])) and not FORMAT.search(
+            content[:HEAD_BYTES].decode("utf-8", "replace")
+        ):
             raise FormatError(str(path), "", f"is {named(kind)}", "use a text file") from None
         raise FormatError(str(path), "", f"is not UTF-8 text (byte {error.start})", "save it as UTF-8") from None
 
@@ -178,7 +183,9 @@ def validate(model: type[Model], data: Any, path: str) -> Model:
     except ValidationError as error:
         # With an unknown format, every other finding is a consequence.
         findings = error.errors(include_url=False)
-        first = next((f for f in findings if f["loc"][:1] == ("format",)), findings[0])
+        first = next((f for f in findings if f["loc"][:1] == ("format",)), None)
+        # A misspelt key is also a missing one; its own message says what to write.
+        first = first or next((f for f in findings if _is_misspelt(model, f)), findings[0])
         raise _format_error(model, dict(first), path) from None
     except RecursionError:
         raise FormatError(path, "", "is nested too deeply", "use fewer levels") from None
@@ -312,6 +319,10 @@ def _format_error(model: type[BaseModel], finding: dict[str, Any], path: str) ->
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _is_misspelt(model: type[BaseModel], finding: Any) -> bool:
+    return finding["type"] == "extra_forbidden" and _nearest(model, tuple(finding["loc"])).startswith("did you mean")
 
 
 def _nearest(model: type[BaseModel], location: tuple[Any, ...]) -> str:

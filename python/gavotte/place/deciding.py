@@ -78,7 +78,7 @@ def _by_use(question: Question, effort: Effort, goal: Goal) -> Answer:
 
 def place(
     network: Network,
-    apps: Sequence[App],
+    apps: App | Sequence[App],
     method: str = "auto",
     *,
     sharing: str | None = None,
@@ -91,7 +91,7 @@ def place(
 
     Args:
         network: the current Network.
-        apps: one or more applications.
+        apps: one or more applications; a single one needs no list.
         method: one of `METHODS`.
         sharing: `hose`, `pipe` or `groups`; None = the Network's own.
         seed: of every random choice.
@@ -103,5 +103,5 @@ def place(
         InfeasibleError: when the method finds no placement that keeps all constraints.
         GavotteError: when the request makes no sense.
     """
-    question = Question(network, apps, sharing, allowed or {}, running)
+    question = Question(network, [apps] if isinstance(apps, App) else apps, sharing, allowed or {}, running)
     return decide(question, replace(AUTO, method=method, seed=seed, time_limit_s=time_limit_s)).placement

@@ -19,6 +19,9 @@ fn hosts_go_by_name_and_by_number() {
         "a name comes before a number"
     );
     assert_eq!((table.bytes, table.start_s), (vec![10, 2_000_000], vec![0.0, 0.5]));
+    let table = read("id,source,target,bytes,start_s\na,vm0,vm1,5MB,0\nb,vm0,vm1,1.001 kB,0\nc,vm0,vm1,2gb,0\n")
+        .expect("units");
+    assert_eq!(table.bytes, vec![5_000_000, 1001, 2_000_000_000]);
     assert_eq!((table.weight, table.cap_bps), (None, None));
 }
 
@@ -39,7 +42,7 @@ fn mistakes_name_line_field_and_remedy() {
     assert_eq!(wrong("1,vm9,1,1,0"), host);
     assert_eq!(
         wrong("1,0,1,-5,0"),
-        "line 3: bytes: `-5` is not a size; write a whole number of bytes"
+        "line 3: bytes: `-5` is not a size; write a whole number of bytes, or e.g. 5MB"
     );
     assert_eq!(
         wrong("1,0,1,5,soon"),

@@ -1,10 +1,11 @@
-"""Inventories from other tools' files: an ssh configuration, a Slurm allocation, an MPI hostfile.
+"""Inventories from other tools' files: an ssh configuration, a Slurm allocation, an MPI hostfile; or a list of names.
 
 Each source only reads text and sends nothing to the hosts. They are later reached over SSH.
 """
 
+from gavotte.agents.sources.listed import from_list
 from gavotte.agents.sources.mpi import from_mpi
 from gavotte.agents.sources.slurm import from_slurm
 from gavotte.agents.sources.ssh_config import from_ssh_config
 
-__all__ = ["from_mpi", "from_slurm", "from_ssh_config"]
+__all__ = ["from_list", "from_mpi", "from_slurm", "from_ssh_config"]
