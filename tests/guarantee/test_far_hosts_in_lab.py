@@ -41,7 +41,10 @@ def test_one_connection_keeps_its_guarantee_next_to_eight(round_trip_ms: int) ->
             arrived = json.loads(sink.communicate()[0])["bins"][address(cloud, "a")]
             for sender in senders:
                 sender.wait()
-        marks = sum(pair.marks for pair in status(inventory).pairs)
+        pairs = status(inventory).pairs
     counted = arrived[int(warm_s / 0.2) :]
     assert 8 * WIRE_PER_PAYLOAD * sum(counted) / (0.2 * len(counted)) > 0.95 * KEPT_BPS
-    assert marks == 0
+    assert sum(pair.marks for pair in pairs) == 0
+    # When limits grew as fast as between near hosts, the start overfilled the queue by 340 to 990 packets at 150 ms. If
+    # that hit the one connection twice, its window took ten seconds to carry the guarantee again.
+    assert sum(pair.lost for pair in pairs) < 200 or round_trip_ms < 150

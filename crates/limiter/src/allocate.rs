@@ -61,6 +61,7 @@ pub struct Allocator {
     /// Until this time, marks and drops belong to packets that were sent before the last fall.
     deaf_until_s: f64,
     heard_s: f64,
+    round_trip_s: f64,
     held: Held,
     fresh: bool,
 }
@@ -102,6 +103,7 @@ impl Allocator {
             hold_until_s: now_s,
             deaf_until_s: now_s,
             heard_s: now_s,
+            round_trip_s: 0.0,
             held: Held::Growing,
             fresh: true,
         }
@@ -177,6 +179,11 @@ impl Allocator {
         self.ceiling_bps = ceiling_bps;
     }
 
+    /// Sets the round trip of the pair's path, without queues. A limit shows its effect only after a round trip.
+    pub fn set_round_trip(&mut self, Seconds(round_trip_s): Seconds) {
+        self.round_trip_s = round_trip_s;
+    }
+
     fn is_silent(&self, now_s: f64) -> bool {
         now_s - self.heard_s > self.rules.silence_s
     }
@@ -229,9 +236,11 @@ impl Allocator {
     }
 
     /// Grows the limit. A report that covers a long time stands for as many steps as that time would have had. Each
-    /// step starts from the result of the step before.
+    /// step starts from the result of the step before. On a far path time counts for less, so that the limit grows by as
+    /// much in a round trip as on a near path.
     fn grow(&mut self, elapsed_s: f64, mut limit_bps: f64) {
         let rules = &self.rules;
+        let elapsed_s = elapsed_s * (rules.near_s / self.round_trip_s).min(1.0);
         let steps = (elapsed_s / rules.period_s).ceil().clamp(1.0, MOST_STEPS);
         let (each_s, periods) = (elapsed_s / steps, elapsed_s / rules.period_s / steps);
         for _ in 0..steps as u32 {

@@ -33,6 +33,11 @@ impl Delay {
         self.last = [Some((now_s, took_s)), self.last[0]];
     }
 
+    /// The shortest recent transit time by clocks that may differ, in seconds; `None` while it is unknown.
+    pub fn least_s(&self) -> Option<f64> {
+        self.least_s.iter().flatten().copied().reduce(f64::min)
+    }
+
     /// How long packets wait now, in seconds; 0 while it is unknown.
     pub fn queued_s(&self, Seconds(now_s): Seconds) -> f64 {
         let Some((at_s, took_s)) = self.last[0].filter(|(at_s, _)| now_s - at_s <= FRESH_S) else {
@@ -40,8 +45,7 @@ impl Delay {
         };
         let before_s = self.last[1].filter(|(before_s, _)| at_s - before_s <= PAIRED_S);
         let took_s = before_s.map_or(took_s, |(_, before_s)| took_s.min(before_s));
-        let least_s = self.least_s.iter().flatten().copied().fold(took_s, f64::min);
-        took_s - least_s
+        took_s - self.least_s().map_or(took_s, |least_s| least_s.min(took_s))
     }
 
     /// Share of a pair's bytes that counts as marked. It grows from none at a wait of `most_s` to all at twice that
@@ -76,8 +80,10 @@ mod tests {
             (delay.queued_s(Seconds(5.0)), delay.marked(Seconds(5.0), Seconds(0.01))),
             (0.0, 0.0)
         );
+        assert_eq!(delay.least_s(), None);
         let now_s = note(&mut delay, 0.0, &[0.004, 0.0, 0.030, 0.020]);
         assert!((delay.queued_s(Seconds(now_s)) - 0.020).abs() < 1e-4);
+        assert!(delay.least_s().is_some_and(|least_s| (least_s - 60.0).abs() < 1e-4));
         assert!((delay.marked(Seconds(now_s), Seconds(0.0125)) - 0.6).abs() < 0.01);
         assert!((delay.marked(Seconds(now_s), Seconds(0.0))).abs() < f64::EPSILON);
         // A single delayed datagram proves nothing.

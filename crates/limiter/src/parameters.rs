@@ -82,6 +82,7 @@ impl Parameters {
         "mice_bytes",
         "mice_floor",
         "silence_s",
+        "near_s",
         "allocation_period_s",
         "guarantees",
         "delta_bps",
@@ -205,6 +206,9 @@ pub struct Allocation {
     pub pooled_loss: f64,
     /// Silence of the receiver after which a pair is limited to its guarantee. 1 s, own.
     pub silence_s: f64,
+    /// Longest round trip at which limits grow at full speed. At a longer one they grow slower in proportion. Own;
+    /// infinite in the paper, whose networks are near.
+    pub near_s: f64,
 }
 
 impl Default for Allocation {
@@ -229,6 +233,7 @@ impl Default for Allocation {
             start: 1.0,
             pooled_loss: 1.0,
             silence_s: 1.0,
+            near_s: 0.04,
         }
     }
 }
@@ -254,6 +259,7 @@ impl Allocation {
             "start" => &mut self.start,
             "pooled_loss" => &mut self.pooled_loss,
             "silence_s" => &mut self.silence_s,
+            "near_s" => &mut self.near_s,
             "guarantees" => {
                 self.guarantees = value != 0.0;
                 return true;
@@ -301,6 +307,7 @@ impl Allocation {
             deaf_periods: 0.0,
             start: 0.0,
             pooled_loss: 0.0,
+            near_s: f64::INFINITY,
             ..Self::default()
         }
     }

@@ -132,6 +132,31 @@ fn one_report_grows_a_pair_as_many_in_its_time_do() {
 }
 
 #[test]
+fn a_far_pair_grows_by_as_much_in_a_round_trip_as_a_near_one() {
+    for rules in [Allocation::default(), Allocation::loss()] {
+        let grown_bps = |round_trip_s: f64, seconds: f64| {
+            let mut pair = Allocator::new(
+                Seconds(0.0),
+                Bandwidth(30e6),
+                Bandwidth(30e6),
+                Bandwidth::UNLIMITED,
+                &rules,
+            );
+            pair.set_round_trip(Seconds(round_trip_s));
+            for period in 1..=(seconds / rules.period_s).round() as u32 {
+                let now_s = f64::from(period) * rules.period_s;
+                pair.feedback(Seconds(now_s), &full(&pair, now_s, 0.0), Bandwidth(30e6));
+            }
+            pair.limit_bps(Seconds(seconds)) - 30e6
+        };
+        let (near_bps, far_bps) = (grown_bps(0.0, 0.6), grown_bps(4.0 * rules.near_s, 2.4));
+        assert!(near_bps > 1e6 && (grown_bps(rules.near_s, 0.6) - near_bps).abs() < 1.0);
+        // The far pair's steps are a quarter as long, and four times as many.
+        assert!((far_bps / near_bps - 1.0).abs() < 0.15, "{far_bps} {near_bps}");
+    }
+}
+
+#[test]
 fn a_period_of_nothing_ends() {
     let rules = Allocation {
         period_s: 0.0,

@@ -212,6 +212,11 @@ class Orders(Asking):
         """Return how each agent that answers enforces its guarantees."""
         return self._ask("Guarded", dict.fromkeys(self.health, pb.GuardedRequest()))
 
+    def guaranteed_bps(self) -> dict[str, float]:
+        """Return the wire rate in bit/s that a guarantee grants each host whose sending it limits."""
+        replies = {host: reply for host, reply in self.guarded().items() if not isinstance(reply, AgentError)}
+        return {host: reply.egress_bps for host, reply in replies.items() if reply.guarded and reply.egress_bps > 0}
+
     def unguard(self) -> dict[str, pb.UnguardReply | AgentError]:
         """End the guarantees of every agent that answers."""
         return self._ask("Unguard", dict.fromkeys(self.health, pb.UnguardRequest()))

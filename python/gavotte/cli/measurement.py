@@ -79,6 +79,7 @@ def document(result: Measurement, method: str, output: Path | None) -> dict[str,
         "busy": [list(pair) for pair in result.busy],
         "stopped": result.stopped or None,
         "beside": [each.as_dict() for each in result.beside],
+        "guaranteed_bps": result.guaranteed_bps,
         "failures": [vars(failure) for failure in result.failures],
         "output": None if output is None else str(output),
     }

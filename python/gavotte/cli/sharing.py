@@ -128,5 +128,6 @@ def document(result: SharingResult) -> dict[str, object]:
         "lost": result.lost,
         "stopped": result.stopped,
         "beside": [each.as_dict() for each in result.beside],
+        "guaranteed_bps": result.guaranteed_bps,
         "evidence": result.to_records(),
     }

@@ -13,6 +13,7 @@ from gavotte.formats.history import BY_TCP_MARK, History, Pairs
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.formats.rates import format_bytes, format_rate
+from gavotte.measure.adapt.guaranteed import beside_warnings, guarantees_warning
 from gavotte.measure.adapt.results import FailedPath, PathResult, Results
 from gavotte.measure.adapt.underway import Underway
 from gavotte.measure.adapt.withheld import HOST_MARK, Gap, gaps_of_hosts
@@ -59,6 +60,8 @@ class Measurement(Tabular):
         missing: hosts whose agents could not be used, with the reason.
         lost: hosts that vanished meanwhile, with the reason. Their earlier rates are kept.
         beside: other runs that moved bytes between the hosts meanwhile: rates may be lower because of them.
+        guaranteed_bps: wire rate that a guarantee grants each host whose sending it limits. Rates from these hosts may
+            be those that the guarantees let through.
         newest: all that is known about each path of the last snapshot, by host indices.
         shared: links that carry less together than the paths across them do alone, with their rates, bit/s.
         untested: links that pairs may share and of which nothing is known, because the pairs did not send at the same
@@ -82,6 +85,7 @@ class Measurement(Tabular):
     missing: dict[str, str] = field(default_factory=dict)
     lost: dict[str, str] = field(default_factory=dict)
     beside: list[Neighbour] = field(default_factory=list)
+    guaranteed_bps: dict[str, float] = field(default_factory=dict)
     newest: dict[Pair, PathResult] = field(default_factory=dict)
     shared: dict[str, float] = field(default_factory=dict)
     untested: list[str] = field(default_factory=list)
@@ -211,6 +215,7 @@ def carry_out(plan: MeasurementPlan, session: MeasureSession | None = None) -> M
         )
         if kept is not None:
             kept.hold(fleet.run_id)
+        guaranteed_bps = fleet.guaranteed_bps()
         # Agents report cores and memory that the inventory leaves out.
         results.inventory = fleet.inventory
         most = paths.most(limits, plan.cost)
@@ -230,6 +235,7 @@ def carry_out(plan: MeasurementPlan, session: MeasureSession | None = None) -> M
             missing=dict(fleet.missing),
             lost=dict(fleet.lost),
             beside=fleet.beside(),
+            guaranteed_bps=guaranteed_bps | fleet.guaranteed_bps(),
             newest={(i, j): path for (number, i, j), path in results.paths.items() if number == results.count - 1},
             shared=underway.shared(),
             untested=sorted(state.untested),
@@ -250,7 +256,8 @@ def _of_hosts(result: Measurement) -> Iterator[str]:
     """Yield the hosts that are missing or were lost, and other runs on them."""
     yield from (f"{host}: {reason}" for host, reason in result.missing.items())
     yield from (f"lost {host}: {reason}" for host, reason in result.lost.items())
-    yield from (run.warning("rates may be low") for run in result.beside)
+    yield from beside_warnings(result.beside, result.guaranteed_bps, "rates may be low")
+    yield from guarantees_warning(result.guaranteed_bps, "rates from there")
 
 
 def _of_rates(result: Measurement) -> Iterator[str]:

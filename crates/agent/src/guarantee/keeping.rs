@@ -362,9 +362,13 @@ impl Keeper {
         let Some(tally) = tally else {
             return;
         };
+        let round_trip = other.incoming.round_trip(&tally);
         if let Some(feedback) = other.out.report(now_s, tally)
             && let Some(allocator) = &mut other.out.allocator
         {
+            if let Some(round_trip) = round_trip {
+                allocator.set_round_trip(round_trip);
+            }
             let guarantee_bps = self.targets.guarantee_bps(from, Seconds(now_s)).unwrap_or(0.0);
             allocator.feedback(Seconds(now_s), &feedback, Bandwidth(guarantee_bps));
         }

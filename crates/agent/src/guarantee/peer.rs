@@ -38,6 +38,8 @@ const TELL_QUITE_S: f64 = 0.05;
 const MARKS_S: f64 = 2.0;
 /// A pair that has not sent for this long is idle.
 const IDLE_S: f64 = 0.3;
+/// A longer round trip is not believed.
+const MOST_ROUND_TRIP_US: u32 = 2_000_000;
 /// A NAT lets datagrams in for this long after a host behind it has sent one.
 const OPEN_S: f64 = 10.0;
 
@@ -248,6 +250,21 @@ impl Incoming {
         self.delay.note(Seconds(now_s), Seconds(f64::from(more_us) * 1e-6));
     }
 
+    /// The shortest transit time of recent datagrams by the two hosts' clocks; 0 = unknown.
+    fn transit_us(&self) -> u32 {
+        let more_us = |least_s: f64| (least_s * 1e6).round() as i64 as u32;
+        let least = self.first_us.zip(self.delay.least_s());
+        least.map_or(0, |(first_us, least_s)| first_us.wrapping_add(more_us(least_s)).max(1))
+    }
+
+    /// The round trip without queues, if both hosts know how long the other's datagrams take at least.
+    pub(super) fn round_trip(&self, tally: &Tally) -> Option<Seconds> {
+        let (own_us, other_us) = (self.transit_us(), tally.transit_us);
+        let sum_us = own_us.wrapping_add(other_us);
+        // A clock that was set makes the sum senseless.
+        (own_us != 0 && other_us != 0 && sum_us <= MOST_ROUND_TRIP_US).then(|| Seconds(f64::from(sum_us) * 1e-6))
+    }
+
     /// Counts what arrived since the last call. ECN marks count if `marks` is set. Bytes that waited much longer than
     /// `most_s` count as marked while no packets are marked, because a queue that marks does not grow.
     pub(super) fn count(&mut self, now_s: f64, now: Received, marks: bool, most_s: f64) -> Counts {
@@ -306,6 +323,7 @@ impl Incoming {
             marked_units: units(self.total.marked_bytes),
             lost: self.lost_packets as u32,
             marked: self.marked_packets as u32,
+            transit_us: self.transit_us(),
         }
     }
 }
@@ -519,6 +537,23 @@ mod tests {
         incoming.time(2.1, 4_000_020_000_u32);
         assert!(incoming.count(2.1, unmarked(40), true, 0.01).marked_bytes.abs() < f64::EPSILON);
         assert!((incoming.count(2.3, unmarked(50), true, 0.01).marked_bytes - 15_000.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn both_transit_times_give_the_round_trip_whatever_the_clocks_say() {
+        for ahead_us in [0_u32, 77, 3_000_000_000, u32::MAX] {
+            let (mut near, mut far) = (Incoming::default(), Incoming::default());
+            assert_eq!(near.round_trip(&far.tally()), None);
+            for (at_s, queue_us) in [(0.0, 9_000), (0.1, 0), (0.2, 5_000)] {
+                near.time(at_s, 60_000_u32.wrapping_add(queue_us).wrapping_add(ahead_us));
+                assert_eq!(far.round_trip(&near.tally()).is_some(), at_s > 0.0);
+                far.time(at_s, 90_000_u32.wrapping_add(queue_us).wrapping_sub(ahead_us));
+            }
+            let round_trips = [near.round_trip(&far.tally()), far.round_trip(&near.tally())];
+            for Seconds(round_trip_s) in round_trips.map(Option::unwrap) {
+                assert!((round_trip_s - 0.15).abs() < 3e-6, "{round_trip_s}");
+            }
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The messages about guarantees between agents: small authenticated datagrams.
 //!
 //! ```text
-//!  0      4        12     16     18      22     26       30     34       38              50
-//!  | GVP4 | number | time | from | bytes | lost | marked | lost | marked | 4 x rate (24) | MAC (12) |  of the pairs between them
+//!  0      4        12     16     18      22     26       30     34       38        42              54
+//!  | GVP4 | number | time | from | bytes | lost | marked | lost | marked | transit | 4 x rate (24) | MAC (12) |  of the pairs between them
 //!                                  in units of 16 bytes    packets
 //!  | GVM4 | number | time | from | 4 x rate (24) | MAC (12) |     the same without counts: other hosts' packets
 //!                                                                 arrive from the same address
@@ -15,6 +15,8 @@
 //!   clock has to say which epoch is later.
 //! * Time: when the datagram was sent, in microseconds of the sender's own clock. A transit time above the shortest one
 //!   reveals a queue.
+//! * Transit: the shortest transit time of the other host's last datagrams, in microseconds by both clocks; 0 = unknown. The sum
+//!   of both directions is the round trip, since the difference of the clocks cancels out.
 //! * From: the sender's position in the set of guarantees. Its address may be another one behind a NAT.
 //! * Counts: what arrived since the sender of the datagram began to keep guarantees. They wrap around, so a lost
 //!   datagram loses no count.
@@ -31,7 +33,7 @@ use gavotte_limiter::Offer;
 const MAC_BYTES: usize = 12;
 const HEAD_BYTES: usize = 18;
 const RATE_BYTES: usize = 3;
-const TALLY_BYTES: usize = 20;
+const TALLY_BYTES: usize = 24;
 const PAIR: [u8; 4] = *b"GVP4";
 const MIXED: [u8; 4] = *b"GVM4";
 const NEED: [u8; 4] = *b"GVN4";
@@ -76,6 +78,8 @@ pub struct Tally {
     pub lost: u32,
     /// Packets that were marked.
     pub marked: u32,
+    /// The shortest transit time of recent datagrams in microseconds, by the clocks of both hosts; 0 = unknown.
+    pub transit_us: u32,
 }
 
 /// The content of a datagram.
@@ -194,8 +198,9 @@ impl Word {
                 marked_units,
                 lost,
                 marked,
+                transit_us,
             } = tally;
-            for count in [units, lost_units, marked_units, lost, marked] {
+            for count in [units, lost_units, marked_units, lost, marked, transit_us] {
                 bytes.extend_from_slice(&count.to_be_bytes());
             }
         }
@@ -242,6 +247,7 @@ impl Word {
                         marked_units: count(2)?,
                         lost: count(3)?,
                         marked: count(4)?,
+                        transit_us: count(5)?,
                     }),
                     as_source: offer(0, TALLY_BYTES)?,
                     as_target: offer(2, TALLY_BYTES)?,
@@ -301,6 +307,7 @@ mod tests {
                     marked_units: 4,
                     lost: 5,
                     marked: 6,
+                    transit_us: 7,
                 }),
                 as_source: None,
                 as_target: Some(Offer {

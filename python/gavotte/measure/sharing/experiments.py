@@ -19,6 +19,7 @@ from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats, History
 from gavotte.formats.network import Network
 from gavotte.measure.adapt.carrier import Carrier
+from gavotte.measure.adapt.guaranteed import beside_warnings, guarantees_warning
 from gavotte.measure.adapt.overlap import AGREE, MIN_OVERLAP_S, Together, evidence, together
 from gavotte.measure.carry.fleet_carrier import FleetCarrier
 from gavotte.measure.plan.cost import EXCEEDED, LOST_S, Cost, CostLimits, Most
@@ -56,6 +57,7 @@ class SharingResult(Tabular):
         lost: hosts that could not be used or vanished, with the reason.
         beside: other runs that moved bytes between the hosts meanwhile, and may have made pairs slower together.
         stopped: why they ended before all links were settled; empty = they did not.
+        guaranteed_bps: wire rate that a guarantee grants each host whose sending it limits.
     """
 
     evidence: tuple[Evidence, ...]
@@ -67,6 +69,7 @@ class SharingResult(Tabular):
     lost: dict[str, str] = field(default_factory=dict)
     beside: list[Neighbour] = field(default_factory=list)
     stopped: str = ""
+    guaranteed_bps: dict[str, float] = field(default_factory=dict)
 
     @property
     def warnings(self) -> list[str]:
@@ -74,7 +77,8 @@ class SharingResult(Tabular):
         lost = [f"lost {host}: {reason}" for host, reason in self.lost.items()]
         if self.stopped:
             lost.append(f"ended early: {self.stopped}; the results of earlier experiments are kept")
-        return lost + [run.warning("pairs may have been slow because of it") for run in self.beside]
+        slow = beside_warnings(self.beside, self.guaranteed_bps, "pairs may have been slow because of it")
+        return [*lost, *slow, *guarantees_warning(self.guaranteed_bps, "sums of pairs from there")]
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one row per experiment."""

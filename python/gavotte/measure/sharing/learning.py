@@ -138,7 +138,7 @@ def carry_out(plan: SharingPlan, session: ProbeSession | None = None) -> tuple[H
         result = measure_sharing(
             fleet, history, seed=question.seed, limits=question.limits, cost=cost, progress=session.progress
         )
-        result = replace(result, beside=fleet.beside())
+        result = replace(result, beside=fleet.beside(), guaranteed_bps=fleet.guaranteed_bps())
     if not result.lost and not result.stopped:
         return replace(history, evidence=result.evidence), result
     if not result.evidence and not result.lost:
