@@ -55,6 +55,14 @@ def test_a_flow_of_a_shuffle_has_connections_for_its_round_trip(cloud: lab.Sessi
     assert 1 <= opened["c"] < 17
 
 
+def test_a_flow_has_more_connections_where_its_path_loses_packets(cloud: lab.Session) -> None:
+    before, lossy = accepted(cloud, "b"), truth().model_copy(update={"loss": [[0.0, 0.01, 0.0], [0.0] * 3, [0.0] * 3]})
+    done = shuffle([HostBytes("a", "b", 400_000)], read_inventory(cloud.hosts_file), lossy)
+    assert [flow.bytes for flow in done.flows] == [400_000]
+    # 17 without loss, and twice as many with it, but at most one for each first window of the flow.
+    assert accepted(cloud, "b") - before >= 28
+
+
 def test_a_broadcast_starts_with_connections_that_fill_its_paths(cloud: lab.Session, tmp_path: Path) -> None:
     source, before = tmp_path / "object", accepted(cloud, "a")
     source.write_bytes(bytes(range(256)) * 4000)

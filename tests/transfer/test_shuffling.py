@@ -8,7 +8,7 @@ from tests.builders import MBIT, network
 
 from gavotte.errors import GavotteError
 from gavotte.transfer import wss_bound, wss_rates
-from gavotte.transfer.shuffling import credited
+from gavotte.transfer.shuffling import credited, round_trips_s, spread_s
 
 
 @pytest.mark.parametrize(("private", "seconds"), [(2, 4), (3, 6), (4, 8)])
@@ -31,6 +31,16 @@ def test_the_links_of_racks_and_pairs_bind() -> None:
     flows = [("vm0", "vm2", 1e6), ("vm0", "vm3", 1e6), ("vm1", "vm3", 1e6), ("vm2", "vm3", 0.0)]
     assert wss_bound(cloud, flows) == (6.0, "up link of rack0")
     assert list(wss_rates(cloud, flows)[0]) == pytest.approx([8e6 / 6] * 3 + [0.0])
+
+
+def test_lossy_paths_count_connections_by_a_longer_round_trip() -> None:
+    latency_s = [[0.0, 0.02, 0.02, 0.02]] + [[0.02] * 4] * 3
+    loss = [[0.0, None, 0.001, 0.01]] + [[0.0] * 4] * 3
+    cloud = network(4, MBIT, latency_s=latency_s, loss=loss)
+    flows = [("vm0", "vm1", 1.0), ("vm0", "vm2", 1.0), ("vm0", "vm3", 1.0)]
+    assert round_trips_s(cloud, flows) == pytest.approx([0.04] * 3)
+    # At 1 % a window has 12 packets on average, at 0.1 % 39; 25 are needed where a first window has 10.
+    assert spread_s(cloud, flows) == pytest.approx([0.04, 0.04, 0.04 * 25 / np.sqrt(150)])
 
 
 def test_within_a_host_there_is_no_limit() -> None:

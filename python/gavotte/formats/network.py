@@ -253,6 +253,10 @@ class Network(Emitted, Tabular):
         """Return the latency of a pair, one way; None = unknown."""
         return self.latency_s[source][target] if self.latency_s else None
 
+    def pair_loss(self, source: int, target: int) -> float | None:
+        """Return the share of packets that a pair's path loses at random; None = none seen."""
+        return self.loss[source][target] if self.loss else None
+
     def undisturbed_bps(self, source: int, target: int) -> float | None:
         """Return a pair's undisturbed rate: `rate_bps` x (1 + `excess`); None = unlimited or unknown."""
         rate_bps = self.pair_bps(source, target)

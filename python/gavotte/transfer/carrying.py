@@ -20,7 +20,7 @@ from gavotte.formats.network import Network
 from gavotte.tables import Tabular
 from gavotte.terms import Progress
 from gavotte.transfer.planning import FAR_S
-from gavotte.transfer.shuffling import credited, round_trips_s, wss_bound, wss_rates
+from gavotte.transfer.shuffling import credited, round_trips_s, spread_s, wss_bound, wss_rates
 
 MODES = ("paced", "connections", "standard")
 """How a shuffle reaches its rates.
@@ -188,8 +188,8 @@ class _Shuffle:
         self._finish_s = [0.0] * len(flows)
         self._retransmits = [0] * len(flows)
         self._paced_s = 0.0
-        self._round_trips_s = round_trips_s(network, _left(flows))
-        self._slacks = [SLACK if each < FAR_S else FAR_SLACK for each in self._round_trips_s]
+        self._spread_s = spread_s(network, _left(flows))
+        self._slacks = [SLACK if each < FAR_S else FAR_SLACK for each in round_trips_s(network, _left(flows))]
 
     def run(self, max_seconds: float) -> list[FlowResult]:
         asked: dict[str, list[pb.Transfer]] = defaultdict(list)
@@ -199,7 +199,7 @@ class _Shuffle:
             if paces is not None and math.isfinite(paces[flow]):
                 # A flow of pace 0 waits until others leave it some, and a pace of 1 is the word for that.
                 transfer.pace_bps, transfer.spread = max(1, round(self._slacks[flow] * paces[flow])), True
-                transfer.round_trip_s = self._round_trips_s[flow]
+                transfer.round_trip_s = self._spread_s[flow]
             asked[self._flows[flow].source].append(transfer)
         replay = Replay(self._fleet, asked, congestion=CONGESTION, max_seconds=max_seconds, report_s=REPORT_S)
         for _, event in replay.events():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,6 +13,15 @@ from gavotte.errors import GavotteError
 from gavotte.formats.names import known_as, unknown_host
 from gavotte.formats.network import Network
 from gavotte.terms.credit import sent_by_hosts, with_credits
+
+FIRST_WINDOW = 10
+"""Packets that a TCP connection sends in its first round trip."""
+
+ROOM = 2.5
+"""By how much the windows of a flow's connections exceed its rate where packets are lost, since windows vary."""
+
+MOST_MORE = 4.0
+"""Most times as many connections as without loss."""
 
 Flow = tuple[str, str, float]
 """Source and target host, and the bytes left."""
@@ -79,6 +89,21 @@ def round_trips_s(network: Network, flows: Sequence[Flow]) -> list[float]:
         (network.pair_latency_s(source, target) or 0.0) + (network.pair_latency_s(target, source) or 0.0)
         for source, target, _ in flows_on(network, flows)
     ]
+
+
+def spread_s(network: Network, flows: Sequence[Flow]) -> list[float]:
+    """Return the round trip by which agents count each flow's connections; 0 = unknown.
+
+    It is that of the path, and longer where the path loses packets: a connection's window is then about the root of
+    1.5 / loss packets, which may be less than the ten of a first window. The windows of all connections together
+    carry `ROOM` times the flow's rate.
+
+    Raises:
+        GavotteError: as `flows_on`.
+    """
+    lost = [network.pair_loss(source, target) or 0.0 for source, target, _ in flows_on(network, flows)]
+    more = [min(MOST_MORE, max(1.0, ROOM * FIRST_WINDOW * math.sqrt(loss / 1.5))) for loss in lost]
+    return [seconds * factor for seconds, factor in zip(round_trips_s(network, flows), more, strict=True)]
 
 
 def flows_on(network: Network, flows: Sequence[Flow]) -> list[tuple[int, int, float]]:
