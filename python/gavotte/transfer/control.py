@@ -15,6 +15,7 @@ from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
 from gavotte.formats.transfer import Copies, Transfer, TransferQueue, checked
 from gavotte.terms.unix_clock import UnixClock
+from gavotte.transfer.credit_levels import CreditLevels
 from gavotte.transfer.orders import order_rates
 from gavotte.transfer.question import HOST, output_paths
 from gavotte.transfer.spelling import spelled_copies, spelled_flows, spelled_network
@@ -58,6 +59,7 @@ class Controller:
         self._hosts = {host.name: host for host in inventory.host}
         self._inventory = inventory
         self._network = network
+        self._credits = CreditLevels(network)
         self._queue = queue
         self._clock = clock or UnixClock()
         self._changed = threading.Condition()
@@ -231,8 +233,13 @@ class Controller:
         """Give each flow the rate that the policy decides."""
         ready = [live for live in self._live.values() if live.started and not live.cancelled]
         if not ready:
+            # What the last transfers sent counts when the next ones begin.
+            self._credits.network({}, time.monotonic())
             return
-        rates = order_rates(self._network, self.policy, [live.coflow() for live in ready])
+        coflows = [live.coflow() for live in ready]
+        flows = {live.transfer.id: coflow.flows for live, coflow in zip(ready, coflows, strict=True)}
+        network = self._credits.network(flows, time.monotonic())
+        rates = order_rates(network, self.policy, coflows)
         for live, own in zip(ready, rates.rates_bps, strict=True):
             live.pace(own.tolist())
 
