@@ -271,3 +271,49 @@ def test_a_pair_that_carries_more_alone_is_measured_again_alone() -> None:
 
 def _alone(instruction: SendRounds) -> list[Step]:
     return [step for steps in instruction.schedule if len(steps) == 1 for step in steps]
+
+
+@dataclass
+class Outlying(World):
+    """A path of 40 ms that one of its probes sees as slow.
+
+    Attributes:
+        slow: numbers of the probes of the first path that are slow, from 0.
+        rtt_s: round trip of all paths.
+        probes: number of trains of the first path so far.
+    """
+
+    slow: tuple[int, ...] = (0,)
+    rtt_s: float = 0.04
+    probes: int = 0
+
+    def _answer(self, number: int, step: Step) -> Answer:
+        answer = super()._answer(number, step)
+        assert answer.reply is not None
+        # No two probes at the same time.
+        answer.reply.rtt_s, answer.reply.started_s, answer.reply.seconds = self.rtt_s, self.now_s, 5e-4
+        answer.reply.gated_train.seconds = 5e-4
+        if (step.source, step.target) == ("a", "b"):
+            train = answer.reply.gated_train
+            if self.probes in self.slow:
+                train.rate_bps = train.low_bps = train.high_bps = (0.5 + 0.1 * self.probes) * RATE_BPS
+            self.probes += 1
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("slow", "rtt_s", "share", "probes"),
+    [((0,), 0.04, 1.0, 3), ((0, 1, 2), 0.04, 0.6, 3), ((0,), 0.001, 0.5, 1)],
+    ids=["one of three", "all differ", "near"],
+)
+def test_a_slow_far_path_is_believed_once_two_probes_agree(
+    slow: tuple[int, ...], rtt_s: float, share: float, probes: int
+) -> None:
+    world = Outlying(["a", "b", "c"], random.Random(1), slow=slow, rtt_s=rtt_s)
+    plan, results = plan_of(world)
+    world.run(Underway(plan, CostLimits(), results))
+    rates = results.history().beta_Bps[0]
+    assert rates[0, 1] == pytest.approx(share * rates[0, 2])
+    assert world.probes == probes
+    kept = [each.result for each in world.instructions if isinstance(each, Keep) and each.pair == (0, 1)]
+    assert kept[-1] is results.paths[0, 0, 1]

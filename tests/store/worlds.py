@@ -72,6 +72,7 @@ def whole_world(hosts: tuple[str, ...] = ("a", "b", "c"), times: tuple[float, ..
         policed=rng.integers(0, 2, shape),
         unqueued=rng.integers(500, 1000, shape),
         unqueued_lost=rng.integers(0, 500, shape),
+        sent_bytes=np.where(rng.random(shape) < 0.5, np.nan, 1e6),
         hop_addresses=rng.choice(["", "10.0.0.1", "fd00::1:2"], (*shape[1:], 3)),
         evidence=(together,),
     )

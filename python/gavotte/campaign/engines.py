@@ -156,7 +156,15 @@ def _by_agents(endpoints: Endpoints, job: Job) -> Sent:
 
     def probe(connections: int, seconds: float) -> pb.Probe:
         return pb.Probe(
-            bulk=pb.Bulk(seconds=seconds, flows=connections, congestion=job.congestion, bin_s=bin_s, copy=job.copy)
+            bulk=pb.Bulk(
+                seconds=seconds,
+                flows=connections,
+                congestion=job.congestion,
+                bin_s=bin_s,
+                copy=job.copy,
+                # A far path takes seconds to fill, which would be a tenth of a short sample's bytes.
+                settled=True,
+            )
         )
 
     steps = [Step(source, target, probe(job.connections, sending_s)) for source, target in job.pairs]

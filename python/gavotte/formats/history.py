@@ -69,6 +69,9 @@ MAX_HOPS = 255
 MOST_PACKETS = 1 << 30
 """Most packets of one probe."""
 
+MOST_SENT_BYTES = 1e18
+"""Most bytes of one probe."""
+
 MOST_CONNECTIONS = 64
 """Most parallel connections of one probe."""
 
@@ -149,6 +152,8 @@ class History(Tabular):
             probe lost any of them.
         unqueued_lost: (n, N, N) losses among `unqueued`, not by overflow but at random; packets lost in a row count
             once. None with `unqueued`.
+        sent_bytes: (n, N, N) bytes that the last probe of each path carried at its rate, NaN = unknown; None = unknown
+            for all.
     """
 
     alpha_s: Floats
@@ -170,6 +175,7 @@ class History(Tabular):
     policed: Ints | None = None
     unqueued: Ints | None = None
     unqueued_lost: Ints | None = None
+    sent_bytes: Floats | None = None
 
     @property
     def snapshots(self) -> int:
@@ -256,6 +262,7 @@ class History(Tabular):
             policed=None if self.policed is None else self.policed[pairs],
             unqueued=None if self.unqueued is None else self.unqueued[pairs],
             unqueued_lost=None if self.unqueued_lost is None else self.unqueued_lost[pairs],
+            sent_bytes=None if self.sent_bytes is None else self.sent_bytes[pairs],
         )
 
 
@@ -342,7 +349,8 @@ def write_history(path: str | Path, history: History) -> None:
         arrays["hop_addresses"] = history.hop_addresses
     if history.mtu_bytes is not None:
         arrays["mtu_bytes"] = history.mtu_bytes
-    for key in ("ipv6", "by_tcp", "several_Bps", "connections", "policed", "unqueued", "unqueued_lost"):
+    keys = ("ipv6", "by_tcp", "several_Bps", "connections", "policed", "unqueued", "unqueued_lost", "sent_bytes")
+    for key in keys:
         if (array := getattr(history, key)) is not None:
             arrays[key] = array
     buffer = io.BytesIO()
@@ -426,6 +434,7 @@ def _checked(arrays: Mapping[str, npt.NDArray[Any]], path: str) -> History:
         policed=_codes(arrays, "policed", 2, shape, path),
         unqueued=unqueued,
         unqueued_lost=unqueued_lost,
+        sent_bytes=_sent(arrays, shape, path),
     )
 
 
@@ -463,6 +472,16 @@ def _several(arrays: Mapping[str, npt.NDArray[Any]], shape: tuple[int, int, int]
             f"use rates or NaN, in shape {shape}",
         )
     return rates
+
+
+def _sent(arrays: Mapping[str, npt.NDArray[Any]], shape: tuple[int, int, int], path: str) -> Floats | None:
+    if "sent_bytes" not in arrays:
+        return None
+    sizes = _floats(arrays["sent_bytes"], "sent_bytes", path)
+    if sizes.shape != shape or (sizes < 0).any() or (sizes > MOST_SENT_BYTES).any():
+        remedy = f"use 0 to {MOST_SENT_BYTES:g} bytes or NaN, in shape {shape}"
+        raise FormatError(path, "sent_bytes", "has a wrong shape, or a value that is no size", remedy)
+    return sizes
 
 
 def _codes(

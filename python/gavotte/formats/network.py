@@ -67,6 +67,8 @@ class Host(Emitted):
         egress_low_bps: lower end of the interval of `egress_bps`; None = `egress_bps` is exact.
         ingress_low_bps: the same of `ingress_bps`.
         ipv6: whether other hosts send it IPv6 packets, whose headers are 20 bytes larger.
+        seen_bytes: bytes that it sent to other machines in one snapshot without its rate falling. `egress_bps` was seen
+            for no more than these. None = unknown.
     """
 
     name: HostName
@@ -83,6 +85,7 @@ class Host(Emitted):
     egress_low_bps: RateBps | None = None
     ingress_low_bps: RateBps | None = None
     ipv6: bool = False
+    seen_bytes: NotNegative | None = None
 
 
 class Group(Emitted):

@@ -15,6 +15,23 @@ OWN = 0.95
 """Paths with at least this share of a host's best rate meet the host's own bucket; slower ones may meet another's."""
 
 
+def seen_bytes(history: History, hierarchy: Hierarchy) -> Floats:
+    """Return the (N,) bytes that each host sent to other machines in one snapshot, the most of any; NaN = unknown.
+
+    Args:
+        history: without the counts, nothing is known.
+        hierarchy: machines of its hosts; paths inside a machine do not count.
+    """
+    size = len(history.hosts)
+    if history.sent_bytes is None:
+        return np.full(size, np.nan)
+    machine = np.array(hierarchy.machine)
+    sent = (
+        np.where(machine[:, None] != machine[None, :], np.nan_to_num(history.sent_bytes), 0.0).sum(axis=2).max(axis=0)
+    )
+    return np.where(sent > 0, sent, np.nan)
+
+
 def egress_buckets(history: History, hierarchy: Hierarchy) -> tuple[Floats, Floats]:
     """Return the token bucket of each host's egress: its depth C, and the peak rate b while the bucket lasts.
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gavotte.errors import GavotteError
 from gavotte.formats.history import Floats, History
 from gavotte.formats.network import FORMAT, Doubt, Group, Host, Network, Sharing
-from gavotte.model.bucket import egress_buckets
+from gavotte.model.bucket import egress_buckets, seen_bytes
 from gavotte.model.choosing import Choice, choose, estimate, lasting, undisturbed
 from gavotte.model.estimators import ESTIMATORS
 from gavotte.model.filling import Filled, filled, filled_series
@@ -192,6 +192,7 @@ def model(
         for each in (estimated.rate_bps, estimated.rate_low_bps)
     )
     burst_bytes, peak_bps = (_nullable_row(values) for values in egress_buckets(history, hierarchy))
+    seen = _nullable_row(seen_bytes(history, hierarchy))
     several_bps, connections = _several(history)
     excess = np.maximum(estimated.undisturbed_bps / estimated.rate_bps - 1, 0)
     return Network(
@@ -206,6 +207,7 @@ def model(
                 ingress_bps=ingress_bps[i],
                 burst_bytes=burst_bytes[i],
                 peak_bps=peak_bps[i],
+                seen_bytes=seen[i],
                 egress_low_bps=least_bps[0][i],
                 ingress_low_bps=least_bps[1][i],
                 ipv6=bool(history.over_ipv6()[i]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,13 +10,19 @@ from functools import cached_property
 from gavotte._core import policies
 from gavotte.formats.app import App
 from gavotte.formats.placement import Placement
+from gavotte.formats.rates import format_bytes
 from gavotte.place.constraints import latency_s
 from gavotte.place.effort import Effort
 from gavotte.place.explaining import Explanation, explain
 from gavotte.place.forecast import Forecast, forecast
 from gavotte.place.question import Question
 from gavotte.place.worth import LEAST_SAVING_S, RATE_ERROR, Worth, worth
+from gavotte.terms.credit import beyond_seen
 from gavotte.terms.unfolding import unfold
+from gavotte.terms.usage import host_bytes
+
+LEAST_UNSEEN_S = 1.0
+"""Shortest time that a host must send at a rate which may end, for a warning."""
 
 INTERRUPTED_TEXT = "interrupted; this is the best placement found so far"
 
@@ -66,7 +73,31 @@ class Answer:
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader of the answer should know about how it was found, one line each."""
+        """What a reader of the answer should know, one line each."""
+        return [*self._search_warnings, *self._unseen]
+
+    @property
+    def _unseen(self) -> list[str]:
+        """A warning if hosts send more bytes than their rates were seen for, because a credit may end before."""
+        apps, placement = self.unfolded
+        network = self.question.network
+        sent = host_bytes(network, apps, placement.assignment)
+        unseen = beyond_seen(network, sent, least_s=LEAST_UNSEEN_S)
+        if not unseen:
+            return []
+        first, *others = unseen
+        host = network.hosts[first]
+        more = f" ({len(others)} more hosts alike)" if len(others) > 1 else " (1 more host alike)" if others else ""
+        seconds = math.ceil(8 * sent[first] / (host.egress_bps or math.inf))
+        return [
+            f"`{host.name}` sends {format_bytes(sent[first])}, but its rate was measured for "
+            f"{format_bytes(host.seen_bytes or 0.0)} only{more}; `measure --method bulk --seconds {seconds} --pairs 1` "
+            "finds out whether a credit ends before"
+        ]
+
+    @property
+    def _search_warnings(self) -> list[str]:
+        """How the answer was found, if not as requested."""
         if self.interrupted:
             return [INTERRUPTED_TEXT]
         if self.stopped and self.chosen in policies():

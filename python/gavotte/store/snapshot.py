@@ -20,6 +20,7 @@ from gavotte.formats.history import (
     MOST_CONNECTIONS,
     MOST_MTU_BYTES,
     MOST_PACKETS,
+    MOST_SENT_BYTES,
     PROOF_ARRAYS,
     VERDICTS,
     Floats,
@@ -60,6 +61,7 @@ EXTRA = {
     "policed": Extra(0, 1, "<i4"),
     "unqueued": Extra(0, MOST_PACKETS, "<i4"),
     "unqueued_lost": Extra(0, MOST_PACKETS, "<i4"),
+    "sent_bytes": Extra(np.nan, MOST_SENT_BYTES, "<f8"),
 }
 
 

@@ -31,6 +31,34 @@ def has_credit(host: Host) -> bool:
     return bool(rate_bps and peak_bps and burst_bytes and is_credit(burst_bytes, rate_bps, peak_bps))
 
 
+CAP_BUCKET_BYTES = 200_000.0
+"""A bucket of at least this depth belongs to a host's cap. A smaller one may belong to a link in front of the cap."""
+
+
+def beyond_seen(network: Network, sent_bytes: Sequence[float], *, least_s: float) -> list[int]:
+    """Return the hosts that may have a credit which no measurement used up, the one with most bytes first.
+
+    1. The host sends more bytes than the measurement saw it send, for `least_s` or longer.
+    2. No credit is known, and no bucket of a cap was seen to become empty.
+
+    Args:
+        network: with `seen_bytes`; hosts without are left out.
+        sent_bytes: what each host sends to other machines, in the order of `hosts`.
+        least_s: shortest time that matters.
+    """
+    beyond = [
+        index
+        for index, (host, size) in enumerate(zip(network.hosts, sent_bytes, strict=True))
+        if host.seen_bytes is not None
+        and size > host.seen_bytes
+        and host.egress_bps
+        and 8 * size >= least_s * host.egress_bps
+        and not has_credit(host)
+        and (host.burst_bytes or 0.0) < CAP_BUCKET_BYTES
+    ]
+    return sorted(beyond, key=lambda index: -sent_bytes[index])
+
+
 def with_credits(network: Network, sent_bytes: Sequence[float]) -> Network:
     """Return a Network in which each host's rate is its average over some bytes, and no host has a credit any more.
 

@@ -149,10 +149,21 @@ def as_credited(network: Network, apps: Sequence[App], assignment: Mapping[str, 
     """
     if not any(has_credit(host) for host in network.hosts):
         return network
-    flows = _flows(network, apps, assignment)
-    sent = sent_by_hosts(network, ((*pair, sum(each.bytes for each in sizes)) for (pair, _), sizes in flows.items()))
+    sent = host_bytes(network, apps, assignment)
     most_bytes = _most_bytes(apps)
     return with_credits(network, [size or most_bytes for size in sent])
+
+
+def host_bytes(network: Network, apps: Sequence[App], assignment: Mapping[str, str]) -> list[float]:
+    """Return the bytes that each host sends to other machines under an assignment, all phases together.
+
+    Args:
+        network: the hosts.
+        apps: what runs.
+        assignment: task to host; with several applications a task is `app/task`.
+    """
+    flows = _flows(network, apps, assignment)
+    return sent_by_hosts(network, ((*pair, sum(each.bytes for each in sizes)) for (pair, _), sizes in flows.items()))
 
 
 def _flows(

@@ -200,17 +200,20 @@ impl Counter {
         self.bytes
     }
 
+    /// Time from the first counted read to the last.
+    fn span(&self) -> Duration {
+        let ends = self.first.zip(self.last);
+        ends.map_or(Duration::ZERO, |(first, last)| last.saturating_duration_since(first))
+    }
+
     /// Returns the bytes, the seconds from the first to the last read, and the bins since the first read.
     pub fn report(self) -> Report {
-        let span = self
-            .first
-            .zip(self.last)
-            .map(|(first, last)| last.saturating_duration_since(first));
+        let span = self.span();
         let since = |first: Instant| first.saturating_duration_since(*EPOCH).as_secs_f64();
         Report {
             first_s: self.first.map_or(0.0, since),
             bytes: self.bytes,
-            seconds: span.unwrap_or_default().as_secs_f64(),
+            seconds: span.as_secs_f64(),
             bin_bytes: self.bins,
             ..Report::default()
         }
@@ -220,7 +223,8 @@ impl Counter {
 /// Counts the bytes that arrive within `time` of the first byte by the receiver's own clock, or until the sender stops.
 /// Later bytes would distort the rate: those that wait in a queue, or are lost and sent again, can take seconds more.
 /// With `copy`, the bytes are copied into the program's memory. Bytes that arrive within `skips` of the first do not count,
-/// and the time begins after them.
+/// and the time begins after them. If the sender stops before half of that time has been counted, because it may send no
+/// more bytes, all bytes count.
 ///
 /// # Errors
 /// If the connection fails.
@@ -231,6 +235,7 @@ pub async fn receive_for(
     copy: bool,
 ) -> Result<Counter, WorkError> {
     let mut counter = Counter::new(bin_s).after(skips);
+    let mut whole = Counter::new(bin_s);
     let mut copied = vec![0; if copy { COPY_BYTES } else { 0 }];
     loop {
         let reading = receive_some(stream, GULP_BYTES, &mut copied);
@@ -242,9 +247,12 @@ pub async fn receive_for(
             },
         };
         if came == 0 {
-            return Ok(counter);
+            let enough = counter.span() >= skips.min(time) / 2;
+            return Ok(if enough { counter } else { whole });
         }
-        counter.add(Instant::now(), came);
+        let now = Instant::now();
+        counter.add(now, came);
+        whole.add(now, came);
     }
 }
 
@@ -405,6 +413,33 @@ mod tests {
         );
         result.unwrap();
         assert_eq!((sent, received.unwrap().bytes()), (1_000_001, 1_000_001));
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_ends_while_it_starts_counts_as_a_whole() {
+        let minute = Duration::from_secs(60);
+        let (near, far) = pair().await;
+        near.try_write(&[0; 10]).unwrap();
+        drop(near);
+        let counter = receive_for(&far, (minute, minute), 0.0, false).await.unwrap();
+        assert_eq!(counter.bytes(), 10);
+    }
+
+    #[tokio::test]
+    async fn the_start_of_a_stream_does_not_count_if_enough_follows() {
+        let skips = Duration::from_millis(50);
+        let (near, far) = pair().await;
+        let sending = async move {
+            near.try_write(&[0; 10]).unwrap();
+            for _ in 0..20 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                near.try_write(&[0; 1]).unwrap();
+            }
+        };
+        let receiving = receive_for(&far, (skips, Duration::from_secs(60)), 0.0, false);
+        let ((), counter) = tokio::join!(sending, receiving);
+        let bytes = counter.unwrap().bytes();
+        assert!((1..20).contains(&bytes), "{bytes}");
     }
 
     #[tokio::test]

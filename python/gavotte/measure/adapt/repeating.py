@@ -6,11 +6,13 @@ import logging
 import math
 from collections.abc import Sequence
 
-from gavotte.measure.adapt.events import Rejoin, Steps
+from gavotte.measure.adapt.events import Keep, Rejoin, Steps
 from gavotte.measure.adapt.linking import fill
+from gavotte.measure.adapt.outliers import MOST_PROBES, chosen, confirmed, outliers
 from gavotte.measure.adapt.results import with_credit
 from gavotte.measure.adapt.sending import probe, send_rounds
 from gavotte.measure.adapt.state import State
+from gavotte.measure.adapt.streams import LEAST_FALLBACK_BYTES
 from gavotte.measure.adapt.withheld import FRESH_S, REPEATS
 from gavotte.measure.plan.concurrency import LoadedReading
 from gavotte.measure.plan.credit import FALLS
@@ -98,6 +100,34 @@ def repeat_withheld(state: State) -> Steps[None]:
             state.readings |= {
                 p: LoadedReading(each.rate_bps) for p, each in apart.items() if math.isfinite(each.rate_bps)
             }
+
+
+def repeat_outliers(state: State) -> Steps[None]:
+    """Repeat probes of far paths that are slower than their ends, alone, until two readings agree."""
+    paths, number, here = state.results.paths, state.number, state.here()
+    slow = outliers(state.results, number, state.concurrency.reached_bps)
+    slow = [pair for pair in slow if here.issuperset(pair) and state.affords(pair)]
+    slow = slow[: max(0, int(state.spare_bytes() / max(state.spending.each_bytes(state.done), 1)))]
+    # What trains did not find, they would not find now.
+    by_tcp = [pair for pair in slow if paths[number, *pair].reading.by_tcp == "refused"]
+    size = state.spending.fallback_bytes([state.plan.names[source] for source, _ in by_tcp])
+    if size < LEAST_FALLBACK_BYTES:
+        slow = [pair for pair in slow if pair not in by_tcp]
+    readings = {pair: [paths[number, *pair]] for pair in slow}
+    with state.streams.falling_back(by_tcp, size):
+        for _ in range(MOST_PROBES - 1):
+            left = [pair for pair, known in readings.items() if confirmed(known) is None]
+            state.again += len(left)
+            state.total += len(left)
+            yield from probe(state, state.concurrency.apart(left, {}), alone=True)
+            for pair in left:
+                if paths[number, *pair] is not readings[pair][-1]:
+                    readings[pair].append(paths[number, *pair])
+    for pair, known in readings.items():
+        best = chosen(known)
+        if best is not paths[number, *pair]:
+            paths[number, *pair] = best
+            state.effects.append(Keep(number, pair, best))
 
 
 def replace_spent(state: State) -> Steps[None]:

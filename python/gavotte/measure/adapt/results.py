@@ -43,8 +43,9 @@ class Flow:
 
 def path_result(reading: Reading, reply: pb.ProbeReply, idle_s: float = math.nan, gap: Gap | None = None) -> PathResult:
     """Return a reading with the other results of a reply. `idle_s` and `gap` as in `PathResult`."""
+    lost = 0.0 if math.isnan(reading.loss) else reading.loss
     return PathResult(
-        reading,
+        replace(reading, sent_bytes=(1 - lost) * reply.bytes_sent),
         reply.rtt_s,
         reply.hops,
         reply.sender_cpu if reply.HasField("sender_cpu") else math.nan,
@@ -197,6 +198,7 @@ class Results:
         by_tcp, connections = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
         several, policed = np.full(shape, np.nan), np.zeros(shape, dtype=np.int64)
         unqueued, lost = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+        sent = np.full(shape, np.nan)
         proof = Proof.empty(shape)
         ipv6 = np.array([host.ipv6 for host in self.inventory.host])
         proven = False
@@ -218,6 +220,7 @@ class Results:
             several[at], connections[at] = reading.several_bps / 8, reading.connections
             policed[at] = reading.policed
             unqueued[at], lost[at] = reading.unqueued, reading.unqueued_lost
+            sent[at] = reading.sent_bytes
             proof.low_Bps[at], proof.high_Bps[at] = reading.low_bps / 8, _finite(reading.high_bps) / 8
             proof.peak_Bps[at] = reading.peak_bps / 8
             proof.bucket_bytes[at], proof.loss[at] = reading.bucket_bytes, reading.loss
@@ -242,6 +245,7 @@ class Results:
             policed=policed if policed.any() else None,
             unqueued=unqueued if lost.any() else None,
             unqueued_lost=lost if lost.any() else None,
+            sent_bytes=sent if np.isfinite(sent).any() else None,
         )
 
 

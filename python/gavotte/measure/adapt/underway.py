@@ -22,7 +22,7 @@ from gavotte.measure.adapt.credits import keep_credits
 from gavotte.measure.adapt.crossing import FULL
 from gavotte.measure.adapt.events import Event, Instruction, Judge, Judged, Rejoin, Started, Steps, Wait
 from gavotte.measure.adapt.linking import confirm, cross_links, evidence, look, shared
-from gavotte.measure.adapt.repeating import doubts, repeat, repeat_withheld, replace_spent
+from gavotte.measure.adapt.repeating import doubts, repeat, repeat_outliers, repeat_withheld, replace_spent
 from gavotte.measure.adapt.results import Results
 from gavotte.measure.adapt.sending import probe
 from gavotte.measure.adapt.spending import Spending
@@ -179,6 +179,7 @@ def _snapshot(state: State) -> Steps[None]:
     if not state.stopped:
         unlooked = [pair for pair in changed(state.results, state.number) if not state.looked[pair]]
         yield from repeat(state, unlooked)
+        yield from repeat_outliers(state)
         yield from replace_spent(state)
     state.doubtful = [
         pair

@@ -121,6 +121,7 @@ class Reading:
         by_tcp: why bulk TCP measured it although another method was requested; empty = it did not.
         several_bps: total rate of `connections` parallel connections; NaN = not tried.
         connections: the least number that carries that; 0 = not tried.
+        sent_bytes: TCP payload, or as many bytes of a train, that the probe carried at this rate; NaN = unknown.
     """
 
     goodput_bps: float
@@ -141,6 +142,7 @@ class Reading:
     policed: bool = False
     several_bps: float = math.nan
     connections: int = 0
+    sent_bytes: float = math.nan
 
 
 UNSTEADY = 0.6
@@ -387,7 +389,7 @@ def bulk(
     """Return bulk TCP for a fixed time, in bins of 10 ms at the receiver, or longer ones from 80 s on.
 
     On far paths, from 4 ms on, agents send for 12 round trips longer and do not count these: TCP fills such a path
-    slowly. With a limit of bytes, everything counts.
+    slowly. Everything counts if the limit of bytes ends the probe before.
 
     Args:
         flows: parallel connections.
@@ -405,8 +407,7 @@ def bulk(
         bin_s=bin_s,
         engine=_ENGINES[engine],
         max_bytes=max_bytes,
-        # A limit of bytes might end the probe before anything counts.
-        settled=not max_bytes,
+        settled=True,
     )
 
     def typical(bps: float) -> tuple[float, float]:
