@@ -11,6 +11,8 @@ import tomli_w
 from benches.clouds.stage import CommandError, Stage, pairs
 
 MB = 1_000_000
+TIMEOUT_S = 0.2
+"""Shortest time for which Linux's TCP waits before it sends again."""
 LOSSY_S = 20.0
 """Length of transfers on lossy paths. At 1 % of loss, some 200 packets are lost in that time."""
 
@@ -211,12 +213,15 @@ def campaign(stage: Stage) -> Outcome:
 
 
 def _spread(stage: Stage, rate_bps: float, seconds: float) -> float:
-    """Return two standard deviations of the ratio of two runs of one connection on a lossy path.
+    """Return two standard deviations of the ratio of two runs of one connection that loses packets.
 
     Between two losses the rate varies by about half of its mean, and runs of n losses by that over the root of n.
+    Behind a policer, a connection waits for a timeout after each loss.
     """
     lost = stage.condition.loss * rate_bps * seconds / (8 * 1448)
-    return 2 * math.sqrt(2) * 0.5 / math.sqrt(max(1.0, lost)) if stage.condition.loss and lost < math.inf else 0.0
+    if stage.condition.host.get("policer"):
+        lost = seconds / TIMEOUT_S
+    return 2 * math.sqrt(2) * 0.5 / math.sqrt(max(1.0, lost)) if 0 < lost < math.inf else 0.0
 
 
 def choreo(stage: Stage) -> Outcome:
