@@ -264,3 +264,15 @@ def test_a_slower_link_is_different_and_the_same_one_alike(tmp_path: Path) -> No
     assert alike.returncode == 0, alike.stdout
     different = gavotte("campaign", "compare", first, tmp_path / "c" / "r.jsonl")
     assert different.returncode == 1, different.stdout
+
+
+def test_a_sample_of_a_far_path_does_not_count_its_slow_start(tmp_path: Path) -> None:
+    hosts = [f'[[host]]\nname = "{name}"\nswitch = "core"\negress = "40mbit"\nlatency = "37.5ms"\n' for name in "ab"]
+    text = 'format = "gavotte/topology/1"\n[[switch]]\nname = "core"\n' + "".join(hosts)
+    (tmp_path / "cloud.topology.toml").write_text(text)
+    head = HEAD[: HEAD.index("tenants")].format(seconds=1.0, repetitions=1)
+    path = tmp_path / "study.campaign.toml"
+    path.write_text(head + scenario_text("far", "pair", "a", "b"))
+    (sample,) = taken(path)["far"]
+    # With the slow start of 150 ms, a second has less than half of it.
+    assert sample.value == pytest.approx(40e6 * GOODPUT_PER_WIRE, rel=0.1)

@@ -50,7 +50,7 @@ A bucket that was emptied and is measured again too early holds just what came i
 PROOF_ARRAYS = ("low_Bps", "high_Bps", "peak_Bps", "bucket_bytes", "loss", "idle_s")
 KEYS = {"alpha_s", "beta_Bps", "time_s", "hosts", "hops", "cpus", "memory_bytes", "method"} | {
     *PROOF_ARRAYS, "verdict", "evidence", "hop_addresses", "mtu_bytes", "by_tcp", "several_Bps", "connections",
-    "policed", "ipv6", "unqueued", "unqueued_lost",
+    "policed", "ipv6", "unqueued", "unqueued_lost", "sent_bytes",
 }  # fmt: skip
 """The arrays of the format. Other arrays of an archive are ignored."""
 
