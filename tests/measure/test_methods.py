@@ -72,7 +72,7 @@ def test_bytes_that_a_lost_packet_held_back_do_not_raise_a_far_rate() -> None:
     assert rates_bps == pytest.approx([30e6, result.goodput_bps])
 
 
-def test_a_limit_of_bytes_counts_from_the_first_byte_on() -> None:
+def test_tcp_leaves_out_its_start_with_and_without_a_limit_of_bytes() -> None:
     assert all(bulk(max_bytes=most).probe.bulk.settled for most in (0, 1_000_000))
 
 
