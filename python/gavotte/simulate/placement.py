@@ -21,8 +21,7 @@ from gavotte.simulate.roundtrips import tcp_weights
 from gavotte.simulate.simulating import Simulation, simulate
 from gavotte.terms.goodput import topology_goodput
 from gavotte.terms.loss import with_loss
-from gavotte.terms.paths import rates_bps, round_trips_s, segments_bytes
-from gavotte.terms.ramp import ramp_s
+from gavotte.terms.ramp import starts_s
 from gavotte.terms.unfolding import unfold
 from gavotte.terms.usage import starts_slowly
 
@@ -123,10 +122,8 @@ def _waiting(
     latencies_s = np.array([platform.latency_s(m, n) for m, n in flows.pairs])
     waits_s = np.maximum(np.array(messages) - 1, 0) * latencies_s
     if slow and isinstance(network, Network):
-        network = with_loss(network)
-        at = flows.source, flows.target
-        rates, trips_s, segments = (of(network)[at] for of in (rates_bps, round_trips_s, segments_bytes))
-        waits_s = np.maximum(waits_s, ramp_s(flows.bytes, rates, trips_s, segments) - latencies_s)
+        slow_s = starts_s(with_loss(network), flows.bytes, (flows.source, flows.target))
+        waits_s = np.maximum(waits_s, slow_s - latencies_s)
     return replace(flows, startup_s=waits_s)
 
 

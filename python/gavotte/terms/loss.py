@@ -1,4 +1,4 @@
-"""What packets lost at random leave of one TCP connection's rate."""
+"""What lost packets leave of one TCP connection's rate."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ import numpy.typing as npt
 from gavotte.formats.network import Network
 from gavotte.tables import matrix, nullable
 from gavotte.terms.paths import round_trips_s, segments_bytes
+from gavotte.terms.policer import TIMEOUT_S, buckets_bytes, policed_bps
 
 Floats = npt.NDArray[np.float64]
 
 CUBIC_C, CUBIC_BETA = 0.4, 0.7
 """RFC 9438, sections 4.5 and 4.6: growth in packets/s^3, and what is left of the window after a loss."""
-
-TIMEOUT_S = 0.2
-"""Linux's shortest retransmission timeout, to which the round trip is added."""
 
 TIMEOUT_SHARE = 0.2
 """Share of the timeouts of Padhye's model that happen: RACK and tail loss probes (RFC 8985) avoid the others.
@@ -50,20 +48,30 @@ def connection_bps(loss: npt.ArrayLike, round_trip_s: npt.ArrayLike, segment_byt
 
 
 def with_loss(network: Network) -> Network:
-    """Return the Network whose lossy pairs carry over one connection what their loss leaves of it.
+    """Return the Network whose pairs carry over one connection what random losses and policers leave of their rate.
 
     Several connections together still get the measured rate: each recovers from its own losses. The Network that is
     returned has no `loss` any more, since its rates include it.
     """
-    if not network.loss:
+    policed = any(any(row) for row in network.policed)
+    if not network.loss and not policed:
         return network
     if not network.rate_bps or not network.latency_s:
         return network.model_copy(update={"loss": []})
-    loss, rate_bps = matrix(network.loss), matrix(network.rate_bps)
+    rate_bps, trips_s, segments = matrix(network.rate_bps), round_trips_s(network), segments_bytes(network)
     several_bps = matrix(network.several_bps) if network.several_bps else np.full(rate_bps.shape, np.nan)
-    one_bps = connection_bps(np.nan_to_num(loss), round_trips_s(network), segments_bytes(network))
+    loss = np.nan_to_num(matrix(network.loss)) if network.loss else np.zeros(rate_bps.shape)
+    one_bps = connection_bps(loss, trips_s, segments)
+    if policed:
+        one_bps = np.minimum(one_bps, policed_bps(rate_bps, buckets_bytes(network), trips_s, segments))
     slower = one_bps < rate_bps
+    if not slower.any():
+        return network.model_copy(update={"loss": []}) if network.loss else network
     several_bps = np.where(slower, np.fmax(rate_bps, several_bps), several_bps)
-    rates = {"rate_bps": np.where(slower, one_bps, rate_bps)}
-    rates |= {"several_bps": several_bps} if slower.any() else {}
-    return network.model_copy(update={key: nullable(each) for key, each in rates.items()} | {"loss": []})
+    rates = {"rate_bps": np.where(slower, one_bps, rate_bps), "several_bps": several_bps}
+    changed = {key: nullable(each) for key, each in rates.items()} | {"loss": []}
+    if policed:
+        # The policers of slower pairs are part of their rates now, so that they do not count twice.
+        rows = zip(network.policed, slower.tolist(), strict=True)
+        changed["policed"] = [[None if less else value for value, less in zip(*row, strict=True)] for row in rows]
+    return network.model_copy(update=changed)

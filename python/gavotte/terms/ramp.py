@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from gavotte.formats.network import Network
 from gavotte.terms.loss import CUBIC_BETA, CUBIC_C
+from gavotte.terms.paths import rates_bps, round_trips_s, segments_bytes
+from gavotte.terms.policer import buckets_bytes
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.signedinteger] | npt.NDArray[np.unsignedinteger]
 
 INITIAL_PACKETS = 10
 """RFC 6928, and Linux."""
@@ -73,6 +77,24 @@ def ramp_s(
         growing_s = (last + 3) * trip_s + _cubic_s(packets - sent, peak, filling, trip_s) - packets / per_s
     extra_s = np.where(overflowing, np.maximum(growing_s, slow_start_s), slow_start_s)
     return np.asarray(np.where((packets > 0) & (trip_s > 0), extra_s + trip_s / 2, 0.0))
+
+
+def starts_s(network: Network, size_bytes: npt.ArrayLike, pairs: tuple[Ints, Ints] | None = None) -> Floats:
+    """Return the seconds of `ramp_s` for connections of a Network.
+
+    A policer has no queue, but the tokens of its bucket let the same bytes pass at once.
+
+    Args:
+        network: with latencies.
+        size_bytes: of each connection.
+        pairs: index of the source and the target of each connection; None = one connection of each pair, (N, N).
+    """
+    rates = rates_bps(network)
+    buckets_s = 8 * buckets_bytes(network) / rates
+    queue_s = np.where(np.isnan(buckets_s), QUEUE_S, buckets_s)
+    of_paths = (rates, round_trips_s(network), segments_bytes(network), queue_s)
+    rate_bps, trip_s, segment, queue_s = (each if pairs is None else each[pairs] for each in of_paths)
+    return ramp_s(size_bytes, rate_bps, trip_s, segment, queue_s=queue_s)
 
 
 def _idle_s(rounds: Floats, trip_s: Floats, per_s: Floats) -> Floats:

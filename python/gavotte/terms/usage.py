@@ -4,7 +4,7 @@
 2. Each transfer between two tasks is one TCP connection, and gets at most a pair's `rate_bps`. All connections between
    two hosts get at most `several_bps` together.
 3. Messages that wait for each other take a latency each, in addition to the time of their bytes.
-4. On a path that loses packets, one connection gets what its losses leave of `rate_bps`.
+4. On a path that loses packets, at random or behind a policer, one connection gets what its losses leave of `rate_bps`.
 5. A connection starts slowly, and its last byte arrives a latency after it was sent.
 """
 
@@ -24,8 +24,8 @@ from gavotte.tables import matrix, nullable
 from gavotte.terms import Pair
 from gavotte.terms.credit import has_credit, sent_by_hosts, with_credits
 from gavotte.terms.loss import with_loss
-from gavotte.terms.paths import rates_bps, round_trips_s, segments_bytes
-from gavotte.terms.ramp import ramp_s
+from gavotte.terms.paths import rates_bps
+from gavotte.terms.ramp import starts_s
 
 LEAST_BPS, MOST_BPS = 1.0, 1e18
 """Rates that a Network may have."""
@@ -49,10 +49,7 @@ def starts_slowly(network: Network, apps: Sequence[App]) -> bool:
     sizes = [transfer.bytes for app in apps for transfer in app.transfer]
     if not network.latency_s or not any(sizes):
         return False
-    rate_bps, trips_s = rates_bps(network), round_trips_s(network)
-    if not trips_s.any():
-        return False
-    start_s = ramp_s(max(sizes), rate_bps, trips_s, segments_bytes(network))
+    start_s, rate_bps = starts_s(network, max(sizes)), rates_bps(network)
     others = ~np.eye(len(network.hosts), dtype=np.bool_)
     return bool((start_s > LEAST_RAMP * (start_s + 8 * max(sizes) / rate_bps))[others].any())
 
@@ -99,7 +96,7 @@ def _delayed(network: Network, apps: Sequence[App]) -> Network:
         if slow:
             sizes = np.array([transfer.bytes for app in apps for transfer in app.transfer], dtype=np.float64)
             mean_bytes = (sizes**2).sum() / sizes.sum()
-            start_s = ramp_s(mean_bytes, rates_bps(network), round_trips_s(network), segments_bytes(network))
+            start_s = starts_s(network, mean_bytes)
             delayed_bps = 8 * mean_bytes / (start_s + 8 * mean_bytes / delayed_bps)
     return network.model_copy(update={"rate_bps": nullable(np.clip(delayed_bps, LEAST_BPS, MOST_BPS))})
 
@@ -222,8 +219,7 @@ def _pair_rates(
     one_bps = _ones_bps(network, slow=slow)[sources, targets]
     waits_s = messages * (np.nan_to_num(matrix(network.latency_s))[sources, targets] if network.latency_s else 0.0)
     if slow:
-        trips_s, segments = round_trips_s(network)[sources, targets], segments_bytes(network)[sources, targets]
-        waits_s = np.maximum(waits_s, ramp_s(sizes, one_bps, trips_s, segments))
+        waits_s = np.maximum(waits_s, starts_s(network, sizes, (sources, targets)))
     taken_s = iter((8 * sizes / one_bps + waits_s).tolist())
     sums: defaultdict[Pair, int] = defaultdict(int)
     times_s: defaultdict[Pair, float] = defaultdict(float)
