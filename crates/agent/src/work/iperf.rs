@@ -1,5 +1,8 @@
 //! Bulk probes by the hosts' own iperf3, as a second opinion. The receiver starts a server for one test, the sender a
 //! client. Both end with the authenticated connection that agreed on them, and therefore with the hold.
+//!
+//! Where the receiver had to make that connection, since it accepts none, the sender starts the server, and the
+//! receiver a client that receives (`iperf3 -R`).
 
 use std::net::SocketAddr;
 use std::process::Stdio;
@@ -8,14 +11,15 @@ use std::time::Duration;
 
 use gavotte_probe::mtu::Family;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, Command};
 use tonic::async_trait;
 use tracing::{debug, warn};
 
 use crate::contract::agents::{Bulk, ProbeReply, probe_reply};
-use crate::contract::data::IperfReady;
+use crate::contract::data::{IperfReady, IperfReport};
 use crate::error::{WorkError, within};
+use crate::plane::Plane;
 use crate::plane::dial::{Call, Connection};
 use crate::plane::zone;
 use crate::work::bulk;
@@ -31,6 +35,8 @@ const PORTS: u16 = 16;
 static STARTED: AtomicU16 = AtomicU16::new(0);
 /// How long a server may take until it listens.
 const START_LIMIT: Duration = Duration::from_secs(5);
+/// How long a client may take to connect.
+const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 /// How long a test may continue after its time.
 const TAIL: Duration = Duration::from_secs(20);
 /// Largest output of iperf3 in bytes.
@@ -51,27 +57,101 @@ impl Spec {
         bulk::Spec::new(asked).map(Self)
     }
 
-    fn client(&self, call: &Call<'_>, port: u32, left: u64) -> Command {
-        let (seconds, flows) = (self.0.time().as_secs_f64(), self.0.flows());
+    fn client(&self, plane: &Plane, server: SocketAddr, most_bytes: u64) -> Command {
+        // iperf3 knows whole seconds, and 0 is for ever.
+        let (seconds, flows) = (self.0.time().as_secs_f64().ceil().max(1.0), self.0.flows());
         let mut command = program();
-        command.args(["-c", &zone::host(call.peer), "-p", &port.to_string()]);
-        command.args(["-t", &format!("{seconds:.3}")]);
+        command.args(["-c", &zone::host(server), "-p", &server.port().to_string()]);
+        command.args(["--connect-timeout", &CONNECT_LIMIT.as_millis().to_string()]);
+        command.args(["-t", &format!("{seconds:.0}")]);
         command.args(["-P", &flows.to_string(), "-i", "0", "-J"]);
-        if let Some(source) = call.plane.source() {
+        if let Some(source) = plane.source() {
             command.args(["-B", &source.to_string()]);
         }
         if !self.0.congestion_control().is_empty() {
             command.args(["-C", self.0.congestion_control()]);
         }
-        if let Some(mtu_bytes) = call.plane.mtus.get(call.peer.ip()) {
-            let headers_bytes = Family::of(call.peer.ip()).tcp_headers_bytes();
+        if let Some(mtu_bytes) = plane.mtus.get(server.ip()) {
+            let headers_bytes = Family::of(server.ip()).tcp_headers_bytes();
             command.args(["-M", &mtu_bytes.saturating_sub(headers_bytes).to_string()]);
         }
-        let most_bps = 8.0 * left as f64 / seconds / f64::from(flows);
+        let most_bps = 8.0 * most_bytes as f64 / seconds / f64::from(flows);
         if most_bps < NO_LIMIT_BPS {
             command.args(["-b", &format!("{most_bps:.0}")]);
         }
         command
+    }
+
+    /// Runs the client against the peer's server.
+    async fn send(
+        &self,
+        call: &Call<'_>,
+        connection: &mut Connection,
+        most_bytes: u64,
+    ) -> Result<TestReport, WorkError> {
+        let ready: IperfReady = connection
+            .receive("wait for the peer's iperf3", 2 * START_LIMIT)
+            .await?;
+        if !ready.error.is_empty() {
+            return Err(WorkError::Receiver(ready.error));
+        }
+        let testing = test(self.client(call.plane, at_port(call.peer, ready.port)?, most_bytes));
+        within("run iperf3", self.0.time() + TAIL, testing).await
+    }
+
+    /// Runs a server for the peer's client, which receives.
+    async fn send_as_server(
+        &self,
+        call: &Call<'_>,
+        connection: &mut Connection,
+        most_bytes: u64,
+    ) -> Result<TestReport, WorkError> {
+        let own = own_address(&connection.stream)?;
+        let (port, server) = within("start iperf3", START_LIMIT, listen(own, call.plane.port)).await?;
+        let ready = IperfReady {
+            port: port.into(),
+            max_bytes: most_bytes,
+            ..IperfReady::default()
+        };
+        connection.send(&ready).await?;
+        let limit = self.0.time() + TAIL + START_LIMIT;
+        let report: IperfReport = connection.receive("wait for the peer's iperf3", limit).await?;
+        drop(server);
+        if !report.error.is_empty() {
+            return Err(WorkError::Receiver(report.error));
+        }
+        Ok(TestReport {
+            result: report.result.unwrap_or_default(),
+            sent_bytes: report.sent_bytes,
+            sender_cpu: report.sender_cpu,
+            receiver_cpu: report.receiver_cpu,
+        })
+    }
+
+    /// Receives as a client of the server that the other side starts.
+    async fn receive_as_client(&self, visit: &mut Visit) -> Result<(), WorkError> {
+        let guest = &mut visit.guest;
+        let peer = guest.hold.peers.get(&guest.source)?;
+        let ready: IperfReady = guest
+            .connection
+            .receive("wait for the peer's iperf3", 2 * START_LIMIT)
+            .await?;
+        let mut client = self.client(&guest.plane, at_port(peer, ready.port)?, ready.max_bytes);
+        client.arg("-R");
+        let report = match within("run iperf3", self.0.time() + TAIL, test(client)).await {
+            Ok(report) => IperfReport {
+                result: Some(report.result),
+                sent_bytes: report.sent_bytes,
+                sender_cpu: report.sender_cpu,
+                receiver_cpu: report.receiver_cpu,
+                error: String::new(),
+            },
+            Err(error) => IperfReport {
+                error: error.to_string(),
+                ..IperfReport::default()
+            },
+        };
+        guest.connection.send(&report).await
     }
 }
 
@@ -81,19 +161,17 @@ impl Ask for Spec {
         let budget = &call.hold.budget;
         let left = budget.cap().saturating_sub(budget.taken());
         drop(budget.reserve(1)?);
-        let ready: IperfReady = connection
-            .receive("wait for the peer's iperf3", 2 * START_LIMIT)
-            .await?;
-        if !ready.error.is_empty() {
-            return Err(WorkError::Receiver(ready.error));
-        }
-        let testing = test(self.client(call, ready.port, left));
+        let report = if is_accepted(call.plane, &connection.stream)? {
+            self.send_as_server(call, &mut connection, left).await?
+        } else {
+            self.send(call, &mut connection, left).await?
+        };
         let TestReport {
             result,
             sent_bytes,
             sender_cpu,
             receiver_cpu,
-        } = within("run iperf3", self.0.time() + TAIL, testing).await?;
+        } = report;
         reply.bytes_sent = sent_bytes;
         if let Ok(mut spent) = budget.reserve(sent_bytes.min(left)) {
             spent.spend(sent_bytes.min(left));
@@ -110,15 +188,22 @@ impl Ask for Spec {
 impl Answer for Spec {
     async fn answer(&self, visit: &mut Visit) -> Result<(), WorkError> {
         visit.warm_up().await?;
+        if !is_accepted(&visit.guest.plane, &visit.guest.connection.stream)? {
+            return self.receive_as_client(visit).await;
+        }
         let connection = &mut visit.guest.connection;
-        let own = connection.stream.local_addr();
-        let own = own.map_err(WorkError::io("read the own address"))?;
+        let own = own_address(&connection.stream)?;
         let data_port = visit.guest.plane.port;
         let (port, error, server) = match within("start iperf3", START_LIMIT, listen(own, data_port)).await {
             Ok((port, server)) => (port.into(), String::new(), Some(server)),
             Err(error) => (0, error.to_string(), None),
         };
-        connection.send(&IperfReady { port, error }).await?;
+        let ready = IperfReady {
+            port,
+            error,
+            ..IperfReady::default()
+        };
+        connection.send(&ready).await?;
         // The other side sends nothing more and closes the connection when it has its report. A server that still runs
         // then is killed.
         let mut rest = [0];
@@ -138,6 +223,21 @@ impl Answer for Spec {
         }
         Ok(())
     }
+}
+
+/// Whether this agent has accepted a connection. Otherwise it has made the connection itself.
+fn is_accepted(plane: &Plane, stream: &TcpStream) -> Result<bool, WorkError> {
+    Ok(own_address(stream)?.port() == plane.port)
+}
+
+fn own_address(stream: &TcpStream) -> Result<SocketAddr, WorkError> {
+    stream.local_addr().map_err(WorkError::io("read the own address"))
+}
+
+/// The address of a peer's server.
+fn at_port(mut peer: SocketAddr, port: u32) -> Result<SocketAddr, WorkError> {
+    peer.set_port(u16::try_from(port).map_err(|_| WorkError::Receiver(format!("{port} is no port")))?);
+    Ok(peer)
 }
 
 async fn test(mut command: Command) -> Result<TestReport, WorkError> {

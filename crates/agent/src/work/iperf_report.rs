@@ -14,9 +14,9 @@ pub struct TestReport {
     pub result: BulkResult,
     /// Bytes that the sender sent.
     pub sent_bytes: u64,
-    /// Share of one core that the client used, in user and system mode together.
+    /// Share of one core that the sender's iperf3 used, in user and system mode together.
     pub sender_cpu: Option<f64>,
-    /// The same for the server.
+    /// The same for the receiver's.
     pub receiver_cpu: Option<f64>,
 }
 
@@ -43,6 +43,12 @@ pub fn read(text: &str) -> Result<TestReport, String> {
         .get("streams")
         .and_then(Value::as_array)
         .map_or(&[][..], Vec::as_slice);
+    // The client has written the report; with -R, it is the receiver.
+    let (sender, receiver) = match count(&report, "/start/test_start/reverse") {
+        0 => ("host", "remote"),
+        _ => ("remote", "host"),
+    };
+    let cpu = |side: &str| number(end, &format!("/cpu_utilization_percent/{side}_total")).map(share);
     Ok(TestReport {
         result: BulkResult {
             goodput_bps,
@@ -53,8 +59,8 @@ pub fn read(text: &str) -> Result<TestReport, String> {
                 .collect(),
         },
         sent_bytes: count(end, "/sum_sent/bytes"),
-        sender_cpu: number(end, "/cpu_utilization_percent/host_total").map(share),
-        receiver_cpu: number(end, "/cpu_utilization_percent/remote_total").map(share),
+        sender_cpu: cpu(sender),
+        receiver_cpu: cpu(receiver),
     })
 }
 
@@ -112,6 +118,13 @@ mod tests {
         assert_eq!((flow.bytes, flow.retransmits, flow.cwnd_bytes), (1_200_000, 3, 86_880));
         assert_eq!(flow.congestion, "cubic");
         assert!((flow.min_rtt_s - 0.000_25).abs() < 1e-12 && (flow.rtt_s - 0.004).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_client_that_received_reports_both_processors() {
+        let reverse = r#"{"version": "iperf 3.12", "test_start": {"reverse": 1}}"#;
+        let report = read(&REPORT.replace(r#"{"version": "iperf 3.12"}"#, reverse)).unwrap();
+        assert_eq!((report.sender_cpu, report.receiver_cpu), (Some(1.0), Some(0.125)));
     }
 
     #[test]
