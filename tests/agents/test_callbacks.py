@@ -1,4 +1,4 @@
-"""Which hosts accept no connections, and which others they open connections to."""
+"""On which paths no connection can be made, and which hosts make those that others need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.agents.callbacks import closed_hosts, open_lines
+from gavotte.agents.callbacks import MOST_HOSTS, Closed, closed_paths, open_lines
 from gavotte.errors import AgentError
 
 
@@ -42,42 +42,67 @@ def into(*closed: str, fate: pb.Reception = pb.RECEPTION_SILENT) -> Walls:
     return Walls(lambda _, target: fate if target in closed else pb.RECEPTION_ANSWERED)
 
 
+LARGE = [f"h{i}" for i in range(100)]
+
+
 @pytest.mark.parametrize("names", ["ab", "abc", "abcdefgh"])
 @pytest.mark.parametrize("fate", [pb.RECEPTION_SILENT, pb.RECEPTION_REFUSED, pb.RECEPTION_UNREACHABLE])
 def test_a_host_that_no_other_reaches_is_closed(names: str, fate: pb.Reception) -> None:
-    assert closed_hosts(into("b", fate=fate), list(names)) == {"b"}
-    assert closed_hosts(into(), list(names)) == set()
+    into_b = frozenset((name, "b") for name in names if name != "b")
+    assert closed_paths(into("b", fate=fate), list(names)) == Closed(into_b)
+    assert closed_paths(into(), list(names)) == Closed()
 
 
-def test_each_host_greets_three_others() -> None:
-    walls = into()
-    closed_hosts(walls, [f"h{i}" for i in range(100)])
+def test_each_host_of_a_large_run_greets_three_others() -> None:
+    walls = into("h7")
+    assert closed_paths(walls, LARGE).one_way == {(name, "h7") for name in LARGE if name != "h7"}
     assert len(walls.greeted) == len(set(walls.greeted)) == 300
     assert all(source != target for source, target in walls.greeted)
 
 
-def test_one_blocked_path_closes_no_host() -> None:
+def test_each_host_of_a_small_run_greets_all_others() -> None:
+    walls = into()
+    closed_paths(walls, LARGE[:MOST_HOSTS])
+    assert len(set(walls.greeted)) == MOST_HOSTS * (MOST_HOSTS - 1)
+
+
+def test_one_path_is_closed_one_way() -> None:
     walls = Walls(lambda *pair: pb.RECEPTION_SILENT if pair == ("a", "b") else pb.RECEPTION_ANSWERED)
-    assert closed_hosts(walls, list("abcd")) == set()
+    assert closed_paths(walls, list("abcd")) == Closed(frozenset([("a", "b")]))
+
+
+@pytest.mark.parametrize("names", ["bc", "abc", "abcd"])
+def test_two_closed_hosts_are_apart_both_ways(names: str) -> None:
+    closed = closed_paths(into("b", "c"), list(names))
+    assert closed.both_ways == {("b", "c"), ("c", "b")}
+    assert closed.one_way == {(name, target) for name in names if name not in "bc" for target in "bc"}
+
+
+def test_closed_hosts_of_a_large_run_are_apart_both_ways() -> None:
+    closed = closed_paths(into("h1", "h50"), LARGE)
+    assert closed.both_ways == {("h1", "h50"), ("h50", "h1")}
+    assert len(closed.one_way) == 2 * 98
 
 
 def test_a_host_that_reaches_no_other_cannot_call_back() -> None:
     walls = Walls(lambda *pair: pb.RECEPTION_SILENT if "b" in pair else pb.RECEPTION_ANSWERED)
-    assert closed_hosts(walls, list("abcd")) == set()
+    assert closed_paths(walls, list("abcd")) == Closed()
 
 
-def test_another_agent_at_the_address_closes_no_host() -> None:
-    assert closed_hosts(into("b", fate=pb.RECEPTION_TURNED_AWAY), list("abc")) == set()
+def test_another_agent_at_the_address_closes_no_path() -> None:
+    assert closed_paths(into("b", fate=pb.RECEPTION_TURNED_AWAY), list("abc")) == Closed()
 
 
-def test_only_the_host_that_joins_is_asked_about() -> None:
+@pytest.mark.parametrize("names", [list("abcdefgh"), [*LARGE, "b", "e"]])
+def test_only_the_host_that_joins_is_asked_about(names: list[str]) -> None:
     walls = into("b", "e")
-    assert closed_hosts(walls, list("abcdefgh"), ["e"]) == {"e"}
+    closed = closed_paths(walls, names, ["e"])
+    assert {target for _, target in closed.one_way} >= {"e"}
     assert all("e" in pair for pair in walls.greeted)
 
 
-def test_closed_hosts_open_lines_to_open_ones() -> None:
+def test_targets_open_the_lines_of_their_paths() -> None:
     walls = into("b", "old")
-    assert open_lines(walls, ["b", "old"], ["a", "b", "c", "old"]) == {"b"}
-    assert walls.called == {"b": ["a", "c"], "old": ["a", "c"]}
-    assert open_lines(walls, ["a", "b"], ["a", "b"]) == set()
+    assert open_lines(walls, {("a", "b"), ("c", "b"), ("a", "old")}) == {("a", "b"), ("c", "b")}
+    assert walls.called == {"b": ["a", "c"], "old": ["a"]}
+    assert open_lines(walls, []) == set()

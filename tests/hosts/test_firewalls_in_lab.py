@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Step, carry_out
 from gavotte.errors import AgentError
 from gavotte.formats.inventory import read_inventory
-from gavotte.formats.network import Network
-from gavotte.measure import measure
+from gavotte.formats.network import Network, write_network
+from gavotte.measure import bulk, measure
 from gavotte.transfer import broadcast
 
 pytestmark = [
@@ -31,6 +32,9 @@ pytestmark = [
     pytest.mark.timeout(180),
     pytest.mark.skipif(bool(firewalls.lacking()), reason=firewalls.lacking()),
 ]
+
+FROM_B = "one path"
+"""Stands for the rules of a host that accepts no TCP connection from b."""
 
 PAIRS = [(source, target) for source in "abc" for target in "abc" if source != target]
 
@@ -54,6 +58,10 @@ def words(found: dict[str, Any], protocol: str) -> dict[tuple[str, str], str]:
 
 def address(cloud: lab.Session, name: str) -> str:
     return next(host.address for host in read_inventory(cloud.hosts_file).host if host.name == name)
+
+
+def rules_of(cloud: lab.Session, rules: Any) -> tuple[str, ...]:
+    return tcp_from(address(cloud, "b")) if rules == FROM_B else rules
 
 
 def test_open_paths_are_counted_and_need_no_rule(cloud: lab.Session) -> None:
@@ -109,23 +117,82 @@ def test_tcp_that_is_blocked_costs_a_pair(cloud: lab.Session, rules: tuple[str, 
     assert [path["usable"] for path in found["paths"]] == [pair[1] != "c" for pair in PAIRS]
 
 
-@pytest.mark.parametrize("rules", [NO_TCP_IN, TCP_REJECTED, ONLY_SSH])
+@pytest.mark.parametrize("rules", [NO_TCP_IN, TCP_REJECTED, ONLY_SSH, FROM_B])
 @pytest.mark.parametrize("method", ["train", "bulk"])
-def test_paths_into_a_host_that_accepts_no_tcp_are_measured(
-    cloud: lab.Session, rules: tuple[str, ...], method: str
-) -> None:
-    with walled(cloud, "c", rules):
+def test_paths_into_a_host_that_accepts_no_tcp_are_measured(cloud: lab.Session, rules: Any, method: str) -> None:
+    with walled(cloud, "c", rules_of(cloud, rules)):
         found = measure(read_inventory(cloud.hosts_file), method=method)
     assert (found.answered, found.failures, found.lost) == (6, [], {})
     rates = found.history.beta_Bps[-1]
     assert all(np.isfinite(rates["abc".index(source), "abc".index(target)]) for source, target in PAIRS)
 
 
-def test_paths_between_two_hosts_that_accept_no_tcp_are_named(cloud: lab.Session) -> None:
+@pytest.mark.skipif(shutil.which("iperf3") is None, reason="no iperf3 here")
+@pytest.mark.parametrize("rules", [ONLY_SSH, FROM_B])
+def test_iperf3_is_reversed_into_a_host_that_accepts_no_tcp(cloud: lab.Session, rules: Any) -> None:
+    with walled(cloud, "c", rules_of(cloud, rules)):
+        found = measure(read_inventory(cloud.hosts_file), method=bulk(seconds=1, engine="iperf3"))
+    assert (found.answered, found.failures, found.lost) == (6, [], {})
+    into_c, from_c = found.newest[1, 2], found.newest[2, 1]
+    assert into_c.reading.goodput_bps == pytest.approx(from_c.reading.goodput_bps, rel=0.1)
+    assert into_c.flows[0].congestion == from_c.flows[0].congestion
+
+
+def neither(source: str, target: str) -> str:
+    return (
+        f"{target} is up, but accepts no TCP connection from {source}, nor {source} from {target}: "
+        f"open port 7411/tcp on {target} or port 7411/tcp on {source}"
+    )
+
+
+@contextmanager
+def two_walls(cloud: lab.Session) -> Iterator[None]:
+    """Give b and c firewalls that let no connection in."""
     with walled(cloud, "b", NO_TCP_IN), walled(cloud, "c", ONLY_SSH):
-        found = measure(read_inventory(cloud.hosts_file))
-    assert {(each.source, each.target) for each in found.failures} == {("b", "c"), ("c", "b")}
+        yield
+
+
+@pytest.mark.parametrize("method", ["train", "bulk", bulk(seconds=1, engine="iperf3")])
+def test_paths_between_two_hosts_that_accept_no_tcp_are_named(cloud: lab.Session, method: Any) -> None:
+    if method not in ("train", "bulk") and shutil.which("iperf3") is None:
+        pytest.skip("no iperf3 here")
+    with two_walls(cloud):
+        found = measure(read_inventory(cloud.hosts_file), method=method)
+    reasons = {(each.source, each.target): each.reason for each in found.failures}
+    assert reasons == {pair: neither(*pair) for pair in (("b", "c"), ("c", "b"))}
     assert (found.answered, found.lost) == (4, {})
+
+
+@pytest.mark.parametrize("network", [None, builders.network("abc", 100e6)])
+def test_a_broadcast_between_two_hosts_that_accept_no_tcp_is_relayed(
+    cloud: lab.Session, tmp_path: Path, network: Network | None
+) -> None:
+    with two_walls(cloud):
+        result = broadcast(
+            made(tmp_path), read_inventory(cloud.hosts_file), "b", f"{tmp_path}/copy-{{host}}", network=network
+        )
+    assert [each.ok for each in result.receivers] == [True, True]
+
+
+def test_transfers_between_two_hosts_that_accept_no_tcp_name_both(cloud: lab.Session, tmp_path: Path) -> None:
+    matrix, known, app = tmp_path / "bytes.csv", tmp_path / "n.network.json", tmp_path / "sort.app.toml"
+    placement = tmp_path / "sort.placement.json"
+    matrix.write_text("source,target,bytes\na,b,100000\nb,c,100000\n")
+    write_network(known, builders.network("abc", 100e6))
+    app.write_text(
+        'format = "gavotte/app/1"\nname = "sort"\n[[task]]\nname = "x"\ncpus = 1.0\n[[task]]\nname = "y"\ncpus = 1.0\n'
+        '[[transfer]]\nsource = "x"\ntarget = "y"\nbytes = 100000\n'
+    )
+    placement.write_text(builders.placement({"x": "b", "y": "c"}, "sort").model_dump_json())
+    hosts = ("--hosts", str(cloud.hosts_file))
+    # For a run of two hosts, no third one shows that they are up.
+    with two_walls(cloud):
+        moved = gavotte("shuffle", matrix, *hosts, "--network", known)
+        measured = gavotte("shuffle", matrix, *hosts)
+        ran = gavotte("run", placement, app, *hosts)
+    for done in (moved, measured, ran):
+        assert done.returncode == 1
+        assert f"b cannot send to c: {neither('b', 'c')}" in done.stderr
 
 
 @pytest.mark.parametrize("rules", [NO_TCP_IN, NO_UDP_IN, "from a"])
@@ -169,25 +236,14 @@ def test_a_source_that_no_receiver_can_connect_to_is_named(
             )
 
 
-@pytest.mark.parametrize("rules", [NO_TCP_IN, ONLY_SSH])
-def test_a_shuffle_into_a_host_that_accepts_no_tcp_arrives(
-    cloud: lab.Session, tmp_path: Path, rules: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize("rules", [NO_TCP_IN, ONLY_SSH, FROM_B])
+def test_a_shuffle_into_a_host_that_accepts_no_tcp_arrives(cloud: lab.Session, tmp_path: Path, rules: Any) -> None:
     matrix = tmp_path / "bytes.csv"
     matrix.write_text("source,target,bytes\na,b,100000\nb,c,3000000\nc,a,100000\n")
-    with walled(cloud, "c", rules):
+    with walled(cloud, "c", rules_of(cloud, rules)):
         done = gavotte("shuffle", str(matrix), "--hosts", str(cloud.hosts_file), "--json")
     assert done.returncode == 0, done.stderr
     assert [flow["bytes"] for flow in json.loads(done.stdout)["flows"]] == [100_000, 3_000_000, 100_000]
-
-
-def test_a_shuffle_names_the_flow_that_a_firewall_blocks(cloud: lab.Session, tmp_path: Path) -> None:
-    matrix = tmp_path / "bytes.csv"
-    matrix.write_text("source,target,bytes\na,b,100000\nb,c,100000\n")
-    with walled(cloud, "b", NO_TCP_IN), walled(cloud, "c", NO_TCP_IN):
-        done = gavotte("shuffle", str(matrix), "--hosts", str(cloud.hosts_file))
-    assert done.returncode == 1
-    assert "b cannot send to c: c is up, but accepts no TCP connection from b" in done.stderr
 
 
 def made(folder: Path) -> str:

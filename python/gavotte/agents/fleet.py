@@ -16,7 +16,7 @@ from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.addresses import addressed
 from gavotte.agents.agent_pb2_grpc import AgentStub
 from gavotte.agents.asking import CALL_DEADLINE_S
-from gavotte.agents.callbacks import closed_hosts, open_lines
+from gavotte.agents.callbacks import Pair, closed_paths, open_lines
 from gavotte.agents.calls import aside
 from gavotte.agents.choosing import choose
 from gavotte.agents.neighbours import STANDING, Neighbour, neighbours, this_user
@@ -69,7 +69,8 @@ class Fleet(Orders):
         health: what each agent reported about itself.
         missing: host to reason, for hosts that did not answer or have disappeared since.
         lost: host to reason, for hosts that were dropped.
-        closed: hosts that accept no connections, and make those that others need.
+        lines: (source, target) of paths on which the target makes the connections that the source needs.
+        walls: (source, target) of paths on which neither host accepts connections from the other.
         warnings: what may slow its transfers down, one line each.
         silent: hosts whose agents did not answer the last `renew`. After `RENEWALS` in a row they are dropped.
     """
@@ -90,7 +91,8 @@ class Fleet(Orders):
         self._look_from_s = -math.inf
         self._admitting = threading.Lock()
         self._chosen: dict[tuple[str, str], str] = {}
-        self.closed: set[str] = set()
+        self.lines: set[Pair] = set()
+        self.walls: set[Pair] = set()
         self._opens = False
 
     @property
@@ -198,19 +200,29 @@ class Fleet(Orders):
         return self._chosen.get((source, target), host.address)
 
     def open_lines(self) -> None:
-        """Find hosts that accept no connections, and let them make those that others need, until the run ends."""
+        """Let targets make the connections of paths on which the source can make none, until the run ends."""
         self._opens = True
-        names = [host.name for host in self.hosts]
-        self.closed = open_lines(self, closed_hosts(self, names), names)
+        closed = closed_paths(self, [host.name for host in self.hosts])
+        self.walls = set(closed.both_ways)
+        self.lines = open_lines(self, closed.one_way)
 
     def _open_lines_of(self, name: str) -> None:
         """Do the same for a host that takes part from now on."""
-        names = [host.name for host in self.hosts]
-        self.closed.discard(name)
-        if closed_hosts(self, names, [name]):
-            self.closed |= open_lines(self, [name], names)
-        elif self.closed:
-            self.call_back({closed: [name] for closed in sorted(self.closed)})
+        closed = closed_paths(self, [host.name for host in self.hosts], [name])
+        self.walls = {pair for pair in self.walls if name not in pair} | closed.both_ways
+        # In a large run, not every host that needs lines has been greeted by this one.
+        more = {(name, target) for _, target in self.lines if target != name} - self.walls
+        self.lines = {pair for pair in self.lines if name not in pair} | open_lines(self, closed.one_way | more)
+
+    def wall(self, source: str, target: str) -> str:
+        """Return why no connection can be made between two hosts, and the remedy; empty if one may be."""
+        if (source, target) not in self.walls:
+            return ""
+        ports = [f"port {self.health[name].data_port}/tcp on {name}" for name in (target, source)]
+        return (
+            f"{target} is up, but accepts no TCP connection from {source}, nor {source} from {target}: "
+            f"open {' or '.join(ports)}"
+        )
 
     def invite(self, host: Host) -> None:
         """Add a host to the inventory, so that `admit` can enrol it."""

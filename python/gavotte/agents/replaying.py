@@ -68,6 +68,14 @@ class Replay:
             (sending host, the outcome of a transfer, or what has moved). An `AgentError` means that an agent failed, or
             reported something impossible. It is the last item if it keeps the others from starting.
         """
+        for source, request in self._requests.items():
+            for transfer in request.transfers:
+                if why := self._fleet.wall(source, transfer.target):
+                    yield (
+                        source,
+                        AgentError(f"{source} cannot send to {transfer.target}: {why}", failure=pb.FAILURE_UNREACHABLE),
+                    )
+                    return
         waiting = set(self._requests)
         logger.info("run %s, replay %s: %d transfers", self._fleet.run_id, self._id, len(self._pending))
         events = self._fleet.replay(

@@ -102,7 +102,7 @@ def deadline_s(rounds: int, round_s: float) -> float:
 def carry_out(fleet: Fleet, schedule: Schedule, *, round_s: float, losses: Losses | None = None) -> Iterator[Answer]:
     """Run a schedule. Continue without hosts that vanish: each would cost all others their waiting time.
 
-    Steps over a direction that is known to be closed are answered at once, and no agent tries them.
+    Steps on a path that is known to be closed are answered at once, and no agent tries them.
 
     Args:
         fleet: enrolled agents, including those of all hosts named.
@@ -116,7 +116,7 @@ def carry_out(fleet: Fleet, schedule: Schedule, *, round_s: float, losses: Losse
     """
     losses = losses or Losses()
     witnesses = Witnesses(fleet, losses)
-    closed = {step[:2]: losses.closed(*step[:2]) for steps in schedule for step in steps}
+    closed = {step[:2]: fleet.wall(*step[:2]) or losses.closed(*step[:2]) for steps in schedule for step in steps}
     for number, steps in enumerate(schedule):
         for source, target, _ in steps:
             if why := closed[source, target]:

@@ -42,8 +42,8 @@ class Knock:
         return self._reason
 
     def _ask(self, receivers: list[str]) -> None:
-        if self._source in self._fleet.closed:
-            # It makes the connections that receivers need.
+        if any((name, self._source) in self._fleet.lines for name in receivers):
+            # The source makes the connections that these receivers need.
             return
         greetings = []
         peers = {name: [self._source] for name in receivers}
