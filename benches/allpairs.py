@@ -34,23 +34,23 @@ GROWTH_MBPS = (2, 12)
 IPERF3_S = 10
 
 
-def row(label: str, topology: Topology, found: Measurement) -> str:
+def row(label: str, topology: Topology, result: Measurement) -> str:
     """One line of the table."""
     truth = np.array([(host.egress or np.nan) * GOODPUT_PER_WIRE for host in topology.host])
-    error = np.abs(8 * found.history.beta_Bps[0] / truth[:, None] - 1)
+    error = np.abs(8 * result.history.beta_Bps[0] / truth[:, None] - 1)
     error = error[np.isfinite(error)]
-    proof = found.history.proof
+    proof = result.history.proof
     wrong = "-"
     if proof is not None:
         confident = proof.verdict[0] == 1
-        off = np.abs(8 * found.history.beta_Bps[0] / truth[:, None] - 1) > 0.03
+        off = np.abs(8 * result.history.beta_Bps[0] / truth[:, None] - 1) > 0.03
         wrong = str(int((confident & off).sum()))
     # Return the physical limit: each host sends its share of the bytes at its own rate, and the slowest host decides.
-    per_host = found.bytes_sent / len(truth)
+    per_host = result.bytes_sent / len(truth)
     limit_s = 8 * per_host / truth.min()
     return (
-        f"{label:<22} {found.answered:>6}/{found.paths:<6} {100 * np.median(error):>8.3f}% {100 * error.max():>8.2f}% "
-        f"{wrong:>6} {found.seconds:>8.2f} {found.bytes_sent / 1e6:>8.0f} {found.again:>6} {limit_s:>9.2f}"
+        f"{label:<22} {result.answered:>6}/{result.paths:<6} {100 * np.median(error):>8.3f}% {100 * error.max():>8.2f}% "
+        f"{wrong:>6} {result.seconds:>8.2f} {result.bytes_sent / 1e6:>8.0f} {result.again:>6} {limit_s:>9.2f}"
     )
 
 
@@ -97,12 +97,12 @@ def main() -> None:
         with lab.session(topology, source="bench-allpairs") as cloud:
             inventory = read_inventory(cloud.hosts_file)
             for repeat in range(arguments.repeats if size == arguments.hosts[0] else 1):
-                found = measure(inventory, method="train", seed=arguments.seed + repeat)
-                times.setdefault(size, []).append(found.seconds)
-                print(row(f"{size} hosts, train", topology, found), flush=True)
+                measurement = measure(inventory, method="train", seed=arguments.seed + repeat)
+                times.setdefault(size, []).append(measurement.seconds)
+                print(row(f"{size} hosts, train", topology, measurement), flush=True)
                 if size == arguments.hosts[0]:
-                    found = measure(inventory, method="choreo", seed=arguments.seed + repeat)
-                    print(row(f"{size} hosts, choreo", topology, found), flush=True)
+                    measurement = measure(inventory, method="choreo", seed=arguments.seed + repeat)
+                    print(row(f"{size} hosts, choreo", topology, measurement), flush=True)
             if size == arguments.hosts[0] and not arguments.skip_iperf3:
                 names = inventory.names
                 everything = [(s, t) for s in names for t in names if s != t]
@@ -120,9 +120,9 @@ def main() -> None:
         rng = random.Random(arguments.seed * 2000 + size)
         topology = racks([f"{rng.randint(*GROWTH_MBPS)}mbit" for _ in range(size)], hosts_per_rack=8)
         with lab.session(topology, source="bench-allpairs") as cloud:
-            found = measure(read_inventory(cloud.hosts_file), method="train", seed=arguments.seed)
-            grown_times[size] = found.seconds
-            print(row(f"{size} hosts, {GROWTH_MBPS[0]}-{GROWTH_MBPS[1]} Mbit/s", topology, found), flush=True)
+            measurement = measure(read_inventory(cloud.hosts_file), method="train", seed=arguments.seed)
+            grown_times[size] = measurement.seconds
+            print(row(f"{size} hosts, {GROWTH_MBPS[0]}-{GROWTH_MBPS[1]} Mbit/s", topology, measurement), flush=True)
     print(
         f"\n{smallest} hosts: median {best:.2f} s of {len(times[smallest])} (goal 3 s; Choreo's paper: under {PAPER_10_S:.0f} s)"
     )

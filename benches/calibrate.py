@@ -49,9 +49,9 @@ def gated(inventory: Inventory, paths: int, seed: int) -> tuple[float, int]:
     return float(np.nanmean(off)), int(np.isfinite(off).sum())
 
 
-def table(found: Calibration, burst: str, train: tuple[float, int], paths: int) -> str:
+def table(result: Calibration, burst: str, train: tuple[float, int], paths: int) -> str:
     """Return the table of errors by B and K, next to the paper's."""
-    errors = {(each.bursts, each.packets): each for each in found.trains}
+    errors = {(each.bursts, each.packets): each for each in result.trains}
     lines = [f"{'B':>6} " + " ".join(f"{f'K = {k}':>9}" for k in BURSTS) + f" {'paper, K = 10':>14} {'gated':>9}"]
     for b in PACKETS:
         cells = " ".join(
@@ -59,9 +59,9 @@ def table(found: Calibration, burst: str, train: tuple[float, int], paths: int) 
         )
         paper = f"{PAPER[burst, 10, b]:.0f} %" if (burst, 10, b) in PAPER else ""
         lines.append(f"{b:>6} {cells} {paper:>14} {100 * train[0]:>7.2f} %")
-    best = found.best
+    best = result.best
     chosen = "none" if best is None else f"{best.bursts} x {best.packets}"
-    return "\n".join([*lines, f"{found.paths} paths; best: {chosen}; gated trains: {train[1]} of {paths} paths"])
+    return "\n".join([*lines, f"{result.paths} paths; best: {chosen}; gated trains: {train[1]} of {paths} paths"])
 
 
 def main() -> None:
@@ -76,14 +76,14 @@ def main() -> None:
         with lab.session(cloud(burst, asked.seed), source="bench-calibrate") as session:
             inventory = read_inventory(session.hosts_file)
             train = gated(inventory, asked.paths, asked.seed)
-            found = calibrate(
+            result = calibrate(
                 plan_calibration(
                     CalibrationQuestion(inventory, paths=asked.paths, bulk_s=asked.bulk_s, seed=asked.seed)
                 )
             )
         print(
             f"\nFig. 6: mean error against bulk TCP, P = 1472, hosts of {low} to {high} Mbit/s, buckets of {burst}\n"
-            f"{table(found, burst, train, asked.paths)}",
+            f"{table(result, burst, train, asked.paths)}",
             flush=True,
         )
 

@@ -156,10 +156,10 @@ def one_each(planned: CampaignPlan, repetitions: int) -> list[float]:
 
 
 def grouped(samples: Sequence[Sample]) -> dict[tuple[str, int, str], list[Sample]]:
-    found: dict[tuple[str, int, str], list[Sample]] = defaultdict(list)
+    result: dict[tuple[str, int, str], list[Sample]] = defaultdict(list)
     for sample in samples:
-        found[sample.scenario, sample.connections, sample.flavour].append(sample)
-    return dict(found)
+        result[sample.scenario, sample.connections, sample.flavour].append(sample)
+    return dict(result)
 
 
 def mean(samples: Sequence[Sample], metric: str) -> float:

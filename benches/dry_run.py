@@ -68,7 +68,7 @@ class Line:
     did: tuple[float, float]
 
     def __str__(self) -> str:
-        off = [said / did - 1 for said, did in zip(self.said, self.did, strict=True)]
+        off = [message / did - 1 for message, did in zip(self.said, self.did, strict=True)]
         far = "" if max(map(abs, off)) < NEAR else "  FAR"
         size = f"{self.said[0] / 1e6:>8.1f} {self.did[0] / 1e6:>8.1f} {100 * off[0]:>+5.0f} %"
         return f"{self.what:<52} {size} {self.said[1]:>8.2f} {self.did[1]:>8.2f} {100 * off[1]:>+5.0f} %{far}"
@@ -101,12 +101,12 @@ def measured(
     options["limits"] = limits or CostLimits()
     planned = plan_measurement(MeasureQuestion(inventory, method, seed=seed, known=known, **options))  # type: ignore[arg-type]
     plan, cost = planned.paths, planned.cost
-    found = carry_out(planned)
+    measurement = carry_out(planned)
     what = f"{plan.method.name}{' --network' * (known is not None)}"
     what += "".join(f" --{key.replace('_bps', '-rate')} {value:.0f}" for key, value in asked.items()) + " --budget" * (
         limits is not None
     )
-    return Line(what, (cost.bytes, cost.seconds), (found.bytes_sent, found.seconds)), found.history
+    return Line(what, (cost.bytes, cost.seconds), (measurement.bytes_sent, measurement.seconds)), measurement.history
 
 
 def piloted(inventory: Inventory, method: str | Method, seed: int, count: int = 1) -> tuple[Line, History, Pilot]:
@@ -114,9 +114,13 @@ def piloted(inventory: Inventory, method: str | Method, seed: int, count: int = 
     pilot = take_pilot(inventory, seed=seed)
     plan = plan_paths(inventory.names, method, seed=seed, count=count)
     cost = predict_cost(plan, pilot)
-    found = measure(inventory, method=method, seed=seed, count=count)
+    measurement = measure(inventory, method=method, seed=seed, count=count)
     what = f"{plan.method.name} --pilot{f' --count {count}' * (count > 1)} (pilot: {pilot.bytes_sent / 1e6:.1f} MB)"
-    return Line(what, (cost.bytes, cost.seconds), (found.bytes_sent, found.seconds)), found.history, pilot
+    return (
+        Line(what, (cost.bytes, cost.seconds), (measurement.bytes_sent, measurement.seconds)),
+        measurement.history,
+        pilot,
+    )
 
 
 def experiments(
@@ -125,9 +129,9 @@ def experiments(
     """Compare the experiments after one measurement."""
     expected = foreseen(inventory.names, known, assumed_bps=assumed_bps, method=history.method)
     cost = cost_of_sharing(expected, seed=seed, known=known)
-    _, found = learn_sharing(inventory, history, seed=seed)
+    _, result = learn_sharing(inventory, history, seed=seed)
     what = f"{history.method}{' --network' * (known is not None)}, --sharing"
-    return Line(what, (cost.bytes, cost.seconds), (found.bytes_sent, found.seconds))
+    return Line(what, (cost.bytes, cost.seconds), (result.bytes_sent, result.seconds))
 
 
 def lines(name: str, seed: int) -> Iterator[Line]:

@@ -104,8 +104,8 @@ def draw(figure: Figure, path: Path) -> None:
         height = 3.2 if lines else 0.8 + len(rows) * (0.12 + 0.17 * len(series))
         picture, axes = plt.subplots(figsize=(7, height), layout="constrained")
         for number, (label, column) in enumerate(series.items()):
-            found = [(at, *_value(row[column])) for at, row in enumerate(rows) if VALUE.search(row[column])]
-            at, values, errors = [list(each) for each in zip(*found, strict=True)]
+            matches = [(at, *_value(row[column])) for at, row in enumerate(rows) if VALUE.search(row[column])]
+            at, values, errors = [list(each) for each in zip(*matches, strict=True)]
             style = {"color": COLOURS[number], "label": label.replace("`", "")}
             if lines:
                 x = [_value(rows[each][0])[0] for each in at]
@@ -148,10 +148,10 @@ def _value(cell: str) -> tuple[float, float]:
         low, high = float(span[1]), float(span[2])
         return (low + high) / 2, (high - low) / 2
     first, _, error = cell.partition("±")
-    found = VALUE.search(first)
-    assert found, cell
+    match = VALUE.search(first)
+    assert match, cell
     spread = VALUE.search(error)
-    return float(found[0]), float(spread[0]) if spread else math.nan
+    return float(match[0]), float(spread[0]) if spread else math.nan
 
 
 def main() -> None:

@@ -49,12 +49,12 @@ def loss_based(session: lab.Session, hosts: Sequence[str]) -> None:
 
 def received_bytes(session: lab.Session, hosts: Sequence[str]) -> list[int]:
     """Return the bytes that each host's link has received: the proof that ranks did not meet in this machine's memory."""
-    found = []
+    items = []
     for host in hosts:
         listing = session.run(host, ["cat", "/proc/net/dev"], capture_output=True, text=True, timeout=10).stdout
         (line,) = (line for line in listing.splitlines() if line.strip().startswith("eth0:"))
-        found.append(int(line.split()[1]))
-    return found
+        items.append(int(line.split()[1]))
+    return items
 
 
 def launch(

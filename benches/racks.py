@@ -136,7 +136,7 @@ def shared_links(topology: Topology) -> dict[tuple[frozenset[str], str], float]:
     size = len(oracle.names)
     crossing = {(i, j): oracle.path(i, j) for i in range(size) for j in range(size) if i != j}
     users = {name: frozenset(pair for pair, path in crossing.items() if name in path) for name in oracle.links}
-    found: dict[tuple[frozenset[str], str], float] = {}
+    values: dict[tuple[frozenset[str], str], float] = {}
     for switch in topology.switch:
         members = frozenset(host.name for host in topology.host if host.switch == switch.name)
         for way, name in (("up", f"out {switch.name}"), ("down", f"in {switch.name}")):
@@ -148,19 +148,19 @@ def shared_links(topology: Topology) -> dict[tuple[frozenset[str], str], float]:
             could_bps = float(oracle.rates(sorted(mine)).sum())
             oracle.links |= alike
             if could_bps >= OBSERVABLE * min(alike.values()):
-                found[members, way] = min(alike.values()) * GOODPUT_PER_WIRE
-    return found
+                values[members, way] = min(alike.values()) * GOODPUT_PER_WIRE
+    return values
 
 
-def judge(where: str, seed: int, topology: Topology, over: float, found: Measurement, plain: Measurement) -> Outcome:
+def judge(where: str, seed: int, topology: Topology, over: float, result: Measurement, plain: Measurement) -> Outcome:
     """Compare the Network with the truth."""
     oracle = Oracle(topology)
     size = len(oracle.names)
     truth = np.array([[oracle.rates([(i, j)])[0] if i != j else np.nan for j in range(size)] for i in range(size)])
-    error = np.abs(8 * found.history.beta_Bps[0] / (truth * GOODPUT_PER_WIRE) - 1)
+    error = np.abs(8 * result.history.beta_Bps[0] / (truth * GOODPUT_PER_WIRE) - 1)
     links = shared_links(topology)
     recognised, wrong, link_errors = 0, 0, [0.0]
-    groups = {frozenset(group.members): group for group in model(found.history, method="median").groups}
+    groups = {frozenset(group.members): group for group in model(result.history, method="median").groups}
     for (members, way), limit_bps in links.items():
         group = groups.get(members)
         said_bps = None if group is None else group.up_bps if way == "up" else group.down_bps
@@ -175,16 +175,16 @@ def judge(where: str, seed: int, topology: Topology, over: float, found: Measure
         hosts=size,
         racks=len(topology.switch) - 1,
         oversubscription=over,
-        paths=found.paths,
-        answered=found.answered,
+        paths=result.paths,
+        answered=result.answered,
         worst_error=float(np.nanmax(error)),
         links=len(links),
         recognised=recognised,
         worst_link_error=max(link_errors),
         wrong=wrong,
-        seconds=found.seconds,
-        megabytes=found.bytes_sent / 1e6,
-        times_bytes=found.bytes_sent / plain.bytes_sent,
+        seconds=result.seconds,
+        megabytes=result.bytes_sent / 1e6,
+        times_bytes=result.bytes_sent / plain.bytes_sent,
     )
 
 

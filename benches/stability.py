@@ -72,25 +72,25 @@ def watched(minutes: float, seed: int) -> History:
         ).history
 
 
-def shown(found: Stability) -> None:
+def shown(result: Stability) -> None:
     """Print the tables of all four figures."""
     heads = " ".join(f"{f'{share} %':>7}" for share in SHARES)
     print(
         f"\nFig. 1 and 2: Mbit/s below which this percentage of the pairs stays, by minute\n{'minute':>7} {heads} {'pairs':>6}"
     )
-    start_s = found.over_time[0].key
-    for each in found.over_time[:: max(1, round(30 / EVERY_S))]:
+    start_s = result.over_time[0].key
+    for each in result.over_time[:: max(1, round(30 / EVERY_S))]:
         cells = " ".join(f"{rate / 1e6:>7.1f}" for rate in each.rate_bps)
         print(f"{(each.key - start_s) / 60:>7.1f} {cells} {each.pairs:>6}")
     print(
         "paper: Fig. 1, EC2 in 2012: 100 to 1000 Mbit/s; Fig. 2, 2013: 296 to 4405, 80 % of paths 900 to 1100; Rackspace: 300"
     )
     print(f"\nFig. 7: |now - then| / now\n{'age':>8} {'median':>8} {'mean':>8} {'95 %':>8} {'measurements':>13}")
-    for age in found.by_age:
+    for age in result.by_age:
         print(f"{age.age_s:>6.0f} s {age.median:>8.2%} {age.mean:>8.2%} {age.most:>8.2%} {age.count:>13}")
     print("\n".join(f"paper, 1 to 30 min, {cloud}: {text}" for cloud, text in PAPER.items()))
     print(f"\nFig. 8: Mbit/s by path length\n{'hops':>7} {heads} {'pairs':>6}")
-    for each in found.by_hops:
+    for each in result.by_hops:
         cells = " ".join(f"{rate / 1e6:>7.1f}" for rate in each.rate_bps)
         print(f"{each.key:>7g} {cells} {each.pairs:>6}")
     print("paper: lengths 1, 2, 4, 6, 8; fastest pairs 1 hop apart, about 1 Gbit/s at every length: little correlation")
@@ -105,8 +105,8 @@ def real(folder: Path) -> None:
         f"{'age':>8} {'median':>8} {'mean':>8} {'95 %':>8} {'measurements':>13}"
     )
     for age in FRAMES:
-        found = past_error(times, at, float(age))
-        print(f"{age:>8} {found.median:>8.2%} {found.mean:>8.2%} {found.most:>8.2%} {found.count:>13}")
+        result = past_error(times, at, float(age))
+        print(f"{age:>8} {result.median:>8.2%} {result.mean:>8.2%} {result.most:>8.2%} {result.count:>13}")
 
 
 def main() -> None:

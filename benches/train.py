@@ -162,7 +162,7 @@ def iperf3_bps(cloud: lab.Session, seconds: int) -> float:
 
 def measured(case: Case, arguments: argparse.Namespace) -> Found:
     """Run one case."""
-    found = Found()
+    result = Found()
     rate_bps = case.rate_mbps * 1e6
     goodput_bps = rate_bps * GOODPUT_PER_WIRE
     topology = star([f"{case.rate_mbps}mbit"] * 2, burst=f"{case.bucket_kb}kb", queue=str(case.queue_bytes))
@@ -175,16 +175,16 @@ def measured(case: Case, arguments: argparse.Namespace) -> Found:
                 probe.gated_train.keep_trace = arguments.record is not None
                 reply = probe_once(fleet, probe)
                 train = reply.gated_train
-                found.runs += 1
-                found.sent_bytes.append(reply.bytes_sent)
-                found.seconds.append(reply.seconds)
+                result.runs += 1
+                result.sent_bytes.append(reply.bytes_sent)
+                result.seconds.append(reply.seconds)
                 if train.verdict == pb.VERDICT_PATH_LIMITED:
                     error = train.rate_bps / rate_bps - 1
-                    found.train.append(error)
-                    found.wrong += abs(error) > CONFIDENT_AND_WRONG
-                    found.bucket.append(train.bucket_bytes / (case.bucket_kb * 1024) - 1)
+                    result.train.append(error)
+                    result.wrong += abs(error) > CONFIDENT_AND_WRONG
+                    result.bucket.append(train.bucket_bytes / (case.bucket_kb * 1024) - 1)
                 else:
-                    found.refusals.append(reply.error or pb.Verdict.Name(train.verdict))
+                    result.refusals.append(reply.error or pb.Verdict.Name(train.verdict))
                 if arguments.record is not None:
                     mode = "busy" if arguments.busy else "quiet"
                     name = f"{case.rate_mbps}mbit_{case.bucket_kb}kb_{case.queue_ms}ms_{mode}_{run}.trace"
@@ -194,11 +194,11 @@ def measured(case: Case, arguments: argparse.Namespace) -> Found:
                     method = METHODS["choreo"]
                     reply = probe_once(fleet, method.probe)
                     if not reply.error:
-                        found.choreo.append(method.read(reply).goodput_bps / goodput_bps - 1)
+                        result.choreo.append(method.read(reply).goodput_bps / goodput_bps - 1)
         if not arguments.skip_others:
             rate_seen_bps = iperf3_bps(cloud, QUICK_IPERF3_S if arguments.quick else IPERF3_S)
-            found.iperf3.append(rate_seen_bps / goodput_bps - 1)
-    return found
+            result.iperf3.append(rate_seen_bps / goodput_bps - 1)
+    return result
 
 
 def main() -> None:
@@ -223,16 +223,16 @@ def main() -> None:
         "path = answered path-limited; wrong = of these off by more than 3 %; b = bucket depth; choreo, iperf3 = error of "
         f"their goodput\n\n{HEADER}"
     )
-    found: dict[Case, Found] = {}
+    values: dict[Case, Found] = {}
     with busy_cores() if arguments.busy else ExitStack():
         for case in order:
-            found[case] = measured(case, arguments)
-            print(found[case].row(str(case)), flush=True)
+            values[case] = measured(case, arguments)
+            print(values[case].row(str(case)), flush=True)
     total, deep = Found(), Found()
     for case in cases:
-        total.add(found[case])
+        total.add(values[case])
         if case.bucket_kb >= 512:
-            deep.add(found[case])
+            deep.add(values[case])
     print(f"\n{HEADER}\n{total.row('all')}\n{deep.row('buckets >= 512 kB')}")
     print(
         f"\nanswered path-limited: {len(total.train)} of {total.runs} ({100 * len(total.train) / total.runs:.1f} %); "

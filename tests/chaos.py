@@ -107,18 +107,18 @@ class Round:
         injecting.start()
         wrong = []
         try:
-            said = command.communicate(timeout=LIMIT_S)[1]
+            message = command.communicate(timeout=LIMIT_S)[1]
         except subprocess.TimeoutExpired:
             wrong.append(f"still runs after {LIMIT_S:.0f} s")
             command.kill()
-            said = command.communicate()[1]
+            message = command.communicate()[1]
         injecting.join()
         self.words = " ".join(words)
         status = command.returncode
         if status not in STATUSES:
-            wrong.append(f"status {status}: {said[-300:]}")
-        if "Traceback" in said or (status == 1 and not one_line_of_error(words, said)):
-            wrong.append(f"not one line of error: {said[-1500:]}")
+            wrong.append(f"status {status}: {message[-300:]}")
+        if "Traceback" in message or (status == 1 and not one_line_of_error(words, message)):
+            wrong.append(f"not one line of error: {message[-1500:]}")
         wrong += self._files(output, before)
         for repair in self._repairs:
             repair()

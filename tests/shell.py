@@ -29,12 +29,12 @@ VERDICTS = {
 """Commands whose exit status 1 is an answer, not an error, with the words of that answer."""
 
 
-def one_line_of_error(words: Sequence[str], said: str) -> bool:
+def one_line_of_error(words: Sequence[str], message: str) -> bool:
     """Report whether a command that ended with status 1 or 2 said why: by one line of error, or by its verdict."""
-    errors = sum(line.startswith("error: ") for line in said.splitlines())
+    errors = sum(line.startswith("error: ") for line in message.splitlines())
     verdict = VERDICTS.get(" ".join(words[:2]))
     if errors == 0 and verdict is not None:
-        return re.search(verdict, said, re.MULTILINE) is not None
+        return re.search(verdict, message, re.MULTILINE) is not None
     return errors == 1
 
 
@@ -48,10 +48,10 @@ def until(happened: Callable[[], object], deadline_s: float = 30.0) -> None:
 
 def processes_of(mark: object) -> dict[int, str]:
     """Living processes, except this one, with a text in their environment: number to command line."""
-    found = {}
+    values = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and int(folder.name) != os.getpid():
             with suppress(OSError):
                 if str(mark).encode() in (folder / "environ").read_bytes():
-                    found[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
-    return found
+                    values[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ")
+    return values

@@ -194,11 +194,11 @@ def test_methods_of_measurement_differ_by_what_they_can_do() -> None:
 
 
 def test_no_imports_go_round_in_a_circle() -> None:
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, ROOT / "tools" / "import-graph"], capture_output=True, text=True, check=False
     )
-    assert " imports, " in said.stdout, said.stderr
-    assert said.returncode == 0, said.stdout
+    assert " imports, " in output.stdout, output.stderr
+    assert output.returncode == 0, output.stdout
 
 
 MOST_PARAMETERS = 8

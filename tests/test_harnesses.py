@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).parent.parent
 
 
 @pytest.mark.parametrize(
-    ("command", "said", "fine"),
+    ("command", "message", "fine"),
     [
         ("hosts check --hosts i.hosts.toml", "5 of 6 hosts can be used\n", True),
         ("hosts check --hosts i.hosts.toml", "error: i.hosts.toml: no such file\n", True),
@@ -29,16 +29,16 @@ REPOSITORY = Path(__file__).parent.parent
         ("model h.npz", "error: a\nerror: b\n", False),
     ],
 )
-def test_exit_status_1_is_an_error_or_a_verdict(command: str, said: str, fine: bool) -> None:
-    assert one_line_of_error(command.split(), said) == fine
+def test_exit_status_1_is_an_error_or_a_verdict(command: str, message: str, fine: bool) -> None:
+    assert one_line_of_error(command.split(), message) == fine
 
 
 def test_a_verdict_is_no_defect(tmp_path: Path) -> None:
     for name, pair in (("a", ("x", "y")), ("b", ("y", "x"))):
         write_app(tmp_path / f"{name}.app.toml", builders.app("a", (*pair, 10**6)))
-    status, said, wrong = attempt(["profile", "diff", *map(str, sorted(tmp_path.glob("*.app.toml")))])
+    status, message, wrong = attempt(["profile", "diff", *map(str, sorted(tmp_path.glob("*.app.toml")))])
     assert (status, wrong) == (1, "")
-    assert "changed" in said
+    assert "changed" in message
 
 
 def test_fuzz_tells_how_much_it_fed(tmp_path: Path) -> None:

@@ -49,10 +49,10 @@ def test_the_glossary_names_what_there_is() -> None:
         cells = line.split(" | ")
         for name in re.findall(r"`([a-z]+(?:\.\w+)+)`", cells[2]) if len(cells) == 4 else ():
             if not name.endswith(".proto"):
-                found = pkgutil.resolve_name(f"gavotte.{name.rpartition('.')[0]}")
+                address = pkgutil.resolve_name(f"gavotte.{name.rpartition('.')[0]}")
                 own = name.rpartition(".")[2]
-                fields = getattr(found, "model_fields", {})
-                assert own in fields or hasattr(found, own) or pkgutil.resolve_name(f"gavotte.{name}"), name
+                fields = getattr(address, "model_fields", {})
+                assert own in fields or hasattr(address, own) or pkgutil.resolve_name(f"gavotte.{name}"), name
 
 
 def test_the_glossary_has_each_word_once() -> None:

@@ -201,16 +201,16 @@ def openmpi(session: lab.Session, cloud: Case, file: Path, scratch: Path, *, pip
 
 def ways(wanted: list[str], dying: str | None, times: Path) -> dict[str, Way]:
     """Return the function of each way whose program is installed."""
-    found: dict[str, Way] = {}
+    values: dict[str, Way] = {}
     for name in wanted:
         if name in OURS:
-            found[name] = partial(ours, mechanism=name, dying=dying, times=times)
+            values[name] = partial(ours, mechanism=name, dying=dying, times=times)
         elif name == "http":
-            found[name] = http
+            values[name] = http
         elif name == "libtorrent" and importlib.util.find_spec("libtorrent") is not None:
-            found[name] = libtorrent
+            values[name] = libtorrent
         elif name.startswith("openmpi") and available("openmpi"):
-            found[name] = partial(openmpi, pipeline=name != "openmpi")
+            values[name] = partial(openmpi, pipeline=name != "openmpi")
         else:
             print(f"{name}: not installed")
-    return found
+    return values

@@ -42,20 +42,20 @@ def times(seed: int, kind: str, family: str, limit_s: float) -> dict[str, dict[f
     topology = cloud(seed, family)
     truth = model(history(topology))
     load = scale(truth, draw(seed, kind), TARGET_S)
-    found: dict[str, dict[float, float]] = {method: {} for method in METHODS}
+    values: dict[str, dict[float, float]] = {method: {} for method in METHODS}
     for error in ERRORS:
         # The same draws at each level: only their size differs.
         measured = model(history(topology, error=error, rng=np.random.default_rng(seed)))
         methods = METHODS if error == 0 else (OURS, CHOREO)
         for method, placed in place_all(measured, load, methods, limit_s=limit_s, ours="search").items():
-            found[method][error] = true_s(truth, load, placed.placement)
-    return found
+            values[method][error] = true_s(truth, load, placed.placement)
+    return values
 
 
 def gains(all_times: list[dict[str, dict[float, float]]], method: str, error: float) -> npt.NDArray[np.float64]:
     """Return the share of the baselines' mean time that was saved, workload by workload."""
-    blind = [statistics.fmean(found[base][0.0] for base in BASELINES) for found in all_times]
-    took = np.array([found[method][error] for found in all_times], dtype=np.float64)
+    blind = [statistics.fmean(result[base][0.0] for base in BASELINES) for result in all_times]
+    took = np.array([result[method][error] for result in all_times], dtype=np.float64)
     return 1.0 - took / np.array(blind, dtype=np.float64)
 
 

@@ -50,10 +50,10 @@ def main() -> None:
     print("Fig. 9: J1 to J2 100 MB, J1 to J3 and J2 to J4 50 MB; paths of 10, 9, 8 and 1 Mbit/s\n")
     print(f"{'method':<10} {'predicted s':>11} {'fluid s':>8}  {'bound s':>8}  placement")
     for method in ("greedy", "search", "optimal", "ilp"):
-        found = place(net, [figure], method)
-        fluid_s = advance([figure], [found.assignment]).finish_s[0]
-        where = ", ".join(f"{task} {host}" for task, host in found.assignment.items())
-        print(f"{method:<10} {found.completion_s:>11.2f} {fluid_s:>8.2f}  {found.bound_s:>8.2f}  {where}")
+        placement = place(net, [figure], method)
+        fluid_s = advance([figure], [placement.assignment]).finish_s[0]
+        where = ", ".join(f"{task} {host}" for task, host in placement.assignment.items())
+        print(f"{method:<10} {placement.completion_s:>11.2f} {fluid_s:>8.2f}  {placement.bound_s:>8.2f}  {where}")
     print(
         "\npaper: greedy uses the path of rate 1 and is not optimal; the optimum avoids it (J1 to J2 on the path of rate 9)"
     )

@@ -59,12 +59,12 @@ class Row:
 
 def measured_network(inventory: Inventory, seed: int) -> Network:
     """Return the cloud as measured."""
-    found = measure(inventory, seed=seed)
+    measurement = measure(inventory, seed=seed)
     for again in (1, 2):
-        if found.answered == found.paths:
+        if measurement.answered == measurement.paths:
             break
-        found = measure(inventory, seed=seed + again)  # a busy machine; try another order of probes
-    return model(found.history)
+        measurement = measure(inventory, seed=seed + again)  # a busy machine; try another order of probes
+    return model(measurement.history)
 
 
 def run_once(load: Workload, placed: Placed, inventory: Inventory) -> tuple[float, float]:
@@ -82,9 +82,9 @@ def run_all(load: Workload, placed: dict[str, Placed], inventory: Inventory, *, 
     for method in random.Random(load.seed).sample(list(placed), len(placed)):
         best = (0.0, -1.0)
         for _ in range(tries):
-            found = run_once(load, placed[method], inventory)
+            result = run_once(load, placed[method], inventory)
             count += 1
-            best = max(best, found, key=lambda one: one[1])
+            best = max(best, result, key=lambda one: one[1])
             if best[1] >= LEAST_IDLE:
                 break
         measured_s[method] = best[0]

@@ -128,8 +128,8 @@ def main(asked: argparse.Namespace) -> None:
     )
     rows: list[Row] = []
     for number in range(asked.seed, asked.seed + asked.clouds):
-        with lab.session(cloud(number, asked.family, fastest_mbit=asked.fastest), source="bench-choreo") as there:
-            inventory = read_inventory(there.hosts_file)
+        with lab.session(cloud(number, asked.family, fastest_mbit=asked.fastest), source="bench-choreo") as present:
+            inventory = read_inventory(present.hosts_file)
             network = measured_network(inventory, number)
             made = 0
             for seed in itertools.count(3000 * number):
@@ -137,11 +137,11 @@ def main(asked: argparse.Namespace) -> None:
                     break
                 try:
                     load = scale(network, draw(seed, IN_SEQUENCE), APP_S)
-                    found = [run_row(network, load, method, inventory, asked) for method in METHODS]
+                    matches = [run_row(network, load, method, inventory, asked) for method in METHODS]
                 except InfeasibleError:
                     continue
-                made += any(found)
-                for row in filter(None, found):
+                made += any(matches)
+                for row in filter(None, matches):
                     rows.append(row)
                     print(f"{number:>5} {seed:>6} {_row_text(row)}", flush=True)
     for method in METHODS:

@@ -53,13 +53,13 @@ def place_all(
         InfeasibleError: when one of them gets stuck.
     """
     advance = Advance(network)
-    found = {}
+    values = {}
     for method in methods:
         try:
-            found[method] = _placed(network, load, method, ours if method == OURS else method, limit_s, advance)
+            values[method] = _placed(network, load, method, ours if method == OURS else method, limit_s, advance)
         except InfeasibleError as error:
             raise InfeasibleError(f"{NAMES.get(method, method)}: {error}") from None
-    return found
+    return values
 
 
 def _placed(network: Network, load: Workload, method: str, how: str, limit_s: float, advance: Advance) -> Placed:

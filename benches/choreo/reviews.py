@@ -34,7 +34,7 @@ def sums(seed: int, method: str, family: str, limit_s: float) -> dict[float, tup
     """
     network = model(history(cloud(seed, family)))
     load = scale(network, draw(seed, IN_SEQUENCE), APP_S)
-    found = {}
+    values = {}
     for cost_s in COSTS_S:
         none = math.isinf(cost_s)
         done = sequence(
@@ -45,24 +45,24 @@ def sums(seed: int, method: str, family: str, limit_s: float) -> dict[float, tup
             migration_s=0.0 if none else cost_s,
             effort=Effort(method=method, seed=seed, time_limit_s=limit_s),
         )
-        found[cost_s] = (done.sum_s, sum(len(review.decision.moves) for review in done.reviews))
-    return found
+        values[cost_s] = (done.sum_s, sum(len(review.decision.moves) for review in done.reviews))
+    return values
 
 
 def main(asked: argparse.Namespace) -> None:
     """Print the saving of reviews, for each cost of a migration."""
-    found: list[dict[str, dict[float, tuple[float, int]]]] = []
+    items: list[dict[str, dict[float, tuple[float, int]]]] = []
     seed = stuck = 0
-    while len(found) < asked.review_workloads:
+    while len(items) < asked.review_workloads:
         seed += 1
         try:
             number = 2000 * asked.seed + seed
-            found.append({method: sums(number, method, asked.family, asked.error_limit) for method in METHODS})
+            items.append({method: sums(number, method, asked.family, asked.error_limit) for method in METHODS})
         except InfeasibleError:
             stuck += 1
     print(
         f"\nin sequence with a review every {EVERY_S:g} s of applications that take about {APP_S:g} s, {asked.family}: "
-        f"{len(found)} workloads, seeds from {2000 * asked.seed + 1} ({stuck} drawn again); saved of the sum of running times, "
+        f"{len(items)} workloads, seeds from {2000 * asked.seed + 1} ({stuck} drawn again); saved of the sum of running times, "
         "paired, s.e. over workloads"
     )
     print(
@@ -71,8 +71,8 @@ def main(asked: argparse.Namespace) -> None:
     for method in METHODS:
         for cost_s in COSTS_S[:-1]:
             # Adding 0 turns -0.0 into 0.0, since the rest of a byte is rounded up at each review.
-            saved = 0.0 + np.round([1 - one[method][cost_s][0] / one[method][math.inf][0] for one in found], 3)
-            moved = np.mean([one[method][cost_s][1] for one in found])
+            saved = 0.0 + np.round([1 - one[method][cost_s][0] / one[method][math.inf][0] for one in items], 3)
+            moved = np.mean([one[method][cost_s][1] for one in items])
             print(
                 f"{NAMES[method]:<10} {cost_s:>12.0f} s {100 * saved.mean():>5.1f} % "
                 f"{100 * saved.std(ddof=1) / math.sqrt(len(saved)):>4.1f} % {100 * np.median(saved):>5.1f} % "

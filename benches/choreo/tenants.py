@@ -80,15 +80,15 @@ def tenants(network: Network, seed: int) -> list[Tenant]:
     Raises:
         InfeasibleError: when one cannot be placed.
     """
-    found = []
+    items = []
     for number in range(TENANTS):
         hosts = list(range(number * HOSTS, (number + 1) * HOSTS))
         app = draw(10 * seed + number, AT_ONCE).apps[0].model_copy(update={"name": f"app{number}"})
         alone = place(network.of_hosts(hosts), [app], "random", seed=seed)
         factor = TARGET_S / alone.completion_s if alone.completion_s else 1.0
         sent = [t.model_copy(update={"bytes": max(1, int(t.bytes * factor))}) for t in app.transfer]
-        found.append(Tenant(hosts, app.model_copy(update={"transfer": sent})))
-    return found
+        items.append(Tenant(hosts, app.model_copy(update={"transfer": sent})))
+    return items
 
 
 def measured(network: Network, hosts: list[int], others: list[tuple[int, int]]) -> Network:
@@ -107,12 +107,12 @@ def measured(network: Network, hosts: list[int], others: list[tuple[int, int]]) 
     return seen.model_copy(update={"rate_bps": rates, "groups": [], "sharing": "hose"})
 
 
-def under_way(found: list[tuple[Tenant, Placement]], network: Network) -> list[tuple[int, int]]:
+def under_way(result: list[tuple[Tenant, Placement]], network: Network) -> list[tuple[int, int]]:
     """Return source and target of each transfer that was placed before."""
     at = {name: index for index, name in enumerate(network.names)}
     ways = [
         (at[placement.assignment[t.source]], at[placement.assignment[t.target]])
-        for tenant, placement in found
+        for tenant, placement in result
         for t in tenant.app.transfer
         if t.bytes > 0
     ]
@@ -121,26 +121,26 @@ def under_way(found: list[tuple[Tenant, Placement]], network: Network) -> list[t
 
 def placed(network: Network, everybody: list[Tenant], way: str, seed: int, limit_s: float) -> list[Placement]:
     """Return each tenant's placement, one after the other."""
-    found: list[tuple[Tenant, Placement]] = []
+    items: list[tuple[Tenant, Placement]] = []
     for tenant in everybody:
         mine = network.of_hosts(tenant.hosts)
         method, _, how = way.partition(", ")
         if how == "controller":
             allowed = {task.name: [network.names[m] for m in tenant.hosts] for task in tenant.app.task}
-            there = [Running([each.app], placement) for each, placement in found]
+            present = [Running([each.app], placement) for each, placement in items]
             answer = place(
-                network, [tenant.app], "search", seed=seed, time_limit_s=limit_s, allowed=allowed, running=there
+                network, [tenant.app], "search", seed=seed, time_limit_s=limit_s, allowed=allowed, running=present
             )
         elif not how:
             answer = place(mine, [tenant.app], method, seed=seed)
         else:
-            others = under_way(found, network) if how == "own" else []
+            others = under_way(items, network) if how == "own" else []
             seen = measured(network, tenant.hosts, others)
             answer = place(
                 seen, [tenant.app], "greedy" if method == "greedy" else "search", seed=seed, time_limit_s=limit_s
             )
-        found.append((tenant, answer))
-    return [placement for _, placement in found]
+        items.append((tenant, answer))
+    return [placement for _, placement in items]
 
 
 def times(seed: int, limit_s: float) -> dict[str, float]:
@@ -166,13 +166,13 @@ def times(seed: int, limit_s: float) -> dict[str, float]:
 def main(asked: argparse.Namespace) -> None:
     """Print the sum of times by way, compared with the mean of the baselines."""
     count = 3 if asked.quick else asked.tenant_clouds
-    found: list[dict[str, float]] = []
+    items: list[dict[str, float]] = []
     seed = 1000 * asked.seed
     stuck = 0
-    while len(found) < count:
+    while len(items) < count:
         seed += 1
         try:
-            found.append(times(seed, asked.error_limit))
+            items.append(times(seed, asked.error_limit))
         except InfeasibleError:
             stuck += 1
     print(
@@ -180,9 +180,9 @@ def main(asked: argparse.Namespace) -> None:
         f"{UPLINK_BPS[0] / 1e9:g} to {UPLINK_BPS[1] / 1e9:g} Gbit/s; {count} clouds, seeds from {1000 * asked.seed + 1} ({stuck} drawn "
         "again), fluid model; time saved over the mean of the baselines, sum over tenants; paper: future work, no number"
     )
-    blind = np.array([statistics.fmean(each[way] for way in BLIND) for each in found])
+    blind = np.array([statistics.fmean(each[way] for way in BLIND) for each in items])
     for way in WAYS:
-        gain = 1 - np.array([each[way] for each in found]) / blind
+        gain = 1 - np.array([each[way] for each in items]) / blind
         error = gain.std(ddof=1) / math.sqrt(count)
         print(
             f"{way:<18} {100 * gain.mean():>6.1f} ± {100 * error:.1f} %  median {100 * float(np.median(gain)):>6.1f} %  "

@@ -149,6 +149,8 @@ def conditions(seed: int) -> list[Condition]:
         if draw.random() < 0.5:
             keys["loss"] = draw.choice((1e-4, 1e-3)) / 2
         family = draw.choice(("ipv4", "ipv6", "dual"))
-        said = ", ".join([family, f"mtu {keys['mtu']}", f"latency {keys['latency']}", f"loss {keys.get('loss', 0):g}"])
-        mixes.append(Condition(f"mix {number}: {said}", keys, addresses=family))
+        message = ", ".join(
+            [family, f"mtu {keys['mtu']}", f"latency {keys['latency']}", f"loss {keys.get('loss', 0):g}"]
+        )
+        mixes.append(Condition(f"mix {number}: {message}", keys, addresses=family))
     return [*plain, *mixes]

@@ -87,8 +87,8 @@ class Stage:
             words = ["iperf3", "-c", self.addresses[target], "-p", "5999", "-J", "-C", "cubic", "-O", "2"]
             words += ["-t", str(seconds), "-P", str(connections)]
             for _ in range(20):
-                told = self.on(source, *words).communicate(timeout=LIMIT_S)[0]
-                report = json.loads(told or "{}")
+                known = self.on(source, *words).communicate(timeout=LIMIT_S)[0]
+                report = json.loads(known or "{}")
                 if "error" not in report:
                     return float(report["end"]["sum_received"]["bits_per_second"])
             return 0.0

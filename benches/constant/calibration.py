@@ -54,9 +54,9 @@ def subsets(size: int, seeds: int, first: int) -> list[str]:
             _, times, later = series(Case("", pairs(0.10)), size, 10, rng, 20)
             measured = random_rings(size, degree, seed=seed)
             constant = estimate(times, "mode")
-            found = cost_of_subset(constant, measured, truth=later, seed=seed)
-            gains.append(found.gain)
-            share = found.share
+            result = cost_of_subset(constant, measured, truth=later, seed=seed)
+            gains.append(result.gain)
+            share = result.share
             whole = filled(np.where(measured, constant, np.nan), seed=seed)
             guessed.append(cost_of_subset(whole.values, np.ones_like(measured), truth=later, seed=seed).gain)
             never = ~measured & ~np.eye(size, dtype=bool)

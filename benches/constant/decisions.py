@@ -32,7 +32,7 @@ class Decided:
 
 def decided(case: Case, size: int, seeds: int, first: int) -> Decided:
     """Learn from 10 snapshots, decide, and score on `LATER` more."""
-    found = Decided()
+    result = Decided()
     for seed in range(first, first + seeds):
         rng = np.random.default_rng([seed, size])
         cloud, times, later = series(case, size, 10, rng, LATER)
@@ -49,14 +49,14 @@ def decided(case: Case, size: int, seeds: int, first: int) -> Decided:
         kept = lasting(times, seed=seed).times
         pick = choose(kept, seed=seed).method
         costs["auto"] = cost(estimate(kept, pick))
-        found.picked.append(pick)
+        result.picked.append(pick)
         broadcast_mean, mapping_mean = costs["mean"]
         for method, (broadcast, mapping) in costs.items():
-            found.broadcast.setdefault(method, []).append(broadcast - broadcast_mean)
-            found.mapping.setdefault(method, []).append(mapping - mapping_mean)
+            result.broadcast.setdefault(method, []).append(broadcast - broadcast_mean)
+            result.mapping.setdefault(method, []).append(mapping - mapping_mean)
             both = (broadcast - broadcast_mean + mapping - mapping_mean) / 2
-            found.both.setdefault(method, []).append(both)
-    return found
+            result.both.setdefault(method, []).append(both)
+    return result
 
 
 def percent(logs: list[float]) -> str:

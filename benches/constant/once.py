@@ -44,9 +44,9 @@ def methods() -> dict[str, Callable[[Floats], Floats]]:
     }
 
 
-def off(found: Floats, truth: Floats) -> float:
+def off(result: Floats, truth: Floats) -> float:
     """Return the root mean square of relative errors, the common scale removed."""
-    ratio = (found / truth)[np.isfinite(truth) & np.isfinite(found)]
+    ratio = (result / truth)[np.isfinite(truth) & np.isfinite(result)]
     return float(np.sqrt(np.mean((ratio / np.median(ratio) - 1) ** 2)))
 
 
@@ -65,11 +65,11 @@ def main() -> None:
     # The matrix drawn above may have needed more memory than the estimator will.
     Path("/proc/self/clear_refs").write_text("5")
     before_mb, cpu, wall = _resident_mb(), time.process_time(), time.perf_counter()
-    found = run(times)
+    result = run(times)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     high = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
     peak_mb = int(high.split()[1]) * 1024 / 1e6 - before_mb
-    print(json.dumps({"wall_s": wall, "cpu_s": cpu, "peak_mb": peak_mb, "rms": off(found, cloud.truth_s)}))
+    print(json.dumps({"wall_s": wall, "cpu_s": cpu, "peak_mb": peak_mb, "rms": off(result, cloud.truth_s)}))
 
 
 if __name__ == "__main__":

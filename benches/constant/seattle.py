@@ -33,9 +33,9 @@ def windows(folder: Path, seed: int) -> list[str]:
     worst = 0.0
     for start in np.linspace(0, len(times) - CHOSEN - JUDGED, WINDOWS).astype(int).tolist():
         part = times[start : start + CHOSEN + JUDGED]
-        there = measured_hosts(part[:CHOSEN])
-        part = np.ascontiguousarray(part[:, there][:, :, there])
-        learnt, size = part[:CHOSEN], len(there)
+        present = measured_hosts(part[:CHOSEN])
+        part = np.ascontiguousarray(part[:, present][:, :, present])
+        learnt, size = part[:CHOSEN], len(present)
         usual = estimate(learnt, "median")
         later = np.where(np.isnan(part[CHOSEN:]), usual, part[CHOSEN:])
         rng = np.random.default_rng(seed)
@@ -69,10 +69,10 @@ def table(folder: Path, seed: int) -> list[str]:
         chosen = choose(kept.times, seed=seed)
         moved.append(kept.share)
         picks.append(chosen.method)
-        found = {name: estimate(learnt, name) for name in (*ESTIMATORS, "mode" + EXCESS, "rpca" + EXCESS)}
-        found["auto"] = estimate(kept.times, chosen.method)
-        norms.append(norm(learnt, found["mode"], band(learnt).width))
-        for name, constant in found.items():
+        values = {name: estimate(learnt, name) for name in (*ESTIMATORS, "mode" + EXCESS, "rpca" + EXCESS)}
+        values["auto"] = estimate(kept.times, chosen.method)
+        norms.append(norm(learnt, values["mode"], band(learnt).width))
+        for name, constant in values.items():
             ratio = later / (load_of(later, constant)[:, None, None] * constant)
             ratio = ratio[np.isfinite(ratio)]
             typical, mean = np.median(np.abs(ratio - 1)), np.nanmean(np.abs(later - constant)) / np.nanmean(later)

@@ -74,9 +74,9 @@ def main(asked: argparse.Namespace) -> None:
                 _line(name, "full", full, quiet)
 
 
-def _line(method: str, others: str, found: Measurement, quiet: Measurement) -> None:
+def _line(method: str, others: str, result: Measurement, quiet: Measurement) -> None:
     print(
-        f"{method:<8} {others:<8} {f'{found.answered}/{found.paths}':>9} {len(found.busy):>7} {found.seconds:>8.1f} "
-        f"{found.bytes_sent / 1e6:>7.0f} {found.seconds / quiet.seconds:>6.2f}  {found.stopped}",
+        f"{method:<8} {others:<8} {f'{result.answered}/{result.paths}':>9} {len(result.busy):>7} {result.seconds:>8.1f} "
+        f"{result.bytes_sent / 1e6:>7.0f} {result.seconds / quiet.seconds:>6.2f}  {result.stopped}",
         flush=True,
     )

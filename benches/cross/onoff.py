@@ -78,16 +78,16 @@ def watched(figure: str, rate_bps: float, queue_s: float, seed: int) -> tuple[Cr
                 words = [str(1000 * seed + number), str(MEAN_S), str(SECONDS + SETTLE_S + 8), "r1", str(log)]
                 started.append(session.exec(f"s{number}", [*program, *words]))
             time.sleep(SETTLE_S)
-            found = cross(CrossQuestion(inventory, "s0", "r0", max_bps=rate_bps * GOODPUT_PER_WIRE, seconds=SECONDS))
+            traffic = cross(CrossQuestion(inventory, "s0", "r0", max_bps=rate_bps * GOODPUT_PER_WIRE, seconds=SECONDS))
             for process in started[1:]:
                 process.wait(timeout=30)
         finally:
             for process in started:
                 process.kill()
                 process.wait()
-        half = (found.time_s[1] - found.time_s[0]) / 2
-        edges = found.start_s + np.append(found.time_s - half, found.time_s[-1] + half)
-        return found, active(logs, edges)
+        half = (traffic.time_s[1] - traffic.time_s[0]) / 2
+        edges = traffic.start_s + np.append(traffic.time_s - half, traffic.time_s[-1] + half)
+        return traffic, active(logs, edges)
 
 
 def main(asked: argparse.Namespace) -> None:
@@ -97,13 +97,13 @@ def main(asked: argparse.Namespace) -> None:
         floor = 9.0 if figure == "b" else 0.0
         errors, after = [], []
         for seed in range(asked.seed, asked.seed + asked.runs):
-            found, truth = watched(figure, rate, asked.queue_ms / 1000, seed)
+            result, truth = watched(figure, rate, asked.queue_ms / 1000, seed)
             visible = np.maximum(truth, floor)
-            errors.append(float(np.abs(found.connections - visible).mean()))
-            rows = round(STEP_S / (found.time_s[1] - found.time_s[0]))
+            errors.append(float(np.abs(result.connections - visible).mean()))
+            rows = round(STEP_S / (result.time_s[1] - result.time_s[0]))
             whole = len(truth) // rows * rows
             time_s, actual, estimate = (
-                each[:whole].reshape(-1, rows).mean(axis=1) for each in (found.time_s, truth, found.connections)
+                each[:whole].reshape(-1, rows).mean(axis=1) for each in (result.time_s, truth, result.connections)
             )
             after.append(float(np.abs(estimate - np.maximum(actual, floor)).mean()))
             print(

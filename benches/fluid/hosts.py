@@ -61,9 +61,9 @@ def main(arguments: Sequence[str]) -> None:
                 "simulate of the placement": ["simulate", placed, app, "--network", network],
             }
             print(f"{count:>8,} {f'{network.stat().st_size / 1e6:.1f} MB Network':<34}")
-            for told, words in commands.items():
+            for known, words in commands.items():
                 wall_s, cpu_s, peak_mb = _timed([str(word) for word in words])
-                print(f"{count:>8,} {told:<34} {wall_s:>8.2f} {cpu_s:>8.2f} {peak_mb:>8.0f}", flush=True)
+                print(f"{count:>8,} {known:<34} {wall_s:>8.2f} {cpu_s:>8.2f} {peak_mb:>8.0f}", flush=True)
 
 
 def of_racks(count: int) -> Network:

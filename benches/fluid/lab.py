@@ -119,10 +119,10 @@ def measure(workload: Workload, tries: int) -> Measured:
             for done in result.transfers:
                 finish_s[done.transfer.id] = done.finish_s
             retransmits = sum(done.retransmits for done in result.transfers)
-            found = Measured(finish_s, retransmits, idle / total, os.getloadavg()[0], attempt)
-            if best is None or found.idle > best.idle:
-                best = found
-            if found.idle >= LEAST_IDLE:
+            outcome = Measured(finish_s, retransmits, idle / total, os.getloadavg()[0], attempt)
+            if best is None or outcome.idle > best.idle:
+                best = outcome
+            if outcome.idle >= LEAST_IDLE:
                 break
     assert best is not None
     return Measured(best.finish_s, best.retransmits, best.idle, best.load, attempt)

@@ -48,19 +48,19 @@ def main(arguments: Sequence[str]) -> None:
         "simulate": [gavotte, "simulate", "t.topology.toml", "f.csv"],
         "simulate --json": [gavotte, "simulate", "t.topology.toml", "f.csv", "--json"],
     }
-    spent: dict[str, list[float]] = {told: [] for told in commands}
+    spent: dict[str, list[float]] = {known: [] for known in commands}
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "t.topology.toml").write_text(TOPOLOGY)
         Path(folder, "f.csv").write_text(FLOWS)
         for run in range(-1, options.runs):
-            for told, words in commands.items():
+            for known, words in commands.items():
                 cpu_s = _cpu_s(words, folder)
                 if run >= 0:  # the first one also writes bytecode
-                    spent[told].append(cpu_s)
+                    spent[known].append(cpu_s)
     print(f"{machine()}\nCPU seconds of whole processes, {options.runs} runs in turn; goal {GOAL_S} s\n")
     print(f"{'command':<20} {'least':>7} {'median':>7}")
-    for told, values in spent.items():
-        print(f"{told:<20} {min(values):>7.3f} {np.median(values):>7.3f}")
+    for known, values in spent.items():
+        print(f"{known:<20} {min(values):>7.3f} {np.median(values):>7.3f}")
 
 
 def _cpu_s(words: Sequence[str], folder: str) -> float:

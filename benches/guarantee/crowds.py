@@ -52,8 +52,8 @@ def many_to_one(asked: argparse.Namespace) -> None:
             table: dict[int, list[str]] = {senders: [str(senders)] for senders in asked.senders}
             for protection in PROTECTIONS:
                 for senders in asked.senders:
-                    found = [crowd(senders, edge, connections, protection, asked, seed) for seed in seeds(asked)]
-                    own, windows, total = (list(column) for column in zip(*found, strict=True))
+                    matches = [crowd(senders, edge, connections, protection, asked, seed) for seed in seeds(asked)]
+                    own, windows, total = (list(column) for column in zip(*matches, strict=True))
                     table[senders].append(spread(own))
                     if protection in OURS:
                         kept = min(own) >= 441 and min(windows) >= 0.9 and min(total) >= 900
@@ -98,11 +98,11 @@ def sensitivity(asked: argparse.Namespace) -> None:
         for name, change in SWEEP.items():
             own = OWN[protection]
             constants = {key: value * own[key] if name == "more aggressive" else value for key, value in change.items()}
-            found = [crowd(100, True, 1, protection, asked, seed, **constants) for seed in seeds(asked)]
-            means = [each[0] for each in found]
+            matches = [crowd(100, True, 1, protection, asked, seed, **constants) for seed in seeds(asked)]
+            means = [each[0] for each in matches]
             table[name].append(spread(means))
             if protection in OURS:
-                cells = [spread([100 * each[1] for each in found]), spread([each[2] for each in found])]
+                cells = [spread([100 * each[1] for each in matches]), spread([each[2] for each in matches])]
                 judged[name] += [*cells, verdict(min(means) >= 0.98 * 450, protection)]
     show(
         asked,

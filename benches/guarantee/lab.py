@@ -135,10 +135,10 @@ def e8(asked: Asked) -> None:
                 with place.protected(protection, hoses):
                     seen = [place.run(flows, asked.seconds, guarded=True) for _ in range(asked.runs)]
                 cores = [100 * run.cost([one])[0] / run.seconds for run in seen]
-                said = mean(8 * run.cost()[1] / run.seconds for run in seen) / LINK_BPS
+                message = mean(8 * run.cost()[1] / run.seconds for run in seen) / LINK_BPS
                 carried = [sum(map(run.mean, receivers)) for run in seen]
-                met = mean(cores) < 1.0 and said < 0.001
-                cells = [spread(cores, 1.0), f"{100 * said:.2f}", spread(carried), verdict(met=met)]
+                met = mean(cores) < 1.0 and message < 0.001
+                cells = [spread(cores, 1.0), f"{100 * message:.2f}", spread(carried), verdict(met=met)]
                 table.row(f"{role}, `{protection}`", *cells)
     asked.keep(table)
 
@@ -265,11 +265,11 @@ def fetches(place: Stand, crowd: Sequence[str], seconds: float) -> list[float]:
     senders = [place.session.exec(host, [*python, *words]) for host in crowd]
     subprocess.run(["sleep", str(seconds / 2 if crowd else 3)], check=True)
     words = ["fetch", place.address["z"], port, str(FETCHES), str(SHORT_BYTES), "0.05"]
-    told = place.session.run("x", [*python, *words], capture_output=True, text=True)
+    known = place.session.run("x", [*python, *words], capture_output=True, text=True)
     for process in [*senders, server, sink]:
         process.kill()
         process.wait()
-    return [float(each) for each in json.loads(told.stdout)]
+    return [float(each) for each in json.loads(known.stdout)]
 
 
 SETTING_UP, PACKETS = 200, 2000
@@ -294,8 +294,8 @@ def delay(asked: Asked) -> None:
                 cells = []
                 for gap_s in (0.0, 0.001):
                     words = [*python, "rtt", place.address["z"], port, str(SETTING_UP + PACKETS), str(gap_s)]
-                    said = place.session.run("x", words, capture_output=True, text=True).stdout
-                    times = [1e6 * float(each) for each in json.loads(said)[SETTING_UP:]]
+                    output = place.session.run("x", words, capture_output=True, text=True).stdout
+                    times = [1e6 * float(each) for each in json.loads(output)[SETTING_UP:]]
                     cells += [f"{median(times):.1f}", f"{quantiles(times, n=100)[-1]:.0f}"]
                 server.kill()
                 server.wait()

@@ -65,7 +65,7 @@ def sharing(asked: argparse.Namespace) -> None:
     rows = []
     for protection in PROTECTIONS:
         for (low, high), paper in PAPER.items():
-            found = []
+            items = []
             for seed in seeds(asked):
                 starts = np.random.default_rng(seed).uniform(0, 0.1, 2)
                 sent = flows(topology, [("x", "z", ENDLESS, starts[0]), ("t", "w", ENDLESS, starts[1])])
@@ -73,10 +73,10 @@ def sharing(asked: argparse.Namespace) -> None:
                 done = simulate_guarded(
                     topology, sent, guarantee, Conditions(until_s=2 * asked.seconds, seed=seed), protection=protection
                 )
-                found.append([float(rates(done, source).mean()) for source in "xt"])
-            ratios, totals = [b / a for a, b in found], [a + b for a, b in found]
+                items.append([float(rates(done, source).mean()) for source in "xt"])
+            ratios, totals = [b / a for a, b in items], [a + b for a, b in items]
             kept = min(ratios) >= 1.8 and max(ratios) <= 2.2 and min(totals) > float(paper.split()[1])
-            means = "/".join(f"{statistics.mean(column):.0f}" for column in zip(*found, strict=True))
+            means = "/".join(f"{statistics.mean(column):.0f}" for column in zip(*items, strict=True))
             cells = [spread(ratios, 2), spread(totals), means, paper, verdict(kept, protection)]
             rows.append([f"{protection}, {low}/{high}", *cells])
     columns = ["protection, guarantees", "ratio", "all, Mbit/s", "each, Mbit/s", "paper: ratio, all", "goal"]

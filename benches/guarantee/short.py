@@ -22,10 +22,10 @@ def mice(asked: argparse.Namespace) -> None:
     goals: dict[int, list[str]] = {new_per_s: [] for new_per_s in NEW_PER_S}
     for protection in PROTECTIONS:
         for new_per_s in NEW_PER_S:
-            found = [elephant(new_per_s, protection, asked, seed) for seed in seeds(asked)]
-            table[new_per_s].append(spread(found))
+            matches = [elephant(new_per_s, protection, asked, seed) for seed in seeds(asked)]
+            table[new_per_s].append(spread(matches))
             if protection in OURS:
-                goals[new_per_s].append(verdict(min(found) >= 0.95 * 450, protection))
+                goals[new_per_s].append(verdict(min(matches) >= 0.95 * 450, protection))
     columns = ["new pairs a second", *PROTECTIONS, *(f"{protection}: goal" for protection in OURS)]
     rows = [[*table[new_per_s], *goals[new_per_s]] for new_per_s in NEW_PER_S]
     title = "E5: an elephant with 450 Mbit/s next to 100 short flows a second"

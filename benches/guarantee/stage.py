@@ -70,7 +70,7 @@ class Seen:
     def cost(self, hosts: Sequence[str] | None = None) -> tuple[float, int]:
         """Rate of some hosts together, or of all."""
         own = [cost for host, cost in self.costs.items() if hosts is None or host in hosts]
-        return sum(cpu_s for cpu_s, _ in own), sum(said for _, said in own)
+        return sum(cpu_s for cpu_s, _ in own), sum(message for _, message in own)
 
 
 def _ready(process: subprocess.Popen[str]) -> None:
@@ -161,13 +161,13 @@ class Stand:
             sender.wait()
         after = status(self.inventory) if guarded else None
         elapsed = time.monotonic() - at
-        found = {host: json.loads(sink.communicate()[0]) for host, sink in sinks.items()}
+        values = {host: json.loads(sink.communicate()[0]) for host, sink in sinks.items()}
         kinds = {flow.target: "tcp" if flow.bps is None else "udp" for flow in flows}
         windows = {}
-        for host, told in found.items():
-            bins = [sum(each) for each in zip(*told["bins"].values(), strict=True)]
+        for host, known in values.items():
+            bins = [sum(each) for each in zip(*known["bins"].values(), strict=True)]
             scale = 8 * WIRE[kinds.get(host, "tcp")] / BIN_S
-            first, last = (math.ceil((at + offset - told["begin"]) / BIN_S) for offset in (warm_s, seconds - 0.5))
+            first, last = (math.ceil((at + offset - known["begin"]) / BIN_S) for offset in (warm_s, seconds - 0.5))
             windows[host] = [scale * count for count in bins[first:last]]
         costs = {}
         if before and after:

@@ -185,21 +185,21 @@ class Storm:
         for sender in [own, *self.senders.values()]:
             sender.kill()
             sender.wait()
-        told = [json.loads(sink.communicate()[0]) for sink in sinks]
-        bins = [sum(each) for each in zip(*told[0]["bins"].values(), strict=True)]
-        first, last = (int((at - told[0]["begin"]) / BIN_S) for at in (begin, end))
+        known = [json.loads(sink.communicate()[0]) for sink in sinks]
+        bins = [sum(each) for each in zip(*known[0]["bins"].values(), strict=True)]
+        first, last = (int((at - known[0]["begin"]) / BIN_S) for at in (begin, end))
         rates = [8 * WIRE["tcp"] * count / BIN_S for count in bins[first:last]]
-        return rates, told[0]["begin"] + first * BIN_S
+        return rates, known[0]["begin"] + first * BIN_S
 
     def left(self) -> list[str]:
         """Return the shapers that are still on interfaces after all guarantees were cleared."""
         clear(self.place.inventory)
-        found = []
+        items = []
         for host in ("x", *self.crowd, "z", "t"):
             words = ["tc", "qdisc", "show", "dev", "eth0"]
-            said = self.place.session.run(host, words, capture_output=True, text=True).stdout
-            found += [f"{host}: {line}" for line in said.splitlines() if "6776" in line or "clsact" in line]
-        return found
+            output = self.place.session.run(host, words, capture_output=True, text=True).stdout
+            items += [f"{host}: {line}" for line in output.splitlines() if "6776" in line or "clsact" in line]
+        return items
 
 
 def broken(rates: Sequence[float], begin: float, story: Story) -> list[tuple[float, float, str]]:

@@ -44,9 +44,9 @@ def main(arguments: Sequence[str]) -> None:
         if greedy is None:
             raise SystemExit(f"instance {index}: greedy overbooks a host")
         start_s = time.perf_counter()
-        found = decide(Question(network, [app]), Effort("search", time_limit_s=SEARCH_S))
+        answer = decide(Question(network, [app]), Effort("search", time_limit_s=SEARCH_S))
         took_s = time.perf_counter() - start_s
-        searched = judge.of(found.placement.assignment)
+        searched = judge.of(answer.placement.assignment)
         if searched is None:
             raise SystemExit(f"instance {index}: the search overbooks a host")
         instance = build_instance(network, [app], network.sharing)

@@ -49,7 +49,7 @@ def metis(graph: dict[str, Any]) -> list[int]:
 
     starts, ends, weights = _rows(graph)
     options = peer.Options(ufactor=max(int(1000 * graph["imbalance"]), 1), seed=graph["seed"])
-    found = peer.part_graph(
+    result = peer.part_graph(
         graph["blocks"],
         xadj=starts,
         adjncy=ends,
@@ -58,7 +58,7 @@ def metis(graph: dict[str, Any]) -> list[int]:
         recursive=True,
         options=options,
     )
-    return list(map(int, found[1]))
+    return list(map(int, result[1]))
 
 
 def scotch(graph: dict[str, Any]) -> list[int]:
@@ -78,8 +78,8 @@ def scotch(graph: dict[str, Any]) -> list[int]:
         subprocess.run(command, check=True, capture_output=True, timeout=60)
         lines = out.read_text().split("\n")[1:]
         rows_of = [line.split() for line in lines if line.strip()]
-        found = {int(node): int(block) for node, block in rows_of}
-    return [found[node] for node in range(count)]
+        values = {int(node): int(block) for node, block in rows_of}
+    return [values[node] for node in range(count)]
 
 
 def _rows(graph: dict[str, Any]) -> tuple[list[int], list[int], list[int]]:

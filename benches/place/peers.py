@@ -108,17 +108,17 @@ def anneal(program: Path, judge: Judge, limit_s: float, seed: int) -> float | No
     links: list[list[int]] = []
     for m in range(hosts):
         for n in range(hosts):
-            found = link(judge.pair[m, n]) if m != n else []
+            result = link(judge.pair[m, n]) if m != n else []
             if judge.hose and not judge.mates[m, n]:
-                found = [*found, *egress[m], *ingress[n]]
+                result = [*result, *egress[m], *ingress[n]]
                 for inside, up, down in groups:
-                    found += up if inside[m] and not inside[n] else down if inside[n] and not inside[m] else []
-            links.append(found)
+                    result += up if inside[m] and not inside[n] else down if inside[n] and not inside[m] else []
+            links.append(result)
     edges = list(zip(judge.source, judge.target, judge.bytes, strict=True))
     numbers = [seed, limit_s, len(judge.need), hosts, len(rates), len(edges), *judge.need, *judge.have]
     numbers += [rate if np.isfinite(rate) else 1e30 for rate in rates]
-    numbers += [len(found) for found in links]
-    numbers += [at for found in links for at in found]
+    numbers += [len(result) for result in links]
+    numbers += [at for result in links for at in result]
     numbers += [value for edge in edges for value in edge]
     text = " ".join(f"{value:.17g}" for value in numbers)
     child = subprocess.run([program], input=text, capture_output=True, text=True, timeout=limit_s + 60, check=True)

@@ -122,7 +122,9 @@ def _row_text(row: Row, peers: Sequence[str]) -> str:
 def _summary(rows: Sequence[Row], others: Sequence[str]) -> None:
     for other in others:
         ratios = [
-            there / ours for row in rows if (there := row.seconds[other]) is not None and (ours := row.seconds["ours"])
+            present / ours
+            for row in rows
+            if (present := row.seconds[other]) is not None and (ours := row.seconds["ours"])
         ]
         if ratios:
             beaten = sum(ratio < 1 - 1e-9 for ratio in ratios)

@@ -109,15 +109,15 @@ def cloud_of(network: Network, total_bps: float) -> tuple[Cloud, float]:
 
 def measured_network(inventory: Inventory, seed: int) -> Network:
     """Return the cloud as measured: each path once, and again while some do not answer on a busy machine."""
-    found = measure(inventory, seed=seed)
+    measurement = measure(inventory, seed=seed)
     for again in (1, 2):
-        if found.answered == found.paths:
+        if measurement.answered == measurement.paths:
             break
-        found = measure(inventory, seed=seed + again)
+        measurement = measure(inventory, seed=seed + again)
     print(
-        f"measured {found.answered} of {found.paths} paths in {found.seconds:.1f} s, {found.bytes_sent / 1e6:.0f} MB sent"
+        f"measured {measurement.answered} of {measurement.paths} paths in {measurement.seconds:.1f} s, {measurement.bytes_sent / 1e6:.0f} MB sent"
     )
-    return model(found.history)
+    return model(measurement.history)
 
 
 def replay(

@@ -101,8 +101,8 @@ class MpiJob(Job):
 
     def _counted(self) -> Seen:
         names = {str(rank): f"t{rank}" for rank in range(self.size.tasks)}
-        found = profile("pmpi", sorted(self.folder.glob("job.*.pmpi")), names, name="job", min_bytes=0).traffic
-        return {"pairs": found.to_records()}
+        profiled = profile("pmpi", sorted(self.folder.glob("job.*.pmpi")), names, name="job", min_bytes=0).traffic
+        return {"pairs": profiled.to_records()}
 
     def run(self) -> float:
         """Run the job; return the seconds from when all ranks begin until all have their data."""
@@ -161,8 +161,8 @@ class DaskJob(Job):
 
     def _logged(self) -> Seen:
         names = {self._address[host]: f"t{number}" for number, host in enumerate(self.hosts)}
-        found = profile("dask", self.folder / "log.json", names, name="job", min_bytes=0).traffic
-        return {"pairs": found.to_records()}
+        profiled = profile("dask", self.folder / "log.json", names, name="job", min_bytes=0).traffic
+        return {"pairs": profiled.to_records()}
 
     def run(self) -> float:
         """Run the job; return the seconds of the workers' gathering."""
@@ -207,11 +207,11 @@ def watched(job: MpiJob | DaskJob, sources: tuple[str, ...]) -> tuple[float, dic
 
 def matrices(seen: Seen, tasks: int) -> tuple[Matrix, Matrix, Matrix]:
     """Return bytes, low and high of each pair of tasks, (T, T)."""
-    found = np.zeros((3, tasks, tasks), dtype=np.int64)
+    result = np.zeros((3, tasks, tasks), dtype=np.int64)
     for row in seen["pairs"]:
         at = int(row["source"][1:]), int(row["target"][1:])
-        found[:, at[0], at[1]] = row["bytes"], row["low_bytes"], row["high_bytes"]
-    return found[0], found[1], found[2]
+        result[:, at[0], at[1]] = row["bytes"], row["low_bytes"], row["high_bytes"]
+    return result[0], result[1], result[2]
 
 
 def compare(job: MpiJob | DaskJob, rows: list[list[str]]) -> bool:
@@ -219,7 +219,7 @@ def compare(job: MpiJob | DaskJob, rows: list[list[str]]) -> bool:
     _, seen = watched(job, job.sources)
     tasks, exact = job.size.tasks, job.matrix
     pairs = ~np.eye(tasks, dtype=bool)
-    read = {each: matrices(found, tasks) for each, found in seen.items()}
+    read = {each: matrices(result, tasks) for each, result in seen.items()}
     print(f"\n{job.name}: {tasks} tasks, {exact.sum() / 1e6:.1f} MB, MB a pair")
     print(f"{'pair':>9} {'exact':>8} " + " ".join(f"{each:>8}" for each in job.sources) + "   sFlow's interval")
     for s, t in zip(*np.nonzero(pairs), strict=True):
@@ -228,9 +228,9 @@ def compare(job: MpiJob | DaskJob, rows: list[list[str]]) -> bool:
         print(f"{s:>4} {t:>4} {exact[s, t] / 1e6:8.3f} {cells}   {low:7.3f} to {high:7.3f}")
     good = True
     for each in job.sources:
-        found, low, high = read[each]
-        error = np.abs(found - exact)[pairs] / exact[pairs]
-        whole = found[pairs].sum() / exact.sum() - 1
+        result, low, high = read[each]
+        error = np.abs(result - exact)[pairs] / exact[pairs]
+        whole = result[pairs].sum() / exact.sum() - 1
         held = float(((low <= exact) & (exact <= high))[pairs].mean())
         if each == "sflow":
             rate = f"1 in {job.size.sampling}"

@@ -176,8 +176,8 @@ def _tried(setting: Setting, unit_bytes: int, runs: int, seed: int) -> tuple[For
         )
         times: tuple[list[float], list[float]] = [], []
         for _ in range(runs):
-            for found, where in zip(times, (hosts, chosen), strict=True):
-                found.append(run(session, where, folder, setting.computing_s))
+            for result, where in zip(times, (hosts, chosen), strict=True):
+                result.append(run(session, where, folder, setting.computing_s))
     return prediction, *times
 
 
@@ -187,11 +187,11 @@ def loop(unit_bytes: int, runs: int, seed: int, rows: list[list[str]]) -> bool:
     right = 0
     for setting in SETTINGS:
         prediction, before_s, after_s = _tried(setting, unit_bytes, runs, seed)
-        found = 1 - statistics.fmean(after_s) / statistics.fmean(before_s)
+        result = 1 - statistics.fmean(after_s) / statistics.fmean(before_s)
         if prediction.saving_low is None or prediction.saving_high is None:
             verdict, interval = "unknown", "unknown"
         else:
-            within = prediction.saving_low <= found <= prediction.saving_high
+            within = prediction.saving_low <= result <= prediction.saving_high
             verdict, interval = (
                 "yes" if within else "no",
                 f"{prediction.saving_low:.0%} to {prediction.saving_high:.0%}",
@@ -199,10 +199,10 @@ def loop(unit_bytes: int, runs: int, seed: int, rows: list[list[str]]) -> bool:
             right += within
         modelled = 1 - prediction.modelled_s[1] / prediction.modelled_s[0]
         rows.append(
-            [setting.name, _spread(before_s), _spread(after_s), f"{modelled:.0%}", interval, f"{found:.1%}", verdict]
+            [setting.name, _spread(before_s), _spread(after_s), f"{modelled:.0%}", interval, f"{result:.1%}", verdict]
         )
         print(
-            f"  {prediction.reason}; then took {rows[-1][1]} and {rows[-1][2]} s: {found:.1%} saved, within: {verdict}"
+            f"  {prediction.reason}; then took {rows[-1][1]} and {rows[-1][2]} s: {result:.1%} saved, within: {verdict}"
         )
     good = right >= 0.8 * len(SETTINGS)
     print(f"within the prediction: {right} of {len(SETTINGS)} (goal 4 of 5): {'met' if good else 'MISSED'}")

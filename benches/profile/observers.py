@@ -54,16 +54,16 @@ def said(process: subprocess.Popen[str], word: str) -> list[str]:
     raise GavotteError(f"{process.args!r} ended before it was ready")
 
 
-def _read(found: Path, messages: list[str]) -> dict[str, object]:
+def _read(result: Path, messages: list[str]) -> dict[str, object]:
     """Return a command's output; a launcher in the lab may end before its program has written everything.
 
     Raises:
         GavotteError: with its stderr, if it printed nothing.
     """
     end_s = time.monotonic() + START_S
-    while not (text := found.read_text()).endswith("}\n"):
+    while not (text := result.read_text()).endswith("}\n"):
         if time.monotonic() > end_s:
-            raise GavotteError(f"{found.stem} found nothing", hint=" ".join(messages)[-300:])
+            raise GavotteError(f"{result.stem} found nothing", hint=" ".join(messages)[-300:])
         time.sleep(0.1)
     read: dict[str, object] = json.loads(text)
     return read
@@ -124,19 +124,19 @@ class Observers:
         """Run one pmacct a host that samples, and our collector."""
         words = [GAVOTTE, "profile", "sflow", "--listen", f"{self._address[self._collector]}:{SFLOW_PORT}"]
         words += ["--tasks", str(self._tasks), "--json"]
-        found = self._folder / "sflow.json"
+        result = self._folder / "sflow.json"
         lines = []
         for host in self._hosts:
             config = self._folder / f"{host}.pmacct"
             config.write_text(AGENT.format(collector=self._address[self._collector], port=SFLOW_PORT, rate=self._rate))
             lines.append((host, ["pmacctd", "-f", str(config)]))
-        with found.open("w") as output:
+        with result.open("w") as output:
             listening = self._lab.exec(self._collector, words, stdout=output, stderr=subprocess.PIPE, text=True)
             try:
                 messages = said(listening, "waiting")
                 with self._running(lines, "eth0", stop=signal.SIGINT):
                     time.sleep(0.5)
-                    yield lambda: _read(found, messages)
+                    yield lambda: _read(result, messages)
                     time.sleep(EXPORT_S)
             finally:
                 listening.send_signal(signal.SIGINT)
@@ -145,15 +145,15 @@ class Observers:
     @contextmanager
     def live(self) -> Iterator[Callable[[], dict[str, object]]]:
         """Have the agents read sockets."""
-        found = self._folder / "live.json"
+        result = self._folder / "live.json"
         words = [GAVOTTE, "profile", "live", "--hosts", "lab", "--for", str(LONGEST_S), "--tasks", str(self._tasks)]
-        with found.open("w") as output:
+        with result.open("w") as output:
             watching = subprocess.Popen(
                 [*words, "--json"], stdout=output, stderr=subprocess.PIPE, text=True, env=self._lab.environment()
             )
             try:
                 messages = said(watching, "waiting")
-                yield lambda: _read(found, messages)
+                yield lambda: _read(result, messages)
                 time.sleep(0.5)
             finally:
                 watching.send_signal(signal.SIGINT)
@@ -164,5 +164,5 @@ class Observers:
         done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode:
             raise GavotteError(done.stderr.strip().splitlines()[-1])
-        found: dict[str, object] = json.loads(done.stdout)
-        return found
+        document: dict[str, object] = json.loads(done.stdout)
+        return document

@@ -56,10 +56,10 @@ def bench(seeds: int, trace: Path | None, rows: list[list[str]]) -> None:
         f"\npredictors on a week of hours, seeds 0 to {seeds - 1}: bytes put to the wrong pair or missed, of those sent"
     )
     for noise, walk in ((0.1, 0.05), (0.3, 0.1), (0.1, 0.3)):
-        found = [predict(diurnal(seed, noise=noise, walk=walk)).errors for seed in range(seeds)]
+        matches = [predict(diurnal(seed, noise=noise, walk=walk)).errors for seed in range(seeds)]
         _tell(
             f"made week, noise {noise}, walk {walk}",
-            {name: statistics.mean(each[name] for each in found) for name in found[0]},
+            {name: statistics.mean(each[name] for each in matches) for name in matches[0]},
             rows,
         )
     tasks = read_tasks(PAGERANK / "ranks.hosts")

@@ -105,16 +105,16 @@ def bench(python: Path, mbit: int) -> bool:
         tasks = {host: f"t{number}" for number, host in enumerate(workers)}
         traffic = profile("spark", events, tasks, name="scatter", min_bytes=0).traffic
         exact = matrices(captured(), WORKERS)[0]
-    found, low, high = matrices({"pairs": traffic.to_records()}, WORKERS)
+    result, low, high = matrices({"pairs": traffic.to_records()}, WORKERS)
     print(f"\nSpark {version}: {WORKERS} executors shuffle {shuffled / 1e6:.1f} MB; MB a pair")
     print(f"{'pair':>9} {'capture':>8} {'event log':>10} {'interval':>18} {'error':>8}")
     pairs = ~np.eye(WORKERS, dtype=bool)
     for s, t in zip(*np.nonzero(pairs), strict=True):
         interval = f"{low[s, t] / 1e6:7.3f} to {high[s, t] / 1e6:7.3f}"
         print(
-            f"{s:>4} {t:>4} {exact[s, t] / 1e6:8.3f} {found[s, t] / 1e6:10.3f} {interval:>18} {found[s, t] / exact[s, t] - 1:>+8.2%}"
+            f"{s:>4} {t:>4} {exact[s, t] / 1e6:8.3f} {result[s, t] / 1e6:10.3f} {interval:>18} {result[s, t] / exact[s, t] - 1:>+8.2%}"
         )
-    error = float((np.abs(found - exact)[pairs] / exact[pairs]).max())
+    error = float((np.abs(result - exact)[pairs] / exact[pairs]).max())
     read = traffic.attributed_bytes + traffic.unattributed_bytes
     print(f"read from all, own blocks with them: {read / 1e6:.3f} MB, {read / shuffled - 1:+.2%} of what was made")
     print(f"largest error of a pair {error:.2%} (goal 5 %): {'met' if error <= 0.05 else 'MISSED'}")

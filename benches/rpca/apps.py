@@ -132,9 +132,9 @@ def _jobs(history: Any, program: Program, scratch: Path, seed: int) -> tuple[lis
         OURS: ours,
     }
     paths = {}
-    for number, (name, found) in enumerate(own.items()):
+    for number, (name, result) in enumerate(own.items()):
         paths[name] = str(scratch / f"{program.block_bytes}-{number}.tree.json")
-        write_collective(paths[name], found)
+        write_collective(paths[name], result)
     trees = scratch / f"{program.block_bytes}.txt"
     gather = planned(BEST, "gather", program.block_bytes, "auto")
     spread = planned(BEST, "broadcast", program.block_bytes * len(SIZE.hosts), "auto")
@@ -167,8 +167,8 @@ def totals(arguments: argparse.Namespace) -> None:
             tempfile.TemporaryDirectory(dir="/tmp") as folder,
         ):
             loss_based(session, (*SIZE.hosts, *cloud.STRANGERS))
-            for name, found in _in_one(session, Path(folder), rounds, seed, arguments.quick).items():
-                results[name].append(found)
+            for name, result in _in_one(session, Path(folder), rounds, seed, arguments.quick).items():
+                results[name].append(result)
     for name, seen in results.items():
         _tell(name, seen)
 

@@ -66,7 +66,7 @@ def _cloud(size: int, kind: str, seed: int) -> dict[Operation, dict[str, float]]
         ("allgather", MESSAGE_BYTES // size, ("search", "ring"), exchange_bound_s(per_byte_s, moved)),
         ("allreduce", MESSAGE_BYTES, ("search", "ring"), exchange_bound_s(per_byte_s, 2 * moved)),
     )
-    found: dict[Operation, dict[str, float]] = {}
+    values: dict[Operation, dict[str, float]] = {}
     for operation, size_bytes, algorithms, bound_s in cases:
         times: dict[str, float] = {}
         for algorithm in algorithms:
@@ -75,8 +75,8 @@ def _cloud(size: int, kind: str, seed: int) -> dict[Operation, dict[str, float]]
                 network, operation, size_bytes=size_bytes, root=top, algorithm=algorithm, search=TreeSearch(seed=seed)
             )
             times = made.baselines_s | {algorithm: made.predicted_s} | times
-        found[operation] = times | {"bound": bound_s}
-    return found
+        values[operation] = times | {"bound": bound_s}
+    return values
 
 
 def _tell(size: int, kind: str, operation: Operation, rows: dict[str, Floats]) -> None:

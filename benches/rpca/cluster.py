@@ -95,14 +95,14 @@ class Cluster:
         ring = [self._round(size, number) for number in range(size - 1)]
         pairs = np.concatenate([half for each in ring for half in (each, each[:, ::-1])])
         rounds = np.repeat(np.arange(2 * (size - 1)), size // 2)
-        found = np.full((count, size, size), np.nan)
+        result = np.full((count, size, size), np.nan)
         for snapshot in range(count):
             start_s: Floats = np.asarray(5.0 + ROUND_S * rounds, dtype=np.float64)
             sizes = np.full(len(pairs), SIZE_BYTES)
             others = self.background(float(start_s[-1]) + 1)
             finish_s = self.run(pairs[:, 0], pairs[:, 1], sizes, start_s, [], others)
-            found[snapshot, pairs[:, 0], pairs[:, 1]] = (finish_s - start_s) / SIZE_BYTES
-        return found
+            result[snapshot, pairs[:, 0], pairs[:, 1]] = (finish_s - start_s) / SIZE_BYTES
+        return result
 
     @staticmethod
     def _round(size: int, number: int) -> Ints:
@@ -202,13 +202,13 @@ def _judged(cluster: Cluster, believed: dict[str, Network], seed: int) -> dict[s
     nominal = traces.network_of(np.where(rack[:, None] == rack[None, :], 1.0, 1.05) * 8e-9)
     root = f"h{np.random.default_rng(seed).integers(size)}"
     ours = believed[BEST]
-    found: dict[str, dict[str, float]] = {}
+    values: dict[str, dict[str, float]] = {}
     kinds: tuple[Operation, ...] = ("broadcast", "scatter")
     for operation in kinds:
         wanted = {BASELINE: (ours, "binomial", 1), "topology-aware": (nominal, "fnf", 1)}
         wanted |= {name: (network, "fnf", 1) for name, network in believed.items()}
         wanted |= {"ours, whole": (ours, "search", 1), "ours": (ours, "search", MOST_PIECES)}
-        found[operation] = {}
+        values[operation] = {}
         for name, (network, algorithm, segments) in wanted.items():
             stage = plan(
                 network,
@@ -219,15 +219,15 @@ def _judged(cluster: Cluster, believed: dict[str, Network], seed: int) -> dict[s
                 segments=segments,
                 search=TreeSearch(steps=20_000),
             ).stages[0]
-            found[operation][name] = float(np.mean([cluster.collective_s(stage, others) for others in windows]))
+            values[operation][name] = float(np.mean([cluster.collective_s(stage, others) for others in windows]))
     app = traces.task_graph(size, np.random.default_rng(seed))
     names = [task.name for task in app.task]
     messages = np.array([[names.index(t.source), names.index(t.target), t.bytes] for t in app.transfer])
     wanted_maps = {BASELINE: (ours, "ring"), "topology-aware": (nominal, "greedy")}
     wanted_maps |= {name: (network, "greedy") for name, network in believed.items()} | {"ours": (ours, "exchange")}
-    found["mapping"] = {}
+    values["mapping"] = {}
     for name, (network, method) in wanted_maps.items():
         placed = map_tasks(network, app, method)
         hosts = [int(host[1:]) for host in placed.assignment.values()]
-        found["mapping"][name] = float(np.mean([cluster.mapping_s(messages, hosts, each) for each in windows]))
-    return found
+        values["mapping"][name] = float(np.mean([cluster.mapping_s(messages, hosts, each) for each in windows]))
+    return values

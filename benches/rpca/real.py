@@ -90,12 +90,12 @@ def calibrated(
     started = time.perf_counter()
     hosts = cloud.tenants(session) if inventory is None else inventory
     # A doubtful path measured again would no longer belong to this moment.
-    found = carry_out(
+    measurement = carry_out(
         plan_measurement(
             MeasureQuestion(hosts, method=bulk(seconds=seconds), count=count, again=inventory is None, seed=seed)
         )
     )
-    return Calibration(found.history, time.perf_counter() - started)
+    return Calibration(measurement.history, time.perf_counter() - started)
 
 
 class Job:
@@ -131,7 +131,7 @@ class Job:
         wanted |= {"ours": (ours, best), "ours, oracle": (believed[ORACLE], best)}
         paths: dict[str, str] = {}
         for name, (network, algorithm) in wanted.items():
-            found = plan(
+            planned = plan(
                 network,
                 operation,
                 size_bytes=size_bytes,
@@ -139,13 +139,13 @@ class Job:
                 algorithm=algorithm,
                 search=TreeSearch(seed=self._seed),
             )
-            stage = found.stages[0]
+            stage = planned.stages[0]
             key = json.dumps([stage.parent, stage.order, stage.segments])
             self.label.setdefault(operation, {})[name] = key
-            self.replayed.setdefault(operation, {})[name] = float(replay(self._history, found).mean())
+            self.replayed.setdefault(operation, {})[name] = float(replay(self._history, planned).mean())
             if key not in paths:
                 path = self._folder / f"{operation}-{len(paths)}.tree.json"
-                write_collective(path, found)
+                write_collective(path, planned)
                 paths[key] = str(path)
         self.content[operation] = paths
 
@@ -178,13 +178,13 @@ class Job:
         if not ran.stdout.startswith("{"):
             raise GavotteError(f"mpirun left with status {ran.returncode}", hint=ran.stderr.strip()[-400:])
         times_by_key: dict[str, dict[str, list[float]]] = json.loads(ran.stdout)
-        found = {
+        values = {
             kind: {name: times_by_key[kind][key] for name, key in names.items()} for kind, names in self.label.items()
         }
         for kind, times in times_by_key.items():
             if "library" in times:
-                found[kind]["library"] = times["library"]
-        return found
+                values[kind]["library"] = times["library"]
+        return values
 
 
 def one(wanted: float, seed: int, names: list[str], snapshots: int, repetitions: int, kinds: Sequence[str]) -> Run:
@@ -218,10 +218,10 @@ def figures(arguments: argparse.Namespace) -> None:
             if arguments.keep is not None:
                 with arguments.keep.open("a") as file:
                     file.write(json.dumps(asdict(run)) + "\n")
-            found = ", ".join(f"{kind} {_short(times)}" for kind, times in run.times.items())
+            result = ", ".join(f"{kind} {_short(times)}" for kind, times in run.times.items())
             print(
                 f"  Norm {wanted} wanted, cloud {seed}: {arguments.snapshots} snapshots in {run.calibration_s:.1f} s, Norm(N_E) "
-                f"{run.norm:.3f}, {each} repetitions, {time.perf_counter() - started:.0f} s in all; {found}",
+                f"{run.norm:.3f}, {each} repetitions, {time.perf_counter() - started:.0f} s in all; {result}",
                 flush=True,
             )
     print(
@@ -285,16 +285,16 @@ def _off(clouds: list[Run], kind: str) -> dict[str, list[float]]:
 
 def record(folder: Path, done: list[Run], arguments: argparse.Namespace) -> None:
     """Write the error of replay for broadcasts, a row a norm, for docs/results."""
-    norms = {wanted: found for wanted in arguments.norms if (found := [run for run in done if run.wanted == wanted])}
+    norms = {wanted: result for wanted in arguments.norms if (result := [run for run in done if run.wanted == wanted])}
     if not norms:
         return
-    off = {wanted: _off(found, "broadcast") for wanted, found in norms.items()}
+    off = {wanted: _off(result, "broadcast") for wanted, result in norms.items()}
     methods = list(next(iter(off.values())))
     rows = [["the paper, EC2", *({BASELINE: "18", "rpca": "9"}.get(name, "") for name in methods)]]
-    for wanted, found in norms.items():
+    for wanted, result in norms.items():
         shares = [100 * np.array(off[wanted][name]) for name in methods]
         cells = [f"{each.mean():.0f} ± {each.std(ddof=1) if len(each) > 1 else 0:.0f}" for each in shares]
-        rows.append([f"Norm {np.mean([run.norm for run in found]):.2f}", *cells])
+        rows.append([f"Norm {np.mean([run.norm for run in result]):.2f}", *cells])
     clouds = min(map(len, norms.values()))
     asked = f"--norms {' '.join(map(str, norms))} --clouds {clouds} --snapshots {arguments.snapshots}"
     asked += f" --seeds {arguments.seeds}"

@@ -78,7 +78,7 @@ def methods_to_run(wanted: list[str] | None) -> list[str]:
 
 def operations(trace: Trace, networks: dict[str, Network], root: str, seed: int) -> dict[str, dict[str, Floats]]:
     """Return, for broadcast, scatter and mapping, (LATER,) seconds by method; FNF and greedy as in the paper."""
-    found: dict[str, dict[str, Floats]] = {}
+    values: dict[str, dict[str, Floats]] = {}
     last = networks[HEURISTIC]
     kinds: tuple[Operation, ...] = ("broadcast", "scatter")
     for operation in kinds:
@@ -102,7 +102,7 @@ def operations(trace: Trace, networks: dict[str, Network], root: str, seed: int)
         times["ours, whole"] = timed(networks[BEST], "search", 1)
         times["ours"] = timed(networks[BEST], "search")
         times["ours, truth"] = timed(trace.truth, "search")
-        found[operation] = times
+        values[operation] = times
     app = traces.task_graph(len(trace.ranks), np.random.default_rng(seed))
 
     def mapped(network: Network, method: str) -> Floats:
@@ -113,8 +113,8 @@ def operations(trace: Trace, networks: dict[str, Network], root: str, seed: int)
     times |= {name: mapped(network, "greedy") for name, network in networks.items()}
     times["ours"] = mapped(networks[BEST], "exchange")
     times["ours, truth"] = mapped(trace.truth, "exchange")
-    found["mapping"] = times
-    return found
+    values["mapping"] = times
+    return values
 
 
 def repeated(

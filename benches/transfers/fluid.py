@@ -88,7 +88,7 @@ def priorities() -> tuple[list[str], list[list[str]]]:
     # A rate such that the low class takes the paper's 45.6 s without any order: the links are never idle before it
     # ends.
     port_bps = 8 * (2e9 + 3 * 256e6) / 45.6
-    found = {}
+    values = {}
     for policy in ("fair", "priority"):
         arrivals = [10.0]
         while True:
@@ -96,11 +96,11 @@ def priorities() -> tuple[list[str], list[list[str]]]:
             if len(arrivals) == 3:
                 break
             arrivals.append(arrivals[-1] + ends[-1])
-        found[policy] = (float(np.mean(ends[1:])), ends[0])
+        values[policy] = (float(np.mean(ends[1:])), ends[0])
     paper = {"fair": ("14.1", "45.6"), "priority": ("8.1", "48.7")}
-    rows = [[name, f"{high:.1f}", f"{low:.1f}", *paper[name]] for name, (high, low) in found.items()]
-    faster = 1 - found["priority"][0] / found["fair"][0]
-    slower = max(0.0, found["priority"][1] / found["fair"][1] - 1)
+    rows = [[name, f"{high:.1f}", f"{low:.1f}", *paper[name]] for name, (high, low) in values.items()]
+    faster = 1 - values["priority"][0] / values["fair"][0]
+    slower = max(0.0, values["priority"][1] / values["fair"][1] - 1)
     print(
         f"high class {100 * faster:.1f} % faster (paper 43 %), low class {100 * slower:.1f} % slower (paper 7 %): ",
         end="",
@@ -146,26 +146,26 @@ def hour(
             f"{name}: {len(trace)} coflows, {trace.flow_count} flows, {trace.bytes / 1e12:.1f} TB, "
             f"{len(trace.ports)} ports; alone {alone_s:.1f} s on average"
         )
-    found: dict[str, list[Hour]] = {}
+    values: dict[str, list[Hour]] = {}
     spawn = multiprocessing.get_context("spawn")
     for policy in policies:
         with ProcessPoolExecutor(1, mp_context=spawn, max_tasks_per_child=1) as pool:
-            found[policy] = list(pool.map(hour_child, sources, [policy] * len(sources), [step_s] * len(sources)))
-        print(f"{policy}: {sum(each.seconds for each in found[policy]):.0f} s", flush=True)
+            values[policy] = list(pool.map(hour_child, sources, [policy] * len(sources), [step_s] * len(sources)))
+        print(f"{policy}: {sum(each.seconds for each in values[policy]):.0f} s", flush=True)
     print()
 
     def average_s(each: Sequence[Hour]) -> float:
         return float(np.concatenate([hour.completion_s for hour in each]).mean())
 
     rows = []
-    for policy, each in found.items():
+    for policy, each in values.items():
         together = np.concatenate([hour.completion_s for hour in each])
-        times = [average_s([fair]) / average_s([own]) for fair, own in zip(found["fair"], each, strict=True)]
+        times = [average_s([fair]) / average_s([own]) for fair, own in zip(values["fair"], each, strict=True)]
         rows.append(
             [
                 policy,
                 f"{together.mean():.1f}",
-                f"{average_s(found['fair']) / together.mean():.2f}",
+                f"{average_s(values['fair']) / together.mean():.2f}",
                 f"{min(times):.2f} to {max(times):.2f}",
                 paper.get(policy, "-"),
                 f"{np.quantile(together, 0.95):.1f}",
@@ -174,8 +174,8 @@ def hour(
                 f"{max(hour.peak_mb for hour in each):.0f}",
             ]
         )
-    for policy, least in ((name, least) for name, least in LEAST if name in found):
-        gain = average_s(found["fair"]) / average_s(found[policy])
+    for policy, least in ((name, least) for name, least in LEAST if name in values):
+        gain = average_s(values["fair"]) / average_s(values[policy])
         print(f"{policy} >= {least} x fair: {gain:.2f}, {'kept' if gain >= least else 'MISSED'}")
     columns = [
         "policy",

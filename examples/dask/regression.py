@@ -41,9 +41,9 @@ def gradient(part: tuple[np.ndarray, np.ndarray, np.ndarray], weights: np.ndarra
     return sums, float(np.log1p(np.exp(-margins)).sum())
 
 
-def slice_of(found: tuple[np.ndarray, float], number: int, count: int) -> np.ndarray:
+def slice_of(result: tuple[np.ndarray, float], number: int, count: int) -> np.ndarray:
     """Return a worker's part of one slice, which the shuffle moves."""
-    return np.array_split(found[0], count)[number]
+    return np.array_split(result[0], count)[number]
 
 
 def added(*slices: np.ndarray) -> np.ndarray:
@@ -51,9 +51,9 @@ def added(*slices: np.ndarray) -> np.ndarray:
     return np.sum(slices, axis=0)
 
 
-def loss_of(found: tuple[np.ndarray, float]) -> float:
+def loss_of(result: tuple[np.ndarray, float]) -> float:
     """Return the loss alone."""
-    return found[1]
+    return result[1]
 
 
 def descend(client: Client, send: Send, features: int, iterations: int) -> tuple[list[float], list[float], float]:
@@ -73,9 +73,9 @@ def descend(client: Client, send: Send, features: int, iterations: int) -> tuple
         ]
         whole = []
         for number, at in enumerate(workers):
-            pieces = [client.submit(slice_of, found, number, count, pure=False) for found in own]
+            pieces = [client.submit(slice_of, result, number, count, pure=False) for result in own]
             whole.append(client.submit(added, *pieces, workers=[at], pure=False))
-        loss = sum(client.gather([client.submit(loss_of, found, pure=False) for found in own]))
+        loss = sum(client.gather([client.submit(loss_of, result, pure=False) for result in own]))
         weights = weights - 0.1 * np.concatenate(client.gather(whole))
         took.append(time.monotonic() - begin)
         del known
@@ -90,9 +90,9 @@ def main() -> None:
         words += ["--workers", str(given.workers), "--ways", *given.ways]
         in_lab(__file__, words, workers=given.workers, mbit=given.mbit)
         return
-    with senders(given.at, given.hosts, given.workers) as (client, found):
+    with senders(given.at, given.hosts, given.workers) as (client, outcome):
         for way in given.ways:
-            took, sent_s, loss = descend(client, found[way], given.features, given.iterations)
+            took, sent_s, loss = descend(client, outcome[way], given.features, given.iterations)
             result = {"way": way, "features": given.features, "iterations": given.iterations}
             result |= {"iteration_s": statistics.median(took), "broadcast_s": statistics.median(sent_s)}
             print(json.dumps(result | {"loss": round(loss, 6)}), flush=True)

@@ -69,9 +69,9 @@ def main() -> None:
         words += ["--workers", str(given.workers), "--ways", *given.ways]
         in_lab(__file__, words, workers=given.workers, mbit=given.mbit)
         return
-    with senders(given.at, given.hosts, given.workers) as (client, found):
+    with senders(given.at, given.hosts, given.workers) as (client, outcome):
         for way in given.ways:
-            first_s, took, error = alternate(client, found[way], *sizes)
+            first_s, took, error = alternate(client, outcome[way], *sizes)
             result = {"way": way, "ratings_bytes": 8 * given.users * given.films, "broadcast_s": first_s}
             print(json.dumps(result | {"iteration_s": statistics.median(took), "error": round(error, 6)}), flush=True)
 

@@ -55,14 +55,14 @@ def capturing(lab: Session, target: Path) -> Iterator[None]:
         SWITCH, [*command, "--immediate-mode", "-w", str(target), FILTER], stderr=subprocess.PIPE, text=True
     )
     assert tcpdump.stderr is not None
-    said = ""
+    message = ""
     try:
         for line in tcpdump.stderr:
-            said = line
+            message = line
             if "listening on" in line:
                 break
         else:
-            raise GavotteError(f"tcpdump did not start: {said.strip()}")
+            raise GavotteError(f"tcpdump did not start: {message.strip()}")
         yield
         time.sleep(FLUSH_S)
     finally:

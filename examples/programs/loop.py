@@ -200,10 +200,10 @@ def capturing(lab: Session, targets: Sequence[tuple[str, Path]]) -> Iterator[Non
             )
             running.append(tcpdump)
             assert tcpdump.stderr is not None
-            said = ""
-            while "listening on" not in said:
-                said = tcpdump.stderr.readline()
-                if not said:
+            message = ""
+            while "listening on" not in message:
+                message = tcpdump.stderr.readline()
+                if not message:
                     raise GavotteError(f"tcpdump did not start on {host}")
         yield
         time.sleep(FLUSH_S)

@@ -52,7 +52,7 @@ class PlayedFleet(Fleet):
         names: Iterable[str],
         say: Callable[[Mapping[str, pb.MeasureRequest]], Replies] = answers,
         replayed: Callable[[Mapping[str, pb.ReplayRequest]], Events] | None = None,
-        there: Container[str] | None = None,
+        present: Container[str] | None = None,
         closed: Container[str] = (),
     ) -> None:
         reach: Reach = SimpleNamespace(channels={})  # type: ignore[assignment]
@@ -64,7 +64,7 @@ class PlayedFleet(Fleet):
         self.excused: list[tuple[str, int, str]] = []
         self._say = say
         self._replayed = replayed
-        self._there = there
+        self._there = present
         self._closed = closed
 
     def measure(self, requests: Mapping[str, pb.MeasureRequest], **_: object) -> Iterator[object]:  # type: ignore[override]

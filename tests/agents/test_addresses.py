@@ -38,14 +38,14 @@ def test_ip_addresses_need_no_lookup() -> None:
 
 
 def test_the_only_host_may_be_this_machine() -> None:
-    found = with_addresses(inventory("localhost")).host[0].address
-    assert found in {answer[4][0] for answer in socket.getaddrinfo("localhost", None)}
+    result = with_addresses(inventory("localhost")).host[0].address
+    assert result in {answer[4][0] for answer in socket.getaddrinfo("localhost", None)}
 
 
 def test_a_name_that_no_other_host_can_use_costs_its_host_alone() -> None:
     given = inventory("10.0.0.1", "nowhere.invalid", "localhost")
-    found, unresolved = addressed(given)
-    assert [host.address for host in found.host] == ["10.0.0.1", "nowhere.invalid", "localhost"]
+    result, unresolved = addressed(given)
+    assert [host.address for host in result.host] == ["10.0.0.1", "nowhere.invalid", "localhost"]
     assert sorted(unresolved) == ["h1", "h2"]
     assert unresolved["h1"].startswith("its address `nowhere.invalid` does not resolve here (")
     assert re.fullmatch(r"its address `localhost` resolves to .*, which others cannot reach", unresolved["h2"])
@@ -69,8 +69,8 @@ def test_further_addresses_are_looked_up_too() -> None:
     # The system's resolver accepts this spelling of 10.0.0.1, though an Inventory does not.
     further = {"addresses": ["192.0.2.1", "nowhere.invalid", "0x0a000001"]}
     hosts = [given.host[0].model_copy(update=further), given.host[1]]
-    found, unresolved = addressed(given.model_copy(update={"host": hosts}))
-    assert found.host[0].addresses == ["192.0.2.1", "10.0.0.1"]
+    result, unresolved = addressed(given.model_copy(update={"host": hosts}))
+    assert result.host[0].addresses == ["192.0.2.1", "10.0.0.1"]
     assert unresolved == {}
 
 

@@ -59,5 +59,5 @@ def test_a_host_that_no_address_reaches_keeps_its_first() -> None:
 def test_more_peers_than_an_agent_greets_at_a_time() -> None:
     hosts = [host("a", "10.0.0.1")] + [host(f"h{i}", f"10.9.0.{i}", f"10.0.0.{i}") for i in range(2, 202)]
     clouds = Clouds(hosts, {("a", f"10.0.0.{i}") for i in range(2, 202)})
-    found = choose(clouds, hosts)
-    assert {found["a", each.name] for each in hosts[1:]} == {each.addresses[0] for each in hosts[1:]}
+    result = choose(clouds, hosts)
+    assert {result["a", each.name] for each in hosts[1:]} == {each.addresses[0] for each in hosts[1:]}

@@ -70,12 +70,12 @@ def test_a_measurement_names_a_long_transfer_and_a_killed_run_frees_its_hosts(
     inventory = read_inventory(small_cloud.hosts_file)
     with another_user(small_cloud.hosts_file, tmp_path, 1000):
         until(lambda: moving(inventory))
-        found = {host.name: host for host in check(inventory).hosts}
-        assert [host.usable for host in found.values()] == [True, True, True]
-        (held,) = found["a"].holds
+        values = {host.name: host for host in check(inventory).hosts}
+        assert [host.usable for host in values.values()] == [True, True, True]
+        (held,) = values["a"].holds
         assert (held.purpose, held.exclusive) == ("run sort", False)
-        assert found["a"].verdict.startswith(f"ready; shared with run {held.run_id} (run sort, by ")
-        assert found["b"].verdict == "ready"
+        assert values["a"].verdict.startswith(f"ready; shared with run {held.run_id} (run sort, by ")
+        assert values["b"].verdict == "ready"
         result = measure(inventory)
         (beside,) = result.beside
         assert (beside.run_id, beside.purpose, beside.kind) == (held.run_id, "run sort", "transfer")

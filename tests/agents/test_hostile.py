@@ -63,8 +63,8 @@ def among(evil: PlayedAgent) -> dict[str, PlayedAgent]:
 
 
 def known_rates(history: History) -> np.ndarray:
-    found: np.ndarray = history.beta_Bps[0][np.ix_(REST, REST)]
-    return found[~np.eye(len(REST), dtype=bool)]
+    result: np.ndarray = history.beta_Bps[0][np.ix_(REST, REST)]
+    return result[~np.eye(len(REST), dtype=bool)]
 
 
 @pytest.mark.parametrize("wrong", WORSE)
@@ -141,9 +141,9 @@ def test_control_characters_never_reach_the_terminal(words: str, folder: Path) -
     path = folder / "odd.hosts.toml"
     with serving(folder, among(ODD["escapes"]())) as inventory:
         write_inventory(path, inventory)
-        said = gavotte(*words.split(), path)
-    assert "Traceback" not in said.stderr
-    assert all(text.replace("\n", "").isprintable() for text in (said.stdout, said.stderr))
+        result = gavotte(*words.split(), path)
+    assert "Traceback" not in result.stderr
+    assert all(text.replace("\n", "").isprintable() for text in (result.stdout, result.stderr))
 
 
 def test_all_agents_that_hang_in_enrol_end_in_one_line(folder: Path) -> None:

@@ -49,17 +49,17 @@ def test_a_host_that_answers_twice_or_what_it_was_not_asked_is_dropped() -> None
         yield from others
 
     fleet = PlayedFleet("abcd", say)
-    found = list(carry_out(fleet, SCHEDULE, round_s=1.0))
+    items = list(carry_out(fleet, SCHEDULE, round_s=1.0))
     assert list(fleet.lost) == ["a"]
-    assert sum(not answer.error for answer in found if answer.source != "a") == 6
+    assert sum(not answer.error for answer in items if answer.source != "a") == 6
 
 
 @given(said=st.lists(st.tuples(st.sampled_from("abcd"), replies | st.just(AgentError("gone"))), max_size=30))
 def test_every_step_has_one_answer_whatever_agents_say(said: list[tuple[str, pb.ProbeReply | AgentError]]) -> None:
     fleet = PlayedFleet("abcd", lambda _: said)
-    found = list(carry_out(fleet, SCHEDULE, round_s=1.0))
-    assert sorted((answer.round, answer.source, answer.target) for answer in found) == STEPS
-    assert all(answer.error for answer in found if answer.reply is None)
+    items = list(carry_out(fleet, SCHEDULE, round_s=1.0))
+    assert sorted((answer.round, answer.source, answer.target) for answer in items) == STEPS
+    assert all(answer.error for answer in items if answer.reply is None)
 
 
 def test_a_host_whose_agent_goes_is_dropped_and_its_steps_are_told_of() -> None:
@@ -68,13 +68,13 @@ def test_a_host_whose_agent_goes_is_dropped_and_its_steps_are_told_of() -> None:
         yield from ((name, reply) for name, reply in answers(parts) if "a" not in (name, reply.peer))
 
     fleet = PlayedFleet("abcd", say)
-    found = list(carry_out(fleet, SCHEDULE, round_s=1.0))
+    items = list(carry_out(fleet, SCHEDULE, round_s=1.0))
     assert fleet.lost == {"a": "agent on a: gone"}
-    failures = {(answer.error, answer.failure) for answer in found if "a" in (answer.source, answer.target)}
+    failures = {(answer.error, answer.failure) for answer in items if "a" in (answer.source, answer.target)}
     assert failures == {("agent on a: gone", pb.FAILURE_DROPPED)}
-    assert not [answer for answer in found if answer.error and "a" not in (answer.source, answer.target)]
+    assert not [answer for answer in items if answer.error and "a" not in (answer.source, answer.target)]
     with pytest.raises(AgentError, match="a to b: agent on a: gone"):
-        next(answer for answer in found if (answer.source, answer.target) == ("a", "b")).checked()
+        next(answer for answer in items if (answer.source, answer.target) == ("a", "b")).checked()
 
 
 def test_a_host_that_nobody_reaches_is_dropped() -> None:
@@ -100,15 +100,15 @@ def test_of_two_that_lose_touch_others_tell_which_is_gone_before_anybody_else_wa
         until(lambda: "b" in fleet.lost)
         yield from ((name, reply) for name, reply in answers(parts) if "b" not in (name, reply.peer))
 
-    fleet = PlayedFleet("abcd", say, there="acd")
-    found = list(carry_out(fleet, SCHEDULE, round_s=1.0))
+    fleet = PlayedFleet("abcd", say, present="acd")
+    items = list(carry_out(fleet, SCHEDULE, round_s=1.0))
     assert fleet.looks == [{"c": ["a", "b"], "d": ["a", "b"]}, {"b": ["a", "c", "d"]}]
     assert list(fleet.lost) == ["b"]
-    assert {answer.failure for answer in found if "b" in (answer.source, answer.target)} == {
+    assert {answer.failure for answer in items if "b" in (answer.source, answer.target)} == {
         pb.FAILURE_VANISHED,
         pb.FAILURE_DROPPED,
     }
-    assert sum(not answer.error for answer in found) == 4
+    assert sum(not answer.error for answer in items) == 4
 
 
 def test_a_host_that_a_firewall_closes_stays_for_what_it_sends() -> None:
@@ -119,10 +119,10 @@ def test_a_host_that_a_firewall_closes_stays_for_what_it_sends() -> None:
                 reply = pb.ProbeReply(round=reply.round, peer=reply.peer, error="no way", failure=failure)
             yield name, reply
 
-    fleet = PlayedFleet("abcd", say, there="bcd", closed="a")
-    found = list(carry_out(fleet, SCHEDULE, round_s=1.0))
+    fleet = PlayedFleet("abcd", say, present="bcd", closed="a")
+    items = list(carry_out(fleet, SCHEDULE, round_s=1.0))
     assert not fleet.lost
-    assert {(answer.source, answer.target) for answer in found if answer.error} == {
+    assert {(answer.source, answer.target) for answer in items if answer.error} == {
         (source, target) for _, source, target in STEPS if target == "a"
     }
     assert {("a", number, source) for number, source, target in STEPS if target == "a"} == set(fleet.excused)
@@ -133,9 +133,9 @@ def test_no_agent_tries_a_direction_that_is_closed() -> None:
     for _ in range(TRIES):
         losses.missed("a", "b", "no way")
     fleet = PlayedFleet("abcd")
-    found = list(carry_out(fleet, SCHEDULE, round_s=1.0, losses=losses))
-    assert sorted((answer.round, answer.source, answer.target) for answer in found) == STEPS
-    assert [(answer.source, answer.target, answer.failure) for answer in found if answer.error] == [
+    items = list(carry_out(fleet, SCHEDULE, round_s=1.0, losses=losses))
+    assert sorted((answer.round, answer.source, answer.target) for answer in items) == STEPS
+    assert [(answer.source, answer.target, answer.failure) for answer in items if answer.error] == [
         ("a", "b", pb.FAILURE_UNREACHABLE)
     ]
     asked = {(host, probe.peer) for parts in fleet.asked for host, part in parts.items() for probe in part.probes}
@@ -148,10 +148,10 @@ def test_who_waits_in_vain_for_a_probe_says_so() -> None:
         yield "b", pb.ProbeReply(round=0, peer="a", error="gone", failure=pb.FAILURE_VANISHED, awaited=True)
         yield from ((name, reply) for name, reply in answers(parts) if "a" not in (name, reply.peer))
 
-    fleet = PlayedFleet("abcd", say, there="bcd")
-    found = list(carry_out(fleet, SCHEDULE, round_s=1.0))
+    fleet = PlayedFleet("abcd", say, present="bcd")
+    items = list(carry_out(fleet, SCHEDULE, round_s=1.0))
     assert list(fleet.lost) == ["a"]
-    assert sorted((answer.round, answer.source, answer.target) for answer in found) == STEPS
+    assert sorted((answer.round, answer.source, answer.target) for answer in items) == STEPS
 
 
 def test_two_that_others_reach_are_both_kept() -> None:
@@ -163,11 +163,11 @@ def test_two_that_others_reach_are_both_kept() -> None:
                 )
             yield name, reply
 
-    fleet = PlayedFleet("abcd", say, there="abcd")
-    found = list(carry_out(fleet, SCHEDULE, round_s=1.0))
+    fleet = PlayedFleet("abcd", say, present="abcd")
+    items = list(carry_out(fleet, SCHEDULE, round_s=1.0))
     assert fleet.looks
     assert not fleet.lost
-    assert sum(not answer.error for answer in found) == 6
+    assert sum(not answer.error for answer in items) == 6
 
 
 def test_a_wait_that_nobody_asked_for_is_a_lie() -> None:
@@ -175,7 +175,7 @@ def test_a_wait_that_nobody_asked_for_is_a_lie() -> None:
         yield "a", pb.ProbeReply(round=0, peer="d", error="gone", failure=pb.FAILURE_VANISHED, awaited=True)
         yield from answers(parts)
 
-    fleet = PlayedFleet("abcd", say, there="abcd")
+    fleet = PlayedFleet("abcd", say, present="abcd")
     list(carry_out(fleet, SCHEDULE, round_s=1.0))
     assert list(fleet.lost) == ["a"]
 
@@ -202,10 +202,10 @@ def test_transfers_start_when_all_are_ready_and_who_tells_of_one_twice_is_droppe
         yield "b", done(1)
 
     fleet = PlayedFleet("ab", replayed=say)
-    found = list(replay(fleet, TRANSFERS, congestion="cubic", max_seconds=1.0))
+    items = list(replay(fleet, TRANSFERS, congestion="cubic", max_seconds=1.0))
     assert started == [0, 1]
-    assert [(name, each.id) for name, each in found if isinstance(each, pb.TransferDone)] == [("a", 0), ("b", 1)]
-    assert [str(each) for _, each in found if isinstance(each, AgentError)] == [fleet.lost["a"]]
+    assert [(name, each.id) for name, each in items if isinstance(each, pb.TransferDone)] == [("a", 0), ("b", 1)]
+    assert [str(each) for _, each in items if isinstance(each, AgentError)] == [fleet.lost["a"]]
 
 
 @pytest.mark.parametrize(("late", "kept"), [(False, 0), (True, 1)])
@@ -217,16 +217,16 @@ def test_an_agent_that_goes_ends_a_replay_that_has_not_started(late: bool, kept:
         yield "b", AgentError("agent on b: gone")
         yield "a", done(0)
 
-    found = list(replay(PlayedFleet("ab", replayed=say), TRANSFERS, congestion="cubic", max_seconds=1.0))
-    assert sum(isinstance(each, pb.TransferDone) for _, each in found) == kept
-    assert [str(each) for _, each in found if isinstance(each, AgentError)] == ["agent on b: gone"]
+    items = list(replay(PlayedFleet("ab", replayed=say), TRANSFERS, congestion="cubic", max_seconds=1.0))
+    assert sum(isinstance(each, pb.TransferDone) for _, each in items) == kept
+    assert [str(each) for _, each in items if isinstance(each, AgentError)] == ["agent on b: gone"]
 
 
 def test_a_transfer_that_is_never_confirmed_is_told_of() -> None:
     fleet = PlayedFleet("ab", replayed=lambda _: [("a", READY), ("b", READY), ("b", done(1))])
-    found = dict(replay(fleet, TRANSFERS, congestion="cubic", max_seconds=1.0))
-    assert isinstance(found["a"], AgentError)
-    assert "not all of its transfers were confirmed" in str(found["a"])
+    result = dict(replay(fleet, TRANSFERS, congestion="cubic", max_seconds=1.0))
+    assert isinstance(result["a"], AgentError)
+    assert "not all of its transfers were confirmed" in str(result["a"])
 
 
 def test_a_replay_that_does_not_start_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:

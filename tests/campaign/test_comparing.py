@@ -18,11 +18,11 @@ from gavotte.formats.record import Quantity, Sample
 
 def study(seed: int, *, share: float = 1.0, noise: float = 0.01, repetitions: int = 5) -> list[Sample]:
     rng = np.random.default_rng(seed)
-    found: list[Sample] = []
+    items: list[Sample] = []
     for number, connections in enumerate((1, 10, 30, 50)):
         rate = 2.8e8 * (share if number == 2 else 1.0)
-        found += repeated("near", list(rate * (1 + noise * rng.standard_normal(repetitions))), connections=connections)
-    return found
+        items += repeated("near", list(rate * (1 + noise * rng.standard_normal(repetitions))), connections=connections)
+    return items
 
 
 def test_two_runs_of_one_thing_are_alike_and_a_tenth_is_not() -> None:

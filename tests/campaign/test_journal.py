@@ -39,11 +39,11 @@ def test_whatever_is_cut_off_the_whole_lines_stay(
     kept = data.draw(st.integers(least, len(content)), label="bytes kept")
     path.write_bytes(content[:kept])
     with Journal(path, resume=True) as journal:
-        there = len(journal.samples)
-        assert there == (whole + 1 if kept == len(content) else whole)
+        present = len(journal.samples)
+        assert present == (whole + 1 if kept == len(content) else whole)
         assert journal.cut_bytes == (0 if kept == len(content) else kept - least)
         journal.append(sample("far", 0, 5.0))
-    assert len(read_samples(path)) == there + 1
+    assert len(read_samples(path)) == present + 1
 
 
 def test_damage_that_is_no_torn_end_is_told(tmp_path: Path) -> None:

@@ -80,12 +80,12 @@ def left(api: Any, mark: str) -> list[str]:
     from kubernetes import client
 
     selector = f"{cluster.MARK}={mark}"
-    found: list[Any] = [
+    items: list[Any] = [
         *client.CoreV1Api(api).list_namespaced_pod("default", label_selector=selector).items,
         *client.CoreV1Api(api).list_namespaced_secret("default", label_selector=selector).items,
         *client.AppsV1Api(api).list_namespaced_daemon_set("default", label_selector=selector).items,
     ]
-    return [each.metadata.name for each in found]
+    return [each.metadata.name for each in items]
 
 
 @pytest.mark.timeout(300)
@@ -139,8 +139,8 @@ def test_endpoints_get_nodes_of_their_own_unless_they_share_one() -> None:
 
     def where(*nodes: dict[str, Any], also: tuple[str, ...] = ()) -> dict[str, str]:
         names = [*(node["name"] for node in nodes), *also]
-        found = placed(names, study("x", list(nodes)).driver, cluster_of)
-        return {name: f"{place.node}/{place.slot}" for name, place in found.items()}
+        result = placed(names, study("x", list(nodes)).driver, cluster_of)
+        return {name: f"{place.node}/{place.slot}" for name, place in result.items()}
 
     zone_x, fast = {"name": "p", "labels": {"zone": "x"}}, {"name": "q", "labels": {"disk": "fast"}}
     # The first node must not take the only node that another one can have.

@@ -201,12 +201,12 @@ def test_results_of_osmefs_later_experiments(tmp_path: Path) -> None:
     report = gavotte("campaign", "report", tmp_path / "o.jsonl", "-o", tmp_path / "o.md")
     assert report.returncode == 0, report.stderr
     damaged = folders[0] / "summary.json"
-    for said, says in (
+    for message, says in (
         ('{"vm1": {"vm1:r0": [{"bytes": "1"}]}}', "vm1.vm1:r0[0]: lacks one of bytes"),
         ('{"vm1": {"vm1:r0": []}}', "has no mapper and reducer"),
         ('{"vm1": {"vm1:x0": []}}', "is neither a mapper nor a reducer"),
     ):
-        damaged.write_text(said)
+        damaged.write_text(message)
         wrong = gavotte("campaign", "import", damaged, "-o", tmp_path / "p.jsonl")
         assert wrong.returncode == 1
         assert says in wrong.stderr

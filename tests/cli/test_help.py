@@ -14,12 +14,12 @@ from gavotte.cli.verbs import app
 def verbs(command: object, *names: str) -> list[tuple[str, ...]]:
     """Return a command's name and those of all below it."""
     below: dict[str, object] = getattr(command, "commands", {})
-    return [names, *(found for name, sub in below.items() for found in verbs(sub, *names, name))]
+    return [names, *(result for name, sub in below.items() for result in verbs(sub, *names, name))]
 
 
 @pytest.mark.parametrize("names", verbs(typer.main.get_command(app)), ids="-".join)
 def test_help(names: tuple[str, ...], snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 100)
     monkeypatch.setattr(typer.rich_utils, "FORCE_TERMINAL", None)
-    said = CliRunner().invoke(app, [*names, "--help"])
-    assert "\n".join(line.rstrip() for line in said.output.splitlines()) == snapshot
+    result = CliRunner().invoke(app, [*names, "--help"])
+    assert "\n".join(line.rstrip() for line in result.output.splitlines()) == snapshot

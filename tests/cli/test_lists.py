@@ -31,15 +31,15 @@ PAGES = {
 
 @pytest.mark.parametrize(("words", "name", "registry"), OPTIONS)
 def test_help_lists_the_names_of_a_registry(words: str, name: str, registry: str) -> None:
-    said = CliRunner().invoke(app, [*words.split(), "--help"], env={"COLUMNS": "400"}).output
+    result = CliRunner().invoke(app, [*words.split(), "--help"], env={"COLUMNS": "400"}).output
     *others, last = lists.names_in(registry)
-    assert f": {', '.join(others)} or {last}." in " ".join(said.split()), name
+    assert f": {', '.join(others)} or {last}." in " ".join(result.split()), name
 
 
 def test_a_new_name_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gavotte.mapping.METHODS", ("exchange", "tomorrow"))
-    said = CliRunner().invoke(app, ["map", "--help"], env={"COLUMNS": "400"}).output
-    assert "Method of mapping: exchange or tomorrow. greedy is" in said
+    result = CliRunner().invoke(app, ["map", "--help"], env={"COLUMNS": "400"}).output
+    assert "Method of mapping: exchange or tomorrow. greedy is" in result
 
 
 @pytest.mark.parametrize("path", sorted((TREE / "python/gavotte/cli").glob("*.py")), ids=lambda path: path.name)

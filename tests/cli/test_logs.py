@@ -38,7 +38,7 @@ def quiet_again() -> Iterator[None]:
 
 def levels(stderr: str) -> set[str]:
     """Return the log's lines; the others are the verb's own."""
-    return {found[1] for line in stderr.splitlines() if (found := LINE.match(line))}
+    return {match[1] for line in stderr.splitlines() if (match := LINE.match(line))}
 
 
 def test_nothing_is_logged_by_default(nobody: str) -> None:

@@ -44,12 +44,12 @@ def test_every_tree_reaches_all_and_replays_as_predicted(
         with pytest.raises(GavotteError, match="cannot use a flat tree"):
             plan(net, name, size_bytes=size_bytes, algorithm=algorithm)
         return
-    found = plan(net, name, size_bytes=size_bytes, root=root, algorithm=algorithm, search=TreeSearch(steps=500))
-    assert found.hosts == net.names
-    assert all(found.hosts[stage.root] == root for stage in found.stages if not stage.ring)
-    assert sum(stage.predicted_s for stage in found.stages) == pytest.approx(found.predicted_s)
-    still = replay(history(net, 3, 0.0), found)
-    assert still == pytest.approx(np.full(3, found.predicted_s))
+    planned = plan(net, name, size_bytes=size_bytes, root=root, algorithm=algorithm, search=TreeSearch(steps=500))
+    assert planned.hosts == net.names
+    assert all(planned.hosts[stage.root] == root for stage in planned.stages if not stage.ring)
+    assert sum(stage.predicted_s for stage in planned.stages) == pytest.approx(planned.predicted_s)
+    still = replay(history(net, 3, 0.0), planned)
+    assert still == pytest.approx(np.full(3, planned.predicted_s))
 
 
 def test_a_reduction_is_a_broadcast_on_the_way_back() -> None:
@@ -60,9 +60,13 @@ def test_a_reduction_is_a_broadcast_on_the_way_back() -> None:
             "latency_s": [list(column) for column in zip(*net.latency_s, strict=True)],
         }
     )
-    there = plan(net, "reduce", size_bytes=10**6, algorithm="ecef").stages[0]
+    present = plan(net, "reduce", size_bytes=10**6, algorithm="ecef").stages[0]
     mirrored = plan(back, "broadcast", size_bytes=10**6, algorithm="ecef").stages[0]
-    assert (there.parent, there.order, there.predicted_s) == (mirrored.parent, mirrored.order, mirrored.predicted_s)
+    assert (present.parent, present.order, present.predicted_s) == (
+        mirrored.parent,
+        mirrored.order,
+        mirrored.predicted_s,
+    )
 
 
 def test_an_allgather_broadcasts_all_blocks() -> None:
@@ -83,17 +87,17 @@ def hoses(rates_bps: list[float]) -> Network:
 def test_slow_senders_hang_from_fast_ones(operation: str, share: float) -> None:
     name = next(each for each in OPERATIONS if each == operation)
     net = hoses([3e7, 9e7, 5e7, 11e7, 7e7, 10e7, 4e7, 8e7])
-    found = plan(net, name, size_bytes=1 << 20)
-    assert found.algorithm == "ring"
-    (stage,) = found.stages
+    planned = plan(net, name, size_bytes=1 << 20)
+    assert planned.algorithm == "ring"
+    (stage,) = planned.stages
     assert stage.ring < 8
-    assert found.predicted_s < share * found.baselines_s["rank-ring"]
-    assert found.predicted_s < found.baselines_s["search"]
+    assert planned.predicted_s < share * planned.baselines_s["rank-ring"]
+    assert planned.predicted_s < planned.baselines_s["search"]
 
 
 def test_a_plain_ring_suffices_where_all_are_alike() -> None:
-    found = plan(hoses([1e8] * 8), "allgather", size_bytes=1 << 20)
-    assert (found.algorithm, found.stages[0].ring) == ("rank-ring", 8)
+    planned = plan(hoses([1e8] * 8), "allgather", size_bytes=1 << 20)
+    assert (planned.algorithm, planned.stages[0].ring) == ("rank-ring", 8)
 
 
 def test_auto_prefers_the_simple_where_nothing_is_gained() -> None:
@@ -119,7 +123,7 @@ def test_seeds_repeat_and_ranks_may_share_hosts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"operation": "alltoall"}, "unknown operation"),
         ({"algorithm": "magic"}, "unknown algorithm"),
@@ -127,8 +131,8 @@ def test_seeds_repeat_and_ranks_may_share_hosts() -> None:
         ({"ranks": ["h0", "x"], "root": "h0"}, "no host `x`"),
     ],
 )
-def test_errors(change: dict[str, object], said: str) -> None:
-    with pytest.raises(GavotteError, match=said) as raised:
+def test_errors(change: dict[str, object], message: str) -> None:
+    with pytest.raises(GavotteError, match=message) as raised:
         plan(network(3), **({"operation": "broadcast", "size_bytes": 1} | change))  # type: ignore[arg-type]
     assert raised.value.hint
 
@@ -138,8 +142,10 @@ def test_an_unknown_pair() -> None:
     rows = [list(row) for row in net.rate_bps]
     rows[1][2] = None
     # Slower than any known pair, so that no tree relies on it.
-    found = plan(net.model_copy(update={"rate_bps": rows}), "broadcast", size_bytes=10**6, root="h1", algorithm="ecef")
-    assert found.stages[0].parent[2] == 0
+    planned = plan(
+        net.model_copy(update={"rate_bps": rows}), "broadcast", size_bytes=10**6, root="h1", algorithm="ecef"
+    )
+    assert planned.stages[0].parent[2] == 0
     nothing = [[None] * 3] * 3
     with pytest.raises(GavotteError, match="how fast h0 sends to h1"):
         plan(net.model_copy(update={"rate_bps": nothing}), "broadcast", size_bytes=1)
@@ -150,8 +156,8 @@ def test_hosts_of_one_machine_meet_in_memory_where_no_pair_has_a_rate(matrix: bo
     caps = {"egress_bps": 8e6, "ingress_bps": 8e6}
     net = builders.network([{"name": f"h{i}", "machine": f"m{i // 2}", **caps} for i in range(4)])
     net = net.model_copy(update={"rate_bps": [[None] * 4] * 4 if matrix else []})
-    found = plan(net, "broadcast", size_bytes=10**6, root="h0")
-    assert found.stages[0].predicted_s == pytest.approx(1.0, rel=0.01)
+    planned = plan(net, "broadcast", size_bytes=10**6, root="h0")
+    assert planned.stages[0].predicted_s == pytest.approx(1.0, rel=0.01)
     near = map_tasks(net, builders.app("a", ("s", "t", 10**6)))
     assert near.completion_s < 0.001
     pipe = net.model_copy(update={"sharing": "pipe"})
@@ -161,11 +167,11 @@ def test_hosts_of_one_machine_meet_in_memory_where_no_pair_has_a_rate(matrix: bo
 
 def test_a_file_and_what_is_wrong_with_it(tmp_path: Path) -> None:
     path = tmp_path / "c.tree.json"
-    found = plan(network(4), "gather", size_bytes=10**6)
-    write_collective(path, found)
-    assert read_collective(path) == found
+    planned = plan(network(4), "gather", size_bytes=10**6)
+    write_collective(path, planned)
+    assert read_collective(path) == planned
     text = path.read_text()
-    order = str(found.stages[0].order).replace(" ", "")
+    order = str(planned.stages[0].order).replace(" ", "")
     for wrong, field in ((order[:-2] + order[1:2] + "]", "order"), ("[3,2,1,0,0]", "order")):
         path.write_text(text.replace(f'"order":{order}', f'"order":{wrong}'))
         with pytest.raises(FormatError) as raised:
@@ -234,19 +240,19 @@ def test_shim_text_of_rings_and_pairs() -> None:
 
 
 def test_shim_text() -> None:
-    found = plan(network(3), "broadcast", size_bytes=1 << 20, algorithm="binomial", segments=4)
-    assert shim_text([found]) == "gavotte/shim/1\nranks 3\nhosts h0 h1 h2\nbroadcast 0 1048576 262144\n0 0 0\n0 2 1\n"
+    planned = plan(network(3), "broadcast", size_bytes=1 << 20, algorithm="binomial", segments=4)
+    assert shim_text([planned]) == "gavotte/shim/1\nranks 3\nhosts h0 h1 h2\nbroadcast 0 1048576 262144\n0 0 0\n0 2 1\n"
     with pytest.raises(GavotteError, match="different ranks"):
-        shim_text([found, plan(network(4), "broadcast", size_bytes=1)])
+        shim_text([planned, plan(network(4), "broadcast", size_bytes=1)])
 
 
 def test_noise_reaches_the_norm_it_is_asked_for() -> None:
     quiet = history(network(16), 10, 0.01)
     assert norm_of(1 / quiet.beta_Bps) < 0.01
     noisy = [with_noise(quiet, wanted, seed=3) for wanted in (0.1, 0.2, 0.5)]
-    for wanted, found in zip((0.1, 0.2, 0.5), noisy, strict=True):
-        assert wanted <= found.norm < wanted + 0.03
-        assert norm_of(1 / found.history.beta_Bps) == pytest.approx(found.norm)
+    for wanted, result in zip((0.1, 0.2, 0.5), noisy, strict=True):
+        assert wanted <= result.norm < wanted + 0.03
+        assert norm_of(1 / result.history.beta_Bps) == pytest.approx(result.norm)
     assert noisy[0].steps < noisy[1].steps < noisy[2].steps
     with pytest.raises(GavotteError, match="already"):
         with_noise(noisy[2].history, 0.1)
@@ -272,13 +278,13 @@ def test_a_load_common_to_all_pairs_is_no_error() -> None:
 
 def test_replay_fills_gaps_and_refuses_the_unknown() -> None:
     net: Network = network(4)
-    found = plan(net, "broadcast", size_bytes=10**6, algorithm="binomial")
+    planned = plan(net, "broadcast", size_bytes=10**6, algorithm="binomial")
     known = history(net, 5, 0.1)
     known.beta_Bps[2, 0, 2] = np.nan
-    assert np.isfinite(replay(known, found)).all()
+    assert np.isfinite(replay(known, planned)).all()
     known.beta_Bps[:, 0, 2] = np.nan
     with pytest.raises(GavotteError, match="h0 to h2 was never measured"):
-        replay(known, found)
+        replay(known, planned)
 
 
 def test_a_flat_scatter_fills_the_roots_link() -> None:

@@ -168,10 +168,10 @@ def test_predictions_are_what_the_simulator_says(size: int, operation: str, algo
     name = next(each for each in OPERATIONS if each == operation)
     generator = np.random.default_rng(seed)
     size_bytes, root = int(generator.integers(200_000, 4_000_000)), f"h{generator.integers(size)}"
-    found = plan(
+    planned = plan(
         network, name, size_bytes=size_bytes, root=root, algorithm=algorithm, search=TreeSearch(steps=300, seed=seed)
     )
-    for stage in found.stages:
+    for stage in planned.stages:
         script = ring(stage) if stage.ring else tree(stage)
         assert stage.predicted_s == pytest.approx(script.seconds(network, list(range(size))), rel=0.05)
 
@@ -221,10 +221,10 @@ def test_a_ring_crosses_each_uplink_once(operation: str) -> None:
     ]
     network = builders.network([f"h{i}" for i in range(size)], 1e9, 1e-4, groups=groups, sharing="groups")
     name = next(each for each in OPERATIONS if each == operation)
-    found = plan(network, name, size_bytes=1 << 20)
-    assert found.algorithm == "ring"
-    assert found.predicted_s < 0.35 * found.baselines_s["rank-ring"]
-    members = found.stages[0].order[: found.stages[0].ring]
+    planned = plan(network, name, size_bytes=1 << 20)
+    assert planned.algorithm == "ring"
+    assert planned.predicted_s < 0.35 * planned.baselines_s["rank-ring"]
+    members = planned.stages[0].order[: planned.stages[0].ring]
     crossings = sum(a % 4 != b % 4 for a, b in pairwise([*members, members[0]]))
     assert crossings == 4
 
@@ -236,8 +236,8 @@ def test_a_broadcast_enters_each_rack_once() -> None:
         for k in range(4)
     ]
     network = builders.network([f"h{i}" for i in range(size)], 2e8, 1e-4, groups=groups, sharing="groups")
-    found = plan(network, "broadcast", size_bytes=8 << 20, algorithm="search")
-    (stage,) = found.stages
+    planned = plan(network, "broadcast", size_bytes=8 << 20, algorithm="search")
+    (stage,) = planned.stages
     entered = [rank % 4 for rank in stage.order[1:] if stage.parent[rank] % 4 != rank % 4]
     assert len(entered) <= 5
-    assert found.predicted_s < 0.8  # 0.34 s is one copy at 200 Mbit/s
+    assert planned.predicted_s < 0.8  # 0.34 s is one copy at 200 Mbit/s

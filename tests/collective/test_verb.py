@@ -40,10 +40,10 @@ def test_a_tree(net: Path, tmp_path: Path) -> None:
     quiet, noisy = (json.loads(gavotte(*words, *more).stdout)["replayed_s"] for more in ([], ["--norm", "0.5"]))
     assert len(quiet) == len(noisy) == 4
     assert quiet != noisy
-    found = read_collective(out)
-    assert found.bytes == 8 << 20
+    collective = read_collective(out)
+    assert collective.bytes == 8 << 20
     again = gavotte("collective", net, "--operation", "broadcast", "--root", "h3", "--bytes", "8MB", "--json")
-    assert json.loads(again.stdout) == found.model_dump(mode="json")
+    assert json.loads(again.stdout) == collective.model_dump(mode="json")
 
 
 def test_a_ring(net: Path, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_a_shim_file(net: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--operation", "alltoall"], "unknown operation"),
         (["--operation", "gather", "--bytes", "8 apples"], "--bytes"),
@@ -86,10 +86,10 @@ def test_a_shim_file(net: Path) -> None:
         (["--operation", "gather", "--algorithm", "ring"], "a gather cannot use a ring"),
     ],
 )
-def test_errors_in_a_line(net: Path, arguments: list[str], said: str) -> None:
+def test_errors_in_a_line(net: Path, arguments: list[str], message: str) -> None:
     done = gavotte("collective", net, *arguments)
     assert done.returncode == 1
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert not done.stdout
 

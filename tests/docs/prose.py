@@ -111,20 +111,20 @@ def _docstring(text: str) -> str:
 
 def _rust(source: str) -> Iterator[Text]:
     comments: list[tuple[int, str]] = []
-    for found in RUST_PIECE.finditer(source):
-        line = source.count("\n", 0, found.start()) + 1
-        if found["comment"] is not None:
-            comments.append((line, found["comment"]))
-        elif found["string"] is not None and len(found["string"].split()) >= LEAST_WORDS:
-            yield Text(line, plain(found["string"]), whole=False)
+    for result in RUST_PIECE.finditer(source):
+        line = source.count("\n", 0, result.start()) + 1
+        if result["comment"] is not None:
+            comments.append((line, result["comment"]))
+        elif result["string"] is not None and len(result["string"].split()) >= LEAST_WORDS:
+            yield Text(line, plain(result["string"]), whole=False)
     yield from _joined(comments)
 
 
 def _slashes(source: str) -> Iterator[tuple[int, str]]:
-    for found in re.finditer(r"/\*.*?\*/|(?://[^\n]*\n\s*)+", source, re.DOTALL):
+    for result in re.finditer(r"/\*.*?\*/|(?://[^\n]*\n\s*)+", source, re.DOTALL):
         yield (
-            source.count("\n", 0, found.start()) + 1,
-            plain(re.sub(r"^\s*(?://|/\*|\*/?)", "", found.group(), flags=re.MULTILINE)),
+            source.count("\n", 0, result.start()) + 1,
+            plain(re.sub(r"^\s*(?://|/\*|\*/?)", "", result.group(), flags=re.MULTILINE)),
         )
 
 

@@ -158,12 +158,12 @@ MOST_WORDS_ON_AVERAGE = 18
 
 def files(parts: tuple[str, ...] = REWRITTEN) -> list[Path]:
     """Return the files of `REWRITTEN`."""
-    found = [
+    matches = [
         path for part in parts for path in ([TREE / part] if (TREE / part).is_file() else (TREE / part).rglob("*"))
     ]
     return sorted(
         path
-        for path in set(found)
+        for path in set(matches)
         if path.is_file()
         and (path.suffix in ENDINGS or path.parent.name == "tools")
         and not GENERATED.search(str(path))

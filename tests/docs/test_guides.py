@@ -47,9 +47,9 @@ def masked(text: str) -> list[str]:
     return [" ".join(NUMBER.sub("#", line).split()) for line in text.splitlines()]
 
 
-def unlike(shown: str, said: str) -> list[str]:
+def unlike(shown: str, message: str) -> list[str]:
     """Return the lines of a page that a command did not print, in their order; `...` stands for any lines."""
-    rest = iter(masked(said))
+    rest = iter(masked(message))
     return [line for line in masked(shown) if line != "..." and line not in rest]
 
 
@@ -86,10 +86,10 @@ def test_every_command_shown_has_verbs_and_options_that_there_are(page: Path) ->
 
 
 def test_an_output_is_compared_but_for_its_numbers() -> None:
-    said = "a to b: 12.5 Mbit/s\nnoise\n90 of 90 paths in 0.4 s\n"
-    assert unlike("a to b:   980 kbit/s\n...\n8 of 9 paths in 13 ms\n", said) == []
-    assert unlike("90 of 90 paths in 0.4 s\na to b: 1 Mbit/s\n", said) == ["a to b: #"]
-    assert unlike("a to c: 12.5 Mbit/s\n", said) == ["a to c: #"]
+    message = "a to b: 12.5 Mbit/s\nnoise\n90 of 90 paths in 0.4 s\n"
+    assert unlike("a to b:   980 kbit/s\n...\n8 of 9 paths in 13 ms\n", message) == []
+    assert unlike("90 of 90 paths in 0.4 s\na to b: 1 Mbit/s\n", message) == ["a to b: #"]
+    assert unlike("a to c: 12.5 Mbit/s\n", message) == ["a to c: #"]
 
 
 def test_every_step_of_the_tutorial_has_an_output() -> None:
@@ -131,6 +131,6 @@ def test_a_guides_commands_run_as_written(guide: Path, tmp_path: Path, runtime: 
             assert done.returncode == 0, done.stdout + done.stderr
             printed.append(done.stdout)
         steps = zip(SHELL.findall(guide.read_text("utf-8")), printed[0].split(DIVIDER), strict=False)
-        assert [line for (_, shown), said in steps for line in unlike(shown, said)] == []
+        assert [line for (_, shown), message in steps for line in unlike(shown, message)] == []
     finally:
         subprocess.run([Path(sys.executable).with_name("gavotte"), "lab", "down"], env=environment, capture_output=True)

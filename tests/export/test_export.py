@@ -97,11 +97,11 @@ def test_hosts_with_more_ranks_than_cores_are_named(form: str, tmp_path: Path) -
     write_placement(tmp_path / "p.placement.json", placement(["a", "b", "b", "b"]))
     write_network(tmp_path / "n.network.json", builders.network([{"name": "a"}, {"name": "b", "cpus": 2.0}]))
     words = ["export", str(tmp_path / "p.placement.json"), "--format", form]
-    said = CliRunner().invoke(gavotte, [*words, "--network", str(tmp_path / "n.network.json"), "--json"])
-    assert said.exit_code == 0
+    result = CliRunner().invoke(gavotte, [*words, "--network", str(tmp_path / "n.network.json"), "--json"])
+    assert result.exit_code == 0
     advice = "; use --format openmpi-seq, which does not bind ranks to cores" if form == "openmpi" else ""
-    assert said.stderr == f"warning: `b` gets 3 ranks and has 2 cores{advice}\n"
-    assert json.loads(said.stdout)["warnings"] == [f"`b` gets 3 ranks and has 2 cores{advice}"]
+    assert result.stderr == f"warning: `b` gets 3 ranks and has 2 cores{advice}\n"
+    assert json.loads(result.stdout)["warnings"] == [f"`b` gets 3 ranks and has 2 cores{advice}"]
     assert CliRunner().invoke(gavotte, [*words, "--json"]).stderr == ""
 
 

@@ -37,12 +37,12 @@ def ranks(session: lab.Session, command: list[str], variable: str, **options: An
     ran: subprocess.CompletedProcess[str] = session.run(
         "a", [*command, *program], capture_output=True, text=True, timeout=90, **options
     )
-    said = [line.split() for line in ran.stdout.splitlines() if line.strip()]
+    message = [line.split() for line in ran.stdout.splitlines() if line.strip()]
     assert ran.returncode == 0, ran.stderr
     addresses = {host.name: host.address for host in session.status().hosts}
-    assert all(addresses[host] == address for _, host, address in said)
-    assert len(said) == len({rank for rank, _, _ in said})
-    return {int(rank): host for rank, host, _ in said}
+    assert all(addresses[host] == address for _, host, address in message)
+    assert len(message) == len({rank for rank, _, _ in message})
+    return {int(rank): host for rank, host, _ in message}
 
 
 @pytest.mark.skipif(shutil.which("mpirun.openmpi") is None, reason="no Open MPI")
@@ -146,5 +146,5 @@ def test_slurm_runs_each_task_where_it_was_placed(session: lab.Session, slurm: d
     file = tmp_path / "hosts"
     file.write_text(export(placement(HOSTS), "slurm"))
     command = ["srun", "--distribution=arbitrary", f"--ntasks={len(HOSTS)}"]
-    found = ranks(session, command, "SLURM_PROCID", env={**slurm, "SLURM_HOSTFILE": str(file)})
-    assert found == dict(enumerate(HOSTS))
+    result = ranks(session, command, "SLURM_PROCID", env={**slurm, "SLURM_HOSTFILE": str(file)})
+    assert result == dict(enumerate(HOSTS))

@@ -19,8 +19,8 @@ def read(tmp_path: Path, text: str) -> list[HostBytes]:
 
 
 def test_columns_may_stand_in_any_order_and_among_others(tmp_path: Path) -> None:
-    found = read(tmp_path, '\ufeffbytes, target,note,source\n\n5,"b",x,a\n0,a,,b\n')
-    assert found == [HostBytes("a", "b", 5), HostBytes("b", "a", 0)]
+    content = read(tmp_path, '\ufeffbytes, target,note,source\n\n5,"b",x,a\n0,a,,b\n')
+    assert content == [HostBytes("a", "b", 5), HostBytes("b", "a", 0)]
 
 
 @pytest.mark.parametrize(

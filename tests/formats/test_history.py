@@ -129,24 +129,24 @@ def test_optional_arrays_may_be_left_out(tmp_path: Path) -> None:
     history = example()
     keys = ("alpha_s", "beta_Bps", "time_s")
     np.savez(tmp_path / "h.npz", hosts=np.array(history.hosts), **{key: getattr(history, key) for key in keys})
-    found = read_history(tmp_path / "h.npz")
-    assert found.cpus.tolist() == [1.0, 1.0, 1.0]
-    assert found.mtu_bytes is None
-    assert found.mtu().tolist() == [[0] * 3] * 3
+    result = read_history(tmp_path / "h.npz")
+    assert result.cpus.tolist() == [1.0, 1.0, 1.0]
+    assert result.mtu_bytes is None
+    assert result.mtu().tolist() == [[0] * 3] * 3
 
 
 def test_mtus_survive_and_follow_their_hosts(tmp_path: Path) -> None:
     mtu_bytes = np.array([[0, 1400, 9000], [1400, 0, 1500], [0, 1500, 0]])
     write_history(tmp_path / "h.npz", replace(example(), mtu_bytes=mtu_bytes))
-    found = read_history(tmp_path / "h.npz")
-    assert found.mtu().tolist() == mtu_bytes.tolist()
-    assert found.without(["b"]).mtu().tolist() == [[0, 9000], [0, 0]]
+    history = read_history(tmp_path / "h.npz")
+    assert history.mtu().tolist() == mtu_bytes.tolist()
+    assert history.without(["b"]).mtu().tolist() == [[0, 9000], [0, 0]]
 
 
 def test_the_family_of_addresses_survives_and_follows_the_hosts(tmp_path: Path) -> None:
     write_history(tmp_path / "h.npz", replace(example(), ipv6=np.array([False, True, True])))
-    found = read_history(tmp_path / "h.npz")
-    assert found.without(["b"]).over_ipv6().tolist() == [False, True]
+    history = read_history(tmp_path / "h.npz")
+    assert history.without(["b"]).over_ipv6().tolist() == [False, True]
     assert example().over_ipv6().tolist() == [False] * 3
 
 
@@ -154,9 +154,9 @@ def test_paths_measured_by_tcp_survive_and_follow_their_hosts(tmp_path: Path) ->
     by_tcp = np.zeros(example().beta_Bps.shape, dtype=np.int64)
     by_tcp[0, 2, 1] = BY_TCP.index("udp-blocked")
     write_history(tmp_path / "h.npz", replace(example(), by_tcp=by_tcp))
-    found = read_history(tmp_path / "h.npz")
-    assert found.measured_by_tcp("udp-blocked") == [(2, 1)]
-    assert found.of_hosts([2, 1]).measured_by_tcp("udp-blocked") == [(0, 1)]
+    history = read_history(tmp_path / "h.npz")
+    assert history.measured_by_tcp("udp-blocked") == [(2, 1)]
+    assert history.of_hosts([2, 1]).measured_by_tcp("udp-blocked") == [(0, 1)]
     assert example().measured_by_tcp("udp-blocked") == []
 
 

@@ -67,15 +67,15 @@ def attempt(words: list[str]) -> tuple[int, str, str]:
         return 1, err.getvalue(), traceback.format_exc()
     finally:
         signal.alarm(0)
-    said = err.getvalue()
+    output = err.getvalue()
     if status not in (0, 1, 2):
-        return status, said, f"status {status}"
-    if status and not one_line_of_error(words, said):
-        return status, said, "not one line of error"
-    if "out of memory" in said:
-        return status, said, "a small file takes all memory"
-    raw = [letter for letter in said + out.getvalue() if not letter.isprintable() and letter != "\n"]
-    return status, said, f"control character {raw[0]!r}" if raw else ""
+        return status, output, f"status {status}"
+    if status and not one_line_of_error(words, output):
+        return status, output, "not one line of error"
+    if "out of memory" in output:
+        return status, output, "a small file takes all memory"
+    raw = [letter for letter in output + out.getvalue() if not letter.isprintable() and letter != "\n"]
+    return status, output, f"control character {raw[0]!r}" if raw else ""
 
 
 def read(name: str) -> str:
@@ -140,20 +140,20 @@ def batch(seed: int, folder: Path, pipe: int) -> None:
                 (Path("run") / victim).write_bytes(damaged(sound[victim], victim, rng))
             tell.write(f"? {command}\n")
             os.chdir("run")
-            status, said, wrong = attempt(command.split())
+            status, message, wrong = attempt(command.split())
             os.chdir("..")
-            last = said.strip().splitlines()[-1:] or [""]
+            last = message.strip().splitlines()[-1:] or [""]
             tell.write(f"! {status} {command.split()[0]}\n")
             if wrong:
                 keep(command, wrong, last[0])
                 tell.write(f"X {command}: {wrong.strip().splitlines()[-1]}\n")
 
 
-def keep(command: str, wrong: str, said: str) -> None:
+def keep(command: str, wrong: str, message: str) -> None:
     """Keep a defect's files."""
     place = Path(os.environ["GAVOTTE_FUZZ_KEPT"]) / f"{time.time_ns()}"
     shutil.copytree("run", place)
-    (place / "WHY.txt").write_text(f"gavotte {command}\n\n{said}\n\n{wrong}\n")
+    (place / "WHY.txt").write_text(f"gavotte {command}\n\n{message}\n\n{wrong}\n")
 
 
 def main() -> int:

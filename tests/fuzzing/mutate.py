@@ -116,10 +116,10 @@ def _lines(content: bytes, rng: random.Random) -> bytes:
 
 
 def _values(content: bytes, rng: random.Random) -> bytes:
-    found = list(_VALUE.finditer(content))
-    if not found:
+    items = list(_VALUE.finditer(content))
+    if not items:
         return _bytes(content, rng)
-    value, nasty = rng.choice(found), rng.choice(NASTY)
+    value, nasty = rng.choice(items), rng.choice(NASTY)
     shown = json.dumps(nasty).encode() if rng.random() < 0.8 else str(nasty).encode(errors="replace")
     return content[: value.start()] + b" " + shown + content[value.end() :]
 

@@ -42,5 +42,7 @@ def agent_of(cloud: lab.Session, host: str) -> int:
 
 def qdiscs(cloud: lab.Session, hosts: Sequence[str]) -> str:
     """Return the state of the hosts' interfaces."""
-    said = [cloud.run(host, ["tc", "qdisc", "show", "dev", "eth0"], capture_output=True, text=True) for host in hosts]
-    return "".join(each.stdout for each in said)
+    message = [
+        cloud.run(host, ["tc", "qdisc", "show", "dev", "eth0"], capture_output=True, text=True) for host in hosts
+    ]
+    return "".join(each.stdout for each in message)

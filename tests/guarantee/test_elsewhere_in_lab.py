@@ -168,12 +168,12 @@ def test_a_container_has_a_guarantee(cloud: lab.Session, inventory: Inventory, f
 def test_what_is_no_container_is_told(cloud: lab.Session, inventory: Inventory) -> None:
     del cloud
     web = {"host": "web", "on": "x", "address": "10.9.9.9", "egress": "10mbit"}
-    for where, said in [
+    for where, message in [
         ({"device": "veth9"}, "device `veth9`: no such interface"),
         ({"device": "eth0"}, "device `eth0`"),
         ({"cgroup": "no/such"}, "cgroup `no/such`: No such file"),
     ]:
-        with pytest.raises(GavotteError, match=re.escape(said)):
+        with pytest.raises(GavotteError, match=re.escape(message)):
             apply(wanted(guarantee=[web | where]), inventory)
 
 

@@ -70,14 +70,14 @@ def keep(cloud: lab.Session, wanted: Path, *, fixed: bool = False) -> None:
 
 def pair(cloud: lab.Session) -> PairState | None:
     """Return the status of the pair from x to z."""
-    found = status(read_inventory(cloud.hosts_file)).pairs
-    return next((each for each in found if (each.source, each.target) == ("x", "z")), None)
+    state = status(read_inventory(cloud.hosts_file)).pairs
+    return next((each for each in state if (each.source, each.target) == ("x", "z")), None)
 
 
 def queues(cloud: lab.Session) -> int:
     """Return the bytes that have left x's root queue."""
-    said = cloud.run("x", ["tc", "-s", "-j", "qdisc", "show", "dev", "eth0"], capture_output=True, text=True).stdout
-    return next(int(each["bytes"]) for each in json.loads(said) if each["kind"] == "htb")
+    output = cloud.run("x", ["tc", "-s", "-j", "qdisc", "show", "dev", "eth0"], capture_output=True, text=True).stdout
+    return next(int(each["bytes"]) for each in json.loads(output) if each["kind"] == "htb")
 
 
 def becomes(cloud: lab.Session, right: Callable[[PairState], bool]) -> None:
@@ -104,11 +104,11 @@ def test_it_stands_without_its_controller_and_is_told_of(cloud: lab.Session, tmp
         heard(sink)
         traffic(cloud, "x", "tcp", address(cloud, "z"), 5001, 1, 1).wait()
         sink.communicate()
-    found = json.loads(run(cloud, "status", "--json").stdout)
-    assert set(found) == {"pairs", "hosts"}
-    own = next(each for each in found["pairs"] if each["source"] == "x")
+    document = json.loads(run(cloud, "status", "--json").stdout)
+    assert set(document) == {"pairs", "hosts"}
+    own = next(each for each in document["pairs"] if each["source"] == "x")
     assert {"source", "target", "guarantee_bps", "limit_bps", "rate_bps", "met", "marks"} <= set(own)
-    assert [(host["host"], host["why"]) for host in found["hosts"]] == [(host, "") for host in HOSTS]
+    assert [(host["host"], host["why"]) for host in document["hosts"]] == [(host, "") for host in HOSTS]
     exposed = run(cloud, "status", "--prometheus").stdout
     assert 'gavotte_guarantee_pair_guarantee_bps{source="x",target="z"}' in exposed
     checked = gavotte("hosts", "check", "--hosts", "lab", "--json", env=cloud.environment())
@@ -136,11 +136,11 @@ def test_it_is_kept_against_a_crowd(cloud: lab.Session, tmp_path: Path) -> None:
     senders += [traffic(cloud, host, "tcp", address(cloud, "t"), 5002, 5, 1) for host in CROWD]
     for sender in senders:
         sender.wait()
-    found = {host: json.loads(sink.communicate()[0]) for host, sink in sinks.items()}
+    values = {host: json.loads(sink.communicate()[0]) for host, sink in sinks.items()}
 
     def rate_bps(host: str) -> float:
-        bins = [sum(each) for each in zip(*found[host]["bins"].values(), strict=True)][8:22]
-        return float(8 * WIRE_PER_PAYLOAD * sum(bins) / (len(bins) * found[host]["bin_s"]))
+        bins = [sum(each) for each in zip(*values[host]["bins"].values(), strict=True)][8:22]
+        return float(8 * WIRE_PER_PAYLOAD * sum(bins) / (len(bins) * values[host]["bin_s"]))
 
     # Without a guarantee it would have an eleventh of the link among eleven senders, 9 Mbit/s.
     assert rate_bps("z") > 0.8 * 45e6
@@ -209,8 +209,8 @@ def test_a_silent_receivers_hose_stays_divided(cloud: lab.Session, tmp_path: Pat
         return [pair.guarantee_bps for pair in status(others).pairs if pair.target == "t" and pair.why != "idle"]
 
     def are_divided() -> bool:
-        found = shares_bps()
-        return len(found) == len(crowd) and 40e6 < sum(found) < 46e6
+        result = shares_bps()
+        return len(result) == len(crowd) and 40e6 < sum(result) < 46e6
 
     with ExitStack() as stack:
         sink = stack.enter_context(traffic(cloud, "t", "sink", 5005, 60, stdout=subprocess.PIPE, text=True))

@@ -128,8 +128,8 @@ def contest(cloud: lab.Session, receiver: str, target: str, flows: dict[str, int
     return {source: 8 * WIRE_PER_PAYLOAD * sum(each) / (BIN_S * len(each)) for source, each in counted.items()}
 
 
-def reasons(found: GuaranteeStatus, source: str) -> set[str]:
-    return {pair.why for pair in found.pairs if pair.source == source}
+def reasons(result: GuaranteeStatus, source: str) -> set[str]:
+    return {pair.why for pair in result.pairs if pair.source == source}
 
 
 @pytest.mark.parametrize("nat", [on_the_host, on_the_router])
@@ -137,17 +137,17 @@ def test_one_connection_keeps_its_guarantee_into_and_out_of_a_nat(nat: Callable[
     with behind(nat, "c") as (cloud, inventory):
         apply(kept("c", {"a": "60mbit", "b": "30mbit"}), inventory)
         into = contest(cloud, "c", outside(cloud), {"a": 1, "b": 8})
-        found = status(inventory)
+        state = status(inventory)
         assert into[address(cloud, "a")] > 0.95 * KEPT_BPS
-        assert [host.why for host in found.hosts if host.host in "abc"] == [""] * 3
+        assert [host.why for host in state.hosts if host.host in "abc"] == [""] * 3
         clear(inventory)
 
         apply(kept("a", {"c": "60mbit", "b": "30mbit"}), inventory)
         out = contest(cloud, "a", address(cloud, "a"), {"c": 1, "b": 8})
-        found = status(inventory)
+        state = status(inventory)
         assert out[outside(cloud)] > 0.95 * KEPT_BPS
-        assert [host.why for host in found.hosts if host.host in "abc"] == [""] * 3
-        assert all(pair.met is not None for pair in found.pairs)
+        assert [host.why for host in state.hosts if host.host in "abc"] == [""] * 3
+        assert all(pair.met is not None for pair in state.pairs)
 
 
 def test_a_host_that_no_other_reaches_keeps_its_guarantee_by_its_own_datagrams() -> None:
@@ -164,11 +164,11 @@ def test_hosts_with_one_address_are_named_and_have_static_guarantees() -> None:
         assert sharing_addresses(wanted, inventory) == {outside(cloud): ["c", "d"]}
         apply(wanted, inventory)
         out = contest(cloud, "a", address(cloud, "a"), {"c": 1, "d": 1, "b": 8})
-        found = status(inventory)
-        why = {host.host: host.why for host in found.hosts}
+        state = status(inventory)
+        why = {host.host: host.why for host in state.hosts}
         assert why["a"].startswith(f"packets of c, d have one address, {outside(cloud)}")
         # Both have a third of the receiver's hose, or their own, whichever is lower.
-        static = {pair.source: pair.guarantee_bps for pair in found.pairs}
+        static = {pair.source: pair.guarantee_bps for pair in state.pairs}
         assert static["c"] == pytest.approx(30e6, rel=0.01)
         assert static["d"] == pytest.approx(20e6, rel=0.01)
         assert 0.9 * 50e6 < out[outside(cloud)] < 1.02 * 50e6

@@ -40,15 +40,15 @@ def guarantee(tmp_path: Path, content: str) -> Guarantee:
 
 def test_each_link_has_its_sum(tmp_path: Path) -> None:
     network = builders.network(4, 100 * MBIT, egress_bps=60 * MBIT, groups=GROUPS, sharing="groups")
-    found = plan(guarantee(tmp_path, text("vm0", "vm1", "vm2")), network)
-    sums = {link.link: round(link.sum_bps / MBIT) for link in found.links}
+    planned = plan(guarantee(tmp_path, text("vm0", "vm1", "vm2")), network)
+    sums = {link.link: round(link.sum_bps / MBIT) for link in planned.links}
     assert sums["egress of vm0"] == 45
     assert sums["up link of rack0"] == sums["down link of rack0"] == 90
     assert sums["up link of pod"] == 135
     assert sums["path from vm0 to vm2"] == 45
     assert "down link of pod" not in sums
-    assert found.over == []
-    assert found.unlimited == []
+    assert planned.over == []
+    assert planned.unlimited == []
 
 
 @pytest.mark.parametrize("mtu_bytes", [1280, 1400, 9000])
@@ -85,12 +85,12 @@ def test_the_link_that_is_over_is_told(tmp_path: Path) -> None:
 def test_a_tenant_counts_where_one_of_its_hosts_is(tmp_path: Path) -> None:
     network = builders.network(3, None, groups=[GROUPS[0] | {"parent": None}])
     tenant = '[[tenant]]\nname = "a"\nhosts = ["vm0", "vm2"]\negress = "200mbit"\n'
-    found = plan(guarantee(tmp_path, text("vm0", "vm1", "vm2", more=tenant)), network)
-    sums = {link.link: link.sum_bps / MBIT for link in found.links}
+    planned = plan(guarantee(tmp_path, text("vm0", "vm1", "vm2", more=tenant)), network)
+    sums = {link.link: link.sum_bps / MBIT for link in planned.links}
     assert sums["up link of rack0"] == pytest.approx(45 + 200 - 45)
     assert sums["down link of rack0"] == pytest.approx(90)
-    assert [link.link for link in found.over] == ["up link of rack0"]
-    assert found.unlimited == ["vm2"]
+    assert [link.link for link in planned.over] == ["up link of rack0"]
+    assert planned.unlimited == ["vm2"]
 
 
 @given(st.lists(st.integers(1, 100), min_size=2, max_size=6), st.integers(50, 400), st.floats(0, 0.5))
@@ -99,12 +99,12 @@ def test_what_is_admitted_fits_and_what_is_not_does_not(rates: list[int], up: in
     entries = [{"host": host, "egress": f"{rate}mbit"} for host, rate in zip(hosts, rates, strict=True)]
     wanted = Guarantee.model_validate({"format": FORMAT, "headroom": headroom, "guarantee": entries})
     groups = [{"name": "rack", "members": hosts, "up_bps": up * MBIT}]
-    found = plan(wanted, builders.network(hosts, None, groups=groups))
-    assert bool(found.over) == (sum(rates) > up * (1 - headroom) * 1.01)
+    planned = plan(wanted, builders.network(hosts, None, groups=groups))
+    assert bool(planned.over) == (sum(rates) > up * (1 - headroom) * 1.01)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (text("vm0", "vm0"), "guarantee[1].host: `vm0` is already the name of guarantee[0]"),
         (text("vm0", rates=""), "guarantee[0]: guarantees nothing"),
@@ -126,10 +126,10 @@ def test_what_is_admitted_fits_and_what_is_not_does_not(rates: list[int], up: in
         (text("vm0").replace("[[", "headroom = 1\n[[", 1), "headroom"),
     ],
 )
-def test_what_makes_no_sense_is_named(tmp_path: Path, content: str, said: str) -> None:
+def test_what_makes_no_sense_is_named(tmp_path: Path, content: str, message: str) -> None:
     with pytest.raises(FormatError) as raised:
         guarantee(tmp_path, content)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_a_host_that_is_not_there_is_named(tmp_path: Path) -> None:

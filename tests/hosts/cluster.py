@@ -159,15 +159,15 @@ class Cluster:
 
     def agents(self) -> list[str]:
         """Return the command lines of the agents of this cluster."""
-        found = []
+        items = []
         for entry in Path("/proc").glob("[0-9]*/cmdline"):
             try:
                 words = entry.read_bytes().split(b"\0")
             except OSError:
                 continue
             if words[0].startswith(str(self.folder).encode()) and b"serve" in words:
-                found.append(b" ".join(words).decode())
-        return found
+                items.append(b" ".join(words).decode())
+        return items
 
 
 def keygen(path: Path) -> None:

@@ -58,14 +58,14 @@ def test_a_campaign_over_ssh(servers: Cluster, tmp_path: Path) -> None:
     (tmp_path / "study.campaign.toml").write_text(STUDY + (BY_IPERF3 if shutil.which("iperf3") else ""))
     done = servers.gavotte("campaign", "run", tmp_path / "study.campaign.toml", "-o", tmp_path / "r.jsonl")
     assert done.returncode == 0, done.stderr
-    found = {sample.scenario: sample for sample in read_samples(tmp_path / "r.jsonl")}
+    values = {sample.scenario: sample for sample in read_samples(tmp_path / "r.jsonl")}
     cap = 200e6 * GOODPUT_PER_WIRE
     for name in ("pair", "iperf3"):
-        if name in found:
-            assert 0.6 * cap < found[name].value < 1.3 * cap, name
-            assert found[name].metrics["distance"].value == 0
-    assert found["loop"].value > 2 * cap
-    assert found["incast"].metrics["distance"].value == 2
-    account = found["pair"].metadata["before"]["a"]
+        if name in values:
+            assert 0.6 * cap < values[name].value < 1.3 * cap, name
+            assert values[name].metrics["distance"].value == 0
+    assert values["loop"].value > 2 * cap
+    assert values["incast"].metrics["distance"].value == 2
+    account = values["pair"].metadata["before"]["a"]
     assert {"kernel", "clock_source", "interfaces", "agent_ticks"} <= account.keys()
     until(lambda: not servers.agents())

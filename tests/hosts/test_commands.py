@@ -42,7 +42,7 @@ def test_a_slurm_allocation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said", "status"),
+    ("arguments", "message", "status"),
     [
         (("import",), "use one of", 2),
         (("import", "--slurm", "--mpi-hostfile", "x"), "use one of", 2),
@@ -57,13 +57,13 @@ def test_a_slurm_allocation(tmp_path: Path) -> None:
         (("keys", "-o", "keys", "a=b c"), "neither a name nor an address", 1),
     ],
 )
-def test_errors_are_one_line(tmp_path: Path, arguments: tuple[str, ...], said: str, status: int) -> None:
+def test_errors_are_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str, status: int) -> None:
     host = '[[host]]\nname = "a"\naddress = "10.0.0.1"\nagent = "tls://10.0.0.1"\n'
     (tmp_path / "tls.toml").write_text('format = "gavotte/hosts/1"\n' + host)
     done = gavotte(*arguments, cwd=tmp_path)
     assert done.returncode == status
     assert done.stdout == ""
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 

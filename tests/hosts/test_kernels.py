@@ -126,10 +126,10 @@ def test_tcp_to_an_old_kernel_gets_the_rate_of_the_shaper(hosts: Path, tmp_path:
     words = ["--method", "bulk", "-o", str(tmp_path / "h.npz"), "--json"]
     done = gavotte("measure", "--hosts", str(hosts), *words)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["answered"] == 2, done.stderr
-    names = said["hosts"]
-    rate_bps = said["rate_bps"][names.index("near")][names.index("vm")]
+    document = json.loads(done.stdout)
+    assert document["answered"] == 2, done.stderr
+    names = document["hosts"]
+    rate_bps = document["rate_bps"][names.index("near")][names.index("vm")]
     # The shaper sees packets of many segments, and counts their headers once.
     assert RATE_MBIT * 1e6 * GOODPUT_PER_WIRE * 0.95 < rate_bps < RATE_MBIT * 1e6 * 1.01
 
@@ -175,9 +175,9 @@ def unsteady(hosts: Path, tmp_path: Path) -> Iterator[Path]:
 def test_rates_are_right_while_the_clock_is_set(unsteady: Path, method: str) -> None:
     done = gavotte("measure", "--hosts", str(unsteady), "--method", method, "--json")
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    names = said["hosts"]
-    rate_bps = said["rate_bps"][names.index("near")][names.index("vm")]
+    document = json.loads(done.stdout)
+    names = document["hosts"]
+    rate_bps = document["rate_bps"][names.index("near")][names.index("vm")]
     assert RATE_MBIT * 1e6 * GOODPUT_PER_WIRE * 0.95 < rate_bps < RATE_MBIT * 1e6 * 1.01
 
 
@@ -201,8 +201,8 @@ def test_a_guarantee_is_kept_while_the_clock_is_set(unsteady: Path, tmp_path: Pa
     finally:
         gavotte("guarantee", "clear", *inventory)
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    rate_bps = said["rate_bps"][said["hosts"].index("vm")][said["hosts"].index("near")]
+    document = json.loads(done.stdout)
+    rate_bps = document["rate_bps"][document["hosts"].index("vm")][document["hosts"].index("near")]
     assert rate_bps > 0.95 * GUARANTEED_MBIT * 1e6 * GOODPUT_PER_WIRE
 
 

@@ -38,7 +38,7 @@ def test_a_hostfile(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "names no host"),
         ("# nothing\n", "names no host"),
@@ -54,13 +54,13 @@ def test_a_hostfile(tmp_path: Path) -> None:
         ("x.invalid:1", "line 1: `x.invalid` does not resolve"),
     ],
 )
-def test_errors_name_file_line_and_remedy(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_name_file_line_and_remedy(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "hosts"
     path.write_text(text)
     with pytest.raises(GavotteError) as raised:
         resolve_hosts(f"mpi:{path}")
     assert str(path) in str(raised.value)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert raised.value.hint
     assert "\n" not in str(raised.value)
 

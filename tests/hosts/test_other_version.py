@@ -43,8 +43,8 @@ def test_it_is_named_and_the_others_are_used(small_cloud: lab.Session, stranger:
     changed = inventory.host[1].model_copy(update={"agent": stranger})
     partly = inventory.model_copy(update={"host": [inventory.host[0], changed, inventory.host[2]]})
     verdict = f"its agent 9.9.9 speaks protocol {OTHER}, but this controller {PROTOCOL}"
-    found = check(partly)
-    assert [host.verdict for host in found.hosts] == ["ready", verdict, "ready"]
+    state = check(partly)
+    assert [host.verdict for host in state.hosts] == ["ready", verdict, "ready"]
     result = measure(partly)
     assert result.missing == {"b": verdict}
     assert result.answered == 2

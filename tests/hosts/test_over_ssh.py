@@ -41,12 +41,12 @@ def changed(path: Path, text: str) -> Iterator[None]:
         path.write_bytes(before)
 
 
-def ready_but(found: dict[str, dict[str, Any]], *bad: str) -> None:
+def ready_but(result: dict[str, dict[str, Any]], *bad: str) -> None:
     """Assert that all hosts can be used except these, which have one line with the reason."""
-    assert {name for name, host in found.items() if host["verdict"] == "ready"} == set(found) - set(bad), found
+    assert {name for name, host in result.items() if host["verdict"] == "ready"} == set(result) - set(bad), result
     for name in bad:
-        assert not found[name]["usable"]
-        assert "\n" not in found[name]["verdict"]
+        assert not result[name]["usable"]
+        assert "\n" not in result[name]["verdict"]
 
 
 def descendants(pid: int) -> list[int]:
@@ -66,9 +66,9 @@ def named(pid: int, name: str) -> bool:
 def test_the_agent_is_copied_once_and_checked_each_time(servers: Cluster) -> None:
     for host in HOSTS:
         shutil.rmtree(servers.cache(host), ignore_errors=True)
-    found = servers.gavotte("hosts", "deploy", "--hosts", servers.inventory, "--json")
-    assert found.returncode == 0, found.stderr
-    assert [(h["name"], h["copied"]) for h in json.loads(found.stdout)["hosts"]] == [(name, True) for name in HOSTS]
+    result = servers.gavotte("hosts", "deploy", "--hosts", servers.inventory, "--json")
+    assert result.returncode == 0, result.stderr
+    assert [(h["name"], h["copied"]) for h in json.loads(result.stdout)["hosts"]] == [(name, True) for name in HOSTS]
     kept = {host: next((servers.cache(host) / "gavotte").iterdir()) for host in HOSTS}
     assert all(re.fullmatch(r"gavotte-agent-[0-9.]+-[0-9a-f]{16}", path.name) for path in kept.values())
     assert all(path.stat().st_mode & 0o777 == 0o700 for path in kept.values())
@@ -76,8 +76,8 @@ def test_the_agent_is_copied_once_and_checked_each_time(servers: Cluster) -> Non
     with kept["b"].open("r+b") as file:
         file.seek(1000)
         file.write(b"damage")
-    found = servers.gavotte("hosts", "deploy", "--hosts", servers.inventory, "--json")
-    assert [h["copied"] for h in json.loads(found.stdout)["hosts"]] == [False, True, False, False]
+    result = servers.gavotte("hosts", "deploy", "--hosts", servers.inventory, "--json")
+    assert [h["copied"] for h in json.loads(result.stdout)["hosts"]] == [False, True, False, False]
     assert kept["b"].read_bytes() == kept["a"].read_bytes()
 
 
@@ -119,9 +119,9 @@ def test_hosts_by_ssh_config_and_by_hostfile(servers: Cluster, tmp_path: Path) -
 
 def test_a_wrong_key(servers: Cluster) -> None:
     with changed(servers.folder / "b" / "authorized_keys", (servers.folder / "other_key.pub").read_text()):
-        found = servers.verdicts(servers.inventory)
-        ready_but(found, "b")
-        assert found["b"]["verdict"] == "permission denied (publickey); make `ssh b true` work without a question"
+        verdicts = servers.verdicts(servers.inventory)
+        ready_but(verdicts, "b")
+        assert verdicts["b"]["verdict"] == "permission denied (publickey); make `ssh b true` work without a question"
         done = servers.gavotte("measure", "--hosts", servers.inventory, "--json")
     assert done.returncode == 0
     result = json.loads(done.stdout)
@@ -136,10 +136,10 @@ def test_unknown_and_changed_host_keys(servers: Cluster, tmp_path: Path) -> None
     keygen(tmp_path / "stranger")
     stranger = f"{servers.addresses['c']} {(tmp_path / 'stranger.pub').read_text().strip()}"
     with changed(known, "\n".join([lines[0], stranger, lines[3]]) + "\n"):
-        found = servers.verdicts(servers.inventory)
-    ready_but(found, "b", "c")
-    assert found["b"]["verdict"] == "its host key is not known; connect once with `ssh b` and check it"
-    assert found["c"]["verdict"].startswith("its host key has changed; ")
+        verdicts = servers.verdicts(servers.inventory)
+    ready_but(verdicts, "b", "c")
+    assert verdicts["b"]["verdict"] == "its host key is not known; connect once with `ssh b` and check it"
+    assert verdicts["c"]["verdict"].startswith("its host key has changed; ")
 
 
 def test_unreachable_hosts(servers: Cluster, tmp_path: Path) -> None:
@@ -153,11 +153,11 @@ def test_unreachable_hosts(servers: Cluster, tmp_path: Path) -> None:
     done = servers.gavotte("hosts", "check", "--hosts", tmp_path / "x.toml", "--json")
     assert done.returncode == 1
     assert done.stderr == "1 of 4 hosts can be used\n"
-    found = {host["name"]: host for host in json.loads(done.stdout)["hosts"]}
-    ready_but(found, "b", "c", "d")
-    assert re.match("timed out|No route to host|Network is unreachable", found["b"]["verdict"])
-    assert found["c"]["verdict"].startswith("connection refused; ")
-    assert found["d"]["verdict"].startswith("no address for x.invalid (")
+    values = {host["name"]: host for host in json.loads(done.stdout)["hosts"]}
+    ready_but(values, "b", "c", "d")
+    assert re.match("timed out|No route to host|Network is unreachable", values["b"]["verdict"])
+    assert values["c"]["verdict"].startswith("connection refused; ")
+    assert values["d"]["verdict"].startswith("no address for x.invalid (")
 
 
 def test_none_of_them(servers: Cluster, tmp_path: Path) -> None:
@@ -187,21 +187,21 @@ def test_a_data_port_that_is_taken(servers: Cluster, tmp_path: Path) -> None:
     try:
         assert taker.stdout is not None
         assert taker.stdout.readline() == b"up\n"
-        found = servers.verdicts(servers.inventory)
-        ready_but(found, "b")
-        assert found["b"]["verdict"].startswith("its data port is in use")
+        verdicts = servers.verdicts(servers.inventory)
+        ready_but(verdicts, "b")
+        assert verdicts["b"]["verdict"].startswith("its data port is in use")
         servers.write_inventory(tmp_path / "x.toml", {"a": "ssh://a", "b": "ssh://b?data-port=7500"})
-        found = servers.verdicts(tmp_path / "x.toml")
-        assert found["b"]["data_port"] == 7500
+        verdicts = servers.verdicts(tmp_path / "x.toml")
+        assert verdicts["b"]["data_port"] == 7500
     finally:
         taker.communicate()
 
 
 def test_a_server_that_forbids_to_forward_sockets(servers: Cluster) -> None:
     with reconfigured(servers, "d", "AllowStreamLocalForwarding no"):
-        found = servers.verdicts(servers.inventory)
-    ready_but(found, "d")
-    assert "it needs `AllowStreamLocalForwarding yes`" in found["d"]["verdict"]
+        verdicts = servers.verdicts(servers.inventory)
+    ready_but(verdicts, "d")
+    assert "it needs `AllowStreamLocalForwarding yes`" in verdicts["d"]["verdict"]
 
 
 def test_a_login_that_talks(servers: Cluster) -> None:
@@ -257,21 +257,21 @@ def test_killed_ssh_servers_and_agents(servers: Cluster) -> None:
         try:
             agent = next(pid for pid in descendants(servers.servers["c"].pid) if named(pid, "gavotte-agent-0"))
             os.kill(agent, signal.SIGKILL)
-            output, said = process.communicate(timeout=120)
+            output, message = process.communicate(timeout=120)
             until(lambda: not servers.agents())
-            found = servers.verdicts(servers.inventory)
+            outcome = servers.verdicts(servers.inventory)
         finally:
             servers.servers["b"].wait(timeout=10)
             servers.serve("b")
-    assert process.returncode == 0, said
+    assert process.returncode == 0, message
     result = json.loads(output)
     verdicts = result["missing"] | result["lost"]
     assert sorted(verdicts) == ["b", "c"], (verdicts, result["failures"])
     # The last snapshot still has the paths between a and d.
     assert result["rate_bps"][0][3] is not None
     assert result["rate_bps"][3][0] is not None
-    ready_but(found, "b")
-    assert found["b"]["verdict"].startswith("connection refused")
+    ready_but(outcome, "b")
+    assert outcome["b"]["verdict"].startswith("connection refused")
     ready_but(servers.verdicts(servers.inventory))
 
 
@@ -283,7 +283,7 @@ def test_a_controller_that_is_killed_leaves_no_agent(servers: Cluster, runtime: 
         tunnels = [pid for pid in descendants(controller) if named(pid, "ssh")]
         assert len(tunnels) == 4
         os.kill(controller, number)
-        _, said = process.communicate(timeout=60)
+        _, message = process.communicate(timeout=60)
     until(lambda: not servers.agents())
     until(lambda: not any(named(pid, "ssh") for pid in tunnels))
     until(lambda: not any(socket.exists() for socket in sockets))
@@ -294,7 +294,7 @@ def test_a_controller_that_is_killed_leaves_no_agent(servers: Cluster, runtime: 
         ready_but(servers.verdicts(servers.inventory))
         assert not left[0].exists()
     else:
-        assert said.splitlines()[-1].startswith("error: "), said
+        assert message.splitlines()[-1].startswith("error: "), message
 
 
 @contextmanager

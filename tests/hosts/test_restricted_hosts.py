@@ -50,11 +50,11 @@ def restricted(servers: Cluster, name: str) -> Iterator[Path]:
 )
 def test_an_agent_runs_from_another_place(servers: Cluster, name: str, where: str, why: str) -> None:
     with restricted(servers, name) as inventory:
-        said = servers.gavotte("hosts", "deploy", "--hosts", inventory)
-        assert said.returncode == 0, said.stderr
-        found = servers.verdicts(inventory)
-        assert [host["verdict"] for host in found.values()] == ["ready", "ready"], found
-        for host in found.values():
+        result = servers.gavotte("hosts", "deploy", "--hosts", inventory)
+        assert result.returncode == 0, result.stderr
+        verdicts = servers.verdicts(inventory)
+        assert [host["verdict"] for host in verdicts.values()] == ["ready", "ready"], verdicts
+        for host in verdicts.values():
             assert host["place"].startswith(f"runs from {where} (")
             assert why in host["place"]
         done = servers.gavotte("measure", "--hosts", inventory, "--method", "choreo", "--json")
@@ -93,8 +93,8 @@ def test_verbs_work_without_privileges(servers: Cluster, tmp_path: Path, name: s
     with restricted(servers, name) as inventory:
         for host in servers.verdicts(inventory).values():
             assert host["usable"], host["verdict"]
-            found = [part for part in host["lacking"] if not part.startswith("TCP")]
-            assert [part[: part.find(" (Operation")] if "CAP_NET" not in part else part for part in found] == lacking
+            matches = [part for part in host["lacking"] if not part.startswith("TCP")]
+            assert [part[: part.find(" (Operation")] if "CAP_NET" not in part else part for part in matches] == lacking
             if hard_to_get and NET_ADMIN in lacking:
                 assert host["lacking"][-1].startswith("TCP `cubic`: transfers use ")
         orders: tuple[list[str | Path], ...] = (

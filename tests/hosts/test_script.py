@@ -116,11 +116,11 @@ def test_memory_where_no_folder_will_do(nowhere: Path, tmp_path: Path) -> None:
     # A script has no place of its own in memory, so the agent must be a program; it prints its arguments.
     content = Path("/bin/echo").read_bytes()
     done = run("sh", tmp_path / "cache", path=str(nowhere), agent=binary(content), stdin=content)
-    *skips, wants, starts, said = done.stdout.decode().splitlines()
+    *skips, wants, starts, message = done.stdout.decode().splitlines()
     assert len(skips) == 5
     assert all(": cannot be created" in line for line in skips)
     assert wants == f"gavotte-agent: wants {platform.machine()} memory"
-    assert (starts, said.split()[:3]) == (STARTS, ["serve", "--socket", f"{tmp_path}/x.sock"])
+    assert (starts, message.split()[:3]) == (STARTS, ["serve", "--socket", f"{tmp_path}/x.sock"])
     damaged = run("sh", tmp_path / "cache", path=str(nowhere), agent=binary(content), stdin=content[:-1] + b"x")
     assert damaged.stdout.decode().splitlines()[-1].startswith("gavotte-agent: mismatch ")
     assert damaged.returncode == 1

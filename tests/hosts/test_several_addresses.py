@@ -76,17 +76,17 @@ def inventory(cloud: lab.Session) -> Inventory:
 def test_the_check_reports_the_addresses_that_hosts_reach(cloud: lab.Session, inventory: Inventory) -> None:
     reached = addresses(cloud)
     reached["c"] = outside_of(reached["c"])
-    found = check(inventory)
-    assert {(path.source, path.target): (path.tcp, path.udp) for path in found.paths} == {
+    state = check(inventory)
+    assert {(path.source, path.target): (path.tcp, path.udp) for path in state.paths} == {
         (source, target): ("ok", "ok") for source in "abc" for target in "abc" if source != target
     }
-    assert all(path.target_address == reached[path.target] for path in found.paths)
-    assert found.rules == ()
+    assert all(path.target_address == reached[path.target] for path in state.paths)
+    assert state.rules == ()
 
 
 def test_paths_to_and_from_these_hosts_are_measured(inventory: Inventory) -> None:
-    found = measure(inventory)
-    assert np.isfinite(found.history.beta_Bps).sum() == 6
+    measurement = measure(inventory)
+    assert np.isfinite(measurement.history.beta_Bps).sum() == 6
 
 
 def await_admission(fleet: Fleet, name: str) -> None:
@@ -116,5 +116,5 @@ def test_a_host_that_joins_late_finds_addresses_and_is_found(cloud: lab.Session,
 
 def test_without_the_further_addresses_nothing_reaches_them(inventory: Inventory) -> None:
     alone = [host.model_copy(update={"addresses": []}) for host in inventory.host]
-    found = check(inventory.model_copy(update={"host": alone}))
-    assert not {path.target for path in found.paths if path.tcp == "ok"} & {"b", "c"}
+    state = check(inventory.model_copy(update={"host": alone}))
+    assert not {path.target for path in state.paths if path.tcp == "ok"} & {"b", "c"}

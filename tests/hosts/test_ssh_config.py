@@ -66,7 +66,7 @@ def test_a_name_without_a_host_line_is_taken_as_it_is(config: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "match", "said"),
+    ("text", "match", "message"),
     [
         ("Host a\n", "z*", "no Host line matches `z*`"),
         ('Host "a\n', "*", "line 1: has an unclosed quote"),
@@ -80,12 +80,12 @@ def test_a_name_without_a_host_line_is_taken_as_it_is(config: Path) -> None:
         pytest.param("Host a b\n  HostName 10.1.0.1\n", "*", "Host b: `b` and `a` are both 10.1.0.1", marks=needs_ssh),
     ],
 )
-def test_errors_are_one_line(tmp_path: Path, text: str, match: str, said: str) -> None:
+def test_errors_are_one_line(tmp_path: Path, text: str, match: str, message: str) -> None:
     path = tmp_path / "config"
     path.write_text(text.replace("{path}", str(path)))
     with pytest.raises(GavotteError) as raised:
         from_ssh_config(match, file=path)
-    assert said in str(raised.value)
+    assert message in str(raised.value)
     assert raised.value.hint
     assert "\n" not in str(raised.value)
 

@@ -36,9 +36,9 @@ def cloud() -> Iterator[lab.Session]:
 
 @pytest.fixture(scope="module")
 def inventory(cloud: lab.Session) -> Inventory:
-    found = read_inventory(cloud.hosts_file)
-    assert {ipaddress.ip_address(host.address).version for host in found.host} == {6}
-    return found
+    result = read_inventory(cloud.hosts_file)
+    assert {ipaddress.ip_address(host.address).version for host in result.host} == {6}
+    return result
 
 
 def test_measure_model_place_and_run(inventory: Inventory) -> None:

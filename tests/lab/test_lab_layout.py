@@ -20,8 +20,8 @@ from gavotte.lab.wires import Bucket, Lane, plan
 
 
 def interface(layout: Layout, node: str, name: str) -> Interface:
-    (found,) = [i for n in layout.nodes if n.name == node for i in n.interfaces if i.name == name]
-    return found
+    (result,) = [i for n in layout.nodes if n.name == node for i in n.interfaces if i.name == name]
+    return result
 
 
 def routers_between(layout: Layout, source: str, target: str, version: int = 4) -> int:

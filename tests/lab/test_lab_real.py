@@ -278,9 +278,9 @@ def test_an_owner_killed_while_starting_leaves_nothing(
 
 def test_of_two_at_once_one_comes_up(cleared: Path, topology_file: Path) -> None:
     both = [python(UP, topology_file) for _ in range(2)]
-    said = sorted(process.communicate()[0].strip() for process in both)
-    assert said[1] == "up"
-    assert said[0].startswith("a lab")
+    message = sorted(process.communicate()[0].strip() for process in both)
+    assert message[1] == "up"
+    assert message[0].startswith("a lab")
     assert lab.status().up
 
 

@@ -56,9 +56,9 @@ def at(host: Host, address: str) -> Host:
 
 
 def test_both_protocols_reach_each_host(inventory: Inventory) -> None:
-    found = check(inventory)
-    assert len(found.paths) == 6
-    assert {(path.tcp, path.udp) for path in found.paths} == {("ok", "ok")}
+    state = check(inventory)
+    assert len(state.paths) == 6
+    assert {(path.tcp, path.udp) for path in state.paths} == {("ok", "ok")}
 
 
 @pytest.mark.parametrize(

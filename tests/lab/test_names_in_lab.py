@@ -75,9 +75,9 @@ def test_guarantees_apply_in_any_case(cloud: lab.Session) -> None:
 def test_hosts_know_their_own_and_each_others_names(cloud: lab.Session) -> None:
     named = cloud.run("web1.example.com", ["hostname"], capture_output=True, text=True)
     assert named.stdout == "web1.example.com\n"
-    found = cloud.run("x_1", ["getent", "hosts", "node01"], capture_output=True, text=True)
+    result = cloud.run("x_1", ["getent", "hosts", "node01"], capture_output=True, text=True)
     address = next(host.address for host in read_inventory(cloud.hosts_file).host if host.name == "Node01")
-    assert found.stdout.split()[0] == address
+    assert result.stdout.split()[0] == address
     assert cloud.run("NODE01", ["hostname"], capture_output=True, text=True).stdout == "Node01\n"
 
 
@@ -99,11 +99,11 @@ def test_dns_names_as_addresses_are_looked_up_and_reported(cloud: lab.Session, t
     check = [str(GAVOTTE), "hosts", "check", "--hosts", str(file), "--json"]
     done = cloud.run("x_1", check, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert {host["name"]: host["address"] for host in found["hosts"]} == address
-    assert all(host["address_name"] == host["name"] for host in found["hosts"])
-    assert len(found["paths"]) == 6
-    assert all((path["tcp"], path["udp"]) == ("ok", "ok") for path in found["paths"])
+    document = json.loads(done.stdout)
+    assert {host["name"]: host["address"] for host in document["hosts"]} == address
+    assert all(host["address_name"] == host["name"] for host in document["hosts"])
+    assert len(document["paths"]) == 6
+    assert all((path["tcp"], path["udp"]) == ("ok", "ok") for path in document["paths"])
     assert f"web1.example.com is {address['web1.example.com']}" in done.stderr
 
     # A host whose name does not resolve costs its own paths alone.

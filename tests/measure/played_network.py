@@ -125,9 +125,9 @@ class PlayedNetwork:
             return self.slow.get(pair, 0.0)
 
         def meets(other: Pair) -> bool:
-            there = (float(self.oracle.rates([other, way]).sum()) for way in (pair, pair[::-1]))
+            present = (float(self.oracle.rates([other, way]).sum()) for way in (pair, pair[::-1]))
             alone = float(self.oracle.rates([other])[0]) + float(self.oracle.rates([pair])[0])
-            return min(there) < 0.98 * alone
+            return min(present) < 0.98 * alone
 
         return max((end_s for other, end_s in ends.items() if meets(other)), default=0.0)
 

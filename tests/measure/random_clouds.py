@@ -144,7 +144,7 @@ def _limit(
 
 def score(cloud: Cloud, network: Network) -> Score:
     """Compare the Network with the truth, as far as a tenant could know it."""
-    found = Score()
+    result = Score()
     oracle = cloud.oracle()
     size = len(oracle.names)
     truth = hierarchy_of(oracle.names, oracle.hops)
@@ -153,10 +153,10 @@ def score(cloud: Cloud, network: Network) -> Score:
         for j in range(size):
             together = learnt[i] is not None and learnt[i] == learnt[j]
             if (truth.machine[i] == truth.machine[j]) != together:
-                found.clusters = False
+                result.clusters = False
     wanted = {(c.kind, frozenset(truth.names[m] for m in c.members)) for c in truth.clusters if c.kind != "machine"}
     given = {(g.name.split("-")[0], frozenset(g.members)) for g in network.groups if not g.name.startswith("machine")}
-    found.clusters = found.clusters and wanted == given
+    result.clusters = result.clusters and wanted == given
     limits = _limits(oracle, truth)
     verdicts = {verdict.link: verdict for verdict in network.verdicts}
     for link in range(len(truth.links)):
@@ -167,17 +167,17 @@ def score(cloud: Cloud, network: Network) -> Score:
         needed = limit_bps is not None and could_bps >= OBSERVABLE * limit_bps
         if verdict.rate_bps is not None:
             if limit_bps is not None and abs(verdict.rate_bps / limit_bps - 1) <= NEAR:
-                found.right += 1
+                result.right += 1
             else:
-                found.wrong.append(f"{label}: {verdict.rate_bps / 1e6:.0f} Mbit/s, true {_mbit(limit_bps)}")
+                result.wrong.append(f"{label}: {verdict.rate_bps / 1e6:.0f} Mbit/s, true {_mbit(limit_bps)}")
         elif needed and verdict.verdict == "open":
-            found.wrong.append(f"{label}: open, true {_mbit(limit_bps)}")
+            result.wrong.append(f"{label}: open, true {_mbit(limit_bps)}")
         elif needed:
-            found.unknown.append(f"{label}: {_mbit(limit_bps)} ({verdict.evidence})")
+            result.unknown.append(f"{label}: {_mbit(limit_bps)} ({verdict.evidence})")
         else:
-            found.right += 1
-    found.sharing = network.sharing == _sharing(truth, limits)
-    return found
+            result.right += 1
+    result.sharing = network.sharing == _sharing(truth, limits)
+    return result
 
 
 def _mbit(rate_bps: float | None) -> str:

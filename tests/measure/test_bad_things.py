@@ -202,10 +202,10 @@ def test_all_agents_gone_ends_the_measurement(cloud: lab.Session, tmp_path: Path
     for host in HOSTS:
         faults.kill_agent(cloud, host)
     # None of 9 snapshots in 160 s is waited for.
-    said = process.communicate(timeout=60)[1]
+    message = process.communicate(timeout=60)[1]
     assert process.returncode == 1
-    assert "Traceback" not in said
-    assert "fewer than two agents are left" in said.splitlines()[-1]
+    assert "Traceback" not in message
+    assert "fewer than two agents are left" in message.splitlines()[-1]
     if output.exists():
         assert np.isfinite(read_history(output).beta_Bps).any(axis=(1, 2)).all()
 
@@ -217,10 +217,10 @@ def test_a_measurement_that_lost_hosts_does_not_replace_one_that_has_them(cloud:
     before = output.read_bytes()
     faults.kill_agent(cloud, VICTIM)
     process = gavotte(*words)
-    said = process.communicate(timeout=60)[1]
+    message = process.communicate(timeout=60)[1]
     assert process.returncode == 1
-    assert f"warning: {VICTIM}: " in said
-    assert f"{output} was not changed" in said
+    assert f"warning: {VICTIM}: " in message
+    assert f"{output} was not changed" in message
     assert output.read_bytes() == before
     assert read_history(tmp_path / "h.lost.npz").answered == 20
 
@@ -232,9 +232,9 @@ def test_experiments_that_lost_hosts_keep_earlier_evidence(few: lab.Session, tmp
     words = ("measure", "sharing", output, "--hosts", few.hosts_file)
     faults.kill_agent(few, VICTIM)
     process = gavotte(*words)
-    said = process.communicate(timeout=110)[1]
+    message = process.communicate(timeout=110)[1]
     assert process.returncode == 0
-    assert f"warning: lost {VICTIM}: " in said
+    assert f"warning: lost {VICTIM}: " in message
     subjects = {record.subject for record in first.evidence}
     assert f"out of {VICTIM}" in subjects
     assert {record.subject for record in read_history(output).evidence} >= subjects
@@ -255,9 +255,9 @@ def test_experiments_on_hosts_that_became_faster_end_and_keep_earlier_evidence(
     first = read_history(output)
     write_history(output, replace(first, beta_Bps=first.beta_Bps / 20))
     process = gavotte("measure", "sharing", output, "--hosts", few.hosts_file)
-    said = process.communicate(timeout=110)[1]
+    message = process.communicate(timeout=110)[1]
     assert process.returncode == 0
-    assert "warning: ended early: more bytes were needed than estimated" in said
+    assert "warning: ended early: more bytes were needed than estimated" in message
     assert {r.subject for r in read_history(output).evidence} >= {r.subject for r in first.evidence}
 
 
@@ -283,12 +283,12 @@ def test_a_user_takes_over_from_himself(verb: tuple[str, ...], cloud: lab.Sessio
     first = gavotte("measure", *hosts, "-o", tmp_path / "h.npz", "--count", "99")
     until(lambda: journal.exists() and b'"at"' in journal.read_bytes())
     second = gavotte("measure", *verb, *hosts, "--take-over")
-    said = second.communicate(timeout=60)[1]
-    assert second.returncode == 0, said
-    said = first.communicate(timeout=60)[1]
-    assert "Traceback" not in said
+    output = second.communicate(timeout=60)[1]
+    assert second.returncode == 0, output
+    output = first.communicate(timeout=60)[1]
+    assert "Traceback" not in output
     assert first.returncode == 1
-    assert re.search(r"agent on \w+: run `\w+` has taken the agent over", said)
+    assert re.search(r"agent on \w+: run `\w+` has taken the agent over", output)
 
 
 def test_an_agent_held_by_another_run_says_so(small_cloud: lab.Session, tmp_path: Path) -> None:
@@ -330,12 +330,12 @@ def gavotte(*arguments: str | Path, under: Sequence[str] = ()) -> subprocess.Pop
 def test_a_full_disk_is_one_line(small_cloud: lab.Session, tmp_path: Path) -> None:
     output = tmp_path / "h.npz"
     process = gavotte("measure", "--hosts", small_cloud.hosts_file, "-o", output, under=faults.full_disk(600))
-    said = process.communicate(timeout=60)[1]
+    message = process.communicate(timeout=60)[1]
     assert process.returncode == 1
-    errors = [line for line in said.splitlines() if line.startswith("error: ")]
+    errors = [line for line in message.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1
     assert "cannot be written: File too large" in errors[0]
-    assert "Traceback" not in said
+    assert "Traceback" not in message
     assert not output.exists()
     # Earlier answers are kept, and can be continued.
     again = gavotte("measure", "--hosts", small_cloud.hosts_file, "-o", output, "--resume")
@@ -355,9 +355,9 @@ def test_paths_that_did_not_answer_replace_none_that_had(cloud: lab.Session, tmp
     address = address_of(read_inventory(cloud.hosts_file), VICTIM)
     assert cloud.run("h0", ["ip", "route", "add", "blackhole", address]).returncode == 0
     process = gavotte(*arguments)
-    said = process.communicate(timeout=90)[1]
+    message = process.communicate(timeout=90)[1]
     assert process.returncode == 1
-    assert "was not changed" in said
+    assert "was not changed" in message
     assert output.read_bytes() == before
     assert read_history(tmp_path / "h.lost.npz").answered
 
@@ -371,8 +371,8 @@ def test_a_killed_measurement_goes_on(small_cloud: lab.Session, tmp_path: Path) 
     until(lambda: journal.exists() and journal.read_bytes().count(b"\n") >= 11)
     os.kill(process.pid, signal.SIGSTOP)
     second = gavotte(*arguments, "--resume")
-    said = second.communicate(timeout=60)[1]
-    assert "is under way" in said
+    message = second.communicate(timeout=60)[1]
+    assert "is under way" in message
     assert second.returncode == 1
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
@@ -381,8 +381,8 @@ def test_a_killed_measurement_goes_on(small_cloud: lab.Session, tmp_path: Path) 
     kept = journal.read_bytes().count(b'"at"')
     journal.write_bytes(journal.read_bytes() + b'{"at": [1, 2')
     resumed = gavotte(*arguments, "--resume", "--json")
-    said = resumed.communicate(timeout=60)[1]
-    assert resumed.returncode == 0, said
+    message = resumed.communicate(timeout=60)[1]
+    assert resumed.returncode == 0, message
     assert not journal.exists()
     history = read_history(output)
     assert history.snapshots == 3

@@ -43,28 +43,28 @@ def measured(cloud: lab.Session, *words: str) -> tuple[dict[str, Any], str]:
     return json.loads(done.stdout), done.stderr
 
 
-def by_tcp(found: dict[str, Any]) -> set[tuple[str, str]]:
-    assert all(path["reason"] == "udp-blocked" for path in found["by_tcp"])
-    return {(path["source"], path["target"]) for path in found["by_tcp"]}
+def by_tcp(result: dict[str, Any]) -> set[tuple[str, str]]:
+    assert all(path["reason"] == "udp-blocked" for path in result["by_tcp"])
+    return {(path["source"], path["target"]) for path in result["by_tcp"]}
 
 
-def check_rates(found: dict[str, Any]) -> None:
-    for i, source in enumerate(found["hosts"]):
-        for j, target in enumerate(found["hosts"]):
+def check_rates(result: dict[str, Any]) -> None:
+    for i, source in enumerate(result["hosts"]):
+        for j, target in enumerate(result["hosts"]):
             if i != j:
                 true_bps = EGRESS_BPS[source] * goodput_per_wire(1500)
-                assert found["rate_bps"][i][j] == pytest.approx(true_bps, rel=0.04), (source, target)
+                assert result["rate_bps"][i][j] == pytest.approx(true_bps, rel=0.04), (source, target)
 
 
 def test_paths_into_a_host_without_udp_are_measured_by_tcp(cloud: lab.Session, tmp_path: Path) -> None:
     file = tmp_path / "h.npz"
     with walled(cloud, "a", NO_UDP_IN):
-        found, said = measured(cloud, "-o", str(file))
+        result, message = measured(cloud, "-o", str(file))
         printed = gavotte("measure", "--hosts", str(cloud.hosts_file))
-    assert found["answered"] == 6
-    assert by_tcp(found) == {("b", "a"), ("c", "a")}
-    check_rates(found)
-    assert "UDP is blocked from b to a and on 1 more paths: bulk TCP measured them" in said
+    assert result["answered"] == 6
+    assert by_tcp(result) == {("b", "a"), ("c", "a")}
+    check_rates(result)
+    assert "UDP is blocked from b to a and on 1 more paths: bulk TCP measured them" in message
     history = read_history(file)
     assert history.measured_by_tcp("udp-blocked") == [(1, 0), (2, 0)]
     marks = {line.split()[0]: line.count("*") for line in printed.stdout.splitlines()}
@@ -73,19 +73,19 @@ def test_paths_into_a_host_without_udp_are_measured_by_tcp(cloud: lab.Session, t
 
 def test_paths_into_a_host_that_accepts_nothing_are_measured_by_tcp(cloud: lab.Session) -> None:
     with walled(cloud, "c", ONLY_SSH):
-        found, _ = measured(cloud)
-    assert found["answered"] == 6
-    assert by_tcp(found) == {("a", "c"), ("b", "c")}
-    check_rates(found)
+        result, _ = measured(cloud)
+    assert result["answered"] == 6
+    assert by_tcp(result) == {("a", "c"), ("b", "c")}
+    check_rates(result)
 
 
 def test_one_direction(cloud: lab.Session) -> None:
     address = next(host.address for host in read_inventory(cloud.hosts_file).host if host.name == "c")
     with walled(cloud, "b", udp_from(address)):
-        found, said = measured(cloud, "--count", "2")
-    assert by_tcp(found) == {("c", "b")}
-    assert "UDP is blocked from c to b: bulk TCP measured it" in said
-    check_rates(found)
+        result, message = measured(cloud, "--count", "2")
+    assert by_tcp(result) == {("c", "b")}
+    assert "UDP is blocked from c to b: bulk TCP measured it" in message
+    check_rates(result)
 
 
 def test_no_udp_at_all_with_experiments(cloud: lab.Session, tmp_path: Path) -> None:
@@ -93,12 +93,12 @@ def test_no_udp_at_all_with_experiments(cloud: lab.Session, tmp_path: Path) -> N
     with ExitStack() as walls:
         for host in "abc":
             walls.enter_context(walled(cloud, host, NO_UDP_IN))
-        found, _ = measured(cloud, "--sharing", "-o", str(file))
+        result, _ = measured(cloud, "--sharing", "-o", str(file))
         network = json.loads(gavotte("model", str(file), "--json").stdout)
-    assert by_tcp(found) == set(PAIRS)
-    check_rates(found)
-    assert found["sharing"]["experiments"] > 0
-    assert not any("UDP" in record["reason"] for record in found["sharing"]["evidence"])
+    assert by_tcp(result) == set(PAIRS)
+    check_rates(result)
+    assert result["sharing"]["experiments"] > 0
+    assert not any("UDP" in record["reason"] for record in result["sharing"]["evidence"])
     for host in network["hosts"]:
         true_bps = EGRESS_BPS[host["name"]] * goodput_per_wire(1500)
         assert host["egress_bps"] == pytest.approx(true_bps, rel=0.04)

@@ -142,12 +142,12 @@ def test_a_path_that_was_sent_before_the_credit_ran_out_is_measured_again() -> N
 def test_a_credit_that_runs_out_during_a_snapshot_is_named_and_not_averaged() -> None:
     network = Bursting(4e6)
     with network.held():
-        found = measure(network.inventory, seed=1)
-    rates_bps = 8 * found.history.beta_Bps[0]
-    assert found.answered == found.paths
+        measurement = measure(network.inventory, seed=1)
+    rates_bps = 8 * measurement.history.beta_Bps[0]
+    assert measurement.answered == measurement.paths
     assert np.nanmax(rates_bps[0]) == pytest.approx(40e6, rel=0.05)
     assert np.nanmin(rates_bps[1:]) == pytest.approx(80e6, rel=0.05)
-    believed = model(found.history).hosts
+    believed = model(measurement.history).hosts
     assert believed[0].egress_bps == pytest.approx(40e6, rel=0.05)
     assert believed[0].peak_bps == pytest.approx(80e6, rel=0.05)
     # It began to run out during the fourth train.
@@ -214,7 +214,7 @@ def test_a_host_whose_last_receivers_are_slow_has_no_credit() -> None:
     hosts = [{"name": name, "egress": "80mbit", **slow.get(name, {})} for name in "abcdefgh"]
     network = PlayedNetwork(Oracle(builders.topology(hosts)), seed=1)
     with network.held():
-        found = measure(network.inventory, seed=1)
-    proof = found.history.proof
+        measurement = measure(network.inventory, seed=1)
+    proof = measurement.history.proof
     assert proof is not None
     assert not (proof.bucket_bytes > 0).any()

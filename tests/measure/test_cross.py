@@ -63,10 +63,10 @@ def turns(c: float, noise: float, rng: np.random.Generator, count: int = 5) -> t
 @pytest.mark.parametrize(("c", "noise"), [(0.0, 0.1), (1.0, 0.1), (2.0, 0.1), (3.0, 0.05), (12.0, 0.05), (12.0, 0.3)])
 def test_the_interval_holds_the_truth_and_what_cannot_be_told_is_not(c: float, noise: float) -> None:
     rng = np.random.default_rng(int(c))
-    found = [load_from_turns(*turns(c, noise, rng)) for _ in range(400)]
+    matches = [load_from_turns(*turns(c, noise, rng)) for _ in range(400)]
     # Means of few windows are a little longer-tailed than Student's t: the test demands 92 % for an interval of 95 %.
-    assert np.mean([load.low - 1e-9 <= c <= load.high + 1e-9 for load in found]) > 0.92
-    count = sum(bool(np.isfinite(load.connections)) for load in found)
+    assert np.mean([load.low - 1e-9 <= c <= load.high + 1e-9 for load in matches]) > 0.92
+    count = sum(bool(np.isfinite(load.connections)) for load in matches)
     if c <= 3:
         assert count > 200
     if noise == 0.3:
@@ -110,12 +110,12 @@ def played(monkeypatch: pytest.MonkeyPatch, c: float, noise: float = 0.0, beside
 
 def test_turns_are_interleaved_and_tell_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
     played(monkeypatch, 3.0)
-    found = cross(CrossQuestion(inventory(["a", "b"]), "a", "b"))
-    assert found.how == "turns"
-    assert found.median == pytest.approx(3.0, rel=1e-3)
-    assert found.max_bps == pytest.approx(PATH_BPS, rel=1e-3)
+    traffic = cross(CrossQuestion(inventory(["a", "b"]), "a", "b"))
+    assert traffic.how == "turns"
+    assert traffic.median == pytest.approx(3.0, rel=1e-3)
+    assert traffic.max_bps == pytest.approx(PATH_BPS, rel=1e-3)
     # Only the turns of one connection: at 0, 6 and 8, 14 and 16 s of 20.
-    seconds = sorted({int(t) for t in found.time_s})
+    seconds = sorted({int(t) for t in traffic.time_s})
     assert seconds == [0, 1, 6, 7, 8, 9, 14, 15, 16, 17]
 
 
@@ -129,9 +129,9 @@ def test_bad_arguments(bad: dict[str, Any]) -> None:
 
 def test_what_cannot_be_told_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     played(monkeypatch, 20.0, noise=0.3)
-    found = cross(CrossQuestion(inventory(["a", "b"]), "a", "b"))
-    assert not found.told
-    assert len(found.connections) == 0
+    traffic = cross(CrossQuestion(inventory(["a", "b"]), "a", "b"))
+    assert not traffic.told
+    assert len(traffic.connections) == 0
     hosts = tmp_path / "h.hosts.toml"
     write_inventory(hosts, inventory(["a", "b"]))
     refused = CliRunner().invoke(app, ["measure", "cross", "a", "b", "--hosts", str(hosts), "--json"])
@@ -143,11 +143,11 @@ def test_what_cannot_be_told_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_a_network_knows_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     played(monkeypatch, 12.0)
     known = network(["a", "b"], PATH_BPS, rate_low_bps=[[None, 0.9 * PATH_BPS], [None, None]])
-    found = cross(CrossQuestion(inventory(["a", "b"]), "a", "b", known=known))
-    assert found.how == "known rate"
-    assert found.median == pytest.approx(12.0, rel=1e-3)
+    traffic = cross(CrossQuestion(inventory(["a", "b"]), "a", "b", known=known))
+    assert traffic.how == "known rate"
+    assert traffic.median == pytest.approx(12.0, rel=1e-3)
     # The lower end of its rate gives a lower load.
-    assert found.low == pytest.approx(0.9 * 13 - 1, rel=1e-3)
+    assert traffic.low == pytest.approx(0.9 * 13 - 1, rel=1e-3)
     # A path's usual slow-down is not part of its rate, and a guess is not knowledge.
     slowed = network(["a", "b"], PATH_BPS / 2, excess=[[None, 1.0], [None, None]])
     assert cross(CrossQuestion(inventory(["a", "b"]), "a", "b", known=slowed)).median == pytest.approx(12.0, rel=1e-3)

@@ -67,9 +67,9 @@ def test_it_plans_as_the_run_does(
     if known is not None:
         write_network(network, known)
         words += ["--network", str(network)]
-    said = CliRunner().invoke(app, [*words, "--dry-run"])
-    assert said.exit_code == 0, said.output
-    dry = json.loads(said.stdout)
+    result = CliRunner().invoke(app, [*words, "--dry-run"])
+    assert result.exit_code == 0, result.output
+    dry = json.loads(result.stdout)
     assert not fleets
     run = CliRunner().invoke(app, words)
     assert run.exit_code == 0, run.output
@@ -116,7 +116,7 @@ def test_no_round_has_pairs_both_ways_on_a_link_that_one_pair_fills(up_bps: floa
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         ({"method": "guess"}, "unknown method"),
         ({"count": 0}, "0 snapshots"),
@@ -126,10 +126,10 @@ def test_no_round_has_pairs_both_ways_on_a_link_that_one_pair_fills(up_bps: floa
         ({"assumed_bps": 0.0}, "not a rate"),
     ],
 )
-def test_bad_plans(bad: dict[str, object], said: str) -> None:
-    with pytest.raises(GavotteError, match=said):
+def test_bad_plans(bad: dict[str, object], message: str) -> None:
+    with pytest.raises(GavotteError, match=message):
         plan_paths(NAMES, **bad)  # type: ignore[arg-type]
-    with pytest.raises(GavotteError, match=said):
+    with pytest.raises(GavotteError, match=message):
         plan_measurement(MeasureQuestion(inventory(NAMES), **bad))  # type: ignore[arg-type]
 
 
@@ -165,10 +165,10 @@ def test_an_admitted_budget_suffices(method: str, pairs: list[tuple[str, str]] |
 
 
 def dry(hosts: Path, *more: str) -> dict[str, float]:
-    said = CliRunner().invoke(app, ["measure", "--hosts", str(hosts), "--dry-run", "--json", *more])
-    assert said.exit_code == 0, said.output
-    found: dict[str, float] = json.loads(said.stdout)
-    return found
+    result = CliRunner().invoke(app, ["measure", "--hosts", str(hosts), "--dry-run", "--json", *more])
+    assert result.exit_code == 0, result.output
+    document: dict[str, float] = json.loads(result.stdout)
+    return document
 
 
 def test_it_counts_the_experiments(tmp_path: Path) -> None:
@@ -202,10 +202,10 @@ def test_only_paths_that_may_be_fast_cost_bytes_of_fast_paths(
     write_network(network, Network(format="gavotte/network/1", hosts=named, rate_bps=rates, latency_s=[[None] * 3] * 3))
     words = ["measure", "--hosts", str(hosts), "--dry-run", "--json"]
     words += ["--network", str(network)] if rate_bps else []
-    said = CliRunner().invoke(app, words)
-    dry = json.loads(said.stdout)
+    result = CliRunner().invoke(app, words)
+    dry = json.loads(result.stdout)
     assert (dry["fast_bytes"] > 0) == fast
-    assert ("up to 1.92 GB more, only if paths turn out to be faster" in said.stderr) == fast
-    assert f"at most {'2.30 GB' if rate_bps == 5e9 else '384 MB'}, about" in said.stderr
+    assert ("up to 1.92 GB more, only if paths turn out to be faster" in result.stderr) == fast
+    assert f"at most {'2.30 GB' if rate_bps == 5e9 else '384 MB'}, about" in result.stderr
     limited = CliRunner().invoke(app, [*words, "--budget", "20GB"])
     assert "more, only if paths" not in limited.stderr

@@ -50,9 +50,9 @@ def test_iperf3_flows(small_cloud: lab.Session) -> None:
 @pytest.mark.lab
 def test_json_tells_of_cores_and_flows(small_cloud: lab.Session) -> None:
     hosts = small_cloud.hosts_file
-    said = gavotte("measure", "--hosts", hosts, "--method", "bulk", "--flows", "2", "--json")
-    assert said.returncode == 0, said.stderr
-    report = json.loads(said.stdout)
+    result = gavotte("measure", "--hosts", hosts, "--method", "bulk", "--flows", "2", "--json")
+    assert result.returncode == 0, result.stderr
+    report = json.loads(result.stdout)
     assert len(report["flows"]) == 6
     for path in report["flows"]:
         assert len(path["flows"]) == 2
@@ -72,13 +72,13 @@ def test_trains_tell_of_cores(small_cloud: lab.Session) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--engine", "netperf", "--method", "bulk"), "unknown engine `netperf`"),
         (("--engine", "iperf3"), "--engine iperf3 cannot measure with --method train"),
     ],
 )
-def test_a_wrong_engine_is_one_line(tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:
+def test_a_wrong_engine_is_one_line(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     hosts = tmp_path / "two.hosts.toml"
     hosts.write_text(
         'format = "gavotte/hosts/1"\n'
@@ -87,5 +87,5 @@ def test_a_wrong_engine_is_one_line(tmp_path: Path, arguments: tuple[str, ...], 
     result = gavotte("measure", "--hosts", hosts, *arguments, "--dry-run")
     assert result.returncode == 1
     assert result.stderr.startswith("error: ")
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stderr.count("\n") == 1

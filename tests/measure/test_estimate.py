@@ -91,8 +91,8 @@ def test_a_measurement_takes_what_was_said(up: str | None, hosts: int, count: in
     network = Timed(Oracle(topology))
     cost = plan_paths(network.oracle.names, method, count=count, seed=1, known=known).cost()
     with network.held():
-        found = measure(network.inventory, method=method, count=count, seed=1, known=known)
-    assert found.answered == found.paths
+        measurement = measure(network.inventory, method=method, count=count, seed=1, known=known)
+    assert measurement.answered == measurement.paths
     assert cost.bytes == pytest.approx(network.sent, rel=NEAR)
     assert cost.seconds == pytest.approx(network.seconds + network.schedules * SCHEDULE_S, rel=NEAR)
 
@@ -105,10 +105,10 @@ def test_without_a_network_the_rate_of_paths_suffices(hosts: int, egress: str, m
     assumed_bps = GOODPUT_PER_WIRE * parse_rate(egress)
     cost = plan_paths(network.oracle.names, method, seed=1, assumed_bps=assumed_bps).cost()
     with network.held():
-        found = carry_out(
+        measurement = carry_out(
             plan_measurement(MeasureQuestion(network.inventory, method=method, seed=1, assumed_bps=assumed_bps))
         )
-    assert found.answered == found.paths
+    assert measurement.answered == measurement.paths
     assert cost.bytes == pytest.approx(network.sent, rel=NEAR)
     assert cost.seconds == pytest.approx(network.seconds + network.schedules * SCHEDULE_S, rel=NEAR)
 
@@ -158,11 +158,11 @@ def test_a_link_that_experiments_did_not_tell_is_reckoned_with(topology: Topolog
     network = Timed(Oracle(topology))
     cost = expected_cost(plan_paths(network.oracle.names, seed=1, known=some), network.inventory, some)
     with network.held():
-        found = measure(network.inventory, seed=1, known=some)
+        measurement = measure(network.inventory, seed=1, known=some)
     # It stopped at this point, with a third of the paths unmeasured.
-    assert not found.stopped
-    assert found.answered == found.paths
-    assert set(found.shared) <= {f"out of {hidden}"}
+    assert not measurement.stopped
+    assert measurement.answered == measurement.paths
+    assert set(measurement.shared) <= {f"out of {hidden}"}
     assert cost.bytes == pytest.approx(network.sent, rel=NEAR)
     # The estimate had half of them.
     assert cost.seconds == pytest.approx(network.seconds + network.schedules * SCHEDULE_S, rel=NEAR)

@@ -36,8 +36,8 @@ class FarNetwork(PlayedNetwork):
 def test_far_pairs_are_measured_after_all_near_ones() -> None:
     network = FarNetwork()
     with network.held():
-        found = carry_out(plan_measurement(MeasureQuestion(network.inventory, again=True, seed=3)))
-    assert found.answered == found.paths
+        measurement = carry_out(plan_measurement(MeasureQuestion(network.inventory, again=True, seed=3)))
+    assert measurement.answered == measurement.paths
     # The first rounds find each host's sending rate.
     order = [any(FAR in pair for pair in pairs) for pairs in network.rounds[3:]]
     assert order == sorted(order)

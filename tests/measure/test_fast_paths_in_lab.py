@@ -41,16 +41,16 @@ def limit_flows(cloud: lab.Session, host: str) -> None:
 def measured(cloud: lab.Session, *words: str) -> dict[str, Any]:
     done = gavotte("measure", "--hosts", str(cloud.hosts_file), "--json", *words)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 def test_links_without_a_limit_are_more_than_lower_bounds(cloud: lab.Session, tmp_path: Path) -> None:
-    found = measured(cloud, "-o", str(tmp_path / "h.npz"))
-    assert found["answered"] == 2
+    result = measured(cloud, "-o", str(tmp_path / "h.npz"))
+    assert result["answered"] == 2
     # On a loaded machine, trains without a limit are too unsteady even for a lower bound.
-    assert {path["reason"] for path in found["by_tcp"]} <= {"fast", "refused"}
-    for path in found["several"]:
+    assert {path["reason"] for path in result["by_tcp"]} <= {"fast", "refused"}
+    for path in result["several"]:
         assert path["one_bps"] > 1e9
         assert path["several_bps"] >= path["one_bps"]
         assert path["connections"] >= 1
@@ -59,8 +59,8 @@ def test_links_without_a_limit_are_more_than_lower_bounds(cloud: lab.Session, tm
     assert sorted(history.measured_by_tcp("fast") + history.measured_by_tcp("refused")) == [(0, 1), (1, 0)]
     network = json.loads(gavotte("model", str(tmp_path / "h.npz"), "--json").stdout)
     assert not any("at least" in note for note in network["notes"])
-    assert network["several_bps"][0][1] == pytest.approx(found["several"][0]["several_bps"])
-    assert network["connections"][0][1] == found["several"][0]["connections"]
+    assert network["several_bps"][0][1] == pytest.approx(result["several"][0]["several_bps"])
+    assert network["connections"][0][1] == result["several"][0]["connections"]
 
 
 def test_a_limit_of_single_flows_is_told_from_the_hosts(cloud: lab.Session) -> None:

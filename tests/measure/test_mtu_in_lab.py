@@ -88,9 +88,9 @@ def test_the_shape_that_choreo_published_is_lowered_and_said(tmp_path: Path) -> 
         done = gavotte("measure", *hosts, "--method", "choreo", "-o", str(tmp_path / "h.npz"), "--json")
     assert done.returncode == 0, done.stderr
     assert "1372 bytes instead of 1472" in done.stderr
-    said = json.loads(done.stdout)
-    assert said["answered"] == 2
-    assert said["mtu_bytes"] == [[None, 1400], [1400, None]]
-    assert said["packets"][0] == {
+    document = json.loads(done.stdout)
+    assert document["answered"] == 2
+    assert document["mtu_bytes"] == [[None, 1400], [1400, None]]
+    assert document["packets"][0] == {
         "source": "x", "target": "y", "payload_bytes": 1372, "wire_bytes": 1414, "mtu_bytes": 1400,
     }  # fmt: skip

@@ -45,9 +45,9 @@ def test_the_run_sends_what_was_predicted(cloud: str, method: str | Method) -> N
     played = PlayedNetwork(oracle, seed=2)
     cost = predict_cost(plan_paths(played.inventory.names, method, seed=1), outcome)
     with played.held():
-        found = measure(played.inventory, method=method, seed=1)
-    assert found.answered == found.paths
-    assert cost.bytes == pytest.approx(found.bytes_sent, rel=0.2)
+        measurement = measure(played.inventory, method=method, seed=1)
+    assert measurement.answered == measurement.paths
+    assert cost.bytes == pytest.approx(measurement.bytes_sent, rel=0.2)
     assert cost.bytes <= cost.max_bytes
     assert 0 < cost.seconds <= cost.max_seconds
 
@@ -79,8 +79,8 @@ def test_later_snapshots_know_which_links_are_full() -> None:
     one, three = (predict_cost(replace(plan, count=count), outcome) for count in (1, 3))
     assert one.bytes < three.bytes < 3 * one.bytes
     with network.held():
-        found = measure(network.inventory, seed=1, count=3)
-    assert three.bytes == pytest.approx(found.bytes_sent, rel=0.2)
+        measurement = measure(network.inventory, seed=1, count=3)
+    assert three.bytes == pytest.approx(measurement.bytes_sent, rel=0.2)
     assert predict_cost(replace(plan, count=3, every_s=100.0), outcome).seconds > 200
     priced = predict_cost(plan, outcome, CostLimits(price_per_gb=2.0))
     assert priced.money == pytest.approx(2e-9 * priced.bytes)
@@ -132,11 +132,11 @@ def test_the_command_says_what_it_sent_and_what_is_to_come(tmp_path: Path) -> No
     assert "hosts send 57." in ran.stderr
     assert "; 6 shared links filled, for example " in ran.stderr
     assert "--assumed-rate" not in ran.stderr
-    said = json.loads(ran.stdout)
-    assert len(said["pilot"]["egress_bps"]) == 12
-    assert {each["link"] for each in said["pilot"]["shared"]} >= {"out of rack-0", "into rack-2"}
-    assert json.loads(shared.stdout)["bytes"] > 2 * said["bytes"]
-    assert json.loads(some.stdout)["bytes"] < 0.6 * said["bytes"]
+    document = json.loads(ran.stdout)
+    assert len(document["pilot"]["egress_bps"]) == 12
+    assert {each["link"] for each in document["pilot"]["shared"]} >= {"out of rack-0", "into rack-2"}
+    assert json.loads(shared.stdout)["bytes"] > 2 * document["bytes"]
+    assert json.loads(some.stdout)["bytes"] < 0.6 * document["bytes"]
     assert isinstance(small.exception, GavotteError)
     assert "more than the budget of 30.0 MB" in str(small.exception)
 

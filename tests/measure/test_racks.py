@@ -62,22 +62,22 @@ def truth_bps(topology: Topology) -> np.ndarray:
     return np.array([[oracle.rates([(i, j)])[0] if i != j else np.nan for j in size] for i in size]) * GOODPUT_PER_WIRE
 
 
-def worst_error(topology: Topology, found: Measurement) -> float:
-    return float(np.nanmax(np.abs(8 * found.history.beta_Bps[-1] / truth_bps(topology) - 1)))
+def worst_error(topology: Topology, result: Measurement) -> float:
+    return float(np.nanmax(np.abs(8 * result.history.beta_Bps[-1] / truth_bps(topology) - 1)))
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_each_path_and_each_shared_link_is_told(seed: int) -> None:
     topology, over = random_racks(seed)
-    found, plain = (simulated(each, seed, "train") for each in (topology, unlimited(topology)))
-    outcome = judge("simulated", seed, topology, over, found, plain)
+    result, plain = (simulated(each, seed, "train") for each in (topology, unlimited(topology)))
+    outcome = judge("simulated", seed, topology, over, result, plain)
     assert (outcome.answered, outcome.recognised, outcome.wrong) == (outcome.paths, outcome.links, 0)
     assert outcome.links == len(shared_links(topology)) > 0
     assert outcome.worst_error < 0.02
     assert outcome.worst_link_error < 0.03
     assert outcome.times_bytes < 2.5
-    assert not found.doubtful
-    assert not found.stopped
+    assert not result.doubtful
+    assert not result.stopped
 
 
 def test_the_network_has_the_racks_caps_and_the_hosts_own() -> None:
@@ -94,19 +94,19 @@ def test_the_network_has_the_racks_caps_and_the_hosts_own() -> None:
 
 
 def test_what_is_not_shared_costs_next_to_nothing() -> None:
-    found = simulated(racks(None), 1, "train")
-    assert found.shared == {}
-    assert found.history.evidence == ()
-    assert found.again <= 2 * 6
-    assert worst_error(racks(None), found) < 0.01
+    simulation = simulated(racks(None), 1, "train")
+    assert simulation.shared == {}
+    assert simulation.history.evidence == ()
+    assert simulation.again <= 2 * 6
+    assert worst_error(racks(None), simulation) < 0.01
 
 
 def test_bulk_is_not_wrong_without_a_word() -> None:
     topology = racks("80mbit")
-    found = simulated(topology, 1, "bulk")
-    assert found.shared
+    simulation = simulated(topology, 1, "bulk")
+    assert simulation.shared
     # A rate within the tolerance of 8 % is not doubted, and TCP is off by 2 % in any case.
-    assert worst_error(topology, found) < 0.12
+    assert worst_error(topology, simulation) < 0.12
 
 
 def test_racks_that_hide_are_measured_one_by_one() -> None:
@@ -115,9 +115,9 @@ def test_racks_that_hide_are_measured_one_by_one() -> None:
     oracle.hops[:] = 0
     network = PlayedNetwork(oracle, seed=1)
     with network.held():
-        found = measure(network.inventory, seed=1)
-    assert found.answered == found.paths
-    assert worst_error(topology, found) < 0.02
+        measurement = measure(network.inventory, seed=1)
+    assert measurement.answered == measurement.paths
+    assert worst_error(topology, measurement) < 0.02
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -127,13 +127,13 @@ def test_racks_that_no_network_tells_are_within_what_was_said(hosts: int, count:
     topology = racks(up, hosts=hosts, count=count, egress="100mbit")
     network = PlayedNetwork(Oracle(topology), seed=seed, late=seed % 2 == 1)
     with network.held():
-        found = carry_out(plan_measurement(MeasureQuestion(network.inventory, seed=seed, assumed_bps=95e6)))
-    assert found.answered == found.paths
-    assert all(found.shared.values())
-    assert len(found.shared) == (2 if count == 2 else 6)
-    assert not found.stopped
-    assert found.bytes_sent <= plan_paths(network.oracle.names, seed=seed, assumed_bps=95e6).cost().max_bytes
-    assert worst_error(topology, found) < 0.02
+        measurement = carry_out(plan_measurement(MeasureQuestion(network.inventory, seed=seed, assumed_bps=95e6)))
+    assert measurement.answered == measurement.paths
+    assert all(measurement.shared.values())
+    assert len(measurement.shared) == (2 if count == 2 else 6)
+    assert not measurement.stopped
+    assert measurement.bytes_sent <= plan_paths(network.oracle.names, seed=seed, assumed_bps=95e6).cost().max_bytes
+    assert worst_error(topology, measurement) < 0.02
 
 
 @pytest.mark.parametrize("stalled", [(13,), (13, 14), (13, 22, 31)])
@@ -142,9 +142,9 @@ def test_lost_time_slices_do_not_take_rounds_apart(stalled: tuple[int, ...]) -> 
     plain, network = PlayedNetwork(Oracle(topology), seed=1), PlayedNetwork(Oracle(topology), seed=1, stalled=stalled)
     for each in (plain, network):
         with each.held():
-            found = measure(each.inventory, seed=1)
-    assert found.shared == {}
-    assert worst_error(topology, found) < 0.02
+            measurement = measure(each.inventory, seed=1)
+    assert measurement.shared == {}
+    assert worst_error(topology, measurement) < 0.02
     # Each is measured again, alone. One of them doubled all rounds after it.
     assert len(network.rounds) == len(plain.rounds) + len(stalled)
 
@@ -155,18 +155,18 @@ def test_paths_of_unlike_rates_are_not_all_measured_twice() -> None:
     pair_bps = {(i, j): 1e6 * float(rng.integers(40, 160)) for i in range(12) for j in range(12) if i != j}
     network = PlayedNetwork(Oracle(topology, pair_bps=pair_bps), seed=1)
     with network.held():
-        found = measure(network.inventory, seed=1)
-    assert found.shared == {}
-    assert found.again < 0.6 * found.paths
+        measurement = measure(network.inventory, seed=1)
+    assert measurement.shared == {}
+    assert measurement.again < 0.6 * measurement.paths
 
 
 def test_a_later_snapshot_knows_the_links() -> None:
     topology = racks()
     network = PlayedNetwork(Oracle(topology), seed=1)
     with network.held():
-        found = measure(network.inventory, seed=1, count=2)
-    assert worst_error(topology, found) < 0.02
-    assert len(found.history.evidence) == len(simulated(topology, 1, "train").history.evidence)
+        measurement = measure(network.inventory, seed=1, count=2)
+    assert worst_error(topology, measurement) < 0.02
+    assert len(measurement.history.evidence) == len(simulated(topology, 1, "train").history.evidence)
 
 
 def test_it_stops_where_it_would_cost_a_quarter_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,11 +174,11 @@ def test_it_stops_where_it_would_cost_a_quarter_more(monkeypatch: pytest.MonkeyP
     within = {(i, j): 60e6 for i in range(12) for j in range(12) if i % 3 == j % 3}
     network = PlayedNetwork(Oracle(racks(None, egress="20gbit"), pair_bps=within), seed=1)
     with network.held():
-        found = measure(network.inventory, seed=1)
+        measurement = measure(network.inventory, seed=1)
     cost = plan_paths(network.inventory.names).cost()
-    assert "more bytes" in found.stopped
-    assert 0 < found.answered < found.paths
-    assert 1.25 * cost.bytes < found.bytes_sent < 2 * cost.bytes
+    assert "more bytes" in measurement.stopped
+    assert 0 < measurement.answered < measurement.paths
+    assert 1.25 * cost.bytes < measurement.bytes_sent < 2 * cost.bytes
     # Each look at the clock takes ten seconds.
     monkeypatch.setattr("gavotte.measure.carry.agents.time.monotonic", iter(range(0, 10**9, 10)).__next__)
     with PlayedNetwork(Oracle(racks(None)), seed=1).held():
@@ -188,10 +188,10 @@ def test_it_stops_where_it_would_cost_a_quarter_more(monkeypatch: pytest.MonkeyP
 def test_fast_hosts_are_measured_without_a_budget() -> None:
     network = PlayedNetwork(Oracle(racks(None, hosts=4, count=2, egress="5gbit")), seed=1)
     with network.held():
-        found = measure(network.inventory, seed=1)
+        measurement = measure(network.inventory, seed=1)
     cost = plan_paths(network.inventory.names).cost()
-    assert (found.answered, found.stopped) == (found.paths, "")
-    assert 2 * cost.bytes < found.bytes_sent < cost.max_bytes
+    assert (measurement.answered, measurement.stopped) == (measurement.paths, "")
+    assert 2 * cost.bytes < measurement.bytes_sent < cost.max_bytes
 
 
 @pytest.mark.parametrize("method", ["train", "bulk"])
@@ -200,9 +200,9 @@ def test_what_hosts_of_one_machine_take_keeps_no_path_from_being_measured(method
     # 64 MB a train, 1.2 GB and more a second of TCP: 20 to 44 of 56 paths were answered.
     network = PlayedNetwork(Oracle(machines(memory)), seed=1)
     with network.held():
-        found = measure(network.inventory, method=method, seed=1)
-    assert (found.answered, found.stopped) == (found.paths, "")
-    assert found.bytes_sent == pytest.approx(network.sent, rel=0.01)
+        measurement = measure(network.inventory, method=method, seed=1)
+    assert (measurement.answered, measurement.stopped) == (measurement.paths, "")
+    assert measurement.bytes_sent == pytest.approx(network.sent, rel=0.01)
     # A budget of bytes is kept for every kind of path.
     budget = CostLimits(bytes=plan_paths(network.inventory.names, method).cost().bytes)
     with network.held():
@@ -235,11 +235,11 @@ def test_a_byte_budget_that_leaves_doubts_says_so() -> None:
     network = PlayedNetwork(Oracle(topology), seed=1)
     limits = CostLimits(bytes=plan_paths(network.inventory.names).cost().bytes)
     with network.held():
-        found = measure(network.inventory, seed=1, limits=limits)
+        measurement = measure(network.inventory, seed=1, limits=limits)
     names = {name: i for i, name in enumerate(network.inventory.names)}
-    error = np.abs(8 * found.history.beta_Bps[0] / truth_bps(topology) - 1)
-    doubtful = {(names[a], names[b]) for a, b in found.doubtful} | {
-        (names[f.source], names[f.target]) for f in found.failures
+    error = np.abs(8 * measurement.history.beta_Bps[0] / truth_bps(topology) - 1)
+    doubtful = {(names[a], names[b]) for a, b in measurement.doubtful} | {
+        (names[f.source], names[f.target]) for f in measurement.failures
     }
     assert {(int(i), int(j)) for i, j in np.argwhere(error > 0.02)} <= doubtful
 
@@ -266,11 +266,11 @@ def test_trains_that_cannot_connect_beside_others_hide_no_link(seed: int) -> Non
     topology = racks("60mbit", hosts=4, count=2, egress="150mbit")
     network = PlayedNetwork(Oracle(topology), seed=seed, late=True)
     with network.held():
-        found = measure(network.inventory, seed=seed)
-    assert sorted(found.shared) == ["out of rack-0, into rack-1", "out of rack-1, into rack-0"]
-    assert found.untested == []
-    assert worst_error(topology, found) < 0.02
-    assert model(found.history).sharing == "groups"
+        measurement = measure(network.inventory, seed=seed)
+    assert sorted(measurement.shared) == ["out of rack-0, into rack-1", "out of rack-1, into rack-0"]
+    assert measurement.untested == []
+    assert worst_error(topology, measurement) < 0.02
+    assert model(measurement.history).sharing == "groups"
 
 
 @pytest.mark.parametrize("up", [None, "60mbit"])
@@ -280,10 +280,10 @@ def test_where_trains_did_not_go_together_longer_ones_do(up: str | None) -> None
         Oracle(topology), seed=1, late=True, slow={(0, 1): 0.2, (0, 3): 0.2, (1, 0): 0.2, (1, 2): 0.2}
     )
     with network.held():
-        found = measure(network.inventory, seed=1)
-    assert len(found.shared) == (2 if up else 0)
-    assert found.untested == []
-    verdicts = {record.verdict for record in found.history.evidence}
+        measurement = measure(network.inventory, seed=1)
+    assert len(measurement.shared) == (2 if up else 0)
+    assert measurement.untested == []
+    verdicts = {record.verdict for record in measurement.history.evidence}
     assert verdicts == {"shared" if up else "independent"}
 
 
@@ -294,9 +294,9 @@ def test_many_links_are_tested_again_in_a_round_or_two() -> None:
     late = PlayedNetwork(Oracle(racks(None, count=4)), seed=1, late=True, slow=slow)
     for network in (plain, late):
         with network.held():
-            found = measure(network.inventory, seed=1)
-        assert (found.shared, found.untested) == ({}, [])
-    assert len({record.subject for record in found.history.evidence}) > 3
+            measurement = measure(network.inventory, seed=1)
+        assert (measurement.shared, measurement.untested) == ({}, [])
+    assert len({record.subject for record in measurement.history.evidence}) > 3
     assert len(late.rounds) <= len(plain.rounds) + 3
 
 
@@ -308,21 +308,21 @@ def test_what_stays_untested_is_said_and_marked() -> None:
     # The budget has no bytes left for more experiments.
     limits = CostLimits(bytes=plan_paths(network.inventory.names).cost().bytes)
     with network.held():
-        found = measure(network.inventory, seed=1, limits=limits)
-    assert found.untested
-    assert {record.subject for record in found.history.evidence} == set(found.untested)
-    assert {record.verdict for record in found.history.evidence} == {"unknown"}
-    believed = model(found.history)
+        measurement = measure(network.inventory, seed=1, limits=limits)
+    assert measurement.untested
+    assert {record.subject for record in measurement.history.evidence} == set(measurement.untested)
+    assert {record.verdict for record in measurement.history.evidence} == {"unknown"}
+    believed = model(measurement.history)
     assert "is not known, and it is taken to be free" in believed.notes[-1]
-    assert {v.link for v in believed.verdicts if "did not send" in v.evidence} == set(found.untested)
+    assert {v.link for v in believed.verdicts if "did not send" in v.evidence} == set(measurement.untested)
 
 
 @pytest.mark.parametrize("hosts", [4, 12])
 def test_links_that_are_not_shared_are_tested_at_no_cost(hosts: int) -> None:
     network = PlayedNetwork(Oracle(racks(None, hosts=hosts, count=2)), seed=1)
     with network.held():
-        found = measure(network.inventory, seed=1)
-    assert (found.again, found.untested, found.history.evidence) == (0, [], ())
+        measurement = measure(network.inventory, seed=1)
+    assert (measurement.again, measurement.untested, measurement.history.evidence) == (0, [], ())
     crossing = [{(i % 2, j % 2) for i, j in pairs} for pairs in network.rounds if len(pairs) == hosts // 2]
     # All of one rack to all of the other, and back.
     assert {(0, 1)} in crossing
@@ -335,10 +335,10 @@ def test_a_dry_run_that_knows_the_network_is_near_the_run(up: str | None) -> Non
     network = PlayedNetwork(Oracle(topology), seed=1)
     known = model(simulated(topology, 1, "train").history)
     with network.held():
-        found = measure(network.inventory, seed=2, known=known)
+        measurement = measure(network.inventory, seed=2, known=known)
     cost = plan_paths(network.inventory.names, seed=2, known=known).cost()
-    assert found.bytes_sent == pytest.approx(cost.bytes, rel=0.2)
-    assert worst_error(topology, found) < 0.02
+    assert measurement.bytes_sent == pytest.approx(cost.bytes, rel=0.2)
+    assert worst_error(topology, measurement) < 0.02
 
 
 @pytest.mark.parametrize("where", ["up of rack", "vm5"])
@@ -348,13 +348,13 @@ def test_where_others_fill_links_what_tcp_gets_is_told(where: str) -> None:
     full = {name for name in oracle.links if name.endswith("vm5") or (where != "vm5" and "rack" in name)}
     network = PlayedNetwork(oracle, seed=3, busy=full)
     with network.held():
-        found = measure(network.inventory, seed=3)
+        measurement = measure(network.inventory, seed=3)
     index = network.index
-    assert found.answered == found.paths
+    assert measurement.answered == measurement.paths
     pairs = [(a, b) for a in index for b in index if a != b]
-    assert set(found.busy) == {(a, b) for a, b in pairs if full.intersection(oracle.path(index[a], index[b]))}
-    assert {found.newest[index[a], index[b]].reading.verdict for a, b in found.busy} == {"unproven"}
-    assert not found.stopped
+    assert set(measurement.busy) == {(a, b) for a, b in pairs if full.intersection(oracle.path(index[a], index[b]))}
+    assert {measurement.newest[index[a], index[b]].reading.verdict for a, b in measurement.busy} == {"unproven"}
+    assert not measurement.stopped
 
 
 @pytest.mark.parametrize(("up", "filled"), [("1gbit", True), ("1gbit", False), ("100mbit", False)])
@@ -364,8 +364,8 @@ def test_bulk_where_others_fill_links_blames_none(up: str, filled: bool) -> None
     full = {name for name in oracle.links if "rack" in name} if filled else set()
     network = PlayedNetwork(oracle, seed=3, busy=full)
     with network.held():
-        found = measure(network.inventory, method=bulk(seconds=0.5), seed=3)
-    assert found.answered == found.paths
-    assert bool(found.busy) == filled
-    assert bool(found.shared) == (up == "100mbit")
-    assert not found.stopped
+        measurement = measure(network.inventory, method=bulk(seconds=0.5), seed=3)
+    assert measurement.answered == measurement.paths
+    assert bool(measurement.busy) == filled
+    assert bool(measurement.shared) == (up == "100mbit")
+    assert not measurement.stopped

@@ -43,13 +43,13 @@ def measured(played: PlayedNetwork, *, enough: Enough | None = None, **fields: o
 
 @pytest.mark.parametrize("again", [True, False])
 def test_tcp_measures_a_path_on_which_every_train_is_refused(again: bool) -> None:
-    found = measured(network(), again=again)
-    assert (found.answered, found.failures, found.stopped, found.doubtful) == (2, [], "", [])
-    reading = found.newest[BACK].reading
+    result = measured(network(), again=again)
+    assert (result.answered, result.failures, result.stopped, result.doubtful) == (2, [], "", [])
+    reading = result.newest[BACK].reading
     assert reading.goodput_bps == pytest.approx(60e6, rel=0.06)
     assert (reading.verdict, reading.by_tcp) == ("unproven", "refused")
-    assert found.history.measured_by_tcp("refused") == [BACK]
-    assert found.newest[0, 1].reading.verdict == "path-limited"
+    assert result.history.measured_by_tcp("refused") == [BACK]
+    assert result.newest[0, 1].reading.verdict == "path-limited"
 
 
 def test_trains_are_tried_again_in_the_next_snapshot() -> None:
@@ -59,15 +59,15 @@ def test_trains_are_tried_again_in_the_next_snapshot() -> None:
         played.refusing.clear()
         return False
 
-    found = measured(played, count=2, enough=recover)
-    assert found.answered == 2
-    assert found.history.by_tcp is not None
-    assert found.history.by_tcp[:, 1, 0].tolist() == [3, 0]
+    result = measured(played, count=2, enough=recover)
+    assert result.answered == 2
+    assert result.history.by_tcp is not None
+    assert result.history.by_tcp[:, 1, 0].tolist() == [3, 0]
 
 
 def test_several_connections_follow_if_the_path_is_fast() -> None:
-    found = measured(network(5e9), assumed_bps=5e9)
-    reading = found.newest[BACK].reading
+    result = measured(network(5e9), assumed_bps=5e9)
+    reading = result.newest[BACK].reading
     assert reading.by_tcp == "refused"
     assert reading.connections > 0
     assert reading.several_bps >= reading.goodput_bps == pytest.approx(5e9, rel=0.1)
@@ -103,8 +103,8 @@ def test_tcp_is_not_tried_where_hosts_cannot_reach_each_other() -> None:
             yield name, reply
 
     played.say = unreachable  # type: ignore[method-assign]
-    found = measured(played)
-    assert math.isnan(found.newest[BACK].reading.goodput_bps)
+    result = measured(played)
+    assert math.isnan(result.newest[BACK].reading.goodput_bps)
     assert "bulk" not in kinds
 
 

@@ -104,8 +104,8 @@ class Faulty(Oracle):
     """Pairs from one host never answer."""
 
     def carry(self, groups: Sequence[Sequence[Pair]], expect_bps: Mapping[Pair, float], way: Way) -> dict[Pair, Series]:
-        found = super().carry(groups, expect_bps, way)
-        return {pair: series for pair, series in found.items() if pair[0] != 0}
+        result = super().carry(groups, expect_bps, way)
+        return {pair: series for pair, series in result.items() if pair[0] != 0}
 
 
 def test_pairs_that_do_not_answer_leave_the_rest_alone() -> None:
@@ -163,16 +163,16 @@ def steady(start_s: float, bps: float, seconds: float) -> Series:
 
 
 def test_only_the_time_that_all_send_counts() -> None:
-    found = together([steady(0.0, 100e6, 0.4), steady(0.1, 50e6, 0.4)])
-    assert found.rate_bps == pytest.approx((100e6, 50e6))
-    assert found.overlap_s == pytest.approx(0.29)
-    assert found.low_bps == pytest.approx(150e6)
+    sums = together([steady(0.0, 100e6, 0.4), steady(0.1, 50e6, 0.4)])
+    assert sums.rate_bps == pytest.approx((100e6, 50e6))
+    assert sums.overlap_s == pytest.approx(0.29)
+    assert sums.low_bps == pytest.approx(150e6)
 
 
 def test_a_short_overlap_says_nothing() -> None:
-    found = together([steady(0.0, 100e6, 0.2), steady(0.16, 100e6, 0.2)])
-    assert found.overlap_s < MIN_OVERLAP_S
-    verdict, reason = judge([100e6, 100e6], found)
+    sums = together([steady(0.0, 100e6, 0.2), steady(0.16, 100e6, 0.2)])
+    assert sums.overlap_s < MIN_OVERLAP_S
+    verdict, reason = judge([100e6, 100e6], sums)
     assert verdict == "unknown"
     assert "overlap" in reason
 
@@ -202,8 +202,8 @@ def test_a_busy_host_is_no_shared_link(steady: tuple[float, float], filled: tupl
 @pytest.mark.parametrize(("spread", "verdict"), [(0.005, "shared"), (0.05, "unknown")])
 def test_a_full_link_gives_an_even_sum(spread: float, verdict: str) -> None:
     # The first continued alone and was steady then: only the rate while all sent decides.
-    found = Together(0.3, (40e6, 60e6), 100e6 * (1 - spread), 100e6 * (1 + spread), (100e6, math.nan), (True, True))
-    assert judge([100e6, 100e6], found)[0] == verdict
+    result = Together(0.3, (40e6, 60e6), 100e6 * (1 - spread), 100e6 * (1 + spread), (100e6, math.nan), (True, True))
+    assert judge([100e6, 100e6], result)[0] == verdict
 
 
 def shaped(cap_bps: float, bucket_bytes: float, seconds: float, *, shares: Sequence[float]) -> list[Series]:
@@ -216,9 +216,9 @@ def shaped(cap_bps: float, bucket_bytes: float, seconds: float, *, shares: Seque
 @pytest.mark.parametrize("bucket_bytes", [32e3, 256e3])
 @pytest.mark.parametrize("shares", [(1.0,), (0.5, 0.5), (0.6, 0.3, 0.1)])
 def test_a_bucket_that_empties_is_no_rate(bucket_bytes: float, shares: tuple[float, ...]) -> None:
-    found = together(shaped(20e6, bucket_bytes, 0.4, shares=shares))
-    assert found.sum_bps == pytest.approx(20e6, rel=1e-6)
-    assert found.rate_bps == pytest.approx([20e6 * share for share in shares], rel=1e-6)
+    sums = together(shaped(20e6, bucket_bytes, 0.4, shares=shares))
+    assert sums.sum_bps == pytest.approx(20e6, rel=1e-6)
+    assert sums.rate_bps == pytest.approx([20e6 * share for share in shares], rel=1e-6)
 
 
 @pytest.mark.parametrize("stall", [(0.02, 0.22), (0.08, 0.12), (0.15, 0.35)])

@@ -45,9 +45,9 @@ def climbed(widening: Widening, pairs: Sequence[Pair], known: Collection[Pair] =
 
 def test_connections_double_until_their_sum_no_longer_grows() -> None:
     provider = Provider(5e9, 25e9)
-    found = climbed(Widening(provider.send), [(0, 1)])
-    assert found == {(0, 1): {1: 5e9, 2: 10e9, 4: 20e9, 8: 25e9, 16: 25e9}}
-    path = widened(PathResult(Reading(7e9, verdict="host-limited")), found[0, 1])
+    result = climbed(Widening(provider.send), [(0, 1)])
+    assert result == {(0, 1): {1: 5e9, 2: 10e9, 4: 20e9, 8: 25e9, 16: 25e9}}
+    path = widened(PathResult(Reading(7e9, verdict="host-limited")), result[0, 1])
     assert (path.reading.goodput_bps, path.reading.several_bps, path.reading.connections) == (5e9, 25e9, 8)
     assert (path.reading.by_tcp, path.reading.verdict) == ("fast", "unproven")
 
@@ -55,17 +55,17 @@ def test_connections_double_until_their_sum_no_longer_grows() -> None:
 @pytest.mark.parametrize("slowed", range(8))
 def test_one_step_that_a_neighbour_slows_changes_nothing(slowed: int) -> None:
     provider = Provider(5e9, 25e9, slowed)
-    found = climbed(Widening(provider.send), [(0, 1)])[0, 1]
-    reading = widened(PathResult(Reading(7e9, verdict="host-limited")), found).reading
+    result = climbed(Widening(provider.send), [(0, 1)])[0, 1]
+    reading = widened(PathResult(Reading(7e9, verdict="host-limited")), result).reading
     assert (reading.goodput_bps, reading.several_bps) == (5e9, 25e9)
     assert [step[0, 1] for step in provider.steps].count(1) == 2
 
 
 def test_one_connection_that_fills_the_path_is_followed_by_one_step() -> None:
     provider = Provider(25e9, 25e9)
-    found = climbed(Widening(provider.send), [(0, 1), (2, 3)])
-    assert [list(rates) for rates in found.values()] == [[1, 2], [1, 2]]
-    assert widened(PathResult(Reading(7e9, verdict="host-limited")), found[0, 1]).reading.connections == 1
+    result = climbed(Widening(provider.send), [(0, 1), (2, 3)])
+    assert [list(rates) for rates in result.values()] == [[1, 2], [1, 2]]
+    assert widened(PathResult(Reading(7e9, verdict="host-limited")), result[0, 1]).reading.connections == 1
 
 
 def test_later_paths_of_a_source_take_two_steps_or_one() -> None:

@@ -40,7 +40,7 @@ def hot(times: Floats, count: int, rng: np.random.Generator, *, share: float = 0
     return np.asarray(times * rng.lognormal(0, 0.02, shape) * np.where(slow, 2.5, 1.0))
 
 
-def error(found: Floats, wanted: Floats) -> float:
+def error(result: Floats, wanted: Floats) -> float:
     """Return the root mean square of relative errors, one factor for all removed."""
-    ratio = (found / wanted)[np.isfinite(wanted)]
+    ratio = (result / wanted)[np.isfinite(wanted)]
     return float(np.sqrt(np.mean((ratio / np.median(ratio) - 1) ** 2)))

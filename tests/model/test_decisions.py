@@ -81,8 +81,8 @@ def test_hosts_that_never_answered_do_not_keep_calibration_going() -> None:
     times[:, [3, 7]] = np.nan
     times[:, :, [3, 7]] = np.nan
     assert settled(times).stop
-    there = np.delete(np.delete(times, [3, 7], axis=1), [3, 7], axis=2)
-    assert settled(times) == settled(there)
+    present = np.delete(np.delete(times, [3, 7], axis=1), [3, 7], axis=2)
+    assert settled(times) == settled(present)
     assert not settled(np.full((5, 4, 4), np.nan)).stop
     # A pair that fell silent still counts, by its earlier times.
     times[3:, 5] = np.nan

@@ -13,9 +13,9 @@ from gavotte.model.estimators import ESTIMATORS, band, ewma, load_of
 @pytest.mark.parametrize("method", sorted(ESTIMATORS))
 def test_a_constant_without_change_is_found_by_all(method: str) -> None:
     wanted = truth(9, np.random.default_rng(1))
-    found = ESTIMATORS[method](np.stack([wanted] * 5))
-    np.testing.assert_allclose(found.constant, wanted, rtol=1e-4)
-    np.testing.assert_allclose(found.load, 1, rtol=1e-4)
+    result = ESTIMATORS[method](np.stack([wanted] * 5))
+    np.testing.assert_allclose(result.constant, wanted, rtol=1e-4)
+    np.testing.assert_allclose(result.load, 1, rtol=1e-4)
 
 
 @pytest.mark.parametrize(("method", "most"), [("rpca", 0.05), ("mode", 0.03), ("median", 0.08)])
@@ -32,9 +32,9 @@ def test_a_load_on_all_pairs_is_told_apart(method: str) -> None:
     rng = np.random.default_rng(3)
     wanted = truth(30, rng)
     times = disturbed(wanted, 10, rng, spikes=0.1, load=0.3)
-    found = ESTIMATORS[method](times)
-    assert error(found.constant, wanted) < 0.04
-    np.testing.assert_allclose(found.load, load_of(times, wanted), rtol=0.03)
+    result = ESTIMATORS[method](times)
+    assert error(result.constant, wanted) < 0.04
+    np.testing.assert_allclose(result.load, load_of(times, wanted), rtol=0.03)
     assert error(estimate(times, "min"), wanted) > 0.08
 
 
@@ -46,19 +46,19 @@ def test_cells_that_were_not_measured_do_no_harm(method: str) -> None:
     times[rng.random(times.shape) < 0.3] = np.nan
     times[:, 3, 5] = np.nan
     times[4] = np.nan
-    found = estimate(times, method)
-    assert np.isnan(found[3, 5])
-    found[3, 5] = wanted[3, 5]
+    result = estimate(times, method)
+    assert np.isnan(result[3, 5])
+    result[3, 5] = wanted[3, 5]
     # The pursuit has a price on D, so that seldom seen pairs come out low.
-    assert error(found, wanted) < (0.05 if method == "rpca" else 0.02)
+    assert error(result, wanted) < (0.05 if method == "rpca" else 0.02)
 
 
 def test_the_band_is_seen_below_the_spikes() -> None:
     rng = np.random.default_rng(5)
     wanted = truth(40, rng)
-    found = band(disturbed(wanted, 10, rng, spikes=0.2, band=0.08))
-    assert found.width == pytest.approx(0.08, rel=0.1)
-    assert found.agreeing[~np.eye(40, dtype=bool)].mean() == pytest.approx(8, abs=0.5)
+    result = band(disturbed(wanted, 10, rng, spikes=0.2, band=0.08))
+    assert result.width == pytest.approx(0.08, rel=0.1)
+    assert result.agreeing[~np.eye(40, dtype=bool)].mean() == pytest.approx(8, abs=0.5)
 
 
 def test_ewma_leans_to_the_newest() -> None:
@@ -69,9 +69,9 @@ def test_ewma_leans_to_the_newest() -> None:
 def test_times_of_zero_stay_zero() -> None:
     times = np.zeros((3, 4, 4))
     times[:, 0, 1] = 5.0
-    found = estimate(times, "mode")
-    assert found[0, 1] == pytest.approx(5.0)
-    assert found[1, 0] == 0.0
+    result = estimate(times, "mode")
+    assert result[0, 1] == pytest.approx(5.0)
+    assert result[1, 0] == 0.0
 
 
 def test_excess_makes_a_link_dear_that_is_often_slow() -> None:

@@ -38,13 +38,13 @@ def caps(size: int, seed: int) -> Floats:
 
 def test_hosts_own_caps_are_guessed_as_the_slower_of_two() -> None:
     whole = caps(SIZE, 3)
-    found = filled(sparse(whole))
-    assert found.form == "bottleneck"
-    assert found.typical_error < 0.02
+    result = filled(sparse(whole))
+    assert result.form == "bottleneck"
+    assert result.typical_error < 0.02
     off = ~np.eye(SIZE, dtype=bool)
-    wrong = np.abs(found.values / whole - 1)[off]
+    wrong = np.abs(result.values / whole - 1)[off]
     assert np.median(wrong) < 0.01
-    assert np.isnan(np.diag(found.values)).all()
+    assert np.isnan(np.diag(result.values)).all()
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -53,9 +53,9 @@ def test_noise_does_not_choose_the_form(seed: int) -> None:
     rate = 1e6 * np.array([20, 40, 60, 30, 50, 25, 45, 35])[:, None] * np.ones(8)
     noisy = 8 / (rate * np.random.default_rng(seed).lognormal(0, 0.001, rate.shape))
     known = np.where(random_rings(8, 3, seed=0), noisy, np.nan)
-    found = filled(known)
+    result = filled(known)
     off = ~np.eye(8, dtype=bool)
-    assert np.abs(found.values * rate / 8 - 1)[off].max() < 0.02
+    assert np.abs(result.values * rate / 8 - 1)[off].max() < 0.02
 
 
 def test_factors_of_senders_and_receivers_are_guessed_as_their_product() -> None:
@@ -63,12 +63,12 @@ def test_factors_of_senders_and_receivers_are_guessed_as_their_product() -> None
     whole = rng.uniform(1, 5, SIZE)[:, None] * rng.uniform(1, 5, SIZE)[None, :] * rng.lognormal(0, 0.02, (SIZE, SIZE))
     np.fill_diagonal(whole, np.nan)
     known = sparse(whole)
-    found = filled(known)
-    assert found.form == "product"
+    result = filled(known)
+    assert result.form == "product"
     never = np.isnan(known) & ~np.eye(SIZE, dtype=bool)
-    assert np.quantile(np.abs(np.log(found.values / whole))[never], 0.95) < 0.1
-    assert 0.005 < found.spread < 0.1
-    assert (found.values[~never & ~np.eye(SIZE, dtype=bool)] == known[np.isfinite(known)]).all()
+    assert np.quantile(np.abs(np.log(result.values / whole))[never], 0.95) < 0.1
+    assert 0.005 < result.spread < 0.1
+    assert (result.values[~never & ~np.eye(SIZE, dtype=bool)] == known[np.isfinite(known)]).all()
 
 
 def test_a_sparse_history_becomes_a_network_only_when_asked() -> None:

@@ -41,20 +41,20 @@ def test_expected_excess_is_no_part_of_what_times_are_compared_with(
     times = hot(wanted, 15, rng)
     measured = history(8e6 / times)
     monkeypatch.setattr("gavotte.model.constant.choose", lambda *_, **__: Choice(method))
-    found = find_constant(measured)
-    assert found.method == method
+    constant = find_constant(measured)
+    assert constant.method == method
     off = ~np.eye(16, dtype=bool)
     slow = times > 1.5 * wanted
     # With the excess in the constant, undisturbed values of hot pairs count, too.
-    assert judge(measured, found).norm.share == pytest.approx(slow[:, off].mean(), abs=0.02)
+    assert judge(measured, constant).norm.share == pytest.approx(slow[:, off].mean(), abs=0.02)
     result = off & (slow.mean(axis=0) < 0.4)
-    assert found.undisturbed_bps[result] == pytest.approx((64e6 / wanted)[result], rel=0.05)
-    assert np.median((found.undisturbed_bps / found.rate_bps)[result & (slow.mean(axis=0) > 0.3)]) > 1.3
+    assert constant.undisturbed_bps[result] == pytest.approx((64e6 / wanted)[result], rel=0.05)
+    assert np.median((constant.undisturbed_bps / constant.rate_bps)[result & (slow.mean(axis=0) > 0.3)]) > 1.3
     # The interval is that of the undisturbed rate, slower by the excess.
-    assert (found.rate_low_bps < found.rate_bps)[result].all()
+    assert (constant.rate_low_bps < constant.rate_bps)[result].all()
     monkeypatch.setattr("gavotte.model.constant.choose", lambda *_, **__: Choice("mode"))
     without = find_constant(measured)
-    assert (found.rate_low_bps / found.rate_bps)[result] == pytest.approx(
+    assert (constant.rate_low_bps / constant.rate_bps)[result] == pytest.approx(
         (without.rate_low_bps / without.rate_bps)[result]
     )
 
@@ -63,8 +63,8 @@ def test_an_interval_holds_the_truth_as_often_as_it_says() -> None:
     rng = np.random.default_rng(2)
     wanted = truth(40, rng)
     times = disturbed(wanted, 10, rng, spikes=0.1)
-    found = find_constant(history(8e6 / times), method="mode")
-    low, high, _ = interval(times, 8 * 8e6 / found.rate_bps)
+    constant = find_constant(history(8e6 / times), method="mode")
+    low, high, _ = interval(times, 8 * 8e6 / constant.rate_bps)
     off = ~np.eye(40, dtype=bool)
     inside = ((low <= wanted) & (wanted <= high))[off].mean()
     assert 0.94 < inside < 1.0
@@ -104,8 +104,8 @@ def test_steps_are_told_by_their_snapshots(tmp_path: Path) -> None:
     times = disturbed(truth(5, rng), 400, rng, spikes=0.0, band=0.02)
     times[:100] = disturbed(truth(5, rng), 100, rng)
     measured = history(8e6 / times)
-    found = find_constant(measured, method="median")
-    findings = judge(measured, found)
+    result = find_constant(measured, method="median")
+    findings = judge(measured, result)
     assert len(findings.steps) == len(findings.step_snapshots) <= 32
     assert findings.steps == steps(times, "median")
     assert findings.enough is not None
@@ -113,8 +113,8 @@ def test_steps_are_told_by_their_snapshots(tmp_path: Path) -> None:
     assert f"{findings.enough} of 400 snapshots were enough" in findings.advice[1]
     assert enough([0.5, 0.4, 0.05, 0.0], [1, 2, 40, 400]) == 40
     # The axis ends at the number of snapshots, not at that of points.
-    svg = picture(found, findings, kind="svg")
-    assert svg != picture(found, replace(findings, step_snapshots=list(range(1, len(findings.steps) + 1))), kind="svg")
+    svg = picture(result, findings, kind="svg")
+    assert svg != picture(result, replace(findings, step_snapshots=list(range(1, len(findings.steps) + 1))), kind="svg")
     source = tmp_path / "h.npz"
     write_history(source, measured)
     run = CliRunner().invoke(app, ["model", str(source), "--method", "last", "--json"])

@@ -32,18 +32,18 @@ def of_hosts(*each: float) -> Floats:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_equal_hosts_are_told_apart_by_all_their_paths(seed: int) -> None:
-    found = random_loss(history(of_hosts(0.005, 0.005, 0.005), seed=seed))
-    assert found is not None
-    assert found[~np.eye(3, dtype=bool)] == pytest.approx(0.01, rel=0.5)
+    loss = random_loss(history(of_hosts(0.005, 0.005, 0.005), seed=seed))
+    assert loss is not None
+    assert loss[~np.eye(3, dtype=bool)] == pytest.approx(0.01, rel=0.5)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_one_lossy_host_costs_no_other_path(seed: int) -> None:
-    found = random_loss(history(of_hosts(*[0.0] * 7, 0.01), seed=seed))
-    assert found is not None
-    assert not found[:7, :7].any()
-    assert found[7, :7] == pytest.approx(0.01, rel=0.5)
-    assert found[:7, 7] == pytest.approx(0.01, rel=0.5)
+    loss = random_loss(history(of_hosts(*[0.0] * 7, 0.01), seed=seed))
+    assert loss is not None
+    assert not loss[:7, :7].any()
+    assert loss[7, :7] == pytest.approx(0.01, rel=0.5)
+    assert loss[:7, 7] == pytest.approx(0.01, rel=0.5)
 
 
 def test_few_lost_packets_are_chance() -> None:
@@ -57,10 +57,10 @@ def test_few_lost_packets_are_chance() -> None:
 def test_a_lossy_path_between_sound_hosts_counts_alone() -> None:
     shares = np.zeros((6, 6))
     shares[0, 1] = 0.05
-    found = random_loss(history(shares, packets=3000))
-    assert found is not None
-    assert found[0, 1] == pytest.approx(0.05, rel=0.3)
-    assert found[2:, 2:].max() < 1e-3
+    loss = random_loss(history(shares, packets=3000))
+    assert loss is not None
+    assert loss[0, 1] == pytest.approx(0.05, rel=0.3)
+    assert loss[2:, 2:].max() < 1e-3
 
 
 def test_a_network_has_the_loss_of_its_paths() -> None:
@@ -76,6 +76,6 @@ def test_no_more_is_lost_at_random_than_at_all() -> None:
     assert made.unqueued_lost is not None
     proof = Proof.empty(made.beta_Bps.shape)
     proof.loss[:] = 0.012
-    found = random_loss(replace(made, proof=proof))
-    assert found is not None
-    assert found[~np.eye(3, dtype=bool)].mean() == pytest.approx(0.012)
+    loss = random_loss(replace(made, proof=proof))
+    assert loss is not None
+    assert loss[~np.eye(3, dtype=bool)].mean() == pytest.approx(0.012)

@@ -21,30 +21,30 @@ def test_a_host_that_moved_is_known_by_what_came_after() -> None:
     after[5] *= 2.5
     times = disturbed(before, 10, rng, spikes=0.05)
     times[6:] = disturbed(after, 4, rng, spikes=0.05)
-    found = cut(times)
-    assert found.hosts == (5,)
-    assert found.share == pytest.approx(1 / 24, rel=0.1)
-    assert np.isnan(found.times[:6, 5]).all()
-    assert error(estimate(found.times, "mode"), after) < 0.05 < error(estimate(times, "mode"), after)
+    result = cut(times)
+    assert result.hosts == (5,)
+    assert result.share == pytest.approx(1 / 24, rel=0.1)
+    assert np.isnan(result.times[:6, 5]).all()
+    assert error(estimate(result.times, "mode"), after) < 0.05 < error(estimate(times, "mode"), after)
 
 
 def test_a_pair_that_moved_moves_alone() -> None:
     rng = np.random.default_rng(2)
     times = disturbed(truth(8, rng), 10, rng, spikes=0.0)
     times[5:, 2, 3] /= 3
-    found = cut(times)
-    assert found.hosts == ()
-    assert np.isnan(found.times[:5, 2, 3]).all()
-    assert np.isfinite(found.times[5:, 2, 3]).all()
-    assert np.isnan(found.times).sum() == 5 + 10 * 8
+    result = cut(times)
+    assert result.hosts == ()
+    assert np.isnan(result.times[:5, 2, 3]).all()
+    assert np.isfinite(result.times[5:, 2, 3]).all()
+    assert np.isnan(result.times).sum() == 5 + 10 * 8
 
 
 @pytest.mark.parametrize(("spikes", "load"), [(0.1, 0.0), (0.3, 0.0), (0.1, 0.4)])
 def test_spikes_and_loads_are_no_moves(spikes: float, load: float) -> None:
     rng = np.random.default_rng(3)
-    found = cut(disturbed(truth(40, rng), 10, rng, spikes=spikes, load=load))
-    assert found.share == 0.0
-    assert found.hosts == ()
+    result = cut(disturbed(truth(40, rng), 10, rng, spikes=spikes, load=load))
+    assert result.share == 0.0
+    assert result.hosts == ()
 
 
 def test_values_told_again_are_no_move() -> None:
@@ -98,11 +98,11 @@ def test_auto_says_who_moved_and_the_others_take_all_snapshots() -> None:
     times = disturbed(before, 10, rng, spikes=0.0)
     times[6:, :, 4] *= 3
     series = history(8e6 / times)
-    found = find_constant(series, method="auto")
-    findings = judge(series, found)
+    constant = find_constant(series, method="auto")
+    findings = judge(series, constant)
     assert findings.moved_hosts == ("h4",)
     assert "h4" in findings.advice[-1]
-    rate = found.rate_bps[0, 4]
+    rate = constant.rate_bps[0, 4]
     assert rate == pytest.approx(8 * 8e6 / (3 * before[0, 4]), rel=0.15)
     named = find_constant(series, method="median")
     assert judge(series, named).moved_hosts == ()

@@ -45,8 +45,8 @@ def test_small_clouds_are_told_apart(kind: str, noise: float) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_cloud_of_64(kind: str) -> None:
     cloud = random_cloud(kind, 1, hosts=64, per_rack=8)
-    found = score(cloud, learnt(cloud, noise=0.02)[1])
-    assert found.all_right, found
+    result = score(cloud, learnt(cloud, noise=0.02)[1])
+    assert result.all_right, result
 
 
 def test_a_hose_gives_each_host_its_cap_and_groups_none() -> None:
@@ -95,14 +95,14 @@ def test_no_limit_is_below_what_was_seen(seed: int) -> None:
 def test_a_limit_is_printed_only_where_one_was_found(tmp_path: Path) -> None:
     history, network = learnt(random_cloud("hose", 2, hosts=8), noise=0.0)
     bare = replace(history, evidence=())
-    found = sum(bool(host.egress_bps) + bool(host.ingress_bps) for host in network.hosts)
-    for measured, limits in ((history, found), (bare, 0)):
+    result = sum(bool(host.egress_bps) + bool(host.ingress_bps) for host in network.hosts)
+    for measured, limits in ((history, result), (bare, 0)):
         write_history(tmp_path / "h.npz", measured)
-        said = CliRunner().invoke(app, ["model", str(tmp_path / "h.npz")]).stdout.splitlines()
-        rows = [line for line in said if line.split()[:1] and line.split()[0] in history.hosts]
+        lines = CliRunner().invoke(app, ["model", str(tmp_path / "h.npz")]).stdout.splitlines()
+        rows = [line for line in lines if line.split()[:1] and line.split()[0] in history.hosts]
         assert len(rows) == 8
         assert sum(row.count("bit/s") - row.count("at least") for row in rows) == limits
-    assert 4 < found < 16
+    assert 4 < result < 16
 
 
 def test_the_table_of_links_knows_what_the_table_of_hosts_knows(tmp_path: Path) -> None:
@@ -110,9 +110,9 @@ def test_the_table_of_links_knows_what_the_table_of_hosts_knows(tmp_path: Path) 
     history, _ = learnt(random_cloud("hose", 2, hosts=8), noise=0.0)
     record = next(each for each in history.evidence if len(each.pairs) > 1)
     write_history(tmp_path / "h.npz", replace(history, evidence=(record,)))
-    said = CliRunner().invoke(app, ["model", str(tmp_path / "h.npz")]).stdout.splitlines()
-    hosts = {words[0]: words[1:] for line in said if (words := line.split())[:1] and words[0] in history.hosts}
-    links = {line.split("  ")[0].strip(): line for line in said if line.startswith(("out of", "into"))}
+    lines = CliRunner().invoke(app, ["model", str(tmp_path / "h.npz")]).stdout.splitlines()
+    hosts = {words[0]: words[1:] for line in lines if (words := line.split())[:1] and words[0] in history.hosts}
+    links = {line.split("  ")[0].strip(): line for line in lines if line.startswith(("out of", "into"))}
     for name, (_, _, rate, unit, *_) in hosts.items():
         assert f"{rate} {unit}" in links[f"out of {name}"]
 

@@ -95,8 +95,8 @@ def preload(comm: MPI.Intracomm, generator: np.random.Generator) -> None:
     wide = np.zeros(2 * count, dtype=dtype)
     wide[::2] = mine
     comm.Bcast([wide, 1, strided] if top or comm.rank % 2 else [wide, count, kind], root)
-    there = wide[::2] if top or comm.rank % 2 else wide[:count]
-    assert (there == all_of[root]).all(), "bcast of a vector"
+    present = wide[::2] if top or comm.rank % 2 else wide[:count]
+    assert (present == all_of[root]).all(), "bcast of a vector"
     name = str(generator.choice(list(OPS)))
     op, numpys = OPS[name]
     got = mine.copy()

@@ -26,8 +26,8 @@ def test_every_exchange_gives_the_same_result(tmp_path: Path) -> None:
     ways = ["allgather", "gather-broadcast"]
     for algorithm in ("search", "ring"):
         ways.append(str(tmp_path / f"{algorithm}.tree.json"))
-        found = plan(network(4), "allgather", size_bytes=32 * 1024, algorithm=algorithm, search=TreeSearch(steps=500))
-        write_collective(ways[-1], found)
+        planned = plan(network(4), "allgather", size_bytes=32 * 1024, algorithm=algorithm, search=TreeSearch(steps=500))
+        write_collective(ways[-1], planned)
     programs = {"nbody": ["--steps", "3", "--bodies", "128"], "cg": ["--size", "16384", "--shift", "5"]}
     with lab.session(CLOUD, agents=False) as session:
         for program, words in programs.items():

@@ -52,11 +52,11 @@ def collectives(roots: list[str]) -> list[Collective]:
 
 def rings() -> list[Collective]:
     """A ring of all, one of three with two ranks attached to one member, a star, and trees, for different sizes."""
-    found = []
+    items = []
     names: tuple[Operation, ...] = ("allgather", "allreduce")
     for name in names:
-        found.append(plan(network(4), name, size_bytes=20_011, ranks=RANKS, algorithm="rank-ring"))
-        found.append(plan(network(4), name, size_bytes=60_000, ranks=RANKS, algorithm="ecef", segments=3))
+        items.append(plan(network(4), name, size_bytes=20_011, ranks=RANKS, algorithm="rank-ring"))
+        items.append(plan(network(4), name, size_bytes=60_000, ranks=RANKS, algorithm="ecef", segments=3))
         for members, parent, size_bytes in ((3, [3, 0, 0, 3, 0], 400_009), (1, [3, 3, 3, 3, 3], 150_001)):
             stage = Stage(
                 operation=name,
@@ -67,7 +67,7 @@ def rings() -> list[Collective]:
                 ring=members,
                 predicted_s=1.0,
             )
-            found.append(
+            items.append(
                 Collective(
                     format=FORMAT,
                     operation=name,
@@ -78,7 +78,7 @@ def rings() -> list[Collective]:
                     predicted_s=1.0,
                 )
             )
-    return found
+    return items
 
 
 @pytest.mark.lab

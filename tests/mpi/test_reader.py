@@ -51,8 +51,8 @@ class Reader:
 
     def close(self) -> None:
         """Let it end, which also reports leaks."""
-        _, said = self._process.communicate(timeout=30)
-        assert self._process.returncode == 0, said
+        _, message = self._process.communicate(timeout=30)
+        assert self._process.returncode == 0, message
 
 
 @pytest.fixture(scope="module")
@@ -69,23 +69,25 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
     if made.returncode and "sanitize" in made.stderr + str(made.stdout) and "cannot find" in made.stderr:
         pytest.skip("no sanitizers")
     assert made.returncode == 0, made.stderr
-    there = Reader(program, folder)
-    yield there
-    there.close()
+    present = Reader(program, folder)
+    yield present
+    present.close()
 
 
 def written() -> str:
     """Every kind of line."""
     net = network(RANKS)
     names: tuple[Operation, ...] = ("broadcast", "reduce", "scatter", "gather", "allgather", "allreduce")
-    found = [plan(net, name, size_bytes=1 << 20, algorithm="ecef", segments=3) for name in names]
-    found += [plan(net, name, size_bytes=1 << 20, algorithm="ring", search=TreeSearch(steps=200)) for name in names[4:]]
+    matches = [plan(net, name, size_bytes=1 << 20, algorithm="ecef", segments=3) for name in names]
+    matches += [
+        plan(net, name, size_bytes=1 << 20, algorithm="ring", search=TreeSearch(steps=200)) for name in names[4:]
+    ]
     stage = Stage(
         operation="allgather", bytes=9, segments=2, parent=[3, 3, 0, 3, 3], order=[3, 1, 0, 2, 4], ring=1, predicted_s=0
     )
     stage = stage.model_copy(update={"ring": 3, "parent": [1, 3, 3, 3, 1]})
-    found.append(Collective.model_validate(found[-2].model_dump() | {"stages": [stage.model_dump()]}))
-    return shim_text(found)
+    matches.append(Collective.model_validate(matches[-2].model_dump() | {"stages": [stage.model_dump()]}))
+    return shim_text(matches)
 
 
 def expected(content: bytes, rank: int, ranks: int = RANKS) -> str | None:
@@ -227,9 +229,9 @@ def test_all_small_trees_are_found(reader: Reader) -> None:
             for order in triples:
                 rows = f"{' '.join(map(str, parent))}\n{' '.join(map(str, order))}\n"
                 content = f"gavotte/shim/1\nranks 3\n{kind} {first} 8 4\n{rows}".encode()
-                found = reader.read(content, 1, 3)
-                assert found == expected(content, 1, 3)
-                taken += found is not None
+                result = reader.read(content, 1, 3)
+                assert result == expected(content, 1, 3)
+                taken += result is not None
         # From one root two orders of two parents each: for the second the root or the first, 2 x 2. Rings: 3! orders,
         # and in a ring of two the third is attached to either.
         assert (

@@ -36,11 +36,11 @@ trees = trees_module()
 
 def test_what_is_planned_is_read(tmp_path: Path) -> None:
     path = tmp_path / "c.tree.json"
-    found = plan(network(9), "allreduce", size_bytes=1 << 20, algorithm="search")
-    write_collective(path, found)
+    planned = plan(network(9), "allreduce", size_bytes=1 << 20, algorithm="search")
+    write_collective(path, planned)
     read = trees.read_trees(path)
     assert [tree.operation for tree in read] == ["reduce", "broadcast"]
-    for tree, stage in zip(read, found.stages, strict=True):
+    for tree, stage in zip(read, planned.stages, strict=True):
         assert [list(below) for below in tree.children] == stage.children
         assert tree.root == stage.root
         assert sorted(tree.below(tree.root)) == list(range(9))
@@ -60,8 +60,8 @@ def test_pieces_of_no_number_are_refused(key: str, value: float, tmp_path: Path)
 
 def test_two_roots_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.tree.json"
-    found = plan(network(4), "allgather", size_bytes=1 << 20, root="h0", algorithm="binomial")
-    write_collective(path, found)
+    planned = plan(network(4), "allgather", size_bytes=1 << 20, root="h0", algorithm="binomial")
+    write_collective(path, planned)
     content = json.loads(path.read_text())
     content["stages"][1] |= {"order": [1, 0, 2, 3], "parent": [1, 1, 1, 1]}
     path.write_text(json.dumps(content))
@@ -77,10 +77,10 @@ def test_two_roots_are_refused(tmp_path: Path) -> None:
 
 def test_a_ring_is_read(tmp_path: Path) -> None:
     path = tmp_path / "c.tree.json"
-    found = plan(network(9), "allreduce", size_bytes=9 << 20, algorithm="ring", segments=16)
-    write_collective(path, found)
+    planned = plan(network(9), "allreduce", size_bytes=9 << 20, algorithm="ring", segments=16)
+    write_collective(path, planned)
     (ring,) = trees.read_trees(path)
-    (stage,) = found.stages
+    (stage,) = planned.stages
     assert (ring.operation, ring.ring, ring.order) == ("allreduce", stage.ring, tuple(stage.order))
     assert ring.segment_bytes == stage.segment_bytes
     assert sorted(rank for group in ring.groups for rank in group) == list(range(9))

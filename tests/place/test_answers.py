@@ -78,8 +78,8 @@ def test_a_search_starts_from_every_baseline(cores: float) -> None:
     app = ring("abcdefgh")
     best_s = min(place(net, [app], method).completion_s for method in METHODS[-4:])
     instance = build_instance(net, [app], net.sharing)
-    found = instance.core.search(0, 1, 1, math.inf, [])
-    assert instance.core.evaluate(found.hosts).seconds <= best_s
+    match = instance.core.search(0, 1, 1, math.inf, [])
+    assert instance.core.evaluate(match.hosts).seconds <= best_s
 
 
 def test_a_signal_gets_the_best_placement_so_far() -> None:
@@ -123,30 +123,30 @@ def test_phases_add_up() -> None:
 def test_explanation_names_bytes_slack_and_the_next_move() -> None:
     hosts = dict(zip("abcdef", ("vm0", "vm0", "vm1", "vm1", "vm2", "vm2"), strict=True))
     given = evaluate(cloud(), [ring()], hosts)
-    found = explain(Question(cloud(), [ring()]), given)
-    assert found.bottleneck.startswith("egress of vm0: 2.00 MB at 8.00 Mbit/s")
-    assert [(row.source, row.target, row.bytes, row.share) for row in found.crossing] == [("b", "c", 2 * MB, 1.0)]
-    assert found.links[0].slack_s == 0.0
-    assert found.links[1].slack_s == pytest.approx(found.links[0].seconds - found.links[1].seconds)
-    move = found.runner_up
+    explanation = explain(Question(cloud(), [ring()]), given)
+    assert explanation.bottleneck.startswith("egress of vm0: 2.00 MB at 8.00 Mbit/s")
+    assert [(row.source, row.target, row.bytes, row.share) for row in explanation.crossing] == [("b", "c", 2 * MB, 1.0)]
+    assert explanation.links[0].slack_s == 0.0
+    assert explanation.links[1].slack_s == pytest.approx(explanation.links[0].seconds - explanation.links[1].seconds)
+    move = explanation.runner_up
     assert move is not None
     assert move.gain_s == pytest.approx(given.completion_s - move.completion_s)
     moved = hosts | {task: to for task, _, to in move.moves}
     assert evaluate(cloud(), [ring()], moved).completion_s == pytest.approx(move.completion_s)
-    assert found.gap == pytest.approx(1 - found.bound_s / given.completion_s)
+    assert explanation.gap == pytest.approx(1 - explanation.bound_s / given.completion_s)
 
 
 def test_running_applications_hold_room_and_delay() -> None:
-    there = evaluate(cloud(), [ring("xy", cpus=2.0)], {"x": "vm3", "y": "vm2"})
-    running = [Running([ring("xy", cpus=2.0)], there)]
-    found = place(cloud(), [ring("ab", cpus=2.0)], running=running)
-    assert set(found.assignment.values()) == {"vm0", "vm1"}
-    light = [Running([ring("xy", cpus=0.5)], there)]
+    present = evaluate(cloud(), [ring("xy", cpus=2.0)], {"x": "vm3", "y": "vm2"})
+    running = [Running([ring("xy", cpus=2.0)], present)]
+    placement = place(cloud(), [ring("ab", cpus=2.0)], running=running)
+    assert set(placement.assignment.values()) == {"vm0", "vm1"}
+    light = [Running([ring("xy", cpus=0.5)], present)]
     beside = evaluate(cloud(), [ring("ab", cpus=1.5)], {"a": "vm3", "b": "vm0"}, running=light)
     # a's 1 MB waits for x's 1 MB at vm3 (32 Mbit/s); b's 2 MB have vm0 (8 Mbit/s) alone.
     assert beside.completion_s == pytest.approx(2.0)
-    said = explain(Question(cloud(), [ring("ab", cpus=1.5)], running=light), beside)
-    loaded = next(link for link in said.links if link.link == "egress of vm3")
+    explanation = explain(Question(cloud(), [ring("ab", cpus=1.5)], running=light), beside)
+    loaded = next(link for link in explanation.links if link.link == "egress of vm3")
     assert (loaded.bytes, loaded.load_bytes) == (MB, MB)
     assert loaded.seconds == pytest.approx(0.5)
     assert evaluate(cloud(), [ring("ab", cpus=1.5)], {"a": "vm3", "b": "vm0"}).bottleneck.startswith("egress of vm0")
@@ -155,14 +155,14 @@ def test_running_applications_hold_room_and_delay() -> None:
         again = evaluate(cloud(), [ring("abc", cpus=1.5)], best.assignment, running=light)
         assert best.completion_s == again.completion_s
     with pytest.raises(GavotteError, match="no host for task `a`"):
-        place(cloud(), [ring("ab")], running=[Running([ring("ab")], there)])
+        place(cloud(), [ring("ab")], running=[Running([ring("ab")], present)])
     with pytest.raises(GavotteError, match="still to come"):
-        Running([ring("xy")], there, share=1.5)
+        Running([ring("xy")], present, share=1.5)
 
 
 def test_worth_is_beyond_doubt_on_an_uneven_network_and_none_on_an_even_one() -> None:
-    found = place(cloud(), [ring()])
-    gain = worth(Question(cloud(), [ring()]), found)
+    placement = place(cloud(), [ring()])
+    gain = worth(Question(cloud(), [ring()]), placement)
     assert gain is not None
     assert gain.worthwhile
     assert gain.low < gain.gain < gain.high
@@ -179,10 +179,10 @@ def test_worth_is_beyond_doubt_on_an_uneven_network_and_none_on_an_even_one() ->
 def test_worth_has_a_floor_in_seconds() -> None:
     # Without latencies, which would decide the time of few bytes.
     near = cloud().model_copy(update={"latency_s": []})
-    found = place(near, [ring()])
-    gain = worth(Question(near, [ring()]), found)
+    placement = place(near, [ring()])
+    gain = worth(Question(near, [ring()]), placement)
     assert gain is not None
-    assert gain.saving_s == pytest.approx(gain.baseline_s - found.completion_s)
+    assert gain.saving_s == pytest.approx(gain.baseline_s - placement.completion_s)
     assert gain.saving_s == pytest.approx(gain.gain * gain.baseline_s)
     tiny = ring()  # the same shape, so the same gain, of a millionth of the bytes
     tiny = tiny.model_copy(update={"transfer": [t.model_copy(update={"bytes": t.bytes // MB}) for t in tiny.transfer]})
@@ -195,16 +195,16 @@ def test_worth_has_a_floor_in_seconds() -> None:
     assert asked is not None
     assert asked.worthwhile
     with pytest.raises(GavotteError, match="least saving"):
-        worth(Question(cloud(), [ring()]), found, least_saving_s=-1.0)
+        worth(Question(cloud(), [ring()]), placement, least_saving_s=-1.0)
 
 
 def test_the_goal_of_latency_is_told(tmp_path: Path) -> None:
     write_network(tmp_path / "n.network.json", cloud())
     write_app(tmp_path / "a.app.toml", ring())
     inputs = [str(tmp_path / "n.network.json"), str(tmp_path / "a.app.toml"), "--time-limit", "2", "--goal", "latency"]
-    said = CliRunner().invoke(gavotte, ["place", *inputs])
-    assert said.exit_code == 0, said.output
-    assert "latency: " in said.output
+    result = CliRunner().invoke(gavotte, ["place", *inputs])
+    assert result.exit_code == 0, result.output
+    assert "latency: " in result.output
 
 
 def test_command_line_explains_and_repeats_itself(tmp_path: Path) -> None:
@@ -231,10 +231,10 @@ def test_command_line_explains_and_repeats_itself(tmp_path: Path) -> None:
     assert not json.loads(runner.invoke(gavotte, ["place", *dear, "--json"]).stdout)["worth"]["worthwhile"]
     placed = read_placement(tmp_path / "1.placement.json")
     assert document["assignment"] == placed.assignment
-    there = f"{tmp_path / '1.placement.json'}:{tmp_path / 'a.app.toml'}"
+    present = f"{tmp_path / '1.placement.json'}:{tmp_path / 'a.app.toml'}"
     write_app(tmp_path / "b.app.toml", ring("xy"))
     inputs[1] = str(tmp_path / "b.app.toml")
-    beside = runner.invoke(gavotte, ["place", *inputs, "--running", there, "--only", "x=vm*", "--json"])
+    beside = runner.invoke(gavotte, ["place", *inputs, "--running", present, "--only", "x=vm*", "--json"])
     assert beside.exit_code == 0, beside.output
     wrong = runner.invoke(gavotte, ["place", *inputs, "--only", "x"])
     assert "--only: cannot read `x`" in str(wrong.exception)
@@ -253,9 +253,9 @@ def test_ctrl_c_gets_the_best_placement_so_far(tmp_path: Path) -> None:
         assert child.stderr is not None
         assert "searching for up to 600 s" in child.stderr.readline()
         child.send_signal(signal.SIGINT)
-        said = child.stderr.read()
+        output = child.stderr.read()
         assert child.wait(60) == 130
-    assert "interrupted; this is the best placement found so far" in said
+    assert "interrupted; this is the best placement found so far" in output
     assert read_placement(out).completion_s > 0
 
 
@@ -265,9 +265,9 @@ def test_a_search_of_full_hosts_starts_from_a_partition() -> None:
     hosts = [{"name": f"vm{m}", "cpus": 4.0, "egress_bps": 8 * MBIT, "ingress_bps": 8 * MBIT} for m in range(4)]
     net = builders.network(hosts, None)
     instance = build_instance(net, [app], "hose")
-    found = instance.even().search(0, 1_000_000, 1, math.inf, [])
+    match = instance.even().search(0, 1_000_000, 1, math.inf, [])
     numbers = [int(task.removeprefix("t")) for task in instance.tasks]
-    blocks = [sorted(t for t, at in zip(numbers, found.hosts, strict=True) if at == host) for host in range(4)]
+    blocks = [sorted(t for t, at in zip(numbers, match.hosts, strict=True) if at == host) for host in range(4)]
     # The quarters of the grid: each sends four of its neighbours one megabyte each.
     assert sorted(blocks) == [[0, 1, 4, 5], [2, 3, 6, 7], [8, 9, 12, 13], [10, 11, 14, 15]]
     assert decide(

@@ -26,9 +26,9 @@ def test_figure_9() -> None:
     greedy = place(net, [app], "greedy")
     assert greedy.completion_s == pytest.approx(8 * 50 / 1)
     for method in ("search", "optimal", "ilp", "auto"):
-        found = place(net, [app], method, time_limit_s=1.0)
-        assert found.completion_s == pytest.approx(8 * 100 / 9)
-        assert found.optimal or method == "search"
+        placement = place(net, [app], method, time_limit_s=1.0)
+        assert placement.completion_s == pytest.approx(8 * 100 / 9)
+        assert placement.optimal or method == "search"
 
 
 @pytest.mark.parametrize("kind", [AT_ONCE, IN_SEQUENCE])

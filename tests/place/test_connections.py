@@ -53,7 +53,7 @@ def test_a_path_that_loses_packets_takes_as_long_as_one_connection_does() -> Non
     loss: list[list[float | None]] = [[None, 0.01], [None, None]]
     network = builders.network(2, 50e6, 0.005, cpus=1.0, loss=loss)
     one = builders.app("one", ("x", "y", 10_000_000))
-    there, back = ({"x": f"vm{m}", "y": f"vm{1 - m}"} for m in (0, 1))
-    assert evaluate(network, [one], there).completion_s == pytest.approx(8e7 / connection_bps(0.01, 0.01, 1448))
+    present, back = ({"x": f"vm{m}", "y": f"vm{1 - m}"} for m in (0, 1))
+    assert evaluate(network, [one], present).completion_s == pytest.approx(8e7 / connection_bps(0.01, 0.01, 1448))
     assert evaluate(network, [one], back).completion_s == pytest.approx(1.6)
     assert place(network, [one], "search").assignment == back

@@ -32,8 +32,8 @@ def test_a_new_connection_is_priced_beside_the_load(method: str) -> None:
     cloud = loaded(cpus=1.0)
     # 1200 / (1 + 1) is less than 800: without the load, b would be the better half.
     assert place(cloud.model_copy(update={"cross": []}), [asked], method).assignment["y"] == "b"
-    found = place(cloud, [asked], method)
-    assert found.assignment["y"] == "c"
+    result = place(cloud, [asked], method)
+    assert result.assignment["y"] == "c"
     beside = evaluate(cloud, [asked], {"x": "a", "y": "b"})
     assert beside.completion_s == pytest.approx(2.0)
     assert simulate_placement(cloud, [asked], beside) == pytest.approx(2.0, rel=0.01)
@@ -51,8 +51,8 @@ def running(where: str = "b") -> Running:
     return Running([own], placement({"p": "a", "q": where}, "own"))
 
 
-def on_b(cloud: Network, there: Running) -> float:
-    return evaluate(cloud, [PAIR], {"x": "a", "y": "b"}, running=[there]).completion_s
+def on_b(cloud: Network, present: Running) -> float:
+    return evaluate(cloud, [PAIR], {"x": "a", "y": "b"}, running=[present]).completion_s
 
 
 def test_what_the_load_contains_is_not_counted_twice() -> None:
@@ -91,15 +91,15 @@ def test_a_load_that_nobody_spoke_for_is_warned_of(tmp_path: Path) -> None:
     }
     write_network(files["n.network.json"], loaded())
     files["pair.app.json"].write_text(PAIR.model_dump_json())
-    there = running()
-    files["own.app.json"].write_text(there.apps[0].model_dump_json())
-    files["own.placement.json"].write_text(there.placement.model_dump_json())
+    present = running()
+    files["own.app.json"].write_text(present.apps[0].model_dump_json())
+    files["own.placement.json"].write_text(present.placement.model_dump_json())
     words = ["place", str(files["n.network.json"]), str(files["pair.app.json"]), "--running"]
     words.append(f"{files['own.placement.json']}:{files['own.app.json']}")
-    said = CliRunner().invoke(verbs.app, words)
-    assert said.exit_code == 0, said.output
-    assert "`own`" in said.output
-    assert "--beside own" in said.output
+    result = CliRunner().invoke(verbs.app, words)
+    assert result.exit_code == 0, result.output
+    assert "`own`" in result.output
+    assert "--beside own" in result.output
     write_network(files["n.network.json"], loaded(cross_beside=["own"]))
     assert "--beside" not in CliRunner().invoke(verbs.app, words).output
 

@@ -33,32 +33,32 @@ def told(took_s: list[float], network: Network | None = None, **options: Any) ->
 
 
 def test_what_a_run_took_beyond_the_model_stays_or_shrinks() -> None:
-    found = told([15.0])
-    assert found.modelled_s == (10.0, 1.0)
-    assert (found.low_s, found.high_s) == pytest.approx((1.5, 6.0))
-    assert (found.saving_low, found.saving_high) == pytest.approx((0.6, 0.9))
-    assert found.reason == "took 15 s, will take 1.5 to 6 s: 60% to 90% saved"
+    result = told([15.0])
+    assert result.modelled_s == (10.0, 1.0)
+    assert (result.low_s, result.high_s) == pytest.approx((1.5, 6.0))
+    assert (result.saving_low, result.saving_high) == pytest.approx((0.6, 0.9))
+    assert result.reason == "took 15 s, will take 1.5 to 6 s: 60% to 90% saved"
 
 
 def test_a_run_faster_than_the_model_makes_all_of_it_faster() -> None:
-    found = told([5.0])
-    assert (found.low_s, found.high_s) == pytest.approx((0.5, 0.5))
+    result = told([5.0])
+    assert (result.low_s, result.high_s) == pytest.approx((0.5, 0.5))
 
 
 def test_errors_of_rates_and_of_runs_widen_the_interval() -> None:
     exact, rates, runs = told([15.0]), told([15.0], rate_error=0.09), told([13.0, 17.0])
-    for found in (rates, runs):
-        assert found.low_s is not None
-        assert found.high_s is not None
-        assert found.low_s < (exact.low_s or 0)
-        assert found.high_s > (exact.high_s or 0)
+    for result in (rates, runs):
+        assert result.low_s is not None
+        assert result.high_s is not None
+        assert result.low_s < (exact.low_s or 0)
+        assert result.high_s > (exact.high_s or 0)
     assert rates == told([15.0], rate_error=0.09)
     assert runs.took_s == 15.0
 
 
 def test_all_within_a_host_keeps_what_else_the_job_does() -> None:
-    found = forecast(Question(cloud(cpus=2.0), [APP]), BEFORE, {"a": "vm0", "b": "vm0"}, [15.0], rate_error=0.0)
-    assert (found.low_s, found.high_s) == pytest.approx((0.0, 5.0))
+    prediction = forecast(Question(cloud(cpus=2.0), [APP]), BEFORE, {"a": "vm0", "b": "vm0"}, [15.0], rate_error=0.0)
+    assert (prediction.low_s, prediction.high_s) == pytest.approx((0.0, 5.0))
     back = forecast(Question(cloud(cpus=2.0), [APP]), {"a": "vm0", "b": "vm0"}, BEFORE, [5.0], rate_error=0.0)
     assert (back.low_s, back.high_s) == pytest.approx((15.0, 15.0))
 
@@ -78,10 +78,10 @@ RACK = [{"name": "rack-0", "members": ["vm0", "vm2"]}, {"name": "rack-1", "membe
     ],
 )
 def test_an_unknown_link_that_decides_is_named(verdict: dict[str, Any], deciding: bool) -> None:
-    found = told([15.0], cloud(groups=RACK, verdicts=[verdict]))
-    assert (found.low_s is None) is deciding
-    assert [f"`{verdict['link']}`" in each for each in found.unknown] == [True] * deciding
-    assert ("cannot predict" in found.reason) is deciding
+    result = told([15.0], cloud(groups=RACK, verdicts=[verdict]))
+    assert (result.low_s is None) is deciding
+    assert [f"`{verdict['link']}`" in each for each in result.unknown] == [True] * deciding
+    assert ("cannot predict" in result.reason) is deciding
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,6 @@ def test_the_command_predicts(tmp_path: Path) -> None:
     words = ["place", str(network), str(app), "--ran", str(before), "--took", "15", "--rate-error", "0"]
     runner = CliRunner()
     assert "took 15 s, will take 1.5 to 6 s" in runner.invoke(gavotte, words).output
-    found = json.loads(runner.invoke(gavotte, [*words, "--json"]).stdout)["forecast"]
-    assert found["saving_low"] == pytest.approx(0.6)
+    document = json.loads(runner.invoke(gavotte, [*words, "--json"]).stdout)["forecast"]
+    assert document["saving_low"] == pytest.approx(0.6)
     assert runner.invoke(gavotte, words[:5]).exit_code == 2

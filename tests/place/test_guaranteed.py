@@ -43,9 +43,9 @@ def racks(up_mbps: float, *, host_mbps: float = 100) -> Network:
 
 
 def limits(wanted: Guarantee, network: Network) -> PlacementLimits:
-    found = rooms(wanted, network, list(TASKS))
+    result = rooms(wanted, network, list(TASKS))
     return PlacementLimits(
-        quotas=tuple(Quota(each.link, each.hosts, each.needs_bps, each.most_bps, each.sends) for each in found)
+        quotas=tuple(Quota(each.link, each.hosts, each.needs_bps, each.most_bps, each.sends) for each in result)
     )
 
 
@@ -122,8 +122,8 @@ def test_what_no_placement_can_keep_names_the_link() -> None:
 def test_a_host_has_no_more_than_its_slowest_path() -> None:
     rates = [[None, 50 * MBIT, 20 * MBIT], [50 * MBIT, None, 50 * MBIT], [50 * MBIT, 50 * MBIT, None]]
     network = builders.network(3, [[float("nan") if r is None else r for r in row] for row in rates], 1e-4, cpus=8.0)
-    found = {each.link: each.most_bps for each in rooms(of_tasks({"a": (10, 10)}), network, list(TASKS))}
-    assert found["path from vm0 to vm2"] == pytest.approx(18e6)
+    values = {each.link: each.most_bps for each in rooms(of_tasks({"a": (10, 10)}), network, list(TASKS))}
+    assert values["path from vm0 to vm2"] == pytest.approx(18e6)
 
 
 def test_a_guarantee_of_no_task_is_refused() -> None:

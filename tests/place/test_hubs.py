@@ -78,10 +78,10 @@ def test_it_is_near_the_best_where_one_task_decides() -> None:
     rng = random.Random(0)
     net, app = cloud(12, rng, cpus=9.0), wheel(rng)
     instance = build_instance(net, [app], "hose")
-    found = decide(Question(net, [app]), Effort("search", time_limit_s=1.0, repeatable=True)).placement.completion_s
+    answer = decide(Question(net, [app]), Effort("search", time_limit_s=1.0, repeatable=True)).placement.completion_s
     bound_s, _ = hub_bound_s(instance, limit_s=60, strict=False)
     assert instance.core.bound_s() < 0.95 * bound_s
-    assert 0.97 * found <= bound_s <= found * (1 + 1e-9)
+    assert 0.97 * answer <= bound_s <= answer * (1 + 1e-9)
 
 
 def test_without_its_solver_it_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,9 +98,9 @@ def test_ctrl_c_at_any_moment_gets_a_placement(
     assert "interrupted; this is the best placement found so far" in done.stderr
     assert f"wrote {out}" in done.stderr
     assert "t39" in done.stdout
-    found = read_placement(out)
-    assert found.method == method
-    assert found.completion_s > 0
+    placement = read_placement(out)
+    assert placement.method == method
+    assert placement.completion_s > 0
 
 
 def test_ctrl_c_while_hosts_are_spared_keeps_the_least_time() -> None:
@@ -111,9 +111,9 @@ def test_ctrl_c_while_hosts_are_spared_keeps_the_least_time() -> None:
             raise KeyboardInterrupt
         return solve(question, effort)
 
-    found = spend(Question(network, [app]), Effort("greedy", time_limit_s=2.0), Goal("hosts", 10.0), solved)
-    assert found.interrupted
-    assert set(found.placement.assignment) == set("abcdef")
+    spent = spend(Question(network, [app]), Effort("greedy", time_limit_s=2.0), Goal("hosts", 10.0), solved)
+    assert spent.interrupted
+    assert set(spent.placement.assignment) == set("abcdef")
 
 
 def test_a_short_limit_is_kept_where_all_tasks_exchange_bytes() -> None:

@@ -41,15 +41,15 @@ def priced() -> Network:
 @cache
 def every_placement() -> list[tuple[float, float, int]]:
     """Return time, price and hosts of every assignment of the ring to the priced hosts that fits."""
-    network, found = priced(), []
+    network, result = priced(), []
     for hosts in product(network.names, repeat=6):
         assignment = dict(zip("abcdef", hosts, strict=True))
         try:
             time_s = evaluate(network, [ring()], assignment).completion_s
         except InfeasibleError:
             continue
-        found.append((time_s, price_usd(network, [ring()], assignment), len(set(hosts))))
-    return found
+        result.append((time_s, price_usd(network, [ring()], assignment), len(set(hosts))))
+    return result
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -74,11 +74,11 @@ def test_price_counts_hosts_and_bytes_once() -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_hosts_are_a_limit(method: str) -> None:
-    found = decide(
+    answer = decide(
         Question(cloud(cpus=4.0), [ring("abcdef")], limits=PlacementLimits(max_hosts=2)),
         Effort(method, time_limit_s=5.0),
     ).placement
-    assert len(set(found.assignment.values())) == 2
+    assert len(set(answer.assignment.values())) == 2
 
 
 def test_the_next_best_move_keeps_limits_and_allowed_hosts() -> None:
@@ -170,11 +170,11 @@ def test_the_least_latency_is_that_of_every_placement() -> None:
     network, app = cloud(latency_s=rows), ring()
 
     effort = Effort(time_limit_s=4.0, repeatable=True)
-    found = decide(Question(network, [app]), effort, Goal("latency", 1e5))
+    answer = decide(Question(network, [app]), effort, Goal("latency", 1e5))
     feasible = (places for places in product(range(4), repeat=6) if max(map(places.count, range(4))) <= 2)
     ends = [(i, (i + 1) % 6) for i in range(6)]
     least_s = min(max(rows[at[i]][at[j]] if at[i] != at[j] else 0.0 for i, j in ends) for at in feasible)
-    assert latency_s_of(network, [app], found.placement.assignment) == pytest.approx(least_s)
+    assert latency_s_of(network, [app], answer.placement.assignment) == pytest.approx(least_s)
     unknown = network.model_copy(update={"latency_s": [[None] * 4] * 4})
     with pytest.raises(GavotteError, match="the network has no latencies"):
         decide(Question(unknown, [app]), effort, Goal("latency", 0.0))

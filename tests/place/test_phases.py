@@ -232,15 +232,17 @@ def told(*words: str) -> tuple[int, str, str]:
 
 def test_the_command_writes_moves_that_simulate_replays(files: list[str], tmp_path: Path) -> None:
     output = str(tmp_path / "p.placement.json")
-    code, text, said = told("place", *files, "--time-limit", "0.2", "--repeatable", "--state", "10485760", "-o", output)
+    code, text, message = told(
+        "place", *files, "--time-limit", "0.2", "--repeatable", "--state", "10485760", "-o", output
+    )
     assert code == 0
     assert "before phase" in text
-    assert "moves between phases save 1.9 s of 2 s" in said
+    assert "moves between phases save 1.9 s of 2 s" in message
     assert [move.bytes for move in read_placement(output).moves] == [10 << 20] * 2
     code, text, _ = told("simulate", output, files[1], "--network", files[0], "--json")
     assert code == 0
     assert json.loads(text)["completion_s"] == pytest.approx(8 * (10 << 20) / 800e6)
-    code, text, said = told("place", *files, "--time-limit", "0.2", "--repeatable", "--state", "1gb", "--json")
+    code, text, message = told("place", *files, "--time-limit", "0.2", "--repeatable", "--state", "1gb", "--json")
     assert code == 0
     assert json.loads(text)["moves"] == []
     assert json.loads(text)["unmoved_s"] == pytest.approx(2.0)

@@ -37,29 +37,29 @@ def app(name: str = "sort", *, cpus: float = 1.0, tasks: str = "abc", **fields: 
 
 
 def test_greedy_joins_what_fits_and_names_the_bottleneck() -> None:
-    found = place(network(), [app()], "greedy")
-    assert found.assignment == {"a": "vm0", "b": "vm0", "c": "vm1"}
-    assert found.completion_s == pytest.approx(1.0)
-    assert found.bottleneck == "path from vm0 to vm1: 1.00 MB at 8.00 Mbit/s in phase 0"
-    assert found.apps == ["sort"]
-    assert (found.method, found.seed) == ("greedy", 0)
+    placement = place(network(), [app()], "greedy")
+    assert placement.assignment == {"a": "vm0", "b": "vm0", "c": "vm1"}
+    assert placement.completion_s == pytest.approx(1.0)
+    assert placement.bottleneck == "path from vm0 to vm1: 1.00 MB at 8.00 Mbit/s in phase 0"
+    assert placement.apps == ["sort"]
+    assert (placement.method, placement.seed) == ("greedy", 0)
 
 
 def test_completion_at_its_bound_is_called_optimal() -> None:
     egress = [{"name": f"vm{m}", "cpus": 2.0, "egress_bps": 4 * MBIT} for m in range(2)]
-    found = place(network(2, hosts=egress), [app()])
-    assert found.completion_s == found.bound_s == pytest.approx(2.0)
-    assert found.optimal
-    assert found.bottleneck.startswith("egress of vm0")
+    placement = place(network(2, hosts=egress), [app()])
+    assert placement.completion_s == placement.bound_s == pytest.approx(2.0)
+    assert placement.optimal
+    assert placement.bottleneck.startswith("egress of vm0")
     worse = evaluate(network(2, hosts=egress), [app()], {"a": "vm0", "b": "vm1", "c": "vm1"})
     assert worse.completion_s == pytest.approx(4.0)
     assert not worse.optimal
 
 
 def test_nothing_to_cross_takes_no_time() -> None:
-    found = place(network(), [app(tasks="ab")])
-    assert (found.completion_s, found.bound_s, found.optimal) == (0.0, 0.0, True)
-    assert found.bottleneck == "none: nothing crosses a limited link"
+    placement = place(network(), [app(tasks="ab")])
+    assert (placement.completion_s, placement.bound_s, placement.optimal) == (0.0, 0.0, True)
+    assert placement.bottleneck == "none: nothing crosses a limited link"
 
 
 def test_transfer_within_a_task_is_free() -> None:
@@ -84,9 +84,9 @@ def test_seed_decides_random() -> None:
 
 def test_several_applications_share_the_hosts() -> None:
     apps = [app("one", tasks="ab"), app("two", tasks="ab", constraints={"pin": {"a": "vm0"}})]
-    found = place(network(2), apps, "min-machines")
-    assert found.apps == ["one", "two"]
-    assert found.assignment == {"one/a": "vm0", "one/b": "vm1", "two/a": "vm0", "two/b": "vm1"}
+    placement = place(network(2), apps, "min-machines")
+    assert placement.apps == ["one", "two"]
+    assert placement.assignment == {"one/a": "vm0", "one/b": "vm1", "two/a": "vm0", "two/b": "vm1"}
 
 
 def test_phases_of_the_same_number_run_together() -> None:

@@ -107,7 +107,7 @@ def completion_s(network: Network, apps: list[App], assignment: dict[str, str]) 
 
 def check(network: Network, apps: list[App], method: str, seed: int) -> Placement | None:
     try:
-        found = place(network, apps, method, seed=seed, time_limit_s=0.05)
+        placement = place(network, apps, method, seed=seed, time_limit_s=0.05)
     except InfeasibleError:
         return None
     except GavotteError as error:
@@ -118,22 +118,22 @@ def check(network: Network, apps: list[App], method: str, seed: int) -> Placemen
     used: Counter[str] = Counter()
     for app in apps:
         for task in app.task:
-            used[found.assignment[task.name if len(apps) == 1 else f"{app.name}/{task.name}"]] += int(task.cpus)
+            used[placement.assignment[task.name if len(apps) == 1 else f"{app.name}/{task.name}"]] += int(task.cpus)
     assert all(used[host.name] <= host.cpus for host in network.hosts)
-    assert found.completion_s == pytest.approx(completion_s(network, apps, found.assignment))
-    assert found.bound_s <= found.completion_s
-    assert found.optimal == (found.completion_s <= found.bound_s * (1 + PROVEN))
-    return found
+    assert placement.completion_s == pytest.approx(completion_s(network, apps, placement.assignment))
+    assert placement.bound_s <= placement.completion_s
+    assert placement.optimal == (placement.completion_s <= placement.bound_s * (1 + PROVEN))
+    return placement
 
 
 @given(networks(), applications(), st.sampled_from(FAST), st.integers(0, 2**64 - 1))
 def test_placement_is_feasible_and_its_time_is_the_definition(
     network: Network, apps: list[App], method: str, seed: int
 ) -> None:
-    found, greedy = check(network, apps, method, seed), check(network, apps, "greedy", seed)
+    result, greedy = check(network, apps, method, seed), check(network, apps, "greedy", seed)
     if method == "search" and greedy is not None:
-        assert found is not None
-        assert found.completion_s <= greedy.completion_s
+        assert result is not None
+        assert result.completion_s <= greedy.completion_s
 
 
 @given(networks(), applications(), st.integers(0, 2**64 - 1))

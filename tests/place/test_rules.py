@@ -30,9 +30,9 @@ RULES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("rules", RULES, ids=lambda rules: "+".join(rules))
 @pytest.mark.parametrize("method", PLANNING)
 def test_constraints_are_planned_for(rules: dict[str, Any], method: str) -> None:
-    found = place(cloud(), [ring(**rules)], method, time_limit_s=5.0)
-    given = evaluate(cloud(), [ring(**rules)], found.assignment)  # refuses what breaks a rule
-    assert given.completion_s == found.completion_s
+    placement = place(cloud(), [ring(**rules)], method, time_limit_s=5.0)
+    given = evaluate(cloud(), [ring(**rules)], placement.assignment)  # refuses what breaks a rule
+    assert given.completion_s == placement.completion_s
 
 
 @pytest.mark.parametrize("rules", [{}, *RULES], ids=lambda rules: "+".join(rules) or "none")
@@ -51,9 +51,9 @@ def test_optimal_is_the_best_of_all_assignments(rules: dict[str, Any], sharing: 
         except InfeasibleError:
             continue
     for method in ("optimal", "ilp"):
-        found = place(network, [app], method, sharing=sharing, time_limit_s=20.0)
-        assert found.completion_s == pytest.approx(min(times), rel=1e-6)
-        assert found.optimal, method
+        placement = place(network, [app], method, sharing=sharing, time_limit_s=20.0)
+        assert placement.completion_s == pytest.approx(min(times), rel=1e-6)
+        assert placement.optimal, method
 
 
 @pytest.mark.parametrize("method", [*PLANNING, "auto", "greedy"])
@@ -78,8 +78,8 @@ def test_memory_and_storage_are_planned_for_like_cores(store: str) -> None:
     app = ring("abc")
     needy = app.model_copy(update={"task": [task.model_copy(update={f"{store}_bytes": 6}) for task in app.task]})
     for method in PLANNING:
-        found = place(network.model_copy(update={"hosts": roomy}), [needy], method, time_limit_s=5.0)
-        assert len(set(found.assignment.values())) == 3
+        placement = place(network.model_copy(update={"hosts": roomy}), [needy], method, time_limit_s=5.0)
+        assert len(set(placement.assignment.values())) == 3
 
 
 def test_what_does_not_fit_is_told_in_units_people_read() -> None:
@@ -104,8 +104,8 @@ def test_labels_and_patterns_choose_hosts() -> None:
     network = network.model_copy(update={"hosts": hosts})
     allowed = select_hosts(network, [ring()], only=[("[a-c]", ["vm1", "vm2"])], labels=[("a", "zone", "b")])
     assert allowed == {"a": ["vm2"], "b": ["vm1", "vm2"], "c": ["vm1", "vm2"]}
-    found = place(network, [ring()], allowed=allowed, time_limit_s=5.0)
-    assert all(found.assignment[task] in hosts for task, hosts in allowed.items())
+    placement = place(network, [ring()], allowed=allowed, time_limit_s=5.0)
+    assert all(placement.assignment[task] in hosts for task, hosts in allowed.items())
     with pytest.raises(GavotteError, match="`x` matches no task"):
         select_hosts(network, [ring()], only=[("x", ["vm1"])])
     with pytest.raises(GavotteError, match="label `zone=c` leaves no host for task `a`"):

@@ -157,8 +157,8 @@ def test_auto_is_never_worse_than_greedy_by_the_forecast_it_chooses_by() -> None
         live = [Live(first, place(net, [first], "greedy").assignment)]
         sums = {}
         for method in ("auto", "greedy"):
-            found = arrive(net, second, live, advance, effort=Effort(method=method, time_limit_s=0.05))
-            sums[method] = sum(advance([first, second], [live[0].assignment, found.assignment]).finish_s)
+            result = arrive(net, second, live, advance, effort=Effort(method=method, time_limit_s=0.05))
+            sums[method] = sum(advance([first, second], [live[0].assignment, result.assignment]).finish_s)
         assert sums["auto"] <= sums["greedy"] + 1e-9
 
 

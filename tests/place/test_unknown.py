@@ -40,11 +40,11 @@ def test_no_placement_uses_an_unknown_pair_while_a_known_one_serves(
     known = [(i, j) for i in range(size) for j in range(size) if not unknown[i, j]]
     if not known:
         return
-    found = place(network, [APP], method, seed=0, time_limit_s=0.2)
-    hosts = (network.names.index(found.assignment["a"]), network.names.index(found.assignment["b"]))
+    placement = place(network, [APP], method, seed=0, time_limit_s=0.2)
+    hosts = (network.names.index(placement.assignment["a"]), network.names.index(placement.assignment["b"]))
     assert hosts in known
-    assert found.completion_s > 0
-    assert simulate_placement(network, [APP], found) > 0
+    assert placement.completion_s > 0
+    assert simulate_placement(network, [APP], placement) > 0
 
 
 def test_where_no_pair_has_a_rate_only_caps_limit() -> None:
@@ -66,11 +66,11 @@ def test_pairs_without_rate_or_cap_are_not_taken_for_unlimited(egress_bps: float
 def test_the_command_says_so(tmp_path: Path) -> None:
     write_network(tmp_path / "n.json", builders.network(3, [[None, 8e6, None], [8e6, None, 8e6], [8e6, 8e6, None]]))
     write_app(tmp_path / "a.app.toml", APP)
-    said = CliRunner().invoke(command, ["place", str(tmp_path / "n.json"), str(tmp_path / "a.app.toml")])
-    assert said.exit_code == 0
-    assert "warning: 1 pair has no rate; " in said.stderr
+    result = CliRunner().invoke(command, ["place", str(tmp_path / "n.json"), str(tmp_path / "a.app.toml")])
+    assert result.exit_code == 0
+    assert "warning: 1 pair has no rate; " in result.stderr
     both = CliRunner().invoke(command, ["place", str(tmp_path / "n.json"), str(tmp_path / "a.app.toml"), "--json"])
-    assert json.loads(both.stdout)["warnings"] == [said.stderr.splitlines()[0].removeprefix("warning: ")]
+    assert json.loads(both.stdout)["warnings"] == [result.stderr.splitlines()[0].removeprefix("warning: ")]
 
 
 def test_pipes_without_any_rate_are_not_taken_for_unlimited() -> None:

@@ -13,5 +13,5 @@ from gavotte.profile import profile
 def from_pcap(
     path: str | Path | list[Path], tasks: dict[str, str] | None = None, **options: Any
 ) -> tuple[App, SimpleNamespace]:
-    found = profile("pcap", path, tasks, **options)
-    return found.app, SimpleNamespace(**found.report)
+    profiled = profile("pcap", path, tasks, **options)
+    return profiled.app, SimpleNamespace(**profiled.report)

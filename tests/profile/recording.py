@@ -66,14 +66,14 @@ def record(meter: str, capture: Path, target: Path, *, rate: int = 1) -> int:
             config.write_text(PMACCT.format(capture=capture, plugin=plugin, more=more))
             command = ["pmacctd", "-f", str(config)]
         meter_process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        found: list[tuple[float, bytes, tuple[str, int]]] = []
+        items: list[tuple[float, bytes, tuple[str, int]]] = []
         sock.settimeout(0.5)
         silent = 0
         # softflowd reads, waits, exports and ends; pmacctd exports and stays.
-        while silent < (6 if found else 20):
+        while silent < (6 if items else 20):
             try:
                 payload, sender = sock.recvfrom(65535)
-                found.append((time.time(), payload, sender))
+                items.append((time.time(), payload, sender))
                 silent = 0
             except TimeoutError:
                 silent += 1
@@ -87,19 +87,19 @@ def record(meter: str, capture: Path, target: Path, *, rate: int = 1) -> int:
         while True:
             try:
                 payload, sender = sock.recvfrom(65535)
-                found.append((time.time(), payload, sender))
+                items.append((time.time(), payload, sender))
             except TimeoutError:
                 break
         Path(f"/tmp/softflowd-{port}").unlink(missing_ok=True)
-    write(target, found, port)
-    return len(found)
+    write(target, items, port)
+    return len(items)
 
 
-def write(target: Path, found: list[tuple[float, bytes, tuple[str, int]]], port: int = 6343) -> None:
+def write(target: Path, result: list[tuple[float, bytes, tuple[str, int]]], port: int = 6343) -> None:
     """Write datagrams as a pcap of raw IP."""
     with target.open("wb") as stream:
         writer = dpkt.pcap.Writer(stream, linktype=101)
-        for time_s, payload, (address, source_port) in found:
+        for time_s, payload, (address, source_port) in result:
             udp = dpkt.udp.UDP(sport=source_port, dport=port, data=payload, ulen=8 + len(payload))
             ip = dpkt.ip.IP(src=socket.inet_aton(address), dst=socket.inet_aton("127.0.0.1"), p=17, data=udp)
             ip.len = 20 + 8 + len(payload)
@@ -127,10 +127,10 @@ def main(folder: Path) -> None:
         plain = Path(scratch) / "plain.pcap"
         plain.write_bytes(ethernet(gzip.decompress(CAPTURE.read_bytes())))
         for meter in METERS:
-            found = Path(scratch) / f"{meter}.pcap"
-            count = record(meter, plain, found, rate=20)
+            result = Path(scratch) / f"{meter}.pcap"
+            count = record(meter, plain, result, rate=20)
             target = folder / f"{meter}.pcap.gz"
-            target.write_bytes(gzip.compress(found.read_bytes(), mtime=0))
+            target.write_bytes(gzip.compress(result.read_bytes(), mtime=0))
             print(f"{meter}: {count} datagrams, {target.stat().st_size} bytes")
 
 

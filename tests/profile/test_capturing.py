@@ -44,22 +44,22 @@ def test_each_byte_counts_once_as_it_comes(stop: signal.Signals | None) -> None:
                 assert client.recv(1000, socket.MSG_WAITALL)
             if stop is not None:
                 watching.send_signal(stop)
-            printed, said = watching.communicate(timeout=60)
-    assert watching.returncode == 0, said
-    found = json.loads(printed)
-    assert {(pair["source"], pair["target"]): pair["bytes"] for pair in found["pairs"]} == {
+            printed, message = watching.communicate(timeout=60)
+    assert watching.returncode == 0, message
+    document = json.loads(printed)
+    assert {(pair["source"], pair["target"]): pair["bytes"] for pair in document["pairs"]} == {
         ("from", "to"): 3_000_000,
         ("to", "from"): 1000,
     }
-    assert found["report"]["dropped_packets"] >= 0
+    assert document["report"]["dropped_packets"] >= 0
 
 
 @capturing
 def test_what_cannot_be_captured_is_one_line() -> None:
-    said = gavotte("profile", "pcap", "--interface", "nowhere0", "--for", "1")
-    assert said.returncode == 1
-    assert said.stderr.startswith("error: tcpdump cannot capture on nowhere0: ")
-    assert len(said.stderr.splitlines()) <= 2
+    result = gavotte("profile", "pcap", "--interface", "nowhere0", "--for", "1")
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: tcpdump cannot capture on nowhere0: ")
+    assert len(result.stderr.splitlines()) <= 2
 
 
 def test_requests_that_make_no_sense(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -48,33 +48,33 @@ def exact() -> Traffic:
 @pytest.mark.parametrize("meter", sorted(set(METERS) - {"pmacctd-sflow"}))
 def test_flow_meters_tell_what_the_capture_holds(meter: str, exact: Traffic) -> None:
     """They count retransmissions as well, and headers are subtracted by an estimate: 0.1 % in all."""
-    found = read(meter)
-    assert found.bytes == pytest.approx(exact.bytes, rel=1e-3)
+    content = read(meter)
+    assert content.bytes == pytest.approx(exact.bytes, rel=1e-3)
     wanted = exact.to_numpy()
     large = wanted > 1e6
-    assert np.all(0.997 * found.to_numpy("low_bytes")[large] <= wanted[large])
-    assert np.all(found.to_numpy("high_bytes")[large] >= 0.998 * wanted[large])
-    assert found.unattributed_bytes == 0
-    assert found.seen["damaged_datagrams"] == found.seen["untold_sets"] == 0
+    assert np.all(0.997 * content.to_numpy("low_bytes")[large] <= wanted[large])
+    assert np.all(content.to_numpy("high_bytes")[large] >= 0.998 * wanted[large])
+    assert content.unattributed_bytes == 0
+    assert content.seen["damaged_datagrams"] == content.seen["untold_sets"] == 0
 
 
 def test_sflow_holds_the_truth_in_its_interval(exact: Traffic) -> None:
-    found = read("pmacctd-sflow")
-    wanted, low, high = exact.to_numpy(), found.to_numpy("low_bytes"), found.to_numpy("high_bytes")
-    sampled = found.to_numpy() > 0
+    content = read("pmacctd-sflow")
+    wanted, low, high = exact.to_numpy(), content.to_numpy("low_bytes"), content.to_numpy("high_bytes")
+    sampled = content.to_numpy() > 0
     held = (low <= wanted) & (wanted <= high)
     assert held[sampled].mean() >= 0.9
     assert low.sum() <= exact.bytes <= high.sum()
-    assert found.bytes == pytest.approx(exact.bytes, rel=0.2)
-    assert (found.seen["lost_samples"], found.seen["dropped_samples"]) == (0, 0)
+    assert content.bytes == pytest.approx(exact.bytes, rel=0.2)
+    assert (content.seen["lost_samples"], content.seen["dropped_samples"]) == (0, 0)
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="the shared data are not here")
 def test_sflow_agrees_with_other_readers() -> None:
     """28,359,940 frame bytes by sfcapd; 28,000,000 payload bytes were sent to one port of loopback."""
-    found = profile("sflow", SHARED, name="job").traffic
-    assert found.seen["frame_bytes"] == 28_359_940
-    count = found.counts["127.0.0.1", "127.0.0.1:15001"]
+    profiled = profile("sflow", SHARED, name="job").traffic
+    assert profiled.seen["frame_bytes"] == 28_359_940
+    count = profiled.counts["127.0.0.1", "127.0.0.1:15001"]
     assert count.low_bytes <= 28_000_000 <= count.high_bytes
     named = profile("sflow", SHARED, {"127.0.0.1:15001": "server", "127.0.0.1": "client"}, name="job").traffic
     assert named.counts == {("client", "server"): count}
@@ -83,7 +83,7 @@ def test_sflow_agrees_with_other_readers() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("sfcapd") is None, reason="sfcapd is not installed")
 def test_sfcapd_reads_the_same_frames(tmp_path: Path) -> None:
-    found = read("pmacctd-sflow")
+    content = read("pmacctd-sflow")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.bind(("127.0.0.1", 0))
         port = sock.getsockname()[1]
@@ -99,7 +99,7 @@ def test_sfcapd_reads_the_same_frames(tmp_path: Path) -> None:
     done = subprocess.run(
         ["nfdump", "-r", files[0], "-o", "fmt:%byt", "-q", "-N"], capture_output=True, text=True, check=True
     )
-    assert sum(map(int, done.stdout.split())) == found.seen["frame_bytes"]
+    assert sum(map(int, done.stdout.split())) == content.seen["frame_bytes"]
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
@@ -120,12 +120,12 @@ def test_tshark_reads_the_same_frames(tmp_path: Path) -> None:
 
 def datagrams(path: Path) -> list[bytes]:
     content = gzip.decompress(path.read_bytes())
-    found, at = [], 24
+    result, at = [], 24
     while at < len(content):
         kept = struct.unpack_from("=I", content, at + 8)[0]
-        found.append(content[at + 16 + 28 : at + 16 + kept])
+        result.append(content[at + 16 + 28 : at + 16 + kept])
         at += 16 + kept
-    return found
+    return result
 
 
 def replay(path: Path, port: int, *, wait_s: float = 0.0) -> None:
@@ -155,9 +155,9 @@ def test_listening_gives_what_the_file_gives(tmp_path: Path, meter: str, how: st
             listener.send_signal(signal.SIGINT)
         report, _ = listener.communicate(timeout=30)
     assert listener.returncode == 0
-    found = json.loads(report)
-    assert found["attributed_bytes"] == read(meter).attributed_bytes
-    assert found["report"]["socket_drops"] == 0
+    document = json.loads(report)
+    assert document["attributed_bytes"] == read(meter).attributed_bytes
+    assert document["report"]["socket_drops"] == 0
 
 
 def test_agents_that_all_say_one_address_are_not_one(tmp_path: Path) -> None:
@@ -165,20 +165,20 @@ def test_agents_that_all_say_one_address_are_not_one(tmp_path: Path) -> None:
     every = datagrams(HERE / "pmacctd-sflow.pcap.gz")
     sent = [(float(n), each, (f"127.0.0.{host}", 9)) for n, each in enumerate(every) for host in (1, 2)]
     write(tmp_path / "two.pcap", sent)
-    found, single = read("pmacctd-sflow", tmp_path / "two.pcap"), read("pmacctd-sflow")
-    assert found.counts == single.counts
-    assert (found.seen["agents"], found.seen["lost_samples"]) == (2, 0)
+    result, single = read("pmacctd-sflow", tmp_path / "two.pcap"), read("pmacctd-sflow")
+    assert result.counts == single.counts
+    assert (result.seen["agents"], result.seen["lost_samples"]) == (2, 0)
 
 
 def test_what_is_lost_is_told_and_made_up_for(tmp_path: Path, exact: Traffic) -> None:
     every = datagrams(HERE / "pmacctd-sflow.pcap.gz")
     kept = [each for number, each in enumerate(every) if number % 3 != 1]
     write(tmp_path / "lossy.pcap", [(1.0, each, ("127.0.0.1", 9)) for each in kept])
-    found = read("pmacctd-sflow", tmp_path / "lossy.pcap")
-    assert found.seen["lost_datagrams"] == pytest.approx(len(every) - len(kept), abs=1)
-    assert found.seen["lost_samples"] > 0
-    assert found.bytes == pytest.approx(exact.bytes, rel=0.25)
-    assert found.bytes > 1.3 * found.seen["frame_bytes"] * 0.9
+    content = read("pmacctd-sflow", tmp_path / "lossy.pcap")
+    assert content.seen["lost_datagrams"] == pytest.approx(len(every) - len(kept), abs=1)
+    assert content.seen["lost_samples"] > 0
+    assert content.bytes == pytest.approx(exact.bytes, rel=0.25)
+    assert content.bytes > 1.3 * content.seen["frame_bytes"] * 0.9
 
 
 def test_a_series_adds_up_to_the_whole() -> None:
@@ -210,10 +210,10 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 def test_bytes_of_others_are_kept_apart(exact: Traffic) -> None:
     few = dict(list(TASKS.items())[:4])
     for source, path in (("pcap", EXAMPLE / "pagerank.pcap.gz"), ("ipfix", HERE / "pmacctd-10.pcap.gz")):
-        found = profile(source, path, few, name="job").traffic
-        assert found.bytes == pytest.approx(exact.bytes, rel=1e-3)
-        assert found.unattributed_bytes == sum(found.strangers.values()) > 0
-        assert all(not (s in few.values() and t in few.values()) for s, t in found.strangers)
+        profiled = profile(source, path, few, name="job").traffic
+        assert profiled.bytes == pytest.approx(exact.bytes, rel=1e-3)
+        assert profiled.unattributed_bytes == sum(profiled.strangers.values()) > 0
+        assert all(not (s in few.values() and t in few.values()) for s, t in profiled.strangers)
 
 
 @pytest.mark.slow
@@ -227,8 +227,8 @@ def test_a_meter_of_today_exports_the_same(tmp_path: Path, meter: str, exact: Tr
     if os.geteuid() != 0:
         pytest.skip("meters want root")
     assert record(meter, capture, tmp_path / "found.pcap", rate=5) > 0
-    found = read(meter, tmp_path / "found.pcap")
-    assert found.bytes == pytest.approx(exact.bytes, rel=0.1 if meter.endswith("sflow") else 1e-3)
+    content = read(meter, tmp_path / "found.pcap")
+    assert content.bytes == pytest.approx(exact.bytes, rel=0.1 if meter.endswith("sflow") else 1e-3)
 
 
 @examples(200)
@@ -240,8 +240,8 @@ def test_mutated_exports(tmp_path: Path, data: st.DataObject, meter: str, damage
         some = [mutate(data, each) for each in some]
     write(tmp_path / "fuzz.pcap", [(1.0, each, ("127.0.0.1", 9)) for each in some])
     try:
-        found = profile(source_of(meter), tmp_path / "fuzz.pcap", name="fuzz", min_bytes=0).traffic
-        assert found.bytes == found.attributed_bytes + found.unattributed_bytes
+        profiled = profile(source_of(meter), tmp_path / "fuzz.pcap", name="fuzz", min_bytes=0).traffic
+        assert profiled.bytes == profiled.attributed_bytes + profiled.unattributed_bytes
     except GavotteError as error:
         assert "\n" not in str(error)
         assert len(str(error)) < 400

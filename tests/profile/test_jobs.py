@@ -32,8 +32,8 @@ def test_sources_agree_on_one_run() -> None:
         _, seen = watched(job, ("pcap", "live", "pmpi"))
         wanted = job.matrix
     off = ~np.eye(3, dtype=bool)
-    for source, found in seen.items():
-        more = (matrices(found, 3)[0] - wanted)[off]
+    for source, result in seen.items():
+        more = (matrices(result, 3)[0] - wanted)[off]
         assert np.all(more >= 0), source
         assert np.all(more <= 0.01 * wanted[off] + (0 if source == "pmpi" else LAUNCHING_BYTES)), source
 

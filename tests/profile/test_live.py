@@ -75,20 +75,20 @@ def watched(port: int, sizes: list[int], tasks: dict[str, str] | None, **options
 def test_each_byte_of_a_connection_counts_once(server: Any) -> None:
     started, port = server
     tasks = {f"pid:{started.pid}": "server", f"pid:{os.getpid()}": "client"}
-    found = watched(port, [3_000_000], tasks)
-    if not found.seen["tells_ends"] and found.seen["closed_unseen"]:
+    result = watched(port, [3_000_000], tasks)
+    if not result.seen["tells_ends"] and result.seen["closed_unseen"]:
         pytest.skip("the kernel tells this user nothing of connections that end")
-    assert found.counts == {("client", "server"): Count.exact(3_000_000), ("server", "client"): Count.exact(1000)}
+    assert result.counts == {("client", "server"): Count.exact(3_000_000), ("server", "client"): Count.exact(1000)}
     series = watched(port, [1_000_000, 500_000], {f"127.0.0.1:{port}": "server", "127.0.0.1": "client"}, every_s=0.5)
     assert series.counts["client", "server"] == Count.exact(1_500_000)
 
 
 def test_processes_have_names(server: Any) -> None:
     started, port = server
-    found = watched(port, [500_000], None, inputs=[str(started.pid)])
+    result = watched(port, [500_000], None, inputs=[str(started.pid)])
     comm = Path(f"/proc/{started.pid}/comm").read_text().strip()
     own = Path(f"/proc/{os.getpid()}/comm").read_text().strip()
-    assert found.counts.get((f"{own}-{os.getpid()}", f"{comm}-{started.pid}"), Count.exact(0)).bytes == 500_000
+    assert result.counts.get((f"{own}-{os.getpid()}", f"{comm}-{started.pid}"), Count.exact(0)).bytes == 500_000
 
 
 def test_what_cannot_be_watched_is_one_line() -> None:
@@ -125,12 +125,12 @@ def test_datagrams_are_counted_to_the_byte(host: str) -> None:
         ready = threading.Thread(target=datagrams, args=(receiver, [1, 1400, 60_000] * 20))
         end = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         tasks = {end: "receiver", host: "sender"}
-        found = read_traffic("live", Request([], tasks, for_s=1.0, ready=lambda _: ready.start()))
+        traffic = read_traffic("live", Request([], tasks, for_s=1.0, ready=lambda _: ready.start()))
         ready.join()
-    if not found.seen["counts_datagrams"]:
+    if not traffic.seen["counts_datagrams"]:
         pytest.skip("this kernel lets no user count datagrams")
-    assert found.counts["sender", "receiver"] == Count.exact(20 * 61_401)
-    assert found.seen["uncounted_datagrams"] == 0
+    assert traffic.counts["sender", "receiver"] == Count.exact(20 * 61_401)
+    assert traffic.seen["uncounted_datagrams"] == 0
 
 
 PROGRAM = """
@@ -189,13 +189,13 @@ def test_agents_watch_their_hosts(small_cloud: lab.Session, tmp_path: Path) -> N
             jobs.append(small_cloud.exec(host, words, env=rank | {"PMI_RANK": str(number)}))
 
     tasks = {"rank:0": "left", "rank:1": "right"}
-    found = read_traffic("live", Request([], tasks, for_s=4.0, hosts=inventory, ready=ready))
+    traffic = read_traffic("live", Request([], tasks, for_s=4.0, hosts=inventory, ready=ready))
     assert [each.wait(30) for each in jobs] == [0, 0]
-    assert found.counts["left", "right"] == Count.exact(500_000 + 30 * 1000)
-    assert found.counts["right", "left"] == Count.exact(7_000)
+    assert traffic.counts["left", "right"] == Count.exact(500_000 + 30 * 1000)
+    assert traffic.counts["right", "left"] == Count.exact(7_000)
     # Each sends to itself over its own loopback.
-    assert found.counts["left", "left"] == found.counts["right", "right"] == Count.exact(20_000)
-    assert found.seen["hosts"] == 3
+    assert traffic.counts["left", "left"] == traffic.counts["right", "right"] == Count.exact(20_000)
+    assert traffic.seen["hosts"] == 3
 
 
 JOB = """

@@ -32,20 +32,22 @@ def read(source: str, *paths: Path, tasks: dict[str, str] | None = None, **optio
 
 def test_open_mpi_counts_what_the_program_sent() -> None:
     """Rank r of the recorded job sent rank t (r + 1) (t + 1) 10,000 bytes, then three collectives followed."""
-    found = read("ompi", *PROF)
-    assert found.tasks == ("rank0", "rank1", "rank2", "rank3")
-    assert found.seen["message_bytes"] == sum(10_000 * (r + 1) * (t + 1) for r in range(4) for t in range(4) if t != r)
-    assert found.seen["collective_bytes"] == found.bytes - found.seen["message_bytes"]
-    assert found.counts["rank0", "rank1"] == Count.exact(20_000 + 1_601_000)
-    assert (found.seen["missing_ranks"], found.unattributed_bytes) == (0, 0)
+    content = read("ompi", *PROF)
+    assert content.tasks == ("rank0", "rank1", "rank2", "rank3")
+    assert content.seen["message_bytes"] == sum(
+        10_000 * (r + 1) * (t + 1) for r in range(4) for t in range(4) if t != r
+    )
+    assert content.seen["collective_bytes"] == content.bytes - content.seen["message_bytes"]
+    assert content.counts["rank0", "rank1"] == Count.exact(20_000 + 1_601_000)
+    assert (content.seen["missing_ranks"], content.unattributed_bytes) == (0, 0)
     # An allreduce and a broadcast of 800 kB and an alltoall move at least the data that other ranks must get.
-    assert found.seen["collective_bytes"] >= 2 * 800_000 * 3 / 4 * 4
+    assert content.seen["collective_bytes"] >= 2 * 800_000 * 3 / 4 * 4
 
 
 def test_a_rank_without_its_file_is_told() -> None:
-    found = read("ompi", *PROF[:3])
-    assert found.seen["missing_ranks"] == 1
-    assert not any(source == "rank3" for source, _ in found.counts)
+    content = read("ompi", *PROF[:3])
+    assert content.seen["missing_ranks"] == 1
+    assert not any(source == "rank3" for source, _ in content.counts)
     with pytest.raises(FormatError, match="is rank 0's, as"):
         read("ompi", PROF[0], PROF[0])
 
@@ -90,8 +92,8 @@ SPARK = spark_log(
 
 def test_spark_splits_what_was_read_over_those_that_wrote(tmp_path: Path) -> None:
     (tmp_path / "app").write_bytes(SPARK)
-    found = read("spark", tmp_path / "app")
-    assert found.counts == {
+    content = read("spark", tmp_path / "app")
+    assert content.counts == {
         ("executor-1", "executor-1"): Count.exact(1500),
         # 2000 bytes of 3000 and 1000: the second wrote 1000 at most, so 1000 to 2000 came from the first.
         ("executor-1", "executor-3"): Count(1500, 1000, 2000),
@@ -119,13 +121,13 @@ def test_spark_logs_rolled_and_compressed(tmp_path: Path) -> None:
 
 def test_dask_workers_as_they_recorded_it() -> None:
     logs = json.loads((HERE / "dask-transfers.json").read_text())
-    found = read("dask", HERE / "dask-transfers.json")
-    assert found.bytes == sum(each["total"] for log in logs.values() for each in log)
-    assert found.seen["workers"] == 3
-    assert found.seen["transfers"] == sum(map(len, logs.values()))
+    content = read("dask", HERE / "dask-transfers.json")
+    assert content.bytes == sum(each["total"] for log in logs.values() for each in log)
+    assert content.seen["workers"] == 3
+    assert content.seen["transfers"] == sum(map(len, logs.values()))
     names = {worker.removeprefix("tcp://"): f"w{number}" for number, worker in enumerate(logs)}
     named = read("dask", HERE / "dask-transfers.json", tasks=names)
-    assert named.attributed_bytes == found.bytes
+    assert named.attributed_bytes == content.bytes
     one = dict(list(names.items())[:2])
     assert read("dask", HERE / "dask-transfers.json", tasks=one).unattributed_bytes > 0
 
@@ -165,11 +167,11 @@ def test_aws_flow_logs(tmp_path: Path, how: str) -> None:
     else:
         text = "\n".join(lines) if how == "bare" else AWS.replace(" ", ",") if how == "csv" else AWS
         path.write_text(text)
-    found = read("flows", path)
+    content = read("flows", path)
     # 100 packets of 1052 bytes: 20 of IP, 20 to 60 of TCP, each flow logged at both interfaces.
-    assert found.counts["10.0.0.1", "10.0.0.2"] == Count(100_000, 97_200, 101_200)
-    assert found.counts["10.0.0.2", "10.0.0.1"] == Count(0, 0, 600)
-    assert found.seen["ignored_flows"] == 2
+    assert content.counts["10.0.0.1", "10.0.0.2"] == Count(100_000, 97_200, 101_200)
+    assert content.counts["10.0.0.2", "10.0.0.1"] == Count(0, 0, 600)
+    assert content.seen["ignored_flows"] == 2
     named = read("flows", path, tasks={"10.0.0.1": "web", "10.0.0.2:5432": "db"})
     assert named.counts["web", "db"].bytes == 100_000
 
@@ -181,8 +183,8 @@ def test_gcp_flow_logs(tmp_path: Path) -> None:
         return json.dumps({"jsonPayload": {**payload, "end_time": "2026-11-22T08:00:00.5Z"}, "logName": "x"})
 
     (tmp_path / "log.json").write_text(entry("SRC", 10_520) + "\n" + entry("DEST", 5_520) + "\n")
-    found = read("flows", tmp_path / "log.json", every_s=60.0)
-    assert found.counts == {("10.0.0.1", "10.0.0.2"): Count(10_000, 9_720, 10_120)}
+    content = read("flows", tmp_path / "log.json", every_s=60.0)
+    assert content.counts == {("10.0.0.1", "10.0.0.2"): Count(10_000, 9_720, 10_120)}
     columns = "jsonPayload_connection_src_ip,jsonPayload_connection_dest_ip,jsonPayload_connection_protocol,"
     columns += "jsonPayload_bytes_sent,jsonPayload_packets_sent,jsonPayload_reporter"
     (tmp_path / "log.csv").write_text(f"{columns}\n10.0.0.1,10.0.0.2,17,10280,10,SRC\n")
@@ -209,13 +211,13 @@ def test_hubble_tells_who_and_not_how_much(tmp_path: Path) -> None:
         '{"lost_events": {"num": 1}, "node_name": "n"}',
     ]
     (tmp_path / "flows.json").write_text("\n".join(lines))
-    found = read("flows", tmp_path / "flows.json")
-    assert {pair: count.bytes for pair, count in found.counts.items()} == {
+    content = read("flows", tmp_path / "flows.json")
+    assert {pair: count.bytes for pair, count in content.counts.items()} == {
         ("shop:web", "shop:db"): 3,
         ("shop:db", "shop:web"): 1,
     }
-    assert found.counts["shop:web", "shop:db"].low_bytes == 0
-    assert found.seen["bytes_are_events"] is True
+    assert content.counts["shop:web", "shop:db"].low_bytes == 0
+    assert content.seen["bytes_are_events"] is True
     assert read("flows", tmp_path / "flows.json", tasks={"shop/web": "w", "shop/db": "d"}).counts["w", "d"].bytes == 3
 
 
@@ -268,8 +270,8 @@ SEEDS = {
 def test_mutated_logs(tmp_path: Path, data: st.DataObject, source: str) -> None:
     (tmp_path / "fuzz").write_bytes(mutate(data, SEEDS[source]))
     try:
-        found = read(source, tmp_path / "fuzz")
-        assert found.bytes == found.attributed_bytes + found.unattributed_bytes
+        content = read(source, tmp_path / "fuzz")
+        assert content.bytes == content.attributed_bytes + content.unattributed_bytes
     except GavotteError as error:
         assert "\n" not in str(error)
         assert len(str(error)) < 400

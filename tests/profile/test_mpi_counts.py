@@ -63,18 +63,18 @@ def test_it_counts_what_a_program_sends(tmp_path: Path) -> None:
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TMPDIR": str(tmp_path)}
     ran = subprocess.run(words, capture_output=True, text=True, env=os.environ | root, timeout=100)
     assert ran.returncode == 0, ran.stderr
-    found = counted(*sorted(tmp_path.glob("job.*.pmpi")))
+    result = counted(*sorted(tmp_path.glob("job.*.pmpi")))
     for source in range(4):
         for target in range(4):
             if source != target:
-                assert found.counts[f"rank{source}", f"rank{target}"].low_bytes == expected(source, target)
+                assert result.counts[f"rank{source}", f"rank{target}"].low_bytes == expected(source, target)
     # A broadcast in each half, from its first rank; an allreduce as a ring.
-    assert found.seen["shaped_bytes"] == 2 * 7_000 + 4 * 2 * 3 * 8000 // 4
-    assert found.counts["rank0", "rank2"].bytes == expected(0, 2) + 7_000
-    assert (found.seen["missing_ranks"], found.seen["uncounted_bytes"]) == (0, 0)
+    assert result.seen["shaped_bytes"] == 2 * 7_000 + 4 * 2 * 3 * 8000 // 4
+    assert result.counts["rank0", "rank2"].bytes == expected(0, 2) + 7_000
+    assert (result.seen["missing_ranks"], result.seen["uncounted_bytes"]) == (0, 0)
     other = profile("ompi", sorted(tmp_path.glob("mon.*.prof")), name="job", min_bytes=0).traffic
     for pair, count in other.counts.items():
-        assert count.bytes <= 1.01 * found.counts[pair].high_bytes + 200, "the library shapes collectives as it likes"
+        assert count.bytes <= 1.01 * result.counts[pair].high_bytes + 200, "the library shapes collectives as it likes"
 
 
 @pytest.mark.slow
@@ -92,8 +92,8 @@ def test_it_counts_under_mpich(tmp_path: Path) -> None:
     subprocess.run([MPICH / "mpicc", "-o", tmp_path / "job", source], check=True, timeout=100)
     preload = os.environ | {"LD_PRELOAD": str(tmp_path / "count.so"), "GAVOTTE_COUNTS": str(tmp_path / "job")}
     subprocess.run([MPICH / "mpiexec", "-n", "2", tmp_path / "job"], check=True, timeout=100, env=preload)
-    found = counted(*sorted(tmp_path.glob("job.*.pmpi")))
-    assert found.counts == {("rank0", "rank1"): Count.exact(9064), ("rank1", "rank0"): Count.exact(9064)}
+    result = counted(*sorted(tmp_path.glob("job.*.pmpi")))
+    assert result.counts == {("rank0", "rank1"): Count.exact(9064), ("rank1", "rank0"): Count.exact(9064)}
 
 
 FILE = """gavotte/pmpi/1 rank {rank} of 3
@@ -111,9 +111,9 @@ def write(folder: Path) -> list[Path]:
 
 
 def test_files_become_intervals(tmp_path: Path) -> None:
-    found = counted(*write(tmp_path))
-    assert found.counts["rank0", "rank1"] == Count(1200, 1000, 1700)
-    assert found.counts["rank1", "rank0"] == Count.exact(30)
+    result = counted(*write(tmp_path))
+    assert result.counts["rank0", "rank1"] == Count(1200, 1000, 1700)
+    assert result.counts["rank1", "rank0"] == Count.exact(30)
     assert counted(*write(tmp_path)[:2]).seen["missing_ranks"] == 1
 
 

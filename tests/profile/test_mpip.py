@@ -28,8 +28,8 @@ def test_ranks_are_tasks_and_the_diagonal_is_no_transfer(tmp_path: Path) -> None
     app = profile("mpip", write(tmp_path, MPIP_REPORT), name="ring", cpus=2.0).app
     assert [task.name for task in app.task] == ["rank0", "rank1", "rank2"]
     assert all(task.cpus == 2.0 for task in app.task)
-    found = {(t.source, t.target): t.bytes for t in app.transfer}
-    assert found == {("rank0", "rank1"): 5_000_000, ("rank1", "rank2"): 7000, ("rank2", "rank0"): 6000}
+    values = {(t.source, t.target): t.bytes for t in app.transfer}
+    assert values == {("rank0", "rank1"): 5_000_000, ("rank1", "rank2"): 7000, ("rank2", "rank0"): 6000}
     whole = profile("mpip", write(tmp_path, MPIP_REPORT), name="ring", min_bytes=0).app
     assert whole.total_bytes == 5_000_000 + 4 + 7000 + 6000
 
@@ -78,10 +78,10 @@ def test_real_reports_have_64_ranks_and_sums_that_agree() -> None:
 
 
 def test_ranks_may_have_names_and_what_has_none_is_not_lost(tmp_path: Path) -> None:
-    found = profile("mpip", write(tmp_path, MPIP_REPORT), {"0": "master", "1": "worker"}, name="ring").traffic
-    assert [row["source"] for row in found.to_records()] == ["master"]
-    assert found.unattributed_bytes == 4 + 7000 + 6000
-    assert found.bytes == found.attributed_bytes + found.unattributed_bytes == 5_000_000 + 4 + 7000 + 6000
+    profiled = profile("mpip", write(tmp_path, MPIP_REPORT), {"0": "master", "1": "worker"}, name="ring").traffic
+    assert [row["source"] for row in profiled.to_records()] == ["master"]
+    assert profiled.unattributed_bytes == 4 + 7000 + 6000
+    assert profiled.bytes == profiled.attributed_bytes + profiled.unattributed_bytes == 5_000_000 + 4 + 7000 + 6000
 
 
 @pytest.mark.parametrize("file", ["my run.mpiP", "x" * 200 + ".mpiP", "a'b\"c.mpiP"])

@@ -48,9 +48,9 @@ def nccl_log(ranks: int, *, graph: bool = False, tree: bool = False) -> str:
 
 def test_nccl_rings_in_the_order_of_ranks(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(nccl_log(4))
-    found = read(tmp_path / "log")
+    content = read(tmp_path / "log")
     ring = 2 * 3 * 4000 // 4 + 3 * 10
-    assert {pair: count.bytes for pair, count in found.counts.items()} == {
+    assert {pair: count.bytes for pair, count in content.counts.items()} == {
         ("rank0", "rank1"): ring,  # the broadcast's last edge would be the root's
         ("rank1", "rank2"): ring + 400,
         ("rank2", "rank3"): ring + 400,
@@ -58,17 +58,17 @@ def test_nccl_rings_in_the_order_of_ranks(tmp_path: Path) -> None:
         ("rank1", "rank0"): 40,
         ("rank2", "rank0"): 40,
     }
-    assert (found.seen["ranks"], found.seen["operations"], found.seen["unknown_operations"]) == (4, 15, 0)
+    assert (content.seen["ranks"], content.seen["operations"], content.seen["unknown_operations"]) == (4, 15, 0)
 
 
 def test_nccl_follows_the_rings_and_trees_it_tells(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(nccl_log(4, graph=True))
-    found = read(tmp_path / "log").counts
-    assert found["rank0", "rank2"].bytes == 2 * 3 * 2000 // 4 + 3 * 5 + 200
+    content = read(tmp_path / "log").counts
+    assert content["rank0", "rank2"].bytes == 2 * 3 * 2000 // 4 + 3 * 5 + 200
     (tmp_path / "log").write_text(nccl_log(4, tree=True))
-    found = read(tmp_path / "log").counts
-    assert found["rank0", "rank2"].bytes == 4000
-    assert found["rank3", "rank1"].bytes == 4000
+    content = read(tmp_path / "log").counts
+    assert content["rank0", "rank2"].bytes == 4000
+    assert content["rank3", "rank1"].bytes == 4000
 
 
 def op(kind: str, comm: str, ranks: int, count: int = 1000, count_of: str = "1a") -> str:
@@ -192,10 +192,10 @@ SEEN = {
 def test_nccl_lines_as_public_threads_show_them(tmp_path: Path, case: str) -> None:
     lines, wanted = SEEN[case]
     (tmp_path / "log").write_text("\n".join(lines))
-    found = read(tmp_path / "log")
+    content = read(tmp_path / "log")
     values = {(f"rank{source}", f"rank{target}"): size for (source, target), size in wanted.items()}
-    assert {pair: count.bytes for pair, count in found.counts.items()} == values
-    assert found.seen["unknown_operations"] == 0
+    assert {pair: count.bytes for pair, count in content.counts.items()} == values
+    assert content.seen["unknown_operations"] == 0
 
 
 def test_a_split_communicator_has_ranks_of_the_whole(tmp_path: Path) -> None:
@@ -209,9 +209,9 @@ def test_a_split_communicator_has_ranks_of_the_whole(tmp_path: Path) -> None:
             f"n{rank}:{rank}:{rank} [0] {op('AllGather', '0xb', 3)}",
         ]
     (tmp_path / "log").write_text("\n".join(lines))
-    found = read(tmp_path / "log")
-    assert {pair: count.bytes for pair, count in found.counts.items()} == {("rank1", "rank3"): 8000}
-    assert found.strangers == {("rank3", "rank 2 of 0x2"): 8000}
+    content = read(tmp_path / "log")
+    assert {pair: count.bytes for pair, count in content.counts.items()} == {("rank1", "rank3"): 8000}
+    assert content.strangers == {("rank3", "rank 2 of 0x2"): 8000}
 
 
 def test_a_log_cannot_make_pairs_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,6 +239,6 @@ def test_communicators_that_nothing_tells_apart_are_unknown(tmp_path: Path) -> N
             f"{before} {op('AllGather', '0xb', 2)}",
         ]
     (tmp_path / "log").write_text("\n".join(lines))
-    found = read(tmp_path / "log")
-    assert found.counts["rank0", "rank1"].bytes == 3 * 4000
-    assert found.seen["unknown_operations"] == 4
+    content = read(tmp_path / "log")
+    assert content.counts["rank0", "rank1"].bytes == 3 * 4000
+    assert content.seen["unknown_operations"] == 4

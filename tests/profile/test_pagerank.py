@@ -86,8 +86,8 @@ def test_the_ranks_agree_with_linear_algebra(tmp_path: Path, ranks: int) -> None
 
 @pytest.fixture(scope="module")
 def truth() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((CAPTURE / "truth.json").read_text())
-    return found
+    document: dict[str, Any] = json.loads((CAPTURE / "truth.json").read_text())
+    return document
 
 
 def test_the_capture_shows_what_the_program_sent(truth: dict[str, Any]) -> None:

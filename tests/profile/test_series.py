@@ -32,19 +32,19 @@ def test_phases_are_where_the_pattern_changes() -> None:
         noise = draw.uniform(0.8, 1.2)
         return {("x", "y"): 1e6 * noise} if n < 20 or n >= 50 else {("y", "z"): 4e6 * noise, ("x", "y"): 1e5}
 
-    found = series(sizes, 80)
-    assert phases(found) == [(0, 20), (20, 50), (50, 80)]
-    app = app_of(found, name="job").app
+    result = series(sizes, 80)
+    assert phases(result) == [(0, 20), (20, 50), (50, 80)]
+    app = app_of(result, name="job").app
     assert sorted({transfer.phase for transfer in app.transfer}) == [0, 1, 2]
     assert sum(t.bytes for t in app.transfer if t.phase == 1 and t.source == "y") == pytest.approx(30 * 4e6, rel=0.1)
-    assert app.total_bytes == found.bytes
+    assert app.total_bytes == result.bytes
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_has_no_phases(seed: int) -> None:
     draw = np.random.default_rng(seed)
-    found = series(lambda _: {("x", "y"): draw.uniform(5e5, 2e6), ("y", "z"): draw.exponential(1e6)}, 100)
-    assert phases(found) == [(0, 100)]
+    result = series(lambda _: {("x", "y"): draw.uniform(5e5, 2e6), ("y", "z"): draw.exponential(1e6)}, 100)
+    assert phases(result) == [(0, 100)]
 
 
 def diurnal(days: int, seed: int, *, noise: float = 0.1) -> Traffic:
@@ -62,13 +62,13 @@ def diurnal(days: int, seed: int, *, noise: float = 0.1) -> Traffic:
 
 
 def test_the_time_of_day_predicts_what_follows_it() -> None:
-    found = predict(diurnal(7, 1))
-    assert set(found.errors) == {"previous", "time-of-day", "combined"}
-    assert found.errors["time-of-day"] < found.errors["previous"]
-    assert found.errors["combined"] < found.errors["previous"]
-    assert found.tested["previous"] == 24 * 7 - 1
-    assert found.tested["time-of-day"] == 24 * 6
-    assert found.pairs["x", "y"] == pytest.approx(3e9, rel=0.25), "the next hour is midnight's"
+    prediction = predict(diurnal(7, 1))
+    assert set(prediction.errors) == {"previous", "time-of-day", "combined"}
+    assert prediction.errors["time-of-day"] < prediction.errors["previous"]
+    assert prediction.errors["combined"] < prediction.errors["previous"]
+    assert prediction.tested["previous"] == 24 * 7 - 1
+    assert prediction.tested["time-of-day"] == 24 * 6
+    assert prediction.pairs["x", "y"] == pytest.approx(3e9, rel=0.25), "the next hour is midnight's"
 
 
 def test_a_walk_is_predicted_by_its_last_step() -> None:
@@ -79,9 +79,9 @@ def test_a_walk_is_predicted_by_its_last_step() -> None:
         level[0] *= draw.lognormal(0, 0.15)
         return {("x", "y"): level[0]}
 
-    found = predict(series(sizes, 24 * 7, HOUR_S))
-    assert found.errors["previous"] < found.errors["time-of-day"]
-    assert found.method in ("previous", "combined")
+    prediction = predict(series(sizes, 24 * 7, HOUR_S))
+    assert prediction.errors["previous"] < prediction.errors["time-of-day"]
+    assert prediction.method in ("previous", "combined")
 
 
 def test_a_short_series_is_no_prediction() -> None:
@@ -97,12 +97,12 @@ def whole(**sizes: int) -> Traffic:
 
 
 def test_profiles_differ_by_the_share_that_moved() -> None:
-    found = compare(whole(xy=600, yz=400), whole(xy=1200, yz=800))
-    assert (found.moved_share, found.volume_ratio, found.changed) == (0, 2, False)
-    found = compare(whole(xy=600, yz=400), whole(xy=300, yz=400, zx=300))
-    assert found.moved_share == pytest.approx(0.3)
-    assert found.changed
-    assert found.pairs[0] == ("x", "y", 0.6, 0.3)
+    comparison = compare(whole(xy=600, yz=400), whole(xy=1200, yz=800))
+    assert (comparison.moved_share, comparison.volume_ratio, comparison.changed) == (0, 2, False)
+    comparison = compare(whole(xy=600, yz=400), whole(xy=300, yz=400, zx=300))
+    assert comparison.moved_share == pytest.approx(0.3)
+    assert comparison.changed
+    assert comparison.pairs[0] == ("x", "y", 0.6, 0.3)
 
 
 def test_what_intervals_allow_is_no_change() -> None:
@@ -117,8 +117,8 @@ def test_what_intervals_allow_is_no_change() -> None:
 
 
 def test_runs_merge_to_their_mean() -> None:
-    found = merge([whole(xy=600), whole(xy=1200, yz=50)])
-    assert found.counts == {("x", "y"): Count(900, 600, 1200), ("y", "z"): Count(25, 0, 50)}
+    result = merge([whole(xy=600), whole(xy=1200, yz=50)])
+    assert result.counts == {("x", "y"): Count(900, 600, 1200), ("y", "z"): Count(25, 0, 50)}
 
 
 def test_the_commands(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_the_commands(tmp_path: Path) -> None:
     assert (other.returncode, json.loads(other.stdout)["moved_share"]) == (1, 0.5)
     merged = gavotte("profile", "merge", "a.json", "b.app.toml", "-o", "m.app.toml", "--json", cwd=tmp_path)
     assert {pair["bytes"] for pair in json.loads(merged.stdout)["pairs"]} == {3000, 1500}
-    said = json.loads(gavotte("profile", "predict", "a.json", "--json", cwd=tmp_path).stdout)
-    assert said["errors"]["previous"] >= 0
+    document = json.loads(gavotte("profile", "predict", "a.json", "--json", cwd=tmp_path).stdout)
+    assert document["errors"]["previous"] >= 0
     (tmp_path / "bad.json").write_text('{"pairs": [{}]}')
     assert "is not a profile" in gavotte("profile", "diff", "a.json", "bad.json", cwd=tmp_path).stderr

@@ -44,18 +44,20 @@ def test_it_turns_into_numpy_and_pandas() -> None:
 
 
 def test_an_app_has_what_goes_between_tasks() -> None:
-    found = app_of(SAMPLED, name="job")
-    assert [task.name for task in found.app.task] == ["x", "y", "z"]
-    assert [(t.source, t.target, t.bytes) for t in found.app.transfer] == [("x", "y", 1500), ("y", "x", 50)]
-    assert (found.report["bytes"], found.report["local_bytes"]) == (1550, 7)
+    profiled = app_of(SAMPLED, name="job")
+    assert [task.name for task in profiled.app.task] == ["x", "y", "z"]
+    assert [(t.source, t.target, t.bytes) for t in profiled.app.transfer] == [("x", "y", 1500), ("y", "x", 50)]
+    assert (profiled.report["bytes"], profiled.report["local_bytes"]) == (1550, 7)
     with pytest.raises(GavotteError, match=r"a\.sflow: no transfer has 1501 bytes or more; lower min_bytes to 1500"):
         app_of(SAMPLED, name="job", min_bytes=1501)
 
 
 def test_results_warn_of_what_is_missing() -> None:
-    found = app_of(replace(SAMPLED, seen={"lost_samples": 3, "truncated": True, "counts_datagrams": False}), name="job")
-    assert found.warnings == ["only 1.55 kB between tasks, too little for a placement"]
-    assert [line.partition(";")[0] for line in found.traffic.warnings] == [
+    profiled = app_of(
+        replace(SAMPLED, seen={"lost_samples": 3, "truncated": True, "counts_datagrams": False}), name="job"
+    )
+    assert profiled.warnings == ["only 1.55 kB between tasks, too little for a placement"]
+    assert [line.partition(";")[0] for line in profiled.traffic.warnings] == [
         "3 samples were lost in transit",
         "UDP is not counted",
         "the capture ends within a packet",

@@ -46,18 +46,18 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_all_of_it(files: Path) -> None:
     words = "report --network n.network.json --history h.npz --app a.app.toml --placement p.placement.json"
-    said = CliRunner().invoke(command, [*words.split(), "--run", "r.jsonl", "-o", "r.html", "--json"])
-    assert said.exit_code == 0, said.output
-    (row,) = json.loads(said.stdout)["placements"]
+    result = CliRunner().invoke(command, [*words.split(), "--run", "r.jsonl", "-o", "r.html", "--json"])
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads(result.stdout)["placements"]
     assert (row["method"], row["predicted_s"], row["measured_s"]) == ("by hand", 2.0, 2.5)
     assert row["simulated_s"] > 0
     assert "2.500 s" in (files / "r.html").read_text()
-    assert "wrote r.html" in said.stderr
+    assert "wrote r.html" in result.stderr
 
 
 def test_a_network_alone(files: Path) -> None:
-    said = CliRunner().invoke(command, ["report", "--network", "n.network.json", "-o", "r.html"])
-    assert (said.exit_code, said.stdout, said.stderr) == (0, "", "wrote r.html\n")
+    result = CliRunner().invoke(command, ["report", "--network", "n.network.json", "-o", "r.html"])
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "wrote r.html\n")
     assert "<h2>Placements" not in (files / "r.html").read_text()
 
 
@@ -78,8 +78,8 @@ def test_a_network_alone(files: Path) -> None:
     ],
 )
 def test_wrong_input_is_one_line(files: Path, words: str, wrong: str) -> None:
-    said = CliRunner().invoke(command, ["report", *words.split(), "-o", "r.html"])
-    assert isinstance(said.exception, GavotteError)
-    assert str(said.exception).startswith(wrong)
-    assert "\n" not in str(said.exception)
+    result = CliRunner().invoke(command, ["report", *words.split(), "-o", "r.html"])
+    assert isinstance(result.exception, GavotteError)
+    assert str(result.exception).startswith(wrong)
+    assert "\n" not in str(result.exception)
     assert not (files / "r.html").exists()

@@ -36,7 +36,7 @@ def test_several_applications_have_prefixed_tasks_and_relative_arrivals() -> Non
 
 
 @pytest.mark.parametrize(
-    ("placed", "apps", "said"),
+    ("placed", "apps", "message"),
     [
         (placement({"x": "h0"}, "a"), [app()], "no host for task `y`"),
         (placement({}, "b"), [app()], "an application `b`"),
@@ -44,6 +44,6 @@ def test_several_applications_have_prefixed_tasks_and_relative_arrivals() -> Non
         (placement({"x": "h", "y": "h"}, "a"), [app(), app()], "same name"),
     ],
 )
-def test_what_does_not_belong_together(placed: Placement, apps: list[App], said: str) -> None:
-    with pytest.raises(GavotteError, match=said):
+def test_what_does_not_belong_together(placed: Placement, apps: list[App], message: str) -> None:
+    with pytest.raises(GavotteError, match=message):
         host_transfers(placed, apps)

@@ -95,8 +95,8 @@ def test_nothing_to_send_ends_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "said"), [({"a": "vm0"}, "task `b` of `one` has no host"), ({"a": "vm9"}, "not a host of the network")]
+    ("where", "message"), [({"a": "vm0"}, "task `b` of `one` has no host"), ({"a": "vm9"}, "not a host of the network")]
 )
-def test_errors_are_one_line(where: dict[str, str], said: str) -> None:
-    with pytest.raises(GavotteError, match=said):
+def test_errors_are_one_line(where: dict[str, str], message: str) -> None:
+    with pytest.raises(GavotteError, match=message):
         Advance(network())([app("one", ("a", "b", 1, 0))], [where])

@@ -43,8 +43,8 @@ def test_a_mistake_is_named(text: str, message: str) -> None:
 def test_any_text_is_read_or_refused_in_one_line(text: str) -> None:
     for parse in (parse_poisson, parse_on_off):
         try:
-            found = parse(text, HOSTS)
+            result = parse(text, HOSTS)
         except GavotteError as error:
             assert "\n" not in str(error)
         else:
-            assert found
+            assert result

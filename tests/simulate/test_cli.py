@@ -91,9 +91,9 @@ def test_what_people_see(here: Path) -> None:
 
 def test_what_programs_see(here: Path) -> None:
     done = gavotte(here, "t.topology.toml", "flows.csv", "--wire", "--json")
-    found = json.loads(done.stdout)
-    links = {link["name"]: link for link in found.pop("links")}
-    assert found == {
+    document = json.loads(done.stdout)
+    links = {link["name"]: link for link in document.pop("links")}
+    assert document == {
         "flows": 3,
         "finished": 3,
         "makespan_s": 4.25,
@@ -118,8 +118,8 @@ def test_a_start_up_latency_and_an_early_end(here: Path) -> None:
     assert finish_s(here / "finish.csv") == {"left": 2.25, "right": 2.25, "other": 4.5}
     done = gavotte(here, *late, "--until", "3", "--json")
     assert (here / "finish.csv").read_text().splitlines()[-1] == "other,"
-    found = json.loads(done.stdout)
-    assert (found["finished"], found["makespan_s"], found["end_s"]) == (2, None, 3.0)
+    document = json.loads(done.stdout)
+    assert (document["finished"], document["makespan_s"], document["end_s"]) == (2, None, 3.0)
     assert "2 of 3 flows had finished at 3 s" in gavotte(here, *late, "--until", "3").stderr
 
 
@@ -140,19 +140,19 @@ def test_a_network_in_place_of_a_topology(here: Path) -> None:
 
 def test_a_placement_on_its_network(here: Path) -> None:
     arguments = ("one.placement.json", "one.app.toml", "--network", "n.network.json", "-o", "finish.csv")
-    found = json.loads(gavotte(here, *arguments, "--json").stdout)
+    document = json.loads(gavotte(here, *arguments, "--json").stdout)
     predicted_s = read_placement(here / "one.placement.json").completion_s
     # Each connection starts slowly at a round trip of a second, then sends 10 MB/s, of which `x` has half for a time.
     starts_s = {size: float(ramp_s(size, 80e6, 1.0, 1448)) for size in (10_000_000, 20_000_000)}
     first_s, second_s = 2.0 + starts_s[20_000_000], 1.0 + starts_s[10_000_000]
-    assert found["predicted_s"] == predicted_s == pytest.approx(first_s + second_s)
+    assert document["predicted_s"] == predicted_s == pytest.approx(first_s + second_s)
     finished_s = finish_s(here / "finish.csv")
-    assert finished_s["y>z.1"] == found["completion_s"] == found["apps"]["one"]
+    assert finished_s["y>z.1"] == document["completion_s"] == document["apps"]["one"]
     assert finished_s["y>z.1"] - finished_s["x>z.0"] == pytest.approx(second_s)
     assert starts_s[20_000_000] + 2.0 <= finished_s["x>z.0"] <= starts_s[20_000_000] + 3.0
-    assert found["flows"] == 3
+    assert document["flows"] == 3
     done = gavotte(here, *arguments).stderr.splitlines()
-    assert f"greedy: completed in {found['completion_s']:.3f} s, predicted {predicted_s:.3f} s" in done
+    assert f"greedy: completed in {document['completion_s']:.3f} s, predicted {predicted_s:.3f} s" in done
 
 
 def test_shares_as_tcp_makes_them(here: Path) -> None:
@@ -178,7 +178,7 @@ def test_no_flows_take_no_time(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said", "status"),
+    ("arguments", "message", "status"),
     [
         (("none.toml", "flows.csv"), "none.toml: no such file", 1),
         (("t.topology.toml", "none.csv"), "none.csv: no such file", 1),
@@ -195,9 +195,9 @@ def test_no_flows_take_no_time(here: Path) -> None:
         (("one.placement.json", "one.app.toml", "--network", "t.topology.toml", "--seed", "-1"), "'--seed'", 2),
     ],
 )
-def test_a_mistake_is_one_line(here: Path, arguments: tuple[str, ...], said: str, status: int) -> None:
+def test_a_mistake_is_one_line(here: Path, arguments: tuple[str, ...], message: str, status: int) -> None:
     done = gavotte(here, *arguments)
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""

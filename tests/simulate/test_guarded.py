@@ -166,7 +166,7 @@ def test_a_host_without_a_guarantee_is_not_slowed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said", "status"),
+    ("words", "message", "status"),
     [
         (("--protection", "magic"), "`magic` is not a protection", 2),
         (("--tcp",), "leave out the other options", 2),
@@ -174,10 +174,10 @@ def test_a_host_without_a_guarantee_is_not_slowed() -> None:
         (("--alpha", "1"), "leave out --alpha", 2),
     ],
 )
-def test_a_mistake_is_told(here: Path, words: tuple[str, ...], said: str, status: int) -> None:
+def test_a_mistake_is_told(here: Path, words: tuple[str, ...], message: str, status: int) -> None:
     done = gavotte(here, *words)
     assert done.returncode == status
-    assert said in done.stderr.replace("\n", " ").replace("│", "").replace("  ", " ")
+    assert message in done.stderr.replace("\n", " ").replace("│", "").replace("  ", " ")
 
 
 def test_a_guarantee_of_a_host_that_is_not_there(here: Path) -> None:

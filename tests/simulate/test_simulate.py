@@ -158,9 +158,9 @@ def test_a_mistake_is_one_line(columns: dict[str, Any], message: str) -> None:
 def test_flow_lists_and_finish_times_are_files(tmp_path: Path) -> None:
     path = tmp_path / "flows.csv"
     path.write_text("id,src,dst,bytes,start_s\nx,vm0,1,1000000,0.5\ny,1,vm0,2000000,0\n")
-    found = read_flows(path, ["vm0", "vm1"])
-    done = simulate(network(2), found)
-    write_finish(tmp_path / "finish.csv", found.names, done.finish_s)
+    traffic = read_flows(path, ["vm0", "vm1"])
+    done = simulate(network(2), traffic)
+    write_finish(tmp_path / "finish.csv", traffic.names, done.finish_s)
     assert (tmp_path / "finish.csv").read_text() == "id,finish_s\nx,1.5\ny,2\n"
     path.write_text("id,source,target,bytes,start_s\nx,vm0,vm2,1,0\n")
     with pytest.raises(FormatError) as caught:

@@ -58,17 +58,17 @@ def test_the_command_says_so(verb: str, here: Path) -> None:
         here / "n.network.json",
         builders.network("abc", [[None, None, 8e6], [8e6, None, 8e6], [8e6, 8e6, None]], sharing="pipe"),
     )
-    said = CliRunner().invoke(command, COMMANDS[verb])
-    assert said.exit_code == 0
-    assert said.stderr.splitlines()[0] == WARNING
+    result = CliRunner().invoke(command, COMMANDS[verb])
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[0] == WARNING
 
 
 @pytest.mark.parametrize("verb", COMMANDS)
 def test_where_nothing_is_known_the_command_refuses(verb: str, here: Path) -> None:
     write_network(here / "n.network.json", nothing())
-    said = CliRunner().invoke(command, COMMANDS[verb], standalone_mode=False)
-    assert isinstance(said.exception, GavotteError)
-    assert f"error: {said.exception}" == REFUSED
+    result = CliRunner().invoke(command, COMMANDS[verb], standalone_mode=False)
+    assert isinstance(result.exception, GavotteError)
+    assert f"error: {result.exception}" == REFUSED
 
 
 def test_a_cap_on_the_way_is_enough() -> None:

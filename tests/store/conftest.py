@@ -52,9 +52,9 @@ class Server:
 
 def _binaries() -> Path | None:
     """Debian keeps the server's programs outside PATH, one folder for each version."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
-    if found:
-        return found[-1].parent
+    result = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
+    if result:
+        return result[-1].parent
     anywhere = shutil.which("initdb")
     return Path(anywhere).resolve().parent if anywhere else None
 

@@ -233,7 +233,7 @@ def test_wrong_password_database_or_server(server: Server) -> None:
         store.add("cloud", world())
         same(store.load("cloud"), world())
         assert store.name == f"postgresql://gavotte@127.0.0.1:{server.port}/{base}"
-    for url, said in (
+    for url, text in (
         (server.tcp_url(base, "WrongSecret"), "refused the password"),
         (server.tcp_url("nowhere"), "the server has no such database"),
         (f"postgresql://gavotte:WrongSecret@127.0.0.1:1/{base}", "no connection: "),
@@ -241,7 +241,7 @@ def test_wrong_password_database_or_server(server: Server) -> None:
         (f"postgresql://gavotte:WrongSecret@/{base}?host={server.folder}/nowhere", "no connection: "),
     ):
         message = refused(url, connect_s=2)
-        assert said in message
+        assert text in message
         assert "WrongSecret" not in message
         assert "s3cr3t" not in message
 

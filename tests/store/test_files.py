@@ -128,7 +128,7 @@ ROW = "a,b,1,0.001,5,2,1,0,bulk"
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("", ": is empty"),
         (HEADER, ": contains no row"),
@@ -156,10 +156,10 @@ ROW = "a,b,1,0.001,5,2,1,0,bulk"
         (f"{HEADER}\n" + "x" * 200_000 + ",b,1,,,,,,", "line 2"),
     ],
 )
-def test_a_mistake_in_a_csv_is_named(store: Store, tmp_path: Path, content: str | bytes, said: str) -> None:
+def test_a_mistake_in_a_csv_is_named(store: Store, tmp_path: Path, content: str | bytes, message: str) -> None:
     path = tmp_path / "c.csv"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(FormatError, match=said) as caught:
+    with pytest.raises(FormatError, match=message) as caught:
         import_file(store, path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
@@ -175,7 +175,7 @@ def table(**change: Any) -> pa.Table:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (table(beta_Bps=None), "column beta_Bps: is missing"),
         (table(source=[1, 2]), "column source: is of type int64"),
@@ -190,10 +190,10 @@ def table(**change: Any) -> pa.Table:
         (table().slice(0, 0), "contains no row"),
     ],
 )
-def test_a_mistake_in_a_parquet_is_named(store: Store, tmp_path: Path, content: pa.Table, said: str) -> None:
+def test_a_mistake_in_a_parquet_is_named(store: Store, tmp_path: Path, content: pa.Table, message: str) -> None:
     path = tmp_path / "c.parquet"
     pq.write_table(content, path)
-    with pytest.raises(FormatError, match=said) as caught:
+    with pytest.raises(FormatError, match=message) as caught:
         import_file(store, path)
     assert "\n" not in str(caught.value)
     assert caught.value.remedy

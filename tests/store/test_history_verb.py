@@ -41,8 +41,8 @@ class Shell:
         self.patch.setattr(sys, "argv", ["gavotte", "history", *map(str, arguments)])
         with pytest.raises(SystemExit) as left:
             main()
-        said = self.output.readouterr()
-        return Told(said.out, said.err, int(left.value.code or 0))
+        output = self.output.readouterr()
+        return Told(output.out, output.err, int(left.value.code or 0))
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_the_store_is_named_by_option_or_variable(tmp_path: Path, history: Shell
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "said"),
+    ("arguments", "status", "message"),
     [
         (("show", "cloud"), 1, "no such store"),
         (("list", "--store", "missing"), 1, "missing: no such store"),
@@ -115,12 +115,12 @@ def test_the_store_is_named_by_option_or_variable(tmp_path: Path, history: Shell
     ],
 )
 def test_bad_input_is_one_line(
-    tmp_path: Path, history: Shell, arguments: tuple[str, ...], status: int, said: str
+    tmp_path: Path, history: Shell, arguments: tuple[str, ...], status: int, message: str
 ) -> None:
     (tmp_path / "notes.txt").write_text("notes\n" * 100)
     (tmp_path / "bad.csv").write_text("source,target,time_s,alpha_s,beta_Bps\na,b,1,,fast\n")
     result = history(*arguments)
-    assert said in result.stderr
+    assert message in result.stderr
     assert result.stderr.count("\n") == 1
     assert "Secret" not in result.stderr
     assert result.stdout == ""

@@ -53,7 +53,7 @@ def test_postgresql_is_shown_without_its_password(url: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "message"),
     [
         ("", "is not the name of a file"),
         ("sqlite://", "names no file"),
@@ -67,8 +67,8 @@ def test_postgresql_is_shown_without_its_password(url: str, shown: str) -> None:
         ("postgresql://u:%zztopsecret@db/net", "cannot be read"),
     ],
 )
-def test_a_bad_url_is_one_line(url: str, said: str) -> None:
-    with pytest.raises(StoreError, match=said) as caught:
+def test_a_bad_url_is_one_line(url: str, message: str) -> None:
+    with pytest.raises(StoreError, match=message) as caught:
         locate(url)
     assert "secret" not in str(caught.value)
     assert caught.value.hint

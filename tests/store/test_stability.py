@@ -28,8 +28,8 @@ def growing(snapshots: int = 8, every_s: float = 60.0) -> History:
 
 
 def test_an_older_measurement_is_compared_with_the_one_of_that_age() -> None:
-    found = stability(growing(), ages_s=[60.0, 180.0, 3600.0])
-    minute, three, hour = found.by_age
+    result = stability(growing(), ages_s=[60.0, 180.0, 3600.0])
+    minute, three, hour = result.by_age
     # 1/11 to 1/17 of one pair, weighted alike; the first snapshot of one pair is missing.
     assert minute.count == 7 * 6 - 1
     assert minute.median == pytest.approx(1 / 14, rel=0.02)
@@ -46,19 +46,19 @@ def test_a_snapshot_that_is_not_near_that_age_does_not_count() -> None:
 
 
 def test_spreads_by_time_and_by_path_length() -> None:
-    found = stability(growing())
-    assert [each.pairs for each in found.over_time] == [5] + 7 * [6]
-    assert len(found.over_time[0].rate_bps) == len(SHARES)
-    assert found.over_time[3].rate_bps[0] == pytest.approx(8 * 13e6)
-    assert [(each.key, each.pairs) for each in found.by_hops] == [(1, 2), (4, 4)]
+    result = stability(growing())
+    assert [each.pairs for each in result.over_time] == [5] + 7 * [6]
+    assert len(result.over_time[0].rate_bps) == len(SHARES)
+    assert result.over_time[3].rate_bps[0] == pytest.approx(8 * 13e6)
+    assert [(each.key, each.pairs) for each in result.by_hops] == [(1, 2), (4, 4)]
 
 
 def test_the_command_shows_a_file(tmp_path: Path) -> None:
     file = tmp_path / "h.npz"
     write_history(file, growing())
-    said = CliRunner().invoke(app, ["history", "stability", str(file), "--age", "1m", "--age", "2h"])
-    assert said.exit_code == 0, said.output
-    assert "path length" in said.output
+    result = CliRunner().invoke(app, ["history", "stability", str(file), "--age", "1m", "--age", "2h"])
+    assert result.exit_code == 0, result.output
+    assert "path length" in result.output
     report = json.loads(CliRunner().invoke(app, ["history", "stability", str(file), "--json"]).stdout)
     assert [each["age_s"] for each in report["by_age"]] == [60, 300, 600, 1800]
     assert report["by_age"][3]["mean"] is None

@@ -93,7 +93,7 @@ def test_a_part_by_time_and_host(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hosts", "span", "said"),
+    ("hosts", "span", "message"),
     [
         (["x"], None, "no host `x` in these snapshots; use one of: a, b, c"),
         (["a", "a"], None, "named twice"),
@@ -101,10 +101,10 @@ def test_a_part_by_time_and_host(url: str) -> None:
         (None, Span(since_s=99), "no snapshot in that time"),
     ],
 )
-def test_what_is_not_there_is_said(tmp_path: Path, hosts: list[str] | None, span: Span | None, said: str) -> None:
+def test_what_is_not_there_is_said(tmp_path: Path, hosts: list[str] | None, span: Span | None, message: str) -> None:
     with open_store(tmp_path / "s") as store:
         store.add("cloud", world())
-        with pytest.raises(StoreError, match=said):
+        with pytest.raises(StoreError, match=message):
             store.load("cloud", span, hosts=hosts)
         with pytest.raises(StoreError, match="no series `clown`; use one of: cloud"):
             store.load("clown")

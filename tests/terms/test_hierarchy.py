@@ -16,8 +16,8 @@ def tree(hops: list[list[int]]) -> Hierarchy:
     return hierarchy_of([f"h{i}" for i in range(len(hops))], np.array(hops))
 
 
-def clusters(found: Hierarchy) -> dict[str, tuple[int, ...]]:
-    return {cluster.name: cluster.members for cluster in found.clusters}
+def clusters(result: Hierarchy) -> dict[str, tuple[int, ...]]:
+    return {cluster.name: cluster.members for cluster in result.clusters}
 
 
 TWO_RACKS: Ints = np.array(
@@ -32,19 +32,19 @@ TWO_RACKS: Ints = np.array(
 
 
 def test_machines_racks_and_what_is_around_them() -> None:
-    found = hierarchy_of("abcde", TWO_RACKS)
-    assert found.machine == (0, 0, 1, 2, 3)
-    assert clusters(found) == {"rack-0": (0, 1, 2), "rack-1": (3, 4), "machine-0": (0, 1)}
-    assert [c.parent for c in found.clusters if c.kind == "machine"] == [0]
-    assert not found.notes
+    hierarchy = hierarchy_of("abcde", TWO_RACKS)
+    assert hierarchy.machine == (0, 0, 1, 2, 3)
+    assert clusters(hierarchy) == {"rack-0": (0, 1, 2), "rack-1": (3, 4), "machine-0": (0, 1)}
+    assert [c.parent for c in hierarchy.clusters if c.kind == "machine"] == [0]
+    assert not hierarchy.notes
 
 
 def test_paths_cross_the_links_between_and_none_inside_a_machine() -> None:
-    found = hierarchy_of("abcde", TWO_RACKS)
-    assert found.path(0, 1) == ()
-    assert [found.label(link) for link in found.path(0, 2)] == ["out of a", "out of machine-0", "into c"]
+    hierarchy = hierarchy_of("abcde", TWO_RACKS)
+    assert hierarchy.path(0, 1) == ()
+    assert [hierarchy.label(link) for link in hierarchy.path(0, 2)] == ["out of a", "out of machine-0", "into c"]
     # With two racks, one's uplink and the other's downlink have the same paths.
-    assert found.label(found.path(0, 3)[2]) == "out of rack-0, into rack-1"
+    assert hierarchy.label(hierarchy.path(0, 3)[2]) == "out of rack-0, into rack-1"
 
 
 def test_one_direction_suffices() -> None:
@@ -52,47 +52,47 @@ def test_one_direction_suffices() -> None:
 
 
 def test_lengths_that_are_not_transitive_make_no_cluster() -> None:
-    found = tree([[0, 2, 4, 4], [2, 0, 2, 4], [4, 2, 0, 4], [4, 4, 4, 0]])
-    assert not found.clusters
-    assert "contradict a rack" in found.notes[0]
+    hierarchy = tree([[0, 2, 4, 4], [2, 0, 2, 4], [4, 2, 0, 4], [4, 4, 4, 0]])
+    assert not hierarchy.clusters
+    assert "contradict a rack" in hierarchy.notes[0]
 
 
 def test_directions_that_disagree_are_left_out() -> None:
-    found = tree([[0, 1, 4], [2, 0, 4], [4, 4, 0]])
-    assert found.machine == (0, 1, 2)
-    assert "unlike length" in found.notes[0]
+    hierarchy = tree([[0, 1, 4], [2, 0, 4], [4, 4, 0]])
+    assert hierarchy.machine == (0, 1, 2)
+    assert "unlike length" in hierarchy.notes[0]
 
 
 def test_a_network_that_hides_its_routers_tells_no_machines() -> None:
-    found = tree([[0, 1, 1], [1, 0, 1], [1, 1, 0]])
-    assert found.machine == (0, 1, 2)
-    assert "hides its routers" in found.notes[0]
-    assert found.path(0, 1)
+    hierarchy = tree([[0, 1, 1], [1, 0, 1], [1, 1, 0]])
+    assert hierarchy.machine == (0, 1, 2)
+    assert "hides its routers" in hierarchy.notes[0]
+    assert hierarchy.path(0, 1)
 
 
 def test_no_lengths_no_tree() -> None:
-    found = tree([[0, 0], [0, 0]])
-    assert found.machine == (0, 1)
-    assert found.notes
+    hierarchy = tree([[0, 0], [0, 0]])
+    assert hierarchy.machine == (0, 1)
+    assert hierarchy.notes
 
 
 def test_a_host_at_the_core_stands_by_itself() -> None:
-    found = tree([[0, 1, 3], [1, 0, 3], [3, 3, 0]])
-    assert found.machine == (0, 0, 1)
-    assert clusters(found) == {"machine-0": (0, 1)}
+    hierarchy = tree([[0, 1, 3], [1, 0, 3], [3, 3, 0]])
+    assert hierarchy.machine == (0, 0, 1)
+    assert clusters(hierarchy) == {"machine-0": (0, 1)}
 
 
 @given(st.sampled_from(KINDS), st.integers(0, 200), st.integers(4, 30))
 def test_every_link_of_a_path_separates_its_ends(kind: str, seed: int, hosts: int) -> None:
     oracle = random_cloud(kind, seed, hosts=hosts).oracle()
-    found = hierarchy_of(oracle.names, oracle.hops)
-    for source in range(found.size):
-        for target in range(found.size):
-            path = found.path(source, target) if source != target else ()
-            assert bool(path) == (found.machine[source] != found.machine[target])
+    hierarchy = hierarchy_of(oracle.names, oracle.hops)
+    for source in range(hierarchy.size):
+        for target in range(hierarchy.size):
+            path = hierarchy.path(source, target) if source != target else ()
+            assert bool(path) == (hierarchy.machine[source] != hierarchy.machine[target])
             for link in path:
-                assert source in found.links[link].sources
-                assert target in found.links[link].targets
+                assert source in hierarchy.links[link].sources
+                assert target in hierarchy.links[link].targets
             assert len(set(path)) == len(path)
 
 
@@ -100,8 +100,8 @@ def test_every_link_of_a_path_separates_its_ends(kind: str, seed: int, hosts: in
 def test_racks_are_those_of_the_topology(seed: int) -> None:
     cloud = random_cloud("core", seed, hosts=24)
     oracle = cloud.oracle()
-    found = hierarchy_of(oracle.names, oracle.hops)
+    hierarchy = hierarchy_of(oracle.names, oracle.hops)
     switch = {machine.name: machine.switch for machine in cloud.topology.machine}
-    for cluster in found.clusters:
+    for cluster in hierarchy.clusters:
         if cluster.kind == "rack":
             assert len({switch[str(cloud.topology.host[m].machine)] for m in cluster.members}) == 1

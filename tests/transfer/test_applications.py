@@ -31,9 +31,9 @@ def test_an_object_is_the_same_after_the_way(data: object, tmp_path: Path) -> No
 def test_an_array_is_not_copied(tmp_path: Path) -> None:
     path = tmp_path / "copy"
     path.write_bytes(b"".join(packed(np.arange(100_000))))
-    found = unpack(read_copy(path))
-    assert not found.flags.owndata
-    assert found.ctypes.data % 64 == 0
+    result = unpack(read_copy(path))
+    assert not result.flags.owndata
+    assert result.ctypes.data % 64 == 0
 
 
 @pytest.mark.parametrize("content", [b"", b"123", b"\xff" * 100, bytes(8), (5).to_bytes(8, "little") + b"x" * 40])

@@ -318,13 +318,13 @@ def test_a_folder_is_brought_with_all_that_is_in_it(cloud: lab.Session, tmp_path
     assert done.returncode == 0, done.stderr
 
     def listed(path: Path) -> dict[str, tuple[int, bytes]]:
-        found = {}
+        values = {}
         for each in sorted(path.rglob("*")):
             content = (
                 str(each.readlink()).encode() if each.is_symlink() else b"" if each.is_dir() else each.read_bytes()
             )
-            found[str(each.relative_to(path))] = (each.lstat().st_mode, content)
-        return found
+            values[str(each.relative_to(path))] = (each.lstat().st_mode, content)
+        return values
 
     for host in HOSTS[1:]:
         assert listed(tmp_path / f"copy-{host}") == listed(folder)

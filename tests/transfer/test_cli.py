@@ -34,13 +34,17 @@ def simulate(here: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_what_programs_see(here: Path) -> None:
     done = simulate(here, "trace.csv", "--policy", "sebf", "--port-bps", "8mbit", "--json", "-o", "finish.csv")
-    found = json.loads(done.stdout)
+    document = json.loads(done.stdout)
     assert done.stderr == ""
-    assert {key: found[key] for key in ("policy", "coflows", "step_s")} == {"policy": "sebf", "coflows": 2, "step_s": 0}
-    assert [found[key] for key in ("average_s", "p95_s", "max_s")] == pytest.approx([4.0, 6.7, 7.0])
+    assert {key: document[key] for key in ("policy", "coflows", "step_s")} == {
+        "policy": "sebf",
+        "coflows": 2,
+        "step_s": 0,
+    }
+    assert [document[key] for key in ("average_s", "p95_s", "max_s")] == pytest.approx([4.0, 6.7, 7.0])
     assert (here / "finish.csv").read_text() == "coflow,finish_s,completion_s\nbig,7.0,7.0\nsmall,2.0,1.0\n"
     bare = simulate(here, "trace.csv", "--policy", "sebf", "--port-bps", "8000000", "--json")
-    assert json.loads(bare.stdout) == found
+    assert json.loads(bare.stdout) == document
 
 
 def test_policies_beside_each_other(here: Path) -> None:
@@ -62,7 +66,7 @@ def test_a_network_in_place_of_ports(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said", "status"),
+    ("arguments", "message", "status"),
     [
         (("none.csv", "--policy", "fair"), "none.csv: no such file", 1),
         (("n.network.json", "--policy", "fair"), "n.network.json: is a Network; use a coflow trace", 1),
@@ -79,9 +83,9 @@ def test_a_network_in_place_of_ports(here: Path) -> None:
         (("trace.csv", "--policy", "fair", "-o", "no/such.csv"), "no/such.csv: no such folder", 1),
     ],
 )
-def test_a_mistake_is_one_line(here: Path, arguments: tuple[str, ...], said: str, status: int) -> None:
+def test_a_mistake_is_one_line(here: Path, arguments: tuple[str, ...], message: str, status: int) -> None:
     done = simulate(here, *arguments)
-    assert said in done.stderr
+    assert message in done.stderr
     assert done.stderr.startswith("error: ")
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""

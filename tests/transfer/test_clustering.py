@@ -27,9 +27,9 @@ def test_racks_are_found_in_at_least_nine_of_ten_runs(racks: int) -> None:
     right = 0
     for seed in range(10):
         seconds = times(racks, 30, between_s=0.8, seed=seed)
-        found = infer_partitions(seconds, seed=seed)
-        right += found == [i % racks for i in range(30)]
-        assert worth_it(seconds, found) == (len(set(found)) > 1)
+        result = infer_partitions(seconds, seed=seed)
+        right += result == [i % racks for i in range(30)]
+        assert worth_it(seconds, result) == (len(set(result)) > 1)
     assert right >= 9
 
 
@@ -50,8 +50,8 @@ def test_times_are_kept_and_the_newest_count(tmp_path: Path) -> None:
                     if i != j:
                         kept.add(source, target, 1e-7 if old or i % 2 == j % 2 else 9e-7)
     kept.write()
-    found = BlockTimes.read(path).partitions(names, seed=1)
-    assert list(found.values()) == [0, 1] * 4
+    partitions = BlockTimes.read(path).partitions(names, seed=1)
+    assert list(partitions.values()) == [0, 1] * 4
     path.write_text('{"format": "gavotte/block-times/1", "times": {"a": {"b": [-1]}}}')
     with pytest.raises(FormatError, match="times"):
         BlockTimes.read(path)

@@ -254,9 +254,9 @@ def test_a_killed_controller_loses_nothing(cloud: lab.Session, tmp_path: Path) -
         assert subprocess.run(serve, capture_output=True, check=False).returncode == 1
     finally:
         second.send_signal(signal.SIGTERM)
-        said = second.communicate(timeout=30)[1]
-    assert second.returncode == 0, said
-    assert "stopped" in said
+        output = second.communicate(timeout=30)[1]
+    assert second.returncode == 0, output
+    assert "stopped" in output
     assert not socket.exists()
 
 

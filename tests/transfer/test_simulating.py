@@ -152,11 +152,11 @@ def test_a_controller_asks_the_same_code() -> None:
     cloud = network("abc", egress_bps=8 * MBIT, ingress_bps=8 * MBIT)
     big = Coflow(0.0, [("a", "b", 3e6), ("c", "b", 3e6)], class_=1)
     small = Coflow(1.0, [("a", "b", 1e6), ("a", "a", 5.0)])
-    said = order_rates(cloud, "sebf", [big, small])
-    assert [list(rates) for rates in said.rates_bps] == [[0.0, 0.0], [8e6, np.inf]]
-    assert said.again_s == np.inf
-    said = order_rates(cloud, "d-clas", [big, small])
-    assert said.again_s == pytest.approx(10.0)
+    message = order_rates(cloud, "sebf", [big, small])
+    assert [list(rates) for rates in message.rates_bps] == [[0.0, 0.0], [8e6, np.inf]]
+    assert message.again_s == np.inf
+    message = order_rates(cloud, "d-clas", [big, small])
+    assert message.again_s == pytest.approx(10.0)
     assert order_rates(cloud, "fair", []).rates_bps == []
     with pytest.raises(GavotteError, match="the network has no host `z`"):
         order_rates(cloud, "fair", [Coflow(0.0, [("a", "z", 1.0)])])

@@ -141,36 +141,36 @@ def app(memory_bytes: int, name: str = "pair", **constraints: object) -> App:
 def test_a_placement_on_a_slow_host_is_worth_leaving_and_when() -> None:
     before = network()
     after = renewed(before, moved("a", "bcd", 1e8))
-    found = reassess(before, after, placed([app(100_000_000)], {"x": "a", "y": "b"}))
-    assert found.before_s == pytest.approx(8.0)
-    assert found.now_s == pytest.approx(80.0)
-    assert found.best_s == pytest.approx(8.0)
+    reassessed = reassess(before, after, placed([app(100_000_000)], {"x": "a", "y": "b"}))
+    assert reassessed.before_s == pytest.approx(8.0)
+    assert reassessed.now_s == pytest.approx(80.0)
+    assert reassessed.best_s == pytest.approx(8.0)
     # x leaves the slow host at 100 Mbit/s, or swaps with y.
-    assert found.migration_s == pytest.approx(8.0)
-    assert found.runs == pytest.approx(8 / 72)
-    assert "pays after 1 runs" in found.text
+    assert reassessed.migration_s == pytest.approx(8.0)
+    assert reassessed.runs == pytest.approx(8 / 72)
+    assert "pays after 1 runs" in reassessed.text
 
 
 def test_a_placement_elsewhere_stays() -> None:
     before = network()
     after = renewed(before, moved("a", "bcd", 1e8))
-    found = reassess(before, after, placed([app(0)], {"x": "c", "y": "d"}))
-    assert found.runs is None
-    assert found.assignment == {"x": "c", "y": "d"}
+    reassessed = reassess(before, after, placed([app(0)], {"x": "c", "y": "d"}))
+    assert reassessed.runs is None
+    assert reassessed.assignment == {"x": "c", "y": "d"}
     with pytest.raises(GavotteError, match="`z`, which is not a host"):
         reassess(before, after, placed([app(0)], {"x": "c", "y": "z"}))
 
 
 def test_what_a_gone_host_had_is_restarted_elsewhere_without_sending_its_state() -> None:
     before = network()
-    found = reassess(before, before, placed([app(100_000_000)], {"x": "a", "y": "b"}), gone={"a"})
-    assert found.restart == ("x",)
-    assert found.assignment is not None
-    assert found.assignment["x"] in "cd"
-    assert found.assignment["y"] == "b"
-    assert found.now_s == pytest.approx(8.0)
-    assert (found.migration_s, found.runs) == (0.0, None)
-    assert f"8.00 s now with what was lost restarted; restart x on {found.assignment['x']}" in found.text
+    reassessed = reassess(before, before, placed([app(100_000_000)], {"x": "a", "y": "b"}), gone={"a"})
+    assert reassessed.restart == ("x",)
+    assert reassessed.assignment is not None
+    assert reassessed.assignment["x"] in "cd"
+    assert reassessed.assignment["y"] == "b"
+    assert reassessed.now_s == pytest.approx(8.0)
+    assert (reassessed.migration_s, reassessed.runs) == (0.0, None)
+    assert f"8.00 s now with what was lost restarted; restart x on {reassessed.assignment['x']}" in reassessed.text
 
 
 def test_who_stands_in_the_way_of_a_restart_moves_and_that_costs() -> None:
@@ -179,24 +179,24 @@ def test_who_stands_in_the_way_of_a_restart_moves_and_that_costs() -> None:
     before, one = even.model_copy(update={"hosts": hosts}), app(100_000_000)
     big = one.model_copy(update={"task": [one.task[0].model_copy(update={"cpus": 2.0}), one.task[1]]})
     running = placed([big], {"x": "a", "y": "b"})
-    found = reassess(before, before, running, gone={"a"})
-    assert found.assignment is not None
-    assert found.assignment["x"] == "b"
-    assert found.assignment["y"] in "cd"
-    assert found.restart == ("x",)
-    assert found.migration_s == pytest.approx(0.8)
-    assert "restarted and 1 tasks moved in 0.80 s; restart x on b" in found.text
-    found = reassess(before, before, running, gone={"a", "b"})
-    assert (found.assignment, found.now_s, found.restart) == (None, None, ("x", "y"))
-    assert found.text.startswith("the hosts of x, y are gone, and no other placement fits: ")
+    reassessed = reassess(before, before, running, gone={"a"})
+    assert reassessed.assignment is not None
+    assert reassessed.assignment["x"] == "b"
+    assert reassessed.assignment["y"] in "cd"
+    assert reassessed.restart == ("x",)
+    assert reassessed.migration_s == pytest.approx(0.8)
+    assert "restarted and 1 tasks moved in 0.80 s; restart x on b" in reassessed.text
+    reassessed = reassess(before, before, running, gone={"a", "b"})
+    assert (reassessed.assignment, reassessed.now_s, reassessed.restart) == (None, None, ("x", "y"))
+    assert reassessed.text.startswith("the hosts of x, y are gone, and no other placement fits: ")
 
 
 def test_no_task_is_placed_on_a_host_that_is_gone() -> None:
     before = network()
     both = Event("moved", 3, ("a",), (*moved("a", "bcd", 1e8).moves, *(moved(s, "a", 1e8).moves[0] for s in "bcd")), 6)
-    found = reassess(before, renewed(before, both), placed([app(0)], {"x": "a", "y": "b"}), gone={"c"})
-    assert found.assignment is not None
-    assert set(found.assignment.values()) == {"b", "d"}
+    reassessed = reassess(before, renewed(before, both), placed([app(0)], {"x": "a", "y": "b"}), gone={"c"})
+    assert reassessed.assignment is not None
+    assert set(reassessed.assignment.values()) == {"b", "d"}
 
 
 def test_several_applications_are_reviewed_as_one() -> None:
@@ -204,9 +204,9 @@ def test_several_applications_are_reviewed_as_one() -> None:
     apps = [app(0, "one"), app(0, "two")]
     running = placed(apps, {"one/x": "a", "one/y": "b", "two/x": "c", "two/y": "d"})
     assert reassess(before, before, running).before_s == pytest.approx(8.0)
-    found = reassess(before, before, running, gone={"d"})
-    assert found.restart == ("two/y",)
-    assert found.assignment is None
+    reassessed = reassess(before, before, running, gone={"d"})
+    assert reassessed.restart == ("two/y",)
+    assert reassessed.assignment is None
 
 
 def test_a_placement_of_other_applications_is_refused() -> None:

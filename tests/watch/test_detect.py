@@ -84,8 +84,8 @@ def test_edges_not_seen_keep_what_is_known_of_them() -> None:
     moved[1] *= 2
     hidden = moved.copy()
     hidden[1] = np.nan
-    found = [bool(watcher.observe(hidden if number % 2 else moved)) for number in range(20)]
-    assert found.index(True) == 10
+    matches = [bool(watcher.observe(hidden if number % 2 else moved)) for number in range(20)]
+    assert matches.index(True) == 10
     assert watcher.observe(np.full(len(EDGES), np.nan)) == []
 
 

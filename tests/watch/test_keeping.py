@@ -47,8 +47,8 @@ class Quiet:
         return sorted(self.listed)
 
     def measure(self, pairs: Collection[Edge]) -> Mapping[Edge, float]:
-        there = set(self.listed) - set(self.dead)
-        return {edge: 0.065 for edge in pairs if set(edge) <= there}
+        present = set(self.listed) - set(self.dead)
+        return {edge: 0.065 for edge in pairs if set(edge) <= present}
 
     def close(self) -> None:
         self.closed = True
@@ -162,7 +162,7 @@ def test_an_output_that_cannot_be_written_is_told_at_the_start_and_survived_late
     run = CliRunner().invoke(app, [*words, "-o", str(tmp_path / "none" / "out.json")])
     assert isinstance(run.exception, GavotteError)
     assert run.stdout == ""
-    folder, times, events, said = tmp_path / "folder", tmp_path / "later.jsonl", list[Notice](), list[str]()
+    folder, times, events, message = tmp_path / "folder", tmp_path / "later.jsonl", list[Notice](), list[str]()
     folder.mkdir()
     times.write_text(lines(operations(20, 14)))
 
@@ -175,11 +175,11 @@ def test_an_output_that_cannot_be_written_is_told_at_the_start_and_survived_late
 
     keep(
         WatchQuestion(six(), observations=times, count=40),
-        WatchSession(wait, events.append, said.append, output=folder / "out.json"),
+        WatchSession(wait, events.append, message.append, output=folder / "out.json"),
     )
     assert [each.event.kind for each in events] == ["moved"]
-    assert len(said) == 1
-    assert "cannot be written" in said[0]
+    assert len(message) == 1
+    assert "cannot be written" in message[0]
 
 
 @pytest.mark.parametrize(("command", "message"), [("", "empty"), ("  ", "empty"), ("cat 'x", "no closing quotation")])

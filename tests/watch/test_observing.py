@@ -78,10 +78,10 @@ def watched(watcher: Watcher, taken: list[Operation]) -> list[Event]:
 def test_what_an_edge_usually_takes_is_learnt_and_a_move_is_found() -> None:
     tree = TreeWatch(0.02)
     assert [change for each in operations(60, 1) for change in tree.take(each)] == []
-    found = [change for each in operations(8, 2, slow={("h1", "h4"): 3.0}) for change in tree.take(each)]
-    assert {(change.source, change.target) for change in found} == {("h1", "h4")}
-    assert found[0].factor == pytest.approx(3.0, rel=0.1)
-    tree.rebase(("h1", "h4"), found[0].factor)
+    matches = [change for each in operations(8, 2, slow={("h1", "h4"): 3.0}) for change in tree.take(each)]
+    assert {(change.source, change.target) for change in matches} == {("h1", "h4")}
+    assert matches[0].factor == pytest.approx(3.0, rel=0.1)
+    tree.rebase(("h1", "h4"), matches[0].factor)
     assert [change for each in operations(40, 3, slow={("h1", "h4"): 3.0}) for change in tree.take(each)] == []
 
 
@@ -153,11 +153,11 @@ def test_what_one_tree_found_is_not_believed_again_for_another() -> None:
 
 
 def test_pairs_without_a_rate_are_told_of_once() -> None:
-    cloud, said = Cloud(5), list[str]()
-    watcher = Watcher(dict(cloud.seconds), 0.02, None, complain=said.append)
+    cloud, message = Cloud(5), list[str]()
+    watcher = Watcher(dict(cloud.seconds), 0.02, None, complain=message.append)
     watched(watcher, operations(20, 9))
-    assert len(said) == 1
-    assert "h2 to h5" in said[0]
+    assert len(message) == 1
+    assert "h2 to h5" in message[0]
 
 
 def test_hosts_that_the_network_lacks_count_for_nothing() -> None:
@@ -175,25 +175,25 @@ def test_labels_of_any_kind_are_taken_or_told(
 ) -> None:
     record = json.loads(lines(operations(1, 1)).splitlines()[0])
     record["labels"][key] = wrong
-    path, said = tmp_path_factory.mktemp("tail") / "t.jsonl", list[str]()
+    path, message = tmp_path_factory.mktemp("tail") / "t.jsonl", list[str]()
     path.write_text(json.dumps(record) + "\n")
-    assert len(Tail(path, said.append).read()) <= 1
-    assert len(said) <= 1
+    assert len(Tail(path, message.append).read()) <= 1
+    assert len(message) <= 1
 
 
 @given(st.binary(max_size=200))
 def test_bytes_of_any_kind_are_passed_over(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    path, said = tmp_path_factory.mktemp("tail") / "t.jsonl", list[str]()
+    path, message = tmp_path_factory.mktemp("tail") / "t.jsonl", list[str]()
     path.write_bytes(data + b"\n" + lines(operations(1, 1)).encode())
-    assert len(Tail(path, said.append).read()) == 1
+    assert len(Tail(path, message.append).read()) == 1
 
 
 def test_labels_that_are_no_numbers_are_told_of(tmp_path: Path) -> None:
-    path, said = tmp_path / "t.jsonl", list[str]()
+    path, message = tmp_path / "t.jsonl", list[str]()
     path.write_text(lines(operations(1, 1)).replace('"operation": 1', '"operation": "first"', 1))
-    assert Tail(path, said.append).read() == []
-    assert len(said) == 1
-    assert "t.jsonl:1" in said[0]
+    assert Tail(path, message.append).read() == []
+    assert len(message) == 1
+    assert "t.jsonl:1" in message[0]
 
 
 def test_ranks_that_share_a_host_write_a_line_each(tmp_path: Path) -> None:
@@ -219,8 +219,8 @@ def test_operations_that_never_end_are_forgotten(tmp_path: Path) -> None:
 
 
 def test_a_file_is_followed_line_by_line(tmp_path: Path) -> None:
-    path, said = tmp_path / "t.jsonl", list[str]()
-    tail = Tail(path, said.append)
+    path, message = tmp_path / "t.jsonl", list[str]()
+    tail = Tail(path, message.append)
     assert tail.read() == []
     two = operations(2, 11)
     text = lines(two)
@@ -232,8 +232,8 @@ def test_a_file_is_followed_line_by_line(tmp_path: Path) -> None:
     with path.open("a") as file:
         file.write('no record\n{"format": "gavotte/record/1"}\n')
     assert tail.read() == []
-    assert len(said) == 2
-    assert f"{path}:11" in said[0]
+    assert len(message) == 2
+    assert f"{path}:11" in message[0]
     path.write_text(lines(two[:1], run="s"))
     assert tail.read() == two[:1]
 

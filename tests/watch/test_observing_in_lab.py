@@ -75,6 +75,6 @@ def test_a_shaper_that_changes_is_found_by_broadcasts_alone(tmp_path: Path, unch
     assert run.exit_code == 0, run.output
     events = [json.loads(line) for line in run.stdout.splitlines()]
     moves = [move for event in events if event["tick"] > BEFORE for move in event["moves"]]
-    found = [move for move in moves if (move["source"], move["target"]) == ("h4", "h5")]
-    assert found
-    assert found[-1]["after_s"] / found[0]["before_s"] > 2
+    matches = [move for move in moves if (move["source"], move["target"]) == ("h4", "h5")]
+    assert matches
+    assert matches[-1]["after_s"] / matches[0]["before_s"] > 2

@@ -16,9 +16,9 @@ def wait(what, condition):
                 print(what, flush=True)
                 return
         except Exception as error:
-            said = error
+            message = error
         time.sleep(2)
-    raise SystemExit(f"{what}: gave up: {said!r}"[:400])
+    raise SystemExit(f"{what}: gave up: {message!r}"[:400])
 
 
 wait("nova-compute", lambda: sum(s.binary == "nova-compute" and s.state == "up" for s in c.compute.services()) == 3)
