@@ -97,6 +97,12 @@ pub enum WorkError {
     /// A gated train gave no trustworthy rate.
     #[error("the train was refused: {0}")]
     Refused(String),
+    /// The path's MTU shrank during a probe.
+    #[error("the path's MTU shrank during the probe: packets of {mtu_bytes} bytes no longer arrive")]
+    Shrunk {
+        /// Size of the probe's packets.
+        mtu_bytes: u32,
+    },
     /// The peer's schedule is at another round.
     #[error(transparent)]
     Round(#[from] RoundError),
@@ -145,7 +151,7 @@ impl WorkError {
             }
             Self::Handshake(_) | Self::Frame(_) | Self::Io { .. } | Self::Socket(_) => Failure::Broken,
             Self::Receiver(_) => Failure::Receiver,
-            Self::NoRate { .. } | Self::Refused(_) => Failure::NoRate,
+            Self::NoRate { .. } | Self::Refused(_) | Self::Shrunk { .. } => Failure::NoRate,
             Self::NoUdp { .. } => Failure::NoUdp,
             Self::Vanished => Failure::Vanished,
             Self::Dropped { .. } => Failure::Dropped,

@@ -7,7 +7,10 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gavotte_probe::mtu::{Family, LEAST_V6_BYTES};
+use gavotte_probe::sockets::tcp;
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
+use tracing::debug;
 
 /// How long an unknown client may take for the TLS handshake.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
@@ -49,7 +52,8 @@ pub struct TlsDoor {
 }
 
 impl TlsDoor {
-    /// Reads the keys and binds `address`.
+    /// Reads the keys and binds `address`. Connections to it have IP packets of at most 1280 bytes, which every path
+    /// carries: they continue where a path's MTU shrinks and firewalls drop ICMP.
     ///
     /// # Errors
     /// If a file cannot be read or the address cannot be bound.
@@ -61,6 +65,10 @@ impl TlsDoor {
             .timeout(HANDSHAKE_LIMIT);
         let listener = TcpListener::bind(address)
             .map_err(|error| io::Error::new(error.kind(), format!("control port {address}: {error}")))?;
+        // Connections inherit the size, and a client sends no larger segments than its server accepts.
+        if let Err(error) = tcp::set_mtu(&listener, Family::V6, LEAST_V6_BYTES) {
+            debug!(%error, "long replies may not cross a path that drops long packets");
+        }
         listener.set_nonblocking(true)?;
         Ok(Self { listener, config })
     }
@@ -76,4 +84,27 @@ impl TlsDoor {
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
     fs::read(path).map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    #[test]
+    fn packets_of_control_connections_fit_every_path() {
+        let file = std::env::temp_dir().join(format!("gavotte-door-{}", std::process::id()));
+        fs::write(&file, "").unwrap();
+        let [ca, cert, key] = [(); 3].map(|()| file.clone());
+        let door = TlsDoor::bind("127.0.0.1:0".parse().unwrap(), &KeyFiles { ca, cert, key }).unwrap();
+        fs::remove_file(&file).unwrap();
+        let near = TcpStream::connect(door.local_addr().unwrap()).unwrap();
+        door.listener.set_nonblocking(false).unwrap();
+        let far = door.listener.accept().unwrap().0;
+        for side in [&near, &far] {
+            let bytes = tcp::info(side).unwrap().mtu_bytes;
+            assert!((1000..=LEAST_V6_BYTES).contains(&bytes), "{bytes}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gavotte_probe::mtu::MOST_BYTES;
 use gavotte_probe::sockets::tcp;
 use prost::Message;
 use tokio::net::TcpStream;
@@ -16,6 +17,7 @@ use crate::plane::Plane;
 use crate::plane::connect::{Greeted, connect, connect_directly};
 use crate::plane::handshake::Channel;
 use crate::plane::segments;
+use crate::plane::stalls::{self, Watched};
 
 /// Shortest limit for the peer's challenge.
 const GREET_LIMIT: Duration = Duration::from_secs(3);
@@ -35,11 +37,13 @@ pub struct Connection {
     pub jitter: Duration,
     /// Earliest time at which the probe may start to send.
     pub start: Instant,
+    /// Ends its stalls if the path's MTU shrinks.
+    pub watched: Option<Watched>,
 }
 
 impl Connection {
     /// A connection without pings so far.
-    pub(crate) fn new(stream: TcpStream, channel: Channel, probe_id: u64) -> Self {
+    pub(crate) fn new(stream: TcpStream, channel: Channel, probe_id: u64, watched: Option<Watched>) -> Self {
         Self {
             stream,
             channel,
@@ -47,6 +51,7 @@ impl Connection {
             round_trip: Duration::ZERO,
             jitter: Duration::ZERO,
             start: Instant::now(),
+            watched,
         }
     }
 
@@ -121,11 +126,11 @@ impl Call<'_> {
         let until = tokio::time::Instant::now() + limit;
         // Boxed, since otherwise every future that contains them would be large.
         let mut greeting = Box::pin(segments::greet(self.hold, stream, self.work.clone(), padding_bytes));
-        if padding_bytes > 0 {
+        if info.mtu_bytes <= MOST_BYTES {
             tokio::select! {
                 biased;
                 greeted = &mut greeting => {
-                    if greeted.is_ok() {
+                    if greeted.is_ok() && padding_bytes > 0 {
                         plane.mtus.set_arrived(address, info.mtu_bytes);
                     }
                     return greeted;
@@ -179,6 +184,7 @@ impl Call<'_> {
             tcp::set_patience(&stream, patience)?;
         }
         let probe_id = within(READY, self.ready, channel.welcome(&mut stream)).await?;
-        Ok(Connection::new(stream, channel, probe_id))
+        let watched = stalls::watch(self.plane, self.hold, self.peer, &stream);
+        Ok(Connection::new(stream, channel, probe_id, watched))
     }
 }

@@ -24,6 +24,7 @@ use crate::plane::dial::Connection;
 use crate::plane::greeters::{Greeters, Greeting};
 use crate::plane::handshake;
 use crate::plane::segments;
+use crate::plane::stalls;
 
 /// How long an unknown client may take to answer the challenge.
 const GREETING_LIMIT: Duration = Duration::from_secs(5);
@@ -151,7 +152,12 @@ impl Stranger {
     {
         let secret = |run_id: &str| Some(self.plane.holds.of(run_id).ok()?.secret.clone());
         let info = tcp::info(&self.stream)?;
-        let padding_bytes = segments::padding_bytes(&self.plane, self.remote, &info);
+        let mut padding_bytes = segments::padding_bytes(&self.plane, self.remote, &info);
+        let known_bytes = self.plane.mtus.get(self.remote);
+        // Otherwise the challenge is long, vanishes, and the guest looks for shorter segments.
+        if known_bytes.is_some_and(|bytes| bytes < info.mtu_bytes) && tcp::let_fragment(&self.stream).is_ok() {
+            padding_bytes = 0;
+        }
         let greeting = handshake::accept(&mut self.stream, secret, rand::random(), padding_bytes);
         let (channel, hello) = tokio::select! {
             greeted = within("greet", GREETING_LIMIT, greeting) => greeted?,
@@ -166,12 +172,16 @@ impl Stranger {
             // The hello proves that the whole challenge arrived.
             self.plane.mtus.set_arrived(self.remote, info.mtu_bytes);
         }
+        let peer = hold.peers.get(&hello.source);
+        let watched = peer
+            .ok()
+            .and_then(|peer| stalls::watch(&self.plane, &hold, peer, &self.stream));
         let mut guest = Guest {
             plane: self.plane,
             hold: Arc::clone(&hold),
             source: hello.source.clone(),
             remote: self.remote,
-            connection: Connection::new(self.stream, channel, 0),
+            connection: Connection::new(self.stream, channel, 0, watched),
         };
         if !hold.peers.is_at(&hello.source, self.remote, self.local) {
             let refusal = format!("`{}` is not enrolled at {}", hello.source, self.remote);

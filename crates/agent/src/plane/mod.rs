@@ -10,14 +10,16 @@ pub mod handshake;
 pub(crate) mod leash;
 pub mod mtus;
 pub mod pulse;
-mod segments;
+pub(crate) mod segments;
 pub mod several;
+pub mod stalls;
 pub mod stream;
 pub(crate) mod zone;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 use gavotte_probe::sockets::receiver::TrainReceiver;
 use tokio::net::{TcpListener, TcpSocket};
@@ -49,6 +51,8 @@ pub struct Plane {
     pub mtus: Mtus,
     /// Connections to peers that accept none.
     pub callbacks: Callbacks,
+    /// Number of connections that are watched for stalls.
+    pub watched: AtomicU32,
 }
 
 impl Plane {
@@ -72,6 +76,7 @@ impl Plane {
                             receiver: Arc::new(Mutex::new(receiver)),
                             mtus: Mtus::default(),
                             callbacks: Callbacks::default(),
+                            watched: AtomicU32::new(0),
                         };
                         return Ok((Arc::new(plane), listener));
                     }

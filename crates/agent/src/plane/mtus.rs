@@ -55,6 +55,13 @@ impl Mtus {
         }
     }
 
+    /// Forgets the sizes that arrived at `peer` before `time`, since packets have vanished from then on.
+    pub fn forget(&self, peer: IpAddr, time: Instant) {
+        self.of(peer, |known| {
+            known.arrived = known.arrived.filter(|(_, since)| *since > time);
+        });
+    }
+
     /// Waits until no other task searches for the MTU to `peer`. The search ends when the guard is dropped.
     pub async fn turn(&self, peer: IpAddr) -> tokio::sync::OwnedMutexGuard<()> {
         let turn = self.of(peer, |known| Arc::clone(&known.turn));
@@ -78,6 +85,20 @@ mod tests {
         assert_eq!(mtus.get(peer), None);
         mtus.set("::ffff:10.0.0.1".parse().unwrap(), 1400);
         assert_eq!(mtus.get(peer), Some(1400));
+    }
+
+    #[test]
+    fn what_arrived_before_packets_vanished_is_forgotten() {
+        let mtus = Mtus::default();
+        let peer: IpAddr = "10.0.0.1".parse().unwrap();
+        mtus.forget(peer, Instant::now());
+        let earlier = Instant::now();
+        std::thread::sleep(Duration::from_millis(1));
+        mtus.set_arrived(peer, 1400);
+        mtus.forget(peer, earlier);
+        assert!(mtus.arrive(peer, 1400));
+        mtus.forget(peer, Instant::now());
+        assert!(!mtus.arrive(peer, 1400));
     }
 
     #[test]

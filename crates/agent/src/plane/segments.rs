@@ -7,6 +7,8 @@
 //!    only be slow.
 //! 3. Meanwhile, connections with smaller segments greet the peer. Each of them fills one segment in both directions.
 //! 4. If smaller segments arrive and larger ones do not, connections to that peer use the largest size that does.
+//!
+//! The same search shows why a connection has stalled (`stalls`), or a probe has lost its last packets (`work::sizing`).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -91,7 +93,25 @@ pub(crate) async fn search(
     peer: SocketAddr,
     info: &TcpInfo,
 ) -> Result<Option<u32>, WorkError> {
+    let began = Instant::now();
     sleep(SUSPECT + ROUND_TRIPS * round_trip(info)).await;
+    // The peer's challenge may be long, and vanish, although segments of that size have arrived before.
+    plane.mtus.forget(peer.ip(), began);
+    search_now(plane, hold, peer, info, |_| ()).await
+}
+
+/// The same as `search`, without a wait. `arrive` gets each size that is known to arrive where a larger one does not,
+/// before the search is over: later ones are larger by a few bytes.
+///
+/// # Errors
+/// Only if the search is cancelled.
+pub(crate) async fn search_now(
+    plane: &Arc<Plane>,
+    hold: &Arc<Hold>,
+    peer: SocketAddr,
+    info: &TcpInfo,
+    mut arrive: impl FnMut(u32) + Send,
+) -> Result<Option<u32>, WorkError> {
     let _turn = plane.mtus.turn(peer.ip()).await;
     if let Some(bytes) = plane.mtus.get(peer.ip()).filter(|bytes| *bytes < info.mtu_bytes) {
         return Ok(Some(bytes));
@@ -106,6 +126,8 @@ pub(crate) async fn search(
     let path_mtu = loop {
         match search.poll(Instant::now()) {
             Action::Send(bytes) => {
+                // A further round shows that the one before has ended.
+                search.confirmed().into_iter().for_each(&mut arrive);
                 let (plane, hold) = (Arc::clone(plane), Arc::clone(hold));
                 tries.spawn(async move { arrives(&plane, &hold, peer, bytes).await.then_some(bytes) });
             }
@@ -122,6 +144,9 @@ pub(crate) async fn search(
             Action::Done(path_mtu) => break path_mtu,
         }
     };
+    if path_mtu.confirmed && path_mtu.bytes >= info.mtu_bytes {
+        plane.mtus.set_arrived(peer.ip(), info.mtu_bytes);
+    }
     if !path_mtu.confirmed || path_mtu.bytes >= info.mtu_bytes {
         debug!(mtu_bytes = path_mtu.bytes, "no smaller segments arrive either");
         return Ok(None);
@@ -132,7 +157,7 @@ pub(crate) async fn search(
 }
 
 /// Whether the peer answers a greeting in segments of IP packets of `mtu_bytes`.
-async fn arrives(plane: &Plane, hold: &Hold, peer: SocketAddr, mtu_bytes: u32) -> bool {
+pub(crate) async fn arrives(plane: &Plane, hold: &Hold, peer: SocketAddr, mtu_bytes: u32) -> bool {
     let greeting = async {
         let stream = connect(plane, peer, "", Some(mtu_bytes)).await?;
         let segment_bytes = tcp::info(&stream)?.mss_bytes as usize;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gavotte_probe::mtu::MOST_BYTES;
 use gavotte_probe::sockets::tcp;
 use tokio::task::JoinSet;
 use tonic::async_trait;
@@ -17,6 +18,7 @@ use crate::plane::stream::{self, MAX_BINS};
 use crate::work::cpu::Meter;
 use crate::work::kind::{Answer, Ask};
 use crate::work::ping;
+use crate::work::sizing::confirm;
 use crate::work::visit::Visit;
 
 /// Longest duration of a probe.
@@ -132,7 +134,9 @@ impl Ask for Spec {
             connections.push(next);
         }
         let settling = self.settling(connections[0].round_trip);
-        let (until, most_bytes) = (Instant::now() + settling + self.time, self.flow_bytes);
+        let (began, round_trip) = (Instant::now(), connections[0].round_trip);
+        let (until, most_bytes) = (began + settling + self.time, self.flow_bytes);
+        let before_bytes = tcp::info(&connections[0].stream)?.mtu_bytes;
         let mut flows = JoinSet::new();
         for (index, connection) in connections.into_iter().enumerate() {
             let hold = Arc::clone(call.hold);
@@ -152,13 +156,32 @@ impl Ask for Spec {
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
+        // Within a host no packet is too long.
+        let outside = before_bytes <= MOST_BYTES;
+        if outside && failure.is_none() && results.iter().any(|(_, (_, end))| end.stalled) {
+            confirm(call, before_bytes, began, round_trip).await?;
+        }
+        // A search that `stalls` began ends first.
+        drop(call.plane.mtus.turn(call.peer.ip()).await);
+        let known_bytes = call.plane.mtus.get(call.peer.ip());
+        let after_bytes = results
+            .iter()
+            .map(|(_, (_, end))| end.mtu_bytes)
+            .chain(known_bytes)
+            .min();
+        // The rate would be a mean of those before and after.
+        if outside && after_bytes.is_some_and(|after_bytes| after_bytes < before_bytes) {
+            return Err(WorkError::Shrunk {
+                mtu_bytes: before_bytes,
+            });
+        }
         if let Some(error) = failure {
             return Err(error);
         }
         results.sort_by_key(|(index, _)| *index);
         let (flows, ends): (Vec<_>, Vec<_>) = results.into_iter().map(|(_, flow)| flow).unzip();
         let flows = since_the_first(flows);
-        reply.mtu_bytes = ends.iter().map(|end| end.mtu_bytes).min().unwrap_or(0);
+        reply.mtu_bytes = after_bytes.unwrap_or(0);
         // All flows observed the same cores at the same time.
         reply.receiver_cpu = ends.iter().filter_map(|end| end.cpu).reduce(f64::max);
         let gap_s = |withheld: &Withheld| withheld.throttled_s.max(withheld.stolen_s);
@@ -202,6 +225,8 @@ struct FlowEnd {
     cpu: Option<f64>,
     withheld: Option<Withheld>,
     mtu_bytes: u32,
+    /// Whether its last segments were still being sent again.
+    stalled: bool,
 }
 
 async fn flow(
@@ -240,6 +265,7 @@ async fn flow(
         cpu: report.cpu,
         withheld: report.withheld,
         mtu_bytes: info.mtu_bytes,
+        stalled: info.timeouts > 0,
     };
     Ok((result, end))
 }

@@ -1,17 +1,59 @@
-//! Finds how large the packets of a train may be: the kernel's MTU, confirmed by a packet that arrives.
+//! Finds how large the packets of a probe may be, and whether they still arrive when it ends.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use gavotte_probe::mtu::search::PathMtu;
 use gavotte_probe::sockets::path::Path;
+use gavotte_probe::sockets::tcp::TcpInfo;
 use tracing::{debug, info};
 
 use crate::error::WorkError;
 use crate::plane::dial::{Call, Connection};
 use crate::plane::leash::Leash;
+use crate::plane::segments;
 
 /// How often a train restarts with smaller packets because its path's MTU has shrunk.
 pub(super) const RESTARTS: usize = 2;
+
+/// How long a full segment may take to arrive: TCP sends it again after 0.2 s, and then after 0.6 s.
+const ARRIVAL: Duration = Duration::from_secs(1);
+
+/// Fails if IP packets of `mtu_bytes` no longer reach the peer of a probe that began at `began`. Its rate is then wrong,
+/// and the controller measures the path again, with smaller packets.
+///
+/// A probe whose last packets are missing asks this. Where firewalls drop ICMP, nothing else shows that the path's MTU
+/// has shrunk during the probe.
+///
+/// # Errors
+/// [`WorkError::Shrunk`], or an error of the socket.
+pub(super) async fn confirm(
+    call: &Call<'_>,
+    mtu_bytes: u32,
+    began: Instant,
+    round_trip: Duration,
+) -> Result<(), WorkError> {
+    let (plane, hold, peer) = (call.plane, call.hold, call.peer);
+    // A router's report may have come after the last packet was sent.
+    if Path::open(plane.source(), peer)?.kernel_mtu_bytes()? < mtu_bytes {
+        return Err(WorkError::Shrunk { mtu_bytes });
+    }
+    plane.mtus.forget(peer.ip(), began);
+    let arriving = segments::arrives(plane, hold, peer, mtu_bytes);
+    if let Ok(true) = tokio::time::timeout(ARRIVAL + 4 * round_trip, arriving).await {
+        return Ok(());
+    }
+    let info = TcpInfo {
+        mtu_bytes,
+        rtt_s: round_trip.as_secs_f64(),
+        ..TcpInfo::default()
+    };
+    // Boxed, since its connections would otherwise make every probe's future large.
+    match Box::pin(segments::search_now(plane, hold, peer, &info, |_| ())).await? {
+        Some(_) => Err(WorkError::Shrunk { mtu_bytes }),
+        None => Ok(()),
+    }
+}
 
 /// Returns a socket to the peer and the largest packets that reach it. The peer's receiver must be ready for the train.
 ///

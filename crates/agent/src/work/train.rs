@@ -25,12 +25,14 @@ use crate::plane::leash::Leash;
 use crate::work::cpu::Meter;
 use crate::work::inbound::{Inbound, clock_error, stamp_error};
 use crate::work::kind::{Answer, Ask};
-use crate::work::sizing::{RESTARTS, size};
+use crate::work::sizing::{RESTARTS, confirm, size};
 use crate::work::visit::Visit;
 
 /// How long a train's packets may take to leave, in addition to its pauses. A shaper on the sender's own host delays
 /// them at its rate.
 const SEND_LIMIT: Duration = Duration::from_secs(60);
+/// Number of missing packets at the end of a train after which their size may be the reason.
+const END_PACKETS: u32 = 4;
 const REPORT_LIMIT: Duration = Duration::from_secs(15);
 
 impl TryFrom<&BurstTrain> for Shape {
@@ -53,7 +55,7 @@ impl Ask for Shape {
 
     async fn ask(&self, call: &Call<'_>, mut connection: Connection, reply: &mut ProbeReply) -> Result<(), WorkError> {
         let limit = self.pauses() + SEND_LIMIT;
-        let mut restarts = 0;
+        let (mut restarts, began) = (0, Instant::now());
         let (shape, wire_bytes, packets, sent) = loop {
             let path = path(call, &connection, self, reply).await?;
             let family = path.family();
@@ -88,6 +90,9 @@ impl Ask for Shape {
         let report: Report = connection.receive("wait for the train's report", REPORT_LIMIT).await?;
         if !report.error.is_empty() {
             return Err(WorkError::Receiver(report.error));
+        }
+        if reply.mtu_confirmed && report.overflow == 0 && lost_end(&report, shape) {
+            confirm(call, reply.mtu_bytes, began, connection.round_trip).await?;
         }
         let mss_bytes = tcp::info(&connection.stream)?.mss_bytes;
         reply.hops = report.hops;
@@ -192,6 +197,12 @@ fn send_bursts(
         last_end = Some(Instant::now());
     }
     (packets, Ok(()))
+}
+
+/// Whether the last packets of a train are missing, as if packets of their size no longer arrived.
+fn lost_end(report: &Report, shape: Shape) -> bool {
+    let last = report.bursts.last();
+    last.is_none_or(|burst| burst.received == 0 || burst.last_seq.saturating_add(END_PACKETS) < shape.packets())
 }
 
 fn judge(report: Report, shape: Shape, sent: u64, rtt_s: f64, mss_bytes: u32) -> (BurstTrainResult, Option<WorkError>) {

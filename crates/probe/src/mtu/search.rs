@@ -118,6 +118,11 @@ impl Search {
         self.refused = self.refused.min(mtu_bytes);
     }
 
+    /// Largest size that has arrived so far.
+    pub fn confirmed(&self) -> Option<u32> {
+        self.confirmed
+    }
+
     /// The next action.
     pub fn poll(&mut self, now: Instant) -> Action {
         loop {

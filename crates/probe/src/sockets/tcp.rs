@@ -1,7 +1,7 @@
 //! Options and statistics of TCP connections.
 
 use std::io;
-use std::net::{IpAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ pub struct TcpInfo {
     pub unsent_bytes: u64,
     /// Segments sent, but not yet acknowledged.
     pub unacknowledged: u32,
+    /// Number of timeouts in a row after which the oldest segment was sent again.
+    pub timeouts: u8,
     /// Lowest round-trip time of the last minutes, in seconds; 0 if the kernel does not report it.
     pub min_rtt_s: f64,
     /// The newest estimate of the rate at which the receiver gets data, in bit/s of TCP payload; 0 if the kernel does
@@ -74,6 +76,36 @@ pub fn set_mtu(socket: &impl AsFd, family: Family, mtu_bytes: u32) -> Result<(),
         &segment_bytes.to_ne_bytes(),
     )
     .map_err(SocketError::system("bound a connection's segments"))
+}
+
+/// Lets routers fragment the packets of a live connection (`IP_PMTUDISC_DONT`). The kernel has no option to shorten its
+/// segments: it ignores `TCP_MAXSEG` once a connection exists.
+///
+/// # Errors
+/// If the packets are IPv6, which routers never fragment.
+pub fn let_fragment(socket: &impl AsFd) -> Result<(), SocketError> {
+    if headers_bytes(socket) != Family::V4.tcp_headers_bytes() {
+        let unsupported = io::ErrorKind::Unsupported.into();
+        return Err(SocketError::system("fragment a connection's segments")(unsupported));
+    }
+    raw::set_option(
+        socket.as_fd(),
+        libc::IPPROTO_IP,
+        libc::IP_MTU_DISCOVER,
+        &libc::IP_PMTUDISC_DONT.to_ne_bytes(),
+    )
+    .map_err(SocketError::system("fragment a connection's segments"))
+}
+
+/// Ends both directions of a connection: reads and writes fail from then on.
+///
+/// # Errors
+/// If the connection is over.
+pub fn shut_down(socket: &impl AsFd) -> Result<(), SocketError> {
+    let stream = socket.as_fd().try_clone_to_owned().map(TcpStream::from);
+    stream
+        .and_then(|stream| stream.shutdown(Shutdown::Both))
+        .map_err(SocketError::system("end a connection"))
 }
 
 /// Closes a connection when the other side has acknowledged nothing for `patience`, even if nothing is sent
@@ -143,6 +175,7 @@ pub fn congestion(socket: &impl AsFd) -> Result<String, SocketError> {
 /// If the system cannot report it.
 pub fn info(socket: &impl AsFd) -> Result<TcpInfo, SocketError> {
     // Offsets in struct tcp_info (linux/tcp.h), which only ever grows at its end.
+    const BACKOFF: usize = 4;
     const TIMESTAMPS: u8 = 1;
     const TIMESTAMP_BYTES: u32 = 12;
     const OPTIONS: usize = 5;
@@ -177,6 +210,7 @@ pub fn info(socket: &impl AsFd) -> Result<TcpInfo, SocketError> {
         cwnd_bytes: u64::from(word(SND_CWND)) * u64::from(word(SND_MSS)),
         unsent_bytes: u64::from(word(NOTSENT_BYTES)),
         unacknowledged: word(UNACKED),
+        timeouts: bytes[BACKOFF],
         // The kernel writes the largest number if it has no sample.
         min_rtt_s: Some(word(MIN_RTT_US))
             .filter(|us| *us != u32::MAX)
@@ -247,6 +281,28 @@ mod tests {
             };
             let far = listener.accept().unwrap().0;
             assert_eq!((headers_bytes(&near), headers_bytes(&far)), (expected, expected));
+        }
+    }
+
+    #[test]
+    fn packets_of_live_ipv4_connections_may_be_fragmented() {
+        let Ok(listener) = TcpListener::bind("[::]:0") else {
+            return; // a machine without IPv6
+        };
+        let port = listener.local_addr().unwrap().port();
+        for (address, may) in [("127.0.0.1", true), ("::1", false)] {
+            let Ok(near) = TcpStream::connect((address, port)) else {
+                continue;
+            };
+            // The accepted socket is one of IPv6, also if it carries IPv4.
+            for side in [&near, &listener.accept().unwrap().0] {
+                assert_eq!(let_fragment(side).is_ok(), may, "{address}");
+                if may {
+                    let mut value = [0; 4];
+                    raw::get_option(side.as_fd(), libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, &mut value).unwrap();
+                    assert_eq!(i32::from_ne_bytes(value), libc::IP_PMTUDISC_DONT);
+                }
+            }
         }
     }
 

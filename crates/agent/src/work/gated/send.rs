@@ -16,10 +16,12 @@ use crate::error::FrameError;
 use crate::error::{WorkError, within};
 use crate::plane::dial::{Call, Connection};
 use crate::plane::leash::Leash;
-use crate::work::sizing::{RESTARTS, size};
+use crate::work::sizing::{RESTARTS, confirm, size};
 
 /// Number of round trips in which a train's window grows to 1024 times its first size.
 const RAMP_TRIPS: u32 = 10;
+/// By how much the arrivals of a train may end before the sending. After a longer silence, the path's MTU may have shrunk.
+const SILENCE: Duration = Duration::from_millis(100);
 const REPORT_LIMIT: Duration = Duration::from_secs(15);
 /// Largest number of frames of a trace: 600 MB.
 const MAX_TRACE_FRAMES: u32 = 10_000;
@@ -51,8 +53,8 @@ pub(super) async fn send(
     connection: Connection,
     reply: &mut ProbeReply,
 ) -> Result<Outcome, WorkError> {
-    let mut restarts = 0;
-    let (end, result, payload_bytes, wire_bytes) = loop {
+    let (mut restarts, began, round_trip) = (0, Instant::now(), connection.round_trip);
+    let (end, sending, result, payload_bytes, wire_bytes) = loop {
         let (path, path_mtu) = size(call, &connection).await?;
         (reply.mtu_bytes, reply.mtu_confirmed) = (path_mtu.bytes, path_mtu.confirmed);
         let payload_bytes = path.family().payload_bytes(path_mtu.bytes).min(spec.payload_bytes);
@@ -73,10 +75,11 @@ pub(super) async fn send(
         );
         let (_leash, cut) = Leash::new();
         let sending = tokio::task::spawn_blocking(move || {
+            let first = Instant::now();
             let result = run(&mut socket, &mut sender, &cut);
-            (sender.end(), result)
+            (sender.end(), first.elapsed(), result)
         });
-        let (end, result) = sending.await.map_err(|_| WorkError::Over)?;
+        let (end, sending, result) = sending.await.map_err(|_| WorkError::Over)?;
         reply.bytes_sent += u64::from(end.packets) * u64::from(payload_bytes);
         match result {
             // A router has just reported a smaller MTU.
@@ -84,12 +87,13 @@ pub(super) async fn send(
                 info!(payload_bytes, "the path's MTU has shrunk; the train restarts");
                 restarts += 1;
             }
-            result => break (end, result, payload_bytes, wire_bytes),
+            result => break (end, sending, result, payload_bytes, wire_bytes),
         }
     };
     let Connection {
         mut stream,
         mut channel,
+        watched: _watched,
         ..
     } = connection;
     let sent = GatedSent {
@@ -117,6 +121,12 @@ pub(super) async fn send(
     let mut result = GatedTrainResult::decode(report.result.as_slice()).map_err(FrameError::from)?;
     result.sent = sent.packets;
     result.trace = trace;
+    // Queues only make arrivals last longer than the sending.
+    let ended_early = sending.as_secs_f64() > result.seconds + (SILENCE + 2 * round_trip).as_secs_f64();
+    let lost = result.received < result.sent && (ended_early || 10 * result.received < 9 * result.sent);
+    if reply.mtu_confirmed && result.overflow == 0 && lost {
+        confirm(call, reply.mtu_bytes, began, round_trip).await?;
+    }
     // If no packet arrived, the receiver does not know the sizes.
     (result.payload_bytes, result.wire_bytes) = (payload_bytes, wire_bytes);
     let error = (result.verdict() == Verdict::Unspecified).then(|| {

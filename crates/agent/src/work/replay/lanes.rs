@@ -197,6 +197,7 @@ impl Common {
         let Connection {
             mut stream,
             mut channel,
+            watched: _watched,
             ..
         } = connection;
         let mut paces = self.paces.clone();

@@ -273,6 +273,7 @@ impl Common {
         if let Some(Connection {
             mut stream,
             mut channel,
+            watched: _watched,
             ..
         }) = connection
         {

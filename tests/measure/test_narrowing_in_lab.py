@@ -1,0 +1,75 @@
+"""Real packets on a path whose MTU shrinks meanwhile: it is measured again, and transfers continue."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from tests import builders
+from tests.measure.narrowing import SIZES, WIDE_BYTES, WIRE_BPS, cloud, narrowing
+from tests.shell import gavotte
+
+from gavotte import lab
+from gavotte.formats.inventory import read_inventory
+from gavotte.formats.network import write_network
+from gavotte.measure import measure
+from gavotte.terms.goodput import goodput_per_wire
+
+pytestmark = pytest.mark.lab
+
+BYTES = 6_000_000
+"""About a second at 50 Mbit/s. The link shrinks when a third is sent."""
+
+
+@pytest.mark.parametrize("icmp", [True, False])
+@pytest.mark.parametrize(("wide_bytes", "narrow_bytes"), SIZES)
+@pytest.mark.parametrize(("method", "after_bytes"), [("train", 150_000), ("choreo", 1_000_000), ("bulk", 400_000)])
+def test_a_path_whose_mtu_shrinks_is_measured_again(
+    method: str, after_bytes: int, wide_bytes: int, narrow_bytes: int, icmp: bool
+) -> None:
+    with (
+        lab.session(cloud(icmp=icmp, wide_bytes=wide_bytes), source="tests") as session,
+        narrowing(session, after_bytes, narrow_bytes) as narrowed,
+    ):
+        result = measure(read_inventory(session.hosts_file), method=method)
+        assert narrowed.is_set()
+    assert result.answered == 6, result.failures
+    mtus = result.history.mtu()
+    assert narrow_bytes in mtus[0]
+    assert {narrow_bytes, wide_bytes, 0} >= set(mtus.flat)
+    for (source, target), path in result.newest.items():
+        per_wire = goodput_per_wire(mtus[source, target])
+        # Choreo's own error is up to 9 %.
+        error = 0.12 if method == "choreo" else 0.08
+        assert path.reading.goodput_bps == pytest.approx(WIRE_BPS * per_wire, rel=error)
+
+
+@pytest.mark.parametrize("addresses", ["ipv4", "ipv6"])
+@pytest.mark.parametrize("icmp", [True, False])
+def test_a_broadcast_continues_when_the_mtu_shrinks(tmp_path: Path, icmp: bool, addresses: str) -> None:
+    content = tmp_path / "content"
+    content.write_bytes(bytes(range(256)) * (BYTES // 256))
+    with lab.session(cloud(icmp=icmp, addresses=addresses), source="tests") as session:
+        words = ["--from", "x", "-o", f"{tmp_path}/{{host}}", "--hosts", str(session.hosts_file)]
+        with narrowing(session, BYTES // 3) as narrowed:
+            sent = gavotte("broadcast", str(content), *words, "--max-seconds", "20")
+        assert narrowed.is_set()
+    assert sent.returncode == 0, sent.stderr
+    for target in "yz":
+        assert (tmp_path / target).read_bytes() == content.read_bytes()
+
+
+@pytest.mark.parametrize("mode", ["paced", "standard"])
+def test_a_shuffle_continues_when_long_packets_begin_to_vanish(tmp_path: Path, mode: str) -> None:
+    matrix, known = tmp_path / "bytes.csv", tmp_path / "cloud.network.json"
+    write_network(known, builders.network("xyz", WIRE_BPS * goodput_per_wire(WIDE_BYTES)))
+    with matrix.open("w", newline="") as file:
+        rows = [("x", "y", BYTES), ("y", "x", BYTES), ("z", "x", BYTES // 2)]
+        csv.writer(file).writerows([("source", "target", "bytes"), *rows])
+    words = ["--network", str(known), "--mode", mode, "--max-seconds", "20"]
+    with lab.session(cloud(icmp=False), source="tests") as session:
+        with narrowing(session, BYTES // 3) as narrowed:
+            moved = gavotte("shuffle", str(matrix), *words, "--hosts", str(session.hosts_file))
+        assert narrowed.is_set()
+    assert moved.returncode == 0, moved.stderr
