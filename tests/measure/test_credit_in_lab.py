@@ -46,11 +46,11 @@ def test_transfers_take_as_long_as_the_measured_credit_predicts() -> None:
     assert host.peak_bps == pytest.approx(PEAK_BPS, rel=0.05)
     assert host.burst_bytes == pytest.approx(GOODPUT_PER_WIRE * CREDIT_BYTES, rel=0.05)
     within = builders.app("within", ("x", "y", 50_000_000), constraints={"pin": {"y": "c"}, "apart": [["x", "y"]]})
-    beyond = builders.app("beyond", ("x", "y", 75_000_000), constraints={"pin": {"y": "c"}, "apart": [["x", "y"]]})
+    beyond = builders.app("beyond", ("x", "y", 65_000_000), constraints={"pin": {"y": "c"}, "apart": [["x", "y"]]})
     # The credit covers 57 MB.
     for app, seconds in (
         (within, 8 * 50e6 / PEAK_BPS),
-        (beyond, 8 * (75e6 - GOODPUT_PER_WIRE * CREDIT_BYTES) / RATE_BPS),
+        (beyond, 8 * (65e6 - GOODPUT_PER_WIRE * CREDIT_BYTES) / RATE_BPS),
     ):
         placement = evaluate(network, [app], {"x": "a", "y": "c"})
         assert placement.completion_s == pytest.approx(seconds, rel=0.06)
