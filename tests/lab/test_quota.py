@@ -23,15 +23,26 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(120)]
 TWENTIETH = 0.05
 """5 ms of each 100: trains at 200 Mbit/s take more."""
 
+FIFTH = 0.2
+
 CAPS_MBIT = {"a": 40, "b": 200, "c": 50}
 
 
 @pytest.fixture
-def cloud() -> Iterator[lab.Session]:
-    """Three hosts with caps. The agent of b has a twentieth of a processor."""
+def share() -> float:
+    """Quota of b's agent, in processors."""
+    return TWENTIETH
+
+
+@pytest.fixture
+def cloud(share: float) -> Iterator[lab.Session]:
+    """Three hosts with caps. The agent of b has a quota."""
     hosts = [{"name": name, "egress": f"{cap}mbit"} for name, cap in CAPS_MBIT.items()]
-    with lab.session(topology(hosts), source="tests") as session, quota(session, "b", TWENTIETH):
+    with lab.session(topology(hosts), source="tests") as session, quota(session, "b", share):
         yield session
+
+
+several_quotas = pytest.mark.parametrize("share", [TWENTIETH, FIFTH])
 
 
 def measured(cloud: lab.Session, *words: str) -> tuple[dict[str, Any], str]:
@@ -40,6 +51,7 @@ def measured(cloud: lab.Session, *words: str) -> tuple[dict[str, Any], str]:
     return json.loads(done.stdout), done.stderr
 
 
+@several_quotas
 def test_trains_of_a_throttled_host_are_right(cloud: lab.Session) -> None:
     result, _ = measured(cloud)
     for cap, row in zip(CAPS_MBIT.values(), result["rate_bps"], strict=True):
@@ -57,15 +69,17 @@ def test_bursts_of_a_throttled_host_are_named(cloud: lab.Session) -> None:
     assert "warning: b was throttled by its cgroup's quota for" in errors
 
 
-def test_a_check_names_the_quota(cloud: lab.Session) -> None:
+@several_quotas
+def test_a_check_names_the_quota(cloud: lab.Session, share: float) -> None:
     done = gavotte("hosts", "check", "--hosts", cloud.hosts_file)
-    assert "warning: b: its cgroup's quota allows 0.05 of a processor" in done.stderr
+    assert f"warning: b: its cgroup's quota allows {share} of a processor" in done.stderr
     assert "warning: a:" not in done.stderr
 
 
-def test_unlimited_paths_of_a_throttled_host_are_lower_bounds() -> None:
+@several_quotas
+def test_unlimited_paths_of_a_throttled_host_are_lower_bounds(share: float) -> None:
     unlimited = topology([{"name": name} for name in "ab"])
-    with lab.session(unlimited, source="tests") as session, quota(session, "b", TWENTIETH):
+    with lab.session(unlimited, source="tests") as session, quota(session, "b", share):
         result, errors = measured(session)
     assert result["answered"] == 2
     assert {(path["source"], path["target"]) for path in result["withheld"]} == {("a", "b"), ("b", "a")}
@@ -73,24 +87,26 @@ def test_unlimited_paths_of_a_throttled_host_are_lower_bounds() -> None:
     assert "a to b and 1 more may carry more, marked !" in errors or "b to a and 1 more may carry more" in errors
 
 
-def test_transfers_of_a_throttled_host_arrive_and_name_it(cloud: lab.Session, tmp_path: Path) -> None:
+@several_quotas
+def test_transfers_of_a_throttled_host_arrive_and_name_it(cloud: lab.Session, tmp_path: Path, share: float) -> None:
     source = tmp_path / "file"
     source.write_bytes(os.urandom(2_000_000))
     words = ["--from", "a", "-o", str(tmp_path / "copy-{host}")]
     done = gavotte("broadcast", source, "--hosts", cloud.hosts_file, *words)
     assert done.returncode == 0, done.stderr
-    assert "warning: b (0.05): a cgroup's quota allows the agent less than one processor, so transfers" in done.stderr
+    assert f"warning: b ({share}): a cgroup's quota allows the agent less than one processor, so tran" in done.stderr
     assert (tmp_path / "copy-b").read_bytes() == (tmp_path / "copy-c").read_bytes() == source.read_bytes()
 
 
-def test_a_guarantee_of_a_throttled_host_names_it(cloud: lab.Session, tmp_path: Path) -> None:
+@several_quotas
+def test_a_guarantee_of_a_throttled_host_names_it(cloud: lab.Session, tmp_path: Path, share: float) -> None:
     wanted = tmp_path / "g.guarantee.toml"
     hosts = [f'[[guarantee]]\nhost = "{name}"\negress = "10mbit"\n' for name in "ab"]
     wanted.write_text('format = "gavotte/guarantee/1"\n' + "".join(hosts))
     done = gavotte("guarantee", "apply", wanted, "--hosts", cloud.hosts_file)
     cleared = gavotte("guarantee", "clear", "--hosts", cloud.hosts_file)
     assert (done.returncode, cleared.returncode) == (0, 0), done.stderr
-    assert "warning: b (0.05): a cgroup's quota allows the agent less than one processor, so its pairs" in done.stderr
+    assert f"warning: b ({share}): a cgroup's quota allows the agent less than one processor, so its" in done.stderr
 
 
 def test_samples_of_a_throttled_host_report_it(cloud: lab.Session, tmp_path: Path) -> None:
