@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -34,6 +35,15 @@ def confined(restriction: Restriction, place: Path, words: list[str]) -> tuple[l
     script = f'mount -t tmpfs -o mode=755 none /run{mounts} && exec "$@"'
     variables = {"CACHE": str(place / "cache"), "PLACE": str(place)}
     return ["unshare", "--mount", "sh", "-c", script, "sh", *restriction.wrapper, *words], variables
+
+
+def inside(process: int, program: str) -> Iterator[int]:
+    """Yield the descendants of a process, and the process itself, that have become a Python program."""
+    words = Path(f"/proc/{process}/cmdline").read_text().split("\0")
+    if program in words[:2]:
+        yield process
+    for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
+        yield from inside(int(child), program)
 
 
 class RestrictedHosts:
@@ -77,6 +87,30 @@ class RestrictedHosts:
         """Run the command line on the controller's host."""
         line = [str(GAVOTTE), *map(str, words)]
         return self.cloud.run("boss", line, capture_output=True, text=True, timeout=timeout, cwd=self.place)
+
+    def queued(self, *words: str | Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+        """Submit a transfer to a controller of transfers on the controller's host, and wait until it is over.
+
+        Raises:
+            AssertionError: if the queue refuses it, or the controller does not stop when it is asked to.
+        """
+        socket, network = self.place / "t.sock", self.place / "n.network.json"
+        line = ["transfers", "serve", "--hosts", self.inventory, "--network", network, "--socket", socket]
+        line += ["--store", self.place / "queue.sqlite3"]
+        at = ("--socket", socket)
+        log = self.place / "transfers.log"
+        with log.open("wb") as file:
+            controller = self.cloud.exec("boss", [str(GAVOTTE), *map(str, line)], stdout=file, stderr=file)
+        try:
+            until(lambda: "listening at" in log.read_text() or controller.poll() is not None)
+            submitted = self.gavotte("transfers", "submit", *words, *at)
+            assert submitted.returncode == 0, f"{submitted.stderr}{log.read_text()}"
+            return self.gavotte("transfers", "wait", submitted.stdout.strip(), *at, timeout=timeout)
+        finally:
+            # The process that was started here only waits for the controller, which runs in the lab.
+            for process in inside(controller.pid, str(GAVOTTE)):
+                os.kill(process, signal.SIGTERM)
+            assert controller.wait(timeout=30) == 0, log.read_text()
 
     def runs_here(self) -> bool:
         """Return whether the restricted user may read the interpreter that runs these tests."""

@@ -62,7 +62,7 @@ def test_each_verb_works_or_names_the_missing_part(name: str) -> None:
             for verb in VERBS:
                 if verb.here and not hosts.runs_here():
                     continue
-                run = hosts.here if verb.here else hosts.gavotte
+                run = hosts.here if verb.here else hosts.queued if verb.queued else hosts.gavotte
                 words = verb.words(place, ["--hosts", hosts.inventory])
                 done = run(*words, timeout=60)
                 said = f"{verb.title}: {done.stdout}{done.stderr}"

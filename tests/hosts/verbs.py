@@ -51,6 +51,7 @@ class Verb:
         refused: by restriction, the texts of its one line of error. Under the others it works.
         limited: by restriction, what it says about the part that is missing, although it works.
         here: whether it works on this machine instead of on hosts.
+        queued: whether `transfers serve` carries it out; the words are those of `transfers submit`.
     """
 
     title: str
@@ -58,6 +59,7 @@ class Verb:
     refused: dict[str, tuple[str, ...]]
     limited: dict[str, str]
     here: bool = False
+    queued: bool = False
 
     def cell(self, restriction: str) -> str:
         """Return the matrix's entry."""
@@ -71,9 +73,10 @@ def verb(
     refused: dict[str, tuple[str, ...]] | None = None,
     limited: dict[str, str] | None = None,
     here: bool = False,
+    queued: bool = False,
 ) -> Verb:
     """Return a verb that works under every restriction unless something else is given."""
-    return Verb(title, words, refused or {}, limited or {}, here)
+    return Verb(title, words, refused or {}, limited or {}, here, queued)
 
 
 def copies(folder: str) -> Callable[[Path, Words], Words]:
@@ -87,6 +90,11 @@ def copies(folder: str) -> Callable[[Path, Words], Words]:
         f"{folder}/{at.name}-{{host}}",
         *hosts,
     ]
+
+
+def queued_copies(folder: str) -> Callable[[Path, Words], Words]:
+    """Return the same broadcast as an entry of a queue of transfers."""
+    return lambda at, _hosts: [at / "content", "--from", "a", "--to", "b", "-o", f"{folder}/{at.name}-{{host}}"]
 
 
 VERBS = (
@@ -111,6 +119,18 @@ VERBS = (
         "broadcast into /dev/shm",
         copies("/dev/shm"),
         refused={"tiny folders": (FULL, WRITABLE), "a pod": (FULL, WRITABLE)},
+    ),
+    verb("transfers serve, a shuffle", lambda at, _hosts: [at / "bytes.csv"], queued=True),
+    verb(
+        "transfers serve, a broadcast into /tmp",
+        queued_copies("/tmp"),
+        refused={
+            "read-only root": (READ_ONLY,),
+            "tiny folders": (FULL,),
+            "nothing runs": (READ_ONLY,),
+            "a pod": (READ_ONLY,),
+        },
+        queued=True,
     ),
     verb("watch", lambda at, hosts: ["watch", at / "n.network.json", "--every", "0.1", "--count", "1", *hosts]),
     verb(
