@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,7 @@ from tests.collective.clouds import network
 
 from gavotte import lab
 from gavotte.collective import TreeSearch, build_shim, plan, shim_text
-from gavotte.errors import GavotteError, UnsupportedError
+from gavotte.errors import FormatError, GavotteError, UnsupportedError
 from gavotte.formats.collective import FORMAT, Collective, Operation, Stage, write_collective
 from gavotte.formats.record import read_records
 
@@ -156,3 +159,16 @@ def test_compilers_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(GavotteError, match="no such folder"):
         build_shim(tmp_path / "none" / "x.so")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_shim_is_written_through_a_pipe_and_does_not_replace_it(tmp_path: Path) -> None:
+    if not available("openmpi"):
+        pytest.skip("no Open MPI")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["head", "-c", "4", pipe], stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        with suppress(FormatError):  # the reader leaves after four bytes
+            build_shim(pipe, mpicc=compiler("openmpi"))
+        assert reader.stdout.read() == b"\x7fELF"
+    assert pipe.is_fifo()

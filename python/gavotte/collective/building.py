@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from gavotte.errors import GavotteError, UnsupportedError
-from gavotte.formats.reading import check_folder
+from gavotte.formats.reading import check_folder, is_device, write_bytes
 
 DEADLINE_S = 120.0
 
@@ -32,7 +32,7 @@ def build_shim(output: str | Path, *, mpicc: str = "mpicc", counting: bool = Fal
     check_folder(target)
     with (
         resources.as_file(resources.files("gavotte.collective") / ("counting.c" if counting else "shim.c")) as source,
-        tempfile.TemporaryDirectory(prefix=".shim-", dir=target.parent) as aside,
+        tempfile.TemporaryDirectory(prefix=".shim-", dir=None if is_device(target) else target.parent) as aside,
     ):
         made = Path(aside) / target.name
         try:
@@ -47,4 +47,8 @@ def build_shim(output: str | Path, *, mpicc: str = "mpicc", counting: bool = Fal
         if done.returncode:
             first_line = (done.stderr.strip().splitlines() or ["no message"])[0]
             raise GavotteError(f"`{mpicc}` failed: {first_line}", hint="is it the C compiler of an MPI library?")
-        made.replace(target)
+        # A rename over a device would replace the system's own file.
+        if is_device(target):
+            write_bytes(target, made.read_bytes())
+        else:
+            made.replace(target)
