@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from tests import builders
 
+from gavotte.formats.counting import counted
 from gavotte.formats.history import Floats, History, Proof
+from gavotte.formats.rates import format_rate
 from gavotte.model import model
-from gavotte.model.lossy import random_loss
+from gavotte.model.lossy import random_loss, unseen_loss
+from gavotte.terms.loss import connection_bps
 
 
 def history(shares: Floats, *, packets: int = 700, seed: int = 1) -> History:
@@ -79,3 +82,21 @@ def test_no_more_is_lost_at_random_than_at_all() -> None:
     loss = random_loss(replace(made, proof=proof))
     assert loss is not None
     assert loss[~np.eye(3, dtype=bool)].mean() == pytest.approx(0.012)
+
+
+def test_loss_that_the_counts_cannot_show_is_named_on_far_paths() -> None:
+    made = history(np.zeros((3, 3)), packets=300)
+    rates, far = np.where(np.eye(3, dtype=bool), np.nan, 40e6), np.full((3, 3), 0.02)
+    # None of 1,800 packets was lost: at 95 %, fewer than 3 of them would be.
+    (note,) = unseen_loss(made, rates, far)
+    least_bps = float(connection_bps(-np.log(0.05) / 1800, 0.04, 1448))
+    assert note.startswith(f"{counted(1800, 'packet')} cannot show a loss below 0.17 %.")
+    assert f"gets {format_rate(least_bps)} of {format_rate(40e6)} from" in note
+    assert "on 6 paths" in note
+    network = model(replace(made, alpha_s=np.where(np.eye(3, dtype=bool), np.nan, 0.02)[None]))
+    assert any("cannot show a loss" in each for each in network.notes)
+    # Nearby, on slow paths, after many packets and where loss is known, there is nothing to add.
+    assert not unseen_loss(made, rates, np.full((3, 3), 0.0001))
+    assert not unseen_loss(made, rates / 100, far)
+    assert not unseen_loss(history(np.zeros((3, 3)), packets=10**7), rates, far)
+    assert not unseen_loss(history(of_hosts(0.005, 0.005, 0.005)), rates, far)

@@ -9,10 +9,11 @@ import pytest
 from tests import builders
 
 from gavotte.formats.app import App
+from gavotte.place import Question
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 from gavotte.terms.paths import rates_bps
 from gavotte.terms.ramp import QUEUE_S, ramp_s
-from gavotte.terms.usage import before_use, depends_on_use
+from gavotte.terms.usage import before_use, depends_on_use, unsure_starts
 
 RECORDED = [
     # Wire rate in Mbit/s, round trip, MB and seconds of one CUBIC connection. The lab had queues of 50 ms, Linux 6.18.
@@ -90,3 +91,17 @@ def test_rates_that_are_unknown_are_those_of_the_caps() -> None:
     known = builders.network(2, [[None, 5e6], [None, None]], egress_bps=3e6)
     assert rates_bps(known)[0, 1] == 5e6
     assert rates_bps(known)[1, 0] == 3e6
+
+
+def test_connections_whose_queues_decide_are_named() -> None:
+    far = builders.network(2, 50e6, 0.075)
+    (warning,) = unsure_starts(far, [stream(16_000_000)])
+    times_s = [2.56 + float(ramp_s(16e6, 50e6, 0.15, 1448, queue_s=queue_s)) for queue_s in (QUEUE_S, math.inf, 0.01)]
+    expected_s, least_s, most_s = times_s
+    assert f"16.0 MB from vm0 to vm1 take {expected_s:.3g} s" in warning
+    assert f"{least_s:.3g} s with deep queues and {most_s:.3g} s with short ones" in warning
+    assert least_s < expected_s < most_s
+    assert Question(far, [stream(16_000_000)]).warnings == [warning]
+    # Nearby, and for very large transfers, queues matter little.
+    assert not unsure_starts(builders.network(2, 50e6, 0.005), [stream(16_000_000)])
+    assert not unsure_starts(far, [stream(10**10)])

@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from gavotte.formats.counting import counted
 from gavotte.formats.history import History
+from gavotte.formats.rates import format_rate
+from gavotte.terms.goodput import TCP_PAYLOAD_BYTES
+from gavotte.terms.loss import connection_bps
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -15,6 +19,15 @@ LEAST_LOST, LEAST_ALONE = 5, 20
 
 ROUNDS = 200
 """The likelihood of eight hosts with different losses no longer changes in the fourth digit."""
+
+FAR_S = 0.005
+"""Shortest round trip of paths whose unseen loss is named. Nearer ones, within a data centre, seldom lose packets."""
+
+SURELY = 0.95
+"""Confidence of the largest loss that the counts allow."""
+
+LITTLE = 0.9
+"""Share of its rate that a connection keeps where unseen loss is not worth naming."""
 
 SURE = 4.0
 """Standard deviations by which a path's own losses must differ from those of its hosts to count alone."""
@@ -54,6 +67,43 @@ def random_loss(history: History) -> Floats | None:
     shares = np.where(alone, np.minimum(lost / np.maximum(packets, 1), whole), shares)
     np.fill_diagonal(shares, 0.0)
     return np.asarray(np.minimum(shares, 1.0))
+
+
+def unseen_loss(history: History, rate_bps: Floats, latency_s: Floats) -> list[str]:
+    """Return a note if far paths may lose packets although too few were counted to show it; empty = no such path.
+
+    Of n packets of the whole network, k were lost. At a confidence of 95 %, its loss is at most half of the chi-squared
+    quantile of 2 (k + 1) degrees of freedom, divided by n. At this loss, one connection may get less than the path's
+    rate.
+
+    Args:
+        history: the counts.
+        rate_bps: (N, N) rates.
+        latency_s: (N, N) latencies, one way.
+    """
+    from scipy.stats import chi2
+
+    if history.unqueued is None or history.unqueued_lost is None or not history.unqueued.any():
+        return []
+    shares = random_loss(history)
+    packets, lost = int(history.unqueued.sum()), int(history.unqueued_lost.sum())
+    if shares is None or shares.any():
+        return []
+    most = float(chi2.ppf(SURELY, 2 * (lost + 1))) / 2 / packets
+    trips_s = np.nan_to_num(latency_s + latency_s.T)
+    least_bps = connection_bps(min(most, 1.0), trips_s, TCP_PAYLOAD_BYTES)
+    with np.errstate(invalid="ignore"):
+        kept = np.where((trips_s >= FAR_S) & np.isfinite(rate_bps), least_bps / rate_bps, 1.0)
+    count = int((kept < LITTLE).sum())
+    if not count:
+        return []
+    worst = np.unravel_index(np.argmin(kept), kept.shape)
+    source, target = (history.hosts[place] for place in worst)
+    return [
+        f"{counted(packets, 'packet')} cannot show a loss below {100 * most:.2g} %. At that loss, one TCP connection "
+        f"gets {format_rate(float(least_bps[worst]))} of {format_rate(float(rate_bps[worst]))} from {source} to "
+        f"{target}, and less than its rate on {counted(count, 'path')}; predictions assume no loss"
+    ]
 
 
 def _lost_at_all(history: History) -> Floats:

@@ -20,7 +20,7 @@ from gavotte.formats.rates import format_bytes, format_rate
 from gavotte.place.columns import NO_LIMITS, Instance, PlacementLimits, build_instance
 from gavotte.place.merge import check_apps
 from gavotte.place.running import Running, twice_counted
-from gavotte.terms.usage import as_used, at_best, before_use, depends_on_use
+from gavotte.terms.usage import as_used, at_best, before_use, depends_on_use, unsure_starts
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class Question:
             f"the bytes of `{name}` count in addition to the cross traffic; if it ran while that was measured, measure "
             + f"again with `--beside {name}`"
             for name in twice_counted(self.network, self.running)
-        ]
+        ] + unsure_starts(self.network, self.apps)
 
 
 def hosts_of(instance: Instance, assignment: Mapping[str, str]) -> npt.NDArray[np.uint32]:

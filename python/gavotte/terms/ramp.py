@@ -79,7 +79,13 @@ def ramp_s(
     return np.asarray(np.where((packets > 0) & (trip_s > 0), extra_s + trip_s / 2, 0.0))
 
 
-def starts_s(network: Network, size_bytes: npt.ArrayLike, pairs: tuple[Ints, Ints] | None = None) -> Floats:
+def starts_s(
+    network: Network,
+    size_bytes: npt.ArrayLike,
+    pairs: tuple[Ints, Ints] | None = None,
+    *,
+    queue_s: float = QUEUE_S,
+) -> Floats:
     """Return the seconds of `ramp_s` for connections of a Network.
 
     A policer has no queue, but the tokens of its bucket let the same bytes pass at once.
@@ -88,13 +94,14 @@ def starts_s(network: Network, size_bytes: npt.ArrayLike, pairs: tuple[Ints, Int
         network: with latencies.
         size_bytes: of each connection.
         pairs: index of the source and the target of each connection; None = one connection of each pair, (N, N).
+        queue_s: time for which a packet waits in a full queue of a path without a policer.
     """
     rates = rates_bps(network)
     buckets_s = 8 * buckets_bytes(network) / rates
-    queue_s = np.where(np.isnan(buckets_s), QUEUE_S, buckets_s)
-    of_paths = (rates, round_trips_s(network), segments_bytes(network), queue_s)
-    rate_bps, trip_s, segment, queue_s = (each if pairs is None else each[pairs] for each in of_paths)
-    return ramp_s(size_bytes, rate_bps, trip_s, segment, queue_s=queue_s)
+    queues_s = np.where(np.isnan(buckets_s), queue_s, buckets_s)
+    of_paths = (rates, round_trips_s(network), segments_bytes(network), queues_s)
+    rate_bps, trip_s, segment, waits_s = (each if pairs is None else each[pairs] for each in of_paths)
+    return ramp_s(size_bytes, rate_bps, trip_s, segment, queue_s=waits_s)
 
 
 def _idle_s(rounds: Floats, trip_s: Floats, per_s: Floats) -> Floats:

@@ -20,12 +20,13 @@ import numpy.typing as npt
 
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
+from gavotte.formats.rates import format_bytes
 from gavotte.tables import matrix, nullable
 from gavotte.terms import Pair
 from gavotte.terms.credit import has_credit, sent_by_hosts, with_credits
 from gavotte.terms.loss import with_loss
 from gavotte.terms.paths import rates_bps
-from gavotte.terms.ramp import starts_s
+from gavotte.terms.ramp import QUEUE_S, starts_s
 
 LEAST_BPS, MOST_BPS = 1.0, 1e18
 """Rates that a Network may have."""
@@ -35,6 +36,9 @@ LEAST_RAMP = 0.05
 
 Rates have such an error themselves. Within a data centre, assignments therefore change no rates.
 """
+
+SPREAD = 0.25
+"""Share by which a time with short queues must exceed that with deep ones for a warning."""
 
 
 def depends_on_use(network: Network, apps: Sequence[App]) -> bool:
@@ -52,6 +56,34 @@ def starts_slowly(network: Network, apps: Sequence[App]) -> bool:
     start_s, rate_bps = starts_s(network, max(sizes)), rates_bps(network)
     others = ~np.eye(len(network.hosts), dtype=np.bool_)
     return bool((start_s > LEAST_RAMP * (start_s + 8 * max(sizes) / rate_bps))[others].any())
+
+
+def unsure_starts(network: Network, apps: Sequence[App]) -> list[str]:
+    """Return a warning if the largest connection would take far less or more time with other queues; empty = no.
+
+    1. At best, queues hold everything, so no packet of slow start is lost.
+    2. At worst, they hold a fifth of what is assumed.
+
+    Args:
+        network: as measured.
+        apps: what is to run.
+    """
+    network = with_loss(network)
+    if not starts_slowly(network, apps):
+        return []
+    size = max(transfer.bytes for app in apps for transfer in app.transfer)
+    plain_s = 8 * size / rates_bps(network)
+    times_s = [plain_s + starts_s(network, size, queue_s=QUEUE_S * factor) for factor in (1.0, math.inf, 0.2)]
+    spread = times_s[2] / np.maximum(times_s[1], 1e-300)
+    if not spread.max() > 1 + SPREAD:
+        return []
+    worst = np.unravel_index(np.argmax(spread), spread.shape)
+    source, target = (network.names[place] for place in worst)
+    expected_s, least_s, most_s = (float(each[worst]) for each in times_s)
+    return [
+        f"how a far connection starts depends on queues, which are not measured: {format_bytes(size)} from {source} to "
+        f"{target} take {expected_s:.3g} s, but {least_s:.3g} s with deep queues and {most_s:.3g} s with short ones"
+    ]
 
 
 def at_best(network: Network) -> Network:
