@@ -73,9 +73,14 @@ def ramp_s(
         lost = waiting - room
         sent = INITIAL_PACKETS * (2.0 ** (last + 1) - 1) + peak - lost
         overflowing = (rounds >= 1) & np.isfinite(filling) & (lost > 0) & (packets > sent)
-        # 3. From then on.
-        growing_s = (last + 3) * trip_s + _cubic_s(packets - sent, peak, filling, trip_s) - packets / per_s
-    extra_s = np.where(overflowing, np.maximum(growing_s, slow_start_s), slow_start_s)
+    # 3. From then on, for the few connections that lose packets.
+    extra_s = slow_start_s
+    if overflowing.any():
+        few = (packets - sent, peak, filling, trip_s, last, packets / per_s)
+        left, peak, filling, few_trips_s, last, plain_s = (each[overflowing] for each in few)
+        growing_s = (last + 3) * few_trips_s + _cubic_s(left, peak, filling, few_trips_s) - plain_s
+        extra_s = np.array(slow_start_s)
+        extra_s[overflowing] = np.maximum(growing_s, extra_s[overflowing])
     return np.asarray(np.where((packets > 0) & (trip_s > 0), extra_s + trip_s / 2, 0.0))
 
 
@@ -115,10 +120,11 @@ def _cubic_s(packets: Floats, peak: Floats, filling: Floats, trip_s: Floats) -> 
     The window after t seconds is C (t - K)^3 + peak, at most `filling`, and a window is sent each round trip.
     """
     start_s = np.cbrt(peak * (1 - CUBIC_BETA) / CUBIC_C)
+    fourth = np.square(np.square(start_s))
     full_s = np.maximum(start_s + np.cbrt((filling - peak) / CUBIC_C), 0.0)
 
     def sent(at_s: Floats) -> Floats:
-        return np.asarray((peak * at_s + CUBIC_C / 4 * ((at_s - start_s) ** 4 - start_s**4)) / trip_s)
+        return np.asarray((peak * at_s + CUBIC_C / 4 * (np.square(np.square(at_s - start_s)) - fourth)) / trip_s)
 
     until_full = sent(full_s)
     at_s = packets * trip_s / (CUBIC_BETA * peak)
