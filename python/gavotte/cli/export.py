@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gavotte.cli.declared import declared, option
+from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Json, PlacementFile
 from gavotte.cli.output import emit_json, note, warn
 from gavotte.cli.writing import to_write
@@ -16,12 +16,12 @@ from gavotte.cli.writing import to_write
 @declared
 def export(
     placement: PlacementFile,
-    form: Annotated[
-        str,
-        typer.Option(
-            "--format", help="Format to write. openmpi is a rankfile, and openmpi-seq is for more ranks than cores."
-        ),
-    ],
+    form: str = option(
+        "Format to write. openmpi is a rankfile, and openmpi-seq is for more ranks than cores.",
+        None,
+        "--format",
+        default=REQUIRED,
+    ),
     app: str | None = option("Export only this application. By default all of them, as one job."),
     network: Path | None = option(
         "Warn if a host gets more ranks than it has cores in this Network.", "N.network.json"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Hosts, Json
 from gavotte.cli.output import emit_json, emit_table, note, warn
 from gavotte.formats.counting import counted
@@ -25,14 +26,11 @@ SHOWN_LINKS = 10
 
 
 @guarantee.command(epilog="Example: gavotte guarantee plan cloud.guarantee.toml --network cloud.network.json")
+@declared
 def plan(
     wanted: GuaranteeFile,
-    network: Annotated[
-        Path, typer.Option("--network", help="Network whose links must carry the guarantees.", metavar="N.network.json")
-    ],
-    links: Annotated[
-        int, typer.Option("--links", help="Number of links to show, the fullest first.", min=0, metavar="N")
-    ] = SHOWN_LINKS,
+    network: Path = option("Network whose links must carry the guarantees.", "N.network.json", default=REQUIRED),
+    links: int = option("Number of links to show, the fullest first.", "N", default=SHOWN_LINKS, min=0),
     as_json: Json = False,
 ) -> None:
     """Check that every link can carry all guarantees over it. Exits with 1 if one cannot."""
@@ -71,21 +69,15 @@ def plan(
 
 
 @guarantee.command(epilog="Example: gavotte guarantee apply cloud.guarantee.toml --hosts lab")
+@declared
 def apply(
     wanted: GuaranteeFile,
     hosts: Hosts,
-    static: Annotated[
-        bool, typer.Option("--static", help="Limit each pair to its guarantee, even if more bandwidth is free.")
-    ] = False,
-    constant: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Change a constant of the limiter, e.g. delta_bps=2.5e6. May be repeated.",
-            metavar="NAME=X",
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would change, and change nothing.")] = False,
+    static: bool = option("Limit each pair to its guarantee, even if more bandwidth is free.", default=False),
+    constant: list[str] | None = option(
+        "Change a constant of the limiter, e.g. delta_bps=2.5e6. May be repeated.", "NAME=X", "--set"
+    ),
+    dry_run: bool = option("Print what would change, and change nothing.", default=False),
     as_json: Json = False,
 ) -> None:
     """Make the hosts' agents enforce guarantees from now on, or change those that they enforce."""
@@ -118,12 +110,11 @@ def apply(
 
 
 @guarantee.command(epilog="Example: gavotte guarantee status --hosts lab")
+@declared
 def status(
     hosts: Hosts,
     as_json: Json = False,
-    prometheus: Annotated[
-        bool, typer.Option("--prometheus", help="Print metrics in the Prometheus text format.")
-    ] = False,
+    prometheus: bool = option("Print metrics in the Prometheus text format.", default=False),
 ) -> None:
     """Show each pair's guarantee, limit and rate, and how often the guarantee was met."""
     from gavotte.agents import resolve_hosts

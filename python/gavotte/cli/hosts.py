@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Hosts, Json
 from gavotte.cli.output import emit_json, emit_table, note, printable, warn
 from gavotte.cli.writing import to_write
@@ -25,25 +26,14 @@ Output = Annotated[Path | None, to_write("Write the Inventory to this file.", "X
 
 
 @hosts.command("import", epilog="Example: gavotte hosts import --match 'web*,db?' -o my.hosts.toml")
+@declared
 def bring(
-    ssh_config: Annotated[
-        Path | None, typer.Option("--ssh-config", help="Take the hosts of this ssh configuration.", metavar="FILE")
-    ] = None,
-    match: Annotated[
-        str | None,
-        typer.Option(
-            "--match",
-            help="Take only hosts with these names; without --ssh-config those of ~/.ssh/config.",
-            metavar="GLOB[,GLOB]",
-        ),
-    ] = None,
-    slurm: Annotated[
-        bool, typer.Option("--slurm", help="Take the hosts of the Slurm allocation that this runs in.")
-    ] = False,
-    mpi_hostfile: Annotated[
-        Path | None,
-        typer.Option("--mpi-hostfile", help="Take the hosts of this Open MPI or MPICH hostfile.", metavar="FILE"),
-    ] = None,
+    ssh_config: Path | None = option("Take the hosts of this ssh configuration.", "FILE"),
+    match: str | None = option(
+        "Take only hosts with these names; without --ssh-config those of ~/.ssh/config.", "GLOB[,GLOB]"
+    ),
+    slurm: bool = option("Take the hosts of the Slurm allocation that this runs in.", default=False),
+    mpi_hostfile: Path | None = option("Take the hosts of this Open MPI or MPICH hostfile.", "FILE"),
     output: Output = None,
     as_json: Json = False,
 ) -> None:
@@ -191,22 +181,19 @@ def deploy(hosts: Hosts, as_json: Json = False) -> int:
 
 
 @hosts.command(epilog="Example: gavotte hosts keys -o keys node1=10.0.0.1 node2=10.0.0.2")
+@declared
 def keys(
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write the keys to.", metavar="DIR")],
+    output: Path = option("Folder to write the keys to.", "DIR", "-o", "--output", default=REQUIRED),
     host: Annotated[
         list[str] | None,
         typer.Argument(
             help="NAME, or NAME=ADDRESS,ADDRESS with the addresses at which the controller reaches it.", metavar="HOST"
         ),
     ] = None,
-    hosts: Annotated[
-        str | None, typer.Option("--hosts", help="Make keys for all hosts of this inventory.", metavar="FILE")
-    ] = None,
-    days: Annotated[
-        int, typer.Option("--days", help="Days that the keys are valid.", min=1, max=36500, metavar="N")
-    ] = 365,
-    add: Annotated[bool, typer.Option("--add", help="Add hosts to the authority that is already in DIR.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace keys that are already in DIR.")] = False,
+    hosts: str | None = option("Make keys for all hosts of this inventory.", "FILE"),
+    days: int = option("Days that the keys are valid.", "N", default=365, min=1, max=36500),
+    add: bool = option("Add hosts to the authority that is already in DIR.", default=False),
+    force: bool = option("Replace keys that are already in DIR.", default=False),
     as_json: Json = False,
 ) -> None:
     """Make a certificate authority and keys for the controller and the hosts, for agents behind mutual TLS."""
@@ -230,12 +217,11 @@ def keys(
 
 
 @hosts.command(epilog="Example: gavotte hosts logs vm3 --hosts lab --lines 20")
+@declared
 def logs(
     host: Annotated[str, typer.Argument(help="Host whose log to print.", metavar="HOST")],
     hosts: Hosts = "lab",
-    lines: Annotated[
-        int, typer.Option("--lines", help="Number of lines, counted from the end.", min=1, max=10_000)
-    ] = 100,
+    lines: int = option("Number of lines, counted from the end.", default=100, min=1, max=10_000),
     as_json: Json = False,
 ) -> None:
     """Print the last lines that a host's agent has logged."""

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from gavotte.cli import lists
-from gavotte.cli.declared import declared, option
+from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.history import StoreUrl
 from gavotte.cli.options import Hosts, Json, copy_path, separated
 from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
@@ -34,17 +34,13 @@ Number = Annotated[
     cls=lists.command("transfers serve"),
     epilog="Example: gavotte transfers serve --hosts lab --network cloud.network.json --policy sebf",
 )
+@declared
 def serve(
     hosts: Hosts,
-    network: Annotated[
-        Path, typer.Option("--network", help="The Network between the hosts.", metavar="N.network.json")
-    ],
-    policy: Annotated[
-        str,
-        typer.Option(
-            "--policy", help="Order of transfers. `gavotte transfers simulate` compares the policies.", metavar="P"
-        ),
-    ] = "fifo+",
+    network: Path = option("The Network between the hosts.", "N.network.json", default=REQUIRED),
+    policy: str = option(
+        "Order of transfers. `gavotte transfers simulate` compares the policies.", "P", default="fifo+"
+    ),
     store: StoreUrl = None,
     socket: Socket = None,
 ) -> None:
@@ -133,13 +129,11 @@ def submit(
 
 
 @transfers.command(epilog="Example: gavotte transfers join 3 vm7 -o /tmp/model")
+@declared
 def join(
     number: Number,
     host: Annotated[str, typer.Argument(help="The additional receiver.", metavar="HOST")],
-    output: Annotated[
-        str | None,
-        typer.Option("-o", "--output", help="Path of its copy. By default the same as for the others.", metavar="PATH"),
-    ] = None,
+    output: str | None = option("Path of its copy. By default the same as for the others.", "PATH", "-o", "--output"),
     socket: Socket = None,
     as_json: Json = False,
 ) -> None:
@@ -151,10 +145,9 @@ def join(
 
 
 @transfers.command("list", epilog="Example: gavotte transfers list --unfinished")
+@declared
 def list_(
-    unfinished: Annotated[
-        bool, typer.Option("--unfinished", help="Show only transfers that have not finished.")
-    ] = False,
+    unfinished: bool = option("Show only transfers that have not finished.", default=False),
     socket: Socket = None,
     as_json: Json = False,
 ) -> None:
@@ -181,11 +174,10 @@ def cancel(number: Number, socket: Socket = None, as_json: Json = False) -> None
 
 
 @transfers.command(epilog="Example: gavotte transfers wait 3 --timeout 600")
+@declared
 def wait(
     number: Number,
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", help="Give up after this many seconds.", min=0, metavar="SECONDS")
-    ] = None,
+    timeout: float | None = option("Give up after this many seconds.", "SECONDS", min=0),
     socket: Socket = None,
     as_json: Json = False,
 ) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import DryRun, Hosts, Json, Seed
 from gavotte.cli.output import emit_json, emit_table, note, progress, unknown_pairs, warn
 from gavotte.formats.counting import counted
@@ -19,29 +20,20 @@ if TYPE_CHECKING:
     from gavotte.formats.network import Network
 
 
+@declared
 def shuffle(
     matrix: Annotated[Path, typer.Argument(help="Matrix of bytes to move: source,target,bytes.", metavar="BYTES.csv")],
     hosts: Hosts,
-    network: Annotated[
-        Path | None,
-        typer.Option(
-            "--network",
-            help="Network between the hosts. By default the hosts of the matrix are measured first.",
-            metavar="N.network.json",
-        ),
-    ] = None,
-    mode: Annotated[
-        str,
-        typer.Option(
-            "--mode",
-            help="How flows share links. By default each has its own rate; connections divides by numbers of "
-            "connections; standard is plain TCP without rates of ours.",
-            metavar="MODE",
-        ),
-    ] = "paced",
-    max_seconds: Annotated[
-        float, typer.Option("--max-seconds", help="Give up after this many seconds.", min=0.1, metavar="SECONDS")
-    ] = 3600.0,
+    network: Path | None = option(
+        "Network between the hosts. By default the hosts of the matrix are measured first.", "N.network.json"
+    ),
+    mode: str = option(
+        "How flows share links. By default each has its own rate; connections divides by numbers of "
+        "connections; standard is plain TCP without rates of ours.",
+        "MODE",
+        default="paced",
+    ),
+    max_seconds: float = option("Give up after this many seconds.", "SECONDS", default=3600.0, min=0.1),
     seed: Seed = 0,
     dry_run: DryRun = False,
     as_json: Json = False,

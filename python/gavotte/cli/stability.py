@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json
 from gavotte.cli.output import emit_json, emit_table
 from gavotte.formats.rates import format_rate
@@ -20,20 +21,13 @@ if TYPE_CHECKING:
 AGE_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
+@declared
 def stability(
     source: Annotated[str, typer.Argument(help="A History file, or a series of the store.", metavar="H.npz|SERIES")],
-    store: Annotated[
-        str | None,
-        typer.Option("--store", help="The store of the series; see `gavotte history list --help`.", metavar="URL"),
-    ] = None,
-    age: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--age",
-            help="Age of the earlier measurement. May be repeated; by default 1m, 5m, 10m and 30m.",
-            metavar="30s|5m|1h",
-        ),
-    ] = None,
+    store: str | None = option("The store of the series; see `gavotte history list --help`.", "URL"),
+    age: list[str] | None = option(
+        "Age of the earlier measurement. May be repeated; by default 1m, 5m, 10m and 30m.", "30s|5m|1h"
+    ),
     as_json: Json = False,
 ) -> None:
     """Show how rates vary over pairs and hours, how well an old measurement predicts a later one, and path lengths."""
