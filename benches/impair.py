@@ -26,8 +26,8 @@ from typing import Any
 from benches.machine import machine, processor_times
 
 from gavotte import lab
-from gavotte.formats.durations import parse_duration
-from gavotte.formats.rates import format_rate, parse_rate
+from gavotte.formats.parts.durations import parse_duration
+from gavotte.formats.parts.rates import format_rate, parse_rate
 from gavotte.formats.topology import FORMAT, Topology
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 

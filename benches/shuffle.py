@@ -20,8 +20,8 @@ from benches.recorded import write_figure
 from benches.topologies import star
 
 from gavotte import lab
-from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import read_inventory
+from gavotte.formats.parts.byte_matrix import HostBytes
 from gavotte.measure import measure
 from gavotte.model import model
 from gavotte.terms.goodput import GOODPUT_PER_WIRE

@@ -11,8 +11,8 @@ import numpy as np
 
 from gavotte.formats.app import FORMAT as APP
 from gavotte.formats.app import App
+from gavotte.formats.parts.rates import parse_rate
 from gavotte.formats.placement import Placement
-from gavotte.formats.rates import parse_rate
 from gavotte.formats.topology import FORMAT as TOPOLOGY
 from gavotte.formats.topology import Host, Topology
 from gavotte.simulate import Conditions, Flows, Simulation, rates, simulate, tcp_weights

@@ -24,11 +24,11 @@ from benches.recorded import write_figure
 
 from gavotte import lab
 from gavotte.errors import GavotteError
-from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.formats.network import Network
+from gavotte.formats.parts.byte_matrix import HostBytes
+from gavotte.formats.parts.transfer import MemoryQueue, Transfer
 from gavotte.formats.topology import FORMAT, Topology
-from gavotte.formats.transfer import MemoryQueue, Transfer
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 from gavotte.transfer import Controller
 

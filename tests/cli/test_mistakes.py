@@ -17,13 +17,13 @@ from gavotte.agents import resolve_hosts
 from gavotte.cli import measure
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.app import read_app, write_app
-from gavotte.formats.byte_matrix import read_byte_matrix
 from gavotte.formats.guarantee import read_guarantee
 from gavotte.formats.history import read_history, write_history
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import read_network, write_network
+from gavotte.formats.parts.byte_matrix import read_byte_matrix
+from gavotte.formats.parts.rates import parse_rate
 from gavotte.formats.placement import read_placement, write_placement
-from gavotte.formats.rates import parse_rate
 from gavotte.formats.topology import read_topology
 from gavotte.place import place
 from gavotte.profile.gathering import Request

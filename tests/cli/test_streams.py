@@ -11,9 +11,9 @@ from tests import builders
 from tests.shell import GAVOTTE, gavotte
 
 from gavotte.formats.app import read_app, write_app
+from gavotte.formats.files.reading import write_text
 from gavotte.formats.network import read_network, write_network
 from gavotte.formats.placement import read_placement
-from gavotte.formats.reading import write_text
 
 VERBS = ("--version", "schema network", "place n.network.json a.app.toml", "place n.network.json a.app.toml -o -")
 

@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from gavotte.cli.verbs import VERBS, build
 from gavotte.errors import FormatError
-from gavotte.formats.reading import check_folder
+from gavotte.formats.files.reading import check_folder
 
 REMOTE = {"broadcast -o", "transfers submit -o", "transfers join -o"}
 """Paths on other hosts."""

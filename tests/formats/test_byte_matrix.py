@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gavotte.errors import FormatError
-from gavotte.formats.byte_matrix import HostBytes, read_byte_matrix
+from gavotte.formats.parts.byte_matrix import HostBytes, read_byte_matrix
 
 
 def read(tmp_path: Path, text: str) -> list[HostBytes]:

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gavotte.errors import FormatError
-from gavotte.formats.durations import MAX_DURATION_S, parse_duration
-from gavotte.formats.reading import parse_toml, read_noun
+from gavotte.formats.files.reading import parse_toml, read_noun
+from gavotte.formats.parts.durations import MAX_DURATION_S, parse_duration
 from gavotte.formats.topology import Topology
 
 

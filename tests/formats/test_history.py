@@ -12,8 +12,8 @@ import pytest
 from tests import builders
 
 from gavotte.errors import FormatError, GavotteError
-from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import BY_TCP, History, Proof, read_history, write_history
+from gavotte.formats.parts.evidence import Evidence
 
 
 def example() -> History:

@@ -13,10 +13,10 @@ from pydantic import TypeAdapter, ValidationError
 from tests.builders import app, history, inventory, network, topology
 
 from gavotte.errors import FormatError, GavotteError
-from gavotte.formats.byte_matrix import HostBytes, spelled_as
 from gavotte.formats.guarantee import Guarantee
 from gavotte.formats.inventory import read_inventory
-from gavotte.formats.names import HostName, known_as, not_a_host_name
+from gavotte.formats.parts.byte_matrix import HostBytes, spelled_as
+from gavotte.formats.parts.names import HostName, known_as, not_a_host_name
 from gavotte.place import place, select_hosts
 from gavotte.simulate import read_flows
 from gavotte.transfer.question import receivers_of

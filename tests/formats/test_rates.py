@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from gavotte.formats.counting import counted
-from gavotte.formats.rates import format_bytes, format_rate, parse_rate, parse_size
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_bytes, format_rate, parse_rate, parse_size
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from tests.examples import examples
 
 from gavotte.errors import FormatError
 from gavotte.formats.app import App, read_app, write_app
-from gavotte.formats.byte_matrix import read_byte_matrix
+from gavotte.formats.files.reading import write_text
 from gavotte.formats.inventory import Inventory, read_inventory, write_inventory
 from gavotte.formats.network import Network, read_network, write_network
+from gavotte.formats.parts.byte_matrix import read_byte_matrix
 from gavotte.formats.placement import Placement, read_placement, write_placement
-from gavotte.formats.reading import write_text
 from gavotte.formats.record import Record, read_records, write_records
 from gavotte.formats.topology import read_topology
 from gavotte.simulate.flows import read_flows
@@ -295,7 +295,7 @@ def test_a_new_file_obeys_the_umask(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("read", [read_network, read_app, read_records, read_flows, read_trace, read_byte_matrix])
 def test_what_never_ends_is_not_read_to_its_end(read: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gavotte.formats.reading.MAX_PIPED_BYTES", 1 << 20)
+    monkeypatch.setattr("gavotte.formats.files.reading.MAX_PIPED_BYTES", 1 << 20)
     with pytest.raises(FormatError, match=r"^/dev/zero: is larger than 1048576 bytes; "):
         read(*("/dev/zero", ["a"])[: 2 if read is read_flows else 1])
 

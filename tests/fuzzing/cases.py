@@ -17,13 +17,13 @@ from tests.profile.test_nccl import nccl_log
 from gavotte.agents.sources import from_mpi, from_ssh_config
 from gavotte.errors import GavotteError
 from gavotte.formats.app import read_app, write_app
-from gavotte.formats.byte_matrix import read_byte_matrix
 from gavotte.formats.campaign import read_campaign
 from gavotte.formats.collective import read_collective
 from gavotte.formats.guarantee import read_guarantee
 from gavotte.formats.history import read_history, write_history
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import read_network, write_network
+from gavotte.formats.parts.byte_matrix import read_byte_matrix
 from gavotte.formats.placement import read_placement, write_placement
 from gavotte.formats.record import read_records, read_samples
 from gavotte.formats.topology import read_topology

@@ -13,7 +13,7 @@ from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.fleet import filled
 from gavotte.errors import FormatError
 from gavotte.formats.inventory import Host, read_inventory, write_inventory
-from gavotte.formats.routes import SshRoute, TlsRoute, UnixRoute, parse_route
+from gavotte.formats.parts.routes import SshRoute, TlsRoute, UnixRoute, parse_route
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tests import builders
 
-from gavotte.formats.counting import counted
 from gavotte.formats.history import Floats, History, Proof
-from gavotte.formats.rates import format_rate
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_rate
 from gavotte.model import model
 from gavotte.model.lossy import random_loss, unseen_loss
 from gavotte.terms.loss import connection_bps

@@ -12,9 +12,9 @@ from tests.measure.random_clouds import KINDS, Cloud, Score, random_cloud, score
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app
-from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import History, write_history
 from gavotte.formats.network import Network
+from gavotte.formats.parts.evidence import Evidence
 from gavotte.measure.sharing import run_experiments, typical_rate
 from gavotte.model import model
 from gavotte.terms.goodput import GOODPUT_PER_WIRE

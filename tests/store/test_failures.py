@@ -22,10 +22,10 @@ from sqlalchemy import Connection
 from tests.shell import GAVOTTE
 from tests.store.worlds import same, whole_world, world
 
-from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.history import read_history, write_history
+from gavotte.formats.parts.byte_matrix import HostBytes
+from gavotte.formats.parts.transfer import Copied, Copies, Transfer
 from gavotte.formats.record import Record
-from gavotte.formats.transfer import Copied, Copies, Transfer
 from gavotte.store import Snapshot, StoreError, open_store
 from gavotte.store import schema as tables
 from gavotte.store.engine import open_engine

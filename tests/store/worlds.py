@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import BY_TCP, PROOF_ARRAYS, VERDICTS, History, Proof
+from gavotte.formats.parts.evidence import Evidence
 
 
 def world(

@@ -9,7 +9,7 @@ import pytest
 from tests import builders
 
 from gavotte.errors import GavotteError
-from gavotte.formats.byte_matrix import HostBytes
+from gavotte.formats.parts.byte_matrix import HostBytes
 from gavotte.transfer import Broadcast, Shuffle, read_copy
 from gavotte.transfer.dask import packed, unpack
 

@@ -16,9 +16,9 @@ from tests.running import running
 from tests.shell import gavotte
 
 from gavotte import lab
-from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import read_inventory
-from gavotte.formats.transfer import MemoryQueue
+from gavotte.formats.parts.byte_matrix import HostBytes
+from gavotte.formats.parts.transfer import MemoryQueue
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 from gavotte.transfer import Controller
 

@@ -19,10 +19,10 @@ from tests.shell import GAVOTTE, gavotte, until
 
 from gavotte import lab
 from gavotte.errors import GavotteError
-from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import write_network
-from gavotte.formats.transfer import Copies, MemoryQueue
+from gavotte.formats.parts.byte_matrix import HostBytes
+from gavotte.formats.parts.transfer import Copies, MemoryQueue
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 from gavotte.transfer import Client, Controller
 

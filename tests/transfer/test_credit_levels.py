@@ -6,10 +6,10 @@ import pytest
 from tests import builders
 from tests.builders import MBIT
 
-from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Host, Inventory
 from gavotte.formats.network import Network
-from gavotte.formats.transfer import MemoryQueue, Transfer
+from gavotte.formats.parts.byte_matrix import HostBytes
+from gavotte.formats.parts.transfer import MemoryQueue, Transfer
 from gavotte.transfer import Controller
 from gavotte.transfer.credit_levels import CreditLevels
 from gavotte.transfer.underway import ShuffleUnderWay

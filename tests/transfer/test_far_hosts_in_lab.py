@@ -10,9 +10,9 @@ from tests import builders
 from tests.builders import MBIT
 
 from gavotte import lab
-from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import Network
+from gavotte.formats.parts.byte_matrix import HostBytes
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 from gavotte.transfer import BroadcastQuestion, broadcast, send, shuffle
 

@@ -18,10 +18,10 @@ from tests.shell import gavotte, until
 
 from gavotte import lab
 from gavotte.errors import GavotteError
-from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import Network
-from gavotte.formats.transfer import Copies, MemoryQueue
+from gavotte.formats.parts.byte_matrix import HostBytes
+from gavotte.formats.parts.transfer import Copies, MemoryQueue
 from gavotte.transfer import (
     BroadcastQuestion,
     BroadcastSession,

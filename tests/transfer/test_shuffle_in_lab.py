@@ -15,9 +15,9 @@ from tests.shell import gavotte, processes_of
 
 from gavotte import lab
 from gavotte.errors import AgentError, GavotteError
-from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import Network, write_network
+from gavotte.formats.parts.byte_matrix import HostBytes
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 from gavotte.transfer import MODES, shuffle
 from gavotte.transfer.carrying import MOST_CONNECTIONS, numbers_of_connections

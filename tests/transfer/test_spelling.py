@@ -6,9 +6,9 @@ import pytest
 from tests import builders
 
 from gavotte.errors import GavotteError
-from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.transfer import Copies, MemoryQueue
+from gavotte.formats.parts.byte_matrix import HostBytes
+from gavotte.formats.parts.transfer import Copies, MemoryQueue
 from gavotte.transfer.control import Controller
 from gavotte.transfer.spelling import spelled_network
 

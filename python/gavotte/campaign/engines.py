@@ -19,7 +19,7 @@ from gavotte.campaign.drivers import Endpoints
 from gavotte.errors import AgentError
 from gavotte.formats.campaign import Background
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.names import MAX_LABEL
+from gavotte.formats.parts.names import MAX_LABEL
 
 BINS = 20
 """Of a sample's time: how its rate varied within it."""

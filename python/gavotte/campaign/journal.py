@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from gavotte.errors import FormatError, GavotteError
-from gavotte.formats.reading import parse_json, read_bytes
+from gavotte.formats.files.reading import parse_json, read_bytes
 from gavotte.formats.record import Sample, read_samples
 
 

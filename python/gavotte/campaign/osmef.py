@@ -16,8 +16,8 @@ from typing import Any
 from gavotte.campaign.engines import jain
 from gavotte.campaign.running import METRIC
 from gavotte.errors import FormatError
-from gavotte.formats.names import label_of
-from gavotte.formats.reading import parse_json, read_text
+from gavotte.formats.files.reading import parse_json, read_text
+from gavotte.formats.parts.names import label_of
 from gavotte.formats.record import Quantity, Sample
 
 HINT = "name a result file of OSMeF, such as output/paper/localhost/1374576551_BTC.json or a summary.json"

@@ -11,7 +11,7 @@ from typing import Any
 from gavotte.campaign.spelling import spelled
 from gavotte.errors import GavotteError
 from gavotte.formats.campaign import Background, Campaign, Scenario
-from gavotte.formats.rates import format_bytes
+from gavotte.formats.parts.rates import format_bytes
 from gavotte.formats.topology import Topology
 
 PLAN_FORMAT = "gavotte/campaign-plan/1"

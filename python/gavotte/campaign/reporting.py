@@ -20,8 +20,8 @@ from gavotte.campaign.figures import draw, fig2, fig3
 from gavotte.campaign.states import accounts
 from gavotte.campaign.statistics import mean_interval, variation
 from gavotte.errors import GavotteError
-from gavotte.formats.rates import format_rate
-from gavotte.formats.reading import write_text
+from gavotte.formats.files.reading import write_text
+from gavotte.formats.parts.rates import format_rate
 from gavotte.formats.record import Sample
 
 LATEST_S = 2.5e11

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from gavotte.formats.campaign import Campaign, Driver, Scenario
-from gavotte.formats.names import known_as
+from gavotte.formats.parts.names import known_as
 from gavotte.formats.topology import Topology
 
 

@@ -8,7 +8,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from gavotte.formats.reading import write_bytes
+from gavotte.formats.files.reading import write_bytes
 from gavotte.formats.record import Sample
 
 

@@ -13,7 +13,7 @@ from gavotte.cli.options import Hosts, Json, Seed, copy_path, separated
 from gavotte.cli.output import emit_json, emit_table, note, progress, unknown_pairs, warn
 from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError
-from gavotte.formats.rates import format_bytes
+from gavotte.formats.parts.rates import format_bytes
 
 if TYPE_CHECKING:
     from gavotte.transfer import BroadcastPlan, BroadcastQuestion, BroadcastResult

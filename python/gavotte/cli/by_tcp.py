@@ -6,7 +6,7 @@ import numpy as np
 
 from gavotte.cli.output import note
 from gavotte.formats.history import BY_TCP, BY_TCP_MARK, History
-from gavotte.formats.rates import format_rate
+from gavotte.formats.parts.rates import format_rate
 
 
 def mark(history: History, source: int, target: int) -> str:

@@ -10,7 +10,7 @@ from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Hosts, Json, Seed, TakeOver
 from gavotte.cli.output import emit_json, emit_table, json_text, note, progress, warn
 from gavotte.cli.writing import to_write
-from gavotte.formats.rates import format_bytes
+from gavotte.formats.parts.rates import format_bytes
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def calibrate(hosts: Hosts, asked: CompareOptions, writing: ResultOptions) -> No
     """Find the Choreo trains (K bursts of B packets) that agree with bulk TCP on this network (section 4.1)."""
     from gavotte.agents import resolve_hosts
     from gavotte.errors import GavotteError
-    from gavotte.formats.reading import write_text
+    from gavotte.formats.files.reading import write_text
     from gavotte.measure import ProbeSession
     from gavotte.measure.calibrate import BURSTS, PACKETS, CalibrationQuestion, plan_calibration
     from gavotte.measure.calibrate import calibrate as compare

@@ -11,7 +11,7 @@ from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Budget, Json, PricePerGb
 from gavotte.cli.output import emit_json, emit_table, note, printable, progress, warn
 from gavotte.cli.writing import to_write
-from gavotte.formats.counting import counted
+from gavotte.formats.parts.counting import counted
 
 if TYPE_CHECKING:
     from gavotte.campaign import CampaignPlan
@@ -124,7 +124,7 @@ def _planned(asked: Campaign) -> CampaignPlan:
 
 
 def _tell_cost(planned: CampaignPlan) -> None:
-    from gavotte.formats.rates import format_bytes
+    from gavotte.formats.parts.rates import format_bytes
 
     optional = sum(each.optional for each in planned.samples)
     more = (

@@ -14,7 +14,7 @@ from gavotte.cli.options import Json, NetworkFile, Seed
 from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
 from gavotte.cli.replay import ReplayOptions, note_replay, read_replay
 from gavotte.cli.writing import to_write
-from gavotte.formats.rates import format_bytes
+from gavotte.formats.parts.rates import format_bytes
 
 if TYPE_CHECKING:
     from gavotte.formats.collective import Collective, Operation
@@ -63,9 +63,9 @@ def collective(
     from gavotte.collective import TreeSearch, plan, shim_text
     from gavotte.errors import GavotteError
     from gavotte.formats.collective import write_collective
+    from gavotte.formats.files.reading import write_text
     from gavotte.formats.network import read_network
-    from gavotte.formats.rates import parse_size
-    from gavotte.formats.reading import write_text
+    from gavotte.formats.parts.rates import parse_size
 
     if asked.placement is not None and asked.ranks is not None:
         raise typer.BadParameter("--placement and --ranks both name the hosts of the ranks; use one of them")
@@ -111,7 +111,7 @@ def collective(
 
 def _hosts(asked: QuestionOptions, network: Network) -> list[str]:
     """Return the host of each rank."""
-    from gavotte.formats.names import known_as
+    from gavotte.formats.parts.names import known_as
     from gavotte.formats.placement import read_placement
 
     if asked.placement is not None:

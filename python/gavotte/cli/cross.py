@@ -13,7 +13,7 @@ from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Hosts, Json, TakeOver, read_rate
 from gavotte.cli.output import emit_json, emit_table, note, warn
 from gavotte.cli.writing import to_write
-from gavotte.formats.rates import format_rate
+from gavotte.formats.parts.rates import format_rate
 
 if TYPE_CHECKING:
     from gavotte.measure.cross import CrossTraffic

@@ -32,9 +32,9 @@ def export(
     """Write a Placement as a launcher's host file. Rank i is the i-th task of the Apps."""
     from gavotte.export import FORMATS, crowded, only
     from gavotte.export import export as write
+    from gavotte.formats.files.reading import write_text
     from gavotte.formats.network import read_network
     from gavotte.formats.placement import read_placement
-    from gavotte.formats.reading import write_text
 
     placed = read_placement(placement)
     text = write(placed, form, app=app)

@@ -10,8 +10,8 @@ import typer
 from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Hosts, Json
 from gavotte.cli.output import emit_json, emit_table, note, warn
-from gavotte.formats.counting import counted
-from gavotte.formats.rates import format_rate
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_rate
 
 if TYPE_CHECKING:
     from gavotte.guarantee import LinkSum

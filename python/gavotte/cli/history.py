@@ -15,8 +15,8 @@ from gavotte.cli.options import Json
 from gavotte.cli.output import emit_json, emit_table, note
 from gavotte.cli.stability import stability
 from gavotte.cli.writing import to_write
-from gavotte.formats.counting import counted
-from gavotte.formats.rates import format_rate
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_rate
 
 if TYPE_CHECKING:
     from gavotte.store import Head, KindSummary, SeriesSummary, Span, Store

@@ -13,9 +13,9 @@ from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Hosts, Json
 from gavotte.cli.output import emit_json, emit_table, note, printable, warn
 from gavotte.cli.writing import to_write
-from gavotte.formats.counting import counted
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.rates import format_bytes
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_bytes
 
 if TYPE_CHECKING:
     from gavotte.hosts import Path as PathState
@@ -198,7 +198,7 @@ def keys(
 ) -> None:
     """Make a certificate authority and keys for the controller and the hosts, for agents behind mutual TLS."""
     from gavotte.agents import resolve_hosts
-    from gavotte.formats.routes import TlsRoute
+    from gavotte.formats.parts.routes import TlsRoute
     from gavotte.hosts import Bearer, read_bearer
     from gavotte.hosts import keys as make
 

@@ -9,7 +9,7 @@ import typer
 
 from gavotte.cli.options import Json
 from gavotte.cli.output import emit_json, emit_table, note, warn
-from gavotte.formats.counting import counted
+from gavotte.formats.parts.counting import counted
 
 if TYPE_CHECKING:
     from gavotte.lab import LabStatus

@@ -32,8 +32,8 @@ def map_(
     """Give each task its own host, so that tasks with much traffic are close together."""
     from gavotte.collective import ranks_over
     from gavotte.formats.app import read_app
-    from gavotte.formats.names import known_as, unknown_host
     from gavotte.formats.network import read_network
+    from gavotte.formats.parts.names import known_as, unknown_host
     from gavotte.formats.placement import write_placement
     from gavotte.mapping import keys, map_tasks, times_s
 

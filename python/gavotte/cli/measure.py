@@ -26,9 +26,9 @@ from gavotte.cli.pilot import pilot_document, pilot_note
 from gavotte.cli.sharing import document, experiment, sharing
 from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError
-from gavotte.formats.counting import counted
 from gavotte.formats.history import History
-from gavotte.formats.rates import format_bytes, format_rate
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
     from gavotte.measure import Cost, Measurement, MeasurementPlan, MeasureQuestion, Method, Pilot

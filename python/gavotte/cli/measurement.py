@@ -10,9 +10,9 @@ import numpy as np
 
 from gavotte.cli.by_tcp import documented, mark, note_fast, several
 from gavotte.cli.output import emit_table, note
-from gavotte.formats.counting import counted
 from gavotte.formats.history import VERDICTS, Floats, Proof
-from gavotte.formats.rates import format_bytes, format_rate
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_bytes, format_rate
 from gavotte.terms.goodput import MTU_BYTES
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, Seed
 from gavotte.cli.output import emit_json, emit_table, note, warn
 from gavotte.cli.writing import to_write
-from gavotte.formats.rates import format_rate
+from gavotte.formats.parts.rates import format_rate
 
 if TYPE_CHECKING:
     from gavotte.formats.network import LinkVerdict, Network
@@ -61,9 +61,9 @@ def model(
 ) -> None:
     """Learn the lasting rate of each pair and the caps of each host, and whether placing will pay."""
     from gavotte.errors import GavotteError
+    from gavotte.formats.files.reading import check_ending, write_bytes
     from gavotte.formats.history import read_history
     from gavotte.formats.network import write_network
-    from gavotte.formats.reading import check_ending, write_bytes
     from gavotte.model import find_constant, judge
     from gavotte.model import model as learn
 

@@ -35,7 +35,7 @@ def read_rate(option: str, text: str) -> float:
     """
     from pydantic_core import PydanticCustomError
 
-    from gavotte.formats.rates import parse_rate
+    from gavotte.formats.parts.rates import parse_rate
 
     try:
         return parse_rate(text)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gavotte.cli.output import note, warn
-from gavotte.formats.counting import counted
-from gavotte.formats.rates import format_bytes, format_rate
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
     from gavotte.measure import Pilot

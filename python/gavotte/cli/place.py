@@ -140,9 +140,9 @@ def place(
     """Decide which task runs on which host, so that the application finishes soonest."""
     from gavotte.cli.placement import Report
     from gavotte.formats.app import read_app
+    from gavotte.formats.files.reading import check_ending
     from gavotte.formats.guarantee import read_guarantee
     from gavotte.formats.network import read_network
-    from gavotte.formats.reading import check_ending
     from gavotte.place import INTERRUPTED_TEXT, Effort, Goal, decide
 
     if writing.output is not None:
@@ -269,7 +269,7 @@ def _quotas(wanted: Guarantee | None, network: Network, apps: Sequence[App]) -> 
 
 def _states(apps: Sequence[App], text: str | None) -> dict[str, int]:
     """Return the bytes of state that move with each task."""
-    from gavotte.formats.rates import parse_size
+    from gavotte.formats.parts.rates import parse_size
     from gavotte.place import states
 
     try:

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gavotte.cli.output import emit_table, note
-from gavotte.formats.counting import counted
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_bytes, format_rate
 from gavotte.formats.placement import Placement
-from gavotte.formats.rates import format_bytes, format_rate
 from gavotte.place import Answer, Explanation, Forecast, Worth
 
 USELESS_GAP = 0.95

@@ -14,10 +14,10 @@ from gavotte.cli.options import Json, MaybeHosts
 from gavotte.cli.output import emit_json, emit_table, note, warn
 from gavotte.cli.writing import to_write
 from gavotte.formats.app import write_app
-from gavotte.formats.counting import counted
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.names import label_of
-from gavotte.formats.rates import format_bytes
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.names import label_of
+from gavotte.formats.parts.rates import format_bytes
 from gavotte.profile import (
     CHANGED_SHARE,
     DAY_S,

@@ -17,7 +17,7 @@ from gavotte.cli.options import Hosts, Json, copy_path, separated
 from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
 from gavotte.cli.signals import stop_flag
 from gavotte.cli.transfers import transfers
-from gavotte.formats.rates import format_bytes
+from gavotte.formats.parts.rates import format_bytes
 
 __all__ = ["transfers"]
 
@@ -104,8 +104,8 @@ def submit(
     as_json: Json = False,
 ) -> None:
     """Queue a matrix of bytes, or a broadcast, and print the number of its transfer."""
-    from gavotte.formats.byte_matrix import read_byte_matrix
-    from gavotte.formats.transfer import Copies
+    from gavotte.formats.parts.byte_matrix import read_byte_matrix
+    from gavotte.formats.parts.transfer import Copies
     from gavotte.transfer import Client
 
     about = {**asdict(entered), "name": entered.name or file.stem, "user": _user()}

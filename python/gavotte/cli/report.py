@@ -38,8 +38,8 @@ def report(
     from gavotte.errors import GavotteError
     from gavotte.formats.app import read_app
     from gavotte.formats.history import read_history
-    from gavotte.formats.names import meant
     from gavotte.formats.network import read_network
+    from gavotte.formats.parts.names import meant
     from gavotte.formats.placement import read_placement
     from gavotte.formats.record import read_records
     from gavotte.report import Outcome

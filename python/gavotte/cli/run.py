@@ -9,8 +9,8 @@ from gavotte.cli.declared import declared, option
 from gavotte.cli.options import AppFiles, Hosts, Json, PlacementFile
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn
 from gavotte.cli.writing import to_write
-from gavotte.formats.counting import counted
-from gavotte.formats.rates import format_bytes
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_bytes
 
 
 @declared

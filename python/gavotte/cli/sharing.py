@@ -13,7 +13,7 @@ from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Budget, DryRun, Hosts, Json, PricePerGb, Seed, TakeOver
 from gavotte.cli.output import emit_json, emit_table, note, progress, warn
 from gavotte.cli.writing import to_write
-from gavotte.formats.rates import format_bytes, format_rate
+from gavotte.formats.parts.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
     from gavotte.formats.history import History
@@ -53,8 +53,8 @@ def sharing(
 ) -> None:
     """Find out by experiments which pairs share a bottleneck, and add the evidence to the History (Choreo, 3.3)."""
     from gavotte.agents import resolve_hosts
+    from gavotte.formats.files.reading import check_folder
     from gavotte.formats.history import read_history, write_history
-    from gavotte.formats.reading import check_folder
     from gavotte.measure.sharing import SharingQuestion, plan_sharing
 
     past, output = read_history(history), asked.output or history

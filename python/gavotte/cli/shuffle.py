@@ -11,13 +11,13 @@ import typer
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import DryRun, Hosts, Json, Seed
 from gavotte.cli.output import emit_json, emit_table, note, progress, unknown_pairs, warn
-from gavotte.formats.counting import counted
-from gavotte.formats.rates import format_bytes
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_bytes
 
 if TYPE_CHECKING:
-    from gavotte.formats.byte_matrix import HostBytes
     from gavotte.formats.inventory import Inventory
     from gavotte.formats.network import Network
+    from gavotte.formats.parts.byte_matrix import HostBytes
 
 
 @declared
@@ -40,8 +40,8 @@ def shuffle(
 ) -> None:
     """Move a matrix of bytes so that all flows finish together, as early as possible (weighted shuffle scheduling)."""
     from gavotte.agents import resolve_hosts
-    from gavotte.formats.byte_matrix import read_byte_matrix, spelled_as
     from gavotte.formats.network import read_network
+    from gavotte.formats.parts.byte_matrix import read_byte_matrix, spelled_as
     from gavotte.transfer import MODES, wss_bound
     from gavotte.transfer import shuffle as carry_out
 
@@ -90,7 +90,7 @@ def _measured(inventory: Inventory, flows: Sequence[HostBytes], seed: int) -> Ne
         AgentError: when two hosts of a flow cannot connect.
     """
     from gavotte.errors import AgentError
-    from gavotte.formats.names import unknown_host
+    from gavotte.formats.parts.names import unknown_host
     from gavotte.measure import measure
     from gavotte.model import model
 

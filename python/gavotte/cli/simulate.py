@@ -14,8 +14,8 @@ from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, Seed
 from gavotte.cli.output import emit_json, emit_table, note, progress, unknown_pairs, warn
 from gavotte.cli.writing import to_write
-from gavotte.formats.counting import counted
-from gavotte.formats.rates import format_bytes, format_rate
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
     from gavotte.formats.network import Network

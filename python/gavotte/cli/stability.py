@@ -13,7 +13,7 @@ import typer
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json
 from gavotte.cli.output import emit_json, emit_table
-from gavotte.formats.rates import format_rate
+from gavotte.formats.parts.rates import format_rate
 
 if TYPE_CHECKING:
     from gavotte.store.stability import Spread

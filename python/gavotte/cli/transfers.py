@@ -13,7 +13,7 @@ from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Json, read_rate
 from gavotte.cli.output import emit_json, emit_table, note, progress, unknown_pairs, warn
 from gavotte.cli.writing import to_write
-from gavotte.formats.counting import counted
+from gavotte.formats.parts.counting import counted
 
 if TYPE_CHECKING:
     from gavotte.transfer import Trace, TransferSimulation

@@ -17,7 +17,7 @@ from gavotte.cli.options import Json, MaybeHosts, Seed
 from gavotte.cli.output import note, sign_of_life, warn
 from gavotte.cli.signals import stop_flag
 from gavotte.cli.writing import to_write
-from gavotte.formats.counting import counted
+from gavotte.formats.parts.counting import counted
 
 if TYPE_CHECKING:
     from gavotte.place import Running

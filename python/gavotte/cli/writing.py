@@ -31,7 +31,7 @@ class _Target:
     """What an option writes.
 
     Attributes:
-        kind: in the words of `formats.kinds`; empty = nothing that can be recognised.
+        kind: in the words of `formats.files.kinds`; empty = nothing that can be recognised.
         updates: whether the verb completes a file that it also reads.
     """
 
@@ -59,7 +59,7 @@ def to_write(text: str, metavar: str, *names: str, updates: bool = False) -> Any
 
 def _checked(path: Path) -> Path:
     """Return the path to write, whose folder is checked before any work begins."""
-    from gavotte.formats.reading import STDOUT, check_folder
+    from gavotte.formats.files.reading import STDOUT, check_folder
 
     if str(path) == "-":
         # Nothing that is printed may come between the lines of the file.
@@ -134,8 +134,8 @@ def _check(path: Path, target: _Target, inputs: list[Path], *, forced: bool) -> 
         FormatError: naming the file.
     """
     from gavotte.errors import FormatError
-    from gavotte.formats.kinds import HEAD_BYTES, TABLES, kind_of, named
-    from gavotte.formats.reading import is_device
+    from gavotte.formats.files.kinds import HEAD_BYTES, TABLES, kind_of, named
+    from gavotte.formats.files.reading import is_device
 
     if not path.is_file() or is_device(path):
         return

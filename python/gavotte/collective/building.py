@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from gavotte.errors import GavotteError, UnsupportedError
-from gavotte.formats.reading import check_folder, is_device, write_bytes
+from gavotte.formats.files.reading import check_folder, is_device, write_bytes
 
 DEADLINE_S = 120.0
 

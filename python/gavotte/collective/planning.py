@@ -10,8 +10,8 @@ from gavotte import _core
 from gavotte.collective.ranks import ranks_on
 from gavotte.errors import GavotteError
 from gavotte.formats.collective import FORMAT, Collective, Operation, Stage
-from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
+from gavotte.formats.parts.names import known_as, meant
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 

@@ -11,8 +11,8 @@ import numpy as np
 from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.history import Floats, History
-from gavotte.formats.names import known_as, unknown_host
 from gavotte.formats.network import FORMAT, Host, Network
+from gavotte.formats.parts.names import known_as, unknown_host
 
 MOST_RANKS = 2048
 """What is known of each two ranks is kept, and searched: this many take a minute or two, and up to 1.3 GB."""

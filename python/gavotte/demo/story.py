@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gavotte import lab
 from gavotte.formats.inventory import read_inventory
-from gavotte.formats.rates import format_bytes
+from gavotte.formats.parts.rates import format_bytes
 from gavotte.formats.topology import read_topology
 from gavotte.measure import measure
 from gavotte.model import model

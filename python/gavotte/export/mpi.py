@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from itertools import groupby
 
-from gavotte.formats.names import unknown_host
+from gavotte.formats.parts.names import unknown_host
 from gavotte.formats.placement import Placement
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 import tomli_w
 from pydantic import Field, model_validator
 
-from gavotte.formats.names import HostName, Label, check_known, check_unique
-from gavotte.formats.reading import Written, parse_json, parse_toml, problem, read_noun, write_text
+from gavotte.formats.files.reading import Written, parse_json, parse_toml, problem, read_noun, write_text
+from gavotte.formats.parts.names import HostName, Label, check_known, check_unique
 from gavotte.tables import Tabular, square
 
 if TYPE_CHECKING:

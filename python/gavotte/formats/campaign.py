@@ -11,9 +11,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gavotte.formats.names import HostName, Label, check_unique, check_unique_hosts, known_as
-from gavotte.formats.rates import Rate, Size
-from gavotte.formats.reading import Written, parse_toml, problem, read_noun
+from gavotte.formats.files.reading import Written, parse_toml, problem, read_noun
+from gavotte.formats.parts.names import HostName, Label, check_unique, check_unique_hosts, known_as
+from gavotte.formats.parts.rates import Rate, Size
 
 FORMAT = "gavotte/campaign/1"
 

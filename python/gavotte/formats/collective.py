@@ -11,8 +11,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gavotte.formats.names import MOST_HOSTS, HostName
-from gavotte.formats.reading import Emitted, parse_json, problem, read_noun, write_text
+from gavotte.formats.files.reading import Emitted, parse_json, problem, read_noun, write_text
+from gavotte.formats.parts.names import MOST_HOSTS, HostName
 
 FORMAT = "gavotte/collective/1"
 

@@ -13,9 +13,17 @@ from typing import Annotated, Literal, Self
 import tomli_w
 from pydantic import Field, model_validator
 
-from gavotte.formats.names import MOST_HOSTS, HostName, Label, check_known, check_unique, check_unique_hosts, known_as
-from gavotte.formats.rates import Rate, format_rate
-from gavotte.formats.reading import Written, parse_toml, problem, read_noun, write_text
+from gavotte.formats.files.reading import Written, parse_toml, problem, read_noun, write_text
+from gavotte.formats.parts.names import (
+    MOST_HOSTS,
+    HostName,
+    Label,
+    check_known,
+    check_unique,
+    check_unique_hosts,
+    known_as,
+)
+from gavotte.formats.parts.rates import Rate, format_rate
 
 FORMAT = "gavotte/guarantee/1"
 

@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gavotte.errors import FormatError, GavotteError
-from gavotte.formats.evidence import Evidence
-from gavotte.formats.kinds import check_kind
-from gavotte.formats.names import known_as, meant, not_a_host_name
+from gavotte.formats.files.kinds import check_kind
+from gavotte.formats.files.reading import OTHER_ENDINGS, parse_json, validate, write_bytes
 from gavotte.formats.network import MAX_CPUS, MAX_MEMORY_BYTES
-from gavotte.formats.reading import OTHER_ENDINGS, parse_json, validate, write_bytes
+from gavotte.formats.parts.evidence import Evidence
+from gavotte.formats.parts.names import known_as, meant, not_a_host_name
 from gavotte.tables import Tabular
 
 Floats = npt.NDArray[np.float64]

@@ -10,9 +10,9 @@ from typing import Annotated, Literal, Self
 import tomli_w
 from pydantic import AfterValidator, Field, model_validator
 
-from gavotte.formats.names import MOST_HOSTS, HostName, check_unique, check_unique_hosts, not_a_host_name
-from gavotte.formats.reading import Written, parse_toml, problem, read_noun, write_text
-from gavotte.formats.routes import Route, parse_route
+from gavotte.formats.files.reading import Written, parse_toml, problem, read_noun, write_text
+from gavotte.formats.parts.names import MOST_HOSTS, HostName, check_unique, check_unique_hosts, not_a_host_name
+from gavotte.formats.parts.routes import Route, parse_route
 
 FORMAT = "gavotte/hosts/1"
 

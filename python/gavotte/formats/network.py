@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from gavotte.errors import GavotteError
-from gavotte.formats.names import (
+from gavotte.formats.files.reading import Emitted, check_ending, parse_json, problem, read_noun, write_text
+from gavotte.formats.parts.names import (
     MOST_HOSTS,
     HostName,
     Label,
@@ -25,7 +26,6 @@ from gavotte.formats.names import (
     known_as,
     unknown_host,
 )
-from gavotte.formats.reading import Emitted, check_ending, parse_json, problem, read_noun, write_text
 from gavotte.tables import Tabular, matrix
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
-from gavotte.formats.kinds import check_kind
-from gavotte.formats.names import HostName, Label, known_as
-from gavotte.formats.reading import Emitted, check_ending, parse_json, read_text, validate, write_text
+from gavotte.formats.files.kinds import check_kind
+from gavotte.formats.files.reading import Emitted, check_ending, parse_json, read_text, validate, write_text
+from gavotte.formats.parts.names import HostName, Label, known_as
 from gavotte.tables import Tabular
 
 FORMAT = "gavotte/placement/1"

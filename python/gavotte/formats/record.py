@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from gavotte.errors import FormatError
-from gavotte.formats.reading import Emitted, parse_json, read_text, validate, write_text
+from gavotte.formats.files.reading import Emitted, parse_json, read_text, validate, write_text
 
 FORMAT = "gavotte/record/1"
 

@@ -11,10 +11,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gavotte.formats.durations import Duration
-from gavotte.formats.names import MOST_HOSTS, NodeName, check_known, check_tree, check_unique_hosts
-from gavotte.formats.rates import Rate, Size
-from gavotte.formats.reading import Written, parse_toml, problem, read_noun
+from gavotte.formats.files.reading import Written, parse_toml, problem, read_noun
+from gavotte.formats.parts.durations import Duration
+from gavotte.formats.parts.names import MOST_HOSTS, NodeName, check_known, check_tree, check_unique_hosts
+from gavotte.formats.parts.rates import Rate, Size
 
 FORMAT = "gavotte/topology/1"
 DEFAULT_BURST_BYTES = 32 * 1024

@@ -13,8 +13,8 @@ from gavotte.agents.neighbours import this_user
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.guarantee import Guarantee, HostGuarantee
 from gavotte.formats.inventory import Host, Inventory
-from gavotte.formats.names import unknown_host
-from gavotte.formats.routes import SshRoute
+from gavotte.formats.parts.names import unknown_host
+from gavotte.formats.parts.routes import SshRoute
 
 MODES = {"ecn": pb.GUARD_MODE_ECN, "loss": pb.GUARD_MODE_LOSS}
 CHOICE = Budget(1_000_000, 60.0)

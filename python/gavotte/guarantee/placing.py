@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from gavotte.errors import GavotteError
 from gavotte.formats.guarantee import DIRECTIONS, Guarantee
-from gavotte.formats.names import meant
 from gavotte.formats.network import Network
+from gavotte.formats.parts.names import meant
 from gavotte.guarantee.planning import members
 from gavotte.terms.goodput import network_goodput
 

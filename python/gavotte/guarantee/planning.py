@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from gavotte.formats.guarantee import DIRECTIONS, Guarantee
-from gavotte.formats.names import unknown_host
 from gavotte.formats.network import Network
+from gavotte.formats.parts.names import unknown_host
 from gavotte.terms.goodput import network_goodput
 
 TOLERANCE = 0.01

@@ -10,7 +10,7 @@ from gavotte.agents import Fleet, reaching
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.neighbours import STANDING, introduced
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.routes import SshRoute
+from gavotte.formats.parts.routes import SshRoute
 from gavotte.hosts.firewall import needed_rules
 from gavotte.hosts.paths import MOST_PEERS, OK, Path, try_paths
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from gavotte.agents import reaching
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.routes import SshRoute
+from gavotte.formats.parts.routes import SshRoute
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gavotte.agents import Fleet, reaching
 from gavotte.errors import AgentError
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.names import known_as, unknown_host
+from gavotte.formats.parts.names import known_as, unknown_host
 
 
 def logs(inventory: Inventory, host: str, *, lines: int = 0) -> list[str]:

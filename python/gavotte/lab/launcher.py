@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gavotte.agents.runtime import LAB_VARIABLE, RUNTIME_DIR_VARIABLE
 from gavotte.errors import UnsupportedError
-from gavotte.formats.names import known_as, unknown_host
+from gavotte.formats.parts.names import known_as, unknown_host
 from gavotte.lab.keeper import NAMESPACES
 from gavotte.lab.state import LabState, write_aside
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from gavotte.errors import GavotteError
-from gavotte.formats.names import not_a_host_name
+from gavotte.formats.parts.names import not_a_host_name
 from gavotte.lab import namespaces
 
 logger = logging.getLogger(__name__)

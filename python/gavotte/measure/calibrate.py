@@ -14,8 +14,8 @@ from gavotte.agents import Budget, Neighbour, enrolled
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Step, carry_out
 from gavotte.errors import AgentError, FormatError, GavotteError
+from gavotte.formats.files.reading import Emitted, parse_json, read_text, validate
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.reading import Emitted, parse_json, read_text, validate
 from gavotte.measure.plan.methods import BURST_GAP_S, Method, choreo
 from gavotte.measure.question import ProbeSession
 from gavotte.tables import Tabular

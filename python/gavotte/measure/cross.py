@@ -14,8 +14,8 @@ from gavotte.agents.schedule import Step, carry_out
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.history import Floats
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.names import known_as, unknown_host
 from gavotte.formats.network import Network
+from gavotte.formats.parts.names import known_as, unknown_host
 from gavotte.measure.question import ProbeSession
 from gavotte.tables import Tabular
 

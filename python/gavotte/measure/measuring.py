@@ -12,7 +12,7 @@ from gavotte.agents import Neighbour, enrolled
 from gavotte.formats.history import BY_TCP_MARK, History, Pairs
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
-from gavotte.formats.rates import format_bytes, format_rate
+from gavotte.formats.parts.rates import format_bytes, format_rate
 from gavotte.measure.adapt.guaranteed import beside_warnings, guarantees_warning
 from gavotte.measure.adapt.results import FailedPath, PathResult, Results
 from gavotte.measure.adapt.underway import Underway

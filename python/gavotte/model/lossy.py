@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from gavotte.formats.counting import counted
 from gavotte.formats.history import History
-from gavotte.formats.rates import format_rate
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_rate
 from gavotte.terms.goodput import TCP_PAYLOAD_BYTES
 from gavotte.terms.loss import connection_bps
 

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from gavotte.formats.evidence import Evidence
+from gavotte.formats.parts.evidence import Evidence
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
 

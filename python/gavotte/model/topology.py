@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gavotte.formats.evidence import Evidence
 from gavotte.formats.network import Group, LinkVerdict, Sharing
-from gavotte.formats.rates import format_rate
+from gavotte.formats.parts.evidence import Evidence
+from gavotte.formats.parts.rates import format_rate
 from gavotte.model.ratelimit import LinkFinding, find_limits
 from gavotte.terms.hierarchy import Hierarchy, limited_groups
 

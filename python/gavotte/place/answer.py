@@ -9,8 +9,8 @@ from functools import cached_property
 
 from gavotte._core import policies
 from gavotte.formats.app import App
+from gavotte.formats.parts.rates import format_bytes
 from gavotte.formats.placement import Placement
-from gavotte.formats.rates import format_bytes
 from gavotte.place.constraints import latency_s
 from gavotte.place.effort import Effort
 from gavotte.place.explaining import Explanation, explain

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from gavotte import _core
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
-from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
+from gavotte.formats.parts.names import known_as, meant
 from gavotte.place.merge import task_key, task_keys
 from gavotte.place.running import Running, loads, room_taken, without_own
 

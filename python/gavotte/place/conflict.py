@@ -13,9 +13,9 @@ from itertools import combinations, pairwise
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
-from gavotte.formats.counting import counted
 from gavotte.formats.network import Network
-from gavotte.formats.rates import format_bytes, format_rate
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_bytes, format_rate
 from gavotte.place.columns import PlacementLimits, Quota, build_instance, prices
 from gavotte.place.exact.compact import PRICE_TICKS, keep_room, places, price_terms, quota_terms
 from gavotte.place.exact.cpsat import CHILD, parameters

@@ -13,7 +13,7 @@ from itertools import combinations, pairwise
 from gavotte.errors import InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
-from gavotte.formats.rates import format_rate
+from gavotte.formats.parts.rates import format_rate
 from gavotte.place.columns import NO_LIMITS, PlacementLimits
 from gavotte.place.merge import task_key
 

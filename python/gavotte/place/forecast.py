@@ -18,7 +18,7 @@ import numpy as np
 
 from gavotte.errors import GavotteError
 from gavotte.formats.network import UNKNOWN_SHARE, Network
-from gavotte.formats.rates import format_rate
+from gavotte.formats.parts.rates import format_rate
 from gavotte.place.columns import build_instance
 from gavotte.place.question import Question, hosts_of
 from gavotte.place.worth import RATE_ERROR, disturbed

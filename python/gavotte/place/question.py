@@ -14,9 +14,9 @@ import numpy.typing as npt
 from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
-from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network, Sharing
-from gavotte.formats.rates import format_bytes, format_rate
+from gavotte.formats.parts.names import known_as, meant
+from gavotte.formats.parts.rates import format_bytes, format_rate
 from gavotte.place.columns import NO_LIMITS, Instance, PlacementLimits, build_instance
 from gavotte.place.merge import check_apps
 from gavotte.place.running import Running, twice_counted

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
-from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
+from gavotte.formats.parts.names import known_as, meant
 from gavotte.formats.placement import Placement
 
 

@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
-from gavotte.formats.names import meant, unknown_host
 from gavotte.formats.network import Network
+from gavotte.formats.parts.names import meant, unknown_host
 from gavotte.place.merge import task_keys
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.app import App, read_app
-from gavotte.formats.reading import parse_json, read_text
+from gavotte.formats.files.reading import parse_json, read_text
 from gavotte.profile.traffic import Count, Traffic, TrafficSpan
 
 CHANGED_SHARE = 0.1

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from gavotte.agents import with_addresses
 from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.files.reading import read_text
 from gavotte.formats.inventory import read_inventory, without_zone
-from gavotte.formats.reading import read_text
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import FORMAT, App
-from gavotte.formats.rates import format_bytes
-from gavotte.formats.reading import validate
+from gavotte.formats.files.reading import validate
+from gavotte.formats.parts.rates import format_bytes
 from gavotte.profile.gathering import Request
 from gavotte.profile.series import by_phase
 from gavotte.profile.sources import SOURCES

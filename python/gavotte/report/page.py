@@ -15,13 +15,13 @@ import numpy.typing as npt
 from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
-from gavotte.formats.counting import counted
+from gavotte.formats.files.reading import write_text
 from gavotte.formats.history import History, Ints
-from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.names import known_as, meant
+from gavotte.formats.parts.rates import format_bytes, format_rate
 from gavotte.formats.placement import Placement
-from gavotte.formats.rates import format_bytes, format_rate
-from gavotte.formats.reading import write_text
 from gavotte.report.grid import Grid, Layer, grid, layer_values, shortened
 from gavotte.report.traffic import SUNSET, Busy, Ring, busy, host_bytes, ring
 from gavotte.report.trust import SOUND, WORDS, aligned, over_time, standing, utc

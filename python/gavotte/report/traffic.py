@@ -11,8 +11,8 @@ import numpy as np
 
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
+from gavotte.formats.parts.rates import format_bytes, format_rate
 from gavotte.formats.placement import Placement
-from gavotte.formats.rates import format_bytes, format_rate
 from gavotte.report.grid import LETTER_PX, coloured, shortened
 
 SUNSET = ("f6c667", "f08a4b", "d1495b", "8b2f6b", "3b1c5a")

@@ -16,7 +16,7 @@ from gavotte.agents.replaying import CONNECT_S, replay
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.names import meant
+from gavotte.formats.parts.names import meant
 from gavotte.formats.placement import Placement
 from gavotte.formats.record import Record
 from gavotte.run.transfers import HostTransfer, HostTransfers, host_transfers

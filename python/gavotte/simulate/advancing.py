@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
-from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
+from gavotte.formats.parts.names import known_as, meant
 from gavotte.formats.topology import Topology
 from gavotte.simulate.flows import Flows
 from gavotte.simulate.platform import build_platform, host_names

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from gavotte import _core
 from gavotte.errors import FormatError
-from gavotte.formats.kinds import check_kind
-from gavotte.formats.names import nearest
-from gavotte.formats.reading import read_bytes, write_bytes
+from gavotte.formats.files.kinds import check_kind
+from gavotte.formats.files.reading import read_bytes, write_bytes
+from gavotte.formats.parts.names import nearest
 
 Floats = npt.NDArray[np.float64]
 

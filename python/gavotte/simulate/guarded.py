@@ -10,8 +10,8 @@ from typing import Any
 from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.guarantee import Guarantee, HostGuarantee, Tenant
-from gavotte.formats.names import unknown_host
 from gavotte.formats.network import Network
+from gavotte.formats.parts.names import unknown_host
 from gavotte.formats.topology import Topology
 from gavotte.simulate.conditions import ALONE, Conditions
 from gavotte.simulate.flows import Floats, Flows

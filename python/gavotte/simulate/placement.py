@@ -10,8 +10,8 @@ import numpy as np
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
-from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
+from gavotte.formats.parts.names import known_as, meant
 from gavotte.formats.placement import Placement
 from gavotte.formats.topology import Topology
 from gavotte.simulate.conditions import ALONE, Conditions

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gavotte.errors import FormatError
+from gavotte.formats.files.kinds import check_kind
+from gavotte.formats.files.reading import is_device, open_device
 from gavotte.formats.history import read_history, write_history
-from gavotte.formats.kinds import check_kind
-from gavotte.formats.reading import is_device, open_device
 from gavotte.formats.record import read_records, write_records
 from gavotte.store.csvfile import read_csv, write_csv
 from gavotte.store.errors import StoreError
@@ -162,7 +162,7 @@ def _write_through(path: str | Path, write: Callable[[str | Path], None]) -> Non
 
 @contextmanager
 def _written_aside(path: str | Path) -> Iterator[BinaryIO]:
-    """As `formats.reading.write_bytes`, for content that comes piece by piece."""
+    """As `formats.files.reading.write_bytes`, for content that comes piece by piece."""
     target = Path(path)
     aside = ""
     try:

@@ -13,8 +13,8 @@ import numpy.typing as npt
 from sqlalchemy import Connection, Select, Table, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
-from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Proof
+from gavotte.formats.parts.evidence import Evidence
 from gavotte.store import schema as tables
 from gavotte.store.codec import pack, pack_lists, pack_proof, unpack, unpack_lists, unpack_proof
 from gavotte.store.errors import DamageError, StoreError

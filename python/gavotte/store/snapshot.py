@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import (
     BY_TCP,
     MAX_BPS_BYTES,
@@ -30,6 +29,7 @@ from gavotte.formats.history import (
     Texts,
 )
 from gavotte.formats.network import MAX_CPUS, MAX_MEMORY_BYTES
+from gavotte.formats.parts.evidence import Evidence
 from gavotte.store.errors import StoreError
 
 MAX_HOSTS = 4096

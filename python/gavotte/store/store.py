@@ -16,10 +16,10 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Connection, Engine
 
 from gavotte.formats.history import History
-from gavotte.formats.names import Label as Name
-from gavotte.formats.names import known_as, meant
+from gavotte.formats.parts.names import Label as Name
+from gavotte.formats.parts.names import known_as, meant
+from gavotte.formats.parts.transfer import Transfer, TransferQueue
 from gavotte.formats.record import Record
-from gavotte.formats.transfer import Transfer, TransferQueue
 from gavotte.store import samples, series, transfers
 from gavotte.store.engine import CONNECT_S, WAIT_S, WRITES, open_engine
 from gavotte.store.errors import StoreError

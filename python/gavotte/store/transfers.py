@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from gavotte.formats.transfer import (
+from gavotte.formats.parts.transfer import (
     Transfer,
     copies_from_text,
     copies_to_text,

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
-from gavotte.formats.rates import format_bytes
+from gavotte.formats.parts.rates import format_bytes
 from gavotte.tables import matrix, nullable
 from gavotte.terms import Pair
 from gavotte.terms.credit import has_credit, sent_by_hosts, with_credits

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from gavotte.agents import Budget, enrolled
 from gavotte.errors import GavotteError
-from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.names import known_as
 from gavotte.formats.network import Network
+from gavotte.formats.parts.byte_matrix import HostBytes
+from gavotte.formats.parts.names import known_as
 from gavotte.transfer.broadcasting import send
 from gavotte.transfer.carrying import ShuffleResult, shuffle
 from gavotte.transfer.outcome import BroadcastResult

@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from gavotte.formats.files.reading import Emitted, parse_json, read_text, validate, write_text
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.reading import Emitted, parse_json, read_text, validate, write_text
 from gavotte.transfer.clustering import infer_partitions, worth_it
 
 MOST = 50

@@ -13,10 +13,10 @@ from gavotte.agents import Budget, Fleet, enrolled
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.replaying import CONNECT_S, Replay
 from gavotte.errors import AgentError, GavotteError
-from gavotte.formats.byte_matrix import HostBytes, spelled_as
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.names import unknown_host
 from gavotte.formats.network import Network
+from gavotte.formats.parts.byte_matrix import HostBytes, spelled_as
+from gavotte.formats.parts.names import unknown_host
 from gavotte.tables import Tabular
 from gavotte.terms import Progress
 from gavotte.transfer.planning import FAR_S

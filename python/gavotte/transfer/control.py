@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gavotte.errors import GavotteError
-from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.names import known_as, meant
 from gavotte.formats.network import Network
-from gavotte.formats.transfer import Copies, Transfer, TransferQueue, checked
+from gavotte.formats.parts.byte_matrix import HostBytes
+from gavotte.formats.parts.names import known_as, meant
+from gavotte.formats.parts.transfer import Copies, Transfer, TransferQueue, checked
 from gavotte.terms.unix_clock import UnixClock
 from gavotte.transfer.credit_levels import CreditLevels
 from gavotte.transfer.orders import order_rates

@@ -10,8 +10,8 @@ from typing import Protocol
 
 from gavotte.errors import GavotteError
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.names import known_as, unknown_host
 from gavotte.formats.network import Network
+from gavotte.formats.parts.names import known_as, unknown_host
 from gavotte.transfer.planning import BroadcastPlan, Mechanism
 from gavotte.transfer.shuffling import Flow
 

@@ -18,8 +18,8 @@ import grpc
 from gavotte.agents.calls import aside
 from gavotte.agents.runtime import runtime_dir
 from gavotte.errors import GavotteError
-from gavotte.formats.byte_matrix import HostBytes
-from gavotte.formats.transfer import STATES, Copied, Copies, Transfer
+from gavotte.formats.parts.byte_matrix import HostBytes
+from gavotte.formats.parts.transfer import STATES, Copied, Copies, Transfer
 from gavotte.transfer import queue_pb2 as pb
 from gavotte.transfer.control import Controller
 from gavotte.transfer.queue_pb2_grpc import TransfersServicer, TransfersStub, add_TransfersServicer_to_server

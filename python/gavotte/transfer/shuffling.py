@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from gavotte import _core
 from gavotte.errors import GavotteError
-from gavotte.formats.names import known_as, unknown_host
 from gavotte.formats.network import Network
+from gavotte.formats.parts.names import known_as, unknown_host
 from gavotte.terms.credit import sent_by_hosts, with_credits
 
 FIRST_WINDOW = 10

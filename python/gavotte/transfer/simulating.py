@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from gavotte import _core
 from gavotte.errors import GavotteError
+from gavotte.formats.files.reading import write_bytes
 from gavotte.formats.network import Network
-from gavotte.formats.reading import write_bytes
 from gavotte.tables import Tabular
 from gavotte.terms import Progress
 from gavotte.transfer.traces import Trace

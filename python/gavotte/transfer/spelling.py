@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Sequence
 
-from gavotte.formats.byte_matrix import HostBytes
-from gavotte.formats.names import known_as
 from gavotte.formats.network import Network
-from gavotte.formats.transfer import Copies
+from gavotte.formats.parts.byte_matrix import HostBytes
+from gavotte.formats.parts.names import known_as
+from gavotte.formats.parts.transfer import Copies
 
 
 def spelled_network(network: Network, names: Collection[str]) -> Network:

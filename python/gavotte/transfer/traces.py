@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from gavotte import _core
 from gavotte.errors import FormatError
-from gavotte.formats.kinds import check_kind
-from gavotte.formats.reading import read_bytes, write_bytes
+from gavotte.formats.files.kinds import check_kind
+from gavotte.formats.files.reading import read_bytes, write_bytes
 
 
 @dataclass(frozen=True)

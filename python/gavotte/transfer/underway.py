@@ -13,10 +13,10 @@ from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.orders import pace_word
 from gavotte.agents.replaying import CONNECT_S, Replay
 from gavotte.errors import AgentError, GavotteError
-from gavotte.formats.byte_matrix import HostBytes
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
-from gavotte.formats.transfer import Copied, Copies, Transfer
+from gavotte.formats.parts.byte_matrix import HostBytes
+from gavotte.formats.parts.transfer import Copied, Copies, Transfer
 from gavotte.transfer.broadcasting import send
 from gavotte.transfer.carrying import CONGESTION
 from gavotte.transfer.conducting import CORNETS

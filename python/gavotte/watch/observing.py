@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ValidationError
 
 from gavotte.errors import FormatError
-from gavotte.formats.reading import parse_json, validate
+from gavotte.formats.files.reading import parse_json, validate
 from gavotte.formats.record import Record
 from gavotte.watch.detect import Change, Edge, EdgeCusum, exceeds, whole_s
 

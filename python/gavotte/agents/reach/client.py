@@ -6,7 +6,7 @@ import os
 import shutil
 
 from gavotte.errors import UnsupportedError
-from gavotte.formats.routes import SshRoute
+from gavotte.formats.parts.routes import SshRoute
 
 CONFIG_VARIABLE = "GAVOTTE_SSH_CONFIG"
 """Environment variable that names an ssh configuration to use instead of the user's own."""

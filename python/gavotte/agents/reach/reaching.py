@@ -19,7 +19,7 @@ from gavotte.agents.reach.client import config_file, ssh_program
 from gavotte.agents.reach.tunnel import Tunnel
 from gavotte.errors import AgentError
 from gavotte.formats.inventory import Host, Inventory
-from gavotte.formats.routes import SshRoute, TlsRoute, UnixRoute
+from gavotte.formats.parts.routes import SshRoute, TlsRoute, UnixRoute
 
 logger = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from gavotte.agents.reach.causes import NO_FORWARD, ssh_cause
 from gavotte.agents.reach.client import CONNECT_LIMIT_S, ssh_line
 from gavotte.agents.reach.script import MARK, MEMORY, remote_line
 from gavotte.errors import AgentError
-from gavotte.formats.routes import SshRoute
+from gavotte.formats.parts.routes import SshRoute
 
 logger = logging.getLogger(__name__)
 

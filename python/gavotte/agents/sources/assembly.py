@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gavotte.errors import FormatError
+from gavotte.formats.files.reading import validate
 from gavotte.formats.inventory import FORMAT, Inventory
-from gavotte.formats.reading import validate
-from gavotte.formats.routes import SshRoute
+from gavotte.formats.parts.routes import SshRoute
 
 LOOKUPS = 32
 """Most names that are looked up at one time."""

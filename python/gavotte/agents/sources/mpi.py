@@ -12,8 +12,8 @@ from pathlib import Path
 
 from gavotte.agents.sources.assembly import MAX_HOSTS, Found, assemble
 from gavotte.errors import FormatError
+from gavotte.formats.files.reading import read_text
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.reading import read_text
 
 _SLOTS = {"slots", "slot", "cpus", "cpu", "count"}
 _MOST = {"max_slots", "max-slots", "slots_max", "slots-max", "max_cpus", "max-cpus", "cpus_max", "cpus-max"}

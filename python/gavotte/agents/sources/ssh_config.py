@@ -19,8 +19,8 @@ from pathlib import Path
 from gavotte.agents.reach.client import config_file, ssh_program
 from gavotte.agents.sources.assembly import LOOKUPS, Found, assemble
 from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.files.reading import read_text
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.reading import read_text
 
 USER_CONFIG = Path("~/.ssh/config")
 MAX_DEPTH = 16

@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from gavotte.errors import GavotteError, UnsupportedError
 from gavotte.formats.campaign import Campaign, Driver
-from gavotte.formats.routes import CONTROL_PORT, DATA_PORT
+from gavotte.formats.parts.routes import CONTROL_PORT, DATA_PORT
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from gavotte.campaign.drivers.ssh import HostEndpoints
 from gavotte.errors import GavotteError
 from gavotte.formats.campaign import Campaign, Driver
 from gavotte.formats.inventory import FORMAT, Inventory
-from gavotte.formats.routes import CONTROL_PORT, TlsRoute
+from gavotte.formats.parts.routes import CONTROL_PORT, TlsRoute
 
 LOCAL = "127.0.0.1"
 """Where agents' ports are on this machine, and what their certificate bears."""

@@ -19,7 +19,7 @@ from gavotte.campaign.spelling import spelled_topology
 from gavotte.errors import GavotteError, UnsupportedError
 from gavotte.formats.campaign import Campaign, Flavour
 from gavotte.formats.inventory import Host, Inventory, read_inventory
-from gavotte.formats.names import unknown_host
+from gavotte.formats.parts.names import unknown_host
 from gavotte.formats.topology import Topology, read_topology
 from gavotte.terms.goodput import topology_goodput
 

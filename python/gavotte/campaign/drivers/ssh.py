@@ -12,8 +12,8 @@ from gavotte.campaign.drivers.endpoints import Endpoints
 from gavotte.errors import GavotteError
 from gavotte.formats.campaign import Campaign
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.names import known_as, unknown_host
-from gavotte.formats.routes import SshRoute, UnixRoute
+from gavotte.formats.parts.names import known_as, unknown_host
+from gavotte.formats.parts.routes import SshRoute, UnixRoute
 
 
 class HostEndpoints(Endpoints):

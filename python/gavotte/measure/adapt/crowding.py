@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats
+from gavotte.formats.parts.evidence import Evidence
 from gavotte.measure.adapt.events import Steps
 from gavotte.measure.adapt.experiments import Experiments
 from gavotte.measure.adapt.overlap import AGREE, MIN_OVERLAP_S, Series, Together, evidence, together

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping
 
-from gavotte.formats.evidence import Evidence
+from gavotte.formats.parts.evidence import Evidence
 from gavotte.measure.adapt.busy import Busy
 from gavotte.measure.adapt.crossing import by_test, untested
 from gavotte.measure.adapt.events import Counted, CountRouters, Steps

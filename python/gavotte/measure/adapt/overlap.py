@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gavotte.formats.evidence import Evidence, SharingVerdict
 from gavotte.formats.history import Floats
+from gavotte.formats.parts.evidence import Evidence, SharingVerdict
 from gavotte.measure.plan.trials import Trial
 from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy

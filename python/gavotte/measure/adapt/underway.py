@@ -13,8 +13,8 @@ import logging
 import math
 
 from gavotte.errors import AgentError
-from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import History
+from gavotte.formats.parts.evidence import Evidence
 from gavotte.measure.adapt.again import changed
 from gavotte.measure.adapt.busy import Busy
 from gavotte.measure.adapt.by_tcp import fall_back, take_shares, widen

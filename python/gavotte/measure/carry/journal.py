@@ -20,8 +20,8 @@ from typing import IO, Any
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.soundness import MOST, MOST_BPS, MOST_MTU_BYTES, MOST_S
 from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.files.reading import read_bytes
 from gavotte.formats.history import BY_TCP, MAX_HOPS, MOST_CONNECTIONS, MOST_PACKETS, VERDICTS
-from gavotte.formats.reading import read_bytes
 from gavotte.measure.adapt.results import PathResult, Results
 from gavotte.measure.plan.methods import Reading
 

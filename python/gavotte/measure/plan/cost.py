@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gavotte.errors import GavotteError
-from gavotte.formats.rates import format_bytes
+from gavotte.formats.parts.rates import format_bytes
 
 EXCEEDED = 1.25
 """A measurement ends when its cost exceeds the estimate by this factor."""

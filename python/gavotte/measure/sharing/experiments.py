@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from gavotte.agents import Fleet, Neighbour
-from gavotte.formats.evidence import Evidence
 from gavotte.formats.history import Floats, History
 from gavotte.formats.network import Network
+from gavotte.formats.parts.evidence import Evidence
 from gavotte.measure.adapt.carrier import Carrier
 from gavotte.measure.adapt.guaranteed import beside_warnings, guarantees_warning
 from gavotte.measure.adapt.overlap import AGREE, MIN_OVERLAP_S, Together, evidence, together

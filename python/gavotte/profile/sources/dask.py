@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gavotte.errors import FormatError
-from gavotte.formats.reading import parse_json, read_text
+from gavotte.formats.files.reading import parse_json, read_text
 from gavotte.profile.ends import Ends
 from gavotte.profile.gathering import Request
 from gavotte.profile.naming import canonical_address

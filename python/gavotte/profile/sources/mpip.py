@@ -8,8 +8,8 @@ it: a program that uses nothing else (NAS EP, IS) leaves it nearly empty.
 from __future__ import annotations
 
 from gavotte.errors import FormatError, GavotteError
-from gavotte.formats.kinds import check_kind
-from gavotte.formats.reading import read_text
+from gavotte.formats.files.kinds import check_kind
+from gavotte.formats.files.reading import read_text
 from gavotte.profile.gathering import Gathering, Request, of_ranks
 from gavotte.profile.traffic import Count, Traffic
 

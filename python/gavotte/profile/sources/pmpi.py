@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from gavotte.errors import FormatError
-from gavotte.formats.reading import read_text
+from gavotte.formats.files.reading import read_text
 from gavotte.profile.gathering import Gathering, Request, of_ranks
 from gavotte.profile.traffic import Count, Traffic
 

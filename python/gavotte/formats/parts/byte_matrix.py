@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gavotte.errors import FormatError
-from gavotte.formats.kinds import check_kind
-from gavotte.formats.names import known_as
-from gavotte.formats.reading import read_text
+from gavotte.formats.files.kinds import check_kind
+from gavotte.formats.files.reading import read_text
+from gavotte.formats.parts.names import known_as
 
 COLUMNS = ("source", "target", "bytes")
 MOST_BYTES = 1 << 60

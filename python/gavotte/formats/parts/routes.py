@@ -6,7 +6,7 @@ import ipaddress
 import re
 from dataclasses import dataclass
 
-from gavotte.formats.reading import problem
+from gavotte.formats.files.reading import problem
 
 DATA_PORT = 7411
 """Default port of an agent's data plane."""

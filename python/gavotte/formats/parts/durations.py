@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from gavotte.formats.reading import problem
+from gavotte.formats.files.reading import problem
 
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]{1,2})?)\s*(s|ms|us|ns)", re.ASCII)

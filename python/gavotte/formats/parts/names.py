@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from gavotte.errors import GavotteError
-from gavotte.formats.reading import problem
+from gavotte.formats.files.reading import problem
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 

@@ -9,8 +9,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gavotte.formats.names import HostName
-from gavotte.formats.reading import Emitted, problem
+from gavotte.formats.files.reading import Emitted, problem
+from gavotte.formats.parts.names import HostName
 
 SharingVerdict = Literal["shared", "independent", "unknown"]
 RateBps = Annotated[float, Field(ge=0)]

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from gavotte.formats.reading import problem
+from gavotte.formats.files.reading import problem
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from gavotte.errors import GavotteError
-from gavotte.formats.byte_matrix import HostBytes
+from gavotte.formats.parts.byte_matrix import HostBytes
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "cancelled")

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
 from gavotte.errors import FormatError
-from gavotte.formats.kinds import FORMAT, HEAD_BYTES, check_kind, kind_of, named
+from gavotte.formats.files.kinds import FORMAT, HEAD_BYTES, check_kind, kind_of, named
 
 _NOUN = re.compile(r"gavotte/([a-z]+)/[0-9]+")
 """The `format` key of every noun."""
