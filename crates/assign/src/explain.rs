@@ -24,12 +24,12 @@ impl Problem {
         let host_of = assignment.hosts();
         let crosses = |t: &usize| {
             let transfer = self.transfers[*t];
-            let mut found = false;
+            let mut crosses = false;
             self.network
                 .for_each_link(host_of[transfer.source], host_of[transfer.target], |link| {
-                    found |= link == bottleneck.link;
+                    crosses |= link == bottleneck.link;
                 });
-            found && transfer.phase == bottleneck.phase && transfer.bytes > 0
+            crosses && transfer.phase == bottleneck.phase && transfer.bytes > 0
         };
         let mut crossing: Vec<usize> = (0..self.transfers.len()).filter(crosses).collect();
         crossing.sort_by_key(|&t| std::cmp::Reverse(self.transfers[t].bytes));
@@ -97,10 +97,10 @@ impl Problem {
                 .flat_map(|t| [self.transfers[t].source, self.transfers[t].target])
         };
         let tasks = self.evaluate(assignment).phases.into_iter().flat_map(ends);
-        let mut found: Vec<usize> = tasks.map(|task| self.units.unit_of[task]).collect();
-        found.sort_unstable();
-        found.dedup();
-        found
+        let mut units: Vec<usize> = tasks.map(|task| self.units.unit_of[task]).collect();
+        units.sort_unstable();
+        units.dedup();
+        units
     }
 }
 
@@ -122,13 +122,13 @@ fn try_moves(
         fits
     });
     let done = done.count();
-    let mut found = None;
+    let mut gain = None;
     if done == moves.len() {
         loads.mark();
         for &(unit, to) in moves {
             loads.follow(unit, to);
         }
-        found = (!loads.too_dear()).then(|| (loads.seconds(), loads.cost()));
+        gain = (!loads.too_dear()).then(|| (loads.seconds(), loads.cost()));
         for &(unit, _) in moves {
             loads.follow(unit, host_of[unit]);
         }
@@ -139,5 +139,5 @@ fn try_moves(
     for &(unit, _) in moves {
         packing.put(unit, host_of[unit]);
     }
-    found
+    gain
 }

@@ -333,8 +333,8 @@ impl Section {
         wire: u32,
         data: &'a [u8],
     ) -> Result<Record<'a>, &'static str> {
-        let found = self.interfaces.get(index as usize);
-        let interface = found.ok_or("comes from an interface that the file does not describe")?;
+        let described = self.interfaces.get(index as usize);
+        let interface = described.ok_or("comes from an interface that the file does not describe")?;
         Ok(Record {
             link: interface.link,
             interface: index,

@@ -75,7 +75,7 @@ pub fn decode<'a>(record: &Record<'a>) -> Result<Option<Segment<'a>>, UnknownLin
         wire_bytes: record.wire_bytes,
         layers: 0,
     };
-    let found = match record.link {
+    let decoded = match record.link {
         ETHERNET => packet.ethernet(),
         SLL => packet.typed(16, 14),
         SLL2 => packet.typed(20, 0),
@@ -84,7 +84,7 @@ pub fn decode<'a>(record: &Record<'a>) -> Result<Option<Segment<'a>>, UnknownLin
         link => return Err(UnknownLink(link)),
     };
     let outgoing = |at: usize| u64::from(record.data.get(at) == Some(&4));
-    Ok(found.map(|segment| Segment {
+    Ok(decoded.map(|segment| Segment {
         vantage: vantage
             | match record.link {
                 SLL => outgoing(1),

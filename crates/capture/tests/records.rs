@@ -17,12 +17,12 @@ fn the_old_packet_block_is_read_in_big_endian_order() {
     let interface = block(1, &[0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1, 0x8a, 0, 0, 0, 0, 0, 0, 0]);
     let words = [0, 0, 2048, 3, 77_u32].map(u32::to_be_bytes).concat();
     let packet = block(2, &[&words[..], b"abc\0"].concat());
-    let mut found = Vec::new();
+    let mut records = Vec::new();
     let ending = read_records([section, interface, packet].concat().as_slice(), |record| {
-        found.push((record.link, record.time_s, record.wire_bytes, record.data.to_vec()));
+        records.push((record.link, record.time_s, record.wire_bytes, record.data.to_vec()));
         Ok(())
     });
-    assert_eq!(found, [(1, Some(2.0), 77, b"abc".to_vec())]);
+    assert_eq!(records, [(1, Some(2.0), 77, b"abc".to_vec())]);
     assert!(ending.is_ok_and(|ending| ending.records == 1 && !ending.truncated));
 }
 

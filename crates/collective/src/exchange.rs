@@ -174,10 +174,10 @@ impl<'a> State<'a> {
             bytes[self.messages[number].source] += self.messages[number].bytes;
             bytes[self.messages[number].target] += self.messages[number].bytes;
         }
-        let mut found: Vec<usize> = (0..bytes.len()).filter(|&task| bytes[task] > 0.0).collect();
-        found.sort_by(|&a, &b| bytes[b].total_cmp(&bytes[a]));
-        found.truncate(MOST_MOVED);
-        found
+        let mut largest: Vec<usize> = (0..bytes.len()).filter(|&task| bytes[task] > 0.0).collect();
+        largest.sort_by(|&a, &b| bytes[b].total_cmp(&bytes[a]));
+        largest.truncate(MOST_MOVED);
+        largest
     }
 
     fn swap(&mut self, one: usize, other: usize) {

@@ -65,12 +65,12 @@ impl Ranks {
         steps: u64,
         seed: u64,
     ) -> Result<Found, TreeError> {
-        let found = candidates(self.costs(back), root, operation, steps, seed)?;
-        let price = |found: &Found| {
-            let segments = found.segments;
-            self.tree_s(&found.tree, TreeOperation { segments, ..operation }, back)
+        let trees = candidates(self.costs(back), root, operation, steps, seed)?;
+        let price = |tree: &Found| {
+            let segments = tree.segments;
+            self.tree_s(&tree.tree, TreeOperation { segments, ..operation }, back)
         };
-        cheapest(found, |found| found.seconds, price).map(|(seconds, found)| Found { seconds, ..found })
+        cheapest(trees, |tree| tree.seconds, price).map(|(seconds, tree)| Found { seconds, ..tree })
     }
 
     /// Like [`crate::search_ring`], but compares the results by their exact duration.
@@ -79,12 +79,12 @@ impl Ranks {
     ///
     /// The errors of [`crate::search_ring`].
     pub fn search_ring(&self, operation: RingOperation, steps: u64, seed: u64) -> Result<FoundRing, TreeError> {
-        let found = ring_candidates(self.costs(false), operation, steps, seed)?;
-        let price = |found: &FoundRing| {
-            let segments = found.segments;
-            self.ring_s(&found.ring, RingOperation { segments, ..operation })
+        let rings = ring_candidates(self.costs(false), operation, steps, seed)?;
+        let price = |ring: &FoundRing| {
+            let segments = ring.segments;
+            self.ring_s(&ring.ring, RingOperation { segments, ..operation })
         };
-        cheapest(found, |found| found.seconds, price).map(|(seconds, found)| FoundRing { seconds, ..found })
+        cheapest(rings, |ring| ring.seconds, price).map(|(seconds, ring)| FoundRing { seconds, ..ring })
     }
 
     /// Seconds of messages that all start at the same time, and the link that limits the last one.

@@ -189,12 +189,12 @@ fn caps(network: &Network) -> (Vec<BitsPerSec>, Vec<BitsPerSec>) {
             known.max_by(|a, b| a.bps().total_cmp(&b.bps()))
         };
         if !egress[host].is_limited() {
-            let found = best(&mut others().map(|other| network.known_rate(host, other)));
-            egress[host] = found.unwrap_or(BitsPerSec::UNLIMITED);
+            let highest = best(&mut others().map(|other| network.known_rate(host, other)));
+            egress[host] = highest.unwrap_or(BitsPerSec::UNLIMITED);
         }
         if !ingress[host].is_limited() {
-            let found = best(&mut others().map(|other| network.known_rate(other, host)));
-            ingress[host] = found.unwrap_or(BitsPerSec::UNLIMITED);
+            let highest = best(&mut others().map(|other| network.known_rate(other, host)));
+            ingress[host] = highest.unwrap_or(BitsPerSec::UNLIMITED);
         }
     }
     (egress, ingress)

@@ -169,14 +169,14 @@ fn collected_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
             .flat_map(|each_s| (0..pieces).map(move |piece| each_s * (piece + 1) as f64))
             .collect()
     };
-    let mut there: Vec<Vec<f64>> = (0..members).map(own).collect();
+    let mut arrived_s: Vec<Vec<f64>> = (0..members).map(own).collect();
     let mut free_s = vec![0.0_f64; members];
     for number in 0..members {
         let mut passed = vec![Vec::new(); members];
         for place in 0..members {
             let (from, next) = (ring.members[place], ring.next(place));
             let origin = (place + members - number) % members;
-            for (at, &came_s) in there[place].iter().enumerate() {
+            for (at, &came_s) in arrived_s[place].iter().enumerate() {
                 let block = at / pieces;
                 let mut clock_s = free_s[place].max(came_s);
                 if number + 1 < members {
@@ -191,7 +191,7 @@ fn collected_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
                 free_s[place] = clock_s;
             }
         }
-        there = passed;
+        arrived_s = passed;
     }
     free_s.into_iter().fold(0.0, f64::max)
 }
@@ -200,14 +200,14 @@ fn combined_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
     let (members, pieces) = (ring.members.len(), operation.segments as usize);
     let piece_bytes = operation.bytes / members as f64 / f64::from(operation.segments);
     let seconds = |from: usize, to: usize| costs.seconds(from, to, Volume(piece_bytes));
-    let mut there = vec![vec![0.0_f64; pieces]; members];
+    let mut arrived_s = vec![vec![0.0_f64; pieces]; members];
     let mut free_s = vec![0.0_f64; members];
     for number in 0..2 * members - 1 {
-        let mut passed = there.clone();
+        let mut passed = arrived_s.clone();
         for place in 0..members {
             let (from, next) = (ring.members[place], ring.next(place));
             for piece in 0..pieces {
-                let mut clock_s = free_s[place].max(there[place][piece]);
+                let mut clock_s = free_s[place].max(arrived_s[place][piece]);
                 for &host in &ring.hung[place] {
                     if number < members {
                         clock_s = clock_s.max((number * pieces + piece + 1) as f64 * seconds(host, from));
@@ -225,7 +225,7 @@ fn combined_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
                 free_s[place] = clock_s;
             }
         }
-        there = passed;
+        arrived_s = passed;
     }
     free_s.into_iter().fold(0.0, f64::max)
 }

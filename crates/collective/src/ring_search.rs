@@ -64,7 +64,7 @@ pub(crate) fn ring_candidates(
         rings.push(chain.best.1.ring());
     }
     rings.dedup();
-    let mut found = Vec::new();
+    let mut best_rings = Vec::new();
     for ring in rings {
         let full_s = full_s(costs, &ring, operation);
         let counts = std::iter::successors(Some(1_u32), |count| Some(count * 2));
@@ -80,13 +80,13 @@ pub(crate) fn ring_candidates(
                 });
             }
         }
-        found.extend(best.filter(|found| found.seconds.is_finite()));
+        best_rings.extend(best.filter(|best_rings| best_rings.seconds.is_finite()));
     }
-    found.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    if found.is_empty() {
+    best_rings.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    if best_rings.is_empty() {
         return Err(TreeError::Unreachable(0));
     }
-    Ok(found)
+    Ok(best_rings)
 }
 
 /// A lower bound on the time that the busiest link shared by messages is full.

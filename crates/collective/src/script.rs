@@ -123,20 +123,20 @@ impl Script {
         let bytes = Volume(operation.bytes / f64::from(operation.segments));
         let mut script = Self::new(ring.hosts());
         // For each member: the blocks that it must pass on in this round, each with the message that delivered it.
-        let mut there: Vec<Vec<Option<u32>>> = Vec::new();
+        let mut held: Vec<Vec<Option<u32>>> = Vec::new();
         for (place, &member) in ring.members().iter().enumerate() {
             let mut own = vec![None; pieces];
             for &host in ring.hung(place) {
                 own.extend((0..pieces).map(|_| Some(script.send(host, member, bytes))));
             }
-            there.push(own);
+            held.push(own);
         }
         for number in 0..members {
             let mut passed = vec![Vec::new(); members];
             for (place, &member) in ring.members().iter().enumerate() {
                 let next = (place + 1) % members;
                 let origin = (place + members - number) % members;
-                for (at, &came) in there[place].iter().enumerate() {
+                for (at, &came) in held[place].iter().enumerate() {
                     let on = (number + 1 < members).then(|| ring.members()[next]);
                     let below = ring.hung(place).iter().enumerate();
                     let below = below.filter(|&(which, _)| origin != place || at / pieces != which + 1);
@@ -151,7 +151,7 @@ impl Script {
                     }
                 }
             }
-            there = passed;
+            held = passed;
         }
         script
     }
@@ -176,14 +176,14 @@ impl Script {
                     .collect()
             })
             .collect();
-        let mut there: Vec<Vec<Option<u32>>> = vec![vec![None; pieces]; members];
+        let mut held: Vec<Vec<Option<u32>>> = vec![vec![None; pieces]; members];
         for number in 0..2 * members - 1 {
-            let mut passed = there.clone();
+            let mut passed = held.clone();
             for (place, &member) in ring.members().iter().enumerate() {
                 let next = (place + 1) % members;
                 for piece in 0..pieces {
                     let added = (number < members).then(|| up[place].iter().map(|each| each[number * pieces + piece]));
-                    let needed: Vec<u32> = there[place][piece]
+                    let needed: Vec<u32> = held[place][piece]
                         .into_iter()
                         .chain(added.into_iter().flatten())
                         .collect();
@@ -200,7 +200,7 @@ impl Script {
                     }
                 }
             }
-            there = passed;
+            held = passed;
         }
         script
     }

@@ -76,11 +76,11 @@ pub(crate) fn candidates(
         let rng = Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_add(number as u64));
         Chain::new(costs, start, operation, rng).run(each)
     };
-    let mut found: Vec<Found> = starts.iter().enumerate().map(improve).collect();
-    found.extend(starts);
-    found.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    found.dedup_by(|a, b| a.segments == b.segments && a.tree == b.tree);
-    Ok(found)
+    let mut trees: Vec<Found> = starts.iter().enumerate().map(improve).collect();
+    trees.extend(starts);
+    trees.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    trees.dedup_by(|a, b| a.segments == b.segments && a.tree == b.tree);
+    Ok(trees)
 }
 
 /// Trees built in one pass, each with its best number of segments.

@@ -48,7 +48,7 @@ fn a_host_that_hangs_sends_its_own_alone() {
 fn the_search_hangs_the_slow_from_the_fast() {
     let costs = hoses(&[1.0, 1.0, 9.0, 4.0, 1.0, 4.0]);
     for operation in [BLOCKS, VECTORS] {
-        let found = search_ring(
+        let answer = search_ring(
             &costs,
             RingOperation {
                 segments: 4,
@@ -59,8 +59,8 @@ fn the_search_hangs_the_slow_from_the_fast() {
         )
         .unwrap();
         let plain_s = ring_time(&costs, &Ring::by_rank(6).unwrap(), operation).unwrap();
-        assert!(!found.ring.members().contains(&2), "{:?}", found.ring);
-        assert!(found.seconds < 0.7 * plain_s, "{} {plain_s}", found.seconds);
+        assert!(!answer.ring.members().contains(&2), "{:?}", answer.ring);
+        assert!(answer.seconds < 0.7 * plain_s, "{} {plain_s}", answer.seconds);
     }
 }
 
@@ -70,8 +70,8 @@ fn near_hosts_come_side_by_side() {
     let machine = [0, 1, 2, 0, 1, 2];
     let pairs = (0..36).map(|at| if machine[at / 6] == machine[at % 6] { 0.01 } else { 1.0 });
     let costs = Costs::new(6, vec![0.0; 36], pairs.collect()).unwrap();
-    let found = search_ring(&costs, BLOCKS, 4000, 1).unwrap();
-    let order = found.ring.members();
+    let answer = search_ring(&costs, BLOCKS, 4000, 1).unwrap();
+    let order = answer.ring.members();
     let entered = (0..order.len()).filter(|&at| machine[order[at]] != machine[order[(at + 1) % order.len()]]);
     assert_eq!(entered.count(), 3, "{order:?}");
 }
@@ -155,7 +155,7 @@ proptest! {
     #[test]
     fn the_evaluator_is_the_replay((costs, ring) in random_ring(), bytes in 0.0..1e6, segments in 1_u32..4) {
         let (hosts, pieces) = (ring.hosts(), segments as usize);
-        let mut there: HashMap<(usize, usize, usize), f64> =
+        let mut arrived_s: HashMap<(usize, usize, usize), f64> =
             (0..hosts).flat_map(|host| (0..pieces).map(move |piece| ((host, host, piece), 0.0))).collect();
         let mut queues = sent(&ring, pieces);
         for (_, list) in &mut queues {
@@ -167,17 +167,17 @@ proptest! {
             let mut moved = false;
             for (host, list) in &mut queues {
                 while let Some(&(block, piece, to)) = list.last() {
-                    let Some(&came) = there.get(&(*host, block, piece)) else { break };
+                    let Some(&came) = arrived_s.get(&(*host, block, piece)) else { break };
                     free[*host] = free[*host].max(came) + costs.seconds(*host, to, Volume(bytes / f64::from(segments)));
-                    prop_assert!(there.insert((to, block, piece), free[*host]).is_none(), "sent twice");
+                    prop_assert!(arrived_s.insert((to, block, piece), free[*host]).is_none(), "sent twice");
                     list.pop();
                     moved = true;
                 }
             }
             prop_assert!(moved, "all wait for each other");
         }
-        prop_assert_eq!(there.len(), hosts * hosts * pieces, "everybody has everything");
-        let replayed = there.values().fold(0.0_f64, |most, &each| most.max(each));
+        prop_assert_eq!(arrived_s.len(), hosts * hosts * pieces, "everybody has everything");
+        let replayed = arrived_s.values().fold(0.0_f64, |most, &each| most.max(each));
         let predicted = ring_time(&costs, &ring, RingOperation { bytes, segments, reduce: false }).unwrap();
         prop_assert!((predicted - replayed).abs() <= 1e-9 * replayed.max(1.0), "{predicted} {replayed}");
     }
@@ -187,14 +187,14 @@ proptest! {
         (costs, _) in random_ring(), bytes in 0.0..1e6, reduce: bool, seed: u64,
     ) {
         let operation = RingOperation { bytes, segments: 4, reduce };
-        let found = search_ring(&costs, operation, 400, seed).unwrap();
+        let answer = search_ring(&costs, operation, 400, seed).unwrap();
         let plain = ring_time(&costs, &Ring::by_rank(costs.hosts()).unwrap(), RingOperation { segments: 1, ..operation }).unwrap();
-        prop_assert!(found.seconds <= plain);
-        let again = ring_time(&costs, &found.ring, RingOperation { segments: found.segments, ..operation }).unwrap();
-        prop_assert!((again - found.seconds).abs() <= 1e-12 * again);
+        prop_assert!(answer.seconds <= plain);
+        let again = ring_time(&costs, &answer.ring, RingOperation { segments: answer.segments, ..operation }).unwrap();
+        prop_assert!((again - answer.seconds).abs() <= 1e-12 * again);
         let twin = search_ring(&costs, operation, 400, seed).unwrap();
-        prop_assert_eq!(&twin.ring, &found.ring);
-        let (parent, order) = (found.ring.parents(), found.ring.order());
-        prop_assert_eq!(Ring::from_parents(&parent, &order, found.ring.members().len()).unwrap(), found.ring);
+        prop_assert_eq!(&twin.ring, &answer.ring);
+        let (parent, order) = (answer.ring.parents(), answer.ring.order());
+        prop_assert_eq!(Ring::from_parents(&parent, &order, answer.ring.members().len()).unwrap(), answer.ring);
     }
 }

@@ -113,9 +113,9 @@ fn exchanges_help_and_stay_a_mapping() {
         target: 1,
         bytes: 10.0,
     }];
-    let mut found = exchange(&ranks, &messages, vec![0, 2], 100).unwrap();
-    found.sort_unstable();
-    assert_eq!(found, [2, 3]);
+    let mut hosts = exchange(&ranks, &messages, vec![0, 2], 100).unwrap();
+    hosts.sort_unstable();
+    assert_eq!(hosts, [2, 3]);
     assert!(exchange(&ranks, &messages, vec![0, 0], 100).is_err());
     assert!(exchange(&ranks, &messages, vec![0, 9], 100).is_err());
     assert!(exchange(&ranks, &messages, vec![0], 100).is_err());
@@ -131,11 +131,11 @@ fn exchanges_bring_partners_into_one_rack() {
         target,
         bytes: 1e6,
     });
-    let found = exchange(&ranks, &messages, vec![0, 1, 2, 3], 100).unwrap();
-    assert_eq!(found[0] / 2, found[2] / 2, "{found:?}");
+    let hosts = exchange(&ranks, &messages, vec![0, 1, 2, 3], 100).unwrap();
+    assert_eq!(hosts[0] / 2, hosts[2] / 2, "{hosts:?}");
     let at = messages.map(|each| Message {
-        source: found[each.source],
-        target: found[each.target],
+        source: hosts[each.source],
+        target: hosts[each.target],
         ..each
     });
     assert!((ranks.messages_s(&at).unwrap().0 - 1.0).abs() < 1e-6);

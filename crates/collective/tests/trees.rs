@@ -113,19 +113,19 @@ fn random_costs() -> impl Strategy<Value = (Costs, usize)> {
 /// The time when each host has each segment, event by event: host by host in order, segment by segment, child by child.
 fn replayed(costs: &Costs, tree: &Tree, operation: TreeOperation) -> f64 {
     let (pieces, sizes) = (operation.segments as usize, tree.sizes());
-    let mut there = vec![vec![0.0_f64; pieces]; tree.hosts()];
+    let mut arrived_s = vec![vec![0.0_f64; pieces]; tree.hosts()];
     let mut end = 0.0_f64;
     for host in tree.order() {
         let mut free = 0.0_f64;
-        for (piece, came) in there[host].clone().into_iter().enumerate() {
+        for (piece, came) in arrived_s[host].clone().into_iter().enumerate() {
             free = free.max(came);
             for &child in tree.children(host) {
                 let blocks = if operation.scatter { sizes[child] as f64 } else { 1.0 };
                 free += costs.seconds(host, child, Volume(operation.bytes / pieces as f64 * blocks));
-                there[child][piece] = free;
+                arrived_s[child][piece] = free;
             }
         }
-        end = end.max(there[host][pieces - 1]);
+        end = end.max(arrived_s[host][pieces - 1]);
     }
     end
 }
@@ -152,17 +152,17 @@ proptest! {
         (costs, root) in random_costs(), bytes in 0.0..1e6, scatter: bool, seed: u64,
     ) {
         let operation = TreeOperation { bytes, segments: 8, scatter };
-        let found = search(&costs, root, operation, 2000, seed).unwrap();
-        prop_assert!(found.segments >= 1 && found.segments <= 8);
-        prop_assert_eq!(found.tree.root(), root);
-        let again = time(&costs, &found.tree, TreeOperation { segments: found.segments, ..operation }).unwrap();
-        prop_assert!((again - found.seconds).abs() <= 1e-12 * again.max(1.0));
+        let answer = search(&costs, root, operation, 2000, seed).unwrap();
+        prop_assert!(answer.segments >= 1 && answer.segments <= 8);
+        prop_assert_eq!(answer.tree.root(), root);
+        let again = time(&costs, &answer.tree, TreeOperation { segments: answer.segments, ..operation }).unwrap();
+        prop_assert!((again - answer.seconds).abs() <= 1e-12 * again.max(1.0));
         for tree in [binomial(costs.hosts(), root).unwrap(), fnf(&costs, root, Volume(bytes)).unwrap()] {
             let whole = time(&costs, &tree, TreeOperation { segments: 1, ..operation }).unwrap();
-            prop_assert!(found.seconds <= whole * (1.0 + 1e-12));
+            prop_assert!(answer.seconds <= whole * (1.0 + 1e-12));
         }
         let twin = search(&costs, root, operation, 2000, seed).unwrap();
-        prop_assert_eq!(found.tree, twin.tree);
+        prop_assert_eq!(answer.tree, twin.tree);
     }
 
     #[test]
@@ -229,8 +229,8 @@ fn what_cannot_be_used_is_not_even_for_nothing() {
         segments: 4,
         scatter: false,
     };
-    let found = search(&costs, 0, operation, 100, 0).unwrap();
-    assert_eq!(found.tree.parents(), [0, 2, 0]);
+    let answer = search(&costs, 0, operation, 100, 0).unwrap();
+    assert_eq!(answer.tree.parents(), [0, 2, 0]);
 }
 
 #[test]

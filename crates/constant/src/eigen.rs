@@ -76,12 +76,12 @@ mod tests {
                     .collect()
             })
             .collect();
-        let found = eigen(matrix.clone());
-        assert!(found.values.windows(2).all(|pair| pair[0] >= pair[1]));
+        let pairs = eigen(matrix.clone());
+        assert!(pairs.values.windows(2).all(|pair| pair[0] >= pair[1]));
         for (i, row) in matrix.iter().enumerate() {
             for (j, entry) in row.iter().enumerate() {
                 let sum: f64 = (0..7)
-                    .map(|k| found.values[k] * found.vectors[k][i] * found.vectors[k][j])
+                    .map(|k| pairs.values[k] * pairs.vectors[k][i] * pairs.vectors[k][j])
                     .sum();
                 assert!((sum - entry).abs() < 1e-12, "{i} {j}");
             }

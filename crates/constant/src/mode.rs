@@ -41,7 +41,7 @@ pub fn mode(times: &Times, gaps: &[f64]) -> Mode {
     for _ in 0..2 {
         refit(&mut sample, &mut load, window, 3.0 * band.max(0.005));
     }
-    let found = times.map(|column| {
+    let modes = times.map(|column| {
         for (time, load) in column.iter_mut().zip(&load) {
             *time = time.ln() - load;
         }
@@ -49,8 +49,8 @@ pub fn mode(times: &Times, gaps: &[f64]) -> Mode {
     });
     Mode {
         load: load.iter().map(|u| u.exp()).collect(),
-        constant: found.iter().map(|(centre, _)| centre.exp()).collect(),
-        agreeing: found.iter().map(|&(_, count)| count).collect(),
+        constant: modes.iter().map(|(centre, _)| centre.exp()).collect(),
+        agreeing: modes.iter().map(|&(_, count)| count).collect(),
         band,
     }
 }

@@ -170,9 +170,9 @@ fn dot(a: &[f32], b: &[f32]) -> f64 {
 /// added if the number of rows is odd.
 fn thresholded(gram: Vec<Vec<f64>>, by: f64) -> Vec<f32> {
     let n = gram.len();
-    let found = eigen(gram);
+    let decomposed = eigen(gram);
     let mut shrink = vec![0.0; n * n];
-    for (value, vector) in found.values.iter().zip(&found.vectors) {
+    for (value, vector) in decomposed.values.iter().zip(&decomposed.vectors) {
         let singular = value.max(0.0).sqrt();
         if singular <= by {
             break;

@@ -52,9 +52,9 @@ proptest! {
             }
         }
         let times = Times::new(&values, 8).unwrap();
-        let found = mode(&times, &GAPS);
-        near(&found.constant, &constant, 1e-9);
-        near(&found.load, &load, 1e-9);
+        let estimate = mode(&times, &GAPS);
+        near(&estimate.constant, &constant, 1e-9);
+        near(&estimate.load, &load, 1e-9);
     }
 }
 
@@ -66,9 +66,9 @@ fn the_pursuit_fills_holes_and_forgets_spikes() {
         values[(pair % 10) * 400 + pair] *= 6.0;
         values[((pair + 3) % 10) * 400 + pair] = f64::NAN;
     }
-    let found = principal(&Times::new(&values, 10).unwrap());
-    near(&found.constant, &constant, 0.03);
-    assert!(found.steps < 100);
+    let estimate = principal(&Times::new(&values, 10).unwrap());
+    near(&estimate.constant, &constant, 0.03);
+    assert!(estimate.steps < 100);
 }
 
 #[test]

@@ -191,7 +191,7 @@ impl<const K: usize, const V: usize> HashMap<K, V> {
     pub fn all(&self) -> io::Result<Vec<([u8; K], [u8; V])>> {
         let (mut keys, mut values) = (vec![[0; K]; BATCH], vec![[0; V]; BATCH]);
         let mut from = None;
-        let mut found = Vec::new();
+        let mut entries = Vec::new();
         loop {
             let mut next = 0_u64;
             let mut attribute = Attribute::new()
@@ -209,9 +209,9 @@ impl<const K: usize, const V: usize> HashMap<K, V> {
                 Err(error) => return Err(error),
             };
             let count = u32::from_ne_bytes([32, 33, 34, 35].map(|at| attribute.0[at])) as usize;
-            found.extend(keys.iter().copied().zip(values.iter().copied()).take(count.min(BATCH)));
+            entries.extend(keys.iter().copied().zip(values.iter().copied()).take(count.min(BATCH)));
             if ended {
-                return Ok(found);
+                return Ok(entries);
             }
             from = Some(next);
         }

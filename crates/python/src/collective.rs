@@ -92,7 +92,7 @@ impl Ranks {
             scatter,
         };
         let piece = Volume(size_bytes / f64::from(segments.max(1)));
-        let found = py.detach(|| -> Result<FoundTree, TreeError> {
+        let tree = py.detach(|| -> Result<FoundTree, TreeError> {
             let eager = |look_ahead, most_children| Eager {
                 look_ahead,
                 most_children,
@@ -105,14 +105,14 @@ impl Ranks {
                 "look-ahead" => collective::ecef(costs, root, piece, eager(true, usize::MAX))?,
                 "chain" => collective::ecef(costs, root, piece, eager(false, 1))?,
                 _ => {
-                    let found = ranks.search(root, operation, back, steps, seed)?;
-                    return Ok((found.tree.parents(), found.tree.order(), found.segments, found.seconds));
+                    let best = ranks.search(root, operation, back, steps, seed)?;
+                    return Ok((best.tree.parents(), best.tree.order(), best.segments, best.seconds));
                 }
             };
             let seconds = ranks.tree_s(&tree, operation, back)?;
             Ok((tree.parents(), tree.order(), segments.max(1), seconds))
         });
-        Ok(found.map_err(Error::from)?)
+        Ok(tree.map_err(Error::from)?)
     }
 
     /// The duration of a tree.
@@ -157,7 +157,7 @@ impl Ranks {
             segments,
             reduce,
         };
-        let found = py.detach(|| -> Result<FoundRing, TreeError> {
+        let ring = py.detach(|| -> Result<FoundRing, TreeError> {
             if by_rank {
                 let ring = Ring::by_rank(self.0.count())?;
                 let seconds = self.0.ring_s(
@@ -169,12 +169,12 @@ impl Ranks {
                 )?;
                 return Ok((ring.parents(), ring.order(), ring.hosts(), 1, seconds));
             }
-            let found = self.0.search_ring(operation, steps, seed)?;
-            let ring = found.ring;
+            let best = self.0.search_ring(operation, steps, seed)?;
+            let ring = best.ring;
             let members = ring.members().len();
-            Ok((ring.parents(), ring.order(), members, found.segments, found.seconds))
+            Ok((ring.parents(), ring.order(), members, best.segments, best.seconds))
         });
-        Ok(found.map_err(Error::from)?)
+        Ok(ring.map_err(Error::from)?)
     }
 
     /// The duration of a ring.
@@ -211,8 +211,8 @@ impl Ranks {
         size_bytes: Vec<f64>,
     ) -> PyResult<(f64, String)> {
         let messages = messages(source, target, size_bytes);
-        let found = py.detach(|| self.0.messages_s(&messages));
-        Ok(found.map_err(Error::from)?)
+        let seconds = py.detach(|| self.0.messages_s(&messages));
+        Ok(seconds.map_err(Error::from)?)
     }
 
     /// Exchanges tasks between hosts; `hosts` has the rank of each task.
@@ -227,8 +227,8 @@ impl Ranks {
         most: usize,
     ) -> PyResult<Vec<usize>> {
         let messages = messages(source, target, size_bytes);
-        let found = py.detach(|| collective::exchange(&self.0, &messages, hosts, most));
-        Ok(found.map_err(Error::from)?)
+        let exchanged = py.detach(|| collective::exchange(&self.0, &messages, hosts, most));
+        Ok(exchanged.map_err(Error::from)?)
     }
 }
 

@@ -39,11 +39,11 @@ type Principal<'py> = (Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>, u32
 pub(crate) fn principal<'py>(py: Python<'py>, times: &Bound<'py, PyArray2<f64>>) -> PyResult<Principal<'py>> {
     let times = times.readonly();
     let rows = rows(&times)?;
-    let found = py.detach(|| constant::principal(&rows));
+    let answer = py.detach(|| constant::principal(&rows));
     Ok((
-        found.load.into_pyarray(py),
-        found.constant.into_pyarray(py),
-        found.steps,
+        answer.load.into_pyarray(py),
+        answer.constant.into_pyarray(py),
+        answer.steps,
     ))
 }
 
@@ -63,12 +63,12 @@ pub(crate) fn mode<'py>(
 ) -> PyResult<Mode<'py>> {
     let (times, gaps) = (times.readonly(), gaps.readonly());
     let (rows, gaps) = (rows(&times)?, gaps.as_slice()?);
-    let found = py.detach(|| constant::mode(&rows, gaps));
+    let answer = py.detach(|| constant::mode(&rows, gaps));
     Ok((
-        found.load.into_pyarray(py),
-        found.constant.into_pyarray(py),
-        found.agreeing.into_pyarray(py),
-        found.band,
+        answer.load.into_pyarray(py),
+        answer.constant.into_pyarray(py),
+        answer.agreeing.into_pyarray(py),
+        answer.band,
     ))
 }
 
@@ -79,13 +79,13 @@ type Tree<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<u32>>);
 pub(crate) fn ecef_tree<'py>(py: Python<'py>, weights: &Bound<'py, PyArray2<f64>>, root: usize) -> PyResult<Tree<'py>> {
     let weights = weights.readonly();
     let (hosts, values) = (weights.shape()[0], weights.as_slice()?);
-    let found = py.detach(|| -> Result<_, TreeError> {
+    let answer = py.detach(|| -> Result<_, TreeError> {
         let usable = |value: &f64| if value.is_finite() { *value } else { f64::INFINITY };
         let costs = Costs::new(hosts, values.iter().map(usable).collect(), vec![0.0; values.len()])?;
         let tree = ecef(&costs, root, Volume(0.0), Eager::default())?;
         Ok((tree.parents(), begun(&costs, &tree, Volume(0.0))?))
     });
-    let (parent, order) = found.map_err(Error::from)?;
+    let (parent, order) = answer.map_err(Error::from)?;
     let numbers = |hosts: Vec<usize>| -> Vec<u32> { hosts.into_iter().map(|host| host as u32).collect() };
     Ok((numbers(parent).into_pyarray(py), numbers(order).into_pyarray(py)))
 }

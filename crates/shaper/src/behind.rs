@@ -18,15 +18,15 @@ const NETNSA_FD: u16 = 3;
 /// If the device does not exist, does not lead to another namespace, or leads to one that is not a candidate.
 pub fn namespace_behind(device: &str, candidates: impl IntoIterator<Item = OwnedFd>) -> io::Result<OwnedFd> {
     let mut netlink = Netlink::open()?;
-    let mut found = None;
+    let mut peer_id = None;
     netlink.dump(Message::new(RTM_GETLINK, 0, &[0; 16]), |body| {
         let rest = body.get(16..).unwrap_or_default();
         if attribute(rest, IFLA_IFNAME).map(text).as_deref() == Some(device) {
-            found = Some(attribute(rest, IFLA_LINK_NETNSID).and_then(|value| u32_at(value, 0)));
+            peer_id = Some(attribute(rest, IFLA_LINK_NETNSID).and_then(|value| u32_at(value, 0)));
         }
     })?;
     let missing = |what| io::Error::new(io::ErrorKind::NotFound, what);
-    let wanted = found
+    let wanted = peer_id
         .ok_or_else(|| missing("no such interface"))?
         .ok_or_else(|| missing("it does not lead into another network namespace"))?;
     for candidate in candidates {

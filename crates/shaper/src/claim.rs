@@ -56,13 +56,13 @@ pub(crate) fn remove(netlink: &mut Netlink, link: &Link) -> Result<bool, ShaperE
     let failed = || ShaperError::kernel(format!("tidy up {}", link.name));
     let qdiscs = tc::qdiscs(netlink).map_err(failed())?;
     let of_link: Vec<_> = qdiscs.iter().filter(|qdisc| qdisc.device == link.index).collect();
-    let mut found = false;
+    let mut any = false;
     if of_link.iter().any(|qdisc| qdisc.is_root() && qdisc.handle == tc::ROOT) {
         netlink.one(tc::drop_root(link.index)).map_err(failed())?;
         netlink
             .one(tc::gso_max_segs(link.index, GSO_SEGMENTS_OF_LINUX))
             .map_err(failed())?;
-        found = true;
+        any = true;
     }
     if of_link.iter().any(|qdisc| qdisc.is_clsact()) {
         let mut others = 0;
@@ -79,9 +79,9 @@ pub(crate) fn remove(netlink: &mut Netlink, link: &Link) -> Result<bool, ShaperE
         if ours && others == 0 {
             netlink.one(tc::drop_clsact(link.index)).map_err(failed())?;
         }
-        found |= ours;
+        any |= ours;
     }
-    Ok(found)
+    Ok(any)
 }
 
 /// Finds the interface with an address.

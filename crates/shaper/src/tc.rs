@@ -275,18 +275,18 @@ pub(crate) fn device_of(netlink: &mut Netlink, address: IpAddr) -> io::Result<Op
         IpAddr::V4(address) => (libc::AF_INET, address.octets().to_vec()),
         IpAddr::V6(address) => (libc::AF_INET6, address.octets().to_vec()),
     };
-    let mut found = None;
+    let mut parent = None;
     netlink.dump(
         Message::new(RTM_GETADDR, 0, &[family as u8, 0, 0, 0, 0, 0, 0, 0]),
         |body| {
             let rest = body.get(8..).unwrap_or_default();
             let own = attribute(rest, IFA_LOCAL).or_else(|| attribute(rest, IFA_ADDRESS));
             if own == Some(bytes.as_slice()) {
-                found = u32_at(body, 4);
+                parent = u32_at(body, 4);
             }
         },
     )?;
-    Ok(found)
+    Ok(parent)
 }
 
 /// A qdisc, as the kernel lists it.

@@ -121,16 +121,16 @@ impl Datagrams {
 
     /// The conversations since the last call.
     pub(crate) fn fresh(&mut self) -> io::Result<Vec<Conversation>> {
-        let mut found = Vec::new();
+        let mut rows = Vec::new();
         for (key, value) in self.counts.all()? {
             let bytes = u64::from_ne_bytes(value);
             let reported = self.reported.insert(key, bytes).unwrap_or(0);
             let namespace = u64_of(&key, NAMESPACE);
             if bytes > reported && (namespace == 0 || namespace == self.namespace) {
-                found.push(conversation(&key, bytes - reported));
+                rows.push(conversation(&key, bytes - reported));
             }
         }
-        Ok(found)
+        Ok(rows)
     }
 
     /// The number of datagrams that found the map full.

@@ -67,26 +67,26 @@ impl Diag {
 
     /// Connections that ended since the last call, with their last counts.
     pub(crate) fn ended(&self) -> Vec<Socket> {
-        let mut found = Vec::new();
+        let mut rows = Vec::new();
         if let Some(hearing) = &self.hearing {
-            hearing.heard(|body| found.extend(socket(body, true)));
+            hearing.heard(|body| rows.extend(socket(body, true)));
         }
-        found
+        rows
     }
 
     fn dump(&mut self, protocol: u8, more: u8, states: u32) -> io::Result<Vec<Socket>> {
-        let mut found = Vec::new();
+        let mut rows = Vec::new();
         for family in [libc::AF_INET, libc::AF_INET6] {
             let mut fixed = vec![family as u8, protocol, more, 0];
             fixed.extend_from_slice(&states.to_ne_bytes());
             fixed.resize(56, 0);
             self.asking
                 .dump(Message::new(BY_FAMILY, 0, &fixed), |body| {
-                    found.extend(socket(body, false));
+                    rows.extend(socket(body, false));
                 })
                 .map_err(named)?;
         }
-        Ok(found)
+        Ok(rows)
     }
 }
 
@@ -149,9 +149,9 @@ mod tests {
 
     #[test]
     fn missing_modules_are_named() {
-        let said = |kind: io::ErrorKind| named(kind.into()).to_string();
-        assert!(said(io::ErrorKind::NotFound).contains("modprobe -a tcp_diag udp_diag"));
-        assert!(!said(io::ErrorKind::PermissionDenied).contains("modprobe"));
+        let message = |kind: io::ErrorKind| named(kind.into()).to_string();
+        assert!(message(io::ErrorKind::NotFound).contains("modprobe -a tcp_diag udp_diag"));
+        assert!(!message(io::ErrorKind::PermissionDenied).contains("modprobe"));
     }
 
     #[test]

@@ -24,9 +24,9 @@ pub struct Owner {
 
 /// The processes of all sockets that this user may see, by the socket's inode.
 pub(crate) fn owners() -> HashMap<u32, Owner> {
-    let mut found = HashMap::new();
+    let mut owners = HashMap::new();
     let Ok(processes) = fs::read_dir("/proc") else {
-        return found;
+        return owners;
     };
     for entry in processes.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
@@ -39,10 +39,10 @@ pub(crate) fn owners() -> HashMap<u32, Owner> {
         }
         let owner = owner(pid, &path);
         for inode in inodes {
-            found.entry(inode).or_insert_with(|| owner.clone());
+            owners.entry(inode).or_insert_with(|| owner.clone());
         }
     }
-    found
+    owners
 }
 
 fn inodes(process: &Path) -> Vec<u32> {

@@ -140,10 +140,10 @@ proptest! {
         late_first.coflows.sort_by(|a, b| b.arrival_s.total_cmp(&a.arrival_s));
         for name in ["fair", "weighted"] {
             let mut expected = finish_s(&trace, name, 0.0);
-            let mut found = finish_s(&late_first, name, 0.0);
+            let mut finished_s = finish_s(&late_first, name, 0.0);
             expected.sort_by(f64::total_cmp);
-            found.sort_by(f64::total_cmp);
-            near(&found, &expected, 1e-6);
+            finished_s.sort_by(f64::total_cmp);
+            near(&finished_s, &expected, 1e-6);
         }
     }
 

@@ -121,13 +121,13 @@ impl<'a> Graph<'a> {
         let inner_bytes = taken.1 + inner.map(|&(_, bytes)| bytes).sum::<u64>();
         set.push(unit as u32);
         let sum = |of: &[u64]| set.iter().map(|&unit| of[unit as usize]).sum::<u64>();
-        let found = Set {
+        let cut = Set {
             units: set.clone(),
             nano_cores,
             out_bytes: (sum(&self.out_bytes) - inner_bytes) as f64,
             in_bytes: (sum(&self.in_bytes) - inner_bytes) as f64,
         };
-        tell(found)?;
+        tell(cut)?;
         for &(other, _) in &self.partners[unit] {
             if other > root && near[other] == 0 {
                 next.push(other);

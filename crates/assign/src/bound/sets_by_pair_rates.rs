@@ -70,21 +70,21 @@ impl<'a> Pairs<'a> {
                     }
                 }
             }
-            let mut found: [Vec<f64>; 3] = Default::default();
+            let mut exchanged: [Vec<f64>; 3] = Default::default();
             for other in touched.drain(..) {
                 let [sent, heard] = std::mem::take(&mut sums[other]);
                 if !set.units.contains(&(other as u32)) {
                     for (kind, bytes) in [sent, heard, sent.min(heard)].into_iter().enumerate() {
                         if bytes > 0 {
-                            found[kind].push(bytes as f64);
+                            exchanged[kind].push(bytes as f64);
                         }
                     }
                 }
             }
-            for list in &mut found {
+            for list in &mut exchanged {
                 list.sort_by(|a, b| b.total_cmp(a));
             }
-            raw.push(found);
+            raw.push(exchanged);
         }
         let mut levels: Vec<f64> = raw.iter().flatten().flatten().copied().collect();
         levels.sort_by(f64::total_cmp);
@@ -177,11 +177,11 @@ impl<'a> Pairs<'a> {
 
     /// For each size, the number of units that `host` can exchange that many bytes with: sent, received, and both.
     fn far_ends(&self, host: usize, room: &[u64], reach: &dyn Fn(usize, usize) -> f64) -> [Vec<u32>; 3] {
-        let mut found = [(); 3].map(|()| vec![0_u32; self.levels.len()]);
+        let mut fitting = [(); 3].map(|()| vec![0_u32; self.levels.len()]);
         for other in (0..room.len()).filter(|&other| other != host && room[other] > 0) {
             let (out, into) = (reach(host, other), reach(other, host));
             for (kind, bytes) in [out, into, out.min(into)].into_iter().enumerate() {
-                for (count, &level) in found[kind].iter_mut().zip(&self.levels) {
+                for (count, &level) in fitting[kind].iter_mut().zip(&self.levels) {
                     if bytes < level {
                         break;
                     }
@@ -189,7 +189,7 @@ impl<'a> Pairs<'a> {
                 }
             }
         }
-        found
+        fitting
     }
 
     fn passes(&self, set: usize, far: &[Vec<u32>; 3]) -> bool {

@@ -98,10 +98,14 @@ impl<'a> Packing<'a> {
 
     fn near_enough(&self, unit: usize, host: usize) -> bool {
         self.units.near[unit].iter().all(|near| {
-            let there = self.host_of[near.other];
-            let (from, to) = if near.sends { (host, there) } else { (there, host) };
+            let other_host = self.host_of[near.other];
+            let (from, to) = if near.sends {
+                (host, other_host)
+            } else {
+                (other_host, host)
+            };
             let latency_s = || self.problem.network.latency_s(from, to);
-            there == NOWHERE || latency_s().is_some_and(|seconds| seconds <= near.seconds)
+            other_host == NOWHERE || latency_s().is_some_and(|seconds| seconds <= near.seconds)
         })
     }
 

@@ -117,10 +117,10 @@ impl Problem {
 
     /// Bytes of other applications on a link in the phase at this position.
     pub(crate) fn base_on(&self, phase: usize, link: usize) -> u64 {
-        let found = self
+        let place = self
             .base
             .binary_search_by_key(&(phase, link), |&(phase, link, _)| (phase, link));
-        found.map_or(0, |at| self.base[at].2)
+        place.map_or(0, |at| self.base[at].2)
     }
 
     /// The tasks, in the order given.

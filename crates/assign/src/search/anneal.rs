@@ -320,11 +320,11 @@ impl<'a> Chain<'a> {
         if kind < WHOLE_HOSTS + ALONG {
             return self.take_along(unit, from, to);
         }
-        let there = self.packing.on(to);
-        if there.is_empty() || (self.packing.fits(unit, to) && !self.rng.random_bool(SWAP_ANYWAY)) {
+        let residents = self.packing.on(to);
+        if residents.is_empty() || (self.packing.fits(unit, to) && !self.rng.random_bool(SWAP_ANYWAY)) {
             return true;
         }
-        let any = there[self.rng.random_range(0..there.len())];
+        let any = residents[self.rng.random_range(0..residents.len())];
         let other = self.neighbour(unit, from, to).unwrap_or(any);
         let aside = if self.rng.random_bool(0.7) {
             from
@@ -384,9 +384,9 @@ impl<'a> Chain<'a> {
                 }
             }
         }
-        let there = self.packing.on(to);
-        if !there.is_empty() && self.rng.random_bool(0.5) {
-            let other = there[self.rng.random_range(0..there.len())];
+        let residents = self.packing.on(to);
+        if !residents.is_empty() && self.rng.random_bool(0.5) {
+            let other = residents[self.rng.random_range(0..residents.len())];
             self.moves.push((other, from));
         }
         true
@@ -397,9 +397,9 @@ impl<'a> Chain<'a> {
         let units = self.packing.units.len();
         if self.rng.random_bool(self.ways.at_bottleneck) {
             let host = self.pick_host();
-            let there = self.packing.on(host);
-            if !there.is_empty() {
-                return Some(there[self.rng.random_range(0..there.len())]);
+            let residents = self.packing.on(host);
+            if !residents.is_empty() {
+                return Some(residents[self.rng.random_range(0..residents.len())]);
             }
         }
         if let Some(focus) = self.focus.as_ref().filter(|focus| !focus.units.is_empty()) {

@@ -210,9 +210,13 @@ impl<'a> Loads<'a> {
         }
         let units = self.units;
         for half in units.halves[unit].iter().filter(|half| self.at[half.other] != NOWHERE) {
-            let there = self.at[half.other];
+            let other_host = self.at[half.other];
             let price = |host| {
-                let (m, n) = if half.sends { (host, there) } else { (there, host) };
+                let (m, n) = if half.sends {
+                    (host, other_host)
+                } else {
+                    (other_host, host)
+                };
                 if host == NOWHERE {
                     0.0
                 } else {
@@ -327,11 +331,11 @@ impl<'a> Loads<'a> {
             sends,
         } in &units.halves[unit]
         {
-            let there = self.at[other];
-            if there == NOWHERE {
+            let other_host = self.at[other];
+            if other_host == NOWHERE {
                 continue;
             }
-            let way = |host| if sends { (host, there) } else { (there, host) };
+            let way = |host| if sends { (host, other_host) } else { (other_host, host) };
             if from != NOWHERE {
                 let (m, n) = way(from);
                 self.shift::<false>(phase, m, n, bytes);
@@ -354,25 +358,31 @@ impl<'a> Loads<'a> {
             // Bytes removed from `from` and added to `to`, sent and received.
             let mut moved = [[0_u64; 2]; 2];
             for half in halves {
-                let there = self.at[half.other];
-                if there == NOWHERE {
+                let other_host = self.at[half.other];
+                if other_host == NOWHERE {
                     continue;
                 }
-                let (leaves, enters) = (far(from, there), far(to, there));
+                let (leaves, enters) = (far(from, other_host), far(to, other_host));
                 let way = usize::from(half.sends);
                 moved[0][way] += if leaves { half.bytes } else { 0 };
                 moved[1][way] += if enters { half.bytes } else { 0 };
-                let cap = there + if half.sends { ingress } else { egress };
+                let cap = other_host + if half.sends { ingress } else { egress };
                 match (leaves, enters) {
                     (true, false) => self.add::<false>(phase, cap, half.bytes),
                     (false, true) => self.add::<true>(phase, cap, half.bytes),
                     _ => {}
                 }
-                let pair = |host| if half.sends { (host, there) } else { (there, host) };
-                if from != NOWHERE && from != there {
+                let pair = |host| {
+                    if half.sends {
+                        (host, other_host)
+                    } else {
+                        (other_host, host)
+                    }
+                };
+                if from != NOWHERE && from != other_host {
                     self.add_pair::<false>(phase, pair(from), half.bytes);
                 }
-                if to != NOWHERE && to != there {
+                if to != NOWHERE && to != other_host {
                     self.add_pair::<true>(phase, pair(to), half.bytes);
                 }
             }

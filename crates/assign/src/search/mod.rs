@@ -173,12 +173,12 @@ impl Search<'_> {
         } else {
             self.focused(&chains, &rates, &mut made, &mut rng)
         };
-        let found = units.spread(&host_of);
-        if too_dear(problem, &found) {
+        let placed = units.spread(&host_of);
+        if too_dear(problem, &placed) {
             return Err(PlaceError::TooDear);
         }
         Ok(Found {
-            assignment: self.polish(problem, &rates, Assignment(found)),
+            assignment: self.polish(problem, &rates, Assignment(placed)),
             stopped: (self.gone)() >= 1.0,
             steps: made,
         })
@@ -427,8 +427,8 @@ fn best_of_few(problem: &Problem) -> Option<Assignment> {
         });
         let host_of: Vec<usize> = digits.collect();
         Packing::of(problem, units, &host_of)?;
-        let found = units.spread(&host_of);
-        (!too_dear(problem, &found)).then_some(Assignment(found))
+        let placed = units.spread(&host_of);
+        (!too_dear(problem, &placed)).then_some(Assignment(placed))
     });
     let timed = allowed.map(|assignment| (problem.evaluate(&assignment).seconds, assignment));
     timed.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, best)| best)

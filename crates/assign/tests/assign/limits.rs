@@ -50,8 +50,8 @@ fn the_polish_ends_when_it_is_late() {
         late: &late,
         ..Search::default()
     };
-    let found = search.run(&problem, 0, &[]).unwrap();
-    assert!(found.stopped);
+    let answer = search.run(&problem, 0, &[]).unwrap();
+    assert!(answer.stopped);
     // Once in the pass that the limit ends, and once in the next one.
     assert!(asked.load(Ordering::Relaxed) <= 12);
 }
@@ -67,8 +67,8 @@ fn a_signal_ends_the_search_of_a_large_problem_at_every_level() {
         gone: &|| f64::INFINITY,
         ..Search::default()
     };
-    let found = search.run(&problem, 0, &[]).unwrap();
-    assert!(found.steps < 1_000_000, "{} steps", found.steps);
+    let answer = search.run(&problem, 0, &[]).unwrap();
+    assert!(answer.steps < 1_000_000, "{} steps", answer.steps);
 }
 
 #[test]

@@ -297,9 +297,9 @@ proptest! {
             (room.cpus, room.stores) = (8.0 + room.cpus, Stores::UNLIMITED);
         }
         let problem = draft.problem();
-        let found = brief(1).run(&problem, seed, &[]).ok();
-        let found_s = found.map(|found| problem.evaluate(&found.assignment).seconds);
-        prop_assert_eq!(found_s, optimum(&problem));
+        let answer = brief(1).run(&problem, seed, &[]).ok();
+        let answer_s = answer.map(|answer| problem.evaluate(&answer.assignment).seconds);
+        prop_assert_eq!(answer_s, optimum(&problem));
     }
 
     #[test]
@@ -371,10 +371,10 @@ fn grid(width: usize, hosts: usize, cpus: f64) -> Problem {
 fn bound_by_flows_sees_what_stars_do_not() {
     let problem = grid(16, 32, 9.0);
     assert!(problem.bound_s() <= 0.0, "a task and its neighbours fit on a host");
-    let found = brief(1).run(&problem, 0, &[]).expect("there is room");
+    let answer = brief(1).run(&problem, 0, &[]).expect("there is room");
     let (bound_s, seconds) = (
         problem.flows_bound_s(10_000_000, &|| false),
-        problem.evaluate(&found.assignment).seconds,
+        problem.evaluate(&answer.assignment).seconds,
     );
     assert!(bound_s > 0.3 * seconds, "{bound_s} s of {seconds} s");
     assert!(bound_s <= seconds);
@@ -415,12 +415,12 @@ fn search_at_scale_is_never_above_its_starts_and_does_not_depend_on_threads() {
             threads,
             ..Search::default()
         };
-        let found = search(1)
+        let answer = search(1)
             .run(&problem, 3, std::slice::from_ref(&blocks))
             .expect("a start is known");
-        assert!(problem.evaluate(&found.assignment).seconds <= problem.evaluate(&start).seconds);
+        assert!(problem.evaluate(&answer.assignment).seconds <= problem.evaluate(&start).seconds);
         assert_eq!(
-            found,
+            answer,
             search(2)
                 .run(&problem, 3, std::slice::from_ref(&blocks))
                 .expect("a start is known")
@@ -436,6 +436,6 @@ fn a_long_search_does_not_depend_on_threads() {
         threads,
         ..Search::default()
     };
-    let found = search(1).run(&problem, 5, &[]).expect("there is room");
-    assert_eq!(found, search(2).run(&problem, 5, &[]).expect("there is room"));
+    let answer = search(1).run(&problem, 5, &[]).expect("there is room");
+    assert_eq!(answer, search(2).run(&problem, 5, &[]).expect("there is room"));
 }

@@ -92,10 +92,10 @@ impl Port {
     /// Runs a step with the present arrivals; `draw` is uniform from 0 to 1.
     pub(crate) fn step(&mut self, Seconds(step_s): Seconds, draw: f64) {
         let (arrived, most) = (self.arriving * step_s, self.rate * step_s);
-        let there = self.queue_bytes + arrived;
-        let served = there.min(most);
-        let over = (there - served - self.buffer_bytes).max(0.0);
-        self.queue_bytes = there - served - over;
+        let waiting = self.queue_bytes + arrived;
+        let served = waiting.min(most);
+        let over = (waiting - served - self.buffer_bytes).max(0.0);
+        self.queue_bytes = waiting - served - over;
         // Only whole packets are lost, at a random time.
         self.part += over / self.packet_bytes;
         self.lost_packets = if self.part >= 1.0 {

@@ -298,8 +298,8 @@ impl Sharing {
             self.changes[crossed] += 1;
             self.top[crossed] = self.top[crossed].max(level);
             // A link whose level does not change has nothing to pass on.
-            let found = (self.rate[crossed] - self.used[crossed]) / self.weight[crossed];
-            let off = (found - self.level[crossed]).abs() > self.still() * found;
+            let share = (self.rate[crossed] - self.used[crossed]) / self.weight[crossed];
+            let off = (share - self.level[crossed]).abs() > self.still() * share;
             if off || self.higher(level, self.level[crossed]) {
                 reached.push(crossing.link);
             }

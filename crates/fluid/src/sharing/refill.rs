@@ -17,7 +17,7 @@ impl Sharing {
             .map(|&slot| &self.flows[slot as usize])
             .map(|flow| (&flow.path[..], flow.weight))
             .collect();
-        let found = max_min(&self.rate, &flows);
+        let levels = max_min(&self.rate, &flows);
 
         for link in 0..self.links.len() as Index {
             if self.crossings.is_busy(link) {
@@ -27,7 +27,7 @@ impl Sharing {
         for &slot in &active {
             self.detach(slot);
         }
-        for (&slot, held) in active.iter().zip(found.into_iter().flatten()) {
+        for (&slot, held) in active.iter().zip(levels.into_iter().flatten()) {
             self.level[held.link as usize] = held.level;
             self.attach(slot, held.link);
         }
