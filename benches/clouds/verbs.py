@@ -157,11 +157,11 @@ def guarantee(stage: Stage) -> Outcome:
         sink.stdout.readline()
         for host, flows in (("a", 1), ("b", 8)):
             stage.traffic(host, "tcp", stage.addresses["c"], 5001, warm_s + counted_s, flows)
-        told = json.loads(sink.communicate(timeout=60)[0])
+        report = json.loads(sink.communicate(timeout=60)[0])
         stage.gavotte("guarantee", "status", "--hosts", "lab")
     finally:
         stage.gavotte("guarantee", "clear", "--hosts", "lab")
-    bins = told["bins"].get(stage.addresses["a"], [])[int(warm_s / 0.2) :]
+    bins = report["bins"].get(stage.addresses["a"], [])[int(warm_s / 0.2) :]
     got_bps = 8 * sum(bins) / (0.2 * max(1, len(bins))) / stage.condition.goodput_share
     figure, alone_bps = f"{got_bps / wanted_bps:.2f}", math.inf
     if stage.condition.loss and got_bps < 0.95 * wanted_bps:
@@ -178,13 +178,13 @@ def profile_live(stage: Stage) -> Outcome:
     # The command needs a moment until it watches.
     sending = stage.on("a", "sh", "-c", f"sleep 3; exec {' '.join(words)}")
     try:
-        found = stage.gavotte("profile", "live", "--hosts", "lab", "--for", 7 + 40 * stage.condition.round_trip_s)
+        profiled = stage.gavotte("profile", "live", "--hosts", "lab", "--for", 7 + 40 * stage.condition.round_trip_s)
         size = json.loads(sending.communicate(timeout=60)[0])["end"]["sum_received"]["bytes"]
     finally:
         for process in (sending, server):
             process.kill()
             process.wait()
-    counted = max((each["bytes"] for each in found["pairs"]), default=0)
+    counted = max((each["bytes"] for each in profiled["pairs"]), default=0)
     error = counted / size - 1
     return Outcome(abs(error) <= 0.05, f"{100 * error:+.1f} %", f"{counted} of {size} bytes")
 
@@ -228,9 +228,11 @@ def choreo(stage: Stage) -> Outcome:
     """Choreo's estimator, for comparison: its worst error."""
     result = stage.gavotte("measure", "--hosts", "lab", "--method", "choreo", "-o", "choreo.npz")
     names, rates_bps = result["hosts"], result["rate_bps"]
-    told = [(i, j) for i, j in pairs(names) if rates_bps[i][j] and stage.condition.capped]
-    truth = [stage.condition.egress_bps(names[i]) * stage.condition.goodput_share for i, _ in told]
-    worst = max((rates_bps[i][j] / bps - 1 for (i, j), bps in zip(told, truth, strict=True)), key=abs, default=math.nan)
+    expected = [(i, j) for i, j in pairs(names) if rates_bps[i][j] and stage.condition.capped]
+    truth = [stage.condition.egress_bps(names[i]) * stage.condition.goodput_share for i, _ in expected]
+    worst = max(
+        (rates_bps[i][j] / bps - 1 for (i, j), bps in zip(expected, truth, strict=True)), key=abs, default=math.nan
+    )
     return Outcome(True, f"{result['answered']}/{result['paths']} {100 * worst:+.0f} %")
 
 

@@ -58,7 +58,7 @@ def speed(sizes: list[int], runs: int, seed: int, peer: bool) -> None:
     print(f"\ntime and memory at p=.10, median of {runs} runs each in a process of its own; x = by ours of rpca")
     print(f"{'N':>5} {'method':<8} {'wall s':>8} {'cpu s':>8} {'peak MB':>8} {'rms':>6} {'x':>6}  goal")
     for size in sizes:
-        found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
+        rows_of: dict[str, list[dict[str, float]]] = {name: [] for name in names}
         for _ in range(runs):
             for name in names:
                 command = [sys.executable, "-m", "benches.constant.once", name, str(size), str(seed)]
@@ -66,11 +66,11 @@ def speed(sizes: list[int], runs: int, seed: int, peer: bool) -> None:
                 environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
                 ran = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
                 if ran.returncode == 0:
-                    found[name].append(json.loads(ran.stdout))
+                    rows_of[name].append(json.loads(ran.stdout))
                 else:
                     print(f"{name} at {size}: {(ran.stderr.strip().splitlines() or ['ended'])[-1]}")
-        ours = statistics.median(row["wall_s"] for row in found["rpca"])
-        for name, rows in found.items():
+        ours = statistics.median(row["wall_s"] for row in rows_of["rpca"])
+        for name, rows in rows_of.items():
             if not rows:
                 continue
             middle = {key: statistics.median(row[key] for row in rows) for key in rows[0]}
@@ -92,16 +92,16 @@ def decisions(size: int, seeds: int, first: int) -> None:
     )
     misses = []
     for case in (*DECISIONS, *MORE):
-        found = decided(case, size, seeds, first)
-        auto = float(np.expm1(np.mean(found.both["auto"])))
+        decision = decided(case, size, seeds, first)
+        auto = float(np.expm1(np.mean(decision.both["auto"])))
         if auto > WORST:
             misses.append(f"{case.name} ({100 * auto:+.1f} %)")
         print(
             f"{case.name:<20}"
-            + "".join(f"{percent(found.broadcast[name]):>13}" for name in columns)
-            + f"  {percent(found.both['auto'])}\n{'':<20}"
-            + "".join(f"{percent(found.mapping[name]):>13}" for name in columns)
-            + f"  {', '.join(f'{found.picked.count(p)} {p}' for p in sorted(set(found.picked)))}",
+            + "".join(f"{percent(decision.broadcast[name]):>13}" for name in columns)
+            + f"  {percent(decision.both['auto'])}\n{'':<20}"
+            + "".join(f"{percent(decision.mapping[name]):>13}" for name in columns)
+            + f"  {', '.join(f'{decision.picked.count(p)} {p}' for p in sorted(set(decision.picked)))}",
             flush=True,
         )
     goal = "met" if not misses else f"MISSED: {', '.join(misses)}"

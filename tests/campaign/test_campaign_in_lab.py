@@ -83,25 +83,25 @@ def test_every_kind_of_scenario_text(tmp_path: Path) -> None:
         scenario_text("beside", "pair", "vm0", "vm2").rstrip() + '\nbackground = [{source = "vm1", target = "vm2"}]\n'
     )
     # Of four pairs that start at once, the last was ready 0.74 s after the first.
-    found = taken(write(tmp_path, "".join(study) + beside, seconds=1.0))
+    by_scenario = taken(write(tmp_path, "".join(study) + beside, seconds=1.0))
     link = WIRE_BPS * GOODPUT_PER_WIRE
     for name in ("far", "tenant", "incast", "away", "hosts", "apart", "two", *(f"far-{name}" for name in engines)):
-        for sample in found[name]:
+        for sample in by_scenario[name]:
             # A bucket lets 100 kB through at once: a few percent in half a second.
             assert 0.7 * link < sample.value < 1.25 * link, (name, sample.value / link)
-    assert found["near"][0].value > 2 * link
-    assert found["host"][0].value > 2 * link
-    assert found["self"][0].value > 2 * link
-    assert found["vxlan"][0].value < 1.15 * link
-    assert found["beside"][0].value < 0.85 * link
-    distances = {name: samples[0].metrics["distance"].value for name, samples in found.items()}
+    assert by_scenario["near"][0].value > 2 * link
+    assert by_scenario["host"][0].value > 2 * link
+    assert by_scenario["self"][0].value > 2 * link
+    assert by_scenario["vxlan"][0].value < 1.15 * link
+    assert by_scenario["beside"][0].value < 0.85 * link
+    distances = {name: samples[0].metrics["distance"].value for name, samples in by_scenario.items()}
     known = {"self": 0, "near": 0, "host": 0, "far": 2, "away": 2, "hosts": 2, "tenant": 4, "apart": 4}
     assert {name: distances[name] for name in known} == known
-    hops = {name: samples[0].metrics["hops"].value for name, samples in found.items()}
+    hops = {name: samples[0].metrics["hops"].value for name, samples in by_scenario.items()}
     # Within a machine no router forwards; another tenant is reached through the router, even on the same machine.
     assert (hops["near"], hops["far"], hops["tenant"], hops["vxlan"]) == (1, 2, 2, 1)
     pairs = {"all": 6, "incast": 2, "two": 2, "shuffle": 4}
-    for samples in found.values():
+    for samples in by_scenario.values():
         for sample in samples:
             if sample.engine != "nuttcp":  # which reports the sum alone
                 assert len(sample.connection_bps) == sample.connections * pairs.get(sample.scenario, 1)
@@ -114,7 +114,7 @@ def test_every_kind_of_scenario_text(tmp_path: Path) -> None:
                     {"kernel", "cpu_ticks", "interfaces", "clock_source", "versions"} <= each.keys()
                     for each in accounts.values()
                 )
-    state = found["far"][0].metadata["before"]["vm0"]
+    state = by_scenario["far"][0].metadata["before"]["vm0"]
     assert state["versions"]["agent"].startswith("gavotte-agent ")
     if shutil.which("ethtool"):
         assert "generic-segmentation-offload" in state["interfaces"]["eth0"]["offloads"]
@@ -177,10 +177,10 @@ def test_flavours_limit_processors(tmp_path: Path) -> None:
     except UnsupportedError as error:
         pytest.skip(str(error))
     flavours = '[[flavour]]\nname = "tenth"\ncpus = 0.1\n[[flavour]]\nname = "one"\ncores = 1\n'
-    found = taken(
+    by_scenario = taken(
         write(tmp_path, flavours + scenario_text("lo", "loopback", "vm0", flavours=["tenth", "one"], connections=[2]))
     )
-    by_flavour = {sample.flavour: sample for sample in found["lo"]}
+    by_flavour = {sample.flavour: sample for sample in by_scenario["lo"]}
     assert by_flavour["tenth"].value < 0.7 * by_flavour["one"].value
     throttled = {name: sample.metrics["sender_throttled"].value for name, sample in by_flavour.items()}
     assert throttled["one"] == 0.0
@@ -200,8 +200,8 @@ def test_flavours_limit_processors(tmp_path: Path) -> None:
 
 def test_a_stop_rule_ends_steady_scenarios_early(tmp_path: Path) -> None:
     stop = "[stop]\nrelative_half_width = 5.0\nmost_repetitions = 6\n"
-    found = taken(write(tmp_path, scenario_text("far", "pair", "vm0", "vm2") + stop, seconds=0.3, repetitions=2))
-    assert len(found["far"]) == 2
+    by_scenario = taken(write(tmp_path, scenario_text("far", "pair", "vm0", "vm2") + stop, seconds=0.3, repetitions=2))
+    assert len(by_scenario["far"]) == 2
 
 
 def test_killed_ten_times_it_has_exactly_its_samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,9 +65,9 @@ def rules_of(cloud: lab.Session, rules: Any) -> tuple[str, ...]:
 
 
 def test_open_paths_are_counted_and_need_no_rule(cloud: lab.Session) -> None:
-    status, found = checked(cloud)
-    assert (status, found["rules"]) == (0, [])
-    assert words(found, "tcp") == words(found, "udp") == dict.fromkeys(PAIRS, "ok")
+    status, report = checked(cloud)
+    assert (status, report["rules"]) == (0, [])
+    assert words(report, "tcp") == words(report, "udp") == dict.fromkeys(PAIRS, "ok")
     done = gavotte("hosts", "check", "--hosts", str(cloud.hosts_file))
     assert "6 of 6 pairs can be used" in done.stderr
     assert "from" not in done.stdout.split()
@@ -75,30 +75,30 @@ def test_open_paths_are_counted_and_need_no_rule(cloud: lab.Session) -> None:
 
 def test_a_host_that_accepts_no_udp(cloud: lab.Session) -> None:
     with walled(cloud, "b", NO_UDP_IN):
-        status, found = checked(cloud)
-        said = gavotte("hosts", "check", "--hosts", str(cloud.hosts_file))
+        status, report = checked(cloud)
+        done = gavotte("hosts", "check", "--hosts", str(cloud.hosts_file))
     # Its own greetings arrive, but get no answer: a firewall without a memory of connections drops the answers.
     of_end = {0: "answer lost", 1: "no answer"}
     udp = {pair: of_end[pair.index("b")] if "b" in pair else "ok" for pair in PAIRS}
-    assert words(found, "udp") == udp
-    assert words(found, "tcp") == dict.fromkeys(PAIRS, "ok")
-    assert found["rules"] == ["host b accepts no UDP: open port 7411/udp on it"]
+    assert words(report, "udp") == udp
+    assert words(report, "tcp") == dict.fromkeys(PAIRS, "ok")
+    assert report["rules"] == ["host b accepts no UDP: open port 7411/udp on it"]
     # TCP is enough to use a pair.
     assert status == 0
-    assert "firewall: host b accepts no UDP: open port 7411/udp on it" in said.stderr
+    assert "firewall: host b accepts no UDP: open port 7411/udp on it" in done.stderr
 
 
 def test_one_pair_in_one_direction(cloud: lab.Session) -> None:
     a, b = address(cloud, "a"), address(cloud, "b")
     with walled(cloud, "b", udp_from(a)):
-        _, found = checked(cloud)
-    udp = words(found, "udp")
+        _, report = checked(cloud)
+    udp = words(report, "udp")
     assert udp["a", "b"] == "no answer"
     assert {pair: word for pair, word in udp.items() if word != "ok"} == {
         ("a", "b"): "no answer",
         ("b", "a"): "answer lost",
     }
-    assert found["rules"] == [f"allow UDP from a ({a}) to b ({b}) port 7411 (no answer)"]
+    assert report["rules"] == [f"allow UDP from a ({a}) to b ({b}) port 7411 (no answer)"]
 
 
 @pytest.mark.parametrize(
@@ -110,20 +110,20 @@ def test_one_pair_in_one_direction(cloud: lab.Session) -> None:
 )
 def test_tcp_that_is_blocked_costs_a_pair(cloud: lab.Session, rules: tuple[str, ...], word: str, rule: str) -> None:
     with walled(cloud, "c", rules):
-        status, found = checked(cloud)
-    assert words(found, "tcp") == {pair: word if pair[1] == "c" else "ok" for pair in PAIRS}
-    assert words(found, "udp") == dict.fromkeys(PAIRS, "ok")
-    assert (status, found["rules"]) == (1, [rule])
-    assert [path["usable"] for path in found["paths"]] == [pair[1] != "c" for pair in PAIRS]
+        status, report = checked(cloud)
+    assert words(report, "tcp") == {pair: word if pair[1] == "c" else "ok" for pair in PAIRS}
+    assert words(report, "udp") == dict.fromkeys(PAIRS, "ok")
+    assert (status, report["rules"]) == (1, [rule])
+    assert [path["usable"] for path in report["paths"]] == [pair[1] != "c" for pair in PAIRS]
 
 
 @pytest.mark.parametrize("rules", [NO_TCP_IN, TCP_REJECTED, ONLY_SSH, FROM_B])
 @pytest.mark.parametrize("method", ["train", "bulk"])
 def test_paths_into_a_host_that_accepts_no_tcp_are_measured(cloud: lab.Session, rules: Any, method: str) -> None:
     with walled(cloud, "c", rules_of(cloud, rules)):
-        found = measure(read_inventory(cloud.hosts_file), method=method)
-    assert (found.answered, found.failures, found.lost) == (6, [], {})
-    rates = found.history.beta_Bps[-1]
+        measured = measure(read_inventory(cloud.hosts_file), method=method)
+    assert (measured.answered, measured.failures, measured.lost) == (6, [], {})
+    rates = measured.history.beta_Bps[-1]
     assert all(np.isfinite(rates["abc".index(source), "abc".index(target)]) for source, target in PAIRS)
 
 
@@ -131,9 +131,9 @@ def test_paths_into_a_host_that_accepts_no_tcp_are_measured(cloud: lab.Session, 
 @pytest.mark.parametrize("rules", [ONLY_SSH, FROM_B])
 def test_iperf3_is_reversed_into_a_host_that_accepts_no_tcp(cloud: lab.Session, rules: Any) -> None:
     with walled(cloud, "c", rules_of(cloud, rules)):
-        found = measure(read_inventory(cloud.hosts_file), method=bulk(seconds=1, engine="iperf3"))
-    assert (found.answered, found.failures, found.lost) == (6, [], {})
-    into_c, from_c = found.newest[1, 2], found.newest[2, 1]
+        measured = measure(read_inventory(cloud.hosts_file), method=bulk(seconds=1, engine="iperf3"))
+    assert (measured.answered, measured.failures, measured.lost) == (6, [], {})
+    into_c, from_c = measured.newest[1, 2], measured.newest[2, 1]
     assert into_c.reading.goodput_bps == pytest.approx(from_c.reading.goodput_bps, rel=0.1)
     assert into_c.flows[0].congestion == from_c.flows[0].congestion
 
@@ -157,10 +157,10 @@ def test_paths_between_two_hosts_that_accept_no_tcp_are_named(cloud: lab.Session
     if method not in ("train", "bulk") and shutil.which("iperf3") is None:
         pytest.skip("no iperf3 here")
     with two_walls(cloud):
-        found = measure(read_inventory(cloud.hosts_file), method=method)
-    reasons = {(each.source, each.target): each.reason for each in found.failures}
+        measured = measure(read_inventory(cloud.hosts_file), method=method)
+    reasons = {(each.source, each.target): each.reason for each in measured.failures}
     assert reasons == {pair: neither(*pair) for pair in (("b", "c"), ("c", "b"))}
-    assert (found.answered, found.lost) == (4, {})
+    assert (measured.answered, measured.lost) == (4, {})
 
 
 @pytest.mark.parametrize("network", [None, builders.network("abc", 100e6)])
@@ -226,11 +226,11 @@ def test_a_source_that_accepts_no_tcp_serves_its_receivers(
 def test_a_source_that_no_receiver_can_connect_to_is_named(
     cloud: lab.Session, tmp_path: Path, rules: tuple[str, ...], word: str, network: Network | None
 ) -> None:
-    said = f"c is up, but accepts no TCP connection from a and 1 more: a firewall {word} it; open port 7411/tcp on c"
+    reason = f"c is up, but accepts no TCP connection from a and 1 more: a firewall {word} it; open port 7411/tcp on c"
     with ExitStack() as walls:
         for host in "abc":
             walls.enter_context(walled(cloud, host, rules))
-        with pytest.raises(AgentError, match=re.escape(said)):
+        with pytest.raises(AgentError, match=re.escape(reason)):
             broadcast(
                 made(tmp_path), read_inventory(cloud.hosts_file), "c", f"{tmp_path}/copy-{{host}}", network=network
             )
@@ -255,10 +255,10 @@ def made(folder: Path) -> str:
 
 def test_a_host_whose_own_firewall_keeps_udp_in(cloud: lab.Session) -> None:
     with walled(cloud, "a", NO_UDP_OUT):
-        _, found = checked(cloud)
-    assert words(found, "udp")["a", "b"] == "forbidden"
+        _, report = checked(cloud)
+    assert words(report, "udp")["a", "b"] == "forbidden"
     own = address(cloud, "a")
-    assert found["rules"] == [
+    assert report["rules"] == [
         f"host a sends no UDP: its own firewall must allow UDP from {own} to port 7411 of the others"
     ]
 
@@ -267,15 +267,15 @@ def test_only_ssh_is_open(cloud: lab.Session) -> None:
     with ExitStack() as walls:
         for host in "abc":
             walls.enter_context(walled(cloud, host, ONLY_SSH))
-        status, found = checked(cloud)
-        said = gavotte("hosts", "check", "--hosts", str(cloud.hosts_file))
+        status, report = checked(cloud)
+        done = gavotte("hosts", "check", "--hosts", str(cloud.hosts_file))
     assert status == 1
-    assert words(found, "tcp") == words(found, "udp") == dict.fromkeys(PAIRS, "no answer")
-    assert found["usable"] == 3
-    assert found["rules"] == [
+    assert words(report, "tcp") == words(report, "udp") == dict.fromkeys(PAIRS, "no answer")
+    assert report["usable"] == 3
+    assert report["rules"] == [
         "no host accepts TCP or UDP from another: open port 7411/tcp and port 7411/udp between all hosts"
     ]
-    assert "0 of 6 pairs can be used" in said.stderr
+    assert "0 of 6 pairs can be used" in done.stderr
 
 
 @pytest.mark.parametrize("kind", ["gated_train", "burst_train"])
@@ -295,5 +295,5 @@ def test_a_train_over_blocked_udp_is_named(cloud: lab.Session, kind: str) -> Non
 
 def test_the_host_that_another_run_measures_is_left_alone(cloud: lab.Session) -> None:
     with enrolled(read_inventory(cloud.hosts_file), Budget(max_bytes=1, max_seconds=60.0)):
-        status, found = checked(cloud)
-    assert (status, found["paths"], found["usable"]) == (1, [], 0)
+        status, report = checked(cloud)
+    assert (status, report["paths"], report["usable"]) == (1, [], 0)

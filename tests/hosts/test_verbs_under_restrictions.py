@@ -65,13 +65,13 @@ def test_each_verb_works_or_names_the_missing_part(name: str) -> None:
                 run = hosts.here if verb.here else hosts.queued if verb.queued else hosts.gavotte
                 words = verb.words(place, ["--hosts", hosts.inventory])
                 done = run(*words, timeout=60)
-                said = f"{verb.title}: {done.stdout}{done.stderr}"
-                assert done.returncode == (name in verb.refused), said
+                output = f"{verb.title}: {done.stdout}{done.stderr}"
+                assert done.returncode == (name in verb.refused), output
                 if name in verb.refused:
-                    assert one_line_of_error([], done.stderr), said
-                    assert all(part in done.stderr for part in verb.refused[name]), said
-                    assert not left(hosts), said
-                assert verb.limited.get(name, "") in done.stderr, said
+                    assert one_line_of_error([], done.stderr), output
+                    assert all(part in done.stderr for part in verb.refused[name]), output
+                    assert not left(hosts), output
+                assert verb.limited.get(name, "") in done.stderr, output
                 for path in left(hosts):
                     path.unlink()
             done = hosts.gavotte("guarantee", "clear", "--hosts", hosts.inventory)

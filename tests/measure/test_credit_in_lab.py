@@ -66,10 +66,10 @@ def test_bulk_reports_the_rate_after_a_credit_and_the_credit() -> None:
     with lab.session(builders.topology(hosts), source="tests") as session:
         done = gavotte("measure", "--hosts", str(session.hosts_file), "--method", "bulk", "--seconds", "1.5", "--json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    (credit,) = found["credits"]
+    document = json.loads(done.stdout)
+    (credit,) = document["credits"]
     assert (credit["host"], credit["target"]) == ("a", "b")
     assert credit["peak_bps"] == pytest.approx(GOODPUT_PER_WIRE * 80e6, rel=0.05)
     assert credit["rate_bps"] == pytest.approx(GOODPUT_PER_WIRE * 20e6, rel=0.03)
     assert credit["bytes"] == pytest.approx(GOODPUT_PER_WIRE * 4e6, rel=0.08)
-    assert found["rate_bps"][0][1] == credit["rate_bps"]
+    assert document["rate_bps"][0][1] == credit["rate_bps"]

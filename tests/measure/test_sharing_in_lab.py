@@ -62,12 +62,12 @@ def test_a_pilot_predicts_what_unknown_racks_cost(tmp_path: Path) -> None:
     # Without it, the estimate was 40 MB for racks that took 82.
     with lab.session(two_racks(), source="tests") as session:
         words = ("measure", "--hosts", session.hosts_file, "--json")
-        said = json.loads(gavotte(*words, "--dry-run", "--pilot", cwd=tmp_path).stdout)
+        estimate = json.loads(gavotte(*words, "--dry-run", "--pilot", cwd=tmp_path).stdout)
         did = json.loads(gavotte(*words, cwd=tmp_path).stdout)
     assert did["answered"] == did["paths"] == 30
-    assert {each["link"] for each in said["pilot"]["shared"]} == {each["link"] for each in did["shared"]}
-    assert said["pilot"]["bytes_sent"] < 0.5 * did["bytes_sent"]
-    assert said["bytes"] == pytest.approx(did["bytes_sent"], rel=0.25)
+    assert {each["link"] for each in estimate["pilot"]["shared"]} == {each["link"] for each in did["shared"]}
+    assert estimate["pilot"]["bytes_sent"] < 0.5 * did["bytes_sent"]
+    assert estimate["bytes"] == pytest.approx(did["bytes_sent"], rel=0.25)
 
 
 def test_with_a_network_of_slow_racks_no_path_is_in_doubt() -> None:
@@ -77,8 +77,8 @@ def test_with_a_network_of_slow_racks_no_path_is_in_doubt() -> None:
         inventory = read_inventory(session.hosts_file)
         known = model(measure(inventory, seed=1).history)
         assert all(group.up_bps == pytest.approx(24e6 * GOODPUT_PER_WIRE, rel=0.15) for group in known.groups)
-        found = measure(inventory, seed=2, known=known)
-    assert (found.answered, found.stopped, found.doubtful) == (30, "", [])
+        measured = measure(inventory, seed=2, known=known)
+    assert (measured.answered, measured.stopped, measured.doubtful) == (30, "", [])
 
 
 def test_the_caps_of_slow_hosts_are_not_the_burst_of_their_shapers() -> None:
@@ -94,12 +94,12 @@ def test_the_caps_of_slow_hosts_are_not_the_burst_of_their_shapers() -> None:
 def test_routers_on_the_way_are_traced_without_rights(small_cloud: lab.Session) -> None:
     inventory = read_inventory(small_cloud.hosts_file)
     with enrolled(inventory, Budget(max_bytes=1 << 20, max_seconds=60)) as fleet:
-        found = trace_paths(fleet, inventory.names, seed=3)
-    assert not found.failures
-    assert np.maximum(found.hops, found.hops.T).tolist() == [[0, 1, 3], [1, 0, 3], [3, 3, 0]]
-    routers = [[address for address in found.addresses[i, j] if address] for i in range(3) for j in range(3)]
+        routes = trace_paths(fleet, inventory.names, seed=3)
+    assert not routes.failures
+    assert np.maximum(routes.hops, routes.hops.T).tolist() == [[0, 1, 3], [1, 0, 3], [3, 3, 0]]
+    routers = [[address for address in routes.addresses[i, j] if address] for i in range(3) for j in range(3)]
     assert sorted(len(each) for each in routers) == [0, 0, 0, 0, 0, 0, 0, 2, 2]
-    assert hierarchy_of(inventory.names, found.hops).machine == (0, 0, 1)
+    assert hierarchy_of(inventory.names, routes.hops).machine == (0, 0, 1)
 
 
 def test_measure_and_model_fill_the_network(small_cloud: lab.Session, tmp_path: Path) -> None:
@@ -110,9 +110,9 @@ def test_measure_and_model_fill_the_network(small_cloud: lab.Session, tmp_path: 
     assert shared["experiments"] == len(shared["evidence"]) > 0
     learnt = gavotte("model", history, "-o", network, "--json")
     assert learnt.returncode == 0, learnt.stderr
-    found = read_network(network)
-    assert found.hosts[0].machine == found.hosts[1].machine != found.hosts[2].machine
-    assert {verdict.link for verdict in found.verdicts} >= {"out of a", "out of b"}
+    learned = read_network(network)
+    assert learned.hosts[0].machine == learned.hosts[1].machine != learned.hosts[2].machine
+    assert {verdict.link for verdict in learned.verdicts} >= {"out of a", "out of b"}
     again = gavotte(
         "measure", "sharing", history, "--hosts", small_cloud.hosts_file, "--trace", "-o", tmp_path / "2.npz"
     )
@@ -148,8 +148,8 @@ def test_the_uplink_of_two_small_racks_is_told_or_named_as_unknown(seed: int) ->
         hosts, switches=["core", *({"name": f"tor{i}", "parent": "core", "up": "60mbit"} for i in range(2))]
     )
     with lab.session(topology, source="tests") as session:
-        found = measure(read_inventory(session.hosts_file), seed=seed)
+        measured = measure(read_inventory(session.hosts_file), seed=seed)
     # On a busy machine trains may not run together, and links stay unknown.
-    assert {*found.shared, *found.untested} == {"out of rack-0, into rack-1", "out of rack-1, into rack-0"}
-    for sum_bps in found.shared.values():
+    assert {*measured.shared, *measured.untested} == {"out of rack-0, into rack-1", "out of rack-1, into rack-0"}
+    for sum_bps in measured.shared.values():
         assert sum_bps == pytest.approx(60e6 * GOODPUT_PER_WIRE, rel=0.15)

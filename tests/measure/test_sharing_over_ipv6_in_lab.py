@@ -26,9 +26,9 @@ def test_the_uplinks_of_racks_are_found_over_ipv6(tmp_path: Path) -> None:
         done = gavotte(*words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         network = json.loads(gavotte("model", file, "--json", cwd=tmp_path).stdout)
-    found = json.loads(done.stdout)
-    assert (found["answered"], found["by_tcp"]) == (30, [])
-    assert found["sharing"]["experiments"] > 6
+    document = json.loads(done.stdout)
+    assert (document["answered"], document["by_tcp"]) == (30, [])
+    assert document["sharing"]["experiments"] > 6
     share = goodput_per_wire(1500, ipv6=True)
     assert all(host["ipv6"] for host in network["hosts"])
     members = [sorted(group["members"]) for group in network["groups"]]
