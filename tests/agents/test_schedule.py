@@ -54,9 +54,9 @@ def test_a_host_that_answers_twice_or_what_it_was_not_asked_is_dropped() -> None
     assert sum(not answer.error for answer in items if answer.source != "a") == 6
 
 
-@given(said=st.lists(st.tuples(st.sampled_from("abcd"), replies | st.just(AgentError("gone"))), max_size=30))
-def test_every_step_has_one_answer_whatever_agents_say(said: list[tuple[str, pb.ProbeReply | AgentError]]) -> None:
-    fleet = PlayedFleet("abcd", lambda _: said)
+@given(answers=st.lists(st.tuples(st.sampled_from("abcd"), replies | st.just(AgentError("gone"))), max_size=30))
+def test_every_step_has_one_answer_whatever_agents_say(answers: list[tuple[str, pb.ProbeReply | AgentError]]) -> None:
+    fleet = PlayedFleet("abcd", lambda _: answers)
     items = list(carry_out(fleet, SCHEDULE, round_s=1.0))
     assert sorted((answer.round, answer.source, answer.target) for answer in items) == STEPS
     assert all(answer.error for answer in items if answer.reply is None)

@@ -92,7 +92,7 @@ def test_a_file_of_another_kind_is_not_imported(files: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("place App Network", "App: is an App; use a Network"),
         ("simulate Placement App --network History", "History: is a History; use a Topology"),
@@ -124,7 +124,7 @@ def test_a_file_of_another_kind_is_not_imported(files: Path) -> None:
         ("simulate Network flows.csv --poisson wbe1:db1:1:1MB", "no host `wbe1`; did you mean `web1`?"),
     ],
 )
-def test_what_was_meant_is_told(files: Path, words: str, said: str) -> None:
+def test_what_was_meant_is_told(files: Path, words: str, message: str) -> None:
     (files / "n.network.json").write_bytes((files / "Network").read_bytes())
     (files / "flows.csv").write_text(FLOWS)
     (files / "mistyped.csv").write_text(FLOWS.replace("web1", "wbe1"))
@@ -140,12 +140,12 @@ def test_what_was_meant_is_told(files: Path, words: str, said: str) -> None:
     done = gavotte(*words.replace("simulate Network", "simulate n.network.json").split(), cwd=files)
     assert done.returncode == 1
     *notes, last = done.stderr.splitlines()
-    assert said in last
+    assert message in last
     assert not any(line.startswith("error: ") for line in notes)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("300 Mbps", "`300 Mbps` means bytes per second, as in tc: 2.40 Gbit/s; write 300mbit for bits"),
         ("300mbit", None),
@@ -154,11 +154,11 @@ def test_what_was_meant_is_told(files: Path, words: str, said: str) -> None:
     ],
 )
 def test_units_that_mean_something_else_to_most_are_told(
-    text: str, said: str | None, caplog: pytest.LogCaptureFixture
+    text: str, message: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "gavotte"):
         parse_rate(text)
-    assert [record.getMessage() for record in caplog.records] == ([] if said is None else [said])
+    assert [record.getMessage() for record in caplog.records] == ([] if message is None else [message])
 
 
 @pytest.mark.parametrize("text", ["20", "300", "999999"])
@@ -246,14 +246,14 @@ def test_an_interrupted_measurement_names_resume(tmp_path: Path, capsys: pytest.
         """As a signal raises."""
 
     journal = tmp_path / "h.npz.partial"
-    for kept, ended, said in ((False, Stopped, ""), (True, GavotteError, ""), (True, Stopped, "--resume")):
+    for kept, ended, message in ((False, Stopped, ""), (True, GavotteError, ""), (True, Stopped, "--resume")):
         if kept:
             journal.write_text("{}")
         with pytest.raises(ended), measure._resumable(journal):
             raise ended("over")
         shown = capsys.readouterr().err
-        assert said in shown
-        assert bool(shown) == bool(said)
+        assert message in shown
+        assert bool(shown) == bool(message)
 
 
 @pytest.mark.slow

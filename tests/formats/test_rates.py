@@ -61,6 +61,6 @@ def test_sizes_for_people() -> None:
     assert format_rate(float("inf")) == "unlimited"
 
 
-@pytest.mark.parametrize(("number", "said"), [(0, "0 pairs"), (1, "1 pair"), (2, "2 pairs")])
-def test_a_count_takes_its_noun_along(number: int, said: str) -> None:
-    assert counted(number, "pair") == said
+@pytest.mark.parametrize(("number", "phrase"), [(0, "0 pairs"), (1, "1 pair"), (2, "2 pairs")])
+def test_a_count_takes_its_noun_along(number: int, phrase: str) -> None:
+    assert counted(number, "pair") == phrase

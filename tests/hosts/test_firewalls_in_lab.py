@@ -52,8 +52,8 @@ def checked(cloud: lab.Session) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
-def words(found: dict[str, Any], protocol: str) -> dict[tuple[str, str], str]:
-    return {(path["source"], path["target"]): path[protocol] for path in found["paths"]}
+def words(report: dict[str, Any], protocol: str) -> dict[tuple[str, str], str]:
+    return {(path["source"], path["target"]): path[protocol] for path in report["paths"]}
 
 
 def address(cloud: lab.Session, name: str) -> str:

@@ -122,16 +122,16 @@ def test_the_grid_is_that_of_the_papers_figure() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (["--bursts", "20"], "only choreo has bursts"),
         (["--method", "choreo", "--calibration", "c.json", "--packets", "9"], "--calibration has bursts and packets"),
         (["--method", "choreo", "--bursts", "1000", "--packets", "2000"], "a train cannot have 1000 bursts"),
     ],
 )
-def test_shapes_that_make_no_sense(tmp_path: Path, more: list[str], said: str) -> None:
+def test_shapes_that_make_no_sense(tmp_path: Path, more: list[str], message: str) -> None:
     hosts = tmp_path / "h.hosts.toml"
     write_inventory(hosts, inventory(["a", "b"]))
     refused = CliRunner().invoke(app, ["measure", "--hosts", str(hosts), "--dry-run", *more])
     assert isinstance(refused.exception, GavotteError)
-    assert said in str(refused.exception)
+    assert message in str(refused.exception)

@@ -63,14 +63,14 @@ def test_all_bytes_of_a_host_decide_between_its_burst_and_its_sustained_rate(siz
 
 
 @pytest.mark.parametrize(
-    ("flow", "said"),
+    ("flow", "message"),
     [
         (("vm0", "vm7", 1.0), "the network has no host `vm7`; did you mean `vm1`?"),
         (("vm0", "vm1", -1.0), "-1.0 bytes from `vm0` to `vm1`; use a number from 0 on"),
         (("vm0", "vm1", np.nan), "nan bytes from `vm0` to `vm1`; use a number from 0 on"),
     ],
 )
-def test_mistakes_are_one_line(flow: tuple[str, str, float], said: str) -> None:
+def test_mistakes_are_one_line(flow: tuple[str, str, float], message: str) -> None:
     with pytest.raises(GavotteError) as caught:
         wss_rates(network(2, MBIT), [flow])
-    assert str(caught.value) == said
+    assert str(caught.value) == message

@@ -167,7 +167,11 @@ class State:
         """Lay out rounds so that no link is overfull, and so that no near pair waits for a far one."""
         near, far = self.trips.split(todo)
         # Links that were known before are in the plan's rounds.
-        return self.concurrency.rounds(near) + self.concurrency.rounds(far) if self.concurrency.found else near + far
+        return (
+            self.concurrency.rounds(near) + self.concurrency.rounds(far)
+            if self.concurrency.limited_links
+            else near + far
+        )
 
     def take(self, pair: Pair, result: PathResult) -> None:
         """Record the answer of one probe of the snapshot."""

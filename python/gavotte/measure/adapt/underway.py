@@ -193,11 +193,11 @@ def _in_parts(state: State, todo: list[list[Pair]]) -> Steps[None]:
     """Send rounds, more at a time while nothing new is learnt about shared links, and repeat doubtful probes."""
     ahead, most = AHEAD, max(AHEAD, math.ceil(MOST_AHEAD * len(todo)))
     while todo and not state.stopped:
-        part, todo, before = todo[:ahead], todo[ahead:], state.concurrency.found
+        part, todo, before = todo[:ahead], todo[ahead:], state.concurrency.limited_links
         state.readings |= yield from probe(state, part)
         yield from repeat(state, doubts(state))
         ahead = min(most, 2 * ahead)
-        if state.concurrency.found > before:
+        if state.concurrency.limited_links > before:
             ahead, todo = AHEAD, state.laid(todo)
         if state.traffic.now:
             left = ([pair for pair in pairs if not state.traffic.hopeless(state.links(pair))] for pairs in todo)

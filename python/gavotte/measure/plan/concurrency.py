@@ -140,7 +140,7 @@ class Concurrency:
         """
         self.full: dict[str, float] = {link: 0.0 for links in known.values() for link in links}
         self.carried: defaultdict[str, float] = defaultdict(float)
-        self.found = 0
+        self.limited_links = 0
         self._together, self._disturbed = 0, 0
         self._known = known
         self._tolerance = tolerance
@@ -309,7 +309,7 @@ class Concurrency:
             if self._disturbed > self._together:
                 # The place is unknown: halve the load until no pair is disturbed.
                 self.full[EVERYTHING] = reading.load_bps[EVERYTHING] / 2
-                self.found += 1
+                self.limited_links += 1
                 self._together, self._disturbed = 0, 0
         blamed = {
             link: reading.load_bps.get(link, reading.back_bps.get(link, 0.0))
@@ -317,7 +317,7 @@ class Concurrency:
             if link != EVERYTHING and link not in self.full
         }
         self.full |= dict.fromkeys(blamed, 0.0)
-        self.found += len(blamed)
+        self.limited_links += len(blamed)
         return blamed
 
     def settle(self, link: str, sum_bps: float, *, shared: bool) -> None:
