@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -60,16 +61,30 @@ def test_a_broadcast_continues_when_the_mtu_shrinks(tmp_path: Path, icmp: bool, 
         assert (tmp_path / target).read_bytes() == content.read_bytes()
 
 
-@pytest.mark.parametrize("mode", ["paced", "standard"])
-def test_a_shuffle_continues_when_long_packets_begin_to_vanish(tmp_path: Path, mode: str) -> None:
-    matrix, known = tmp_path / "bytes.csv", tmp_path / "cloud.network.json"
+def shuffled(folder: Path, mode: str, addresses: str) -> subprocess.CompletedProcess[str]:
+    """Run a shuffle during which the MTU shrinks, and no router says so."""
+    matrix, known = folder / "bytes.csv", folder / "cloud.network.json"
     write_network(known, builders.network("xyz", WIRE_BPS * goodput_per_wire(WIDE_BYTES)))
     with matrix.open("w", newline="") as file:
         rows = [("x", "y", BYTES), ("y", "x", BYTES), ("z", "x", BYTES // 2)]
         csv.writer(file).writerows([("source", "target", "bytes"), *rows])
     words = ["--network", str(known), "--mode", mode, "--max-seconds", "20"]
-    with lab.session(cloud(icmp=False), source="tests") as session:
+    with lab.session(cloud(icmp=False, addresses=addresses), source="tests") as session:
         with narrowing(session, BYTES // 3) as narrowed:
-            moved = gavotte("shuffle", str(matrix), *words, "--hosts", str(session.hosts_file))
+            done = gavotte("shuffle", str(matrix), *words, "--hosts", str(session.hosts_file))
         assert narrowed.is_set()
-    assert moved.returncode == 0, moved.stderr
+    return done
+
+
+@pytest.mark.parametrize("mode", ["paced", "standard"])
+def test_a_shuffle_continues_when_long_packets_begin_to_vanish(tmp_path: Path, mode: str) -> None:
+    done = shuffled(tmp_path, mode, "ipv4")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_shuffle_over_ipv6_names_what_routers_must_say(tmp_path: Path) -> None:
+    done = shuffled(tmp_path, "paced", "ipv6")
+    assert done.returncode == 1
+    assert (
+        'the path\'s MTU shrank, and no router says so: allow ICMPv6 "packet too big", then start again' in done.stderr
+    )

@@ -103,6 +103,9 @@ pub enum WorkError {
         /// Size of the probe's packets.
         mtu_bytes: u32,
     },
+    /// The connection was closed because its segments no longer arrive.
+    #[error("the path's MTU shrank, and no router says so: allow ICMPv6 \"packet too big\", then start again")]
+    Narrowed,
     /// The peer's schedule is at another round.
     #[error(transparent)]
     Round(#[from] RoundError),
@@ -149,7 +152,7 @@ impl WorkError {
             Self::Socket(SocketError::System { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
                 Failure::NoUdp
             }
-            Self::Handshake(_) | Self::Frame(_) | Self::Io { .. } | Self::Socket(_) => Failure::Broken,
+            Self::Handshake(_) | Self::Frame(_) | Self::Io { .. } | Self::Socket(_) | Self::Narrowed => Failure::Broken,
             Self::Receiver(_) => Failure::Receiver,
             Self::NoRate { .. } | Self::Refused(_) | Self::Shrunk { .. } => Failure::NoRate,
             Self::NoUdp { .. } => Failure::NoUdp,

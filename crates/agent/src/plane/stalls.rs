@@ -13,7 +13,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,7 @@ use tokio::task::AbortHandle;
 use tokio::time::sleep;
 use tracing::{Instrument, debug, info};
 
+use crate::error::WorkError;
 use crate::hold::Hold;
 use crate::plane::{Plane, segments};
 
@@ -46,7 +47,18 @@ pub struct Watched {
     plane: Weak<Plane>,
     // Shared with the task, and closed with this value: the kernel must end the connection when its stream is dropped.
     socket: Arc<Mutex<Option<OwnedFd>>>,
+    closed: Arc<AtomicBool>,
     looking: AbortHandle,
+}
+
+impl Watched {
+    /// Returns the error of a connection's work, or the reason why the connection was closed, if it was.
+    pub fn reason(watched: Option<&Self>, error: WorkError) -> WorkError {
+        match watched {
+            Some(watched) if watched.closed.load(Ordering::Relaxed) => WorkError::Narrowed,
+            _ => error,
+        }
+    }
 }
 
 impl Drop for Watched {
@@ -66,16 +78,19 @@ pub(super) fn watch(plane: &Arc<Plane>, hold: &Arc<Hold>, peer: SocketAddr, stre
     let socket = stream.as_fd().try_clone_to_owned().ok().filter(|_| outside)?;
     let socket = Arc::new(Mutex::new(Some(socket)));
     plane.watched.fetch_add(1, Ordering::Relaxed);
+    let closed = Arc::new(AtomicBool::new(false));
     let patient = Arc::new(Patient {
         plane: Arc::downgrade(plane),
         hold: Arc::downgrade(hold),
         peer,
         socket: Arc::clone(&socket),
+        closed: Arc::clone(&closed),
     });
     let looking = tokio::spawn(async move { while patient.look().await.is_some() {} }.in_current_span());
     Some(Watched {
         plane: Arc::downgrade(plane),
         socket,
+        closed,
         looking: looking.abort_handle(),
     })
 }
@@ -85,6 +100,7 @@ struct Patient {
     hold: Weak<Hold>,
     peer: SocketAddr,
     socket: Arc<Mutex<Option<OwnedFd>>>,
+    closed: Arc<AtomicBool>,
 }
 
 impl Patient {
@@ -128,6 +144,7 @@ impl Patient {
             Some(Ok(())) => info!(%peer, "routers may fragment a connection's packets"),
             Some(Err(error)) => {
                 info!(%peer, %error, "closes a connection whose segments vanish");
+                self.closed.store(true, Ordering::Relaxed);
                 if let Some(Err(error)) = self.with(tcp::shut_down) {
                     debug!(%error, "the connection was closed before");
                 }

@@ -17,6 +17,7 @@ use crate::error::{WorkError, within};
 use crate::hold::budget::Reservation;
 use crate::plane::dial::Connection;
 use crate::plane::several::{Pacer, connections, most_connections};
+use crate::plane::stalls::Watched;
 use crate::plane::stream;
 use crate::work::ledger::Entry;
 
@@ -193,17 +194,17 @@ impl Common {
     }
 
     /// Sends over one connection while any bytes are left, and waits for what its receiver got.
-    async fn carry(&self, pool: &Pool, connection: Connection) -> Result<Carried, WorkError> {
-        let Connection {
-            mut stream,
-            mut channel,
-            watched: _watched,
-            ..
-        } = connection;
+    async fn carry(&self, pool: &Pool, mut connection: Connection) -> Result<Carried, WorkError> {
+        let carried = self.send_all(pool, &mut connection).await;
+        carried.map_err(|error| Watched::reason(connection.watched.as_ref(), error))
+    }
+
+    async fn send_all(&self, pool: &Pool, connection: &mut Connection) -> Result<Carried, WorkError> {
+        let Connection { stream, channel, .. } = connection;
         let mut paces = self.paces.clone();
         let pace_bps = || self.pace_bps(&pool.transfer);
         let mut set_bps = 0;
-        tcp::set_backlog(&stream, BACKLOG_BYTES)?;
+        tcp::set_backlog(&*stream, BACKLOG_BYTES)?;
         while pool.left() > 0 {
             // Only a connection with room takes bytes.
             stream.writable().await.map_err(WorkError::io("send"))?;
@@ -214,19 +215,19 @@ impl Common {
             let turn = pool.pacer.turn(pace_bps).await;
             let now_bps = pace_bps();
             if now_bps != set_bps && now_bps != HELD_BPS {
-                tcp::set_pace(&stream, kernel_bps(now_bps))?;
+                tcp::set_pace(&*stream, kernel_bps(now_bps))?;
                 set_bps = now_bps;
             }
             let taken = pool.take(portion_bytes(now_bps));
-            let sent = stream::send_now(&stream, taken);
+            let sent = stream::send_now(stream, taken);
             let sent_bytes = *sent.as_ref().unwrap_or(&0);
             pool.give_back(taken - sent_bytes);
             turn.sends(sent_bytes);
             pool.entry.add(sent?);
         }
         stream.shutdown().await.map_err(WorkError::io("end the stream"))?;
-        let report = channel.receive(&mut stream).await?;
-        let retransmits = tcp::info(&stream).map_or(0, |info| info.retransmits);
+        let report = channel.receive(stream).await?;
+        let retransmits = tcp::info(&*stream).map_or(0, |info| info.retransmits);
         Ok(Carried { report, retransmits })
     }
 }

@@ -26,6 +26,7 @@ use crate::hold::jobs::{Job, Paces, State};
 use crate::plane::Plane;
 use crate::plane::dial::{Call, Connection};
 use crate::plane::pulse::Pulses;
+use crate::plane::stalls::Watched;
 use crate::plane::stream;
 use crate::work::kind::Answer;
 use crate::work::ledger::{Entry, Ledger};
@@ -273,7 +274,7 @@ impl Common {
         if let Some(Connection {
             mut stream,
             mut channel,
-            watched: _watched,
+            watched,
             ..
         }) = connection
         {
@@ -299,7 +300,7 @@ impl Common {
             done.retransmits = tcp::info(&stream).map_or(0, |info| info.retransmits);
             done.bytes = transfer.bytes - reservation.unspent();
             done.finish_s = start.elapsed().as_secs_f64();
-            let report = sent?;
+            let report = sent.map_err(|error| Watched::reason(watched.as_ref(), error))?;
             if !report.error.is_empty() {
                 return Err(WorkError::Receiver(report.error));
             }
