@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup demo test test-lab checks test-python test-fast test-openstack test-kubernetes test-spark test-kernels flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
+.PHONY: help setup demo test test-lab checks test-python test-fast fast-rust fast-python test-openstack test-kubernetes test-spark test-kernels flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
 
 help: ## Describe each verb
 	@sed -n 's/^\([a-z%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
@@ -32,9 +32,14 @@ checks:
 	@# Else rustdoc warns of make's job server, which it cannot reach.
 	$(WHEN_IDLE) env -u MAKEFLAGS -u MFLAGS cargo test --workspace --quiet --locked
 
-test-fast: setup ## The inner loop: no lab, no slow tests, few examples of each property; under two minutes
-	PROPTEST_CASES=16 cargo test --workspace --quiet --locked
-	GAVOTTE_EXAMPLES=fast $(PYTHON) -m pytest -q -n 2 -m "not lab and not slow"
+test-fast: setup ## The inner loop: no lab, no slow tests, few examples of each property; about a minute
+	@$(MAKE) --no-print-directory -j 2 --output-sync=line fast-rust fast-python
+
+fast-rust:
+	@PROPTEST_CASES=16 env -u MAKEFLAGS -u MFLAGS cargo test --workspace --quiet --locked
+
+fast-python:
+	@GAVOTTE_EXAMPLES=fast $(PYTHON) -m pytest -q -n 2 -m "not lab and not slow"
 
 test-openstack: setup ## The OpenStack driver against real services, which the first call downloads; needs root
 	@GAVOTTE_OPENSTACK=real tools/openstack $(PYTHON) -m pytest -q tests/campaign/test_openstack.py

@@ -65,6 +65,7 @@ def test_imports_go_down(path: Path) -> None:
         assert FLOOR[name] < FLOOR[own], f"{path} imports {name}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_only_the_command_line_prints(path: Path) -> None:
     if room(path) == "cli":
@@ -116,6 +117,7 @@ ANSWERS = {
 """Types of answers that have warnings, by room."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers_have_their_warnings(name: str) -> None:
     attributes = {}

@@ -28,6 +28,7 @@ def test_each_front_door_has_a_page() -> None:
     assert set(documented()) == public
 
 
+@pytest.mark.slow
 def test_each_public_function_tells_all_its_arguments() -> None:
     silent = []
     for room in documented():
@@ -62,6 +63,7 @@ def test_the_glossary_has_each_word_once() -> None:
     assert [word for word, times in words.items() if times > 1] == []
 
 
+@pytest.mark.slow
 def test_a_public_class_has_its_name_to_itself() -> None:
     """A name that two front doors show is one class."""
 

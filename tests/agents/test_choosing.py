@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pytest
+
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.choosing import choose
 from gavotte.errors import AgentError
@@ -56,6 +58,7 @@ def test_a_host_that_no_address_reaches_keeps_its_first() -> None:
     assert clouds.at["a", "c"] == "10.9.0.3"
 
 
+@pytest.mark.slow
 def test_more_peers_than_an_agent_greets_at_a_time() -> None:
     hosts = [host("a", "10.0.0.1")] + [host(f"h{i}", f"10.9.0.{i}", f"10.0.0.{i}") for i in range(2, 202)]
     clouds = Clouds(hosts, {("a", f"10.0.0.{i}") for i in range(2, 202)})

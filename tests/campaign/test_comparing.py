@@ -67,6 +67,7 @@ def test_what_only_one_has_is_different_and_nothing_to_test_is_told() -> None:
         compare(one, one, metric="speed")
 
 
+@pytest.mark.slow
 def test_the_exit_status_is_the_verdict(tmp_path: Path) -> None:
     write_samples(tmp_path / "a.jsonl", study(1))
     write_samples(tmp_path / "b.jsonl", study(2))
@@ -84,6 +85,7 @@ def state(load: float, **more: object) -> dict[str, object]:
     return {"kernel": "Linux 6.1", "cpus": 2, "load_1min": load, "cpu_ticks": ticks, **more}
 
 
+@pytest.mark.slow
 def test_the_page_shows_figures_numbers_and_what_was_unclean(tmp_path: Path) -> None:
     distance = {"distance": Quantity(value=2.0, unit="edges"), "connection_bps": Quantity(value=1e8, unit="bit/s")}
     stolen = state(0.1)["cpu_ticks"] | {"user": 150, "steal": 20}  # type: ignore[operator]

@@ -88,6 +88,7 @@ def left(api: Any, mark: str) -> list[str]:
     return [each.metadata.name for each in items]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_agents_run_where_hints_say_and_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = study("places")

@@ -76,6 +76,7 @@ def left(connection: Any, mark: str) -> list[str]:
     return [each.name for each in connection.compute.servers() if each.metadata.get(driver.MARK) == mark]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_servers_are_made_where_hints_say_and_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = study("places")

@@ -118,6 +118,7 @@ def test_each_host_has_one_spelling() -> None:
     assert (driver.tenants, driver.tenant("NODE1")) == ({"t": ["Node1", "c"]}, "t")
 
 
+@pytest.mark.slow
 def test_the_cost_of_a_path_is_known_in_any_case(tmp_path: Path) -> None:
     path = write(tmp_path)
     exact = gavotte("campaign", "plan", path, "--json")

@@ -144,6 +144,7 @@ OSMEF = {
 """Two connections of a file as OSMeF writes them, with most of nuttcp's fields left out."""
 
 
+@pytest.mark.slow
 def test_results_of_osmef(tmp_path: Path) -> None:
     folder = tmp_path / "vm_to_vm_2"
     folder.mkdir()

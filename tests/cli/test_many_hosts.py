@@ -41,6 +41,7 @@ def test_a_collective_is_of_its_ranks_not_of_all_hosts() -> None:
         plan(free(MANY), "broadcast", size_bytes=1 << 20)
 
 
+@pytest.mark.slow
 def test_a_mapping_looks_at_some_hosts_of_each_kind() -> None:
     few, many = (map_tasks(free(size), APP) for size in (MOST_HOSTS // 16, MANY))
     assert many.completion_s == few.completion_s

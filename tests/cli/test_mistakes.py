@@ -198,6 +198,7 @@ def test_encodings_of_other_editors_are_read_or_named(encoding: str, problem: st
         read_inventory(tmp_path / "h.toml")
 
 
+@pytest.mark.slow
 def test_seconds_are_accepted_with_their_unit(tmp_path: Path) -> None:
     write_network(tmp_path / "n.network.json", builders.network(["a", "b"], 1e8, 1e-4, cpus=4.0))
     write_app(tmp_path / "a.app.toml", builders.app("a", ("x", "y", 1e6)))

@@ -59,6 +59,7 @@ def test_what_rich_would_change_is_left_to_it(cell: str) -> None:
     assert not output._is_plain(["name"], [[cell]])
 
 
+@pytest.mark.slow
 def test_a_simulation_starts_slim(tmp_path: Path) -> None:
     """Without rich, and with one thread for linear algebra, unless users say otherwise."""
     hosts = "".join(f'[[host]]\nname = "{name}"\nswitch = "core"\nrate = "8mbit"\n' for name in "ab")

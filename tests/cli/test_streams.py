@@ -33,6 +33,7 @@ def shell(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize(
     ("redirection", "reason"), [(">&-", "Bad file descriptor"), ("> /dev/full", "No space left on device")]
@@ -46,6 +47,7 @@ def test_output_that_is_lost_is_one_line_and_status_1(verb: str, redirection: st
     assert reason in errors[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_closed_stderr_or_stdin_changes_nothing(verb: str, folder: Path) -> None:
     normal = shell(f"{verb} --untimed" if "place" in verb else verb, folder).stdout
@@ -59,6 +61,7 @@ def test_messages_to_a_closed_stderr_do_not_go_to_stdout(folder: Path) -> None:
     assert (done.returncode, done.stdout) == (1, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("redirection", ["> out.json", ">> out.json", "| cat > out.json"])
 def test_a_dash_writes_the_file_alone_to_stdout(redirection: str, folder: Path) -> None:
     kept = "kept\n" if ">>" in redirection else ""
@@ -72,6 +75,7 @@ def test_a_dash_writes_the_file_alone_to_stdout(redirection: str, folder: Path) 
     assert not (folder / "-").exists()
 
 
+@pytest.mark.slow
 def test_a_verb_does_not_replace_what_it_reads(folder: Path) -> None:
     (folder / "link.json").symlink_to("n.network.json")
     for name in ("n.network.json", "./n.network.json", "link.json"):
@@ -83,6 +87,7 @@ def test_a_verb_does_not_replace_what_it_reads(folder: Path) -> None:
     read_network(folder / "n.network.json")
 
 
+@pytest.mark.slow
 def test_a_file_of_another_kind_is_replaced_by_force_only(folder: Path) -> None:
     write_app(folder / "p.json", read_app(folder / "a.app.toml"))
     write_text(folder / "notes", "Buy milk.\n")
@@ -98,6 +103,7 @@ def test_a_file_of_another_kind_is_replaced_by_force_only(folder: Path) -> None:
         assert gavotte(*line, cwd=folder).returncode == 0
 
 
+@pytest.mark.slow
 def test_a_report_does_not_replace_a_noun(folder: Path) -> None:
     done = gavotte("report", "--network", "n.network.json", "-o", "a.app.toml", cwd=folder)
     assert done.returncode == 1

@@ -39,6 +39,7 @@ def test_all_verbs_are_seen() -> None:
     assert {*PASS_THROUGH, *RANDOM, "schema"} <= set(VERBS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", VERBS)
 def test_help_fits_80_columns_and_gives_an_example(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")

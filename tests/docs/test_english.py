@@ -195,6 +195,7 @@ def unnamed(source: str) -> list[str]:
     return [f"line {line}: {name}" for line, name in names if name in PARTICLES]
 
 
+@pytest.mark.slow
 def test_variables_are_nouns() -> None:
     package = TREE / "python" / "gavotte"
     modules = list(package.rglob("*.py"))
@@ -207,6 +208,7 @@ def test_every_part_exists() -> None:
     assert [part for part in REWRITTEN if not (TREE / part).exists()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(TREE)))
 def test_a_rewritten_file_has_plain_words_and_short_sentences(path: Path) -> None:
     assert faults(path) == []

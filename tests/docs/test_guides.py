@@ -76,6 +76,7 @@ def known(command: Any, words: list[str]) -> str:
     return next((word for word in given if word.startswith("-") and word.partition("=")[0] not in options), "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(TREE)))
 def test_every_command_shown_has_verbs_and_options_that_there_are(page: Path) -> None:
     command = typer.main.get_command(app)
@@ -100,6 +101,7 @@ def test_every_guide_has_commands() -> None:
     assert [guide.stem for guide in GUIDES if not SHELL.search(guide.read_text("utf-8"))] == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(LIMIT_S)
 @pytest.mark.parametrize(
     "guide",

@@ -78,6 +78,7 @@ def test_one_of_several_applications_has_ranks_of_its_own() -> None:
     assert export(placement(["a"]), "slurm", app="sort") == "a\n"
 
 
+@pytest.mark.slow
 def test_command_line_writes_and_tells_usage(tmp_path: Path) -> None:
     source, target = tmp_path / "p.placement.json", tmp_path / "hosts"
     write_placement(source, placement(["b", "a"]))

@@ -71,6 +71,7 @@ def test_trains_tell_of_cores(small_cloud: lab.Session) -> None:
     assert all(not math.isnan(path.sender_cpu + path.receiver_cpu) for path in result.newest.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

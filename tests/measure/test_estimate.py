@@ -81,6 +81,7 @@ def known_of(topology: Topology, method: str | Method = "train") -> tuple[Histor
     return history, model(replace(history, evidence=evidence))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["train", bulk(seconds=0.5)], ids=["train", "bulk"])
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("hosts", [3, 6, 12])
@@ -113,6 +114,7 @@ def test_without_a_network_the_rate_of_paths_suffices(hosts: int, egress: str, m
     assert cost.seconds == pytest.approx(network.seconds + network.schedules * SCHEDULE_S, rel=NEAR)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["train", bulk(seconds=0.5)], ids=["train", "bulk"])
 @pytest.mark.parametrize("hosts", [3, 6, 12])
 @pytest.mark.parametrize("up", [None, "100mbit"])
@@ -141,6 +143,7 @@ def test_what_hosts_were_seen_to_receive_is_no_limit_on_it() -> None:
     assert cost.seconds == pytest.approx(network.seconds - before_s + result.rounds * EXPERIMENT_S, rel=NEAR)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "topology",
     [racks("100mbit", hosts=6), racks("100mbit", hosts=12), racks("100mbit", hosts=11, egress="120mbit")],

@@ -134,6 +134,7 @@ def test_tcp_without_a_gap_replaces_a_lower_bound() -> None:
     assert {path.reading.verdict for pair, path in result.newest.items() if 1 in pair} == {"unproven"}
 
 
+@pytest.mark.slow
 def test_the_table_and_a_warning_name_the_host(tmp_path: Path) -> None:
     played, hosts = network(spoilt=99), tmp_path / "h.hosts.toml"
     write_inventory(hosts, played.inventory)

@@ -95,6 +95,7 @@ def test_excess_of_chance_alone_is_spread_over_all() -> None:
     assert error(estimate(times, "mode+excess"), wanted) < error(estimate(times, "mean"), wanted) / 4
 
 
+@pytest.mark.slow
 def test_auto_takes_a_robust_one_where_spikes_are_chance_and_not_where_they_belong_to_pairs() -> None:
     rng = np.random.default_rng(8)
     wanted = truth(48, rng)

@@ -53,6 +53,7 @@ def test_a_proof_that_is_wider_counts() -> None:
     assert 0.8 * 8e7 < sure < 0.999 * 8e7
 
 
+@pytest.mark.slow
 def test_a_measured_history_can_be_placed_robustly(tmp_path: Path) -> None:
     rng = np.random.default_rng(2)
     source, target, job, out = (tmp_path / name for name in ("h.npz", "n.json", "a.app.json", "p.json"))

@@ -99,6 +99,7 @@ def test_a_long_series_is_looked_at_a_few_times(snapshots: int) -> None:
     assert after[:16] == list(range(1, min(16, snapshots) + 1))
 
 
+@pytest.mark.slow
 def test_steps_are_told_by_their_snapshots(tmp_path: Path) -> None:
     rng = np.random.default_rng(11)
     times = disturbed(truth(5, rng), 400, rng, spikes=0.0, band=0.02)

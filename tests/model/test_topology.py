@@ -30,6 +30,7 @@ def learnt(cloud: Cloud, *, noise: float, seed: int = 0) -> tuple[History, Netwo
     return history, model(history)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("noise", [0.0, 0.02])
 def test_small_clouds_are_told_apart(kind: str, noise: float) -> None:

@@ -161,6 +161,7 @@ def test_compilers_that_are_none(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_shim_is_written_through_a_pipe_and_does_not_replace_it(tmp_path: Path) -> None:
     if not available("openmpi"):
         pytest.skip("no Open MPI")

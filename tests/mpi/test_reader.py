@@ -220,6 +220,7 @@ def test_truncated_files(reader: Reader) -> None:
     assert len(taken) < TEXT.count(b"\n")
 
 
+@pytest.mark.slow
 def test_all_small_trees_are_found(reader: Reader) -> None:
     """Among all parents and orders of three ranks, the reader accepts as many as there are ordered trees and rings."""
     triples = [(a, b, c) for a in range(3) for b in range(3) for c in range(3)]

@@ -35,6 +35,7 @@ from gavotte.place import (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["auto", "optimal", "search", "ilp"])
 def test_same_seed_same_answer_at_any_thread_count(method: str) -> None:
     answers = [
@@ -56,6 +57,7 @@ def test_optimal_is_proven_and_never_above_the_others() -> None:
         assert place(cloud(), [ring()], method).completion_s >= best.placement.completion_s * (1 - 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharing", ["hose", "pipe", "groups"])
 def test_the_bound_is_the_same_for_all_methods(sharing: Sharing) -> None:
     rng = np.random.default_rng(3)
@@ -207,6 +209,7 @@ def test_the_goal_of_latency_is_told(tmp_path: Path) -> None:
     assert "latency: " in result.output
 
 
+@pytest.mark.slow
 def test_command_line_explains_and_repeats_itself(tmp_path: Path) -> None:
     write_network(tmp_path / "n.network.json", cloud())
     write_app(tmp_path / "a.app.toml", ring())

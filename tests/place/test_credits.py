@@ -83,6 +83,7 @@ def test_tasks_that_would_use_up_a_credit_together_go_elsewhere() -> None:
     assert answer.explanation.completion_s == pytest.approx(placement.completion_s)
 
 
+@pytest.mark.slow
 def test_moves_between_phases_are_timed_by_the_same_rates() -> None:
     app = builders.app(
         "app",
@@ -95,6 +96,7 @@ def test_moves_between_phases_are_timed_by_the_same_rates() -> None:
     assert moving.bound_s <= moving.completion_s <= unmoved.completion_s * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_the_worth_compares_placements_by_the_rates_that_each_gets() -> None:
     answer = decide(Question(cloud(cpus=4), [three_senders()]), Effort(seed=1))
     gain = answer.worth(rate_error=0.0)

@@ -105,6 +105,7 @@ def test_what_is_no_run_is_refused() -> None:
         forecast(Question(cloud(), [APP]), {"b": "vm1"}, AFTER, [1.0])
 
 
+@pytest.mark.slow
 def test_the_command_predicts(tmp_path: Path) -> None:
     network, app, before = (tmp_path / each for each in ("n.network.json", "a.app.toml", "p.placement.json"))
     write_network(network, cloud())

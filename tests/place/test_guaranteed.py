@@ -49,6 +49,7 @@ def limits(wanted: Guarantee, network: Network) -> PlacementLimits:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["optimal", "ilp", "search", "auto"])
 def test_no_link_is_asked_for_more_than_it_can_guarantee(method: str) -> None:
     network, wanted = racks(60), of_tasks(dict.fromkeys(TASKS, (40, 40)))
@@ -131,6 +132,7 @@ def test_a_guarantee_of_no_task_is_refused() -> None:
         rooms(of_tasks({"z": (10, 10)}), racks(60), list(TASKS))
 
 
+@pytest.mark.slow
 def test_the_command_writes_what_hosts_are_to_have(tmp_path: Path) -> None:
     network, wanted = racks(60), of_tasks(dict.fromkeys("abcde", (40, 40)))
     write_network(tmp_path / "n.network.json", network)

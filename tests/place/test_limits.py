@@ -52,6 +52,7 @@ def every_placement() -> list[tuple[float, float, int]]:
     return result
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_price_is_a_limit_and_the_best_below_it_is_found(method: str) -> None:
     network = priced()
@@ -96,6 +97,7 @@ def test_the_next_best_move_keeps_limits_and_allowed_hosts() -> None:
     assert "vm3" not in hosts_after(allowed={"b": ["vm0", "vm2"]})
 
 
+@pytest.mark.slow
 def test_what_breaks_a_limit_is_an_error() -> None:
     with pytest.raises(InfeasibleError, match="at most 2 hosts"):
         decide(Question(cloud(), [ring()], limits=PlacementLimits(max_hosts=2)), Effort(time_limit_s=5.0))
@@ -110,6 +112,7 @@ def spent(network: Network, goal: str, within: float) -> Answer:
     return decide(Question(network, [ring()]), effort, Goal(goal, within))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("within", [0.0, 0.5])
 def test_goals_are_the_least_within_the_time(within: float) -> None:
     network = priced()

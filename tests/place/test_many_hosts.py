@@ -50,6 +50,7 @@ def drawn(rng: random.Random, tasks: int) -> App:
     return builders.app("drawn", *ways, tasks=[f"t{i}" for i in range(tasks)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sharing", ["hose", "groups"])
 # Only the ILP's solver among these stops by the clock, so its answer may differ.
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "ilp"])
@@ -74,6 +75,7 @@ def test_pipes_need_pairs() -> None:
         decide(Question(racks(4, random.Random(0), "pipe", matrix=False), [drawn(random.Random(0), 3)]))
 
 
+@pytest.mark.slow
 def test_memory_grows_with_hosts_not_with_pairs(tmp_path: Path) -> None:
     """5,000 hosts have 25 million pairs: 200 MB as eight bytes each."""
     path = tmp_path / "n.network.json"

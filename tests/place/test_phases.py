@@ -182,6 +182,7 @@ def test_bytes_go_from_where_tasks_are_then() -> None:
         unfold([app], strange)
 
 
+@pytest.mark.slow
 def test_several_applications_move_by_their_own_keys() -> None:
     apps = [square(MB), square(MB).model_copy(update={"name": "other"})]
     net = builders.network(4, cpus=2.0, egress_bps=800 * MBIT, ingress_bps=800 * MBIT)
@@ -230,6 +231,7 @@ def told(*words: str) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr if done.exception is None else str(done.exception)
 
 
+@pytest.mark.slow
 def test_the_command_writes_moves_that_simulate_replays(files: list[str], tmp_path: Path) -> None:
     output = str(tmp_path / "p.placement.json")
     code, text, message = told(

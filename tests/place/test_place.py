@@ -67,6 +67,7 @@ def test_transfer_within_a_task_is_free() -> None:
     assert place(network(), [loop]).completion_s == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_repeats_itself_and_survives_the_file(method: str) -> None:
     first, second = (
@@ -77,6 +78,7 @@ def test_every_method_repeats_itself_and_survives_the_file(method: str) -> None:
     assert Placement.model_validate_json(first.model_dump_json()) == first
 
 
+@pytest.mark.slow
 def test_seed_decides_random() -> None:
     drawn = {tuple(place(network(5), [app()], "random", seed=seed).assignment.values()) for seed in range(20)}
     assert len(drawn) > 5

@@ -35,6 +35,7 @@ def test_constraints_are_planned_for(rules: dict[str, Any], method: str) -> None
     assert given.completion_s == placement.completion_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rules", [{}, *RULES], ids=lambda rules: "+".join(rules) or "none")
 @pytest.mark.parametrize("sharing", ["hose", "pipe"])
 def test_optimal_is_the_best_of_all_assignments(rules: dict[str, Any], sharing: str) -> None:
@@ -112,6 +113,7 @@ def test_labels_and_patterns_choose_hosts() -> None:
         select_hosts(network, [ring()], labels=[("a", "zone", "c")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rules", "words"),
     [

@@ -62,6 +62,7 @@ def test_what_runs_is_cross_traffic_only_while_it_runs(method: str) -> None:
     assert done.reviews == []
 
 
+@pytest.mark.slow
 def test_without_reviews_it_takes_what_the_simulator_says() -> None:
     for seed in range(8):
         net, apps = network(), drawn(seed)

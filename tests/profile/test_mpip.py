@@ -84,6 +84,7 @@ def test_ranks_may_have_names_and_what_has_none_is_not_lost(tmp_path: Path) -> N
     assert profiled.bytes == profiled.attributed_bytes + profiled.unattributed_bytes == 5_000_000 + 4 + 7000 + 6000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["my run.mpiP", "x" * 200 + ".mpiP", "a'b\"c.mpiP"])
 def test_a_files_name_that_is_no_applications_is_made_one(file: str, tmp_path: Path) -> None:
     (tmp_path / file).write_text(MPIP_REPORT)

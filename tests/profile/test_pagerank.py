@@ -50,6 +50,7 @@ def dense_pagerank(vertices: int, source: NDArray[np.int64], target: NDArray[np.
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="mpirun is not installed")
 @pytest.mark.parametrize("ranks", [1, 4, 5])
 def test_the_ranks_agree_with_linear_algebra(tmp_path: Path, ranks: int) -> None:

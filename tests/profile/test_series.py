@@ -121,6 +121,7 @@ def test_runs_merge_to_their_mean() -> None:
     assert result.counts == {("x", "y"): Count(900, 600, 1200), ("y", "z"): Count(25, 0, 50)}
 
 
+@pytest.mark.slow
 def test_the_commands(tmp_path: Path) -> None:
     frames = [tcp(A, B, 1000, seq=n * 1000) for n in range(3)] + [tcp(B, C, 1000, seq=n * 1000) for n in range(3)]
     (tmp_path / "a.pcap").write_bytes(pcap_bytes(frames))

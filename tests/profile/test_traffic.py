@@ -70,6 +70,7 @@ def test_a_source_that_is_none_is_told() -> None:
         profile("tcpdump", "a.pcap", name="job")
 
 
+@pytest.mark.slow
 def test_the_command_adds_up(tmp_path: Path) -> None:
     capture, names, out = tmp_path / "c.pcap", tmp_path / "tasks", tmp_path / "a.app.toml"
     capture.write_bytes(pcap_bytes([tcp(A, B, 5000), tcp(B, A, 4000), tcp(A, C, 3000), udp(A, "224.0.0.251", 50)]))

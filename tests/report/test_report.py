@@ -80,6 +80,7 @@ class Page(HTMLParser):
             self.words.append(f"{self.open[-1]}: {' '.join(data.split())}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 3, 10, 64, 200])
 @pytest.mark.parametrize("name", ["vm{}", "compute-node-with-a-long-name-{:03d}.zone-b.prod.example.internal"])
 def test_labels_keep_clear_of_each_other(size: int, name: str) -> None:

@@ -165,6 +165,7 @@ def test_a_host_without_a_guarantee_is_not_slowed() -> None:
     assert done.pairs[1].guarantee_bps == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "message", "status"),
     [

@@ -127,6 +127,7 @@ def test_bad_input_is_one_line(
     assert result.returncode == status
 
 
+@pytest.mark.slow
 def test_with_a_server(server: Server, tmp_path: Path, history: Shell) -> None:
     write_history(tmp_path / "cloud.npz", world())
     base = server.new_database()

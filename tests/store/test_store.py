@@ -110,6 +110,7 @@ def test_what_is_not_there_is_said(tmp_path: Path, hosts: list[str] | None, span
             store.load("clown")
 
 
+@pytest.mark.slow
 def test_more_snapshots_than_one_query_takes(url: str) -> None:
     history = world(("a", "b"), tuple(float(i) for i in range(1203)))
     with open_store(url) as store:
@@ -254,6 +255,7 @@ def test_records(url: str) -> None:
             store.delete_records("run")
 
 
+@pytest.mark.slow
 def test_records_of_equal_time_keep_their_order(url: str) -> None:
     records = [sample(float(i), task=f"t{i}") for i in range(2500)]
     with open_store(url) as store:

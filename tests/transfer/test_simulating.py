@@ -132,6 +132,7 @@ def test_the_synthetic_hour_has_the_public_ones_shape() -> None:
     assert synthetic_trace(1, share=0.1).bytes == synthetic_trace(1, share=0.1).bytes
 
 
+@pytest.mark.slow
 def test_orders_matter_as_on_the_public_hour() -> None:
     trace = synthetic_trace(1, share=0.2)
     done = {name: simulate_transfers(trace, name) for name in POLICIES}

@@ -173,6 +173,7 @@ def test_what_a_gone_host_had_is_restarted_elsewhere_without_sending_its_state()
     assert f"8.00 s now with what was lost restarted; restart x on {reassessed.assignment['x']}" in reassessed.text
 
 
+@pytest.mark.slow
 def test_who_stands_in_the_way_of_a_restart_moves_and_that_costs() -> None:
     even = network()
     hosts = [host.model_copy(update={"cpus": 2.0 if host.name in "ab" else 1.0}) for host in even.hosts]

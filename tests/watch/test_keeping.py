@@ -137,6 +137,7 @@ def test_a_placement_that_cannot_be_evaluated_is_told_at_the_start(
     assert run.stdout == ""
 
 
+@pytest.mark.slow
 def test_several_applications_of_one_placement_are_reviewed(tmp_path: Path, words: list[str]) -> None:
     apps = [pair(0, "one"), pair(0, "two")]
     assignment = {"one/x": "h2", "one/y": "h5", "two/x": "h0", "two/y": "h1"}

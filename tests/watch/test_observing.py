@@ -278,6 +278,7 @@ def test_the_command_follows_operations_alone(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, ["watch", str(source)]).exit_code == 2
 
 
+@pytest.mark.slow
 def test_a_signal_ends_the_following(tmp_path: Path) -> None:
     source, times = tmp_path / "n.json", tmp_path / "t.jsonl"
     write_network(source, model(history(8e6 / truth(6, np.random.default_rng(0))[None])))
