@@ -110,3 +110,8 @@ def test_a_report_does_not_replace_a_noun(folder: Path) -> None:
     assert "a.app.toml: exists and is an App" in done.stderr
     for _ in range(2):
         assert gavotte("report", "--network", "n.network.json", "-o", "r.html", cwd=folder).returncode == 0
+
+
+def test_a_file_that_grows_is_not_stdout(folder: Path) -> None:
+    done = gavotte("watch", "n.network.json", "--hosts", "lab", "-o", "-", cwd=folder)
+    assert (done.returncode, done.stderr) == (1, "error: -: is stdout, which cannot be read; name a file\n")

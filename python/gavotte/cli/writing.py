@@ -50,18 +50,23 @@ def to_write(text: str, metavar: str, *names: str, updates: bool = False) -> Any
     """
     kind = next((kind for ending, kind in KINDS.items() if metavar.endswith(ending)), "")
 
-    def check(value: Path | None) -> Path | None:
-        return None if value is None else _checked(value)
+    target = _Target(kind, updates)
 
-    check.target = _Target(kind, updates)  # type: ignore[attr-defined]
+    def check(value: Path | None) -> Path | None:
+        return None if value is None else _checked(value, target)
+
+    check.target = target  # type: ignore[attr-defined]
     return typer.Option(*names or ("-o", "--output"), help=text, metavar=metavar, callback=check)
 
 
-def _checked(path: Path) -> Path:
+def _checked(path: Path, target: _Target) -> Path:
     """Return the path to write, whose folder is checked before any work begins."""
+    from gavotte.errors import FormatError
     from gavotte.formats.files.reading import STDOUT, check_folder
 
     if str(path) == "-":
+        if target.updates:
+            raise FormatError("-", "", "is stdout, which cannot be read", "name a file")
         # Nothing that is printed may come between the lines of the file.
         sys.stdout = sys.stderr
         return STDOUT
