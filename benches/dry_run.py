@@ -59,19 +59,19 @@ class Line:
 
     Attributes:
         what: cloud and options.
-        said: bytes and seconds estimated by the dry run.
+        predicted: bytes and seconds estimated by the dry run.
         did: bytes and seconds of the run.
     """
 
     what: str
-    said: tuple[float, float]
+    predicted: tuple[float, float]
     did: tuple[float, float]
 
     def __str__(self) -> str:
-        off = [message / did - 1 for message, did in zip(self.said, self.did, strict=True)]
+        off = [message / did - 1 for message, did in zip(self.predicted, self.did, strict=True)]
         far = "" if max(map(abs, off)) < NEAR else "  FAR"
-        size = f"{self.said[0] / 1e6:>8.1f} {self.did[0] / 1e6:>8.1f} {100 * off[0]:>+5.0f} %"
-        return f"{self.what:<52} {size} {self.said[1]:>8.2f} {self.did[1]:>8.2f} {100 * off[1]:>+5.0f} %{far}"
+        size = f"{self.predicted[0] / 1e6:>8.1f} {self.did[0] / 1e6:>8.1f} {100 * off[0]:>+5.0f} %"
+        return f"{self.what:<52} {size} {self.predicted[1]:>8.2f} {self.did[1]:>8.2f} {100 * off[1]:>+5.0f} %{far}"
 
 
 def cloud_of(name: str) -> Topology:
@@ -149,7 +149,7 @@ def lines(name: str, seed: int) -> Iterator[Line]:
         known = model(learn_sharing(inventory, history, seed=seed)[0])
         yield (line := measured(inventory, "train", seed, known)[0])
         yield measured(inventory, "train", seed, known, count=3)[0]
-        yield measured(inventory, "train", seed, known, limits=CostLimits(bytes=int(1.1 * line.said[0])))[0]
+        yield measured(inventory, "train", seed, known, limits=CostLimits(bytes=int(1.1 * line.predicted[0])))[0]
         yield experiments(inventory, history, seed, known)
         yield measured(inventory, choreo(), seed, known)[0]
         yield measured(inventory, bulk(seconds=0.5), seed, known)[0]
@@ -164,7 +164,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     print(f"machine: {machine()}\nseed: {asked.seed}\ngoal: both within {100 * NEAR:.0f} %")
-    print(f"{'':<52} {'MB said':>8} {'did':>8} {'off':>7} {'s said':>8} {'did':>8} {'off':>7}")
+    print(f"{'':<52} {'MB':>8} {'did':>8} {'off':>7} {'s':>8} {'did':>8} {'off':>7}")
     for name in asked.clouds or CLOUDS:
         hosts, racks, egress, up = CLOUDS[name]
         print(f"{name}: {hosts} hosts that send {egress}{f' in {racks} racks that send {up}' * bool(up)}")

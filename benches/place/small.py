@@ -27,7 +27,7 @@ BASELINES = ("greedy", "random", "round-robin", "min-machines")
 class Row:
     """Results of one method on all instances. Missing times are None."""
 
-    found: list[float | None] = field(default_factory=list)
+    seconds: list[float | None] = field(default_factory=list)
     took_s: list[float] = field(default_factory=list)
 
 
@@ -63,10 +63,10 @@ def main(arguments: Sequence[str]) -> None:
             proof = _ours(case, rows, LIMITS_S[:1] if options.quick else LIMITS_S)
             for peer in peers:
                 _peer(peer, Judge(case.network, case.app), rows[peer])
-            if all(row.found[-1] is None for row in rows.values()):
+            if all(row.seconds[-1] is None for row in rows.values()):
                 # Drawn so full that no placement exists: ours proves it, and names a conflict.
                 for row in rows.values():
-                    row.found.pop()
+                    row.seconds.pop()
                     row.took_s.pop()
                 left_out += 1
                 continue
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> None:
     if proofs:
         print(f"drawn without any placement, and left out: {left_out}")
         print(f"load: median {statistics.median(loads):.1f}, most {max(loads):.1f}")
-        whole = {name: Row(row.found[: len(proofs)], row.took_s[: len(proofs)]) for name, row in rows.items()}
+        whole = {name: Row(row.seconds[: len(proofs)], row.took_s[: len(proofs)]) for name, row in rows.items()}
         _report(whole, proofs, families)
 
 
@@ -95,9 +95,9 @@ def _ours(case: Case, rows: dict[str, Row], limits_s: Sequence[float]) -> Exact:
         if optimal:
             proven_s = time.perf_counter() - start_s
             break
-    rows["optimal"].found.append(min((each for each in spent.found if each is not None), default=None))
+    rows["optimal"].seconds.append(min((each for each in spent.seconds if each is not None), default=None))
     rows["optimal"].took_s.append(spent.took_s[-1])
-    greedy, ours = rows["greedy"].found[-1], rows["optimal"].found[-1]
+    greedy, ours = rows["greedy"].seconds[-1], rows["optimal"].seconds[-1]
     return Exact(proven_s, ours is None or (greedy is not None and ours > greedy * (1 + 1e-9)))
 
 
@@ -107,12 +107,12 @@ def _place(case: Case, judge: Judge, method: str, row: Row, *, limit_s: float) -
     try:
         answer = decide(Question(case.network, [case.app]), Effort(method, time_limit_s=limit_s))
     except InfeasibleError:
-        row.found.append(None)
+        row.seconds.append(None)
         row.took_s.append(time.perf_counter() - start_s)
         return False
     row.took_s.append(time.perf_counter() - start_s)
     judged = judge.of(answer.placement.assignment)
-    row.found.append(judged)
+    row.seconds.append(judged)
     claimed_s = answer.placement.completion_s
     if judged is None or not math.isclose(judged, claimed_s, rel_tol=1e-9, abs_tol=1e-12):
         raise SystemExit(f"{case.name}: {method} says {claimed_s} s, the judge says {judged}")
@@ -121,18 +121,18 @@ def _place(case: Case, judge: Judge, method: str, row: Row, *, limit_s: float) -
 
 def _peer(peer: str, judge: Judge, row: Row) -> None:
     answer = ask(peer, judge, preset="HIGHEST_QUALITY")
-    row.found.append(answer.seconds)
+    row.seconds.append(answer.seconds)
     row.took_s.append(answer.took_s)
 
 
 def _report(rows: dict[str, Row], proofs: Sequence[Exact], families: Sequence[str]) -> None:
     count = len(proofs)
-    best = [min(value for row in rows.values() if (value := row.found[at]) is not None) for at in range(count)]
+    best = [min(value for row in rows.values() if (value := row.seconds[at]) is not None) for at in range(count)]
     print("\ngap to the best known; an answer that overbooks a host, or none, is infeasible and loses")
     heads = ("method", "feasible", "median gap", "mean", "p90", "is best", "median s", "p90 s")
     print("{:<14} {:>9} {:>10} {:>8} {:>8} {:>8} {:>9} {:>8}".format(*heads))
     for name, row in rows.items():
-        gaps = sorted(_gap(value, least) for value, least in zip(row.found, best, strict=True))
+        gaps = sorted(_gap(value, least) for value, least in zip(row.seconds, best, strict=True))
         known = [gap for gap in gaps if math.isfinite(gap)]
         mean = statistics.fmean(known) if known else math.inf
         took = sorted(row.took_s)
@@ -159,10 +159,10 @@ def _proofs(rows: dict[str, Row], proofs: Sequence[Exact], families: Sequence[st
         finite = [each for each in mine if math.isfinite(each)]
         counts = ", ".join(f"{sum(each <= limit_s for each in mine)} in {limit_s:g} s" for limit_s in LIMITS_S)
         print(f"  {family:<13} {len(mine)}: {counts}; median {statistics.median(finite or [math.inf]):.2f} s")
-    print(f"infeasible: {sum(value is None for value in rows['optimal'].found)} (goal 0)")
+    print(f"infeasible: {sum(value is None for value in rows['optimal'].seconds)} (goal 0)")
     print(f"above greedy: {sum(proof.above_greedy for proof in proofs)} (goal 0)")
     for baseline in BASELINES:
-        pairs = zip(rows["optimal"].found, rows[baseline].found, strict=True)
+        pairs = zip(rows["optimal"].seconds, rows[baseline].seconds, strict=True)
         saved = sorted(1 - ours / theirs for ours, theirs in pairs if ours is not None and theirs)
         print(
             f"time saved over {baseline}: median {statistics.median(saved):.0%}, least {saved[0]:.0%}, most "

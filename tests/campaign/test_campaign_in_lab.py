@@ -54,10 +54,10 @@ def taken(path: Path) -> dict[str, list[Sample]]:
     output = path.with_name("r.jsonl")
     done = run(plan(read_campaign(path)), output, lambda topology: lab.session(topology, source="tests"))
     assert not done.failed, done.failed
-    found: dict[str, list[Sample]] = {}
+    by_scenario: dict[str, list[Sample]] = {}
     for sample in read_samples(output):
-        found.setdefault(sample.scenario, []).append(sample)
-    return found
+        by_scenario.setdefault(sample.scenario, []).append(sample)
+    return by_scenario
 
 
 def test_every_kind_of_scenario_text(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def sentences(text: str) -> Iterator[str]:
 
 def paragraphs(source: str) -> Iterator[tuple[int, str]]:
     """Yield the first line and the plain prose of each paragraph of a Markdown page, tables and code left out."""
-    blank = re.sub(r"```.*?```", lambda found: "\n" * found.group().count("\n"), source, flags=re.DOTALL)
+    blank = re.sub(r"```.*?```", lambda match: "\n" * match.group().count("\n"), source, flags=re.DOTALL)
     at = 1
     for block in re.split(r"(\n\s*\n)", blank):
         lines = [line for line in block.splitlines() if not line.startswith(("|", "    "))]

@@ -195,13 +195,21 @@ def unnamed(source: str) -> list[str]:
     return [f"line {line}: {name}" for line, name in names if name in PARTICLES]
 
 
+RUST_VARIABLE = re.compile(rf"\blet (?:mut )?({'|'.join(sorted(PARTICLES))})\b")
+
+
 @pytest.mark.slow
 def test_variables_are_nouns() -> None:
-    package = TREE / "python" / "gavotte"
-    modules = list(package.rglob("*.py"))
-    assert len(modules) > 100
+    modules = [path for folder in ("python", "tests", "benches") for path in (TREE / folder).rglob("*.py")]
+    assert len(modules) > 500
     assert {str(path): names for path in modules if (names := unnamed(path.read_text("utf-8")))} == {}
     assert unnamed("found = 1\ndef f(there, rate): rate = x.told\n") == ["line 1: found", "line 2: there"]
+
+
+def test_rust_variables_are_nouns() -> None:
+    modules = list((TREE / "crates").rglob("*.rs"))
+    assert len(modules) > 200
+    assert [str(path) for path in modules if RUST_VARIABLE.search(path.read_text("utf-8"))] == []
 
 
 def test_every_part_exists() -> None:

@@ -127,13 +127,13 @@ def test_experiments_over_budget_or_of_strangers_are_refused(small_cloud: lab.Se
     inventory = read_inventory(small_cloud.hosts_file)
     history = tmp_path / "h.npz"
     write_history(history, measure(inventory).history)
-    for arguments, said in (
+    for arguments, message in (
         (["--budget", "1kB"], "more than the budget of 1.00 kB"),
         (["--dry-run", "--budget", "1s"], "more than the budget of 1 s"),
     ):
         refused = gavotte("measure", "sharing", history, "--hosts", small_cloud.hosts_file, *arguments)
         assert refused.returncode == 1
-        assert said in refused.stderr
+        assert message in refused.stderr
     write_history(history, replace(read_history(history), hosts=("a", "b", "z")))
     refused = gavotte("measure", "sharing", history, "--hosts", small_cloud.hosts_file)
     assert refused.returncode == 1

@@ -27,8 +27,8 @@ impl Costs {
         }
         for matrix in [&alpha_s, &per_byte_s] {
             if matrix.len() != hosts * hosts {
-                let found = matrix.len();
-                return Err(TreeError::Shape { found, hosts });
+                let entries = matrix.len();
+                return Err(TreeError::Shape { entries, hosts });
             }
             let wrong = |&(at, value): &(usize, &f64)| (value.is_nan() || *value < 0.0) && at / hosts != at % hosts;
             if let Some((at, &value)) = matrix.iter().enumerate().find(wrong) {

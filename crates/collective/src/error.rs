@@ -9,10 +9,10 @@ pub enum TreeError {
     #[error("there are no hosts")]
     NoHosts,
     /// A matrix that is not hosts x hosts.
-    #[error("a matrix has {found} entries, but {hosts} hosts need {hosts} x {hosts}")]
+    #[error("a matrix has {entries} entries, but {hosts} hosts need {hosts} x {hosts}")]
     Shape {
-        /// Entries found.
-        found: usize,
+        /// Number of its entries.
+        entries: usize,
         /// Number of hosts.
         hosts: usize,
     },
