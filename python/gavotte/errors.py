@@ -1,6 +1,6 @@
-"""The errors a user can cause, each one line long.
+"""Errors that a user can cause, each one line long.
 
-`gavotte` prints the message on stderr and leaves with exit status 1; nothing else of it is shown.
+`gavotte` prints only the message, on stderr, and ends with exit status 1.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 
 LONGEST_WORD = 300
-"""Characters without a blank that a message repeats whole; of a longer run, its two ends."""
+"""Longest run of characters without a blank that a message repeats whole; of a longer run it shows both ends."""
 _KEPT = 100
 
 
 def printable(text: str) -> str:
-    """One line in which control characters are escaped, so that what a file or a host says cannot steer a terminal."""
+    """Return text as one line with escaped control characters, so that no file or host can control a terminal."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _brief(text: str) -> str:
-    """A message in which what a file holds is not repeated by the thousand."""
+    """Return a message in which runs of more than `LONGEST_WORD` characters without a blank are shortened."""
     return re.sub(
         rf"\S{{{LONGEST_WORD + 1},}}",
         lambda word: f"{word[0][:_KEPT]}... ({len(word[0]) - 2 * _KEPT} more) ...{word[0][-_KEPT:]}",
@@ -44,7 +44,7 @@ class GavotteError(Exception):
 
 
 class FormatError(GavotteError):
-    """A file that does not say what its format demands.
+    """A file that does not follow its format.
 
     Args:
         path: the file, as the user named it.
@@ -85,7 +85,7 @@ class AgentError(GavotteError):
 
 
 class BusyError(AgentError):
-    """An agent is there, and held by another run.
+    """An agent answers, but another run holds it.
 
     Args:
         message: as in `GavotteError`.

@@ -1,4 +1,4 @@
-"""Makes trees for collective operations from a Network, says how long they take, and replays them over a History."""
+"""Make trees for collective operations from a Network, predict their time, and replay them over a History."""
 
 from gavotte.collective.building import build_shim
 from gavotte.collective.drawing import draw

@@ -1,4 +1,4 @@
-"""Builds the preloaded library with the MPI's own compiler, whose binary interface it must have."""
+"""Build the preloaded library with the compiler of the MPI library, whose binary interface it must have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEADLINE_S = 120.0
 
 
 def build_shim(output: str | Path, *, mpicc: str = "mpicc", counting: bool = False) -> None:
-    """Builds `shim.c`, or `counting.c`, for one MPI library.
+    """Compile `shim.c`, or `counting.c`, for one MPI library.
 
     Args:
         output: the shared library to write, whole or not at all.

@@ -1,4 +1,4 @@
-"""A tree or a ring as text."""
+"""Draw a tree or a ring as text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from gavotte.formats.collective import Stage
 
 
 def draw(stage: Stage, hosts: Sequence[str], *, most: int = 64) -> str:
-    """Draws who sends to whom, children in their order; a chain goes on in its line.
+    """Return a drawing of which rank sends to which, children in their order; a chain stays on one line.
 
     Args:
-        stage: one tree; or a ring, whose members stand in a line, and those that hang from them below.
+        stage: one tree; or a ring, whose members share a line, with the ranks attached to them below.
         hosts: host of each rank.
-        most: ranks that are drawn; the rest is counted.
+        most: number of ranks to draw; only the number of the others is shown.
     """
     below = stage.children
     lines: list[str] = []

@@ -18,12 +18,12 @@ MOST_STEPS = 20_000
 
 @dataclass(frozen=True)
 class Noisy:
-    """A History with noise.
+    """A History to which noise was added.
 
     Attributes:
-        history: the same snapshots, other bandwidths.
-        norm: Norm(N_E) that was reached.
-        steps: of the random walk.
+        history: the same snapshots with other bandwidths.
+        norm: Norm(N_E) of the result.
+        steps: number of steps of the random walk.
     """
 
     history: History
@@ -84,9 +84,10 @@ def with_noise(history: History, norm: float, *, tolerance: float = TOLERANCE, s
 
 
 class Walk:
-    """Random walks, one a value, at any steps, asked for in any order: what lies between two known steps follows them.
+    """A random walk for each value, whose positions may be asked for in any order of steps.
 
-    Of the steps up between two known ones, those in the first part are a draw without replacement.
+    A position between two known ones is drawn so that it fits both: the upward steps before it are drawn without
+    replacement from all upward steps between the two.
     """
 
     def __init__(self, shape: tuple[int, ...], generator: np.random.Generator) -> None:

@@ -204,7 +204,7 @@ def _ring(
 
 
 def _nearest(on: _core.Ranks, size_bytes: int) -> int:
-    """The rank that reaches all others, and is reached by them, in the least time."""
+    """Return the rank with the least sum of times to and from all other ranks."""
     alpha_s, per_byte_s = on.alpha_beta()
     seconds = alpha_s + size_bytes * per_byte_s
     return int((seconds.sum(axis=0) + seconds.sum(axis=1)).argmin())

@@ -15,14 +15,14 @@ from gavotte.formats.network import FORMAT, Host, Network
 from gavotte.formats.parts.names import known_as, unknown_host
 
 MOST_RANKS = 2048
-"""What is known of each two ranks is kept, and searched: this many take a minute or two, and up to 1.3 GB."""
+"""Most ranks of one search: this many take a minute or two, and up to 1.3 GB, since all pairs are kept."""
 
 
 def ranks_on(network: Network, hosts: Sequence[str]) -> _core.Ranks:
-    """Ranks on hosts of a Network; a pair of unknown rate counts as slower than any that is known.
+    """Return ranks on hosts of a Network; a pair without a rate counts as slower than all pairs with one.
 
     Args:
-        network: its hosts, caps, groups and pairs; an unknown latency counts as none.
+        network: with hosts, caps, groups and pairs; an unknown latency counts as zero.
         hosts: the host of each of R ranks.
 
     Raises:
@@ -45,14 +45,14 @@ def ranks_on(network: Network, hosts: Sequence[str]) -> _core.Ranks:
 
 
 def ranks_over(history: History, hosts: Sequence[str], network: Network | None = None) -> Iterator[_core.Ranks]:
-    """The same ranks in each snapshot of a History.
+    """Yield the same ranks for each snapshot of a History.
 
-    A pair that was not measured in a snapshot has its median over the others there.
+    A pair that was not measured in a snapshot gets its median over the other snapshots.
 
     Args:
         history: n snapshots.
         hosts: the host of each of R ranks.
-        network: says what pairs share; else hosts that carry what they carry on their best pair.
+        network: has the links that pairs share; without it, each host is limited to the rate of its best pair.
 
     Raises:
         GavotteError: for a host that the History lacks, or a pair that was never measured.
@@ -81,7 +81,7 @@ def ranks_over(history: History, hosts: Sequence[str], network: Network | None =
 
 
 def _filled(values: Floats) -> Floats:
-    """With each gap's median over the other snapshots; the diagonal is left alone."""
+    """Return the values with each gap filled by its median over the other snapshots; the diagonal stays as it is."""
     gaps = np.isnan(values) & ~np.eye(values.shape[-1], dtype=bool)
     if not gaps.any():
         return values

@@ -1,4 +1,4 @@
-"""What an operation would have taken in each snapshot of a History (the RPCA paper, section V-D3)."""
+"""Replay an operation: the time that it would take in each snapshot of a History (the RPCA paper, section V-D3)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from gavotte.formats.network import Network
 
 
 def replay(history: History, collective: Collective, network: Network | None = None) -> Floats:
-    """Prices an operation in each snapshot, with the trees and rings as they are.
+    """Return the time of an operation in each snapshot, with unchanged trees and rings.
 
     An application that runs it k times in a snapshot takes k times as long; for one of several operations, add up.
 
     Args:
         history: n snapshots with all hosts of the operation; a gap is filled with the pair's median.
         collective: from `plan`, or read from a file.
-        network: says what pairs share, whatever its own pairs carry; else only hosts do, each as fast as its best pair.
+        network: has the links that pairs share; its rates of pairs are ignored. Without it, each host is limited to
+            the rate of its best pair.
 
     Returns:
         (n,) seconds.

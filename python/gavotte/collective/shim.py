@@ -11,14 +11,14 @@ HEADER = "gavotte/shim/1"
 
 
 def shim_text(collectives: Sequence[Collective]) -> str:
-    """Writes the trees of one or more operations over the same ranks.
+    """Return the trees of one or more operations over the same ranks as text.
 
     One line with the number of ranks, one with their hosts, then three a tree: operation, root, bytes and bytes of a
     segment; each rank's parent; the order. A ring has the number of its members where a tree has its root. The two
     trees of an allgather or allreduce follow each other, the first as `allgather-gather` or `allreduce-reduce`.
 
     Raises:
-        GavotteError: when they have unlike ranks.
+        GavotteError: when their ranks differ.
     """
     ranks = {tuple(each.hosts) for each in collectives}
     if len(ranks) != 1:

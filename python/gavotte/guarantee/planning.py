@@ -1,4 +1,4 @@
-"""Admission: whether every link of a network can carry all that is guaranteed over it."""
+"""Admission: check that every link of a network can carry all guarantees over it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LinkSum:
 
     @property
     def use(self) -> float:
-        """The sum as a share of what may be guaranteed."""
+        """Sum of the link's guarantees as a share of its capacity for them."""
         return self.sum_bps / self.capacity_bps
 
 
@@ -61,7 +61,7 @@ class Admission:
 
     @property
     def over(self) -> list[LinkSum]:
-        """The links that cannot keep what is guaranteed over them."""
+        """Links that cannot keep the guarantees over them."""
         return [link for link in self.links if link.over]
 
     @property

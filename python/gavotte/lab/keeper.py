@@ -35,7 +35,7 @@ NAMESPACES = "ns"
 
 @dataclass(frozen=True)
 class Order:
-    """What to keep.
+    """The lab that a keeper is to build and keep.
 
     Attributes:
         layout: the lab to build.

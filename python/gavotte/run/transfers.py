@@ -13,7 +13,7 @@ from gavotte.terms.unfolding import unfold
 
 @dataclass(frozen=True)
 class HostTransfer:
-    """One transfer of an application, and between which hosts.
+    """One transfer of an application, with its two hosts.
 
     Attributes:
         id: unique among all.

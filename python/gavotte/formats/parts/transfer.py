@@ -99,7 +99,7 @@ class Transfer:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more will happen to it."""
+        """Whether the transfer has ended."""
         return self.state in OVER
 
     def left(self) -> list[int]:
