@@ -1,4 +1,4 @@
-"""Who makes a campaign's endpoints: a lab, hosts that exist, OpenStack or Kubernetes."""
+"""Drivers that provide a campaign's endpoints: a lab, existing hosts, OpenStack or Kubernetes."""
 
 from gavotte.campaign.drivers.endpoints import Endpoints, Lab, MakesKeys, MakesLab, Tunnelled
 from gavotte.campaign.drivers.opening import opened

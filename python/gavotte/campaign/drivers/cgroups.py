@@ -1,4 +1,4 @@
-"""Limits of processors for groups of processes, by the kernel's control groups of either version."""
+"""Processor limits for groups of processes, by version 1 or 2 of the kernel's control groups."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from gavotte.formats.campaign import Flavour
 ROOT = Path("/sys/fs/cgroup")
 PREFIX = "gavotte-campaign-"
 PERIOD_US = 20_000
-"""A fifth of the kernel's default: half a core then pauses for 10 ms at a time, not 50."""
+"""Period of a processor quota, in microseconds: a fifth of the kernel's default.
+
+A host limited to half a core then pauses for 10 ms at a time, not 50.
+"""
 
 
 class Groups:
-    """One control group a host, below one folder of this process's.
+    """Control groups of a campaign's hosts, one per host, in a folder that belongs to this process.
 
     Attributes:
-        version: 1 or 2.
+        version: the kernel's version of control groups, 1 or 2.
     """
 
     def __init__(self) -> None:
-        """Finds out which version the machine has, and whether groups can be made; removes what others left behind.
+        """Detect the version of control groups, create this process's folder and remove groups of ended processes.
 
         Raises:
-            UnsupportedError: when they cannot.
+            UnsupportedError: when this process cannot create groups.
         """
         self._bases = bases()
         self.version = 2 if len(self._bases) == 1 else 1
@@ -43,7 +46,7 @@ class Groups:
             raise _cannot(error) from None
 
     def add(self, host: str, processes: Sequence[int]) -> None:
-        """Makes a host's group and moves processes into it; what they start later is in it, too."""
+        """Create a host's group and move processes into it; processes that they start later belong to it, too."""
         try:
             for base in self._bases:
                 folder = base / self._name / host
@@ -56,7 +59,7 @@ class Groups:
         self._hosts.add(host)
 
     def joining(self, host: str, argv: Sequence[str]) -> list[str]:
-        """The words that have a program run in a host's group."""
+        """Return the command line that runs a program in a host's group; unchanged if the host has no group."""
         if host not in self._hosts:
             return list(argv)
         files = [str(base / self._name / host / "cgroup.procs") for base in self._bases]
@@ -64,10 +67,10 @@ class Groups:
         return ["sh", "-c", f'{join} && exec "$@"', "sh", *argv]
 
     def limit(self, host: str, flavour: Flavour | None) -> None:
-        """Sets what a host may use; None = everything.
+        """Limit the processors that a host may use to those of a flavour; None = no limit.
 
         Raises:
-            GavotteError: when the machine has fewer cores.
+            GavotteError: when the flavour has more cores than the machine.
         """
         cores = os.cpu_count() or 1
         wanted = None if flavour is None else flavour.cores
@@ -92,7 +95,7 @@ class Groups:
             raise _cannot(error) from None
 
     def close(self) -> None:
-        """Removes the groups; those in which processes still end are left to the next sweep."""
+        """Remove the groups, except those whose processes have not ended yet; the next `sweep` removes these."""
         for base in self._bases:
             for host in self._hosts:
                 with contextlib.suppress(OSError):
@@ -101,7 +104,7 @@ class Groups:
                 (base / self._name).rmdir()
 
     def _open(self, folder: Path, above: Path) -> None:
-        """Lets a new group have limits and processes."""
+        """Configure a new group so that it accepts limits and processes."""
         if self.version == 2:
             if folder.parent == above:
                 (above / "cgroup.subtree_control").write_text("+cpu +cpuset")
@@ -111,10 +114,10 @@ class Groups:
 
 
 def bases() -> list[Path]:
-    """Where groups can be made: one folder for version 2, those of `cpu` and `cpuset` for version 1.
+    """Return the folders in which to create groups: one for version 2, those of `cpu` and `cpuset` for version 1.
 
     Raises:
-        UnsupportedError: when there is no controller of processors.
+        UnsupportedError: when the machine has no control groups for processors.
     """
     controllers = ROOT / "cgroup.controllers"
     if controllers.exists() and {"cpu", "cpuset"} <= set(controllers.read_text().split()):
@@ -128,7 +131,7 @@ def bases() -> list[Path]:
 
 
 def sweep() -> None:
-    """Removes empty groups of processes that have ended."""
+    """Remove the empty groups that ended processes have left behind."""
     with contextlib.suppress(UnsupportedError):
         for base in bases():
             for folder in base.glob(f"{PREFIX}*"):

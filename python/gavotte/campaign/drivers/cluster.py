@@ -1,4 +1,4 @@
-"""A campaign's agents in a Kubernetes cluster: DaemonSets that put them on chosen nodes, a Secret with their keys."""
+"""A campaign's agents in a Kubernetes cluster: DaemonSets run them on chosen nodes, a Secret has their keys."""
 
 from __future__ import annotations
 
@@ -25,26 +25,29 @@ from gavotte.formats.parts.routes import CONTROL_PORT, DATA_PORT
 logger = logging.getLogger(__name__)
 
 MARK = "gavotte/campaign"
-"""Label of everything that a campaign has made; what a killed run left is found by it."""
+"""Label of every object that a campaign creates. The next run finds the objects of a killed run by it."""
 SLOT = "gavotte/slot"
-"""Label that numbers the agents of one node: each is of another DaemonSet, since those have one pod a node."""
+"""Label with an agent's number on its node.
+
+Each number has its own DaemonSet, because a DaemonSet runs one pod per node.
+"""
 CONTAINER = "agent"
 KEYS_FOLDER = "/etc/gavotte"
 POLL_S = 1.0
 CALL_LIMIT_S = 30.0
 GONE_LIMIT_S = 120.0
 HOPELESS = frozenset({"CrashLoopBackOff", "ErrImageNeverPull", "InvalidImageName"})
-"""Reasons why a container waits that time does not fix. Pulling an image may still succeed."""
+"""Reasons of a waiting container that waiting longer does not fix. Pulling an image may still succeed."""
 
 Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an endpoint is to run.
+    """Node on which an endpoint's agent runs, and the agent's number on it.
 
     Attributes:
-        node: its node.
+        node: name of the node.
         slot: number of the agent on the node, from 0.
     """
 
@@ -54,12 +57,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Pod:
-    """An endpoint's pod.
+    """Pod in which an endpoint's agent runs.
 
     Attributes:
-        name: in the namespace.
-        address: in the pods' network, or the node's.
-        node: where it runs.
+        name: the pod's name in the namespace.
+        address: the pod's address in the pods' network, or the node's with host networking.
+        node: name of the pod's node.
     """
 
     name: str
@@ -72,7 +75,7 @@ class Cluster:
 
     Args:
         api: a client of the cluster.
-        driver: what to make.
+        driver: the campaign's driver, which says what to create.
         mark: label of the objects that belong to the campaign, the same in every run of it.
         report: is called with each line of progress.
     """
@@ -81,7 +84,7 @@ class Cluster:
         from kubernetes import client
 
         self.api = api
-        # Their models are typed as if the cluster might leave out what it never does.
+        # The client's types mark fields as optional that the cluster always sets.
         self._core: Any = client.CoreV1Api(api)
         self._apps: Any = client.AppsV1Api(api)
         self._driver = driver
@@ -90,14 +93,14 @@ class Cluster:
         self._mine: dict[str, Any] = {"namespace": driver.namespace, "label_selector": f"{MARK}={mark}"}
 
     def make(self, places: Mapping[str, Place], keys: Mapping[str, bytes]) -> None:
-        """Removes what a killed run left and creates the Secret and the DaemonSets.
+        """Delete the objects that a killed run left, then create the Secret and the DaemonSets.
 
         Args:
-            places: endpoint to where it runs.
-            keys: file name to content, what an agent needs for TLS.
+            places: endpoint to its place.
+            keys: file name to content, of the files that an agent needs for TLS.
 
         Raises:
-            GavotteError: when the cluster refuses.
+            GavotteError: when the cluster refuses, or pods of an earlier run do not end.
         """
         self.delete()
         if left := self._pods():
@@ -116,7 +119,7 @@ class Cluster:
                 )
 
     def daemon_set(self, slot: int, nodes: Sequence[str]) -> dict[str, Any]:
-        """The DaemonSet of the agents of one slot, on these nodes alone."""
+        """Return the DaemonSet that runs the agents of one slot, on these nodes only."""
         labels = {MARK: self._mark, SLOT: str(slot)}
         files = {name: f"{KEYS_FOLDER}/{name}" for name in ("ca.pem", "host.pem", "host.key")}
         serve = ["gavotte-agent", "serve", "--tls", f"0.0.0.0:{CONTROL_PORT}", "--data-port", str(DATA_PORT)]
@@ -126,14 +129,14 @@ class Cluster:
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": 5,
-            # An agent asks for no names.
+            # An agent looks up no names.
             "dnsPolicy": "Default",
             "hostNetwork": self._driver.host_network,
             "nodeSelector": self._driver.node_selector,
             "affinity": {
                 "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": one_of}}
             },
-            # Lets an image whose user is not root read the key, and no other user.
+            # The key is readable by the image's user, even if that is not root, and by no other user.
             "securityContext": {"fsGroup": 65534},
             "containers": [
                 {
@@ -159,10 +162,10 @@ class Cluster:
         }
 
     def ready(self, places: Mapping[str, Place]) -> dict[str, Pod]:
-        """Waits until every endpoint's pod is ready.
+        """Wait until every endpoint's pod is ready, and return the pods by endpoint.
 
         Raises:
-            GavotteError: when one cannot become so, or is late: with what it says.
+            GavotteError: when a pod cannot become ready, or is not after `driver.wait_s`. The message gives its reason.
         """
         end = time.monotonic() + self._driver.wait_s
         before = ""
@@ -198,12 +201,12 @@ class Cluster:
             time.sleep(POLL_S)
 
     def places(self, names: Sequence[str]) -> dict[str, Place]:
-        """Chooses a node for every endpoint: the one of its name, or one with the labels that the campaign wants.
+        """Choose a node for each endpoint: the node of its name, or one with the labels that the campaign asks for.
 
-        Two endpoints share a node only where the campaign says so. The same nodes give the same choice.
+        Two endpoints share a node only if the campaign says so. The same nodes always give the same choice.
 
         Raises:
-            GavotteError: when there is none.
+            GavotteError: when no node is left for an endpoint.
         """
         with api_errors("list its nodes"):
             selector = ",".join(f"{key}={value}" for key, value in sorted(self._driver.node_selector.items()))
@@ -212,7 +215,7 @@ class Cluster:
         return placed(names, self._driver, labels)
 
     def delete(self) -> None:
-        """Deletes everything with the mark, and waits until its pods are gone or `GONE_LIMIT_S` is over."""
+        """Delete all objects of the campaign, and wait for its pods to end, at most `GONE_LIMIT_S`."""
         with api_errors("delete the agents"):
             options: dict[str, Any] = {**self._mine, "_request_timeout": CALL_LIMIT_S}
             self._apps.delete_collection_namespaced_daemon_set(propagation_policy="Background", **options)
@@ -228,7 +231,7 @@ class Cluster:
         return pods
 
     def _more(self, pod: str, *, crashed: bool) -> str:
-        """What a pod's agent wrote last, or what the cluster last warned of it."""
+        """Return the last line of a pod's log, or the cluster's last warning about the pod, to append to a message."""
         from kubernetes.client import ApiException
 
         namespace, limit = self._driver.namespace, {"_request_timeout": CALL_LIMIT_S}
@@ -253,15 +256,15 @@ MANAGED = {"app.kubernetes.io/managed-by": "gavotte"}
 
 
 def placed(names: Sequence[str], driver: Driver, labels: Mapping[str, Mapping[str, str]]) -> dict[str, Place]:
-    """Chooses nodes; see `Cluster.places`.
+    """Choose a node for every endpoint among the given nodes; see `Cluster.places`.
 
     Args:
         names: the endpoints.
-        driver: with its hints.
-        labels: node that takes pods to its labels.
+        driver: the driver, whose hints say which nodes an endpoint may use.
+        labels: node to its labels, for nodes that accept pods.
 
     Raises:
-        GavotteError: naming the endpoint that has none.
+        GavotteError: when an endpoint gets no node. The message names it.
     """
     hints = {each.name: each for each in driver.node}
     alone = [name for name in names if name not in hints or hints[name].same_node_as is None]
@@ -304,14 +307,14 @@ def placed(names: Sequence[str], driver: Driver, labels: Mapping[str, Mapping[st
 
 
 def is_ready(pod: Any) -> bool:
-    """Whether a pod runs, is ready and is not being deleted."""
+    """Return whether a pod runs, is ready and is not being deleted."""
     if pod.metadata.deletion_timestamp is not None or pod.status.phase != "Running" or not pod.status.pod_ip:
         return False
     return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions or [])
 
 
 def complaint(pod: Any) -> tuple[str, str]:
-    """What keeps a pod from being ready: its reason in Kubernetes' word, and a line."""
+    """Return why a pod is not ready: Kubernetes' reason code, empty if it gives none, and a line of explanation."""
     if pod is None:
         return "", "has no pod yet"
     for each in pod.status.container_statuses or []:
@@ -341,14 +344,17 @@ def _takes_pods(node: Any) -> bool:
 
 
 def mark_of(campaign: Campaign) -> str:
-    """Marks a campaign's objects; a label's value has 63 letters at most, and fewer kinds of them than a name."""
+    """Return the value of a campaign's label: its name in the characters that labels allow, and a hash of the name.
+
+    A label's value has at most 63 characters.
+    """
     slug = re.sub(r"[^a-z0-9]+", "-", campaign.name.lower()).strip("-")[:32].strip("-")
     return "-".join(filter(None, ("gavotte", slug, hashlib.sha256(campaign.name.encode()).hexdigest()[:8])))
 
 
 @contextmanager
 def api_errors(what: str) -> Iterator[None]:
-    """Turns what the client raises into one line."""
+    """Replace errors of the Kubernetes client within a `with` block by a `GavotteError` of one line."""
     from kubernetes.client import ApiException
     from kubernetes.config import ConfigException
     from urllib3.exceptions import HTTPError
@@ -374,13 +380,13 @@ def api_errors(what: str) -> Iterator[None]:
 
 
 def connected(context: str) -> Any:
-    """A client of the cluster that the kubeconfig names, or of the one that this runs in.
+    """Return a client of the cluster that the kubeconfig names, or of the cluster in which this process runs.
 
     Args:
-        context: of the kubeconfig; empty = its current one.
+        context: a context of the kubeconfig; empty = its current context.
 
     Raises:
-        UnsupportedError: without the client library.
+        UnsupportedError: when the client library is not installed.
         GavotteError: when there is no such cluster.
     """
     try:
@@ -392,9 +398,9 @@ def connected(context: str) -> Any:
         ) from None
     with api_errors("let you in"):
         settings = client.Configuration()
-        # Within a pod there is no kubeconfig, but a token.
+        # Inside a pod, a token replaces the kubeconfig.
         config.load_config(context=context or None, client_configuration=settings)  # type: ignore[no-untyped-call]
         if not settings.verify_ssl:
-            # The kubeconfig wants it so; a warning for each request would hide all else.
+            # The kubeconfig turns verification off; a warning for each request would hide all other output.
             urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
         return client.ApiClient(settings)

@@ -1,4 +1,4 @@
-"""What every driver offers: hosts with agents, a shell on each, limits of processors, and how far apart they are."""
+"""Interface of all drivers: hosts with agents, a shell on each host, processor limits, and distances between hosts."""
 
 from __future__ import annotations
 
@@ -16,49 +16,52 @@ from gavotte.formats.inventory import Inventory
 from gavotte.formats.topology import Topology
 
 Tunnelled = Mapping[str, str]
-"""Host to its address inside a tunnel."""
+"""Addresses inside a tunnel, by host."""
 
 ASK_LIMIT_S = 20.0
-"""How long a host may take to tell of itself."""
+"""Longest wait for a host's answer to `Endpoints.ask`, in seconds."""
 
 
 class Lab(Protocol):
-    """A lab that stands, as the room of that name gives it."""
+    """A running lab, as `gavotte.lab` provides it."""
 
     folder: Path
     hosts_file: Path
 
     def command(self, host: str, argv: Sequence[str]) -> list[str]:
-        """The line that runs a program on a host."""
+        """Return the command line that runs a program on a host."""
         ...
 
     def exec(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-        """Starts a program on a host."""
+        """Start a program on a host."""
         ...
 
     def run(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.CompletedProcess[Any]:
-        """Runs a program on a host."""
+        """Run a program on a host and wait until it ends."""
         ...
 
     def status(self) -> Any:
-        """How it is; `keeper` is its process."""
+        """Return the lab's state; its `keeper` is the ID of the process that keeps the lab."""
         ...
 
 
 MakesLab = Callable[[Topology], AbstractContextManager[Lab]]
-"""Makes a lab of a topology for the length of a `with` block."""
+"""Function that runs a lab of a topology for the length of a `with` block."""
 
 
 MakesKeys = Callable[[Path, str, str], object]
-"""Makes in a folder an authority, a controller's keys and those of one host: the folder, its name, its address."""
+"""Function that creates keys of an authority, a controller and one host in a folder.
+
+Its arguments are the folder, and the name and address of the host.
+"""
 
 
 class Endpoints(ABC):
-    """The hosts of one campaign, ready to be measured between.
+    """The hosts of one campaign, ready for measurements between them.
 
     Attributes:
-        inventory: with their agents.
-        kind: of the driver.
+        inventory: the hosts and their agents.
+        kind: kind of the driver, for messages.
     """
 
     inventory: Inventory
@@ -66,19 +69,19 @@ class Endpoints(ABC):
 
     @property
     def reach(self) -> Reach | None:
-        """Roads to the agents that stay open; None = opened for each sample."""
+        """Permanent connections to the agents; None = each sample opens its own."""
         return None
 
     @abstractmethod
     def command(self, host: str, argv: Sequence[str]) -> list[str]:
-        """The line that runs a program on a host."""
+        """Return the command line that runs a program on a host."""
 
     def environment(self) -> dict[str, str] | None:
-        """The variables that such a line needs; None = this process's."""
+        """Return the environment variables that the line of `command` needs; None = those of this process."""
         return None
 
     def start(self, host: str, argv: Sequence[str]) -> subprocess.Popen[str]:
-        """Starts a program on a host; its output comes by pipes."""
+        """Start a program on a host, with pipes for its input, output and errors."""
         return subprocess.Popen(
             self.command(host, argv),
             stdin=subprocess.PIPE,
@@ -89,7 +92,7 @@ class Endpoints(ABC):
         )
 
     def ask(self, host: str, script: str) -> str:
-        """What a shell on a host prints; empty where it does not answer in time."""
+        """Return the output of a shell script on a host; empty if the host does not answer in time."""
         try:
             done = subprocess.run(
                 self.command(host, ["sh", "-c", script]),
@@ -106,11 +109,11 @@ class Endpoints(ABC):
         return done.stdout
 
     def address(self, host: str) -> str:
-        """Where other hosts reach it."""
+        """Return the address at which other hosts reach a host."""
         return next(each.address for each in self.inventory.host if each.name == host)
 
     def limit(self, flavour: Flavour | None, hosts: Sequence[str]) -> None:  # noqa: ARG002
-        """Gives hosts what a flavour says of the processors; None = all.
+        """Limit the processors of hosts to those of a flavour; None = no limit.
 
         Raises:
             UnsupportedError: when this driver cannot.
@@ -122,12 +125,12 @@ class Endpoints(ABC):
             )
 
     def distance(self, source: str, target: str) -> int | None:
-        """Edges between two hosts in OSMeF's tree (Fig. 1): 0, 2 or 4; None where the driver does not know."""
+        """Return the number of edges between two hosts in OSMeF's tree (Fig. 1): 0, 2 or 4; None = not known."""
         return 0 if source == target else None
 
     @contextmanager
     def tunnel(self, pairs: Sequence[tuple[str, str]]) -> Iterator[Tunnelled]:  # noqa: ARG002
-        """Joins the ends of pairs by VXLAN for the length of the block.
+        """Connect the hosts of all pairs by VXLAN for the length of a `with` block; yield their addresses in it.
 
         Raises:
             UnsupportedError: when this driver cannot.
@@ -137,4 +140,4 @@ class Endpoints(ABC):
 
     @abstractmethod
     def mend(self) -> None:
-        """Brings agents back that have gone."""
+        """Restart the agents that have ended."""

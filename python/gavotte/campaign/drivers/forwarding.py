@@ -1,4 +1,4 @@
-"""Ports of this machine that lead to pods by way of the API server, as `kubectl port-forward` makes them."""
+"""Forwarding of local ports to pods through the API server, as `kubectl port-forward` does."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ CHUNK_BYTES = 1 << 16
 
 
 class Forward:
-    """One local port, joined to a port of a pod.
+    """Local port that is forwarded to a port of a pod.
 
     Attributes:
-        port: on 127.0.0.1.
+        port: the local port, on 127.0.0.1.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Forward:
         threading.Thread(target=self._accept, daemon=True, name=f"forward-{pod}").start()
 
     def close(self) -> None:
-        """Stops listening and ends what is open."""
+        """Stop listening and end all forwarded connections."""
         # `close` alone does not wake a thread that accepts.
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -67,14 +67,14 @@ class Forward:
 
         namespace, pod = self._place
         try:
-            # A client of its own: while it opens a stream, it is of no use to other threads.
+            # Each thread has its own client: no other thread can use a client while it opens a stream.
             core = client.CoreV1Api(client.ApiClient(self._settings))
             joined = portforward(
                 core.connect_get_namespaced_pod_portforward, pod, namespace, ports=str(self._remote_port)
             )
             far = joined.socket(self._remote_port)
             far.setblocking(True)
-        except Exception as error:  # whatever a WebSocket can go wrong by
+        except Exception as error:  # a WebSocket can raise errors of many types
             self._report_once(f"no way to pod {pod}: {reason_of(error)}")
             _end(near)
             return
@@ -97,14 +97,14 @@ class Forward:
 
 
 def reason_of(error: Exception) -> str:
-    """What went wrong with a stream, in the API server's words if it has any: they are within the client's text."""
+    """Return why a stream failed: the API server's message if the client's text contains one, else that text."""
     text = " ".join(str(error).split())
     within = re.search(r'"message": ?"((?:[^"\\]|\\.)*)"', text)
     return (within[1] if within else text or type(error).__name__)[:300]
 
 
 def _pour(source: Any, target: Any) -> None:
-    """Hands on what comes until one side ends, then ends both."""
+    """Copy data from one socket to another until either ends, then end both."""
     with suppress(OSError):
         while chunk := source.recv(CHUNK_BYTES):
             target.sendall(chunk)

@@ -1,4 +1,4 @@
-"""Endpoints that Kubernetes makes: pods with agents on the nodes that the campaign names, deleted whatever happens."""
+"""Endpoints in Kubernetes: pods with agents on the nodes that the campaign names, always deleted at the end."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from gavotte.formats.inventory import FORMAT, Inventory
 from gavotte.formats.parts.routes import CONTROL_PORT, TlsRoute
 
 LOCAL = "127.0.0.1"
-"""Where agents' ports are on this machine, and what their certificate bears."""
+"""Address of the local ports that lead to agents. The agents' certificate is for this address."""
 BEARER = "agent"
 
 
 class PodEndpoints(HostEndpoints):
-    """Pods with agents, reached by way of the API server: only pods need a route to pods."""
+    """Pods with agents, reached through the API server, so that only pods need a route to pods."""
 
     kind = "kubernetes"
 
@@ -39,19 +39,19 @@ class PodEndpoints(HostEndpoints):
         super().__init__(self._present())
 
     def close(self) -> None:
-        """Closes the roads to the agents."""
+        """Close the connections to the agents and the local ports."""
         super().close()
         for forward in self._forwards:
             forward.close()
         self._forwards.clear()
 
     def command(self, host: str, argv: Sequence[str]) -> list[str]:
-        """The line that runs a program in a pod."""
+        """Return the command line that runs a program in a pod."""
         place = [self._driver.context, self._driver.namespace, self._pods[host].name]
         return [sys.executable, "-m", "gavotte.campaign.drivers.pod_shell", *place, *argv]
 
     def ask(self, host: str, script: str) -> str:
-        """What a shell in a pod prints; empty where there is none, or it does not answer in time."""
+        """Return the output of a shell script in a pod; empty if it has no shell or does not answer in time."""
         try:
             running = executed(
                 self._cluster.api.configuration, self._driver.namespace, self._pods[host].name, ["sh", "-c", script]
@@ -59,7 +59,7 @@ class PodEndpoints(HostEndpoints):
             running.run_forever(timeout=ASK_LIMIT_S)
             text = running.read_stdout(timeout=0) or ""
             running.close()
-        except Exception:  # whatever a WebSocket can go wrong by
+        except Exception:  # a WebSocket can raise errors of many types
             return ""
         return str(text)
 
@@ -82,7 +82,7 @@ class PodEndpoints(HostEndpoints):
 
 
 def inventory_of(pods: Mapping[str, Pod], ports: Mapping[str, int], driver: Driver, keys: Path) -> Inventory:
-    """Pods as hosts: at their own addresses to each other, at a port of this machine to us."""
+    """Return an inventory of pods: other pods reach them at their own addresses, this process at local ports."""
     hosts = []
     for name, pod in pods.items():
         labels = {"machine": pod.node}
@@ -95,7 +95,7 @@ def inventory_of(pods: Mapping[str, Pod], ports: Mapping[str, int], driver: Driv
 
 @contextmanager
 def in_kubernetes(campaign: Campaign, make_keys: MakesKeys | None, report: Report) -> Iterator[PodEndpoints]:
-    """Holds pods with agents for the length of the block, and deletes them at its end however it ends."""
+    """Run pods with agents for the length of a `with` block, and delete them at its end, even after an error."""
     driver = campaign.driver
     if make_keys is None:
         raise GavotteError("nothing makes the keys of the agents' pods", hint="use `gavotte campaign run`")

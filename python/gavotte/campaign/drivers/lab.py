@@ -1,4 +1,4 @@
-"""Endpoints in a lab: tenants behind a router, machines as hosts too, VXLAN between hosts, limits by cgroup."""
+"""Endpoints in a lab: hosts and machines, tenants separated by a router, VXLAN tunnels, processor limits by cgroup."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DATA_PORT = 7411
 
 
 class LabEndpoints(Endpoints):
-    """The hosts of a lab, and of its machines those that a scenario names."""
+    """Endpoints of a campaign in a lab: its hosts, and the machines that a scenario names."""
 
     kind = "lab"
 
@@ -62,33 +62,33 @@ class LabEndpoints(Endpoints):
                 self._groups.add(host.name, self._processes(host.name))
 
     def close(self) -> None:
-        """Ends what it has started itself; the lab goes on."""
+        """Stop the agents that this object has started; the lab continues to run."""
         for process in self._own.values():
             process.kill()
             process.wait()
 
     def close_groups(self) -> None:
-        """Removes the control groups, once the lab has ended."""
+        """Remove the control groups, after the lab has ended."""
         if self._groups is not None:
             self._groups.close()
 
     def environment(self) -> dict[str, str] | None:
-        """The variables with which a command line finds the lab."""
+        """Return the environment variables by which a command line finds the lab."""
         return {**os.environ, LAB_VARIABLE: str(self._lab.folder)}
 
     def command(self, host: str, argv: Sequence[str]) -> list[str]:
-        """The line that runs a program in a host's namespaces and group."""
+        """Return the command line that runs a program in a host's namespaces and control group."""
         words = list(argv) if self._groups is None else self._groups.joining(host, argv)
         return self._lab.command(self._place(host), words)
 
     def limit(self, flavour: Flavour | None, hosts: Sequence[str]) -> None:
-        """Sets the limits of these hosts, and takes all others' away."""
+        """Limit the processors of these hosts to those of a flavour, and remove the limits of all other hosts."""
         if self._groups is not None:
             for host in self.inventory.names:
                 self._groups.limit(host, flavour if host in hosts else None)
 
     def distance(self, source: str, target: str) -> int:
-        """0 within one machine and tenant, 2 to another machine of the tenant, 4 to another tenant."""
+        """Return the edges between two hosts: 0 in one machine and tenant, 2 in one tenant, 4 between tenants."""
         if source == target:
             return 0
         if not {source, target} & self._machines and self._driver.tenant(source) != self._driver.tenant(target):
@@ -97,7 +97,7 @@ class LabEndpoints(Endpoints):
 
     @contextmanager
     def tunnel(self, pairs: Sequence[tuple[str, str]]) -> Iterator[Tunnelled]:
-        """One VXLAN segment for all ends, flooded to each of them."""
+        """Connect all hosts of the pairs by one VXLAN segment, which floods all traffic to each of them."""
         ends = list(dict.fromkeys(end for pair in pairs for end in pair))
         inside = {end: f"{OVERLAY}.{number // 250}.{number % 250 + 1}" for number, end in enumerate(ends)}
         try:
@@ -109,7 +109,7 @@ class LabEndpoints(Endpoints):
                 self.ask(end, "ip link del gvx0")
 
     def mend(self) -> None:
-        """Starts agents again that do not answer."""
+        """Restart the agents that do not answer."""
         for host in self.inventory.host:
             path = host.agent.removeprefix("unix:")
             if not _listens(path):
@@ -119,7 +119,7 @@ class LabEndpoints(Endpoints):
         return f"{MACHINES}{host}" if host in self._machines else host
 
     def _hypervisor(self, name: str, base: Inventory) -> Host:
-        """A machine as an endpoint: an agent on its bridge, where its hosts' cables end."""
+        """Start an agent on a machine's bridge, to which its hosts connect, and return the machine as a host."""
         if name not in self._machines:
             raise unknown_host(name, [*base.names, *self._machines], "the lab")
         inside = [host for host in base.host if self._machine[host.name] == name]
@@ -150,7 +150,7 @@ class LabEndpoints(Endpoints):
             self._groups.add(host, self._processes(host))
 
     def _processes(self, host: str) -> list[int]:
-        """A host's agent, as this process numbers it."""
+        """Return the process IDs of a host's agent, as this process sees them."""
         socket = next(each.agent for each in self.inventory.host if each.name == host).removeprefix("unix:")
         processes = []
         for folder in Path("/proc").iterdir():
@@ -162,7 +162,7 @@ class LabEndpoints(Endpoints):
         return processes
 
     def _part(self, addresses: dict[str, str]) -> None:
-        """Has hosts reach those of other tenants by the router only: no bridge joins two tenants."""
+        """Route traffic between tenants through the router, so that it never stays within one bridge."""
         for name in self._driver.tenants:
             for host in self._driver.tenants[name]:
                 if host not in addresses:
@@ -182,9 +182,9 @@ class LabEndpoints(Endpoints):
             self.ask(switch.name, "for f in /proc/sys/net/ipv4/conf/*/send_redirects; do echo 0 > $f; done")
 
     def _pin(self, congestion: str) -> None:
-        """Has every socket take a congestion control: nuttcp has no word for it.
+        """Set the congestion control of every socket by routes, because nuttcp has no option for it.
 
-        By routes: a namespace's default may not be one that the machine restricts, even for root.
+        A namespace's default cannot be an algorithm that the machine restricts, even for root; a route's can.
         """
         each = f"while read -r route; do ip route replace table $table $route congctl {congestion}; done"
         for name in self.inventory.names:
@@ -200,7 +200,11 @@ class LabEndpoints(Endpoints):
         return " && ".join(lines)
 
     def _shell(self, host: str, script: str) -> None:
-        """Runs a script that must not fail."""
+        """Run a shell script on a host.
+
+        Raises:
+            UnsupportedError: when the script fails.
+        """
         if shutil.which("ip") is None:
             raise UnsupportedError("`ip` is not installed", hint="install iproute2")
         done = subprocess.run(
@@ -219,7 +223,7 @@ class LabEndpoints(Endpoints):
 
 @contextmanager
 def in_lab(campaign: Campaign, make: MakesLab) -> Iterator[LabEndpoints]:
-    """Holds a lab of the campaign's topology for the length of the block."""
+    """Run a lab of the campaign's topology for the length of a `with` block."""
     assert campaign.driver.topology is not None
     topology = spelled_topology(read_topology(campaign.driver.topology), campaign.endpoints)
     endpoints = None
@@ -236,7 +240,7 @@ def in_lab(campaign: Campaign, make: MakesLab) -> Iterator[LabEndpoints]:
 
 
 def topology_rate_bps(topology: Topology, tenant: object, source: str, target: str) -> float | None:
-    """The least TCP goodput of the links of a path, bit/s; None where none is limited."""
+    """Return the smallest TCP goodput of the links of a path, bit/s; None if no link is limited."""
     assert callable(tenant)
     hosts = {host.name: host for host in topology.host}
     if source == target or source not in hosts or target not in hosts:

@@ -1,4 +1,4 @@
-"""Makes the endpoints that a campaign's file asks for."""
+"""Open the endpoints that a campaign's file asks for."""
 
 from __future__ import annotations
 

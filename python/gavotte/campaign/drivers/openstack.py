@@ -1,4 +1,4 @@
-"""Endpoints that OpenStack makes: servers from an image and flavours, placed by hints, and deleted whatever happens."""
+"""Endpoints in OpenStack: servers from an image and flavours, placed by hints, and always deleted at the end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gavotte.formats.inventory import FORMAT, Inventory
 logger = logging.getLogger(__name__)
 
 MARK = "gavotte_campaign"
-"""Metadata of every server that a campaign has made, with its name; those of a killed run are found by it."""
+"""Metadata key of every server that a campaign creates. The next run finds the servers of a killed run by it."""
 GONE_LIMIT_S = 120.0
 RETRY_S = 5.0
 TENANT = "tenant"
@@ -33,8 +33,8 @@ class Servers:
 
     Args:
         connection: an openstacksdk connection.
-        driver: what to make.
-        mark: tells them from all others; the same in every run of the campaign.
+        driver: the campaign's driver, which says what to create.
+        mark: metadata that distinguishes the campaign's servers from all others, the same in every run.
     """
 
     def __init__(self, connection: Any, driver: Driver, mark: str) -> None:
@@ -45,16 +45,16 @@ class Servers:
         self._key = ""
 
     def make(self, public_key: str) -> dict[str, Any]:
-        """Removes what a killed run left, creates the servers and waits until all are active.
+        """Delete the servers that a killed run left, create new servers and wait until all are active.
 
         Args:
-            public_key: of the one who logs in, in OpenSSH's format.
+            public_key: public key of the user who logs in, in OpenSSH's format.
 
         Returns:
             name to server, as the SDK describes it.
 
         Raises:
-            GavotteError: when the cloud refuses, or is late.
+            GavotteError: when the cloud refuses, or takes longer than `driver.wait_s`.
         """
         self.delete()
         with api_errors("make the servers"):
@@ -94,7 +94,11 @@ class Servers:
         return dict(self._made)
 
     def _check_places(self) -> None:
-        """Refuses servers that are not where hints wanted them: a cloud without these filters does not say so."""
+        """Check that the servers are where their hints ask: a cloud without these filters ignores hints silently.
+
+        Raises:
+            GavotteError: when a server is elsewhere.
+        """
         for server in self._driver.server:
             for other, together in ((server.same_host_as, True), (server.other_host_than, False)):
                 if other is None:
@@ -108,11 +112,11 @@ class Servers:
                     )
 
     def machine(self, server: Any) -> str:
-        """The same text for servers of one machine, as far as the cloud tells its users; else empty."""
+        """Return an identifier of a server's machine; empty if the cloud does not show it to its users."""
         return str(server.hypervisor_hostname or server.host_id or "")
 
     def delete(self) -> None:
-        """Deletes every server with the mark, and the key; waits until they are gone."""
+        """Delete the key and every server of the campaign, and wait until the servers are gone."""
         with api_errors("delete the servers"):
             compute = self._connection.compute
             mine = [each for each in compute.servers() if (each.metadata or {}).get(MARK) == self._mark]
@@ -133,7 +137,7 @@ class Servers:
 
 @contextmanager
 def api_errors(what: str) -> Iterator[None]:
-    """Turns what the SDK raises into one line."""
+    """Replace errors of the SDK within a `with` block by a `GavotteError` of one line."""
     import openstack
     from keystoneauth1 import exceptions as key_errors
 
@@ -169,7 +173,7 @@ def in_order(servers: list[Server]) -> list[Server]:
 
 
 def inventory_of(servers: Mapping[str, Any], machine: Mapping[str, str], driver: Driver, ssh_config: str) -> Inventory:
-    """Servers as hosts: at their fixed address on the network, reached by SSH at a floating one if they have it."""
+    """Return an inventory of servers with their fixed addresses; SSH uses floating addresses where they exist."""
     hosts = []
     for name, server in servers.items():
         ports = [port for ports in (server.addresses or {}).values() for port in ports]
@@ -188,7 +192,7 @@ def inventory_of(servers: Mapping[str, Any], machine: Mapping[str, str], driver:
 
 @contextmanager
 def in_openstack(campaign: Campaign) -> Iterator[HostEndpoints]:
-    """Holds servers with agents for the length of the block, and deletes them at its end however it ends."""
+    """Run servers with agents for the length of a `with` block, and delete them at its end, even after an error."""
     driver = campaign.driver
     connection = connected(driver.cloud)
     servers = Servers(connection, driver, mark_of(campaign))
@@ -211,11 +215,11 @@ def in_openstack(campaign: Campaign) -> Iterator[HostEndpoints]:
 
 
 def connected(cloud: str) -> Any:
-    """An openstacksdk connection.
+    """Return an openstacksdk connection to a cloud.
 
     Raises:
-        UnsupportedError: without openstacksdk.
-        GavotteError: when the cloud is not known or does not let one in.
+        UnsupportedError: when openstacksdk is not installed.
+        GavotteError: when the cloud is not known or refuses the login.
     """
     try:
         import openstack
@@ -228,12 +232,12 @@ def connected(cloud: str) -> Any:
 
 
 def mark_of(campaign: Campaign) -> str:
-    """Marks a campaign's servers; projects distinguish two users' campaigns of one name."""
+    """Return the mark of a campaign's servers. Two users' campaigns of one name are in different projects."""
     return f"gavotte-{campaign.name}"[:60]
 
 
 def _login(folder: Path) -> tuple[Path, str]:
-    """A key pair for this run alone, and an ssh configuration that uses it."""
+    """Create a key pair for this run only; return an SSH configuration that uses it, and the public key."""
     private = Ed25519PrivateKey.generate()
     key = folder / "key"
     handle = os.open(key, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,4 +1,7 @@
-"""Runs a program in a pod, as `kubectl exec` does: python -m THIS CONTEXT NAMESPACE POD PROGRAM..."""
+"""Run a program in a pod, as `kubectl exec` does.
+
+Usage: `python -m gavotte.campaign.drivers.pod_shell CONTEXT NAMESPACE POD PROGRAM...`
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ UPDATE_S = 1.0
 
 
 def executed(settings: Any, namespace: str, pod: str, argv: Sequence[str]) -> Any:
-    """Starts a program in a pod's agent's container; gives its stream."""
+    """Start a program in the agent's container of a pod, and return the stream of its output."""
     from kubernetes import client
     from kubernetes.stream import stream
 
@@ -32,7 +35,7 @@ def executed(settings: Any, namespace: str, pod: str, argv: Sequence[str]) -> An
 
 
 def main() -> int:
-    """Copies what the program says to this one's outputs, and ends as it did."""
+    """Run the program, copy its output and errors to this process's, and return its exit status."""
     context, namespace, pod, *argv = sys.argv[1:]
     api = connected(context)
     with api_errors(f"run {argv[0]}"):

@@ -1,4 +1,4 @@
-"""Endpoints that exist: the hosts of an inventory, reached as ever; a shell on them is the user's own ssh."""
+"""Endpoints on existing hosts: the agents of an inventory, reached as usual, and shells by the user's own `ssh`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gavotte.formats.parts.routes import SshRoute, UnixRoute
 
 
 class HostEndpoints(Endpoints):
-    """Hosts of an inventory. Labels `machine` and `tenant` of a host tell its place in the tree."""
+    """Hosts of an inventory. A host's labels `machine` and `tenant` give its position in OSMeF's tree."""
 
     kind = "ssh"
 
@@ -31,15 +31,19 @@ class HostEndpoints(Endpoints):
 
     @property
     def reach(self) -> Reach:
-        """The roads to the agents."""
+        """Connections to the agents, open until `close`."""
         return self._reach
 
     def close(self) -> None:
-        """Closes the roads to the agents."""
+        """Close the connections to the agents."""
         self._stack.close()
 
     def command(self, host: str, argv: Sequence[str]) -> list[str]:
-        """The line that runs a program on a host by ssh; one with a local agent is this machine."""
+        """Return the command line that runs a program on a host by `ssh`, or locally if the host's agent is local.
+
+        Raises:
+            GavotteError: when the host is reached over TLS.
+        """
         route = next(each.route for each in self.inventory.host if each.name == host)
         if isinstance(route, SshRoute):
             return [*ssh_line(route, self.inventory.ssh_config or config_file()), shlex.join(argv)]
@@ -51,12 +55,12 @@ class HostEndpoints(Endpoints):
         )
 
     def ask(self, host: str, script: str) -> str:
-        """What a shell on a host prints; nothing of one that is reached over TLS."""
+        """Return the output of a shell script on a host; empty if the host is reached over TLS or is too slow."""
         route = next(each.route for each in self.inventory.host if each.name == host)
         return "" if not isinstance(route, SshRoute | UnixRoute) else super().ask(host, script)
 
     def distance(self, source: str, target: str) -> int | None:
-        """By the inventory's labels."""
+        """Return the number of edges between two hosts in OSMeF's tree by their labels; see `label_distance`."""
         labels = {host.name: host.labels for host in self.inventory.host}
         return label_distance(labels[source], labels[target]) if source != target else 0
 
@@ -67,7 +71,10 @@ class HostEndpoints(Endpoints):
 
 
 def label_distance(one: dict[str, str], other: dict[str, str]) -> int | None:
-    """0, 2 or 4 by the labels `tenant` and `machine`; None where they do not say."""
+    """Return the number of edges between two hosts in OSMeF's tree: 0, 2 or 4; None if a label `machine` is missing.
+
+    4 between tenants, 2 between machines of one tenant, 0 within a machine.
+    """
     if one.get("tenant") != other.get("tenant"):
         return 4
     if "machine" not in one or "machine" not in other:
@@ -77,7 +84,7 @@ def label_distance(one: dict[str, str], other: dict[str, str]) -> int | None:
 
 @contextmanager
 def over_ssh(campaign: Campaign) -> Iterator[HostEndpoints]:
-    """Holds the roads to the campaign's hosts for the length of the block."""
+    """Connect to the agents of the campaign's hosts for the length of a `with` block."""
     assert campaign.driver.hosts is not None
     whole = with_addresses(resolve_hosts(campaign.driver.hosts))
     for name in campaign.endpoints:
