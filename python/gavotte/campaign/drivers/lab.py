@@ -88,7 +88,7 @@ class LabEndpoints(Endpoints):
                 self._groups.limit(host, flavour if host in hosts else None)
 
     def distance(self, source: str, target: str) -> int:
-        """Return the edges between two hosts: 0 in one machine and tenant, 2 in one tenant, 4 between tenants."""
+        """Return the number of edges between two hosts: 4 between tenants, else 2 between machines, 0 within one."""
         if source == target:
             return 0
         if not {source, target} & self._machines and self._driver.tenant(source) != self._driver.tenant(target):

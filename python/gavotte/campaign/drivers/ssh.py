@@ -71,9 +71,10 @@ class HostEndpoints(Endpoints):
 
 
 def label_distance(one: dict[str, str], other: dict[str, str]) -> int | None:
-    """Return the number of edges between two hosts in OSMeF's tree: 0, 2 or 4; None if a label `machine` is missing.
+    """Return the number of edges between two hosts in OSMeF's tree: 0, 2 or 4; None = not known.
 
-    4 between tenants, 2 between machines of one tenant, 0 within a machine.
+    4 between tenants, else 2 between machines, 0 within one.
+    None if the hosts share a tenant and one lacks the label `machine`.
     """
     if one.get("tenant") != other.get("tenant"):
         return 4
