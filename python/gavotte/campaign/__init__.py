@@ -1,6 +1,6 @@
-"""Measurement campaigns that others can repeat: one file is the study, one `*.jsonl` its samples. After OSMeF.
+"""Plan, run, report and compare repeatable measurement campaigns, modelled on OSMeF.
 
-In flows a Campaign; out come its plan, Samples, and reports and comparisons of them.
+One file describes the study (a Campaign) and one `*.jsonl` file holds its Samples.
 """
 
 from gavotte.campaign.comparing import Comparison, Difference, compare

@@ -1,4 +1,4 @@
-"""Tells whether two campaigns found the same. Sample by sample they never do: what is chance, and what matters?"""
+"""Compare two campaigns: report which results differ by more than chance and by enough to matter."""
 
 from __future__ import annotations
 
@@ -13,32 +13,35 @@ from gavotte.errors import GavotteError
 from gavotte.formats.record import Sample
 
 RELEVANT = 0.05
-"""The smallest difference that matters, as a share; OSMeF's tunnel cost 2 % and its tenants' router much more."""
+"""Smallest difference that matters, as a share of the first mean.
+
+OSMeF's tunnel cost 2 %, and its tenants' router much more.
+"""
 SIGNIFICANCE = 0.05
-"""The chance that any one of all comparisons calls alike what is alike different, after Holm's correction."""
+"""Chance, 0 to 1, that at least one comparison reports a difference where none exists, after Holm's correction."""
 
 Cell = tuple[str, str, str, int, str]
-"""Scenario, source, target, connections, flavour."""
+"""Scenario, source, target, connections and flavour: the settings that all repetitions of a sample share."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One cell of two campaigns.
+    """Comparison of two campaigns' results in one cell: the same scenario, hosts, connections and flavour.
 
     Attributes:
-        scenario: its name.
-        source: who sent.
-        target: who received.
-        connections: of each pair.
-        flavour: of the endpoints.
-        values: how many of each.
-        means: of each; None = it has none.
-        low: lower end of the 95 % interval of each mean; None = fewer than two values.
-        high: upper end.
-        relative: the second mean by the first, less 1; None where one has none.
-        p: chance, after Holm's correction, of such a difference where the means lie within what matters; None = not
-            testable.
-        different: whether they differ by more than what matters, or only one of them has the cell.
+        scenario: the scenario's name.
+        source: the sending hosts, joined by commas.
+        target: the receiving hosts, joined by commas.
+        connections: number of connections of each pair.
+        flavour: name of the processor limit of the endpoints; empty = no limit.
+        values: number of values in each campaign.
+        means: mean in each campaign; None = the campaign has no values.
+        low: lower end of the 95 % confidence interval of each mean; None = fewer than two values.
+        high: upper end of the same intervals.
+        relative: second mean divided by the first, minus 1; None = a mean is missing or the first is 0.
+        p: chance, after Holm's correction, of such a difference if the true means differ by no more than what matters;
+            None = not testable.
+        different: whether the means differ by more than what matters, or only one campaign has the cell.
     """
 
     scenario: str
@@ -61,9 +64,9 @@ class Comparison:
 
     Attributes:
         metric: the compared quantity.
-        relevant: the smallest difference that matters, as a share.
-        significance: of all comparisons together.
-        cells: one for each combination, in the first campaign's order, then those that only the second has.
+        relevant: the smallest difference that matters, as a share of the first mean.
+        significance: significance level of all comparisons together.
+        cells: one comparison for each cell, in the first campaign's order, then those that only the second has.
         untested: number of cells with fewer than two values on a side.
     """
 
@@ -75,17 +78,17 @@ class Comparison:
 
     @property
     def alike(self) -> bool:
-        """Whether no cell is different."""
+        """Whether the two campaigns differ in no cell."""
         return not any(cell.different for cell in self.cells)
 
     @property
     def warnings(self) -> list[str]:
-        """What was not compared, one line each."""
+        """Lines that say what was not compared; at most one line."""
         text = f"{self.untested} scenarios have fewer than two values on a side and were not tested"
         return [text] * (self.untested > 0)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the comparison as a dict ready for JSON."""
         return {"alike": self.alike, **asdict(self)}
 
 
@@ -97,17 +100,19 @@ def compare(
     relevant: float = RELEVANT,
     significance: float = SIGNIFICANCE,
 ) -> Comparison:
-    """Compares two campaigns cell by cell: Welch's test of a difference beyond what matters, Holm's correction for all.
+    """Compare two campaigns cell by cell and return the difference in each cell.
+
+    Each cell gets Welch's test for a difference beyond what matters. Holm's correction covers all cells together.
 
     Args:
-        one: the first one's samples.
-        other: the second one's.
+        one: the first campaign's samples.
+        other: the second campaign's samples.
         metric: `capacity_bps`, or one of the samples' `metrics`.
-        relevant: the smallest difference that matters, as a share of the first one's mean.
-        significance: of all comparisons together.
+        relevant: the smallest difference that matters, as a share of the first campaign's mean.
+        significance: significance level of all comparisons together.
 
     Raises:
-        GavotteError: when nothing can be tested: no cell has two values of the metric in both.
+        GavotteError: when nothing can be tested, because no cell has two values of the metric in both campaigns.
     """
     first, second = by_cell(one, metric), by_cell(other, metric)
     cells = list(dict.fromkeys([*first, *second]))
@@ -141,7 +146,7 @@ def compare(
 
 
 def by_cell(samples: Sequence[Sample], metric: str = METRIC) -> dict[Cell, list[float]]:
-    """The values of a metric, repetition after repetition, by what they are repetitions of."""
+    """Return the values of a metric for each cell, by repetition. Samples without a value are left out."""
     values: dict[Cell, list[float]] = defaultdict(list)
     for sample in sorted(samples, key=lambda each: each.repetition):
         value = value_of(sample, metric)
@@ -151,7 +156,7 @@ def by_cell(samples: Sequence[Sample], metric: str = METRIC) -> dict[Cell, list[
 
 
 def value_of(sample: Sample, metric: str) -> float | None:
-    """A sample's value of a metric; None where it has none."""
+    """Return the value of a metric in a sample; None = the sample has no value."""
     if metric == sample.metric:
         return sample.value
     quantity = sample.metrics.get(metric)

@@ -1,4 +1,4 @@
-"""Says under which conditions samples were taken, and which of them a reader should doubt."""
+"""Find conditions during a campaign, such as a busy host, that make its samples doubtful."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from gavotte.campaign.states import accounts, used
 from gavotte.formats.record import Sample
 
 BUSY_LOAD = 0.5
-"""Load before a sample, by cores, above which other work disturbed it."""
+"""Load average per core before a sample, above which other work counts as a disturbance."""
 STEAL = 0.01
-"""Share of processor time that the hypervisor gave to others."""
+"""Share of processor time, 0 to 1, above which the time that the hypervisor gave to other machines is reported."""
 SHOWN = 3
+"""Most samples that a line names; of more, it gives the number."""
 CONSTANT = ("kernel", "congestion", "clock_source", "governor", "cpus")
-"""What must not change in the course of a campaign."""
+"""Entries of an endpoint's state that must not change during a campaign."""
 
 
 def unclean(samples: Sequence[Sample]) -> list[str]:
-    """Conditions that were not clean, a line each; none = none that the samples tell of."""
+    """Return a line for each condition that makes samples doubtful; empty = the samples show none."""
     findings: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     seen: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
     for sample in samples:
@@ -72,7 +73,7 @@ def _constant(state: dict[str, Any]) -> dict[str, Any]:
     constants |= {f"version of {package}": version for package, version in state.get("versions", {}).items()}
     for name, counters in state.get("interfaces", {}).items():
         for key in ("mtu", "offloads", "gso_max_bytes"):
-            # A tunnel stands for its own samples only.
+            # A tunnel exists only during its own samples.
             if key in counters and not name.startswith("gvx"):
                 constants[f"{key} of {name}"] = counters[key]
     return constants

@@ -1,4 +1,7 @@
-"""Who sends and counts: Gavotte's own agents, iperf3 or nuttcp, each with the same question and the same answer."""
+"""Take one sample with an engine: Gavotte's own agents, iperf3 or nuttcp.
+
+Every engine gets the same Job and returns the same Sent.
+"""
 
 from __future__ import annotations
 
@@ -22,31 +25,31 @@ from gavotte.formats.inventory import Inventory
 from gavotte.formats.parts.names import MAX_LABEL
 
 BINS = 20
-"""Of a sample's time: how its rate varied within it."""
+"""Number of equal parts of a sample's time whose rates show how the rate varied within the sample."""
 STAGGER_S = 0.5
-"""Pairs that send at once are ready one after the other: each sends longer, and the time together counts."""
+"""Extra seconds that each of several pairs sends. Pairs start one after another, and only their common time counts."""
 BACKGROUND_SPARE_S = 1.0
 """Seconds by which background traffic outlasts a sample."""
 ROUND_SPARE_S = 60.0
 PROGRAM_SPARE_S = 20.0
 PROGRAM_LIMIT_S = 60
-"""Beyond its seconds, a program is ended by its host."""
+"""Seconds after its sending time at which the host ends a program."""
 FIRST_PORT = 20_100
 LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
 class Job:
-    """One sample as an engine sees it.
+    """One sample to take, in the terms of an engine.
 
     Attributes:
-        pairs: (source, target) of all that send at once.
+        pairs: (source, target) of all pairs that send at once.
         connections: number of connections of each pair.
-        seconds: how long they send.
+        seconds: duration of sending.
         congestion: TCP congestion control.
-        copy: whether agents copy what they receive, as other programs do.
+        copy: whether agents copy received data, as other programs do, or have the kernel drop it.
         background: other traffic during the sample.
-        addresses: host to the address at which others reach it, where that differs from the inventory.
+        addresses: host to the address at which other hosts reach it, if that differs from the inventory.
     """
 
     pairs: Sequence[tuple[str, str]]
@@ -59,7 +62,7 @@ class Job:
 
     @property
     def hosts(self) -> list[str]:
-        """All that take part."""
+        """Names of all hosts that send or receive, background traffic included; each once."""
         beside = [end for each in self.background for end in (each.source, each.target)]
         return list(dict.fromkeys([*(end for pair in self.pairs for end in pair), *beside]))
 
@@ -69,16 +72,18 @@ class Sent:
     """What an engine measured in one sample.
 
     Attributes:
-        capacity_bps: goodput of all pairs together.
-        connection_bps: goodput of each connection; empty where the engine reports none.
-        bins_bps: goodput of all together in each bin of time, for the interval; empty where the engine reports none.
+        capacity_bps: goodput of all pairs together, bit/s.
+        connection_bps: goodput of each connection, bit/s; empty if the engine reports none.
+        bins_bps: goodput of all pairs together in each bin of time, bit/s; gives the confidence interval. Empty if the
+            engine reports none.
         retransmits: TCP segments sent again; None = unknown.
-        rtt_loaded_s: smoothed RTT of the connections under load, their mean.
-        rtt_idle_s: RTT before.
-        sender_cpu: busy share of the senders' cores, 0 to 1, the largest.
-        receiver_cpu: the same of the receivers.
+        rtt_loaded_s: mean of the connections' smoothed RTT under load; None = unknown.
+        rtt_idle_s: RTT before the load; None = unknown.
+        sender_cpu: largest busy share of a sender's cores, 0 to 1; from iperf3 and nuttcp, cores used by their
+            processes; None = unknown.
+        receiver_cpu: the same for the receivers.
         sender_throttled: largest share of the time in which a quota throttled a sending agent, 0 to 1; None = unknown.
-        receiver_throttled: the same of the receiving agents.
+        receiver_throttled: the same for the receiving agents.
         congestion: the congestion control of the sending sockets; empty = unknown.
         beside: other runs that moved bytes at the same time.
     """
@@ -98,16 +103,16 @@ class Sent:
 
 
 def jain(values: Sequence[float]) -> float | None:
-    """Jain's fairness index, 1/n to 1; None of no or only zero rates (Jain, Chiu, Hawe: cs.NI/9809099)."""
+    """Return Jain's fairness index of rates, 1/n to 1; None = no rate is above 0 (Jain, Chiu, Hawe: cs.NI/9809099)."""
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if squares else None
 
 
 def send(endpoints: Endpoints, engine: str, job: Job) -> Sent:
-    """Takes one sample.
+    """Take one sample with an engine (`own`, `iperf3` or `nuttcp`) and return the measured values.
 
     Raises:
-        AgentError: when a host fails; it may be tried again.
+        AgentError: when a host fails; the caller may try again.
     """
     if engine == "own":
         return _by_agents(endpoints, job)
@@ -116,7 +121,7 @@ def send(endpoints: Endpoints, engine: str, job: Job) -> Sent:
 
 
 def hops(endpoints: Endpoints, job: Job) -> dict[tuple[str, str], int]:
-    """Path length of each pair, routers + 1, by probes of rising time to live; unanswered pairs are missing."""
+    """Return the path length of each pair (routers + 1), from probes of rising TTL. Unanswered pairs are missing."""
     pairs = [pair for pair in job.pairs if pair[0] != pair[1]]
     if not pairs:
         return {}
@@ -136,7 +141,7 @@ def hops(endpoints: Endpoints, job: Job) -> dict[tuple[str, str], int]:
 
 
 def _inventory(endpoints: Endpoints, job: Job) -> Inventory:
-    """Those that take part, at the addresses of the job."""
+    """Return the inventory of the hosts that take part in a job, at the job's addresses."""
     hosts = [
         replace_address(host, job.addresses.get(host.name, host.address))
         for host in endpoints.inventory.host
@@ -146,7 +151,7 @@ def _inventory(endpoints: Endpoints, job: Job) -> Inventory:
 
 
 def replace_address(host: Any, address: str) -> Any:
-    """The same host at another address."""
+    """Return a copy of a host with another address."""
     return host if host.address == address else host.model_copy(update={"address": address})
 
 
@@ -208,7 +213,7 @@ def _throttled(parts: Iterable[pb.Withheld]) -> float | None:
 
 
 def alone(reply: pb.ProbeReply) -> tuple[list[float], float]:
-    """The rates of one pair's connections, and of all of them: what iperf3 and nuttcp call theirs."""
+    """Return the rates (bit/s) of one pair's connections, and of all together, defined as iperf3 and nuttcp do."""
     rates = [8 * flow.bytes / flow.seconds for flow in reply.bulk.flows if flow.seconds > 0]
     return rates, reply.bulk.goodput_bps
 
@@ -221,7 +226,7 @@ def together(replies: Sequence[pb.ProbeReply], bin_s: float, least_s: float) -> 
     of 1 s that started 0.25 s apart summed up to 125 % of their common link.
 
     Raises:
-        AgentError: when all sent together for less than `least_s`.
+        AgentError: when all pairs sent at the same time for less than `least_s`.
     """
     ends = [reply.started_s + reply.seconds for reply in replies]
     spans = [max(flow.started_s + flow.seconds for flow in reply.bulk.flows) for reply in replies]
@@ -239,7 +244,7 @@ def together(replies: Sequence[pb.ProbeReply], bin_s: float, least_s: float) -> 
 
 
 def _until(flow: pb.FlowResult, time_s: float, bin_s: float) -> float:
-    """Bytes that a connection had received by a time since its start, evenly within each bin."""
+    """Return the bytes that a connection received up to a time since its start, taken as even within each bin."""
     time_s = min(max(0.0, time_s), flow.seconds)
     at = min(int(time_s / bin_s), len(flow.bin_bytes) - 1)
     wide_s = min(bin_s, flow.seconds - at * bin_s)
@@ -248,18 +253,21 @@ def _until(flow: pb.FlowResult, time_s: float, bin_s: float) -> float:
 
 
 def _one_of(values: Iterable[str]) -> str:
-    """What all say, or each of what they say."""
+    """Return the distinct non-empty values, sorted and joined by commas; one value if all agree."""
     return ",".join(sorted(set(values) - {""}))
 
 
 def _binned(flows: Sequence[Sequence[int]], bin_s: float) -> list[float]:
-    """Rate of all flows together over time, without the first bin, in which they start, and the last, not full."""
+    """Return the rate (bit/s) of all flows together in each bin of time.
+
+    The first bin, in which flows start, and the last bin, which is not full, are left out.
+    """
     whole = max((len(bins) for bins in flows), default=0) - 1
     return [8 * sum(bins[at] for bins in flows if at < len(bins)) / bin_s for at in range(1, whole)]
 
 
 def _by_programs(endpoints: Endpoints, engine: str, job: Job, running: ExitStack) -> Sent:
-    """Starts a server and a client for each pair, and joins what the clients tell."""
+    """Take one sample with iperf3 or nuttcp: run a server and a client for each pair, and join the clients' results."""
     seconds = max(1, math.ceil(job.seconds))
     beside_s = seconds + math.ceil(BACKGROUND_SPARE_S)
     streams = [(pair, job.connections, seconds, True) for pair in job.pairs]
@@ -270,7 +278,7 @@ def _by_programs(endpoints: Endpoints, engine: str, job: Job, running: ExitStack
         address = LOOPBACK if source == target else job.addresses.get(target, endpoints.address(target))
         _serve(endpoints, engine, target, port, length, running)
         tests.append((source, _client(engine, address, port, connections, length, job.congestion), counted))
-        # nuttcp takes a data port for each of its connections.
+        # nuttcp uses a data port for each of its connections.
         port += 2 + connections
     clients = [(_started(endpoints, source, words, beside_s, running), counted) for source, words, counted in tests]
     used = _asked_congestion(endpoints, *job.pairs[0], job, seconds) if engine == "nuttcp" else ""
@@ -288,20 +296,20 @@ def _by_programs(endpoints: Endpoints, engine: str, job: Job, running: ExitStack
 
 
 def _asked_congestion(endpoints: Endpoints, source: str, target: str, job: Job, seconds: float) -> str:
-    """The congestion control of a pair's open connections, as `ss` on the sender tells it; empty where it does not."""
+    """Return the congestion control of a pair's open connections, as `ss` on the sender reports it; empty = unknown."""
     address = LOOPBACK if source == target else job.addresses.get(target, endpoints.address(target))
     script = f"sleep {min(1.0, seconds / 2):g}; ss -tinH state established dst '{address}'"
     return _one_of(re.findall(r"^\s+(\w+) wscale", endpoints.ask(source, script), re.MULTILINE))
 
 
 def _serve(endpoints: Endpoints, engine: str, host: str, port: int, seconds: float, running: ExitStack) -> None:
-    """Starts a server for one test, and waits until it listens."""
+    """Start a server on a host for one test, and wait until it listens."""
     words = {
         "iperf3": ["iperf3", "-s", "-1", "-p", str(port)],
         "nuttcp": ["nuttcp", "-1", "--nofork", "-P", str(port), "-p", str(port + 1)],
     }[engine]
     server = _started(endpoints, host, words, seconds, running)
-    # What it says may wait in a pipe's buffer; the kernel's table of sockets tells at once.
+    # The server's output may wait in a pipe's buffer; the kernel's table of sockets shows the open port at once.
     table = (
         f"n=0; until cat /proc/net/tcp /proc/net/tcp6 | grep -qiE ':{port:04X} 0+:0000 0A'; do "
         "sleep 0.02; n=$((n+1)); [ $n -lt 250 ] || exit; done; echo ok"
@@ -322,11 +330,11 @@ def _client(engine: str, address: str, port: int, connections: int, seconds: int
 def _started(
     endpoints: Endpoints, host: str, words: Sequence[str], seconds: float, running: ExitStack
 ) -> subprocess.Popen[str]:
-    # Of a controller that was killed, no program waits for ever on a host that it reached by ssh.
+    # `timeout` ends the program on a host reached by ssh even if the controller was killed.
     process = endpoints.start(host, ["timeout", str(PROGRAM_LIMIT_S + math.ceil(seconds)), *words])
 
     def end() -> None:
-        # Whatever it still waits for has come or never will.
+        # The sample is over: the program has nothing left to wait for.
         process.terminate()
         try:
             process.communicate(timeout=2.0)
@@ -344,10 +352,10 @@ def _last(process: subprocess.Popen[str]) -> str:
 
 
 def read_iperf3(out: str, err: str = "") -> Sent:
-    """Reads the JSON of an iperf3 client.
+    """Return the measured values in the JSON output of an iperf3 client.
 
     Raises:
-        AgentError: with what iperf3 says is wrong.
+        AgentError: when the output is unusable; gives the error that iperf3 reports.
     """
     try:
         report = json.loads(out)
@@ -376,10 +384,12 @@ _NUTTCP = re.compile(r"(\w+)=(\S+)")
 
 
 def read_nuttcp(out: str, err: str = "") -> Sent:
-    """Reads what a nuttcp client prints with `-fparse -v`: its own part, an empty line, the receiver's.
+    """Return the measured values in the output of a nuttcp client with `-fparse -v`.
+
+    The output is the sender's part, an empty line and the receiver's part.
 
     Raises:
-        AgentError: with what nuttcp says is wrong.
+        AgentError: when the output is unusable; gives the error that nuttcp reports.
     """
     parts = [dict(_NUTTCP.findall(part)) for part in re.split(r"\n\s*\n", out)]
     parts = [part for part in parts if "rate_Mbps" in part]
@@ -389,7 +399,7 @@ def read_nuttcp(out: str, err: str = "") -> Sent:
         rtt = float(sender["rtt_ms"]) / 1e3 if "rtt_ms" in sender else None
         return Sent(
             capacity_bps=rate_bps,
-            # Of several connections it tells the sum alone.
+            # nuttcp reports only the sum of several connections.
             connection_bps=[rate_bps] if receiver.get("nstream", sender.get("nstream", "1")) == "1" else [],
             retransmits=int(sender["retrans"]) if "retrans" in sender else None,
             rtt_idle_s=rtt,
@@ -406,7 +416,7 @@ def _percent(part: Mapping[str, str]) -> float | None:
 
 
 def joined(tests: Sequence[Sent]) -> Sent:
-    """Several clients that sent at once as one."""
+    """Return the results of clients that sent at the same time as one: rates added up, round-trip times averaged."""
     if not tests:
         raise AgentError("nobody sent")
     if len(tests) == 1:
@@ -426,7 +436,7 @@ def joined(tests: Sequence[Sent]) -> Sent:
         retransmits=sum(retransmits) if retransmits else None,
         rtt_loaded_s=mean([test.rtt_loaded_s for test in tests]),
         rtt_idle_s=mean([test.rtt_idle_s for test in tests]),
-        # nuttcp's is its process's share of one core: those of one host add up.
+        # nuttcp reports its process's share of one core, so the shares on one host add up.
         sender_cpu=sum(known)
         if (known := [test.sender_cpu for test in tests if test.sender_cpu is not None])
         else None,

@@ -1,4 +1,4 @@
-"""The paper's figures of a campaign: loopback capacity by connections (Fig. 2), capacity by distance (Fig. 3)."""
+"""Draw OSMeF's figures for a campaign: loopback capacity by connections (Fig. 2), capacity by distance (Fig. 3)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 Series = dict[str, dict[float, list[float]]]
-"""Line to x to its values in MB/s."""
+"""Name of a line to its points: x to the measured values at x, in MB/s."""
 
 MARKS = "o*^sDvPX<>"
 MEGABYTE_BITS = 8e6
 
 
 def fig2(samples: Sequence[Sample], label: str = "") -> Series:
-    """Loopback capacity of all connections together against their number, a line for each flavour and engine."""
+    """Return the series of Fig. 2: loopback capacity of all connections together, by their number.
+
+    Each flavour and engine has a line. A label, if given, is added to each line's name.
+    """
     series: Series = defaultdict(lambda: defaultdict(list))
     for sample in samples:
         if is_loopback(sample):
@@ -34,7 +37,11 @@ def fig2(samples: Sequence[Sample], label: str = "") -> Series:
 
 
 def fig3(samples: Sequence[Sample], label: str = "") -> Series:
-    """Capacity of each connection against the distance of its ends, a line for each number of connections."""
+    """Return the series of Fig. 3: capacity of each connection, by the distance of its ends in edges.
+
+    Each number of connections has a line. Only samples of a single pair without loopback, flavour and tunnel, taken by
+    agents or an unnamed engine, count. A label, if given, is added to each line's name.
+    """
     series: Series = defaultdict(lambda: defaultdict(list))
     for sample in sorted(samples, key=lambda each: each.connections):
         distance, rate = value_of(sample, "distance"), value_of(sample, "connection_bps")
@@ -47,12 +54,12 @@ def fig3(samples: Sequence[Sample], label: str = "") -> Series:
 
 
 def is_loopback(sample: Sample) -> bool:
-    """Whether it stayed on one host."""
+    """Report whether a sample's traffic stayed on one host."""
     return sample.source == sample.target and "," not in sample.source
 
 
 def draw(series: Series, *, title: str, x: str, y: str, log: bool = False) -> str:
-    """A plot as SVG, the same for the same numbers; means with their range."""
+    """Return a plot as SVG text: means with their range. The same numbers give the same text."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure

@@ -1,4 +1,7 @@
-"""The file of a campaign's samples: lines are only appended, and a torn last one is cut when it is opened again."""
+"""Write a campaign's samples to a file that survives a crash.
+
+Lines are only appended. A torn last line is cut when the file is opened again.
+"""
 
 from __future__ import annotations
 
@@ -14,23 +17,23 @@ from gavotte.formats.record import Sample, read_samples
 
 
 class Journal:
-    """A `*.jsonl` that is being written. No two processes write one file.
+    """A `*.jsonl` file of samples, open for appending and locked against other processes.
 
     Attributes:
-        samples: those that it holds, in file order.
-        cut_bytes: length of the torn line that was cut from its end; 0 = there was none.
+        samples: the file's samples, in file order.
+        cut_bytes: length of the torn line that was cut from the file's end; 0 = no line was torn.
     """
 
     def __init__(self, path: str | Path, *, resume: bool) -> None:
-        """Opens a file.
+        """Open or create a file, lock it, cut a torn last line and read its samples.
 
         Args:
             path: the file.
-            resume: whether it may hold samples already.
+            resume: whether the file may hold samples already.
 
         Raises:
-            GavotteError: when it does, or another process writes it.
-            FormatError: when a line that is not its last is damaged.
+            GavotteError: when the file holds samples without `resume`, or another process writes it.
+            FormatError: when the file cannot be written, or a line before the last is damaged.
         """
         self.samples: list[Sample] = []
         self.cut_bytes = 0
@@ -71,7 +74,7 @@ class Journal:
         os.close(self._file)
 
     def append(self, sample: Sample) -> None:
-        """Adds a line; when this returns, it is on disk."""
+        """Append a sample as a line and return once the line is on disk."""
         line = sample.model_dump_json().encode() + b"\n"
         written = os.write(self._file, line)
         while written < len(line):
@@ -81,7 +84,10 @@ class Journal:
 
 
 def sound_bytes(path: str | Path) -> int:
-    """How much of a file is whole lines; a last one without an end, or that is no JSON, is not."""
+    """Return the length in bytes of a file's whole lines.
+
+    A last line without a line break, or one that is not JSON, does not count.
+    """
     content = read_bytes(path)
     whole = content.rfind(b"\n") + 1
     if whole < len(content):
@@ -95,7 +101,7 @@ def sound_bytes(path: str | Path) -> int:
 
 
 def write_samples(path: str | Path, samples: Iterable[Sample]) -> None:
-    """Writes a new file of samples, which must not be there."""
+    """Write samples to a new file; fail if the file already holds any data."""
     with Journal(path, resume=False) as journal:
         for sample in samples:
             journal.append(sample)
