@@ -1,7 +1,10 @@
-"""Reads the result files that OSMeF's authors published (github.com/bigfootproject/OSMEF), one run each.
+"""Read the result files that OSMeF's authors published (github.com/bigfootproject/OSMEF) as Samples.
 
-Those of the paper are in `output/`: what nuttcp said of each connection. Those of 2014, `experiments/*/*/summary.json`,
-say what each thread of their own senders and receivers, a shuffle's mappers and reducers, had sent or received by when.
+Each file holds one run, in one of two forms:
+
+- The paper's files in `output/` hold nuttcp's report of each connection.
+- The files of 2014, `experiments/*/*/summary.json`, hold the bytes and times of each thread of the authors' own senders
+  and receivers, which are a shuffle's mappers and reducers.
 """
 
 from __future__ import annotations
@@ -24,18 +27,20 @@ HINT = "name a result file of OSMeF, such as output/paper/localhost/1374576551_B
 SUMMARY = "summary.json"
 LATEST_S = 2.5e11
 DISTANCES = {"localhost": 0, "vm_to_vm_1": 0, "vm_to_vm_2": 2, "vm_to_vm_3": 4, "vm_to_vm_4": 4}
-"""Distances from the authors' own plot of Fig. 3. Those of other scenarios are unknown."""
+"""Scenario to distance in edges, from the authors' own plot of Fig. 3. Distances of other scenarios are unknown."""
 
 
 def read_osmef(paths: Sequence[str | Path], name: str = "osmef") -> list[Sample]:
-    """Reads result files; the folder of each is its scenario.
+    """Read result files of OSMeF and return one sample for each, in order of time.
+
+    A file's folder gives the scenario. Runs of the same scenario and number of connections are repetitions.
 
     Args:
-        paths: the files.
-        name: of the campaign.
+        paths: the result files.
+        name: the campaign's name in the samples.
 
     Raises:
-        FormatError: naming the file and what it lacks.
+        FormatError: when a file is no result of OSMeF; names the file and the fault.
     """
     taken: dict[tuple[str, int], int] = defaultdict(int)
     samples = []
@@ -116,9 +121,11 @@ def _sample(content: dict[str, Any], path: Path, name: str) -> Sample:
 
 
 def _shuffle(content: dict[str, Any], path: Path, name: str) -> Sample:
-    """A summary of 2014; its folder is named after its experiment and the time, and stands in one of its scenario.
+    """Return the sample in a `summary.json` of 2014.
 
-    A receiver's threads count: from the first that waited to the last that was done, since senders' clocks are others.
+    The file's folder is named after the experiment and the time; its name without the time is the scenario. The name
+    of the folder above begins the sample's name. The capacity counts the receiving threads' bytes, from the first
+    thread's start to the last thread's end. Senders' times do not count, since the senders' clocks differ.
     """
     threads: dict[str, list[dict[str, float]]] = {"m": [], "r": []}
     ends: dict[str, set[str]] = {"m": set(), "r": set()}
@@ -170,7 +177,10 @@ def _shuffle(content: dict[str, Any], path: Path, name: str) -> Sample:
 
 
 def _thread(result: object) -> dict[str, float] | None:
-    """One thread's account in bytes and seconds; OSMeF wrote texts, and times in milliseconds."""
+    """Return one thread's bytes, and its duration, start and CPU time in seconds; None = a value is missing or invalid.
+
+    OSMeF wrote numbers as text, and times in milliseconds.
+    """
     if not isinstance(result, dict):
         return None
     numbers = [_number(result.get(key)) for key in ("bytes", "time_elapsed", "wall_time_start", "cpu_time")]
@@ -181,7 +191,7 @@ def _thread(result: object) -> dict[str, float] | None:
 
 
 def _state(state: dict[str, Any]) -> dict[str, Any]:
-    """Its own words, and those that ours share with it."""
+    """Return a host's state as OSMeF reported it, plus the kernel and load under Gavotte's names."""
     labels: dict[str, Any] = {"osmef": json.loads(json.dumps(state))}
     if isinstance(kernel := state.get("kernel_version"), str):
         labels["kernel"] = kernel

@@ -1,4 +1,7 @@
-"""From a Campaign to its samples in order, and what they cost. Pure: one file gives one plan, byte for byte."""
+"""Plan a Campaign: list its samples in order and estimate their time and bytes.
+
+The same campaign file always gives the same plan, byte for byte.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from gavotte.formats.topology import Topology
 PLAN_FORMAT = "gavotte/campaign-plan/1"
 
 OVERHEAD_S = 0.7
-"""Seconds of a sample apart from its sending: enrolling agents, and states of endpoints before and after."""
+"""Seconds that a sample takes apart from sending: enrolling agents, and asking endpoints for their states."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +28,15 @@ class Planned:
     """One sample to take.
 
     Attributes:
-        sample: unique, and the same for one file whatever its seed.
-        scenario: its name.
-        repetition: from 0.
-        pairs: (source, target) of all that send at once.
-        connections: of each pair.
-        flavour: of its endpoints; empty = no limit.
-        engine: who sends.
-        seconds: how long.
-        optional: whether the stop rule may leave it out.
+        sample: unique name, the same for one campaign file with any seed.
+        scenario: the scenario's name.
+        repetition: number of the repetition, from 0.
+        pairs: (source, target) of all pairs that send at once.
+        connections: number of connections of each pair.
+        flavour: name of the processor limit of the endpoints; empty = no limit.
+        engine: the engine that sends: `own`, `iperf3` or `nuttcp`.
+        seconds: duration of sending.
+        optional: whether the stop rule may leave the sample out.
     """
 
     sample: str
@@ -48,37 +51,37 @@ class Planned:
 
     @property
     def source(self) -> str:
-        """Its senders, joined by commas."""
+        """Names of the sending hosts, joined by commas."""
         return ",".join(dict.fromkeys(source for source, _ in self.pairs))
 
     @property
     def target(self) -> str:
-        """Its receivers, joined by commas."""
+        """Names of the receiving hosts, joined by commas."""
         return ",".join(dict.fromkeys(target for _, target in self.pairs))
 
     @property
     def cell(self) -> tuple[str, str, str, int, str]:
-        """What it is a repetition of, as a Sample has it."""
+        """Scenario, source, target, connections and flavour: the settings that all repetitions share, as a Sample's."""
         return (self.scenario, self.source, self.target, self.connections, self.flavour)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the planned sample as a dict ready for JSON."""
         fields = {key: value for key, value in asdict(self).items() if key != "pairs"}
         return {**fields, "source": self.source, "target": self.target, "pairs": [list(pair) for pair in self.pairs]}
 
 
 @dataclass(frozen=True)
 class CampaignPlan:
-    """A campaign's samples in order.
+    """Samples of a campaign in the order in which they are taken, with estimates of their time and bytes.
 
     Attributes:
-        campaign: what was planned.
-        samples: in the order in which they are taken.
-        digest: tells plans apart: of the campaign's content, whatever the file's layout.
-        seconds: estimate, without the samples that the stop rule may add.
-        bytes: estimate of the payload, the same.
-        most_seconds: with all of those.
-        most_bytes: with all of those.
+        campaign: the planned campaign, with one spelling for each host.
+        samples: the samples, in the order in which they are taken.
+        digest: hash of the campaign's content, which identifies the plan; the file's layout does not matter.
+        seconds: estimated seconds without optional samples, which the stop rule may leave out.
+        bytes: estimated bytes of payload without optional samples.
+        most_seconds: estimated seconds with all optional samples.
+        most_bytes: estimated bytes of payload with all optional samples.
     """
 
     campaign: Campaign
@@ -90,7 +93,7 @@ class CampaignPlan:
     most_bytes: int
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: nothing in it depends on when or where it was planned."""
+        """Return the plan as a dict ready for JSON, the same whenever and wherever it was planned."""
         return {
             "format": PLAN_FORMAT,
             "campaign": self.campaign.name,
@@ -113,24 +116,24 @@ def plan(
     topology: Topology | None = None,
     rate_bps: Callable[[str, str], float | None] | None = None,
 ) -> CampaignPlan:
-    """Lays out a campaign.
+    """Return the plan of a campaign: its samples in order, and the estimated time and bytes.
 
-    The order follows a hash of seed and sample, so that it is the same everywhere and for ever. Hosts are found without
-    regard to case; the plan's campaign spells each of them in one way.
+    The order follows a hash of the seed and the sample's name, so it is the same on every host and at any time. Hosts
+    are found without regard to case. The plan's campaign has one spelling for each host.
 
     Args:
-        campaign: what to measure.
-        topology: of the lab that it is measured in; a lab of another one is another campaign.
-        rate_bps: the rate of a path in bit/s, as far as known, for the estimate.
+        campaign: the campaign to plan.
+        topology: topology of the lab, if one is used; another topology gives another digest.
+        rate_bps: gives the rate of a path from source to target in bit/s, for the estimate; None = unknown.
 
     Raises:
-        GavotteError: when samples have equal names.
+        GavotteError: when two samples have the same name.
     """
     campaign = spelled(campaign)
     every = [sample for scenario in campaign.scenario for sample in _samples(campaign, scenario)]
     if len({sample.sample for sample in every}) < len(every):
         raise GavotteError("the campaign's samples have equal names", hint="give hosts and scenarios other names")
-    # Repetitions that a stop rule may add come last, one after the other, when its data is complete.
+    # Optional repetitions come last, in order: the stop rule then knows the values of all earlier repetitions.
     ordered = sorted(
         every,
         key=lambda each: (
@@ -154,15 +157,15 @@ def plan(
 
 
 def check_budget(planned: CampaignPlan, *, seconds: float | None, size_bytes: int | None) -> None:
-    """Refuses a plan that would cost more than a limit; what a stop rule may add counts.
+    """Raise an error if a plan would exceed a limit of time or bytes. Samples that a stop rule may leave out count.
 
     Args:
-        planned: the plan.
-        seconds: the most seconds; None = no limit.
-        size_bytes: the most bytes; None = no limit.
+        planned: the plan to check.
+        seconds: most seconds that the campaign may take; None = no limit.
+        size_bytes: most bytes that the campaign may send; None = no limit.
 
     Raises:
-        GavotteError: naming the limit.
+        GavotteError: when the plan exceeds a limit; names the limit.
     """
     if seconds is not None and planned.most_seconds > seconds:
         raise GavotteError(
@@ -178,7 +181,10 @@ def check_budget(planned: CampaignPlan, *, seconds: float | None, size_bytes: in
 
 
 def digest(campaign: Campaign, topology: Topology | None = None) -> str:
-    """Tells campaigns apart by what they and their topologies say; where their files lie does not matter."""
+    """Return a hash of a campaign's and its topology's content, 16 hexadecimal digits.
+
+    The paths of the driver's files and the budget do not count.
+    """
     content = campaign.model_dump(mode="json", exclude={"driver": {"topology", "hosts"}, "budget": True})
     if topology is not None:
         content["topology"] = topology.model_dump(mode="json")

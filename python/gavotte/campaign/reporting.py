@@ -1,4 +1,7 @@
-"""A campaign as a page: tables, the paper's two figures, disturbances, and a second campaign if one is given."""
+"""Write a report of a campaign as a page: tables, OSMeF's two figures and disturbances.
+
+The page can also show a second campaign and the comparison of both.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ from gavotte.formats.parts.rates import format_rate
 from gavotte.formats.record import Sample
 
 LATEST_S = 2.5e11
-"""No date has a year of more than four digits."""
+"""Latest Unix time shown in a date, so that years have at most four digits."""
 
 COLUMNS = ("jain", "distance", "hops", "retransmits", "rtt_idle_s", "rtt_loaded_s")
 CPU = ("sender_cpu", "receiver_cpu", "sender_process_cpu", "receiver_process_cpu", "sender_softirq", "sender_steal")
@@ -33,13 +36,13 @@ CPU = ("sender_cpu", "receiver_cpu", "sender_process_cpu", "receiver_process_cpu
 
 @dataclass(frozen=True)
 class Section:
-    """One campaign as it is shown.
+    """Part of a report about one campaign, as text.
 
     Attributes:
-        name: the campaign's.
+        name: the campaign's name.
         facts: label to value.
-        rows: a cell each, as text.
-        warnings: what was not clean.
+        rows: table with a row for each cell and engine; its columns are HEADINGS.
+        warnings: lines about conditions that make samples doubtful.
     """
 
     name: str
@@ -73,7 +76,7 @@ HEADINGS = [
     "steal",
 ]
 WORDS = 6
-"""Number of leading columns with text."""
+"""Number of leading columns that hold text."""
 
 
 def report(
@@ -87,14 +90,14 @@ def report(
     """Write a page: Markdown with its plots in files if the name ends in .md, else one HTML file.
 
     Args:
-        path: the file.
+        path: path of the page.
         samples: the campaign's samples.
         other: samples of a second campaign to show with it.
-        comparison: of the two campaigns.
+        comparison: comparison of the two campaigns.
         made_s: Unix time for the page's date; None = now.
 
     Returns:
-        the files that it wrote.
+        paths of the written files, the page first.
 
     Raises:
         GavotteError: when there are no samples.
@@ -139,7 +142,7 @@ def report(
 
 
 def section(samples: Sequence[Sample]) -> Section:
-    """One campaign's tables."""
+    """Return the facts, table and warnings of one campaign's samples."""
     times = [min(max(sample.time_s, 0.0), LATEST_S) for sample in samples]
     first = samples[0]
     hosts = {host: state for sample in samples for host, state in accounts(sample.metadata)[0].items()}
@@ -163,13 +166,13 @@ def section(samples: Sequence[Sample]) -> Section:
 
 
 def _versions(states: Sequence[object]) -> str:
-    """Return each reported set once."""
+    """Return each distinct reported set of versions once, as one line of text."""
     sets = {", ".join(f"{key} {value}" for key, value in each.items()) for each in states if isinstance(each, dict)}
     return "; ".join(sorted(sets - {""})) or "unknown"
 
 
 def difference_rows(comparison: Comparison) -> list[list[str]]:
-    """A comparison's cells as text."""
+    """Return a comparison as rows of text, one for each cell; the columns are DIFFERENCE_HEADINGS."""
 
     def rate(value: float | None) -> str:
         return "-" if value is None else _value(comparison.metric, value)

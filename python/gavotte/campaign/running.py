@@ -1,4 +1,4 @@
-"""Takes a campaign's samples one after the other and writes each down before the next begins."""
+"""Take a campaign's samples one after another, and write each to its file before the next begins."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from gavotte.terms import Progress
 logger = logging.getLogger(__name__)
 
 METRIC = "capacity_bps"
-"""Bulk transfer capacity of all connections together (section IV-D), TCP payload."""
+"""Name of the main metric: bulk transfer capacity (TCP payload, bit/s) of all connections together (section IV-D)."""
 
 TRIES = 3
-"""Of a sample, before it is left for later."""
+"""Attempts to take a sample before the run records it as failed and continues."""
 AT_ONCE = 16
-"""Endpoints asked at one time."""
+"""Most endpoints that are asked for their state at the same time."""
 
 
 @dataclass
 class Done:
-    """What came of a run.
+    """Result of a run: numbers of taken, skipped and failed samples, and the run's duration.
 
     Attributes:
-        taken: samples taken now.
-        skipped: samples that were there already.
-        needless: samples that the stop rule left out.
-        failed: sample to reason, for those that could not be taken.
-        cut_bytes: length of a torn line that was cut.
-        seconds: how long it took.
+        taken: number of samples that this run took.
+        skipped: number of samples that the file held already.
+        needless: number of samples that the stop rule left out.
+        failed: sample to reason, for each sample that could not be taken.
+        cut_bytes: length of the torn line that was cut from the file; 0 = none.
+        seconds: duration of the run.
     """
 
     taken: int = 0
@@ -57,7 +57,7 @@ class Done:
     seconds: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the result as a dict ready for JSON."""
         return self.__dict__.copy()
 
 
@@ -76,16 +76,17 @@ def run(
 
     Args:
         plan: the samples to take.
-        path: the `*.jsonl`.
+        path: path of the `*.jsonl` file.
         make_lab: makes a lab of a topology.
         make_keys: makes keys for agents behind TLS, which a `kubernetes` driver needs.
         resume: continue a file that holds samples of the same plan.
         max_seconds: start no sample after this many seconds.
-        progress: is called with the number of finished samples and the number of all.
+        progress: is called with the number of finished samples and the number of all samples.
         report: is called with a line about each problem that does not end the run.
 
     Raises:
-        GavotteError: when the file belongs to another campaign, or the endpoints cannot be made.
+        GavotteError: when the file belongs to another campaign, the endpoints cannot be made, or `max_seconds` have
+            passed and samples remain.
     """
     begin = time.monotonic()
     with Journal(path, resume=resume) as journal:
@@ -119,7 +120,7 @@ def _check_same(journal: Journal, plan: CampaignPlan, path: str | Path) -> None:
 
 
 class _Work:
-    """A run in progress."""
+    """State of a run in progress: its plan, the open file and the counts."""
 
     def __init__(self, plan: CampaignPlan, journal: Journal, report: Callable[[str], None]) -> None:
         self.done = Done()
@@ -130,16 +131,16 @@ class _Work:
         self._paths: dict[tuple[str, tuple[tuple[str, str], ...]], dict[tuple[str, str], int]] = {}
 
     def wanted(self, planned: Planned) -> bool:
-        """Whether a sample is still to be taken.
+        """Report whether a sample must still be taken: it is not in the file, and the stop rule does not leave it out.
 
-        The stop rule looks at earlier repetitions alone, so that a run that was killed decides as one that was not.
+        The stop rule uses only earlier repetitions, so a resumed run decides like an uninterrupted one.
         """
         if any(sample.sample == planned.sample for sample in self._journal.samples):
             return False
         return not planned.optional or not self._enough(planned)
 
     def step(self, endpoints: Endpoints, planned: Planned) -> None:
-        """Takes a sample, unless it is there or not needed."""
+        """Take a sample and append it to the file, with TRIES attempts; skip a sample that is not needed."""
         if not self.wanted(planned):
             return
         for attempt in range(TRIES):
@@ -155,7 +156,7 @@ class _Work:
                     endpoints.mend()
 
     def count(self) -> None:
-        """Fills in what came of it."""
+        """Set the numbers of skipped, taken and needless samples in the result."""
         done = self.done
         now = {sample.sample for sample in self._journal.samples}
         done.skipped, done.taken = len(self._had), len(now - self._had)
@@ -234,7 +235,7 @@ class _Work:
         )
 
     def _hops(self, endpoints: Endpoints, planned: Planned, job: Job) -> dict[tuple[str, str], int]:
-        """Path lengths, measured once in a run."""
+        """Return the path lengths of a sample's pairs, measured once in a run; empty = they could not be measured."""
         key = (planned.scenario, tuple(planned.pairs))
         if key not in self._paths:
             try:
@@ -246,26 +247,29 @@ class _Work:
 
 
 def states(endpoints: Endpoints, hosts: Sequence[str]) -> dict[str, State]:
-    """What hosts tell of themselves now, all asked at once."""
+    """Return the current state of each host, by host; at most AT_ONCE hosts are asked at the same time."""
     with ThreadPoolExecutor(min(AT_ONCE, len(hosts))) as pool:
         return dict(zip(hosts, pool.map(lambda host: read_state(endpoints.ask(host, SCRIPT)), hosts), strict=True))
 
 
 def congestion_used(sent: Sent, senders: Sequence[State]) -> str:
-    """The congestion control of the sockets; where an engine does not tell, its host's default is what it takes."""
+    """Return the congestion control of the sending sockets; if the engine reports none, the senders' defaults."""
     defaults = {str(state["congestion"]) for state in senders if "congestion" in state}
     return sent.congestion or ",".join(sorted(defaults))
 
 
 def sample_interval(sent: Sent) -> tuple[float | None, float | None]:
-    """95 % confidence interval of one sample's rate, from how it varied within its time."""
+    """Return the 95 % confidence interval (bit/s) of one sample's rate, from the rate's variation within the sample.
+
+    Both ends are None if the sample has fewer than two bins of time.
+    """
     if len(sent.bins_bps) < 2:
         return None, None
     mean, low, high = mean_interval(sent.bins_bps)
     half = (high - low) / 2
     if not math.isfinite(half):
         return None, None
-    # The bins leave out both ends; their spread, not their mean, is what the sample's own value lacks.
+    # The bins leave out both ends of the sample, so only their spread counts, around the sample's own value.
     scale = sent.capacity_bps / mean if mean else 1.0
     return max(0.0, sent.capacity_bps - half * scale), sent.capacity_bps + half * scale
 

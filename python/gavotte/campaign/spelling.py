@@ -1,4 +1,4 @@
-"""Spells the hosts of a campaign in one way: its file may write them in another case than the hosts' own names."""
+"""Give each host of a campaign one spelling, since the campaign's file may write its name in another case."""
 
 from __future__ import annotations
 

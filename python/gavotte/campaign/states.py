@@ -1,6 +1,7 @@
-"""What an endpoint tells of itself before and after a sample: the conditions under which it was taken.
+"""Read the state of an endpoint before and after a sample: load, processors, interfaces, kernel and versions.
 
-One short script of POSIX shell runs on every kind of endpoint; what a host lacks, its answer lacks.
+One short script of POSIX shell runs on every kind of endpoint. Values that a host does not have are missing in its
+output.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ for p in /proc/[0-9]*; do
   done < "$p/cgroup"
 done
 """.strip()
-"""Prints sections, each under a line `@name`. Errors of single commands do not matter."""
+"""Shell script that prints an endpoint's state in sections, each under a line `@name`; failed commands are ignored."""
 
 _CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _NETDEV = ("rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "tx_bytes", "tx_packets", "tx_errors", "tx_dropped")
@@ -60,14 +61,14 @@ _TEXTS = ("kernel", "clock_source", "governor", "congestion")
 _NUMBERS = ("time_s", "load_1min", "cpus", "agent_ticks", "retransmitted_segments")
 
 _COUNT = re.compile(r"[0-9]{1,20}")
-"""A counter of the kernel; longer ones are none."""
+"""Pattern of a kernel counter; a longer number is not taken as one."""
 
 State = dict[str, Any]
-"""One endpoint at one moment, ready for JSON."""
+"""State of one endpoint at one moment, ready for JSON."""
 
 
 def read_state(text: str) -> State:
-    """Reads what the script printed; anything it does not understand is left out.
+    """Return the endpoint's state in the output of SCRIPT; parts that cannot be read are left out.
 
     Returns:
         `kernel`, `time_s`, `load_1min`, `cpus`, `memory_bytes`, `clock_source`, `governor`, `congestion`, `cpu_ticks`
@@ -140,11 +141,11 @@ def _is_number(value: object) -> bool:
 
 
 def used(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float]:
-    """Shares of an endpoint's processors between two states.
+    """Return the processor time that an endpoint used between two states, as shares.
 
     Returns:
-        `cpu` (busy), `softirq` and `steal`, each 0 to 1 of all cores; `process`, the agent's, in cores. What is not
-        known is left out.
+        `cpu` (busy), `softirq` and `steal`, each 0 to 1 of all cores; `process`, the agent's use, in cores. Unknown
+        values are left out.
     """
     shares: dict[str, float] = {}
     first, last = before.get("cpu_ticks", {}), after.get("cpu_ticks", {})

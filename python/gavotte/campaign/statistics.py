@@ -1,4 +1,4 @@
-"""Intervals and tests that running, reporting and comparing share."""
+"""Compute the confidence intervals and tests that running, reporting and comparing campaigns share."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import numpy as np
 from scipy import special
 
 CONFIDENCE = 0.95
+"""Confidence level of all intervals."""
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Mean and its 95 % confidence interval by Student's t; the interval of fewer than two values is infinite."""
+    """Return the mean of values and the lower and upper end of its 95 % confidence interval, by Student's t.
+
+    The interval of a single value is infinite.
+    """
     mean = float(np.mean(values))
     if len(values) < 2:
         return mean, -math.inf, math.inf
@@ -21,30 +25,37 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def quantile(freedom: float) -> float:
-    """Student's t for a two-sided interval. `scipy.stats` would load for a second."""
+    """Return the quantile of Student's t for a two-sided 95 % interval with these degrees of freedom.
+
+    `scipy.special` is used, since `scipy.stats` takes a second to load.
+    """
     return float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2))
 
 
 def relative_half_width(values: Sequence[float]) -> float:
-    """Half the width of the interval of the mean, by the mean; infinite where there is none."""
+    """Return half the width of the mean's 95 % interval, divided by the mean; infinite for one value or a mean of 0."""
     mean, low, high = mean_interval(values)
     return (high - low) / 2 / abs(mean) if mean else math.inf
 
 
 def variation(values: Sequence[float]) -> float:
-    """Coefficient of variation: standard deviation by mean; NaN of fewer than two."""
+    """Return the coefficient of variation: standard deviation divided by mean.
+
+    The result is NaN for fewer than two values or a mean of 0.
+    """
     return float(np.std(values, ddof=1) / np.mean(values)) if len(values) > 1 and np.mean(values) else math.nan
 
 
 def more_than(one: Sequence[float], other: Sequence[float], margin: float) -> float:
-    """How sure two means differ by more than a margin of the first: p of Welch's t test of that (smaller = surer).
+    """Return the p value of Welch's t test for two means that differ by more than a margin of the first.
 
-    Two runs of anything differ by something; with enough samples a plain test calls every difference real. So the null
-    hypothesis is that the means are within the margin.
+    A smaller p value is stronger evidence of such a difference. Two runs of anything differ a little, and with enough
+    samples a plain test calls every difference real. The null hypothesis is therefore that the means are within the
+    margin.
 
     Args:
-        one: two or more values.
-        other: two or more.
+        one: two or more values of the first campaign.
+        other: two or more values of the second campaign.
         margin: the smallest difference that matters, as a share of the first mean.
     """
     first, second = float(np.mean(one)), float(np.mean(other))
@@ -56,12 +67,15 @@ def more_than(one: Sequence[float], other: Sequence[float], margin: float) -> fl
     freedom = sum(spread) ** 2 / sum(
         part**2 / (len(values) - 1) for part, values in zip(spread, (one, other), strict=True)
     )
-    # Either sign would be reported, so both tails count.
+    # A difference of either sign is reported, so both tails count.
     return float(min(1.0, 2 * special.stdtr(freedom, -beyond / error)))
 
 
 def holm(chances: Sequence[float]) -> list[float]:
-    """Holm's correction: p values of many tests at once, each as if it were the only one."""
+    """Return the p values of several tests after Holm's correction, in the same order.
+
+    Each corrected value can be compared with the significance level of all tests together.
+    """
     corrected = [1.0] * len(chances)
     least = 0.0
     for rank, index in enumerate(sorted(range(len(chances)), key=lambda i: chances[i])):

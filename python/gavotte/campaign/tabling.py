@@ -1,4 +1,7 @@
-"""Samples as a long table, one row a value, and its Parquet file as pandas, Dask, Spark and DuckDB read it."""
+"""Convert samples to a long table with one row for each value, and write it as Parquet.
+
+pandas, Dask, Spark and DuckDB can read the file.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from gavotte.formats.record import Sample
 
 
 def rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
-    """One row for each value of each sample; its own metric is the first. Each connection's rate has a row, too."""
+    """Return a row for each value of each sample.
+
+    A sample's main metric comes first, then its further metrics, then the rate of each connection.
+    """
     rows = []
     for sample in samples:
         common = {
@@ -43,10 +49,10 @@ def rows(samples: Sequence[Sample]) -> list[dict[str, Any]]:
 
 
 def write_parquet(path: str | Path, samples: Sequence[Sample]) -> int:
-    """Writes the long table, whole or not at all.
+    """Write samples as a long table to a Parquet file, whole or not at all.
 
     Returns:
-        how many rows it has.
+        the number of rows.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
