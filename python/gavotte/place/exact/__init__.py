@@ -1,1 +1,1 @@
-"""Proofs: the placement problem as a compact integer program, and solvers in processes of their own."""
+"""Exact methods: the placement problem as integer programs, solved with proofs in child processes."""

@@ -23,17 +23,17 @@ MOST_SETS = 6_000
 """With more sets of tasks than this, the model grows faster than the proof gets shorter."""
 
 _Ends = list[dict[int, int]]
-"""For each unit, its partners and the bytes it sends them, or hears from them."""
+"""For each unit, its partners and the bytes that it sends to them, or receives from them."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A set of units on a host.
+    """A set of units that one host can run together, with the least time that its traffic takes.
 
     Attributes:
-        units: the set.
-        host: where.
-        least_s: for each phase, seconds that the host's caps take for what crosses them at least.
+        units: the units, as indices.
+        host: the host, as an index.
+        least_s: for each phase, the least seconds that the set's bytes take on the host's links.
     """
 
     units: tuple[int, ...]
@@ -42,14 +42,14 @@ class Column:
 
 
 def host_columns(instance: Instance, cap_s: float) -> list[Column] | None:
-    """Every set of units on every host that may be part of a placement of at most `cap_s` seconds.
+    """Return every set of units on every host that can be part of a placement of at most `cap_s` seconds.
 
     Args:
         instance: what to place.
-        cap_s: time of a placement to look for.
+        cap_s: maximum completion time of a placement, in seconds.
 
     Returns:
-        The columns; None where there are too many sets for them to help.
+        The columns; None if there are too many sets for them to help.
     """
     compact = instance.core.compact()
     sets = _sets(compact)
@@ -65,7 +65,7 @@ def host_columns(instance: Instance, cap_s: float) -> list[Column] | None:
         for host in range(len(instance.hosts)):
             if cores > compact.host_nano_cores[host]:
                 continue
-            # What is not limited is more than any sum.
+            # An unlimited amount is larger than any sum.
             if memory > compact.host_memory_bytes[host] or storage > compact.host_storage_bytes[host]:
                 continue
             if not all(_allowed(compact, unit, host) for unit in units):
@@ -82,7 +82,7 @@ def _allowed(compact: _core.Compact, unit: int, host: int) -> bool:
 
 
 def _sets(compact: _core.Compact) -> list[tuple[int, ...]] | None:
-    """Sets of units that the largest host holds and that need not be apart; None if they are too many."""
+    """Return all sets of units whose cores fit the largest host and that may share it; None above `MOST_SETS`."""
     most = max(compact.host_nano_cores)
     apart = set(compact.apart)
     sets: list[tuple[int, ...]] = []
@@ -102,7 +102,7 @@ def _sets(compact: _core.Compact) -> list[tuple[int, ...]] | None:
 
 
 class _Loads:
-    """What a chosen set must exchange, on each host."""
+    """Least time that a chosen set of units takes to exchange its bytes, on any host."""
 
     def __init__(self, instance: Instance, compact: _core.Compact) -> None:
         self.instance, self.compact = instance, compact
@@ -118,7 +118,7 @@ class _Loads:
         self.outside: list[tuple[Counter[int], Counter[int]]] = []
 
     def choose(self, units: Sequence[int]) -> None:
-        """Makes these the set that `on` speaks of."""
+        """Choose the set of units for which `on` returns times."""
         inside = set(units)
 
         def beyond(ends: _Ends) -> Counter[int]:
@@ -132,14 +132,17 @@ class _Loads:
         self.outside = [(beyond(sent), beyond(heard)) for sent, heard in zip(self.sent, self.heard, strict=True)]
 
     def on(self, host: int) -> tuple[float, ...]:
-        """Seconds in each phase, at least, with the chosen set on this host."""
+        """Return the least seconds of each phase if the chosen set is on this host."""
         return tuple(
             max(self._seconds(sent, host, self.out_bps[host]), self._seconds(heard, host, self.in_bps[host]))
             for sent, heard in self.outside
         )
 
     def _rate(self, host: int, *, sends: bool) -> float:
-        """The most that all links out of a host, or into it, carry together; a hose cap does not count its machine."""
+        """Return the rate in bit/s of all links out of a host, or into it, together.
+
+        A hose cap does not limit traffic within the host's machine.
+        """
         network, others = self.instance.network, range(len(self.mates))
         rates = [network.pair_bps(host, n) if sends else network.pair_bps(n, host) for n in others]
         if network.sharing == "pipe":
@@ -156,7 +159,7 @@ class _Loads:
         return 8 * size / rate_bps if rate_bps > 0 else math.inf
 
     def _beside(self, outside: Counter[int], host: int) -> float:
-        """The most bytes that can stay on the machine: a knapsack of partners, fractions allowed."""
+        """Return the most bytes that can stay on the host's machine, by a fractional knapsack of partners."""
         needs = self.compact.nano_cores
         free = sum(self.compact.host_nano_cores[mate] for mate in self.mates[host] if mate != host)
         stays = 0.0

@@ -1,11 +1,11 @@
-"""The compact exact model, as clauses and linear constraints for CP-SAT.
+"""The compact exact model of the placement problem, as clauses and linear constraints for CP-SAT.
 
 `at[u][m]`: unit u (tasks that move as one) runs on host m. For each transfer and each link that it may load, one
-literal is forced true where it does: with E transfers and M hosts that is O(E M) for the hose model, not the O(J^2 M^2)
-products of Choreo's Appendix. For the pipe model it is one literal for each transfer and ordered pair.
+literal is forced true if it does. With E transfers and M hosts these are O(E M) literals for the hose model, not the
+O(J^2 M^2) products of Choreo's Appendix. The pipe model has one literal for each transfer and ordered pair.
 
-Times are whole ticks, rounded down, so the model is a relaxation by less than one tick a transfer: what it proves is a
-true lower bound.
+Times are whole ticks, rounded down, so the model is a relaxation by less than one tick a transfer. A bound that it
+proves is a true lower bound.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _CUT_UNITS = 1 << 20
 
 @dataclass(frozen=True)
 class Built:
-    """A model with what its variables mean.
+    """A CP-SAT model with the meaning of its variables.
 
     Attributes:
-        model: for CP-SAT.
+        model: the model.
         at: for each unit, host to the literal that puts it there.
         tick_s: seconds of one tick of the objective.
-        partitioned: whether it has columns (see `columns`), so that its linear relaxation says something.
+        partitioned: whether the model has columns (see `columns`), which make its linear relaxation useful.
     """
 
     model: Model
@@ -49,21 +49,21 @@ class Built:
     partitioned: bool
 
     def units_on(self, solution: Sequence[int]) -> list[int]:
-        """The host of each unit in a solution."""
+        """Return the host of each unit in a solution."""
         return [next(host for host, literal in places.items() if solution[literal]) for places in self.at]
 
 
 def build(
     instance: Instance, *, cap_s: float, bound_s: float, hint: Sequence[int] | None, partition: bool = False
 ) -> Built:
-    """Builds the model of all placements that take at most `cap_s`.
+    """Build the model of all placements that take at most `cap_s` seconds.
 
     Args:
         instance: what to place.
         cap_s: time that a placement must not exceed, above zero.
-        bound_s: a proven lower bound.
+        bound_s: a proven lower bound on the completion time.
         hint: the host of each unit in a known placement, which may take longer.
-        partition: add columns, if they are not too many.
+        partition: add columns (see `columns`), if they are not too many.
     """
     builder = _Builder(instance, cap_s, bound_s)
     times = [builder.phase(phase) for phase in range(len(instance.phases))]
@@ -79,7 +79,7 @@ def build(
 
 
 def places(instance: Instance, model: Model) -> list[dict[int, Literal]]:
-    """A literal for each unit and host that it may have and that is large enough when empty."""
+    """Return, for each unit, a new literal for each allowed host that is large enough for it when empty."""
     compact = instance.core.compact()
     every = range(len(instance.hosts))
     return [
@@ -95,7 +95,7 @@ def places(instance: Instance, model: Model) -> list[dict[int, Literal]]:
 
 
 def keep_room(instance: Instance, model: Model, at: Sequence[dict[int, Literal]]) -> None:
-    """No host holds more than its cores, memory and storage, and no link is asked for more than its quota."""
+    """Add constraints: no host exceeds its cores, memory and storage, and no link exceeds its quota."""
     compact = instance.core.compact()
     resources = (
         (compact.nano_cores, compact.host_nano_cores),
@@ -113,13 +113,13 @@ def keep_room(instance: Instance, model: Model, at: Sequence[dict[int, Literal]]
 
 
 def quota_terms(at: Sequence[dict[int, Literal]], hosts: Sequence[int], needs: Sequence[int]) -> list[tuple[int, int]]:
-    """Terms whose sum is what units on these hosts need."""
+    """Return terms whose sum is the need of all units on these hosts."""
     pairs = ((need, at[unit].get(host)) for unit, need in enumerate(needs) if need for host in hosts)
     return [(need, literal) for need, literal in pairs if literal is not None]
 
 
 def keep_rules(instance: Instance, model: Model, at: Sequence[dict[int, Literal]]) -> None:
-    """Units are apart, near each other, and on few hosts, where they have to be."""
+    """Add constraints that keep units apart, latencies and the number of hosts low, and the price in its bound."""
     compact = instance.core.compact()
     for one, other in compact.apart:
         for host in sorted(at[one].keys() & at[other].keys()):
@@ -142,10 +142,10 @@ def keep_rules(instance: Instance, model: Model, at: Sequence[dict[int, Literal]
 def price_terms(
     instance: Instance, model: Model, at: Sequence[dict[int, Literal]], max_price: tuple[list[float], Any, float]
 ) -> list[tuple[int, int]]:
-    """Terms whose sum is the price of a placement, in `PRICE_TICKS` of the most that it may be.
+    """Return terms whose sum is the price of a placement; `PRICE_TICKS` is the maximum price.
 
-    A host costs where it is used. Bytes cost by both ends: for a sender on host m, the price is a linear function of
-    where the receiver is, and holds only if the sender is there.
+    A host's price counts if the host is used. A transfer's price depends on both ends. For a sender on host m, it is a
+    linear function of the receiver's place; that constraint holds only if the sender is on m.
     """
     hosts, per_byte, most = max_price
 
@@ -192,7 +192,7 @@ class _Builder:
         keep_rules(instance, self.model, self.at)
 
     def phase(self, phase: int) -> int:
-        """The variable that no link's time in this phase exceeds."""
+        """Add the links of one phase; return a variable, in ticks, that no link's time in this phase exceeds."""
         time = self.model.integer(0, TICKS)
         edges = [(s, t, size) for s, t, size, number in self.compact.edges if number == phase]
         total = sum(size for _, _, size in edges)
@@ -212,7 +212,7 @@ class _Builder:
         return time
 
     def columns(self, times: Sequence[int]) -> bool:
-        """One set of units for each host; says whether that was worth adding."""
+        """Add constraints that give each host one set of units; return False, with none added, if sets are too many."""
         columns = host_columns(self.instance, self.cap_s)
         if columns is None:
             return False
@@ -239,7 +239,7 @@ class _Builder:
         return True
 
     def _link(self, time: int, edges: Sequence[Edge], link: Limited, load: int) -> list[tuple[Edge, Literal]]:
-        """Bounds what crosses one link; returns each transfer with the literal that says whether it crosses."""
+        """Bound the time of one link; return each transfer that may load the link, with a literal that is true then."""
         terms: list[tuple[int, Literal]] = []
         crossing = []
         used = self.model.boolean() if load else None
@@ -268,7 +268,7 @@ class _Builder:
         return math.floor(8 * size / link.rate_bps / self.tick_s)
 
     def _clause(self, edge: Edge, trigger: Trigger) -> list[Literal] | None:
-        """What holds unless the transfer loads the link; None if it never does."""
+        """Return a clause that is true unless the transfer loads the link; None if the transfer never loads it."""
         near, far = (self.at[edge[0]], self.at[edge[1]]) if trigger.sends else (self.at[edge[1]], self.at[edge[0]])
         if trigger.host not in near:
             return None
@@ -277,7 +277,7 @@ class _Builder:
             return None
         others = [literal for host, literal in far.items() if host not in trigger.spared]
         away = [negated(near[trigger.host])]
-        # The other end is on one host: say it the shorter way.
+        # If only one host of the other end loads the link, its negation is a shorter clause.
         return [*away, negated(others[0])] if len(others) == 1 else [*away, *spared]
 
     def _cuts(self, edges: Sequence[Edge], leaving: dict[tuple[int, int, bool], list[tuple[int, Literal]]]) -> None:

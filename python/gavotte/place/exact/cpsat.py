@@ -1,4 +1,4 @@
-"""Proofs by CP-SAT: the best placement with a bound, any placement, or a smallest set of demands that contradict."""
+"""Calls of CP-SAT, to find the best placement with a bound, any placement, or a minimal set of conflicting demands."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from gavotte.place.exact.text import Model
 CHILD = "cpsat_child.py"
 
 PROVEN = 1e-6
-"""A time this close to its bound, relatively, counts as the least: the exact model rounds times down by less."""
+"""Largest relative gap at which a time counts as optimal. The exact model rounds times down by less."""
 
 PLAIN_PACE = 2.2
-"""Deterministic seconds that CP-SAT counts without relaxations while it counts one with them."""
+"""Deterministic seconds that CP-SAT counts without linear relaxations in the time of one second with them."""
 
 _Hosts = npt.NDArray[np.uint32]
 
 
 def parameters(*, limit_s: float, deterministic_s: float, seed: int, relaxed: bool = False) -> str:
-    """CP-SAT's parameters, as text.
+    """Return CP-SAT's parameters as text.
 
-    One worker is deterministic without further ado. Linear relaxations say nothing where they only know single tasks
-    (see `stars`): without them it proved each of six hard instances of 12 to 20 tasks within 10 s; two workers with
-    them did not. With `columns` under the hose model they decide (`relaxed`).
+    One worker is deterministic without further settings. Linear relaxations over single tasks prove nothing (see
+    `stars`). Without them CP-SAT proved each of six hard instances of 12 to 20 tasks within 10 s; two workers with them
+    did not. With `columns` under the hose model, relaxations make the difference, so `relaxed` turns them on.
     """
     return (
         f"num_workers: 1 linearization_level: {int(relaxed)} random_seed: {seed % (2**31 - 1)} "
@@ -50,16 +50,16 @@ def prove(
     strict: bool = False,
     tick: Callable[[], object] = lambda: None,
 ) -> Solution:
-    """Looks for a placement faster than a known one, and for a proof that there is none.
+    """Search for a placement faster than a known one, or for a proof that none exists.
 
     Args:
         instance: what to place.
-        known: (J,) a placement that keeps all rules and takes some time.
-        bound_s: a bound proven before.
-        limit_s: seconds by the clock.
-        deterministic_s: seconds by the solver's own count with relaxations, which is the same on every machine.
-        seed: of the solver.
-        strict: end soon after `limit_s`, with less proven where the solver does not.
+        known: (J,) host of each task in a placement that keeps all rules and takes more than 0 s.
+        bound_s: a lower bound proven before.
+        limit_s: limit in seconds by the clock.
+        deterministic_s: limit in the solver's own seconds with relaxations, which are the same on every machine.
+        seed: seed of the solver.
+        strict: end soon after `limit_s`, even if the solver does not, with less proven.
         tick: called while the solver works.
 
     Raises:
@@ -68,7 +68,7 @@ def prove(
     compact = instance.core.compact()
     cap_s = instance.core.evaluate(known).seconds
     hint = [int(known[tasks[0]]) for tasks in compact.members]
-    # Only what is truly better is of interest: that rules out more before the search starts.
+    # Only truly better placements are of interest: this rules out more before the search starts.
     target_s = cap_s * (1 - PROVEN / 2)
     if target_s <= bound_s:
         return Solution(known, bound_s, False, "optimal")
@@ -84,7 +84,7 @@ def prove(
         {"model": one.model.text(), "parameters": text} for one, text in zip(built, settings, strict=True)
     ]
     best, least_s = known, bound_s
-    # Either may prove first. Where one finds a better placement, the first model's goes before the second's.
+    # Either model may end the race, but the second only without a placement: the first one's takes precedence.
     answers = race(
         CHILD,
         requests,
@@ -115,7 +115,7 @@ def _ended(answer: dict[str, Any]) -> bool:
 
 
 def feasible(instance: Instance, limit_s: float, seed: int) -> _Hosts | None:
-    """Any placement that keeps room and rules; None if there is none or none was found in time."""
+    """Return any placement that keeps room and rules; None if none exists or none is found in time."""
     model = Model()
     at = places(instance, model)
     for literals in at:

@@ -1,7 +1,8 @@
-"""The process that runs CP-SAT: one JSON request a line on stdin, one answer a line on stdout.
+"""Child process that runs CP-SAT, with one JSON request per line on stdin and one answer per line on stdout.
 
-Run as a script, by path. It imports nothing of this package, and only the compiled module of OR-tools. That loads in
-less than a tenth of the public module's time, which imports pandas. HiGHS must never be loaded in the same process.
+It runs as a script, by path. It imports nothing of this package, and only the compiled module of OR-tools. That
+module loads in less than a tenth of the public module's time, which imports pandas. HiGHS must never be loaded in the
+same process.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 
 def solve(request: dict[str, str]) -> dict[str, object]:
-    """Solves one model, given as text with its parameters."""
+    """Solve one CP-SAT model, given as text with its parameters, and return its status, solution and bound."""
     from ortools.sat.python import cp_model_helper as native
 
     model, parameters = native.CpModelProto(), native.SatParameters()

@@ -21,18 +21,18 @@ from gavotte.place.exact.solver import Solver
 CHILD = "highs_child.py"
 
 MOST_COLUMNS = 400_000
-"""Above this the program takes minutes to build, and is not solved in hours."""
+"""Most columns. A larger program takes minutes to build, and is not solved in hours."""
 
 Row = tuple[float, float, list[tuple[int, float]]]
-"""Least, most, and terms (column, coefficient)."""
+"""Minimum and maximum of a sum, and its terms (column, coefficient)."""
 
 
 def solve_ilp(instance: Instance, *, limit_s: float, seed: int) -> Solution:
-    """Solves the product form.
+    """Solve a placement problem by the integer program of Choreo's Appendix, corrected, with HiGHS.
 
     Raises:
         InfeasibleError: when no placement exists.
-        GavotteError: when it is too large, the solver fails, or time runs out before any placement is found.
+        GavotteError: when the program is too large, the solver fails, or time runs out before any placement is found.
     """
     program = _Program(instance)
     request = {
@@ -60,7 +60,10 @@ def solve_ilp(instance: Instance, *, limit_s: float, seed: int) -> Solution:
 
 
 class _Program:
-    """Columns and rows. Times are in units of `scale_s`, near 1, for the solver's tolerances."""
+    """Columns and rows of the integer program.
+
+    Times are in units of `scale_s`, and so near 1, for the solver's tolerances.
+    """
 
     def __init__(self, instance: Instance) -> None:
         self.instance, self.compact = instance, instance.core.compact()
@@ -107,7 +110,7 @@ class _Program:
         )
         for needs, offers in resources:
             for host, offered in enumerate(offers):
-                # In shares of the host, or small needs would be lost in the solver's tolerances.
+                # Needs are shares of the host: small amounts would be lost in the solver's tolerances.
                 whole = max(offered, 1)
                 wanted = [
                     (self.at[unit][host], need) for unit, need in enumerate(needs) if need and host in self.at[unit]
@@ -174,7 +177,10 @@ class _Program:
             self.rows.append((-math.inf, 0.0, row))
 
     def _price(self, hosts: list[float], _: object, most: float) -> None:
-        """Hosts and bytes cost no more than they may, together. In shares of that, for the solver's tolerances."""
+        """Add the row that bounds the price of hosts and bytes together.
+
+        Prices are shares of the bound, for the solver's tolerances.
+        """
         terms = [*self.paid]
         for host, price in enumerate(hosts):
             if price:
@@ -186,7 +192,7 @@ class _Program:
             self.rows.append((-math.inf, most / whole, [(column, price / whole) for column, price in terms]))
 
     def _parts(self, source: int, target: int) -> dict[tuple[int, int], int]:
-        """The columns z of one transfer, whose sums are the places of its ends."""
+        """Add and return the columns z of one transfer, with rows that make their sums the places of its ends."""
         sources, targets = self.at[source], self.at[target]
         columns = {(m, n): self._column() for m in sources for n in targets}
         for m, place in sources.items():

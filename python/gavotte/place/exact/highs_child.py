@@ -1,6 +1,6 @@
-"""The process that runs HiGHS: one JSON request a line on stdin, one answer a line on stdout.
+"""Child process that runs HiGHS, with one JSON request per line on stdin and one answer per line on stdout.
 
-Run as a script, by path: it imports nothing of this package, and must never load OR-tools in the same process.
+It runs as a script, by path. It imports nothing of this package, and must never load OR-tools in the same process.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 
 def solve(request: dict[str, Any]) -> dict[str, object]:
-    """Minimizes `cost` over columns from 0 to `upper`, the first `binaries` of them whole, under `rows`.
+    """Minimize `cost` over columns from 0 to `upper`, under `rows`; the first `binaries` columns are integers.
 
-    Without binaries, only an optimal solution is a bound.
+    Without binaries, the bound is the objective of an optimal solution, and 0 otherwise.
     """
     import highspy
     import numpy as np

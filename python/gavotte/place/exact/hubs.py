@@ -1,4 +1,4 @@
-"""A bound by the tasks with most traffic: the least bytes on the links of such a task's host.
+"""A lower bound on the completion time by the tasks with most traffic: the least bytes on their hosts' links.
 
 Partners that join the task take some of its bytes off the host's links, but bring their own. Choosing the partners is a
 minimum cut with a budget of cores. Its linear relaxation takes HiGHS half a second. It was within 0.3 % of the truth in
@@ -23,13 +23,13 @@ logger = logging.getLogger(__name__)
 CHILD = "highs_child.py"
 
 HUBS = 2
-"""Number of tasks examined: each on a machine shared with other hosts, and on any other host."""
+"""Number of tasks examined, each both on a machine shared with other hosts and on any other host."""
 
 MOST_EDGES = 100_000
-"""Above this the relaxation takes longer than it is worth."""
+"""Most transfers. With more, the relaxation takes longer than it is worth."""
 
 SAFE = 1e-6
-"""Taken off, as a share: the solver's tolerances are smaller by three orders."""
+"""Share by which the bound is lowered. The solver's tolerances are smaller by three orders of magnitude."""
 
 _Row = tuple[float, float, list[tuple[int, float]]]
 INF = float("inf")
@@ -37,13 +37,13 @@ INF = float("inf")
 
 @dataclass(frozen=True)
 class _Kind:
-    """What hosts of a kind offer at most, each of it.
+    """The most that any host of one kind offers, taken separately for each attribute.
 
     Attributes:
-        nano_cores: of the host.
-        around: nano-cores of what it reaches past its caps: itself, or its machine.
-        leave_bps: to what is beyond.
-        enter_bps: from there.
+        nano_cores: nano-cores of the host.
+        around: nano-cores of all hosts that it reaches past its caps: itself alone, or its machine.
+        leave_bps: rate from these hosts to all others.
+        enter_bps: rate from all others to these hosts.
     """
 
     nano_cores: int
@@ -55,16 +55,16 @@ class _Kind:
 def hub_bound_s(
     instance: Instance, *, limit_s: float, strict: bool, tick: Callable[[], object] = lambda: None
 ) -> tuple[float, bool]:
-    """No placement completes sooner than this, by any of the tasks that exchange most; 0 where it finds nothing.
+    """Return a lower bound on the completion time, by the tasks that exchange most bytes.
 
     Args:
         instance: the problem.
-        limit_s: the clock ends it then.
-        strict: soon after at the latest.
+        limit_s: time limit by the clock, in seconds.
+        strict: end soon after the limit at the latest.
         tick: called several times a second.
 
     Returns:
-        seconds, and whether the clock cut it short.
+        The bound in seconds, 0 if none is found, and whether the clock or a failed solver cut the work short.
     """
     compact = instance.core.compact()
     if len(compact.edges) > MOST_EDGES:
@@ -77,14 +77,14 @@ def hub_bound_s(
     programs: list[_Program] = []
     for hub in sorted((unit for unit in most if most[unit] > 0), key=lambda unit: (-most[unit], unit))[:HUBS]:
         kinds = _kinds(instance.core, compact.nano_cores[hub])
-        # Where it may be on a host without a limit, nothing is known.
+        # A hub that may run on a host without a rate limit gives no bound.
         if all(0 < min(kind.leave_bps, kind.enter_bps) < INF for kind in kinds):
             programs += [_Program(compact, hub, kind, most[hub]) for kind in kinds]
     requests = [program.request(limit_s) for program in programs]
     try:
         answers = race(CHILD, requests, limit_s, lambda *_: False, strict=strict, tick=tick)
     except GavotteError as error:
-        # A placement does not need it.
+        # A placement does not need this bound.
         logger.info("no bound by the tasks that exchange most: %s", error)
         return 0.0, True
     least_s: dict[int, float] = {}
@@ -123,7 +123,7 @@ def _kinds(core: _core.Problem, nano_cores: int) -> list[_Kind]:
 
 
 class _Program:
-    """What is on a hub's host, and on its machine. Times are in units of `scale_s`, near 1."""
+    """Linear program of the units on a hub's host and on its machine. Times are in units of `scale_s`, near 1."""
 
     def __init__(self, compact: _core.Compact, hub: int, kind: _Kind, size: int) -> None:
         self.hub = hub
@@ -144,7 +144,7 @@ class _Program:
                 self._load(host_columns, machine_columns, rate_bps, sends=sends)
 
     def request(self, limit_s: float) -> dict[str, object]:
-        """For the solver."""
+        """Return the program as a request for the solver's process."""
         cost = [0.0] * len(self._upper)
         for column in self._times:
             cost[column] = 1.0
@@ -171,7 +171,10 @@ class _Program:
         return at
 
     def _load(self, inner: list[int], outer: list[int], rate_bps: float, *, sends: bool) -> None:
-        """What goes from units at one place to those not at another, or comes from them, takes its time."""
+        """Add rows: a phase is at least as long as the bytes between units in `inner` and units not in `outer` take.
+
+        With `sends` these are the bytes from `inner`, otherwise those to it.
+        """
         through: list[list[tuple[int, float]]] = [[] for _ in self._times]
         for source, target, size, phase in self._compact.edges:
             near, far = (source, target) if sends else (target, source)

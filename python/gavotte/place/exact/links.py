@@ -1,4 +1,4 @@
-"""The limited links of an instance, and which places of sender and receiver load each."""
+"""Limited links of a placement problem, and the hosts of sender and receiver that load each link."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gavotte.place.columns import Instance
 
 @dataclass(frozen=True)
 class Trigger:
-    """A transfer loads a link when one end is on `host` and the other is on none of `spared`.
+    """A condition for a transfer to load a link: one end is on `host` and the other end on none of `spared`.
 
     Attributes:
-        host: where the end is.
-        spared: hosts of the other end from or to which the link is not used.
-        sends: whether `host` is the sender's.
+        host: host of the one end.
+        spared: hosts of the other end for which the transfer does not use the link.
+        sends: whether `host` is the sender's host; otherwise it is the receiver's.
     """
 
     host: int
@@ -26,12 +26,12 @@ class Trigger:
 
 @dataclass(frozen=True)
 class Limited:
-    """A link with a finite rate.
+    """A link with a finite rate, and the transfers that load it.
 
     Attributes:
-        key: kind and number: unique.
-        rate_bps: its rate.
-        triggers: any of them loads it.
+        key: unique: kind, and numbers of the host, pair or group.
+        rate_bps: rate of the link.
+        triggers: conditions; a transfer that meets any of them loads the link.
     """
 
     key: tuple[str, int, int]
@@ -40,7 +40,7 @@ class Limited:
 
 
 def machines(instance: Instance) -> list[frozenset[int]]:
-    """For each host, the hosts of its machine, itself among them."""
+    """Return, for each host, the hosts on its machine, including itself."""
     members: dict[int, set[int]] = {}
     of_host = instance.network.machine
     for host, machine in enumerate(of_host):
@@ -49,7 +49,7 @@ def machines(instance: Instance) -> list[frozenset[int]]:
 
 
 def limited_links(instance: Instance) -> Iterator[Limited]:
-    """Yields every link that can decide the completion time."""
+    """Yield every link that can decide the completion time."""
     network, mates = instance.network, machines(instance)
     everywhere = frozenset(range(len(instance.hosts)))
     for key, rate_bps in network.deciding():
@@ -65,7 +65,7 @@ def limited_links(instance: Instance) -> Iterator[Limited]:
 
 
 def load_on(instance: Instance, phase: int) -> Counter[tuple[str, int, int]]:
-    """Bytes of running applications on each link in the phase at this position."""
+    """Return the bytes of running applications on each link, in the phase at this index of `instance.phases`."""
     load_bytes: Counter[tuple[str, int, int]] = Counter()
     for m, n, size, number in instance.loads:
         if number == instance.phases[phase]:

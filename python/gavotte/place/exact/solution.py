@@ -1,4 +1,4 @@
-"""What a method of placement answers."""
+"""The result of a placement method."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Solution:
-    """What a method found.
+    """A placement that a method found, with its proven bound.
 
     Attributes:
         hosts: (J,) the host of each task.
-        bound_s: proven: no placement is faster. 0 if the method proves nothing of its own.
+        bound_s: proven lower bound on the completion time, in seconds; 0 if the method proves nothing of its own.
         stopped: whether the clock ended the work, so that another run may answer differently.
-        method: what was really run: `optimal` where an exact model gave the answer.
-        interrupted: whether a signal ended it.
-        bound_stopped: whether clock or signal cut short the work on the bound, so that another run may prove more.
+        method: the method that ran; `optimal` if an exact model gave the answer.
+        interrupted: whether a signal ended the work.
+        bound_stopped: whether the clock or a signal ended the work on the bound, so that another run may prove more.
     """
 
     hosts: npt.NDArray[np.uint32]

@@ -1,4 +1,4 @@
-"""Runs solvers in child processes: OR-tools and HiGHS clash in one process, and neither stays in ours."""
+"""Solvers in child processes: OR-tools and HiGHS clash in one process, and neither is loaded into the parent."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from gavotte.errors import GavotteError
 logger = logging.getLogger(__name__)
 
 _GRACE_S = 30.0
-"""What a solver may take beyond its own limit, to start and to end, before it is killed."""
+"""Seconds that a solver may take beyond its own limit, to start and to end, before it is killed."""
 
 _STRICT_GRACE_S = 0.3
-"""The same where the clock counts more than the answer."""
+"""The same under `strict`, where the clock counts more than the answer."""
 
 _TICK_S = 0.2
 
 
 class Solver:
-    """A child process that answers one request at a time.
+    """A solver in a child process, which answers one request at a time.
 
     Args:
         script: name of a file in this file's folder.
@@ -57,11 +57,11 @@ class Solver:
                         stream.close()
 
     def ask(self, request: dict[str, object], limit_s: float) -> dict[str, Any]:
-        """Sends a request and waits for its answer.
+        """Send a request and wait for its answer.
 
         Args:
-            request: what the script takes.
-            limit_s: the solver's own limit; it is killed some time after.
+            request: the request, as the script expects it.
+            limit_s: the solver's own limit, in seconds; the solver is killed some time after.
 
         Raises:
             GavotteError: when the child dies or does not end.
@@ -73,7 +73,7 @@ class Solver:
         return answer
 
     def send(self, request: dict[str, object]) -> None:
-        """Sends a request, whose answer `receive` gives once it is there."""
+        """Send a request; `receive` returns the answer once it has arrived."""
         child = self._running()
         self._answer = b""
         with contextlib.suppress(BrokenPipeError):
@@ -81,7 +81,7 @@ class Solver:
             child.stdin.flush()  # type: ignore[union-attr]
 
     def receive(self) -> dict[str, Any] | None:
-        """The answer, or None while it is not whole.
+        """Return the answer to the last request; None while it is incomplete.
 
         Raises:
             GavotteError: when the child dies.
@@ -98,7 +98,7 @@ class Solver:
         return dict(json.loads(self._answer))
 
     def fileno(self) -> int:
-        """Of the child's stdout, for `select`."""
+        """Return the file descriptor of the child's stdout, for `select`."""
         return self._running().stdout.fileno()  # type: ignore[union-attr]
 
     def _running(self) -> subprocess.Popen[bytes]:
@@ -115,10 +115,10 @@ class Solver:
 
 
 def wait(solvers: Sequence[Solver], deadline_s: float) -> None:
-    """Waits until one of them has something to receive.
+    """Wait until one of the solvers has sent something to receive.
 
     Raises:
-        GavotteError: when that has not come by `deadline_s` of the monotonic clock.
+        GavotteError: when none has by `deadline_s` of the monotonic clock.
     """
     ready, _, _ = select.select(solvers, [], [], max(deadline_s - time.monotonic(), 0.0))
     if not ready:
@@ -138,11 +138,11 @@ def race(
 
     Args:
         script: name of a file in this file's folder.
-        requests: the requests that it is sent, one for each child.
+        requests: the requests, one for each child.
         limit_s: the solvers' own limit, seconds; they are killed some time after it.
         decides: whether an answer, given by its request's number and content, makes the others unnecessary.
         strict: kill the solvers soon after the limit, and do without their answers.
-        tick: is called several times a second.
+        tick: called several times a second.
 
     Returns:
         The answers; None for a request if another decided first, or time was up under `strict`.

@@ -19,7 +19,7 @@ Edge = tuple[int, int, int]
 def must_leave(
     compact: _core.Compact, edges: Sequence[Edge], mates: Sequence[frozenset[int]]
 ) -> dict[tuple[int, int, bool], int]:
-    """For each unit, host and direction (True = sent), the bytes that cross the machine's edge at least."""
+    """Return the least bytes that leave or enter the machine, by unit, host and direction (True = sent)."""
     partners: dict[tuple[int, bool], Counter[int]] = {}
     for source, target, size in edges:
         partners.setdefault((source, True), Counter())[target] += size

@@ -1,7 +1,7 @@
-"""A CP-SAT model as text: OR-tools' `CpModelProto` in protobuf's text format.
+"""Builder of a CP-SAT model as text: OR-tools' `CpModelProto` in protobuf's text format.
 
-The text goes to a process of its own, so nothing here imports OR-tools. A literal is a variable's index, or
-`-index - 1` for its negation.
+A child process reads the text, so nothing here imports OR-tools. A literal is a variable's index, or `-index - 1` for
+its negation.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def negated(literal: Literal) -> Literal:
-    """The literal that is true where this one is false."""
+    """Return the negation of a literal, which is true if and only if the literal is false."""
     return -literal - 1
 
 
 class Model:
-    """Grows by variables and constraints. Coefficients are integers; terms are (coefficient, variable)."""
+    """A CP-SAT model to which variables and constraints are added.
+
+    Coefficients are integers; terms are (coefficient, variable).
+    """
 
     def __init__(self) -> None:
         self._variables: list[str] = []
@@ -30,20 +33,20 @@ class Model:
         self._assumptions: list[Literal] = []
 
     def boolean(self) -> Literal:
-        """A new variable of 0 or 1."""
+        """Add a variable of 0 or 1, and return it as a literal."""
         return self.integer(0, 1)
 
     def integer(self, least: int, most: int) -> int:
-        """A new variable from `least` to `most`."""
+        """Add an integer variable from `least` to `most`, and return its index."""
         self._variables.append(f"variables {{ domain: [{least}, {most}] }}")
         return len(self._variables) - 1
 
     def clause(self, literals: Iterable[Literal]) -> None:
-        """At least one is true."""
+        """Require that at least one of the literals is true."""
         self._add("bool_or", literals)
 
     def exactly_one(self, literals: Iterable[Literal], only_if: Literal | None = None) -> None:
-        """One is true, the others are false; with `only_if`, where that holds."""
+        """Require that exactly one of the literals is true; with `only_if`, only if that literal is true."""
         chosen = list(literals)
         if only_if is None:
             self._add("exactly_one", chosen)
@@ -53,7 +56,7 @@ class Model:
     def linear(
         self, terms: Terms, *, least: int | None = None, most: int | None = None, only_if: Literal | None = None
     ) -> None:
-        """`least <= sum of terms <= most`; with `only_if`, where that holds."""
+        """Require `least <= sum of terms <= most`; with `only_if`, only if that literal is true."""
         if not terms:
             return
         variables = ", ".join(str(variable) for _, variable in terms)
@@ -65,20 +68,20 @@ class Model:
         )
 
     def minimize(self, variables: Sequence[int]) -> None:
-        """Makes the sum of these as small as it can be."""
+        """Set the objective: minimize the sum of these variables."""
         listed = ", ".join(map(str, variables))
         self._objective = f"objective {{ vars: [{listed}] coeffs: [{', '.join('1' for _ in variables)}] }}"
 
     def hint(self, variable: int, value: int) -> None:
-        """A value to try first."""
+        """Suggest a value of a variable that the solver tries first."""
         self._hint[variable] = value
 
     def assume(self, literals: Iterable[Literal]) -> None:
-        """Literals that are true, among which a reason is sought if there is no solution."""
+        """Assume that these literals are true; without a solution, the solver returns some that conflict."""
         self._assumptions.extend(literals)
 
     def text(self) -> str:
-        """The whole model."""
+        """Return the whole model in protobuf's text format."""
         parts = [*self._variables, *self._constraints, self._objective]
         if self._hint:
             values = ", ".join(map(str, self._hint.values()))
