@@ -1,7 +1,7 @@
-"""Decides which task runs on which host: Network and Apps in, Placement out.
+"""Decide which task runs on which host: from a Network and Apps to a Placement.
 
-A `Question` says what to place where, an `Effort` how hard to try, and a `Goal` what to minimise. `decide` returns an
-`Answer`: the Placement, how it was found, and what follows from it.
+A `Question` holds what to place and where, an `Effort` how hard to try, and a `Goal` what to minimise. `decide` returns
+an `Answer`: the Placement, how it was found, and what follows from it.
 """
 
 from gavotte.place.answer import INTERRUPTED_TEXT, Answer

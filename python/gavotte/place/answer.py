@@ -22,18 +22,18 @@ from gavotte.terms.unfolding import unfold
 from gavotte.terms.usage import host_bytes
 
 LEAST_UNSEEN_S = 1.0
-"""Shortest time that a host must send at a rate which may end, for a warning."""
+"""Shortest time, in seconds, that a host must send at a rate that may end, to cause a warning."""
 
 INTERRUPTED_TEXT = "interrupted; this is the best placement found so far"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A Placement with what is known about how it was found.
+    """A Placement with its gap, its price, and how the search for it ended.
 
     Attributes:
-        question: that it answers; its limits are those under which the Placement was found.
-        effort: that was made.
+        question: the question; its limits are those under which the Placement was found.
+        effort: the effort made.
         placement: the Placement.
         chosen: the method that ran; differs from the requested one under `auto`.
         stopped: whether the time limit ended the work, so that another run may find another placement or bound.
@@ -73,12 +73,12 @@ class Answer:
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader of the answer should know, one line each."""
+        """Warnings for a reader of the answer, one line each."""
         return [*self._search_warnings, *self._unseen]
 
     @property
     def _unseen(self) -> list[str]:
-        """A warning if hosts send more bytes than their rates were seen for, because a credit may end before."""
+        """A warning if hosts send more bytes than when their rates were measured, since a credit may end earlier."""
         apps, placement = self.unfolded
         network = self.question.network
         sent = host_bytes(network, apps, placement.assignment)
@@ -97,7 +97,7 @@ class Answer:
 
     @property
     def _search_warnings(self) -> list[str]:
-        """How the answer was found, if not as requested."""
+        """A warning if a signal or the time limit ended the search early."""
         if self.interrupted:
             return [INTERRUPTED_TEXT]
         if self.stopped and self.chosen in policies():
@@ -144,7 +144,7 @@ class Answer:
 
     @cached_property
     def explanation(self) -> Explanation:
-        """Why the placement takes as long as it does.
+        """Explanation of the placement's completion time, with its bottleneck.
 
         Raises:
             GavotteError: when the placement has moves between phases.

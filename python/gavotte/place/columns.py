@@ -1,6 +1,6 @@
-"""A Network and Apps as the columns that the compiled `Problem` takes.
+"""Conversion of a Network and Apps to the columns of numbers that the compiled `Problem` takes.
 
-A host of unknown memory or storage becomes one where it is unlimited.
+Unknown memory or storage of a host becomes unlimited.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ UNLIMITED_BYTES = 2**64 - 1
 """Memory or storage of a host of unknown size."""
 
 MOST_PRICED = 8192
-"""What a byte costs is kept of each two hosts: this many take 0.5 GB, and as much again in the search."""
+"""Most hosts with prices per byte. Prices of all pairs then take 0.5 GB, and as much again in the search."""
 
 EVEN_BPS = 1e9
-"""Of every host, where only what is together counts."""
+"""Rate of every host in the `even` problem, where only which tasks share a host counts."""
 
 _Floats = npt.NDArray[np.float64]
 _Bytes = npt.NDArray[np.uint64]
@@ -70,18 +70,18 @@ class _Rules:
 
 @dataclass(frozen=True)
 class Instance:
-    """What there is to place, as numbers.
+    """A placement problem in numbers, with the names of its tasks and hosts.
 
     Attributes:
         core: the compiled problem; its tasks come in the order of `tasks`.
         tasks: J task keys.
         hosts: N host names.
         network: the compiled network.
-        loads: what is under way: source host, target host, bytes, phase.
+        loads: transfers of running applications: source host, target host, bytes, phase.
         phases: the phases that occur, ascending.
-        even: makes the same problem on hosts that all send and hear alike: a partition of the tasks, for a start.
-        over: makes the same problem over another network of the same hosts.
-        max_price: prices in USD of using each host, of a byte (N, N), and the most of all together; None = no bound.
+        even: builds the same problem with equal rates on all hosts; its solution groups tasks, as a starting point.
+        over: builds the same problem over another network of the same hosts.
+        max_price: prices in USD of using each host and of a byte (N, N), and the maximum total; None = no bound.
     """
 
     core: _core.Problem
@@ -97,14 +97,14 @@ class Instance:
 
 @dataclass(frozen=True)
 class Quota:
-    """What tasks on some hosts may need of a link together.
+    """A bound on the rate that all tasks on some hosts may need of one link together.
 
     Attributes:
         link: in words: `egress of vm3`, `up link of rack1`.
-        hosts: names of those that the link serves.
-        needs_bps: task key to what the task needs of it; others need nothing.
-        most_bps: what it has for all of them.
-        sends: whether it is what they send over, not what they receive over.
+        hosts: names of the hosts that the link serves.
+        needs_bps: task key to the rate that the task needs of the link; other tasks need nothing.
+        most_bps: the rate that the link has for all tasks.
+        sends: whether the hosts send over the link; otherwise they receive over it.
     """
 
     link: str
@@ -116,13 +116,13 @@ class Quota:
 
 @dataclass(frozen=True)
 class PlacementLimits:
-    """Bounds on a whole placement, whatever its applications ask for.
+    """Bounds on a whole placement, in addition to the constraints of its applications.
 
     Attributes:
-        max_hosts: hosts used at most.
-        max_price_usd: price of hosts and bytes, at most.
-        max_latency_s: one way between any two tasks that exchange bytes, at most; an unknown latency keeps no bound.
-        quotas: what tasks may need of links.
+        max_hosts: maximum number of hosts used.
+        max_price_usd: maximum price of hosts and bytes.
+        max_latency_s: maximum one-way latency between tasks that exchange bytes; an unknown latency breaks any bound.
+        quotas: bounds on the rates that tasks may need of links.
     """
 
     max_hosts: int | None = None
@@ -143,13 +143,13 @@ def build_instance(
     running: Sequence[Running] = (),
     limits: PlacementLimits = NO_LIMITS,
 ) -> Instance:
-    """Builds the compiled problem.
+    """Build the compiled placement problem from a Network and Apps.
 
     Transfers of one phase run together, whichever application they belong to. Those from a task to itself cross no
     network and are left out.
 
     Args:
-        network: what is believed of the network.
+        network: the network as it is known.
         apps: at least one.
         sharing: `hose`, `pipe` or `groups`.
         allowed: task key to the only hosts it may use, in addition to pins.
@@ -195,14 +195,14 @@ def build_instance(
 
 
 def prices(network: Network, limits: PlacementLimits) -> tuple[list[float], _Floats, float] | None:
-    """Prices in USD of using each host and of a byte from host to host (N, N), with the bound; None without one."""
+    """Return prices in USD of each host and of a byte between hosts (N, N), with the bound; None without a bound."""
     if limits.max_price_usd is None:
         return None
     return *price_list(network), limits.max_price_usd
 
 
 def price_list(network: Network) -> tuple[list[float], _Floats]:
-    """Prices in USD of using each host, and of a byte from host to host, (N, N).
+    """Return the prices in USD of using each host, and of a byte from host to host, (N, N).
 
     Raises:
         GavotteError: for more than `MOST_PRICED` hosts.
@@ -248,7 +248,7 @@ def _rules(
 def _quotas(
     network: Network, names: Sequence[str], quotas: Sequence[Quota]
 ) -> Iterator[tuple[list[int], list[int], int]]:
-    """Hosts, needs of all tasks in whole bit/s, and the most of each quota; what must fit is rounded up."""
+    """Yield each quota's hosts, the needs of all tasks in bit/s, rounded up, and its maximum, rounded down."""
     host_at = {name: index for index, name in enumerate(network.names)}
     for quota in quotas:
         needs = [math.ceil(quota.needs_bps.get(name, 0.0)) for name in names]

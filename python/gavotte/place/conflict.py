@@ -1,7 +1,7 @@
-"""Why no placement exists: a smallest set of tasks and constraints that contradict each other.
+"""Explain why no placement exists, by a minimal set of tasks and constraints that contradict each other.
 
-Minimal in the strict sense: without any one of them there would be a placement. It is found by CP-SAT's core of
-assumptions, and then by leaving out one after the other.
+The set is minimal in the strict sense: without any one of them a placement would exist. CP-SAT's core of assumptions is
+a first set. Leaving out one demand after the other makes it minimal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from gavotte.place.running import Running, room_taken
 logger = logging.getLogger(__name__)
 
 MOST_LITERALS = 20_000
-"""Above this many tasks times hosts no reason is sought."""
+"""Largest product of tasks and hosts for which a conflict is searched."""
 
 _SHOWN = 8
 
@@ -37,10 +37,10 @@ _At = Mapping[str, dict[str, Literal]]
 
 
 def check_sums(network: Network, apps: Sequence[App], running: Sequence[Running]) -> None:
-    """Refuses at once what needs more room than all hosts together have free.
+    """Reject applications that need more cores, memory or storage than all hosts together have free.
 
     Raises:
-        InfeasibleError: naming need and room.
+        InfeasibleError: naming what is needed and what is free.
     """
     cpus, memory_bytes, storage_bytes = room_taken(network, running)
     tasks = [task for app in apps for task in app.task]
@@ -66,7 +66,7 @@ def check_sums(network: Network, apps: Sequence[App], running: Sequence[Running]
 
 
 def check_quotas(quotas: Sequence[Quota]) -> None:
-    """Refuses at once what asks more of links than all of them have, or of one host more than any has.
+    """Reject guarantees that exceed the links of all hosts together, or one that exceeds the link of every host.
 
     Raises:
         InfeasibleError: naming the link.
@@ -97,8 +97,8 @@ def find_conflict(question: Question, *, limit_s: float) -> InfeasibleError | No
     """Look for the reason why no placement exists.
 
     Args:
-        question: that has no answer.
-        limit_s: for all attempts together, about.
+        question: a question without an answer.
+        limit_s: approximate time limit for all attempts together, in seconds.
 
     Returns:
         An error that names a minimal conflicting set; None if there is a placement, or if that could not be decided.
@@ -122,7 +122,10 @@ def _model(
     running: Sequence[Running],
     limits: PlacementLimits,
 ) -> tuple[Model, dict[Literal, str]]:
-    """Each demand under a literal of its own: a task wants a host, a constraint wants to be kept."""
+    """Return a model and the name of each demand by its literal.
+
+    If a demand's literal is true, its task must have a host, or its constraint must be kept.
+    """
     bare = [app.model_copy(update={"constraints": type(app.constraints)()}) for app in apps]
     instance = build_instance(network, bare, "pipe", running=running)
     model = Model()
@@ -185,7 +188,7 @@ def _model(
 
 
 def _used(model: Model, places_: Iterable[dict[str, Literal]], names: Sequence[str]) -> list[Literal]:
-    """A literal for each host, true if any of these tasks is there."""
+    """Return one literal for each host, true if any of the given tasks runs on that host."""
     used = {host: model.boolean() for host in names}
     for literals in places_:
         for host, literal in literals.items():
@@ -196,7 +199,7 @@ def _used(model: Model, places_: Iterable[dict[str, Literal]], names: Sequence[s
 def _rules(
     network: Network, app: App, apps: Sequence[App], at: _At, model: Model
 ) -> Iterator[tuple[str, list[list[Literal]], tuple[list[Literal], int] | None]]:
-    """Yields each constraint with its clauses and, for `max_hosts`, a bound on a sum."""
+    """Yield the name and clauses of each constraint and, for `max_hosts`, literals with the most that may be true."""
     given = app.constraints
 
     def here(task: str) -> dict[str, Literal]:
@@ -239,7 +242,7 @@ def _near(latency_s: float | None, most_s: float) -> bool:
 
 
 def _shrink(model: Model, demands: Mapping[Literal, str], limit_s: float) -> list[Literal] | None:
-    """A minimal set of demands that cannot all be met; None if all can be, or time ran out."""
+    """Return a minimal set of demands that cannot all be met; None if all can be met, or time runs out."""
     text = model.text()
     options = parameters(limit_s=limit_s / 4, deterministic_s=limit_s / 4, seed=0)
     with Solver(CHILD) as solver:

@@ -1,7 +1,7 @@
-"""Checks that an assignment keeps the constraints of its applications, and the limits set on the whole.
+"""Check that an assignment keeps the constraints of its applications, and the limits on the whole placement.
 
-Capacity and pins are the compiled module's. Greedy plans for nothing else, and its answers are checked here; so are
-assignments from outside, and those of the methods that do plan, as a second look.
+The compiled module checks capacity and pins. Greedy plans for nothing else, so its answers are checked here. So are
+assignments from outside and, as a second check, those of all other methods.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def check_constraints(
     method: str,
     limits: PlacementLimits = NO_LIMITS,
 ) -> None:
-    """Refuses an assignment that breaks `apart`, `together`, `max_latency` or `max_hosts`.
+    """Reject an assignment that breaks `apart`, `together`, `max_latency`, `max_hosts` or a limit on the whole.
 
     Args:
-        network: for latencies.
-        apps: for constraints; each application's speak of its own tasks.
+        network: the network, for latencies and prices.
+        apps: the applications; the constraints of each apply to its own tasks.
         assignment: task key to host, for every task.
-        method: who made the assignment, for the message.
+        method: name of the method that made the assignment, for the message.
         limits: bounds on the whole placement.
 
     Raises:
@@ -68,7 +68,7 @@ def check_constraints(
 
 
 def price_usd(network: Network, apps: Sequence[App], assignment: Mapping[str, str]) -> float:
-    """What the hosts that an assignment uses and the bytes between them cost together, in USD."""
+    """Return the price of the hosts that an assignment uses and of the bytes between them, in USD."""
     at = {name: index for index, name in enumerate(network.names)}
     total = sum(network.hosts[at[host]].price_usd for host in set(assignment.values()))
     if not network.price_usd_per_gb:
@@ -81,10 +81,10 @@ def price_usd(network: Network, apps: Sequence[App], assignment: Mapping[str, st
 
 
 def latency_s(network: Network, apps: Sequence[App], assignment: Mapping[str, str]) -> float:
-    """The longest way, one way, between two tasks that exchange bytes, in seconds; inf where it is not known.
+    """Return the longest one-way latency between two tasks that exchange bytes, in seconds; inf if one is unknown.
 
     Args:
-        network: with the latencies between its hosts.
+        network: the hosts, and the latencies between them.
         apps: the applications placed.
         assignment: task key to host.
     """
@@ -99,7 +99,7 @@ def latency_s(network: Network, apps: Sequence[App], assignment: Mapping[str, st
 
 
 def _broken(network: Network, app: App, host_of: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yields each broken constraint with the reason."""
+    """Yield each broken constraint with the reason."""
     rules = app.constraints
     for i, group in enumerate(rules.apart):
         for one, other in combinations(group, 2):

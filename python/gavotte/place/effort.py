@@ -1,4 +1,4 @@
-"""How hard to try: the method, its time limit, and who watches the search."""
+"""Settings of the search for a placement: the method, its time limit, and a callback for progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ METHODS: tuple[str, ...] = ("auto", "optimal", "ilp", "search", *_core.policies(
 """Names of the methods. The last four are Choreo's greedy and the baselines."""
 
 LIMIT_S = 10.0
-"""Default time limit. A search that finds nothing better ends long before."""
+"""Default time limit, in seconds. A search that finds nothing better ends long before."""
 
 Watch = Callable[[float, float, float], object]
 """Called now and then with the best time so far, the bound so far, and the used share of the time limit."""
@@ -21,20 +21,20 @@ Watch = Callable[[float, float, float], object]
 
 @dataclass(frozen=True)
 class Effort:
-    """How hard to try.
+    """Settings of the search for a placement: method, time limit, seed, threads.
 
-    `greedy` is Choreo's and keeps capacity and pins only; an answer of it that breaks another rule is an error. All
+    `greedy` is Choreo's and keeps capacity and pins only. If its answer breaks another rule, that is an error. All
     other methods keep every constraint.
 
     Attributes:
         method: one of `METHODS`.
         time_limit_s: wall-clock time for all of the work, in seconds.
-        seed: of every random choice, from 0 to 2^64 - 1.
-        threads: the most threads to use; None = one per processor.
+        seed: seed of every random choice, from 0 to 2^64 - 1.
+        threads: maximum number of threads; None = one per processor.
         repeatable: count work instead of time. Then neither the machine nor the number of threads changes the answer,
             but the time that it takes depends on them.
         watch: called with the best time so far, the bound so far, and the used share of the time limit.
-        clock: seconds, for the Placement's `elapsed_s`.
+        clock: returns seconds, for the Placement's `elapsed_s`.
     """
 
     method: str = "auto"

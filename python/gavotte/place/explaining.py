@@ -1,4 +1,4 @@
-"""Why a Placement takes as long as it does: what is on its bottleneck, how idle the rest is, what one move would do."""
+"""Explain a Placement's completion time: traffic on its bottleneck, slack of other links, effect of one move."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gavotte.tables import Tabular
 
 @dataclass(frozen=True)
 class Crossing:
-    """A transfer on the bottleneck.
+    """A transfer that crosses the bottleneck link.
 
     Attributes:
         source: the sending task.
         target: the receiving task.
-        source_host: where it is.
-        target_host: where that is.
-        bytes: how much.
-        share: of all bytes on the bottleneck, from 0 to 1.
+        source_host: host of the sending task.
+        target_host: host of the receiving task.
+        bytes: bytes of the transfer.
+        share: share of all bytes on the bottleneck, from 0 to 1.
     """
 
     source: str
@@ -37,16 +37,16 @@ class Crossing:
 
 @dataclass(frozen=True)
 class LinkSlack:
-    """A link in use.
+    """A link in use, with its traffic, time and slack in one phase.
 
     Attributes:
-        link: in words.
-        phase: when.
-        bytes: what the placed tasks send over it.
-        load_bytes: what running applications have on it.
-        rate_bps: its rate.
-        seconds: how long all that takes.
-        slack_s: how much longer the bottleneck of its phase takes.
+        link: the link, in words.
+        phase: the phase.
+        bytes: bytes that the placed tasks send over the link.
+        load_bytes: bytes of running applications on the link.
+        rate_bps: rate of the link.
+        seconds: time that all these bytes take.
+        slack_s: seconds that the bottleneck of the phase takes longer.
     """
 
     link: str
@@ -60,12 +60,12 @@ class LinkSlack:
 
 @dataclass(frozen=True)
 class Relocation:
-    """The best that one relocation or swap could do.
+    """The best single relocation or swap of tasks, with its effect on the completion time.
 
     Attributes:
         moves: (task, from, to) of each task that changes its host.
-        completion_s: the completion time then.
-        gain_s: what that saves; negative if it costs.
+        completion_s: completion time after the move.
+        gain_s: seconds that the move saves; negative = the move makes the placement slower.
     """
 
     moves: list[tuple[str, str, str]]
@@ -75,15 +75,15 @@ class Relocation:
 
 @dataclass(frozen=True)
 class Explanation(Tabular):
-    """Why a Placement takes as long as it does.
+    """Explanation of a Placement's completion time by its bottleneck, all links in use, and the next-best move.
 
     Attributes:
-        completion_s: predicted.
-        bound_s: no placement is faster.
+        completion_s: predicted completion time.
+        bound_s: lower bound on the completion time of any placement.
         gap: (completion - bound) / completion.
-        bottleneck: the link, in words.
-        crossing: the transfers on it, most bytes first.
-        load_bytes: what running applications have on it.
+        bottleneck: the bottleneck link, in words.
+        crossing: transfers on the bottleneck, most bytes first.
+        load_bytes: bytes of running applications on the bottleneck.
         links: all links in use, slowest first.
         runner_up: the next-best single move; None if nothing crosses a limited link or no move keeps all rules.
     """
@@ -98,7 +98,7 @@ class Explanation(Tabular):
     runner_up: Relocation | None
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One row a link in use, slowest first: the fields of `LinkSlack`."""
+        """Return one row for each link in use, slowest first, with the fields of `LinkSlack`."""
         return [asdict(link) for link in self.links]
 
 
@@ -106,8 +106,8 @@ def explain(question: Question, placement: Placement) -> Explanation:
     """Explain why a Placement takes as long as it does.
 
     Args:
-        question: that the Placement answers. The next-best move keeps its rules and limits.
-        placement: from `place` or `evaluate`.
+        question: the question that the Placement answers. The next-best move keeps its rules and limits.
+        placement: a result of `place` or `evaluate`.
 
     Raises:
         GavotteError: when the Placement does not belong to the Apps and the Network.

@@ -1,11 +1,12 @@
-"""What a job that has run under one placement will take under another, and how far that may be off.
+"""Predict the run time of a job under a new placement from a run under another, with a 95 % interval.
 
 The completion time counts bytes on links. A real job also computes, waits for messages of its own and shares links less
 fairly, so it takes longer than in the model. The run measures that rest. Its new value is unknown: it
 stays the same (computation), or it changes with the time on links (rounds, retransmissions). These are the ends of the
-forecast. Each is timed on many networks whose rates have the error of measured ones.
+forecast. Each is computed on many networks whose rates have the error of measured ones.
 
-If a link that decides is unknown, there is no forecast. Its rate might be anything above what was seen to cross it.
+If the rate of a deciding link is unknown, there is no forecast. The rate may be anything above what was seen to cross
+the link.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ from gavotte.place.worth import RATE_ERROR, disturbed
 from gavotte.terms.usage import as_used
 
 _DRAWS = 200
-"""Of 200, the 2.5 % at either end are five."""
+"""Number of random networks, at most. The 2.5 % at either end are then five networks."""
 
 _MATTERS = 0.01
-"""A link whose rate moves neither time by more does not decide."""
+"""Relative change of a completion time above which an unknown rate prevents a forecast."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What moving a job is expected to bring.
+    """Predicted effect of a new placement on a job's run time, with its 95 % interval.
 
     Attributes:
-        took_s: mean of the runs as it was placed before.
-        modelled_s: completion times in the model, before and after.
+        took_s: mean run time under the old placement, in seconds.
+        modelled_s: completion times in the model, under the old and the new placement.
         unknown: links whose unknown rate decides one of these, in words; then the attributes below are None.
-        low_s: lower end of the 95 % interval of the time after.
+        low_s: lower end of the 95 % interval of the run time under the new placement.
         high_s: upper end.
-        saving_low: lower end of 1 - time after / time before; negative = it may take longer.
+        saving_low: lower end of 1 - new time / old time; negative = the job may take longer.
         saving_high: upper end.
     """
 
@@ -55,7 +56,7 @@ class Forecast:
 
     @property
     def reason(self) -> str:
-        """One line for people."""
+        """The forecast in one line for people."""
         if self.low_s is None or self.high_s is None or self.saving_low is None or self.saving_high is None:
             links = ", ".join(self.unknown)
             return f"cannot predict the new run time from {self.took_s:.3g} s: no rate is known for {links}"
@@ -78,11 +79,11 @@ def forecast(
 
     Args:
         question: the current Network, the applications that ran, and the sharing. The rest does not count.
-        before: task to host, when it ran.
-        after: task to host, from now on.
+        before: task to host, in the old placement.
+        after: task to host, in the new placement.
         took_s: seconds of each run.
         rate_error: relative standard error of a measured rate.
-        seed: of the draws.
+        seed: seed of the random networks.
 
     Raises:
         GavotteError: when a run took no time, the error is not from 0 to 1, or a placement is not of the Apps.
@@ -132,7 +133,7 @@ def forecast(
 
 
 def _unknown(network: Network, sharing: str | None) -> Iterator[tuple[str, Network, str | None]]:
-    """Each thing that is not known, and the network if that is as bad as it can be."""
+    """Yield each unknown rate, in words, with a network in which it is as low as it may be, and the sharing to use."""
     for verdict in network.verdicts:
         if verdict.verdict != "unknown":
             continue
