@@ -1,4 +1,4 @@
-"""Several applications as one, placed all at once (Choreo, section 6.2)."""
+"""Names and task keys of several applications that are placed together (Choreo, section 6.2)."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def task_key(app: App, task: str, apps: Sequence[App]) -> str:
 
 
 def task_keys(apps: Sequence[App]) -> Iterator[str]:
-    """All keys, in the order of the applications and of their tasks."""
+    """Return the keys of all tasks, in the order of the applications and of their tasks."""
     return (task_key(app, task.name, apps) for app in apps for task in app.task)

@@ -28,20 +28,20 @@ STEPS_PER_S = 4_000_000
 """Search steps that stand for a second of the time limit: what two cores make of 100 tasks on 50 hosts."""
 
 PARTNERS = 6.0
-"""Of a task there, in the mean. A step looks at all of a task's partners: with 30 of them it took six times as long."""
+"""Mean number of a task's partners behind `STEPS_PER_S`. A step looks at them all: 30 took six times as long."""
 
 LARGE = 1000
 LARGE_STEPS_PER_S = 1_200_000
-"""The same from this many tasks on, where every step misses the caches."""
+"""Search steps per second for `LARGE` tasks or more, where every step misses the caches."""
 
 WARM_STEPS = 160_000
 """Steps of the search before a bound or a proof is tried, where tasks have few partners."""
 
 WARM_SHARE = 0.3
-"""Of the time limit that this search may take by the clock, on a busy machine."""
+"""Share of the time limit that this first search may take by the clock, on a busy machine."""
 
 LEAST_S = 0.1
-"""What it and the bound may each take in any case, so that they are the same as far as can be."""
+"""Seconds that the first search and the bound may each take in any case, so that their results seldom vary."""
 
 MORE_STEPS = 1_000_000
 """Steps of the search between two proofs, at most."""
@@ -50,59 +50,59 @@ SOLVER_SHARE = 0.9
 """Deterministic seconds of CP-SAT, with relaxations, that stand for a second of the time limit."""
 
 FIRST_SHARE = 0.15
-"""Part of the solver's budget for a first proof. If that fails, more search first finds it a better time to beat."""
+"""Share of the solver's budget for a first proof. If that fails, a search looks for a better time before the second."""
 
 LATEST = 3.0
-"""Repeatable work of a solver is stopped by the clock after this many times what it should take."""
+"""Multiple of a solver's expected time after which the clock stops it, if work is repeatable."""
 
 EXACT_LITERALS = 60_000
 """Largest model, in literals, for which `auto` tries a proof."""
 
 MOST_LITERALS = 200_000
-"""The same for `optimal`."""
+"""Largest model, in literals, for which `optimal` tries a proof."""
 
 BUILD_S_PER_LITERAL = 2e-5
 START_S = 0.4
-"""What it takes to build an exact model and to start its solver."""
+"""Seconds to build an exact model, for each literal, and seconds to start its solver."""
 
 GRACE_S = 0.4
-"""What proofs may take beyond the time limit, or none could be tried within a tenth of a second."""
+"""Seconds that proofs may take beyond the time limit. Without them, a limit of a tenth of a second allows no proof."""
 
 HARD_LITERALS = 20_000
 """Above this, proofs seldom succeed, and most of the time goes to the search."""
 
 SEARCH_SHARE = 0.5
 HARD_SEARCH_SHARE = 0.85
-"""Of the time that a first proof leaves, for the search before the second."""
+"""Share of the time left after a first proof for the search before the second, on small and on hard models."""
 
 PARTITION_SHARE = 0.25
 PARTITION_STEPS = 2_000_000
-"""The same for tasks that belong together, before the search: most of a second, or on a busy machine a part of what is
-left of the time."""
+"""Share of the time left, and steps, for grouping tasks that belong together before that search. The steps take most of
+a second; the share counts on a busy machine."""
 
 BOUND_WORK_PER_S = 40_000_000
-"""Sets times hosts that a bound by sets looks at for a second of the time limit: a tenth of that second, about."""
+"""Work on the bound by sets, in sets times hosts, per second of the time limit: about a tenth of that second."""
 
 BOUND_WORK = 400_000_000
-"""The most of that."""
+"""Most work on the bound by sets, in sets times hosts."""
 
 BOUND_SHARE = 0.4
-"""Of the time limit that the bound may take by the clock, on a busy machine."""
+"""Share of the time limit that the bound by sets may take by the clock, on a busy machine."""
 
 BOUND_ROUNDS = 10
-"""Of that bound, so that it is known to a thousandth of what there is to know."""
+"""Rounds of the bound by sets. Each after the first halves its possible error, to a few thousandths in all."""
 
 BOUND_PLACES = 60_000
-"""Most tasks times hosts for which that bound is sought. Beyond, the work does not suffice for one of any use."""
+"""Most tasks times hosts for which the bound by sets is computed. Above this, the work limit allows no useful one."""
 
 FLOWS_WORK_PER_S = 2_000_000
 FLOWS_WORK = 20_000_000
 FLOWS_SHARE = 0.2
-"""There, of the bound by flows: transfers looked at for a second of the time limit, the most of that, and the part of
-the limit that it may take by the clock."""
+"""Work on the bound by flows, beyond `BOUND_PLACES`: transfers considered per second of the time limit, the most of
+these, and the share of the limit that it may take by the clock."""
 
 HUBS_SHARE = 0.15
-"""There, of the bound by the tasks that exchange most: the part of the limit that it may take by the clock."""
+"""Share of the time limit, by the clock, for the bound by the tasks that exchange most, beyond `BOUND_PLACES`."""
 
 ENDLESS_STEPS = 1 << 62
 
@@ -115,7 +115,7 @@ class Interrupted(BaseException):
 
 @dataclass
 class Attempt:
-    """An effort under way.
+    """Run of a method under an effort: its clock, and its best results so far.
 
     Attributes:
         effort: how hard to try.
@@ -138,7 +138,7 @@ class Attempt:
 
     @property
     def limit_s(self) -> float:
-        """Time limit."""
+        """Time limit in seconds."""
         return self.effort.time_limit_s
 
     @property
@@ -158,12 +158,12 @@ class Attempt:
 
     @property
     def gone_s(self) -> float:
-        """Time spent."""
+        """Seconds since the attempt began."""
         return self.clock() - self._begin_s
 
     @property
     def left_s(self) -> float:
-        """Time left; all of it where work is counted."""
+        """Seconds left of the time limit; the whole limit if work is counted instead of time."""
         return self.limit_s if self.repeatable else max(self.limit_s - self.gone_s, 0.0)
 
     def report(self, best_s: float = math.inf) -> None:
@@ -173,7 +173,7 @@ class Attempt:
             self.effort.watch(self.best_s, self.bound_s, min(self.gone_s / self.limit_s, 1.0))
 
     def keep(self, instance: Instance, solution: Solution) -> None:
-        """Remembers the best placement so far. What a method has that makes one at once stays its answer."""
+        """Remember a placement if it is faster than the best so far. A simple method's placement is never replaced."""
         if self.solution is None or (
             self.solution.method not in _core.policies()
             and seconds(instance, solution.hosts) < seconds(instance, self.solution.hosts)
@@ -185,7 +185,7 @@ class Attempt:
         self.report()
 
     def steps(self, instance: Instance) -> int:
-        """Search steps that the time limit stands for."""
+        """Return the number of search steps that stand for the time limit."""
         steps_per_s = STEPS_PER_S if len(instance.tasks) < LARGE else LARGE_STEPS_PER_S
         return max(int(self.limit_s * steps_per_s * ease(instance)), 1000)
 
@@ -203,13 +203,14 @@ def default_threads() -> int:
 
 
 def run_method(instance: Instance, method: str, attempt: Attempt) -> Solution:
-    """Places by the method of this name. The bound is the same whatever the method, unless a solver proves more.
+    """Place all tasks by the method of this name, and compute a bound.
 
-    A signal's error comes out of it as it is, or as `Interrupted`; `attempt` knows the best until then.
+    The bound is the same whatever the method, unless a solver proves more. A signal ends the work with its own error or
+    with `Interrupted`; `attempt` then holds the best placement so far.
 
     Raises:
-        InfeasibleError: when it finds no placement.
-        GavotteError: when the problem is too large for it.
+        InfeasibleError: when the method finds no placement.
+        GavotteError: when the problem is too large for the method.
     """
     if method in ("auto", "optimal", "search"):
         return _planned(instance, method, attempt)
@@ -217,7 +218,7 @@ def run_method(instance: Instance, method: str, attempt: Attempt) -> Solution:
         attempt.solution = Solution(instance.core.place(method, attempt.seed), 0.0, False, method)
     try:
         _bound(instance, attempt)
-    except InfeasibleError:  # of what the simple methods do not know
+    except InfeasibleError:  # from constraints that the simple methods ignore
         attempt.bound_s = instance.core.bound_s()
     answer = attempt.solution
     if method == "ilp" or answer is None:
@@ -226,10 +227,10 @@ def run_method(instance: Instance, method: str, attempt: Attempt) -> Solution:
 
 
 def run_at_once(instance: Instance, method: str, attempt: Attempt) -> Solution:
-    """A placement without any search, for when a signal comes before one has begun.
+    """Return a placement without any search, for when a signal comes before a search has begun.
 
     Raises:
-        InfeasibleError: when that finds none.
+        InfeasibleError: when no placement is found.
     """
     if method in _core.policies():
         return Solution(instance.core.place(method, attempt.seed), 0.0, True, method)
@@ -237,18 +238,18 @@ def run_at_once(instance: Instance, method: str, attempt: Attempt) -> Solution:
 
 
 def literals(instance: Instance) -> int:
-    """About how many literals the exact model has."""
+    """Return the approximate number of literals in the exact model."""
     compact, hosts = instance.core.compact(), len(instance.hosts)
     return len(compact.members) * hosts + len(compact.edges) * instance.network.deciding_count()
 
 
 def seconds(instance: Instance, hosts: _Hosts) -> float:
-    """Completion time of a placement."""
+    """Return the completion time of a placement in seconds."""
     return instance.core.evaluate(hosts).seconds
 
 
 def _planned(instance: Instance, method: str, attempt: Attempt) -> Solution:
-    """The best that a search, and an exact model where it is small enough, find within the time limit."""
+    """Return the best solution of a search, and of an exact model if that is small enough, within the time limit."""
     best = _bound(instance, attempt)
     if best is None:
         return replace(_search(instance, attempt), bound_stopped=attempt.bound_stopped)
@@ -272,28 +273,29 @@ def _planned(instance: Instance, method: str, attempt: Attempt) -> Solution:
 
 
 def _open(instance: Instance, solution: Solution) -> bool:
-    """Whether a better placement is looked for."""
+    """Return whether a solution's time is finite and above its bound, so that a faster one may exist."""
     time_s = seconds(instance, solution.hosts)
     return math.isfinite(time_s) and time_s > solution.bound_s * (1 + PROVEN)
 
 
 def _better(instance: Instance, one: Solution, other: Solution) -> Solution:
-    """The faster of two, with the bound of the first."""
+    """Return the faster of two solutions, with the bound of the first."""
     faster = seconds(instance, other.hosts) < seconds(instance, one.hosts)
     return replace(one, hosts=other.hosts) if faster else one
 
 
 def _bound(instance: Instance, attempt: Attempt) -> Solution | None:
-    """The best bound without a solver, and the placement that it starts from; None where that is too much work.
+    """Set the best bound without a solver in `attempt`, and return the placement that it starts from.
 
-    Before and apart from any method, from a short search that is the same whatever method and seed: so is the bound.
-    Each of the two has its own share of the work. The clock only cuts them short, and `attempt` knows whether it did.
+    That placement is from a short search which does not depend on the method or the seed, so the bound does not either.
+    Large problems have no such search: the result is None. The search and the bound each have their own share of the
+    work. The clock only cuts them short, and `attempt` records whether it did.
 
     Raises:
         InfeasibleError: when no placement is found.
     """
-    attempt.bound_stopped = True  # until it is whole
-    # Where all exchange with all, there are too many sets for the bound by them.
+    attempt.bound_stopped = True  # until the bound is complete
+    # If all tasks exchange data with all others, there are too many sets for the bound by sets.
     attempt.bound_s = instance.core.volume_bound_s()
     if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
         attempt.bound_stopped = _bound_at_scale(instance, attempt)
@@ -308,7 +310,7 @@ def _bound(instance: Instance, attempt: Attempt) -> Solution | None:
 
 
 def _bound_at_scale(instance: Instance, attempt: Attempt) -> bool:
-    """By flows, and by the tasks that exchange most; whether the clock cut that short."""
+    """Set the bound by flows and by the tasks that exchange most; return whether the clock cut the work short."""
     work = min(int(attempt.limit_s * FLOWS_WORK_PER_S), FLOWS_WORK)
     limit_s = math.inf if attempt.repeatable else max(attempt.limit_s * FLOWS_SHARE, LEAST_S)
     stopped = _take(instance.core.flows_bound_s(work, limit_s, attempt.tick), attempt)
@@ -322,7 +324,7 @@ def _bound_at_scale(instance: Instance, attempt: Attempt) -> bool:
 
 
 def _take(bound: _core.Proven, attempt: Attempt) -> bool:
-    """Notes a bound; whether it was cut short."""
+    """Record a bound in `attempt`, and return whether the work on it was cut short."""
     attempt.bound_s = max(attempt.bound_s, bound.seconds)
     if bound.interrupted:
         raise Interrupted
@@ -369,7 +371,10 @@ def _search(
 
 
 def _partition(instance: Instance, attempt: Attempt) -> list[_Hosts]:
-    """Tasks that belong together, as if all hosts were alike: where these are full, single moves seldom get there."""
+    """Return a placement that groups tasks which belong together, as if all hosts were alike; empty if there is none.
+
+    If hosts are full, single moves seldom find such a placement.
+    """
     limit_s = math.inf if attempt.repeatable else max(attempt.left_s * PARTITION_SHARE, 0.02)
     steps = int(PARTITION_STEPS * ease(instance))
     try:
@@ -382,7 +387,10 @@ def _partition(instance: Instance, attempt: Attempt) -> list[_Hosts]:
 
 
 def _proved(instance: Instance, best: Solution, share: float, size: int, attempt: Attempt) -> Solution:
-    """The same or a better one, with what CP-SAT proves in a share of the time; as it was where there is too little."""
+    """Return this solution or a better one, with the bound that CP-SAT proves in a share of the time.
+
+    The solution is unchanged if it is proven already or too little time is left.
+    """
     if not _open(instance, best):
         return best
     limit_s = attempt.limit_s * share * LATEST

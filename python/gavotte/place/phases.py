@@ -56,11 +56,11 @@ _Place = Callable[[Sequence[App], Mapping[str, Sequence[str]], float], Answer | 
 
 
 def states(apps: Sequence[App], others: int | str | None = None) -> dict[str, int]:
-    """Task key to the bytes that go with it when it moves; tasks that are not in it stay.
+    """Return the bytes that move with each task, by task key. Tasks that are not in the result stay on their hosts.
 
     Args:
-        apps: whose tasks have `state_bytes`.
-        others: of tasks that do not say: a number, `memory` = as their `memory_bytes`, None = they stay.
+        apps: applications whose tasks may have `state_bytes`.
+        others: bytes of tasks without `state_bytes`: a number, `memory` = their `memory_bytes`, None = they stay.
     """
     sizes = {}
     for app in apps:
@@ -110,11 +110,11 @@ def solve_phases(question: Question, effort: Effort) -> Answer:
             stopped = True
             return None
         try:
-            # To start a solver for each of many stages would take longer than it is worth.
+            # Starting a solver for each of many stages would take longer than it saves.
             method = "search" if effort.method in ("auto", "optimal") else effort.method
             stage = replace(question, apps=what, allowed=only)
             answer = solve(stage, replace(effort, method=method, time_limit_s=limit_s))
-        except InfeasibleError:  # of methods that get stuck
+        except InfeasibleError:  # from a method that got stuck
             return None
         stopped, interrupted = stopped or answer.stopped, answer.interrupted
         bound_stopped = bound_stopped or answer.bound_stopped
@@ -132,7 +132,7 @@ def solve_phases(question: Question, effort: Effort) -> Answer:
         share_s = time_limit_s * STAGES_SHARE / (2 * len(stages) - 1)
         for stage in stages:
             answer = attempt(stage, free, share_s)
-            # What is pinned where the whole placement has it proves nothing of other places.
+            # A bound with tasks pinned to the hosts of the whole placement does not hold for other hosts.
             proven_s = answer.placement.bound_s if answer is not None and free == allowed and not depends else 0.0
             bound_s += max(proven_s, build_instance(best, stage, question.shared).core.bound_s())
             pool += [] if answer is None else [weigh.hosts(answer.placement.assignment)]
@@ -146,7 +146,7 @@ def solve_phases(question: Question, effort: Effort) -> Answer:
     except BaseException as signal:
         if isinstance(signal, Exception):
             raise
-        stopped = interrupted = bound_stopped = True  # what is known counts
+        stopped = interrupted = bound_stopped = True  # the best path so far is the answer
     unmoved_s = weigh(pool[:1] * len(stages)) if depends else whole.placement.completion_s
     if weigh(path) >= unmoved_s * (1 - LEAST_GAIN):
         path = [pool[0]] * len(stages)
@@ -155,7 +155,10 @@ def solve_phases(question: Question, effort: Effort) -> Answer:
 
 
 def _stages(apps: Sequence[App]) -> list[list[App]]:
-    """The applications with the transfers of one run of phases each; equal traffic is one run, however long."""
+    """Return the applications of each stage, with the transfers of one run of phases.
+
+    Adjacent phases with equal traffic are one run, however long.
+    """
     traffic: dict[int, Counter[tuple[str, str, str]]] = {}
     for app in apps:
         for transfer in app.transfer:
@@ -177,7 +180,7 @@ def _stages(apps: Sequence[App]) -> list[list[App]]:
 
 
 def _joined(one: Sequence[App], other: Sequence[App]) -> list[App]:
-    """Two stages as one."""
+    """Return two stages as one: each application with the transfers of both."""
     return [
         first.model_copy(update={"transfer": [*first.transfer, *second.transfer]})
         for first, second in zip(one, other, strict=True)
@@ -187,7 +190,10 @@ def _joined(one: Sequence[App], other: Sequence[App]) -> list[App]:
 def _free(
     apps: Sequence[App], places: Mapping[str, str], state_bytes: Mapping[str, int], allowed: dict[str, Sequence[str]]
 ) -> dict[str, Sequence[str]]:
-    """Hosts allowed in a stage: tasks that stay are where the placement of all phases has them."""
+    """Return the hosts allowed in a stage, by task key. Tasks that stay have their host in the placement of all phases.
+
+    Tasks of an application with `max_hosts` may use only the hosts that the application has there.
+    """
     for app in apps:
         keys = [task_key(app, task.name, apps) for task in app.task]
         used = {places[key] for key in keys}
@@ -200,7 +206,7 @@ def _free(
 
 
 class _Weigh:
-    """What a path takes: a row of hosts for each stage, and the states that move between them."""
+    """Function that returns the seconds of a path: of its stages, each on a row of hosts, and of the moves between."""
 
     def __init__(self, question: Question, stages: Sequence[Sequence[App]]) -> None:
         self.network, self.apps, self.state_bytes = question.network, question.apps, question.state_bytes
@@ -217,16 +223,16 @@ class _Weigh:
         return build_instance(self.network, apps, self._sharing)
 
     def hosts(self, assignment: Mapping[str, str]) -> _Hosts:
-        """An assignment as numbers."""
+        """Return an assignment as host indices, in the order of `keys`."""
         return hosts_of(self._instances[0], {key: assignment[key] for key in self.keys})
 
     def places(self, hosts: _Hosts) -> dict[str, str]:
-        """Numbers as an assignment."""
+        """Return host indices as an assignment of task keys to host names."""
         names = self.network.names
         return {key: names[host] for key, host in zip(self.keys, hosts, strict=True)}
 
     def stage(self, number: int, hosts: _Hosts) -> _core.Completion:
-        """What a stage takes, by the rates that its own assignment gets; refuses hosts that are overbooked."""
+        """Return a stage's completion by the rates of its own assignment; raise an error if hosts are overbooked."""
         if not self._depends:
             return self._instances[number].core.evaluate(hosts)
         apps = self.stages[number]
@@ -234,18 +240,18 @@ class _Weigh:
         return build_instance(network, apps, self._sharing).core.evaluate(hosts)
 
     def moving(self, before: _Hosts, after: _Hosts) -> _core.Completion:
-        """What it takes to move all states that change their hosts."""
+        """Return the completion of moving the states of all tasks that change their hosts."""
         return self._moving.core.evaluate(np.concatenate([before, after]))
 
     def stage_s(self, number: int, hosts: _Hosts) -> float:
-        """The same in seconds, remembered."""
+        """Return a stage's time in seconds, computed once for each row of hosts."""
         key = (number, hosts.tobytes(), b"")
         if key not in self._known:
             self._known[key] = self.stage(number, hosts).seconds
         return self._known[key]
 
     def moving_s(self, before: _Hosts, after: _Hosts) -> float:
-        """The same in seconds, remembered."""
+        """Return the seconds of moving states, computed once for each two rows of hosts."""
         key = (-1, before.tobytes(), after.tobytes())
         if key not in self._known:
             self._known[key] = self.moving(before, after).seconds
@@ -256,7 +262,7 @@ class _Weigh:
         return stages + math.fsum(self.moving_s(before, after) for before, after in itertools.pairwise(path))
 
     def fits(self, hosts: _Hosts) -> bool:
-        """Whether hosts have room and every constraint is kept."""
+        """Return whether the hosts have room and keep every constraint."""
         try:
             self.stage(0, hosts)
             check_constraints(self.network, self.apps, self.places(hosts), "it")
@@ -266,7 +272,7 @@ class _Weigh:
 
 
 def _moving(network: Network, keys: Sequence[str], state_bytes: Mapping[str, int], sharing: str) -> Instance:
-    """Each task twice, before and after, with its state between; nothing needs any room."""
+    """Return the problem of moving states: each task twice, before and after its move, without any need of room."""
     before, after = _ends(keys)
     tasks = [_end(name) for name in [*before, *after]]
     transfers = [
@@ -280,7 +286,7 @@ def _moving(network: Network, keys: Sequence[str], state_bytes: Mapping[str, int
 
 
 def _ends(names: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Names of where tasks come from and where they go; a task's own name has no space."""
+    """Return names for the two ends of each task's move. They contain a space, which no task's own name does."""
     return [f"{name} before" for name in names], [f"{name} after" for name in names]
 
 
@@ -289,7 +295,7 @@ def _end(name: str) -> Task:
 
 
 def _cheapest(weigh: _Weigh, pool: Sequence[_Hosts]) -> list[_Hosts]:
-    """The path of least time, each stage at one of some placements."""
+    """Return the path of least time in which each stage has one of the placements in `pool`."""
     pool = list({hosts.tobytes(): hosts for hosts in pool}.values())
     step_s = np.array([[weigh.moving_s(before, after) for after in pool] for before in pool])
     total_s = np.array([weigh.stage_s(0, hosts) for hosts in pool])
@@ -305,7 +311,7 @@ def _cheapest(weigh: _Weigh, pool: Sequence[_Hosts]) -> list[_Hosts]:
 
 
 def _runs(path: Sequence[_Hosts]) -> Iterator[tuple[int, int]]:
-    """Each stage alone, and each run of stages between two moves: first, and one behind the last."""
+    """Yield each stage alone, then each run of stages without a move between them, as (first, last + 1)."""
     yield from ((number, number + 1) for number in range(len(path)))
     first = 0
     for number in range(1, len(path) + 1):
@@ -344,7 +350,7 @@ def _improved(
 def _between(
     weigh: _Weigh, first: int, end: int, left: Mapping[str, str] | None, right: Mapping[str, str] | None
 ) -> tuple[list[App], dict[str, Sequence[str]]]:
-    """Some stages with the states that come in before and go out behind them, whose other ends are pinned."""
+    """Return some stages with the transfers of states before and after them, and the hosts of their pinned ends."""
     what: list[App] = []
     pinned: dict[str, Sequence[str]] = {}
     last = 1 + max((t.phase for stage in weigh.stages[first:end] for app in stage for t in app.transfer), default=0)
@@ -367,14 +373,14 @@ def _between(
                 size, phase = weigh.state_bytes[key], 0 if incoming else last + 1
                 transfers.append(Transfer.model_construct(source=source, target=target, bytes=size, phase=phase))
                 pinned[task_key(app, other, weigh.apps)] = [places[key]]
-        # How many hosts it uses in all is bounded by those that are allowed.
+        # The allowed hosts already limit how many hosts the application uses.
         rules = app.constraints.model_copy(update={"max_hosts": None})
         what.append(app.model_copy(update={"task": tasks, "transfer": transfers, "constraints": rules}))
     return what, pinned
 
 
 def _with(path: Sequence[_Hosts], stages: Iterable[int], task: int, host: int) -> list[_Hosts]:
-    """The path with a task on this host in some stages."""
+    """Return the path with a task on this host in the given stages."""
     changed = list(path)
     for stage in stages:
         changed[stage] = changed[stage].copy()
@@ -383,7 +389,10 @@ def _with(path: Sequence[_Hosts], stages: Iterable[int], task: int, host: int) -
 
 
 def _spared(weigh: _Weigh, path: list[_Hosts], over: Callable[[], bool]) -> list[_Hosts]:
-    """The path without the moves of single tasks that save nothing: each stays where it was, or is there before."""
+    """Return the path without the moves of single tasks that save nothing.
+
+    Instead of such a move, the task stays on its former host, or is on its next host earlier.
+    """
     best_s, again = weigh(path), True
     while again:
         again = False
@@ -402,7 +411,7 @@ def _spared(weigh: _Weigh, path: list[_Hosts], over: Callable[[], bool]) -> list
 
 
 def _stay(path: Sequence[_Hosts], stage: int, task: int, step: int) -> list[int]:
-    """The stages from one on, forwards or backwards, in which a task stays where it is there."""
+    """Return the stages from `stage` on, forwards or backwards by `step`, in which a task keeps its host of `stage`."""
     stages = [stage]
     while 0 <= (following := stages[-1] + step) < len(path) and path[following][task] == path[stage][task]:
         stages.append(following)

@@ -1,4 +1,4 @@
-"""Rates that are known to an interval: the worst case of each.
+"""Worst case of a network whose rates are known only as intervals.
 
 More of any rate never makes a placement slower, so the worst of all networks within the intervals has every rate at its
 lower end. The placement that is best there has the least worst case (robust optimisation over a box).
@@ -11,10 +11,10 @@ from gavotte.formats.network import Network
 
 
 def worst_case(network: Network) -> Network:
-    """The network with each rate at the lower end of its interval.
+    """Return the network with each rate at the lower end of its interval.
 
     Raises:
-        GavotteError: when it has no intervals.
+        GavotteError: when the network has no intervals.
     """
     hosts = [
         host.model_copy(

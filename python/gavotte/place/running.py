@@ -1,7 +1,9 @@
-"""Applications that run already: they take room on hosts, and their transfers are on the links, once.
+"""Applications that already run: the room that they take on hosts, and the load of their transfers on links.
 
-What ran while the network was measured is in the measurement. Of rates (`Network.beside`), its bytes are not counted
-again; of cross traffic (`Network.cross_beside`), its connections are taken off, since its bytes say more.
+Applications that ran while the network was measured are part of the measurement, and must not count twice:
+
+- In measured rates (`Network.beside`): their bytes are not counted again.
+- In measured cross traffic (`Network.cross_beside`): their connections are subtracted, since their bytes say more.
 """
 
 from __future__ import annotations
@@ -19,12 +21,12 @@ from gavotte.formats.placement import Placement
 
 @dataclass(frozen=True)
 class Running:
-    """Applications with the Placement that they run under.
+    """Applications that already run, and the Placement that they run under.
 
     Attributes:
         apps: as they were when placed, in any order.
         placement: where their tasks are.
-        share: how much of their transfers is still to come, from 0 to 1.
+        share: share of their transfers' bytes that is still to come, from 0 to 1.
     """
 
     apps: Sequence[App]
@@ -32,7 +34,7 @@ class Running:
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuses a share that is none.
+        """Check the share.
 
         Raises:
             GavotteError: when `share` is not from 0 to 1.
@@ -41,7 +43,7 @@ class Running:
             raise GavotteError(f"the share of the transfers still to come is {self.share}", hint="use 0 to 1")
 
     def host(self, app: App, task: str) -> str:
-        """Where a task of one of `apps` runs.
+        """Return the host on which a task of one of `apps` runs.
 
         Raises:
             GavotteError: when the Placement has no such task.
@@ -56,9 +58,9 @@ class Running:
 
 
 def loads(network: Network, running: Sequence[Running]) -> list[tuple[int, int, int, int]]:
-    """What is under way between hosts: (source, target, bytes, phase), hosts by their index.
+    """Return the running transfers between hosts: (source, target, bytes, phase), hosts by their index.
 
-    Not of applications that ran while the rates were measured, which contain it.
+    Applications that ran while the rates were measured are left out: the rates already contain their traffic.
 
     Raises:
         GavotteError: when a task runs on a host that the network does not have.
@@ -77,14 +79,14 @@ def loads(network: Network, running: Sequence[Running]) -> list[tuple[int, int, 
 
 
 def without_own(network: Network, running: Sequence[Running], sharing: str) -> Network:
-    """The network whose cross traffic is that of others alone.
+    """Return the network with cross traffic of other applications only.
 
-    What was measured while applications ran that are counted here by their bytes contains their connections: as many as
-    they have at most at a time on the path, and on those that share a cap with it.
+    Cross traffic that was measured while these applications ran contains their connections. Their bytes are counted, so
+    the connections are subtracted: the most that they have at a time on the path and on paths that share a cap with it.
 
     Args:
-        network: what is believed of the network.
-        running: applications that hold room and load links already.
+        network: the current Network.
+        running: applications that already hold room and load links.
         sharing: which links transfers share.
 
     Raises:
@@ -113,14 +115,14 @@ def without_own(network: Network, running: Sequence[Running], sharing: str) -> N
 
 
 def _meet(network: Network, sharing: str, one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Whether transfers on two paths cross a link that both may fill."""
+    """Return whether two paths are the same or share a limited link."""
     if one == other:
         return True
     return not _limits(network, sharing, *one).isdisjoint(_limits(network, sharing, *other))
 
 
 def _limits(network: Network, sharing: str, m: int, n: int) -> set[tuple[str, str]]:
-    """The limited links that are not the pair's own."""
+    """Return the limited links on a pair's path that other pairs use too, as (kind, host or group)."""
     source, target = network.hosts[m], network.hosts[n]
     if sharing == "pipe" or (source.machine is not None and source.machine == target.machine):
         return set()
@@ -147,7 +149,7 @@ def _each(running: Sequence[Running]) -> Iterator[tuple[Running, App]]:
 
 
 def room_taken(network: Network, running: Sequence[Running]) -> tuple[list[float], list[int], list[int]]:
-    """Cores, bytes of memory and bytes of storage that running tasks hold on each host.
+    """Return the cores, bytes of memory and bytes of storage that running tasks hold on each host.
 
     Raises:
         GavotteError: when a task runs on a host that the network does not have.

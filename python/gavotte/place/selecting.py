@@ -1,4 +1,4 @@
-"""Hosts for tasks by labels and patterns, as the command line takes them."""
+"""Selection of hosts for tasks by labels and patterns, as the command line accepts them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ def select_hosts(
     only: Iterable[tuple[str, Sequence[str]]] = (),
     labels: Iterable[tuple[str, str, str]] = (),
 ) -> dict[str, list[str]]:
-    """The hosts that tasks may use, for `place(allowed=...)`. All demands on a task must hold.
+    """Return the hosts that each task may use, for `place(allowed=...)`. Tasks that no pattern matches are left out.
+
+    A host must meet all demands on its task.
 
     Args:
-        network: with the hosts and their labels.
-        apps: whose tasks are meant.
+        network: has the hosts and their labels.
+        apps: applications whose tasks the patterns match.
         only: (task pattern, host patterns), as `("map-*", ["vm1", "vm2"])`.
         labels: (task pattern, label, value), as `("map-*", "zone", "a")`.
 

@@ -1,4 +1,4 @@
-"""Fewer hosts or less money for little time: limits as goals, by bisection over the limit."""
+"""Goals other than time: fewest hosts, lowest price or least latency at little more time, by bisection over a limit."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from gavotte.place.question import Question
 
 FIRST_SHARE = 0.5
 LEAST_S = 0.02
-"""Of the time: with less than that left, a limit counts as one that cannot be kept."""
+"""Share of the time limit for the first answer, and least seconds for another: with less left, a limit fails."""
 
 logger = logging.getLogger(__name__)
 
 GOALS = ("time", "hosts", "price", "latency")
 
 PRICE_STEPS = 8
-"""Bisections of the price: within 0.4 % of what there is to save."""
+"""Number of bisections of the price, to within 0.4 % of what can be saved."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What to minimise.
+    """Quantity to minimise, and the completion time that this may add.
 
     Attributes:
         kind: one of `GOALS`.
@@ -64,10 +64,10 @@ def spend(
     *,
     clock: Callable[[], float] = time.monotonic,
 ) -> Answer:
-    """Finds the least completion time, or the fewest hosts, the lowest price or the least latency at little more.
+    """Return the answer of least completion time, or of fewest hosts, lowest price or least latency at little more.
 
-    With a goal other than time, the answer's bound and proof hold under the limit that was found. Whether a limit can
-    be kept is what `solve` finds: where its proofs fall short, so does this.
+    With a goal other than time, the answer's bound and proof hold under the limit that was found. `solve` finds whether
+    a limit can be kept. If `solve` misses a placement, the answer has more hosts, price or latency than needed.
 
     Args:
         question: its limits always hold. Its Network needs prices or latencies if these are the goal.
@@ -110,7 +110,7 @@ def spend(
         except BaseException as error:
             if isinstance(error, Exception):
                 raise
-            interrupted = True  # a signal: what is known counts
+            interrupted = True  # a signal: the best answer so far counts
             return None
         interrupted = answer.interrupted
         return answer if answer.placement.completion_s <= most_s * (1 + 1e-9) else None
@@ -135,7 +135,7 @@ def _fewest(best: Answer, tried: Callable[[PlacementLimits, int], Answer | None]
 
 
 def latencies_s(network: Network) -> list[float]:
-    """The latencies that occur between hosts, ascending, and before them 0: within one."""
+    """Return the known latencies in seconds, ascending: 0 for within a host, then those between hosts."""
     rows = enumerate(network.latency_s)
     known = {each for m, row in rows for n, each in enumerate(row) if m != n and each is not None}
     return [0.0, *sorted(known - {0.0})]
@@ -148,7 +148,7 @@ def _nearest(
     network: Network,
     apps: Sequence[App],
 ) -> Answer:
-    """By bisection over the latencies that occur (the longest link, as ClouDiA deploys for)."""
+    """Return the answer whose longest link has the least latency, by bisection over known latencies (as in ClouDiA)."""
     steps = latencies_s(network)
     low, high = 0, bisect_left(steps, latency_s(network, apps, best.placement.assignment))
     while low < high:

@@ -1,9 +1,12 @@
-"""When not to bother: what placing is expected to gain, and whether that is more than the measurement's error.
+"""Decision whether placing pays: the expected gain in time, compared with the error of the measured rates.
 
 The gain is over the mean of placements that know nothing of the network (Choreo, section 6). Measured rates are wrong
-by some percent; the same placements are timed again on many networks drawn around the measured one. Where the gain's
-interval reaches zero, or the gain is below the error itself, it is not worth moving anything. Nor is it where the time
-saved is less than a floor: a fifth of a millisecond is no reason to choose hosts.
+by some percent; the same placements are timed again on many networks drawn around the measured one. Placing is not
+worth it in three cases:
+
+- The gain's interval reaches zero.
+- The gain is below the error of the rates.
+- The time saved is less than a floor: a fifth of a millisecond is no reason to choose hosts.
 """
 
 from __future__ import annotations
@@ -31,19 +34,19 @@ LEAST_SAVING_S = 0.1
 does each path that is measured to place them."""
 
 NOTHING = 1e-9
-"""Of the time of blind placements: what a mean of sums of floating-point numbers may be off."""
+"""Rounding error of a mean of sums of floating-point numbers, as a share of the time of blind placements."""
 
 _DRAWS = 40
 _PAIRS = 400_000
 _TRANSFERS = 1_000_000
-"""Networks drawn around the measured one, and the most pairs of hosts or transfers in all of them."""
+"""Most networks drawn around the measured one, and the most pairs of hosts and transfers in all of them."""
 
 _MOST_DRAWN = 300
 """Hosts up to which the rates of pairs are drawn, too. Beyond, a draw of a million takes longer than placing, and the
 errors of single pairs even out."""
 
 _RANDOM = 20
-"""Random placements that stand for the baseline of that name."""
+"""Number of random placements whose mean is the baseline `random`."""
 
 _HALF_WIDTH = 1.96
 """Standard deviations on each side of a 95 % interval."""
@@ -51,20 +54,20 @@ _HALF_WIDTH = 1.96
 
 @dataclass(frozen=True)
 class Worth:
-    """What a Placement is expected to gain over placing blindly.
+    """Expected gain of a Placement over placing blindly, and whether it is worthwhile.
 
     Attributes:
         gain: 1 - its time / mean time of the baselines; 0.3 = 30 % sooner.
         low: lower end of the gain's 95 % interval, from the error of the rates.
         high: upper end.
         baseline_s: mean predicted time of random, round-robin and min-machines.
-        saving_s: what is at stake: `baseline_s` less the placement's own time.
+        saving_s: seconds saved: `baseline_s` less the placement's own time.
         least_saving_s: the floor below which a saving counts as none.
         rate_spread: standard deviation of the rates between hosts, over their mean: 0 on a uniform network.
         skew: share of all bytes that the busiest tenth of the task pairs exchange: 0.1 where all exchange alike.
         rate_error: the relative error assumed of a rate.
         worthwhile: whether the gain is beyond doubt, above the error, and saves more than the floor.
-        reason: one line for people.
+        reason: explanation of `worthwhile` in one line.
     """
 
     gain: float
@@ -82,7 +85,7 @@ class Worth:
 
 @dataclass(frozen=True)
 class _Stake:
-    """Seconds: of blind placements, saved, and what must be saved at least."""
+    """Seconds of blind placements, seconds saved over them, and the least saving that counts."""
 
     baseline_s: float
     saving_s: float
@@ -97,20 +100,21 @@ def worth(
     least_saving_s: float = LEAST_SAVING_S,
     seed: int = 0,
 ) -> Worth | None:
-    """Return what a Placement is expected to gain over placing blindly.
+    """Return the expected gain of a Placement over placing blindly.
 
     Args:
-        question: that the Placement answers. Only its network, applications and sharing count.
+        question: the question that the Placement answers. Only its network, applications and sharing count.
         placement: the Placement.
         rate_error: relative standard error of a measured rate.
         least_saving_s: a saving below this is not worth it.
-        seed: of the draws.
+        seed: seed of the random placements and draws.
 
     Returns:
         The expected gain; None if no baseline finds a placement to compare with.
 
     Raises:
-        GavotteError: when the error is not from 0 to 1, the floor is no time, or the Placement is not of the Apps.
+        GavotteError: when the error is not from 0 to 1, the floor is negative or infinite, or the Placement is not of
+            the Apps.
     """
     if not 0 <= rate_error < 1:
         raise GavotteError(f"a relative rate error of {rate_error:g} is out of range", hint="use 0 to 1")
@@ -178,7 +182,7 @@ class _Timed:
 
 
 def rate_spread(network: Network) -> float:
-    """Standard deviation of what hosts can send each other, over its mean; 0 if every rate is unlimited."""
+    """Return the standard deviation of the rates between hosts over their mean; 0 if every rate is unlimited."""
     caps = [host.egress_bps or math.inf for host in network.hosts]
     rates = [
         min(rate or math.inf, caps[m]) for m, row in enumerate(network.rate_bps) for n, rate in enumerate(row) if m != n
@@ -188,7 +192,7 @@ def rate_spread(network: Network) -> float:
 
 
 def skew(apps: Sequence[App]) -> float:
-    """Share of all bytes that the tenth of the ordered task pairs with most bytes exchange."""
+    """Return the share of all bytes, 0 to 1, that the busiest tenth of the ordered task pairs exchange."""
     sums: dict[tuple[str, str, str], int] = {}
     pairs = 0
     for app in apps:
@@ -203,7 +207,7 @@ def skew(apps: Sequence[App]) -> float:
 
 
 def _reason(gain: float, low: float, rate_error: float, stake: _Stake, names: Sequence[str]) -> str:
-    """Why it is not worth it; empty if it is."""
+    """Return the reason why placing is not worth it; empty if it is."""
     if stake.baseline_s == 0:
         return f"no bytes of {', '.join(names)} cross a limited link: any placement will do"
     if gain < -NOTHING:
@@ -225,7 +229,7 @@ def _reason(gain: float, low: float, rate_error: float, stake: _Stake, names: Se
 
 
 def disturbed(network: Network, error: float, rng: np.random.Generator) -> Network:
-    """The network with each rate off by a log-normal factor of this relative error."""
+    """Return the network with each rate multiplied by a random log-normal factor of this relative error."""
 
     def off(rate_bps: float | None) -> float | None:
         return None if rate_bps is None else rate_bps * math.exp(rng.normal(0.0, error))

@@ -1,4 +1,4 @@
-"""Applications in sequence: placed as they arrive, reviewed as they run, migrated where that pays."""
+"""Sequences of applications: placed as they arrive, reviewed as they run, and migrated if that saves time."""
 
 from gavotte.place.sequence.migrating import Decision, Live, Migration, Projection, Remaining, reconsider
 from gavotte.place.sequence.sequencing import Arrival, InSequence, Review, arrive, sequence

@@ -1,8 +1,7 @@
-"""Keep or move: whether applications under way would end sooner elsewhere, by more than moving their tasks costs.
+"""Decision whether to migrate tasks of running applications: only if that saves more time than the moves cost.
 
-Choreo re-evaluates its placement every T minutes (section 2.4). What counts here is the sum of the running times, as
-in its evaluation (section 6.3), and a migration pays for itself within that sum: an application stands still while its
-tasks move.
+Choreo re-evaluates its placement every T minutes (section 2.4). The time to minimise is the sum of the running times,
+as in Choreo's evaluation (section 6.3). It includes the cost of migrations: an application pauses while its tasks move.
 """
 
 from __future__ import annotations
@@ -36,43 +35,43 @@ _LEAST_GAIN = 1e-6
 """A saving below this share of the time left is rounding."""
 
 Places = Mapping[str, str]
-"""Task to host, of one application."""
+"""Host of each task of one application, by the task's name."""
 
 
 class Remaining(Protocol):
-    """Where applications stand after some time.
+    """State of applications after some time: the bytes that they still have to send, and which have ended.
 
     Attributes:
-        apps: as given, each transfer with the bytes still to come.
-        finish_s: when each ended, from the start; inf = not yet.
+        apps: the applications as given, each transfer with the bytes still to come.
+        finish_s: when each ended, in seconds from the start; inf = not yet.
     """
 
     @property
     def apps(self) -> list[App]:
-        """What is left of each."""
+        """Applications as given, each transfer with the bytes still to come."""
 
     @property
     def finish_s(self) -> list[float]:
-        """When each ended."""
+        """End of each application, in seconds from the start; inf = not yet."""
 
 
 class Projection(Protocol):
-    """Says how applications get on, as `simulate.Advance` does."""
+    """Function that predicts how far applications get in some time, as `simulate.Advance` does."""
 
     def __call__(
         self, apps: Sequence[App], assignments: Sequence[Places], *, pause_s: Sequence[float], for_s: float
     ) -> Remaining:
-        """Where applications stand after `for_s` seconds, each from its places, standing still for `pause_s` first."""
+        """Return the state of applications after `for_s` seconds on these places, with a pause of `pause_s` first."""
 
 
 @dataclass(frozen=True)
 class Live:
-    """An application under way.
+    """Running application with its remaining bytes and the hosts of its tasks.
 
     Attributes:
-        app: its transfers hold the bytes that are still to come.
+        app: the application; its transfers hold the bytes that are still to come.
         assignment: task to host.
-        pause_s: how long it stands still yet, because its tasks are moving. Until then they are not moved again.
+        pause_s: seconds until the application continues, while its tasks move. Until then they do not move again.
     """
 
     app: App
@@ -81,13 +80,13 @@ class Live:
 
     @property
     def running(self) -> Running:
-        """It as something that holds room and loads links."""
+        """The same application as a `Running`, which holds room on hosts and loads links."""
         return Running([self.app], given_placement([self.app], self.assignment))
 
 
 @dataclass(frozen=True)
 class Migration:
-    """A task that changes its host."""
+    """Move of a task from one host to another."""
 
     app: str
     task: str
@@ -97,15 +96,15 @@ class Migration:
 
 @dataclass(frozen=True)
 class Decision:
-    """Whether to move, and what.
+    """Decision whether to move tasks, with the tasks to move and the time that this saves.
 
     Attributes:
         moves: the tasks that should change their hosts; empty = keep all where it is.
         keep_s: sum over the applications of the time until they end if nothing moves.
-        move_s: the same for the best migration that was found, standing still included; `keep_s` if there is none.
-        cost_s: how long applications stand still for it, summed.
+        move_s: the same sum for the best migration that was found, pauses included; `keep_s` if there is none.
+        cost_s: sum over the applications of the seconds that they pause for the moves.
         assignments: for each application, task to host from now on.
-        pause_s: for each, how long it stands still from now on.
+        pause_s: for each application, how long it pauses from now on.
     """
 
     moves: list[Migration]
@@ -117,7 +116,7 @@ class Decision:
 
     @property
     def saving_s(self) -> float:
-        """What moving saves, after its cost."""
+        """Seconds that moving saves, after its cost."""
         return self.keep_s - self.move_s
 
 
@@ -129,27 +128,27 @@ def reconsider(
     migration_s: float,
     effort: Effort = EFFORT,
 ) -> Decision:
-    """Decides whether tasks of applications under way should migrate (Choreo, section 2.4).
+    """Decide whether tasks of running applications should migrate (Choreo, section 2.4).
 
     1. It places each application again while the others stay, places all again together, and follows single moves
        downhill.
     2. It takes back each move of an outcome that saves no time.
     3. The best outcome counts if it saves more than it costs.
 
-    Nothing is remembered between calls, and time comes in by what is left of the applications.
+    Nothing is remembered between calls: the remaining bytes of the applications show how far they are.
 
     Args:
-        network: what is believed of the network now.
-        live: the applications under way, with unlike names.
+        network: the current Network.
+        live: the running applications, with different names.
         projection: says when applications end.
-        migration_s: how long an application stands still for each of its tasks that moves.
+        migration_s: seconds that an application pauses for each of its tasks that moves.
         effort: for each placement that is tried.
 
     Returns:
-        What to do.
+        The decision, with the tasks to move.
 
     Raises:
-        GavotteError: when the cost is none, or applications and network do not belong together.
+        GavotteError: when `migration_s` is negative or infinite, or applications and network do not belong together.
     """
     if not 0 <= migration_s < math.inf:
         raise GavotteError(f"a migration cannot cost {migration_s:g} s", hint="use 0 or more seconds")
@@ -186,7 +185,7 @@ def reconsider(
 
 
 def given_placement(apps: Sequence[App], assignment: Places) -> Placement:
-    """Places as a Placement that predicts nothing."""
+    """Return places as a Placement that predicts nothing."""
     return Placement(
         apps=[app.name for app in apps],
         method=GIVEN,
@@ -208,7 +207,7 @@ class _Trial:
     effort: Effort
 
     def place(self, apps: Sequence[App], running: Sequence[Running]) -> dict[str, str] | None:
-        """Task key to host; None if this method finds no room."""
+        """Return the host of each task, by task key; None if the method finds no room."""
         try:
             answer = solve(Question(self.network, apps, running=running), self.effort)
         except InfeasibleError:
@@ -216,7 +215,7 @@ class _Trial:
         return answer.placement.assignment
 
     def fits(self, apps: Sequence[App], places: Sequence[Places]) -> bool:
-        """Whether places keep every rule and overbook no host."""
+        """Return whether places keep every rule and overbook no host."""
         try:
             evaluate(self.network, apps, _joined(apps, places))
         except InfeasibleError:
@@ -224,7 +223,7 @@ class _Trial:
         return True
 
     def downhill(self, one: Live, others: Sequence[Running]) -> Iterator[dict[str, str]]:
-        """The places of one application after one, two and more single moves, each off its bottleneck."""
+        """Yield the places of one application after one, two and more single moves, each off its bottleneck link."""
         places = dict(one.assignment)
         for _ in range(_STEPS):
             placement = evaluate(self.network, [one.app], places, running=others)
@@ -236,7 +235,7 @@ class _Trial:
 
 
 class _Weigh:
-    """The sum of the times until the applications end, for places they might have."""
+    """Function that returns the sum of the seconds until the applications end, for places that they might have."""
 
     def __init__(self, live: Sequence[Live], projection: Projection, migration_s: float) -> None:
         self._live = live
@@ -249,7 +248,7 @@ class _Weigh:
         return math.fsum(done.finish_s)
 
     def pauses_s(self, places: Sequence[Places]) -> list[float]:
-        """How long each stands still."""
+        """Return each application's pause in seconds: the rest of the present one, and that for moves to `places`."""
         return [
             one.pause_s + self._migration_s * sum(own[task] != host for task, host in one.assignment.items())
             for one, own in zip(self._live, places, strict=True)
@@ -257,7 +256,7 @@ class _Weigh:
 
 
 def _candidates(trial: _Trial, live: Sequence[Live], now: list[dict[str, str]]) -> Iterator[list[dict[str, str]]]:
-    """Places for all applications that might be better than now."""
+    """Yield places for all applications that may be better than the present ones."""
     free = [number for number, one in enumerate(live) if one.pause_s <= 0]
     for number in free:
         others = [one.running for other, one in enumerate(live) if other != number]
@@ -279,7 +278,7 @@ def _candidates(trial: _Trial, live: Sequence[Live], now: list[dict[str, str]]) 
 def _spared(
     trial: _Trial, live: Sequence[Live], weigh: _Weigh, found_s: float, places: list[dict[str, str]]
 ) -> tuple[float, list[dict[str, str]]]:
-    """The same without the moves that cost more than they save."""
+    """Take back the moves that cost more than they save; return the sum of times, in seconds, and the places."""
     apps = [one.app for one in live]
     again = True
     while again:

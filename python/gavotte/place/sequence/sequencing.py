@@ -26,12 +26,12 @@ _AUTO = "auto"
 
 @dataclass(frozen=True)
 class Arrival:
-    """An application as it was placed.
+    """Arrival of an application, with the Placement that it got.
 
     Attributes:
-        app: its name.
+        app: the application's name.
         time_s: when it arrived.
-        beside: the applications that ran then.
+        beside: names of the applications that ran at that time.
         placement: where its tasks went.
     """
 
@@ -43,12 +43,12 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Review:
-    """A re-evaluation.
+    """Review of the places of all running applications, with its decision.
 
     Attributes:
-        time_s: when.
-        live: the applications that ran then, with the bytes that were still to come.
-        decision: what was done.
+        time_s: time of the review.
+        live: the applications that ran at that time, with the bytes that were still to come.
+        decision: which tasks moved.
     """
 
     time_s: float
@@ -57,21 +57,21 @@ class Review:
 
     @property
     def apps(self) -> list[str]:
-        """Names of the applications that ran then."""
+        """Names of the applications that ran at the review."""
         return [one.app.name for one in self.live]
 
 
 @dataclass(frozen=True)
 class InSequence:
-    """A sequence from the first arrival to the last end. All times in seconds.
+    """Result of a sequence from the first arrival to the last end, with all times in seconds.
 
     Attributes:
         arrivals: in order of time.
         reviews: in order of time.
-        running_s: application to how long it ran, from its arrival; standing still included.
+        running_s: how long each application ran from its arrival, pauses included, by its name.
         placement: all applications as they were first placed, which `run` and `simulate` replay with their arrivals;
             its completion is from the first arrival to the last end if nothing ever migrates. `unfold` adds migrations.
-        final: application to task to host, when it ended.
+        final: host of each task when its application ended, by application and task.
     """
 
     arrivals: list[Arrival]
@@ -82,7 +82,7 @@ class InSequence:
 
     @property
     def sum_s(self) -> float:
-        """Sum of the running times, which Choreo's section 6.3 compares."""
+        """Sum of the running times in seconds, which Choreo's section 6.3 compares."""
         return math.fsum(self.running_s.values())
 
 
@@ -129,7 +129,7 @@ def arrive(
         return math.fsum(projection(apps, places, pause_s=pause_s, for_s=math.inf).finish_s)
 
     candidates = [first, placed(method, 0.0)]
-    with contextlib.suppress(InfeasibleError):  # greedy can get stuck, and keeps not every rule
+    with contextlib.suppress(InfeasibleError):  # greedy can get stuck, and does not keep every rule
         candidates.append(placed("greedy", 1.0))
     best = min(candidates, key=sum_s)
     return best if best is first else _predicted(network, app, best, live).model_copy(update={"seed": effort.seed})
@@ -144,16 +144,16 @@ def sequence(
     migration_s: float = 0.0,
     effort: Effort = EFFORT,
 ) -> InSequence:
-    """Places applications as they arrive, and lets them run until all have ended, as the projection says.
+    """Place applications as they arrive, and advance them by the projection until all have ended.
 
     Nothing is known of an application before its arrival.
 
     Args:
-        network: what is believed of the network.
-        apps: each with its arrival.
+        network: the current Network.
+        apps: the applications, each with its arrival.
         projection: moves applications forward in time, as `simulate.Advance` does.
         every_s: how often all are reconsidered, from the first arrival on; None = never.
-        migration_s: how long an application stands still for each of its tasks that moves.
+        migration_s: seconds that an application pauses for each of its tasks that moves.
         effort: for each placement that is tried.
 
     Raises:
@@ -174,7 +174,7 @@ def sequence(
     while waiting or live:
         arrival_s = waiting[0].arrival_s if waiting else math.inf
         check_s = math.inf
-        if every_s is not None:  # none is made up for that fell into a time when nothing ran
+        if every_s is not None:  # reviews that fell into a time when nothing ran are skipped
             checks = max(checks, math.ceil((now_s - start_s) / every_s))
             check_s = max(start_s + checks * every_s, now_s)
         until_s = min(arrival_s, check_s) if live else arrival_s
@@ -211,7 +211,7 @@ def sequence(
 def _moved_on(
     live: Sequence[Live], projection: Projection, for_s: float
 ) -> tuple[list[Live], list[tuple[Live, float]]]:
-    """What still runs after some time, and what has ended with its time."""
+    """Return the applications that still run after `for_s` seconds, and each that ended, with its end in seconds."""
     if not live:
         return [], []
     done = projection(
@@ -230,7 +230,10 @@ def _moved_on(
 
 
 def _what_is_left(app: App) -> App:
-    """Only transfers with bytes; the phase under way is 0, so that it meets those of others that are under way."""
+    """Return an application with only the transfers that still have bytes, and its phases numbered from 0.
+
+    The running phase of every application is then 0, so that their transfers share links.
+    """
     transfers = [transfer for transfer in app.transfer if transfer.bytes > 0]
     rank = {phase: number for number, phase in enumerate(sorted({transfer.phase for transfer in transfers}))}
     left = [transfer.model_copy(update={"phase": rank[transfer.phase]}) for transfer in transfers]
@@ -238,20 +241,20 @@ def _what_is_left(app: App) -> App:
 
 
 def _turned(network: Network, last: str) -> Network:
-    """The same network with its hosts in another order: from the one behind `last` on."""
+    """Return the network with its hosts rotated, so that the host after `last` comes first."""
     size = len(network.hosts)
     first = (network.names.index(last) + 1) % size
     return network.of_hosts([(first + step) % size for step in range(size)])
 
 
 def _predicted(network: Network, app: App, chosen: Placement, live: Sequence[Live]) -> Placement:
-    """A placement that was found without loads, as it is with them."""
+    """Return a placement that was found without loads, predicted with the loads of the running applications."""
     predicted = evaluate(network, [app], chosen.assignment, running=[one.running for one in live])
     return predicted.model_copy(update={"method": _AUTO, "elapsed_s": chosen.elapsed_s})
 
 
 def _whole(apps: Sequence[App], arrivals: Sequence[Arrival], projection: Projection, effort: Effort) -> Placement:
-    """All applications as first placed."""
+    """Return one Placement with all applications as first placed, and their completion if nothing ever migrates."""
     first = {one.app: one.placement.assignment for one in arrivals}
     delays_s = [app.arrival_s - arrivals[0].time_s for app in apps]
     unmoved = projection(apps, [first[app.name] for app in apps], pause_s=delays_s, for_s=math.inf)

@@ -1,8 +1,8 @@
-"""A sequence with its migrations as applications and one Placement that `run` and `simulate` can replay.
+"""Conversion of a sequence with migrations to applications and a Placement, for `run` and `simulate` to replay.
 
 A Placement gives each task one host. So a task that migrates becomes several, one for each host it has had: the first
 sends what the projection says was sent before the review, then its state goes to the second, then that one sends the
-rest. These are phases of the application, which thus stands still while its tasks move; other applications go on.
+rest. These are phases of the application, which thus pauses while its tasks move; other applications continue.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from gavotte.place.merge import task_key
 from gavotte.place.sequence.sequencing import InSequence
 
 StateBytes = Callable[[str, str], int]
-"""From source and target host, how many bytes a task's state has."""
+"""Function from a source and a target host to the bytes of a moving task's state."""
 
 
 def state_of(network: Network, migration_s: float) -> StateBytes:
-    """The state whose move alone takes `migration_s`: what the path between two hosts carries in that time."""
+    """Return a function for the size of a state: the bytes that the path between two hosts carries in `migration_s`."""
 
     def size(source: str, target: str) -> int:
         m, n = network.names.index(source), network.names.index(target)
@@ -37,26 +37,26 @@ def state_of(network: Network, migration_s: float) -> StateBytes:
 
 @dataclass(frozen=True)
 class _Stay:
-    """An application between two migrations: where its tasks are, and the bytes of each transfer sent from there."""
+    """Period of an application between two migrations: hosts of its tasks, and bytes that each transfer sends in it."""
 
     places: Mapping[str, str]
     sent: Sequence[int]
 
 
 def unfold(apps: Sequence[App], done: InSequence, state_bytes: StateBytes) -> tuple[list[App], Placement]:
-    """Writes out who sends what from where, migrations included.
+    """Return a sequence as applications and a Placement, with each migration as a transfer of the task's state.
 
-    What was sent before a migration is what the projection said, so a replay that is slower than that migrates
-    later, and one that is faster earlier. A task that has moved is called `task@2`, `task@3`, ...; states move one by
-    one, as `sequence` counts them. Constraints are dropped: the Placement keeps them already.
+    The projection decides what was sent before a migration. A replay that is slower than the projection therefore
+    migrates later, and a faster one earlier. A task that has moved is called `task@2`, `task@3`, ...; states move
+    one by one, as `sequence` counts them. Constraints are dropped: the Placement keeps them already.
 
     Args:
         apps: as given to `sequence`.
-        done: what that returned.
+        done: what `sequence` returned.
         state_bytes: size of a moving task's state, at least 1; see `state_of`.
 
     Returns:
-        The applications, with their arrivals, and where all their tasks are; its completion is the projection's.
+        The applications, with their arrivals, and the Placement of their tasks, with the projection's completion time.
     """
     unfolded, assignment = [], {}
     for app in apps:
@@ -69,7 +69,7 @@ def unfold(apps: Sequence[App], done: InSequence, state_bytes: StateBytes) -> tu
 
 
 def _stays(app: App, done: InSequence) -> list[_Stay]:
-    """One for each set of places that the application has had."""
+    """Return the periods between an application's migrations, in order of time."""
     places = next(one.placement.assignment for one in done.arrivals if one.app == app.name)
     left = [transfer.bytes for transfer in app.transfer]
     stays = []
@@ -85,7 +85,7 @@ def _stays(app: App, done: InSequence) -> list[_Stay]:
 
 
 def _left_of(app: App, later: App) -> list[int]:
-    """Bytes of each transfer that are still to come; of several between the same tasks, the last are."""
+    """Return the bytes of each transfer still to come. Of several between the same tasks, the last ones have them."""
     sums: defaultdict[tuple[str, str], int] = defaultdict(int)
     for transfer in later.transfer:
         sums[transfer.source, transfer.target] += transfer.bytes
