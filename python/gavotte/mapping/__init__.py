@@ -1,4 +1,4 @@
-"""Maps tasks to hosts one to one: the greedy of topology mapping, a ring, and exchanges of two tasks."""
+"""Map tasks to hosts, one task a host: by a ring, by a greedy heuristic, or by swapping tasks of these mappings."""
 
 from gavotte.mapping.mapping import METHODS, keys, map_tasks, times_s
 

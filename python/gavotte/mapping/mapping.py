@@ -1,7 +1,7 @@
-"""The front door: a Network and an App in, a Placement of one task a host out (the RPCA paper, section II-C).
+"""Map an App's tasks to a Network's hosts, one task a host, as in the RPCA paper, section II-C.
 
-A mapping's time is that of its transfers, all under way at once, sharing links as the Network has them. Unlike `place`,
-which looks at one link at a time, it keeps one task a host and counts latencies.
+A mapping's time is that of all its transfers when they start together and share links as the Network says. Unlike
+`place`, which looks at one link at a time, a mapping has one task a host and counts latencies.
 """
 
 from __future__ import annotations
@@ -25,24 +25,25 @@ from gavotte.formats.placement import Placement
 Ints = npt.NDArray[np.int64]
 
 METHODS = ("greedy", "ring", "exchange")
-"""`greedy` is the paper's (Hoefler and Snir, ICS '11), `ring` its baseline, `exchange` goes on from the better one."""
+"""`greedy` is the paper's (Hoefler and Snir, ICS '11), `ring` its baseline, `exchange` improves both."""
 
 MOST_EXCHANGES = 1000
 
 MOST_HOSTS = 4096
-"""What is known of each two hosts is kept: this many take up to 1.6 GB."""
+"""Most hosts that a mapping can choose from. Their table of pairs takes up to 1.6 GB."""
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """T tasks and N hosts; E messages.
+    """E messages between T tasks that are to be mapped to N hosts.
 
     Attributes:
-        ranks: one on each host.
-        source: (E,) tasks.
-        target: (E,) tasks.
-        bytes: (E,) of each message.
-        per_byte_s: (N, N) seconds a byte of a message alone, row = source.
+        ranks: one rank on each host.
+        tasks: T.
+        source: (E,) index of each message's sending task.
+        target: (E,) index of each message's receiving task.
+        bytes: (E,) size of each message.
+        per_byte_s: (N, N) seconds a byte of a message alone on its path, row = source.
     """
 
     ranks: _core.Ranks
@@ -53,7 +54,7 @@ class _Problem:
     per_byte_s: Floats
 
     def at(self, hosts: Ints) -> dict[str, list[Any]]:
-        """The messages between hosts, for a mapping of tasks to them."""
+        """Return the messages as arguments of `Ranks.messages_s`, for tasks on these hosts: (T,) host indices."""
         ends = {"source": hosts[self.source].tolist(), "target": hosts[self.target].tolist()}
         return ends | {"size_bytes": self.bytes.tolist()}
 
@@ -125,11 +126,11 @@ def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int
 
 
 def times_s(app: App, snapshots: Iterable[_core.Ranks]) -> Floats:
-    """What a mapping takes in each of n snapshots.
+    """Return the time of a mapping's transfers in each of n snapshots.
 
     Args:
-        app: its transfers.
-        snapshots: n times the tasks as ranks on their hosts; see `gavotte.collective.ranks_over`.
+        app: the application with the transfers.
+        snapshots: for each snapshot, the tasks as ranks on their hosts; see `gavotte.collective.ranks_over`.
 
     Returns:
         (n,) seconds.
@@ -177,9 +178,13 @@ def _problem(network: Network, app: App) -> _Problem:
 
 
 def _alike_once(network: Network, tasks: int) -> Network:
-    """Of more than `MOST_HOSTS` those that can matter: the first hosts of each kind, as many as there are tasks.
+    """Return a Network of at most `MOST_HOSTS` hosts, without those that cannot change the mapping.
 
-    Where pairs have no rates of their own, hosts of the same caps and groups can stand for each other.
+    If pairs have no rates of their own, hosts with the same caps and groups are interchangeable. Of each such kind
+    the first T hosts stay, for T tasks.
+
+    Raises:
+        GavotteError: when more than `MOST_HOSTS` are left.
     """
     if len(network.hosts) <= MOST_HOSTS:
         return network

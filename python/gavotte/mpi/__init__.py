@@ -1,10 +1,10 @@
-"""Runs collective operations of mpi4py along trees and rings of `gavotte collective`. Importing it starts MPI.
+"""Run collective operations of mpi4py along the trees and rings of `gavotte collective`. The import starts MPI.
 
     import gavotte.mpi as along
     (tree,) = along.read_trees("broadcast.tree.json")
     along.bcast(comm, array, tree)
 
-It needs mpi4py, and of Gavotte nothing else: the folder may be copied to hosts that have no Gavotte.
+The package needs mpi4py and no other part of Gavotte. Its folder may be copied to hosts that have no Gavotte.
 """
 
 from gavotte.mpi.operations import allgather, allreduce, bcast, gather, reduce, reorder, scatter

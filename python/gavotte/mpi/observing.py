@@ -1,12 +1,12 @@
-"""What each edge of a broadcast took, for free: the times that `gavotte watch --observations` follows.
+"""Record the time of each edge of a broadcast, in the file that `gavotte watch --observations` follows.
 
     from gavotte.mpi.observing import Observer
     with Observer(comm, "times.jsonl", tree_file="bcast.tree.json") as observer:
         observer.bcast(array, tree)
 
-A sender cannot tell when its message has arrived: its kernel takes megabytes at once. So it sends a mark of one byte
-ahead of each piece, and the receiver takes the time from the mark to the piece's last byte. A piece whose mark was
-there before the receiver looked is not timed.
+A sender does not know when its message has arrived, as its kernel buffers megabytes. The sender therefore sends a mark
+of one byte ahead of each piece. The receiver measures the time from the mark to the piece's last byte. A piece whose
+mark had arrived before the receiver waited for it is not timed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Array = npt.NDArray[Any]
 
 
 class Observer:
-    """Broadcasts, and has rank 0 add a Record of each edge's time to a file."""
+    """Broadcasts with timed edges: rank 0 appends a Record of each edge's time to a file."""
 
     def __init__(
         self,
@@ -45,16 +45,16 @@ class Observer:
         hosts: Sequence[str] | None = None,
         tree_file: str | Path | None = None,
     ) -> None:
-        """Collective over the communicator.
+        """Duplicate the communicator, so all its ranks must make an Observer at the same time.
 
         Args:
-            comm: as for `bcast`.
+            comm: communicator, as for `gavotte.mpi.bcast`.
             path: the file, `*.jsonl`; only rank 0 writes it.
             hosts: host of each rank, as the Network names them.
-            tree_file: or the `*.tree.json` that names them.
+            tree_file: the `*.tree.json` that names the hosts, instead of `hosts`.
 
         Raises:
-            ValueError: when neither or both are given, or the hosts are not as many as ranks.
+            ValueError: when neither or both of `hosts` and `tree_file` are given, or there is not one host a rank.
         """
         if (hosts is None) == (tree_file is None):
             raise ValueError("pass either the hosts or a file of trees that names them")
@@ -75,15 +75,15 @@ class Observer:
     def __exit__(
         self, kind: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
     ) -> None:
-        if kind is None:  # after an error the others may never come to free it
+        if kind is None:  # after an error the other ranks may never call close
             self.close()
 
     def close(self) -> None:
-        """Frees the communicator of the marks; collective."""
+        """Free the communicator of the marks. All ranks must call this."""
         self._marks.Free()
 
     def bcast(self, buffer: Array, tree: Tree) -> None:
-        """As `gavotte.mpi.bcast`, and records what its edges took."""
+        """Broadcast as `gavotte.mpi.bcast` does, and record the time of each edge."""
         own = ours(self._comm, tree, "broadcast")
         timed = _Timed(own, self._marks)
         down(cast("MPI.Intracomm", timed), flat(buffer), tree, shared=True)
@@ -122,12 +122,12 @@ class Observer:
             )
             for source, target, seconds in edges
         ]
-        with self._path.open("a", encoding="utf-8") as file:  # in one piece, as others may read or add meanwhile
+        with self._path.open("a", encoding="utf-8") as file:  # in one write, as other processes may read or append
             file.write("".join(line + "\n" for line in lines))
 
 
 class _Timed:
-    """A communicator that sends a mark ahead of each message, and times what comes by them."""
+    """A communicator that sends a mark ahead of each message, and times messages from their mark to their last byte."""
 
     def __init__(self, own: MPI.Intracomm, marks: MPI.Intracomm) -> None:
         self.rank = own.rank
@@ -135,7 +135,7 @@ class _Timed:
         self._seconds, self._bytes = 0.0, 0
 
     def whole_s(self, size_bytes: int) -> float:
-        """Seconds of the whole message; NaN where too little of it was timed."""
+        """Return the seconds of the whole message, or NaN if less than the share `LEAST_TIMED` of it was timed."""
         if self._bytes < max(1, LEAST_TIMED * size_bytes):
             return float("nan")
         return self._seconds * size_bytes / self._bytes
@@ -155,7 +155,7 @@ class _Timed:
 
 
 class _Coming:
-    """A message that is awaited, and its mark."""
+    """The request of a message that is being received, with the request of its mark."""
 
     def __init__(self, to: _Timed, mark: Array, marked: MPI.Request, message: MPI.Request, size_bytes: int) -> None:
         self._to, self._mark, self._marked, self._message, self._bytes = to, mark, marked, message, size_bytes

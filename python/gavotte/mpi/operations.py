@@ -1,7 +1,7 @@
-"""The operations: point-to-point messages along a tree, on a communicator of our own.
+"""Collective operations as point-to-point messages along a tree, on a private communicator.
 
-A rank posts all receives first, and then sends piece by piece, child by child, one blocking send at a time: what the
-trees were planned for. The root of a flat scatter sends to all at once.
+A rank posts all receives first. Then it sends piece by piece, child by child, one blocking send at a time, as the
+trees were planned for. The root of a flat scatter sends to all ranks at once.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from gavotte.mpi.own import Array, Bytes, flat, ours
 from gavotte.mpi.trees import Tree
 
 AHEAD = 4
-"""Pieces of a reduction that are on the way to one rank."""
+"""Most pieces of a reduction that are on the way to one rank at the same time."""
 
 
 def bcast(comm: MPI.Intracomm, buffer: Array, tree: Tree) -> None:
-    """Broadcasts an array from the tree's root into everybody's.
+    """Copy the array of the tree's root into the arrays of all ranks.
 
     Args:
-        comm: with the ranks that the tree was made for.
-        buffer: C-contiguous, of one size in all ranks.
-        tree: a broadcast's.
+        comm: communicator with the ranks that the tree was made for.
+        buffer: C-contiguous array, of the same size in all ranks.
+        tree: tree of a broadcast.
 
     Raises:
         ValueError: when the tree is for another operation or number of ranks, or the array is not contiguous.
@@ -36,13 +36,13 @@ def bcast(comm: MPI.Intracomm, buffer: Array, tree: Tree) -> None:
 
 
 def scatter(comm: MPI.Intracomm, send: Array | None, receive: Array, tree: Tree) -> None:
-    """Gives each rank its block.
+    """Send each rank its block of the root's array.
 
     Args:
-        comm: with the ranks that the tree was made for.
-        send: at the root, the blocks of all ranks in their order; elsewhere not looked at.
+        comm: communicator with the ranks that the tree was made for.
+        send: at the root, the blocks of all ranks in their order; ignored in other ranks.
         receive: this rank's block.
-        tree: a scatter's.
+        tree: tree of a scatter.
 
     Raises:
         ValueError: as for `bcast`, or when the sizes do not fit.
@@ -59,13 +59,13 @@ def scatter(comm: MPI.Intracomm, send: Array | None, receive: Array, tree: Tree)
 
 
 def gather(comm: MPI.Intracomm, send: Array, receive: Array | None, tree: Tree) -> None:
-    """Collects each rank's block at the root.
+    """Collect the blocks of all ranks in the root's array.
 
     Args:
-        comm: with the ranks that the tree was made for.
+        comm: communicator with the ranks that the tree was made for.
         send: this rank's block.
-        receive: at the root, room for the blocks of all ranks in their order; elsewhere not looked at.
-        tree: a gather's.
+        receive: at the root, room for the blocks of all ranks in their order; ignored in other ranks.
+        tree: tree of a gather.
 
     Raises:
         ValueError: as for `bcast`, or when the sizes do not fit.
@@ -82,14 +82,14 @@ def gather(comm: MPI.Intracomm, send: Array, receive: Array | None, tree: Tree) 
 
 
 def reduce(comm: MPI.Intracomm, send: Array, receive: Array | None, tree: Tree, op: MPI.Op = MPI.SUM) -> None:
-    """Combines the ranks' arrays at the root.
+    """Combine the arrays of all ranks into one array at the root, by default their sum.
 
     Args:
-        comm: with the ranks that the tree was made for.
+        comm: communicator with the ranks that the tree was made for.
         send: this rank's array.
-        receive: at the root, where the result goes; elsewhere not looked at.
-        tree: a reduction's.
-        op: one that commutes; floating-point sums may differ in their last digits from another order's.
+        receive: at the root, room for the result; ignored in other ranks.
+        tree: tree of a reduction.
+        op: commutative operator. Floating-point sums depend in their last digits on the order, and so on the tree.
 
     Raises:
         ValueError: as for `bcast`, or when `op` does not commute.
@@ -128,13 +128,13 @@ def reduce(comm: MPI.Intracomm, send: Array, receive: Array | None, tree: Tree, 
 
 
 def allgather(comm: MPI.Intracomm, send: Array, receive: Array, trees: Sequence[Tree]) -> None:
-    """Collects each rank's block in all ranks: round a ring, or by a gather and a broadcast.
+    """Collect the blocks of all ranks in every rank, round a ring or by a gather and a broadcast.
 
     Args:
-        comm: with the ranks that the trees were made for.
+        comm: communicator with the ranks that the trees were made for.
         send: this rank's block.
         receive: room for the blocks of all ranks in their order.
-        trees: one ring, or the trees of the gather and the broadcast with one root: what `read_trees` returns.
+        trees: one ring, or the trees of the gather and the broadcast with one root, as `read_trees` returns them.
 
     Raises:
         ValueError: as for `bcast`, or when the sizes do not fit.
@@ -151,14 +151,14 @@ def allgather(comm: MPI.Intracomm, send: Array, receive: Array, trees: Sequence[
 
 
 def allreduce(comm: MPI.Intracomm, send: Array, receive: Array, trees: Sequence[Tree], op: MPI.Op = MPI.SUM) -> None:
-    """Combines the ranks' arrays in all ranks: round a ring, or by a reduction and a broadcast.
+    """Combine the arrays of all ranks into one array in every rank, round a ring or by a reduction and a broadcast.
 
     Args:
-        comm: with the ranks that the trees were made for.
+        comm: communicator with the ranks that the trees were made for.
         send: this rank's array.
-        receive: where the result goes, the same in all ranks to the last digit.
-        trees: one ring, or the trees of the reduction and the broadcast with one root: what `read_trees` returns.
-        op: one that commutes.
+        receive: room for the result, which is the same in all ranks to the last digit.
+        trees: one ring, or the trees of the reduction and the broadcast with one root, as `read_trees` returns them.
+        op: commutative operator.
 
     Raises:
         ValueError: as for `reduce`.
@@ -178,14 +178,16 @@ def allreduce(comm: MPI.Intracomm, send: Array, receive: Array, trees: Sequence[
 
 
 def reorder(comm: MPI.Intracomm, keys: list[int]) -> MPI.Intracomm:
-    """A communicator of the same processes in another order: none moves, and each talks to nearer neighbours.
+    """Return a communicator of the same processes with new ranks, so that neighbouring ranks are on nearby hosts.
+
+    No process moves to another host.
 
     Args:
-        comm: of the processes.
-        keys: the new rank of each, as `gavotte map --reorder` prints them.
+        comm: communicator of the processes.
+        keys: the new rank of each process, as `gavotte map --reorder` prints them.
 
     Raises:
-        ValueError: when they are not the numbers of all ranks.
+        ValueError: when the keys are not a permutation of all ranks.
     """
     if sorted(keys) != list(range(comm.size)):
         raise ValueError(f"the keys must be 0 to {comm.size - 1} in some order")
@@ -195,7 +197,7 @@ def reorder(comm: MPI.Intracomm, keys: list[int]) -> MPI.Intracomm:
 
 
 def _blocks(whole: Array | None, size: int, below: list[int]) -> list[Bytes]:
-    """The blocks of ranks in the order of `below`."""
+    """Return the blocks of the root's array, as bytes, in the order of the ranks in `below`."""
     if whole is None or whole.nbytes != size * len(below):
         raise ValueError(f"at the root, the array must hold {len(below)} blocks of {size} bytes")
     memory = flat(whole)
@@ -203,7 +205,10 @@ def _blocks(whole: Array | None, size: int, below: list[int]) -> list[Bytes]:
 
 
 def _deal(laid: Bytes, block: Bytes, place: int, count: int, tree: Tree, *, inwards: bool) -> None:
-    """Between a block in one piece and its pieces at `place` of the layout [piece][rank of `below`]."""
+    """Copy the pieces of one rank's contiguous block into (`inwards`) or out of the layout [piece][rank of `below`].
+
+    `place` is the rank's index in `below`, and `count` the number of ranks there.
+    """
     for start, end in tree.pieces(len(block)):
         at = count * start + place * (end - start)
         piece = laid[at : at + end - start]
@@ -214,7 +219,7 @@ def _deal(laid: Bytes, block: Bytes, place: int, count: int, tree: Tree, *, inwa
 
 
 def _parts(own: MPI.Intracomm, tree: Tree, shared: bool) -> tuple[int, list[tuple[int, int, int]]]:
-    """How many blocks this rank handles, and for each child: its rank, and where its blocks begin and end."""
+    """Return the number of blocks that this rank handles and, for each child, (rank, first block, end of blocks)."""
     if shared:
         return 1, [(child, 0, 1) for child in tree.children[own.rank]]
     parts, at = [], 1
@@ -226,12 +231,12 @@ def _parts(own: MPI.Intracomm, tree: Tree, shared: bool) -> tuple[int, list[tupl
 
 
 def down(own: MPI.Intracomm, laid: Bytes, tree: Tree, *, shared: bool) -> None:
-    """Passes pieces from the parent to the children.
+    """Receive pieces from the parent and pass them to the children.
 
     Args:
         own: the communicator of the messages.
-        laid: the bytes for this rank and all below it, in the order of the tree; the root's are there already.
-        tree: of this communicator.
+        laid: bytes of this rank and all below it, in the order of the tree; received here, except at the root.
+        tree: the tree that the pieces follow.
         shared: whether all ranks get the same bytes, instead of each its own.
     """
     count, parts = _parts(own, tree, shared)
@@ -244,7 +249,7 @@ def down(own: MPI.Intracomm, laid: Bytes, tree: Tree, *, shared: bool) -> None:
         if coming:
             coming[number].Wait()
         at, length = count * start, end - start
-        if tree.flat and not shared:  # a host may carry more than one pair does
+        if tree.flat and not shared:  # a host may send at a higher rate than one pair carries
             going = [
                 own.Isend([laid[at + a * length : at + b * length], MPI.BYTE], dest=child) for child, a, b in parts
             ]

@@ -1,4 +1,4 @@
-"""What all operations need: a communicator of our own, and an array's memory."""
+"""Helpers of all operations: a private communicator, and an array's memory as bytes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _KEY = MPI.Comm.Create_keyval(delete_fn=lambda _comm, _key, own: own.Free())
 
 
 def ours(comm: MPI.Intracomm, tree: Tree, operation: str) -> MPI.Intracomm:
-    """The communicator that our messages go over, so that none of the program's can be taken for ours.
+    """Return the private communicator of our messages, so that they are not confused with the program's messages.
+
+    The first call with a communicator splits it, so all its ranks must take part. Later calls return the same one.
 
     Raises:
         ValueError: when the tree is for another operation or number of ranks.
@@ -35,10 +37,10 @@ def ours(comm: MPI.Intracomm, tree: Tree, operation: str) -> MPI.Intracomm:
 
 
 def flat(array: Array) -> Bytes:
-    """The array's own memory as bytes.
+    """Return the array's own memory as bytes, without a copy.
 
     Raises:
-        ValueError: when it is not contiguous.
+        ValueError: when the array is not contiguous.
     """
     if not array.flags.c_contiguous:
         raise ValueError("the array is not contiguous; pass numpy.ascontiguousarray of it")

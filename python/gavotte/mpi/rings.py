@@ -1,7 +1,7 @@
-"""Messages round a ring, as `crates/collective/src/ring.rs` times them.
+"""Pass messages round a ring of ranks, in the order that `crates/collective/src/ring.rs` predicts times for.
 
 In round r, the member at place i passes on the blocks of group i - r (a member and its hanging ranks).
-Of a vector it passes on share i - r. They go to the next member and to each of its hanging ranks.
+For a vector it passes on share i - r. It sends them to the next member and to each of its own hanging ranks.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from gavotte.mpi.trees import Tree
 
 
 def _place(rank: int, ring: Tree) -> int:
-    """The place of a member, or of the member that a rank hangs from."""
+    """Return the place in the ring of a rank, or of the member that the rank hangs from."""
     return next(place for place, group in enumerate(ring.groups) if rank in group)
 
 
 def allgather(own: MPI.Intracomm, block: Bytes, whole: Bytes, ring: Tree) -> None:
-    """Collects blocks.
+    """Collect the blocks of all ranks in every rank, round the ring.
 
     Args:
         own: a communicator without other messages.
-        block: this rank's.
-        whole: room for all.
-        ring: of an allgather.
+        block: this rank's block.
+        whole: room for the blocks of all ranks in their order.
+        ring: ring of an allgather.
     """
     rank, size = own.rank, len(block)
     place, members, pieces = _place(rank, ring), ring.ring, ring.pieces(size)
@@ -67,14 +67,14 @@ def allgather(own: MPI.Intracomm, block: Bytes, whole: Bytes, ring: Tree) -> Non
 
 
 def allreduce(own: MPI.Intracomm, send: Array, receive: Array, ring: Tree, op: MPI.Op) -> None:
-    """Combine vectors: each share goes round once to be added up, and a second time when it is complete.
+    """Combine the vectors of all ranks in every rank: each share goes round to be combined, then again complete.
 
     Args:
         own: a communicator without other messages.
-        send: this rank's, one axis.
-        receive: like it.
-        ring: of an allreduce.
-        op: one that commutes.
+        send: this rank's vector, one axis.
+        receive: room for the result, of the same size and type.
+        ring: ring of an allreduce.
+        op: commutative operator.
     """
     rank, members, place = own.rank, ring.ring, _place(own.rank, ring)
     step = max(1, ring.segment_bytes // max(1, send.itemsize)) if ring.segment_bytes else max(1, send.size)

@@ -1,4 +1,4 @@
-"""Trees and rings as `*.tree.json` has them, read with nothing but the standard library."""
+"""Read the trees and rings of a `*.tree.json`, with the standard library alone."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class Tree:
 
     Attributes:
         operation: broadcast, reduce, scatter or gather along a tree; allgather or allreduce round a ring.
-        parent: parent of each rank; the root's is itself.
+        parent: parent of each rank; the root is its own parent.
         order: ranks, parents first, siblings in the order in which their parent sends to them.
-        segment_bytes: size of the pieces of a message, or of each rank's block of it; 0 = whole.
+        segment_bytes: size of the pieces of a message, or of each rank's block in it; 0 = not divided.
         ring: number of members of a ring, which are the first ranks of `order`. Each other rank hangs from its parent
             among them. 0 = a tree.
     """
@@ -29,12 +29,12 @@ class Tree:
 
     @property
     def root(self) -> int:
-        """The rank at the top."""
+        """Rank at the top of the tree, which is its own parent."""
         return self.order[0]
 
     @cached_property
     def children(self) -> tuple[tuple[int, ...], ...]:
-        """Of each rank, in the order it sends to them."""
+        """Children of each rank, in the order in which the rank sends to them."""
         below: list[list[int]] = [[] for _ in self.parent]
         for rank in self.order[1:]:
             below[self.parent[rank]].append(rank)
@@ -42,7 +42,7 @@ class Tree:
 
     @cached_property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """Of a ring: each member, followed by the ranks that hang from it."""
+        """For each member of a ring, in order: the member, then the ranks that hang from it. Empty for a tree."""
         hanging = self.order[self.ring :]
         return tuple(
             (member, *(rank for rank in hanging if self.parent[rank] == member)) for member in self.order[: self.ring]
@@ -50,11 +50,11 @@ class Tree:
 
     @property
     def flat(self) -> bool:
-        """Whether the root sends to each rank itself."""
+        """Whether the root is the parent of every rank. False for a ring."""
         return not self.ring and all(parent == self.root for parent in self.parent)
 
     def below(self, rank: int) -> list[int]:
-        """A rank, then all below its first child, then all below its second."""
+        """Return a rank and all its descendants: the rank, then its first child with all below it, then its second."""
         ranks, stack = [], [rank]
         while stack:
             ranks.append(stack.pop())
@@ -62,16 +62,20 @@ class Tree:
         return ranks
 
     def pieces(self, size_bytes: int) -> list[tuple[int, int]]:
-        """Start and end of each segment."""
+        """Return the start and end of each segment of a message or block, in bytes."""
         step = self.segment_bytes or size_bytes
         return [(start, min(start + step, size_bytes)) for start in range(0, size_bytes, step or 1)]
 
 
 def read_trees(path: str | Path) -> tuple[Tree, ...]:
-    """Reads a `*.tree.json`: one tree or ring, or two trees for an allgather (gather, broadcast) and an allreduce.
+    """Read the trees or the ring of a `*.tree.json`, which `gavotte collective` writes.
+
+    Returns:
+        One tree or ring. For an allgather or allreduce along trees, two: first the gather or reduction, then the
+        broadcast.
 
     Raises:
-        ValueError: naming the file, when it is none.
+        ValueError: when the file is no valid `*.tree.json`. The message names the file.
     """
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"))
