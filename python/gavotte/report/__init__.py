@@ -1,4 +1,4 @@
-"""Draws what was found as one HTML page that needs no network: a Network and Placements go in."""
+"""Write a Network and its Placements as one HTML page that loads nothing from elsewhere."""
 
 from gavotte.report.page import Outcome, report
 

@@ -1,4 +1,4 @@
-"""A matrix as a picture of coloured cells: colours, labels and what hovering tells, for the page's template."""
+"""Draw a matrix as coloured cells: the colours, labels and hover texts that the page's template needs."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ import numpy.typing as npt
 from gavotte.formats.history import Floats, Ints
 
 VIRIDIS = ("440154", "472d7b", "3b528b", "2c728e", "21918c", "28ae80", "5ec962", "addc30", "fde725")
-"""Perceptually even and readable by the colour-blind (matplotlib's, in nine steps)."""
+"""Palette of nine colours, dark to light: matplotlib's viridis, perceptually even and readable by the colour-blind."""
 UNKNOWN = (221, 221, 221)
 
 WIDTH_PX = 960
 CELL_PX = (2.0, 36.0)
-"""Of one cell, at least and at most."""
+"""Smallest and largest side of a cell."""
 NUMBERED_PX = 28.0
-"""Cells of this size have room for their number."""
+"""Smallest side of a cell in which its number is printed."""
 LABEL_PX = 12.0
-"""From one label to the next; of smaller cells only some are labelled."""
+"""Distance from one label to the next. If cells are smaller, only some rows and columns are labelled."""
 LETTER_PX = 6.7
-"""Of the labels' monospace letters at 11 pixels."""
+"""Width of a letter of the labels, which are monospace at 11 pixels."""
 LETTERS = 24
-"""Longer names are shortened in the middle."""
+"""Most letters of a label; longer names are shortened in the middle."""
 HOVERED = 400
-"""Rows of the largest matrix whose cells tell more when hovered over: its numbers fill the page."""
+"""Most rows of a matrix with hover texts. The numbers of a larger one would make the page too big."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Layer:
 
     Attributes:
         label: name of the value.
-        values: of all cells, row by row; None = not known.
-        high: upper ends where `values` are the lower ones.
-        unit: of both.
-        words: what the values stand for, where they are numbers of words.
+        values: values of all cells, row by row; None = not known.
+        high: upper ends of intervals whose lower ends are `values`; None = no intervals.
+        unit: unit of both.
+        words: the texts that `values` are indices into; empty = `values` are numbers.
     """
 
     label: str
@@ -54,20 +54,20 @@ class Layer:
 
 @dataclass(frozen=True)
 class Grid:
-    """A picture of a matrix; lengths in pixels.
+    """A square matrix as a picture of coloured cells; lengths in pixels.
 
     Attributes:
-        names: of rows and columns, shortened.
-        image: its colours as a PNG, one pixel a cell, as a data URI.
-        unit: of its numbers.
-        ticks: where along the scale of colours, 0 to 1, which text stands.
+        names: shortened names of rows and columns.
+        image: the cells' colours as a PNG, one pixel a cell, as a data URI.
+        unit: unit of the numbers.
+        ticks: (position, text) of the labels on the colour scale; positions from 0 to 1.
         cell: side of a cell.
-        margin: left and above, for the labels.
-        step: every how many names are labelled.
-        numbers: x, y, text and colour of the cells' numbers, none in small cells.
+        margin: space for the labels, on the left and above.
+        step: every this many names, one is labelled.
+        numbers: x, y, text and colour of each cell's number; empty when cells are small.
         doubtful: an SVG path that marks the corner of doubtful cells.
-        unknown: whether cells are without a value.
-        hover: what the page's script reads; None where there are too many cells.
+        unknown: whether any cell off the diagonal has no value.
+        hover: data of the hover texts for the page's script; None = no layers, or more than `HOVERED` rows.
     """
 
     names: list[str]
@@ -92,13 +92,15 @@ def grid(
     doubtful: npt.NDArray[np.bool_] | None = None,
     empty: tuple[int, int, int] = UNKNOWN,
 ) -> Grid:
-    """Draws a matrix on a logarithmic scale, since pairs inside one machine are often ten times faster than all others.
+    """Draw a matrix with colours on a logarithmic scale.
+
+    Pairs inside one machine are often ten times faster than all others, so a linear scale would hide differences.
 
     Args:
-        names: N of them.
-        values: (N, N), row = source, NaN = none.
-        unit: of the values.
-        layers: lines of the text that appears over each cell.
+        names: N names of rows and columns.
+        values: (N, N), row = source, NaN = no value.
+        unit: unit of the values.
+        layers: lines of the text that appears when the reader hovers over a cell.
         doubtful: (N, N) cells to mark.
         empty: colour of cells without a value.
     """
@@ -141,7 +143,12 @@ def grid(
 
 
 def shortened(names: Sequence[str]) -> list[str]:
-    """The names without the domain that all share; long ones without their first letters in common, or their middle."""
+    """Return shorter names for labels, at most `LETTERS` letters each.
+
+    1. The domain that all names share is removed.
+    2. If a name is still longer than `LETTERS`, the first letters that all share are removed.
+    3. A name that is still longer loses its middle.
+    """
     parts = [name.split(".") for name in names]
     while len(parts) > 1 and min(map(len, parts)) > 1 and len({each[-1] for each in parts}) == 1:
         parts = [each[:-1] for each in parts]
@@ -154,24 +161,24 @@ def shortened(names: Sequence[str]) -> list[str]:
 
 
 def number(value: float) -> str:
-    """Three significant digits, without an exponent."""
+    """Return a number as text with three significant digits, without an exponent."""
     return f"{float(f'{value:.3g}'):.9g}"
 
 
 def layer_values(values: Floats) -> list[float | None]:
-    """All cells row by row with four significant digits, which the page's script reads."""
+    """Return all cells, row by row, with four significant digits for the page's script; None = NaN."""
     return [None if np.isnan(value) else float(f"{value:.4g}") for value in values.ravel().tolist()]
 
 
 def coloured(share: Floats, palette: Sequence[str]) -> Ints:
-    """(..., 3) red, green and blue of shares from 0 to 1."""
+    """Return the colour at each share, 0 to 1, of a palette: (..., 3) red, green and blue from 0 to 255."""
     steps = np.array([[int(colour[k : k + 2], 16) for k in (0, 2, 4)] for colour in palette])
     at = np.linspace(0, 1, len(palette))
     return np.stack([np.interp(share, at, steps[:, k]) for k in range(3)], axis=-1).astype(np.int64)
 
 
 def _png(pixels: npt.NDArray[np.uint8]) -> str:
-    """A data URI of (height, width, 3) pixels."""
+    """Return (height, width, 3) pixels as a PNG in a data URI."""
     height, width = pixels.shape[:2]
     rows = b"".join(b"\0" + row.tobytes() for row in pixels)
     chunks = (

@@ -1,4 +1,4 @@
-"""The report's page: numbers first, pictures below, everything inline."""
+"""Write the report's HTML page: numbers first, pictures below, everything inline."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from gavotte.terms.unfolding import unfold
 Bools = npt.NDArray[np.bool_]
 
 TASKS = 512
-"""Of an application's own at most."""
+"""Most tasks of an application whose traffic is drawn."""
 DRAWN = 1000
-"""Hosts whose pairs are drawn; of more, those with tasks and others evenly chosen."""
+"""Most hosts whose pairs are drawn. Of more hosts, those with tasks are drawn, and others evenly chosen."""
 ROWS = 20
-"""Of a table; more are folded away."""
+"""Rows of a table that are shown; more are folded away."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One placement and, where it was run or simulated, what it took.
+    """One placement and, if it was run or simulated, its completion times.
 
     Attributes:
-        placement: with its prediction.
+        placement: the placement, with its predicted completion time.
         measured_s: completion time of the run, None = not run.
         simulated_s: completion time in the max-min fluid model, None = not simulated.
     """
@@ -55,7 +55,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Section:
-    """One placement as drawn; its applications in its own order."""
+    """The part of the page about one placement: its traffic as a ring, and how long each host is busy."""
 
     outcome: Outcome
     ring: Ring
@@ -73,20 +73,21 @@ def report(
     facts: Mapping[str, str] | None = None,
     made_s: float | None = None,
 ) -> None:
-    """Writes one HTML page that needs nothing else, whole or not at all.
+    """Write one self-contained HTML page about a Network and placements. A failed write leaves no partial file.
 
     Args:
         path: the HTML file.
-        network: what is believed of the network.
-        history: what it was learnt from: adds proofs of single pairs, and how snapshots differed.
-        apps: what was placed; without placements, their own traffic is shown.
-        outcomes: each placement of them to compare.
-        title: its heading.
+        network: rates, latencies and caps of the hosts.
+        history: the measurements behind `network`. They add proofs of single pairs, and how snapshots differed.
+        apps: the placed applications; without `outcomes`, the traffic between their tasks is shown.
+        outcomes: placements of `apps` to compare.
+        title: heading of the page; empty = the number of hosts.
         facts: label to value, shown on top.
         made_s: Unix time for the page's date; None = now.
 
     Raises:
-        GavotteError: when they do not belong together.
+        GavotteError: when the History lacks a host of the Network, a Placement uses a host that is not in it, or the
+            file cannot be written.
     """
     part = _drawn(network, outcomes)
     past = None if history is None else aligned(history, part)
@@ -141,7 +142,7 @@ def _check(placement: Placement, network: Network) -> None:
 
 
 def _drawn(network: Network, outcomes: Sequence[Outcome]) -> Network:
-    """The Network of at most `DRAWN` hosts: those with tasks first, then others evenly chosen, in their order."""
+    """Return the Network of at most `DRAWN` hosts: those with tasks, then others evenly chosen. Their order stays."""
     size = len(network.hosts)
     if size <= DRAWN:
         return network
@@ -190,7 +191,7 @@ def _rates(network: Network, history: History | None, word: Ints, doubtful: Bool
     rates = network.to_numpy()
     low = network.to_numpy("rate_low_bps")
     most = float(np.nanmax(rates)) if np.isfinite(rates).any() else 1e6
-    # The unit that `format_rate` would give the largest.
+    # The unit in which `format_rate` would print the highest rate.
     unit, scale = next(((u, s) for u, s in (("kbit/s", 1e3), ("Mbit/s", 1e6)) if most < 999.5 * s), ("Gbit/s", 1e9))
     layers = [
         Layer("rate", layer_values(rates / scale), unit=unit),
@@ -204,7 +205,7 @@ def _rates(network: Network, history: History | None, word: Ints, doubtful: Bool
 
 
 def _traffic(app: App) -> Grid | None:
-    """Bytes between the tasks; None of too many."""
+    """Draw the bytes between each pair of tasks. Return None if there are more than `TASKS` tasks."""
     if len(app.task) > TASKS:
         return None
     index = {task.name: i for i, task in enumerate(app.task)}

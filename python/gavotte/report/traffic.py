@@ -1,4 +1,4 @@
-"""What a placement makes the hosts send: the ring of hosts with its flows, and how long each host is busy."""
+"""Draw the traffic of a placement as a ring of hosts with flows, and compute how long each host is busy."""
 
 from __future__ import annotations
 
@@ -16,21 +16,27 @@ from gavotte.formats.placement import Placement
 from gavotte.report.grid import LETTER_PX, coloured, shortened
 
 SUNSET = ("f6c667", "f08a4b", "d1495b", "8b2f6b", "3b1c5a")
-"""Light = soon done."""
+"""Palette of flows by the time they take: light = short, dark = long."""
 FLOWS = 400
-"""Drawn at most, those of the most bytes."""
+"""Most flows that are drawn: those with the most bytes."""
 CROWD = 24
-"""Of more hosts, only those with tasks are drawn."""
+"""Most hosts that are all drawn. Of more hosts, only those with tasks are."""
 RADIUS_PX = 150.0
 SPACING_PX = 15.0
-"""From one host on the ring to the next."""
+"""Least distance from one host on the ring to the next."""
 
 Loads = dict[tuple[str, str], int]
 
 
 @dataclass(frozen=True)
 class Flow:
-    """Bytes between two hosts: wide where they leave, pointed where they arrive."""
+    """The arrow for the bytes from one host to another, wide at the sender and pointed at the receiver.
+
+    Attributes:
+        path: its outline as an SVG path.
+        colour: its colour, `#rrggbb`.
+        tip: the text that appears when the reader hovers over it.
+    """
 
     path: str
     colour: str
@@ -39,7 +45,17 @@ class Flow:
 
 @dataclass(frozen=True)
 class Node:
-    """A host on the ring; `turn` in degrees, `flip` where the text would stand on its head."""
+    """A host on the ring, with its label.
+
+    Attributes:
+        x: pixels right of the ring's centre.
+        y: pixels below the ring's centre.
+        turn: rotation of the label in degrees.
+        flip: whether the label would be upside down at this angle.
+        label: short name and number of tasks.
+        tip: the text that appears when the reader hovers over it.
+        used: whether the host has tasks.
+    """
 
     x: float
     y: float
@@ -52,7 +68,14 @@ class Node:
 
 @dataclass(frozen=True)
 class Ring:
-    """Hosts in a circle and the flows between them; `box` is left, top, width and height in pixels."""
+    """A picture of hosts in a circle and the flows between them.
+
+    Attributes:
+        box: left, top, width and height in pixels.
+        nodes: the hosts.
+        flows: the flows, smallest first.
+        omitted: a sentence on the share of flows drawn; empty = all are.
+    """
 
     box: tuple[float, float, float, float]
     nodes: list[Node]
@@ -62,7 +85,16 @@ class Ring:
 
 @dataclass(frozen=True)
 class Busy:
-    """One host's part of a placement; seconds at its caps, None = no cap is known."""
+    """The tasks and traffic of one host under a placement.
+
+    Attributes:
+        host: name of the host.
+        tasks: names of its tasks.
+        sent: bytes to other machines, as text.
+        received: bytes from other machines, as text.
+        sent_s: seconds to send them at the host's egress cap; None = no cap is known.
+        received_s: seconds to receive them at its ingress cap; None = no cap is known.
+    """
 
     host: str
     tasks: list[str]
@@ -73,7 +105,7 @@ class Busy:
 
 
 def host_bytes(apps: Sequence[App], placement: Placement) -> Loads:
-    """Bytes between each pair of different hosts under a placement."""
+    """Return the bytes from each host to each other host under a placement."""
     loads: Loads = defaultdict(int)
     for app in apps:
         prefix = f"{app.name}/" if len(placement.apps) > 1 else ""
@@ -86,7 +118,7 @@ def host_bytes(apps: Sequence[App], placement: Placement) -> Loads:
 
 
 def tasks_of(placement: Placement) -> dict[str, list[str]]:
-    """Tasks of each host that has any, `t2` before `t10`."""
+    """Return the tasks of each host that has any, shorter names first, so that `t2` comes before `t10`."""
     tasks: dict[str, list[str]] = defaultdict(list)
     for task in sorted(placement.assignment, key=lambda task: (len(task), task)):
         tasks[placement.assignment[task]].append(task)
@@ -94,7 +126,7 @@ def tasks_of(placement: Placement) -> dict[str, list[str]]:
 
 
 def ring(network: Network, placement: Placement, loads: Loads, scale_s: float) -> Ring:
-    """Draws who sends to whom; `scale_s` is the darkest colour's time on a path alone."""
+    """Draw which hosts send to which. A flow of `scale_s` seconds, alone on its path, has the darkest colour."""
     tasks = tasks_of(placement)
     names = network.names if len(network.names) <= CROWD else [name for name in network.names if name in tasks]
     radius = max(RADIUS_PX, SPACING_PX * len(names) / (2 * pi))
@@ -134,7 +166,7 @@ def ring(network: Network, placement: Placement, loads: Loads, scale_s: float) -
 
 
 def busy(network: Network, placement: Placement, loads: Loads) -> list[Busy]:
-    """Hosts that have tasks, the busiest first."""
+    """Return the traffic of each host that has tasks, the busiest first. Traffic within a machine does not count."""
     machine = {host.name: host.machine or host.name for host in network.hosts}
     tasks = tasks_of(placement)
     sent: dict[str, int] = defaultdict(int)
@@ -159,7 +191,7 @@ def busy(network: Network, placement: Placement, loads: Loads) -> list[Busy]:
 
 
 def _wedge(start: tuple[float, float], end: tuple[float, float], width: float) -> str:
-    """Return an SVG path, bent so that the way back runs next to it."""
+    """Return a flow's outline as an SVG path, bent so that the opposite flow runs next to it."""
     (x, y), (u, v) = start, end
     length = hypot(u - x, v - y) or 1.0
     bend_x, bend_y = 0.3 * (x + u) / 2 - 0.12 * (v - y), 0.3 * (y + v) / 2 + 0.12 * (u - x)

@@ -1,4 +1,4 @@
-"""How far each pair's rate can be trusted, and how it came to be, from a Network and the History behind it."""
+"""Report for each pair of a Network how its rate was found and how far to trust it, from the History behind it."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ WORDS = (
     "guessed from what its hosts do with others",
     "measured before its host moved, and scaled",
 )
-"""What a pair's number stands for."""
+"""How the rate of a pair was found; `standing` returns indices into these."""
 _OF_VERDICT = np.array([3, 4, 5, 6])
-"""Which of them is which of `VERDICTS`."""
+"""Index into `WORDS` of each of `formats.history.VERDICTS`."""
 GUESSED, EARLIER = 7, 8
 SOUND = (0, 4)
 SNAPSHOTS = 24
-"""Shown at most."""
+"""Most snapshots of a History that are shown."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One of a History against the Network.
+    """One snapshot of a History, compared with the Network.
 
     Attributes:
-        time: UTC.
-        answered: directed pairs measured.
-        load: factor on all transfer times at once, 1 = as in the Network; None where nothing was measured.
-        off: share of pairs more than `TOLERANCE` off load x constant.
+        time: time of the snapshot, UTC.
+        answered: number of directed pairs measured.
+        load: median factor on the transfer times of all pairs, 1 = as in the Network; None = nothing was measured.
+        off: share of measured pairs, 0 to 1, whose time differs by more than `TOLERANCE` from load x constant.
     """
 
     time: str
@@ -54,10 +54,10 @@ class Snapshot:
 
 
 def aligned(history: History, network: Network) -> History:
-    """The History with the Network's hosts in its order.
+    """Return the History of the Network's hosts, in the Network's order.
 
     Raises:
-        GavotteError: when a host of the Network is not in it.
+        GavotteError: when a host of the Network is not in the History.
     """
     missing = [name for name in network.names if name not in history.hosts]
     if missing:
@@ -68,13 +68,13 @@ def aligned(history: History, network: Network) -> History:
 
 
 def standing(network: Network, history: History | None) -> Ints:
-    """(N, N) index into `WORDS`; the diagonal says nothing."""
+    """Return for each pair how its rate was found: (N, N) indices into `WORDS`. The diagonal has no meaning."""
     size = len(network.hosts)
     rates = network.to_numpy()
     word = np.full((size, size), MEASURED)
     if history is not None and history.proof is not None:
         measured = np.isfinite(history.beta_Bps)
-        # Of the verdicts of a pair's values the most frequent; of equals, the path's own first.
+        # The most frequent verdict of a pair's values. On a tie, "the path was the limit" counts first.
         order = [1, 0, 2, 3]
         counts = np.stack([((history.proof.verdict == code) & measured).sum(axis=0) for code in order])
         word = np.where(measured.any(axis=0), _OF_VERDICT[order][counts.argmax(axis=0)], word)
@@ -87,7 +87,7 @@ def standing(network: Network, history: History | None) -> Ints:
 
 
 def over_time(network: Network, history: History) -> list[Snapshot]:
-    """Snapshots against the Network; of many, `SNAPSHOTS` evenly chosen."""
+    """Compare snapshots of the History with the Network: all of them, or `SNAPSHOTS` evenly chosen ones."""
     with np.errstate(divide="ignore", invalid="ignore"):
         slower = np.log(network.to_numpy() / (8 * history.beta_Bps))
     rows = []
@@ -106,5 +106,5 @@ def over_time(network: Network, history: History) -> list[Snapshot]:
 
 
 def utc(time_s: float) -> str:
-    """A Unix time for people."""
+    """Return a Unix time in seconds as a date and time in UTC, such as `2026-01-31 12:00:00 UTC`."""
     return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
