@@ -1,4 +1,4 @@
-"""Sees from the times of one's own operations when the network's constant has moved, and keeps it up to date."""
+"""Detect changes of a network's constant from measurements or an application's own operations, and update it."""
 
 from gavotte.watch.detect import Change, EdgeCusum, exceeds, movers
 from gavotte.watch.expecting import Shift

@@ -1,4 +1,4 @@
-"""Between a Network and the times of its pairs."""
+"""Convert a Network into expected times of its pairs, and update the Network after an event."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ MESSAGE_BYTES = 8e6
 """Size of the transfer whose times are reported, as in the RPCA paper, section V-A."""
 
 NEARLY_ALL = 0.65
-"""Share of a group's pairs that must move for its cap to. Where one of two racks moved, alarms calibrate 3 in 4."""
+"""Share of a group's pairs that must change for its cap to change. If one of two racks moved, alarms calibrate 75 %."""
 
 ALIKE = 0.2
-"""How far apart such moves may be: two rates, each within the 10 % that count as no move."""
+"""Largest relative difference between such changes: two rates may each be off by the 10 % that count as no change."""
 
 
 def expected_times(network: Network) -> dict[Edge, float]:
-    """Seconds of one undisturbed transfer of `MESSAGE_BYTES` on each pair of known rate: latency + bytes / rate.
+    """Return the seconds of one undisturbed transfer on each pair of known rate: latency + bytes / rate.
 
-    Undisturbed, because most transfers are: against times with expected excess they would all look faster.
+    The transfer has `MESSAGE_BYTES`. Expected excess is left out: most transfers are undisturbed, and would all look
+    faster than an expected time with excess.
     """
     names = network.names
     return {
@@ -38,12 +39,13 @@ def expected_times(network: Network) -> dict[Edge, float]:
 
 
 def renewed(network: Network, event: Event) -> Network:
-    """The Network after an event: the rates of pairs that moved, and the caps of their hosts.
+    """Return the Network after an event, with new rates of the changed pairs and new caps of their hosts and groups.
 
-    Latencies stay, and lower ends keep their distance. A host's egress (ingress) cap, where it has one, scales with
-    the best rate from (to) it outside its machine when one of its pairs moved: alone, a pair tells no more of a cap.
-    A group's cap scales with the pairs that leave (enter) the group when nearly all of them moved alike. What was
-    measured is no guess any more, and not from before: its `doubt` goes.
+    - Latencies stay. The lower end of a rate scales with the rate.
+    - A host's egress (ingress) cap changes when one of its outgoing (incoming) pairs did. It scales with the best rate
+      from (to) the host outside its machine, as a single pair shows no more of a cap.
+    - A group's cap scales with the pairs that leave (enter) the group, if nearly all of them changed alike.
+    - The `doubt` of each measured pair is removed: its rate is neither a guess nor an old value any more.
     """
     network = _sure_of(network, {*event.measured, *((move.source, move.target) for move in event.moves)})
     if not event.moves:
@@ -58,7 +60,7 @@ def renewed(network: Network, event: Event) -> Network:
         i, j = at[move.source], at[move.target]
         transfer_s = move.after_s - (network.pair_latency_s(i, j) or 0.0)
         if transfer_s > 0:
-            # What moved is the undisturbed time; the expected excess is a share of it, and stays.
+            # The undisturbed time changed. The expected excess is a share of that time, and the share stays.
             excess = (network.excess[i][j] or 0.0) if network.excess else 0.0
             after_bps = 8 * MESSAGE_BYTES / transfer_s / (1 + excess)
             before_bps, rates[i][j] = rates[i][j], after_bps
@@ -102,7 +104,7 @@ def renewed(network: Network, event: Event) -> Network:
 
 
 def _sure_of(network: Network, measured: Collection[Edge]) -> Network:
-    """Without doubt about some pairs."""
+    """Return the Network without the `doubt` of the measured pairs."""
     names = network.names
     doubtful = [(i, j) for i, row in enumerate(network.doubt) for j, doubt in enumerate(row) if doubt is not None]
     sure = {(i, j) for i, j in doubtful if (names[i], names[j]) in measured}
@@ -113,7 +115,7 @@ def _sure_of(network: Network, measured: Collection[Edge]) -> Network:
 
 
 def _moved_alike(before: Matrix, after: Matrix, pairs: Iterable[tuple[int, int]]) -> float:
-    """The factor by which `NEARLY_ALL` of some pairs' rates moved; 1 where they did not, or each by its own."""
+    """Return the factor by which at least `NEARLY_ALL` of the rates changed, or 1 if they did not change alike."""
     ratios = [now / was for i, j in pairs if (was := before[i][j]) and (now := after[i][j])]
     if not ratios:
         return 1.0

@@ -1,4 +1,4 @@
-"""Tells "the constant has moved" from "a spike". Pure: expected and observed times in, changes out."""
+"""Distinguish a lasting change of the constant from a spike, by expected and observed times. No input or output."""
 
 from __future__ import annotations
 
@@ -15,31 +15,33 @@ from gavotte.formats.history import Floats
 Edge = tuple[str, str]
 
 DRIFT = 1.25
-"""Band widths that a residual must exceed to count at all."""
+"""Band widths that a residual must exceed to add to its edge's sum."""
 
 LIMIT = 10.4
-"""Band widths of excess at which an edge is said to have moved: just below six operations of `CLIP` less `DRIFT`."""
+"""Sum of excess, in band widths, at which an edge counts as changed: just below 6 x (`CLIP` - `DRIFT`)."""
 
 CLIP = 3.0
-"""A residual counts for no more, so that no single spike alarms, however long: six in a row are needed."""
+"""Most band widths that one residual counts for. No single spike raises an alarm: six in a row are needed."""
 
 MIN_WIDTH = 0.01
-"""A narrower band would call rounding a change."""
+"""Least width of the band. With a narrower one, rounding would count as a change."""
 
 LOAD_EDGES = 4
-"""With fewer edges their median is no load, but the change itself."""
+"""Smallest number of edges whose median residual counts as load. With fewer, the median is the change itself."""
 
 MEMORY = 32
-"""Residuals kept of each edge, to say by how much it moved."""
+"""Residuals kept of each edge, to compute the factor by which its time changed."""
 
 
 def exceeds(observed_s: float, expected_s: float, threshold: float = 1.0) -> bool:
-    """The RPCA paper's test, Algorithm 1 line 6: |t - t'| / t' >= threshold; 1 = 100 % as in its section V-C.
+    """Return whether an observed time is off its expected time by at least a threshold.
+
+    This is the RPCA paper's test, Algorithm 1 line 6: |t - t'| / t' >= threshold.
 
     Args:
         observed_s: seconds t that an operation took.
-        expected_s: seconds t' by the constant.
-        threshold: share of the expected time.
+        expected_s: seconds t' that the constant predicts.
+        threshold: share of the expected time; 1 = 100 %, as in the paper's section V-C.
 
     Raises:
         GavotteError: for an expected time that is not above zero.
@@ -51,14 +53,14 @@ def exceeds(observed_s: float, expected_s: float, threshold: float = 1.0) -> boo
 
 @dataclass(frozen=True)
 class Change:
-    """An edge whose constant has moved.
+    """An edge whose recent times differ from its constant, its usual transfer time.
 
     Attributes:
         source: sender.
         target: receiver.
-        direction: what became of its times.
-        factor: observed over expected time, the load of each operation taken out.
-        operations: how many ago it seems to have moved.
+        direction: whether its transfers take more time than expected or less.
+        factor: observed over expected time, after removing the load of each operation.
+        operations: number of operations since it seems to have changed.
     """
 
     source: str
@@ -88,10 +90,10 @@ class EdgeCusum:
         drift: float = DRIFT,
         limit: float = LIMIT,
     ) -> None:
-        """Starts from what is expected.
+        """Start with the expected times and no excess.
 
         Args:
-            edges: (source, target) of each.
+            edges: (source, target) of each of E edges.
             expected_s: (E,) seconds of each edge's transfer.
             width: width of the band, a standard deviation of logarithms, as `gavotte model` reports it.
             drift: excess in band widths that does not count.
@@ -115,13 +117,13 @@ class EdgeCusum:
         self._residuals: list[deque[float]] = [deque(maxlen=MEMORY) for _ in self._edges]
 
     def observe(self, times_s: Floats) -> list[Change]:
-        """Takes one operation.
+        """Add the times of one operation to the sums, and return the edges that are beyond the limit.
 
         Args:
             times_s: (E,) seconds that each edge's transfer took, NaN = not known this time.
 
         Returns:
-            The edges that are beyond the limit now, worst first; again each time until `expect` resets them.
+            The edges that are beyond the limit now, worst first. An edge is returned again until `expect` resets it.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             residual = np.log(times_s / self._expected_s)
@@ -141,10 +143,10 @@ class EdgeCusum:
         return [self._change(row, number) for row, number in sorted(alarms, key=lambda at: -self._sums[at[0], at[1]])]
 
     def expect(self, source: str, target: str, expected_s: float) -> None:
-        """Restart an edge after a new calibration.
+        """Restart an edge with a new expected time and no excess.
 
         Raises:
-            GavotteError: for an edge that is not watched, or no time.
+            GavotteError: for an edge that is not watched, or a time that is not above zero.
         """
         if (source, target) not in self._at or not expected_s > 0:
             raise GavotteError(
@@ -170,26 +172,26 @@ class EdgeCusum:
 
 
 class OnEdge(Protocol):
-    """What tells of one edge, such as a `Change`."""
+    """Anything about one edge, such as a `Change`: it has a source and a target."""
 
     @property
     def source(self) -> str:
-        """Sender."""
+        """Sending host of the edge."""
 
     @property
     def target(self) -> str:
-        """Receiver."""
+        """Receiving host of the edge."""
 
 
 def movers(changes: Collection[OnEdge], edges: Collection[Edge]) -> list[str]:
-    """Hosts whose every edge has changed, two at least: they moved, rather than one link.
+    """Return the hosts all of whose edges have changed, at least two: the host moved, rather than one link.
 
     Args:
-        changes: what `EdgeCusum.observe` returned, or pairs that calibration found elsewhere.
-        edges: all that are watched, or were calibrated.
+        changes: changes from `EdgeCusum.observe`, or pairs with another time after calibration.
+        edges: all edges that are watched, or all pairs that were calibrated.
 
     Returns:
-        Names, sorted. What none of them explains is a change of single links.
+        Names, sorted. Changes of edges without any of these hosts are changes of single links.
     """
     all_of = Counter(host for edge in edges for host in edge)
     changed = Counter(host for change in changes for host in (change.source, change.target))
@@ -197,9 +199,9 @@ def movers(changes: Collection[OnEdge], edges: Collection[Edge]) -> list[str]:
 
 
 def whole_s(seconds: Mapping[Edge, float]) -> float:
-    """Seconds down the longest way of a tree, each edge after the one above it.
+    """Return the seconds down the slowest path of a tree, from the edges' times, each edge after the one above it.
 
-    Hosts that several ranks share may stand below themselves; a way ends where it would come round.
+    A host that several ranks share may be its own descendant. A path ends before it would reach a host again.
     """
     above = {target: source for source, target in seconds}
     arrival_s: dict[str, float] = {}

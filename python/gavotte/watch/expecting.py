@@ -1,4 +1,4 @@
-"""What each pair's transfer should take, and what calibration finds it to take now. The ring and the trees share it."""
+"""Keep the expected time of each pair's transfer, and calibrate it by measurement. The ring and the trees share it."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from gavotte.model.estimators import mode
 from gavotte.watch.detect import Edge
 
 Measure = Callable[[Collection[Edge]], Mapping[Edge, float]]
-"""Seconds that one transfer takes on each pair asked for; what does not answer is left out. Raises `BusyError` when
-others measure there."""
+"""Function that measures the seconds of one transfer on each given pair, and leaves out pairs that do not answer. It
+raises `BusyError` when another run holds the agents."""
 
 REPEATS = 3
-"""Measurements of what is calibrated again; their median counts."""
+"""Measurements of each pair that is calibrated again; their median counts."""
 
 WHOLE = 10
-"""Snapshots of all pairs that a whole new constant is learnt from: the RPCA paper's time step, section V-C."""
+"""Snapshots of all pairs from which a whole new constant is learnt: the RPCA paper's time step, section V-C."""
 
 MOVED = 0.10
-"""What differs by less after calibration had not moved."""
+"""Least relative difference after calibration, 0 to 1, that counts as a change of a pair's time."""
 
 
 @dataclass(frozen=True)
 class Shift:
-    """One pair whose constant is another now; `before_s` is None where there was none."""
+    """A pair with a new constant: the expected seconds of its transfer. `before_s` is None if there was none."""
 
     source: str
     target: str
@@ -47,7 +47,7 @@ class Expected:
         self.measure = measure
 
     def calibrated(self, pairs: Collection[Edge]) -> dict[Edge, float]:
-        """Median of `REPEATS` measurements; pairs without any are left out."""
+        """Measure pairs `REPEATS` times and return the median seconds of each; pairs that never answer are left out."""
         heard: dict[Edge, list[float]] = {}
         for _ in range(REPEATS if self.measure is not None else 0):
             assert self.measure is not None
@@ -56,7 +56,7 @@ class Expected:
         return {edge: float(np.median(seconds)) for edge, seconds in heard.items()}
 
     def shifted(self, measured_s: Mapping[Edge, float]) -> tuple[Shift, ...]:
-        """Expects what was measured where that is not what was expected."""
+        """Replace the expected times that are off the measured ones by more than `MOVED`, and return these pairs."""
         shifts = []
         for edge, after_s in sorted(measured_s.items()):
             before_s = self.seconds.get(edge)
@@ -66,7 +66,10 @@ class Expected:
         return tuple(shifts)
 
     def renewed(self, hosts: Sequence[str]) -> dict[Edge, float]:
-        """What lasts of `WHOLE` measurements of all pairs of some hosts; pairs without any are left out."""
+        """Measure all pairs of some hosts `WHOLE` times and return the constant seconds of each.
+
+        Pairs that never answered are left out.
+        """
         at = {host: place for place, host in enumerate(hosts)}
         pairs = [(source, target) for source in hosts for target in hosts if source != target]
         times = np.full((WHOLE, len(hosts), len(hosts)), np.nan)
@@ -81,7 +84,7 @@ class Expected:
         return {edge: lasting_s for edge, lasting_s in seconds.items() if np.isfinite(lasting_s)}
 
     def replaced(self, measured_s: Mapping[Edge, float]) -> tuple[Shift, ...]:
-        """Expects what was found, however little it differs."""
+        """Replace the expected times by the measured ones, whatever the difference, and return all these pairs."""
         shifts = tuple(Shift(*edge, self.seconds.get(edge), after_s) for edge, after_s in sorted(measured_s.items()))
         self.seconds.update(measured_s)
         return shifts

@@ -1,4 +1,4 @@
-"""The whole of `gavotte watch`: measures or follows, keeps the Network's file up to date, and reviews what runs."""
+"""Run `gavotte watch`: detect changes, keep the Network's file up to date, and evaluate running applications again."""
 
 from __future__ import annotations
 
@@ -21,20 +21,21 @@ from gavotte.watch.reassessing import Reassessment, reassess
 USUAL_BAND = 0.05
 
 LEAST_BAND = 0.03
-"""Snapshots taken in one go scatter less than those of another day, which repeat to 3 to 5 %."""
+"""Least band taken from a Network. Snapshots of one session scatter less than those of different days, which agree
+within 3 to 5 %."""
 
 LOOK_S = 0.5
-"""How often to look for new observations."""
+"""Seconds between two looks for new observations."""
 
 
 @dataclass(frozen=True)
 class Notice:
-    """An event, and what it means for the applications that run.
+    """An event, and its consequence for the running applications.
 
     Attributes:
         event: what happened.
-        placement: None where nothing runs, or its placement is not concerned.
-        seed: of every random choice.
+        placement: the running placement evaluated again; None = nothing runs, or the event does not concern it.
+        seed: seed of every random choice.
     """
 
     event: Event
@@ -43,7 +44,7 @@ class Notice:
 
     @property
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """The notice as a dictionary that can be written as JSON."""
         document: dict[str, Any] = vars(self.event) | {"moves": [vars(move) for move in self.event.moves]}
         if self.placement is not None:
             document["placement"] = vars(self.placement)
@@ -52,13 +53,13 @@ class Notice:
 
 @dataclass(frozen=True)
 class Kept:
-    """How a watch ended.
+    """The state at the end of a watch.
 
     Attributes:
-        network: the current belief.
-        taken: measurements; operations where only those were followed.
-        hosts: how many are watched.
-        gone: which of them did not answer at the end.
+        network: the up-to-date Network.
+        taken: number of measurements, or of operations if only operations were followed.
+        hosts: number of watched hosts.
+        gone: the watched hosts that did not answer at the end.
     """
 
     network: Network
@@ -69,11 +70,11 @@ class Kept:
 
 @dataclass(frozen=True)
 class WatchQuestion:
-    """What to watch, by what, and what counts as a change.
+    """The network to watch, the source of its times, and the limits of a change.
 
     Attributes:
-        network: the current belief.
-        hosts: where to measure, as `agents.resolve_hosts` takes it; None = nowhere.
+        network: the Network as it is known at the start.
+        hosts: inventory of the hosts to measure, as `agents.resolve_hosts` takes it; None = measure nothing.
         observations: `*.jsonl` of `gavotte.mpi.observing` or the preloaded library; need not exist yet.
         every_s: pause between two measurements, in seconds.
         method: how to measure, one of `measure.METHODS`.
@@ -102,7 +103,7 @@ class WatchSession:
     """Callbacks and files of one watch.
 
     Attributes:
-        wait: waits this many seconds; true = stop.
+        wait: called to wait this many seconds; returns whether to stop.
         notify: called with each event, at once.
         complain: called with a line for each problem that does not end the watch.
         alive: called repeatedly while the watch runs, with the number of measurements (operations), of reachable hosts,
@@ -124,8 +125,8 @@ def keep(question: WatchQuestion, session: WatchSession) -> Kept:
     """Watch until `session.wait` says stop, by measurements, by an application's own operations, or by both.
 
     Raises:
-        GavotteError: when the running placement cannot be evaluated, the output cannot be written, there is nothing
-            to watch by, or what is given makes no sense.
+        GavotteError: when the running placement cannot be evaluated, the output cannot be written, neither hosts
+            nor observations are given, or an option is invalid.
     """
     network, hosts, observations, seed = question.network, question.hosts, question.observations, question.seed
     wait, complain, running, output = session.wait, session.complain, session.running, session.output
@@ -169,7 +170,7 @@ def keep(question: WatchQuestion, session: WatchSession) -> Kept:
         advice = None
         if running is not None and (event.moves or event.kind in ("gone", "came")):
             try:
-                # What the inventory no longer lists is not among the watcher's hosts.
+                # Hosts that the inventory no longer lists are not among the watcher's hosts.
                 gone = watcher.gone | (set(network.names) - set(watcher.hosts) if probe is not None else set())
                 advice = reassess(before, belief, running(), gone=gone, seed=seed)
             except GavotteError as error:
@@ -184,7 +185,7 @@ def keep(question: WatchQuestion, session: WatchSession) -> Kept:
     with closing(probe) if probe is not None else nullcontext():
 
         def pause(seconds: float) -> bool:
-            """Waits, and takes the operations that end meanwhile."""
+            """Wait this many seconds and process the operations that end meanwhile. Return whether to stop."""
             if tail is None:
                 return wait(seconds)
             end_s = time.monotonic() + seconds

@@ -1,4 +1,7 @@
-"""The loop: measure a little, see what moved, calibrate only that, say so. Everything it touches is passed in."""
+"""Run the loop of a watch: measure a few pairs, detect changes, calibrate only those pairs, and report them.
+
+The caller passes in every function that measures, waits or reports.
+"""
 
 from __future__ import annotations
 
@@ -17,26 +20,27 @@ Alarm = Literal["cusum", "threshold"]
 Kind = Literal["moved", "false-alarm", "renewed", "came", "gone"]
 
 MOST_MOVED = 0.5
-"""Of all pairs: where more have moved since all were last measured, what is known of the others is no use either."""
+"""Share of all pairs, 0 to 1. If more have changed since all were last measured, the other times are outdated too."""
 
 RETRY_TICKS = 5
-"""How often hosts that are gone are asked again."""
+"""Number of ticks between two attempts to reach hosts that are gone."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened.
+    """A change of the network or its hosts that a watch detected, or a false alarm.
 
     Attributes:
-        kind: `moved` pairs have another constant; `false-alarm`, calibration found the old one; `renewed`, all pairs
-            were measured over and over for a whole new constant; hosts `came` or are `gone`.
-        tick: when, counted from 1.
-        hosts: whom it is about; of `moved`, the hosts whose pairs were calibrated again.
-        moves: the pairs that have another constant now.
-        calibrated: how many pairs were measured again.
-        alarm: what the alarm rests on: the `cusum` of an edge, or the `threshold` on a whole operation.
-        movers: hosts all of whose pairs that were measured again moved: they did, rather than single links.
-        measured: the pairs that were calibrated and answered, whether they moved or not.
+        kind: `moved`, pairs have a new constant; `false-alarm`, calibration measured the old constant; `renewed`, all
+            pairs were measured repeatedly for a whole new constant; `came` or `gone`, hosts did.
+        tick: number of the tick, from 1.
+        hosts: the hosts concerned. For `moved`, the hosts whose pairs were calibrated again.
+        moves: the pairs that have a new constant.
+        calibrated: number of pairs that were measured again.
+        alarm: reason for the alarm: the `cusum` of an edge, or the `threshold` on a whole operation.
+        movers: hosts whose pairs that were measured again, at least two, all have a new constant. The host moved, not
+            single links.
+        measured: the pairs that were calibrated and answered, changed or not.
     """
 
     kind: Kind
@@ -50,14 +54,14 @@ class Event:
 
 
 class Watcher:
-    """Watches a network by a ring of its hosts and by the trees along which operations run.
+    """Detector of changes in a network, from measurements of a ring of its hosts and from operations along trees.
 
-    The ring's pairs take two or three rounds of disjoint pairs a tick, whatever the number of hosts. When the CUSUM of
-    an edge alarms, all pairs of its sender outwards and of its receiver inwards are measured again.
+    Each tick measures the ring's pairs in two or three rounds of disjoint pairs, whatever the number of hosts. When
+    the CUSUM of an edge raises an alarm, all pairs out of its sender and into its receiver are measured again.
 
     Attributes:
         waiting: whether another run held the agents when they were last asked.
-        heard: whether anybody answered the last measurement.
+        heard: whether any host answered the last measurement.
     """
 
     def __init__(
@@ -71,7 +75,7 @@ class Watcher:
         most_moved: float = MOST_MOVED,
         complain: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Starts from what is believed.
+        """Start with expected times and draw the ring.
 
         Args:
             expected_s: seconds of one transfer of each pair.
@@ -107,32 +111,32 @@ class Watcher:
 
     @property
     def expected_s(self) -> dict[Edge, float]:
-        """Seconds of one transfer of each pair."""
+        """Expected seconds of one transfer of each pair."""
         return self._expected.seconds
 
     @property
     def hosts(self) -> list[str]:
-        """Who is listed, of those that the pairs have."""
+        """All watched hosts. With an inventory, only those that it lists now."""
         return self._ring.hosts
 
     @property
     def gone(self) -> set[str]:
-        """Who of them does not answer."""
+        """Watched hosts that count as gone, as they did not answer."""
         return self._ring.gone
 
     @property
     def present(self) -> list[str]:
-        """Who of them answered when last asked; one that did not is not gone yet."""
+        """Watched hosts that answered when last asked. A host that failed to answer once does not count as gone yet."""
         return self._ring.heard
 
     def tick(self, hosts: Collection[str] | None = None) -> list[Event]:
-        """Measures the ring once and follows up on what it shows.
+        """Measure the ring once and calibrate the pairs that seem to have changed.
 
         Args:
-            hosts: who is there according to the inventory; None = as before.
+            hosts: hosts that the inventory lists now; None = as before.
 
         Returns:
-            What happened, in order; nothing most of the time, or when others measure there.
+            The events, in order. Usually there are none, and none when another run holds the agents.
         """
         self._tick += 1
         self.heard = False
@@ -140,12 +144,12 @@ class Watcher:
         try:
             self._look(hosts, events)
             self.waiting = False
-        except BusyError as error:  # what was not looked at is in the next tick
+        except BusyError as error:  # the next tick looks at the rest
             self._wait_for(error)
         return events
 
     def _look(self, hosts: Collection[str] | None, events: list[Event]) -> None:
-        """One tick; adds to the events as they happen."""
+        """Carry out one tick and append each event as it happens, so that a `BusyError` loses none."""
         if hosts is not None:
             events += self._gone(self._ring.keep(hosts))
             events += self._come(sorted(set(hosts) - set(self.hosts)))
@@ -167,19 +171,19 @@ class Watcher:
             events += self._renew()
 
     def _wait_for(self, error: BusyError) -> None:
-        """Says, once, that others measure."""
+        """Report that another run holds the agents, unless the last attempt reported it."""
         if not self.waiting:
             self._complain(f"{error}; looking again when it has ended")
         self.waiting = True
 
     def observe(self, operation: Operation) -> list[Event]:
-        """Takes the times of an operation that ran anyway, and follows up on what they show.
+        """Compare the times of an application's own operation with the expected ones, and react to changes.
 
         Args:
-            operation: its edges; those of hosts that the Network does not know count for nothing.
+            operation: the operation. Its edges between pairs without an expected time are ignored.
 
         Returns:
-            What happened; nothing most of the time.
+            The events; usually there are none.
         """
         if self._expected.measure is None:
             self._tick += 1
@@ -187,33 +191,33 @@ class Watcher:
         known = self._trees.known(operation)
         try:
             return self._judged(tree, known)
-        except BusyError as error:  # what has changed shows in later operations too
+        except BusyError as error:  # later operations will show the change too
             self._wait_for(error)
             return []
 
     def _judged(self, tree: TreeWatch, taken: Operation) -> list[Event]:
         changes = tree.take(taken)
         if not changes:
-            # One operation may be off by a spike: what calibration does not find is forgotten.
+            # One operation may be off by a spike. A change that calibration does not confirm is dropped.
             off = tree.exceeding(taken, self._threshold) if self._threshold is not None else []
             return [self._follow(off, "threshold")] if off else []
         event = self._follow(changes) if self._expected.measure is not None else self._believe(changes)
         moved = {(move.source, move.target) for move in event.moves}
         for change in changes:
-            # What calibration did not find lies between the operation's own messages, and lasts as long as they do.
+            # What calibration does not confirm is contention between the operation's own messages, and will last.
             if (change.source, change.target) not in moved:
                 tree.rebase((change.source, change.target), change.factor)
         return [event]
 
     def _believe(self, changes: Sequence[Change]) -> Event:
-        """Takes the factors that operations show for those of the pairs."""
+        """Scale the expected times by the factors that operations show, without calibration, as there are no agents."""
         moves = tuple(self._expected.scaled((change.source, change.target), change.factor) for change in changes)
         self._trees.rebase(moves)
         hosts = tuple(sorted({host for change in changes for host in (change.source, change.target)}))
         return Event("moved", self._tick, hosts, moves, alarm="cusum")
 
     def _follow(self, changes: Sequence[Change], alarm: Alarm = "cusum") -> Event:
-        """Calibrates what may have changed, and tells what has."""
+        """Calibrate all pairs out of the changes' senders and into their receivers. Return the pairs that changed."""
         senders, receivers = {c.source for c in changes}, {c.target for c in changes}
         here = self._ring.here
         pairs = {(s, t) for s in senders for t in here if t != s} | {(s, t) for t in receivers for s in here if s != t}
@@ -227,7 +231,7 @@ class Watcher:
         return Event(kind, self._tick, hosts, moves, len(pairs), alarm, moved_whole, tuple(sorted(measured_s)))
 
     def _renew(self) -> list[Event]:
-        """Measures all pairs over and over, and expects what lasts of that."""
+        """Measure all pairs repeatedly and replace their expected times by the new constant."""
         here = self._ring.here
         measured_s = self._expected.renewed(here)
         self._moved.clear()
@@ -245,7 +249,7 @@ class Watcher:
         return [Event("gone", self._tick, tuple(sorted(lost)))] if lost else []
 
     def _come(self, hosts: Sequence[str]) -> list[Event]:
-        """Calibrates all pairs of hosts that are new or back."""
+        """Calibrate all pairs of hosts that are new or back, and draw the ring again."""
         if not hosts:
             return []
         here = sorted({*self._ring.here, *hosts})
@@ -272,15 +276,15 @@ def watch(
     count: int | None = None,
     alive: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Tick until `wait` says stop.
+    """Run the ticks of a watcher, with a pause after each, until `wait` says stop.
 
     Args:
         watcher: the watcher to tick.
-        every_s: pause between ticks.
-        wait: waits this many seconds; true = stop.
+        every_s: pause between ticks, in seconds.
+        wait: called to wait this many seconds; returns whether to stop.
         report: called with each event, at once.
         hosts: returns the current hosts, called at each tick; None = always the same.
-        count: most ticks, without those that found the agents held; None = no end.
+        count: most ticks, not counting those when another run held the agents; None = no end.
         alive: called with the number of measurements, at the start and after each tick.
 
     Returns:
@@ -309,12 +313,12 @@ def follow(
     count: int | None = None,
     alive: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Process operations as they are written, until `wait` says stop.
+    """Process an application's operations as they are written, until `wait` says stop.
 
     Args:
-        watcher: gets the operations.
-        tail: their source.
-        every_s: pause between two looks.
+        watcher: the watcher that observes the operations.
+        tail: the file that the operations are read from.
+        every_s: pause between two looks at the file, in seconds.
         wait: as for `watch`.
         report: as for `watch`.
         count: most operations; None = no end.

@@ -1,4 +1,4 @@
-"""Changes seen from the operations that run anyway: their edges' times in, events out; nothing is sent for it."""
+"""Detect changes from the times of an application's own operations, without sending any probe."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from gavotte.formats.record import Record
 from gavotte.watch.detect import Change, Edge, EdgeCusum, exceeds, whole_s
 
 LEARN = 8
-"""Operations of a tree that tell what its edges usually take: contention between its own edges is in no Network."""
+"""Number of operations used to learn each edge's usual time. The Network cannot predict contention between edges
+of one tree."""
 
 METRIC = "transfer_s"
 
 MOST_OPEN = 64
-"""Operations of which some edges are awaited. What a killed program leaves is never completed."""
+"""Most operations with missing edges that are kept. Those of a killed program are never completed."""
 
 
 class _Labels(BaseModel):
-    """What tells the edges of an operation from others."""
+    """Labels of a Record that say which operation and edge it is about."""
 
     run: str
     operation: int
@@ -37,11 +38,11 @@ class _Labels(BaseModel):
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation along a tree.
+    """The edge times of one operation along a tree.
 
     Attributes:
-        tree: what tells it from others, and its size.
-        seconds: of each edge that was timed; between hosts, so the mean of those of ranks that share them.
+        tree: label of the tree and message size; equal for operations that share both.
+        seconds: seconds of each timed edge between two hosts; the mean, if several ranks share the hosts.
     """
 
     tree: str
@@ -49,14 +50,14 @@ class Operation:
 
 
 class Tail:
-    """Follows a file that grows: Records of edges, all of an operation together, in whatever order."""
+    """Reader of operations from a growing file of Records: one Record an edge, in any order."""
 
     def __init__(self, path: str | Path, complain: Callable[[str], None]) -> None:
         """Start at the file's beginning; the file need not exist yet.
 
         Args:
             path: `*.jsonl`.
-            complain: is called for each line that is no Record; the line is skipped.
+            complain: called with a message for each line that is not a valid Record; the line is skipped.
         """
         self._path = Path(path)
         self._complain = complain
@@ -65,10 +66,10 @@ class Tail:
         self._open: dict[tuple[str, int], list[tuple[Edge, float]]] = {}
 
     def read(self) -> list[Operation]:
-        """The operations whose edges have all been written since the last call.
+        """Return the operations whose last edge has been written since the last call.
 
         Raises:
-            FormatError: when the file is there and cannot be read.
+            FormatError: when the file exists and cannot be read.
         """
         try:
             with self._path.open("rb") as file:
@@ -104,7 +105,7 @@ class Tail:
             self._complain(f"{at}: `labels` {error.errors()[0]['msg'].lower()}: they are of no operation's edge")
             return None
         number = (edge.run, edge.operation)
-        # Lines, not pairs of hosts: ranks that share a host write one each.
+        # Count lines, not pairs of hosts: ranks that share a host write one line each.
         lines = self._open.setdefault(number, [])
         lines.append(((edge.source, edge.target), record.value))
         if len(lines) >= edge.edges:
@@ -115,7 +116,7 @@ class Tail:
 
 
 def _operation(tree: str, lines: Sequence[tuple[Edge, float]]) -> Operation:
-    """Of what several ranks took between the same two hosts, the mean counts."""
+    """Return an operation from its edges' lines, with the mean time of ranks that share the same two hosts."""
     took: dict[Edge, list[float]] = {}
     for edge, seconds in lines:
         if 0 < seconds < math.inf:
@@ -124,13 +125,13 @@ def _operation(tree: str, lines: Sequence[tuple[Edge, float]]) -> Operation:
 
 
 class TreeWatch:
-    """The CUSUM of one tree's edges, against what its first operations took."""
+    """CUSUM of the edges of one tree. Their usual times are learnt from the tree's first `LEARN` operations."""
 
     def __init__(self, width: float) -> None:
-        """Starts knowing nothing.
+        """Start without any usual time.
 
         Args:
-            width: of the band, at least; what the first operations show counts where it is wider.
+            width: least width of the band. The spread of the first operations counts if it is wider.
         """
         self._width = width
         self._first: list[Mapping[Edge, float]] = []
@@ -139,7 +140,7 @@ class TreeWatch:
         self._expected: dict[Edge, float] = {}
 
     def take(self, operation: Operation) -> list[Change]:
-        """Takes one operation; gives the edges that moved."""
+        """Add one operation's times, and return the edges that seem to have changed; none during the learning phase."""
         if self._cusum is None:
             self._first.append(operation.seconds)
             if len(self._first) >= LEARN:
@@ -148,15 +149,18 @@ class TreeWatch:
         return self._cusum.observe(np.array([operation.seconds.get(edge, np.nan) for edge in self._edges]))
 
     def exceeding(self, operation: Operation, threshold: float) -> list[Change]:
-        """The RPCA paper's Algorithm 1, lines 4 to 9: whether an operation's whole time is off by a threshold.
+        """Return the edges whose times are off by a threshold, if the operation's whole time is.
+
+        See the RPCA paper's Algorithm 1, lines 4 to 9.
 
         Args:
-            operation: edges that were not timed count as expected. Its whole time is that of its longest way.
+            operation: the operation. Edges that were not timed count as expected. Its whole time is that of the
+                slowest path down the tree.
             threshold: share of the expected time, as for `exceeds`.
 
         Returns:
-            The edges that are off by as much themselves, one at least; nothing where the whole is not, or while what
-            is usual is being learnt.
+            The edges that are off by the threshold themselves, at least one. No edges if the whole time is not off, or
+            while the usual times are being learnt.
         """
         if self._cusum is None:
             return []
@@ -186,6 +190,6 @@ class TreeWatch:
             return
         off = np.concatenate([np.abs(np.log(np.array(seen[edge]) / took_s)) for edge, took_s in usual.items()])
         self._edges, self._expected = list(usual), usual
-        # 1.4826: from the median of absolute deviations to the standard deviation of a normal.
+        # 1.4826 converts a normal distribution's median absolute deviation into its standard deviation.
         width = max(self._width, 1.4826 * float(np.median(off)))
         self._cusum = EdgeCusum(self._edges, np.array(list(usual.values())), width)

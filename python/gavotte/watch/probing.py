@@ -1,4 +1,4 @@
-"""Measures some pairs of an inventory whose hosts come and go."""
+"""Measure some pairs of an inventory whose hosts come and go."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Probe:
-    """Measures pairs of an inventory that may change between two calls.
+    """Repeated measurement of pairs of an inventory, which may change between two calls.
 
-    The roads to the agents stay open from one call to the next, while all of them answer: over SSH, opening them takes
-    longer than measuring. The agents themselves are held for each call alone, so that others may use them in between.
+    Connections to the agents stay open from one call to the next while all agents answer: over SSH, opening them takes
+    longer than measuring. The agents are held only during a call, so that other runs can use them in between.
     """
 
     def __init__(
@@ -32,10 +32,10 @@ class Probe:
         """Read the inventory; connect to no agent yet.
 
         Args:
-            source: where hosts are listed, as `agents.resolve_hosts` takes it.
+            source: inventory of the hosts, as `agents.resolve_hosts` takes it.
             method: one of `measure.METHODS`.
             known: hosts of the Network; others are reported and left out.
-            complain: is called with a line about each problem.
+            complain: called with a line about each problem.
             seed: seed of every random choice.
 
         Raises:
@@ -54,7 +54,7 @@ class Probe:
         self._reach: tuple[Inventory, Reach] | None = None
 
     def close(self) -> None:
-        """Closes the roads; the next call opens them again."""
+        """Close the connections to the agents; the next measurement opens them again."""
         self._reach = None
         self._roads.close()
 
@@ -65,7 +65,7 @@ class Probe:
         return self._reach[1]
 
     def hosts(self) -> list[str]:
-        """Who is listed now, of the Network's hosts; as before where the list cannot be read."""
+        """Read the inventory again, and return its hosts that are in the Network. If unreadable, keep the last one."""
         try:
             self._inventory = resolve_hosts(self._source)
         except GavotteError as error:
@@ -77,10 +77,10 @@ class Probe:
         return sorted(listed & self._known)
 
     def measure(self, pairs: Collection[Edge]) -> Mapping[Edge, float]:
-        """Seconds of one transfer on each pair that answered.
+        """Measure the seconds of one transfer on each pair; pairs that do not answer are left out.
 
         Raises:
-            BusyError: when another run holds the agents: that says nothing of the hosts.
+            BusyError: when another run holds the agents. Their hosts may be reachable all the same.
         """
         listed = set(self._inventory.names)
         asked = [(source, target) for source, target in pairs if source in listed and target in listed]
@@ -92,7 +92,7 @@ class Probe:
             measured = carry_out(plan_measurement(question), MeasureSession(reach=self._open()))
         except BusyError:
             raise
-        except GavotteError as error:  # all agents gone, for now
+        except GavotteError as error:  # no agent is reachable at present
             self.close()
             self._complain(str(error))
             return {}

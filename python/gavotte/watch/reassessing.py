@@ -1,4 +1,4 @@
-"""What an event means for applications that run: stay, restart what was lost, or migrate."""
+"""Decide what running applications should do after an event: stay, restart lost tasks, or migrate."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gavotte.place.merge import task_key
 from gavotte.watch.belief import without
 
 WORTH = 0.05
-"""A new placement must save this share to be named; rates are not known much better."""
+"""Least share of the completion time, 0 to 1, that a recommended placement saves. Rates are no more precise."""
 
 SHOWN_TASKS = 4
-"""Tasks named in the sentence; the assignment has all."""
+"""Most tasks named in the sentence; the assignment names all."""
 
 
 @dataclass(frozen=True)
 class Reassessment:
-    """Stay, restart or migrate.
+    """The advice for running applications after an event: stay, restart or migrate.
 
     Attributes:
         before_s: completion time of the running placement as predicted before the event, with all hosts present.
@@ -51,7 +51,7 @@ class Reassessment:
 def reassess(
     before: Network, now: Network, running: Running, *, gone: Collection[str] = (), seed: int = 0
 ) -> Reassessment:
-    """Evaluates a running placement again, migration cost included.
+    """Evaluate a running placement again after an event, and compare it with the best one, migration cost included.
 
     Args:
         before: the Network before the event.
@@ -125,7 +125,7 @@ def _named(words: Sequence[str]) -> str:
 def _migration_s(
     network: Network, apps: Sequence[App], before: Mapping[str, str], after: Mapping[str, str], lost: Collection[str]
 ) -> float:
-    """The busiest host's time to send, or to receive, the memory of tasks that move; what was lost has none."""
+    """Return the busiest host's seconds to send or receive the memory of tasks that move. Lost tasks send none."""
     at = {host.name: i for i, host in enumerate(network.hosts)}
     out: dict[str, float] = defaultdict(float)
     into: dict[str, float] = defaultdict(float)

@@ -1,4 +1,4 @@
-"""The ring: one pair out of and one pair into each host, measured at each tick; and who is there to measure."""
+"""Keep the ring of reachable hosts. Each tick measures its pairs: one out of and one into each host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_ALL_PAIRS = 32
 
 
 class Ring:
-    """Hosts in a random circle, drawn again whenever a host comes or goes.
+    """Hosts in a circle of random order, which is drawn again whenever a host comes or goes.
 
     Attributes:
         hosts: all listed hosts.
@@ -40,12 +40,12 @@ class Ring:
 
     @property
     def here(self) -> list[str]:
-        """Who answers."""
+        """Listed hosts that are not gone."""
         return [host for host in self.hosts if host not in self.gone]
 
     @property
     def heard(self) -> list[str]:
-        """Who of them answered when last asked."""
+        """Listed hosts, not gone, that answered when last asked."""
         if self._expected.measure is None:  # no host is asked; operations show which hosts are reachable
             return self.here
         return [host for host in self.here if host in self._answered]
@@ -61,12 +61,12 @@ class Ring:
         self._cusum = EdgeCusum(self.edges, seconds, self._width) if self.edges else None
 
     def changes(self, times: Mapping[Edge, float]) -> list[Change]:
-        """What the times of a tick show."""
+        """Add the times of one tick to the CUSUM, and return the edges that seem to have changed."""
         observed = np.array([times.get(edge, np.nan) for edge in self.edges])
         return self._cusum.observe(observed) if self._cusum is not None else []
 
     def expect(self, edges: Collection[Edge]) -> None:
-        """Restart those of some pairs that are in the circle, with their expected times."""
+        """Restart the CUSUM of the given pairs that are in the circle, with their expected times."""
         for edge in edges:
             if self._cusum is not None and edge in self.edges:
                 self._cusum.expect(*edge, self._expected.seconds[edge])
@@ -77,7 +77,7 @@ class Ring:
         for host in self.here:
             self._silent[host] = 0 if host in heard else self._silent.get(host, 0) + 1
         silent = [host for host in self.here if self._silent[host] >= SILENT_TICKS]
-        # Both neighbours of a host in the ring may have died, and it lives.
+        # A live host is silent if both its neighbours in the ring are dead.
         alive = self._answering(silent, sorted(heard)) if silent else set()
         self._silent.update(dict.fromkeys(alive & set(silent), 0))
         self._answered = heard | alive
@@ -101,18 +101,18 @@ class Ring:
         return left
 
     def leave(self, lost: Collection[str]) -> None:
-        """Takes hosts out of the circle."""
+        """Take hosts out of the circle and count them as gone."""
         if lost:
             self.gone |= set(lost)
             self.draw()
 
     def welcome(self, hosts: Collection[str]) -> None:
-        """Counts hosts that were gone, and have answered, as here."""
+        """Count hosts that were gone, and have answered, as present."""
         self.gone -= set(hosts)
         self._answered |= set(hosts)
 
     def list_gone(self, hosts: Sequence[str]) -> None:
-        """Lists hosts that are new or back; until they have answered they count as gone."""
+        """Add hosts that are new or back to the list. They count as gone until they answer."""
         self.hosts = sorted({*self.hosts, *hosts})
         self.gone |= set(hosts)
 
@@ -123,7 +123,7 @@ class Ring:
         hosts find each other. With many hosts it tries random pairs, drawn again each time.
         """
         assert self._expected.measure is not None
-        # Each asks a random other host, so that one host without a route does not keep another out for good.
+        # Each asks a random reachable host, so that one host without a route does not keep another out for good.
         near = cycle([here[number] for number in self._rng.permutation(len(here))])
         pairs = list(zip(hosts, near, strict=False)) if here else self._some_pairs(hosts)
         return {host for edge in self._expected.measure(pairs) for host in edge} if pairs else set()

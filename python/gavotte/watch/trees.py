@@ -1,4 +1,4 @@
-"""The trees along which operations ran, each with what it should take."""
+"""Keep the usual edge times of each tree along which operations ran."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from gavotte.watch.expecting import Expected, Shift
 from gavotte.watch.observing import Operation, TreeWatch
 
 MOST_TREES = 256
-"""Trees and sizes that are followed: a program whose messages have ever new sizes must not fill the memory."""
+"""Most trees and message sizes that are followed. A program with ever new sizes must not fill the memory."""
 
 MOST_NAMED = 8
-"""Pairs in one line."""
+"""Most pairs that one line of complaint names."""
 
 
 class Trees:
-    """All trees and sizes that are followed; of many, that which was used longest ago is forgotten."""
+    """All trees and message sizes that are followed. Beyond `MOST_TREES`, the least recently used one is dropped."""
 
     def __init__(self, expected: Expected, width: float, complain: Callable[[str], None]) -> None:
         self._expected = expected
@@ -26,7 +26,7 @@ class Trees:
         self._reported: set[Edge] = set()
 
     def of(self, name: str) -> TreeWatch:
-        """What is known of a tree."""
+        """Return the watch of a tree; a new one if the tree is not followed yet."""
         tree = self._trees.pop(name, None) or TreeWatch(self._width)
         self._trees[name] = tree
         if len(self._trees) > MOST_TREES:
@@ -34,13 +34,13 @@ class Trees:
         return tree
 
     def known(self, operation: Operation) -> Operation:
-        """Those of its edges of which something is expected; the others are complained of, once."""
+        """Return the operation with only its edges of known expected time. Report each other edge once."""
         known = {edge: took_s for edge, took_s in operation.seconds.items() if edge in self._expected.seconds}
         self._report(operation.seconds.keys() - known.keys() - self._reported)
         return Operation(operation.tree, known)
 
     def rebase(self, shifts: Sequence[Shift]) -> None:
-        """Has every tree expect what shifted, or it would find the same again."""
+        """Scale the usual times of the shifted pairs in every tree, so that no tree reports the same change again."""
         for shift in shifts:
             for tree in self._trees.values() if shift.before_s is not None else ():
                 tree.rebase((shift.source, shift.target), shift.after_s / (shift.before_s or 1.0))
