@@ -1,4 +1,4 @@
-"""Hands a Placement to launchers in the form that they take today."""
+"""Write a Placement in the file formats that launchers read, such as MPI host files, JSON and CSV."""
 
 from gavotte.export.exporting import FORMATS, Format, export, only
 from gavotte.export.mpi import crowded

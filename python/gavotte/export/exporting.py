@@ -1,4 +1,4 @@
-"""The front door: a Placement and the name of a format in, text out.
+"""Convert a Placement to the text of a named launcher format.
 
 A task's rank is its position in the Placement: the order of the Apps, and within each that of its tasks.
 """
@@ -15,10 +15,10 @@ from gavotte.formats.placement import Placement
 
 @dataclass(frozen=True)
 class Format:
-    """A form in which a launcher takes a Placement.
+    """A file format in which a launcher reads a Placement.
 
     Attributes:
-        write: makes the text.
+        write: function that converts a Placement to the file's text.
         usage: how to hand the file to the launcher, with `{file}` for its name and `{count}` for the number of tasks.
     """
 
@@ -44,26 +44,25 @@ FORMATS: dict[str, Format] = {
     "json": Format(tables.as_json, "a list of ranks, each with its task and host"),
     "csv": Format(tables.as_csv, "a table of rank, task and host"),
 }
-"""Formats by name."""
+"""Supported formats by name."""
 
 UNWRITTEN = ("kubernetes", "diktyo", "ray", "dask", "torchrun", "hadoop-rack")
 """Launchers whose own format is not written yet."""
 
 
 def export(placement: Placement, form: str, *, app: str | None = None) -> str:
-    """Writes a Placement as a launcher takes it.
+    """Return the text of a Placement in a launcher's format.
 
     Args:
-        placement: from `place`.
-        form: one of `FORMATS`.
-        app: the only application to write, with ranks from 0; None = all of them, as one job.
+        placement: result of `place`.
+        form: name of one of `FORMATS`.
+        app: the only application to write, with ranks from 0; None = all applications, as one job.
 
     Returns:
         The text of the file, ending in a newline.
 
     Raises:
-        GavotteError: when there is no such format or application, a host's name means something else in it, or a task
-            moves between phases.
+        GavotteError: when the format or the application is unknown, or a task moves between phases.
     """
     if form in UNWRITTEN:
         raise GavotteError(f"format `{form}` is not supported yet", hint="use json or csv and convert it")
@@ -74,7 +73,7 @@ def export(placement: Placement, form: str, *, app: str | None = None) -> str:
 
 
 def only(placement: Placement, app: str) -> Placement:
-    """What a Placement says of one application; its tasks go by their own names.
+    """Return the part of a Placement that covers one application, with task names without the prefix `APP/`.
 
     Raises:
         GavotteError: when the Placement has no such application.

@@ -1,4 +1,4 @@
-"""Files of MPI launchers: rank i is the Placement's task i.
+"""Write host files for MPI launchers, in which rank i is task i of the Placement.
 
 Checked by running Debian's Open MPI 4.1.4, MPICH 4.0.2 and Slurm 22.05 across lab hosts (`tests/export`). Open MPI 5
 documents the same grammar for both of its files (PRRTE's `--map-by rankfile:file=` and `seq:file=`); it was not run.
@@ -15,10 +15,11 @@ from gavotte.formats.placement import Placement
 
 
 def rankfile(placement: Placement) -> str:
-    """An Open MPI rankfile: `rank 0=vm3 slot=0`.
+    """Return an Open MPI rankfile, with lines such as `rank 0=vm3 slot=0`.
 
     Slots are logical cores and count up on each host, in the order of ranks: each rank is bound to a core of its own.
-    On a host with fewer cores than ranks Open MPI refuses that; `openmpi-seq` binds nothing and runs there.
+    Open MPI refuses the file on a host with fewer cores than ranks. The format `openmpi-seq` binds nothing and runs
+    there.
     """
     slots: Counter[str] = Counter()
     lines = []
@@ -29,12 +30,12 @@ def rankfile(placement: Placement) -> str:
 
 
 def one_line_a_rank(placement: Placement) -> str:
-    """A host on each line, in the order of ranks: Open MPI's `seq` mapper, and `SLURM_HOSTFILE`."""
+    """Return one host per line, in rank order, for Open MPI's `seq` mapper and `SLURM_HOSTFILE`."""
     return _text(_hosts(placement))
 
 
 def hydra(placement: Placement) -> str:
-    """MPICH's host file: `vm3:2` takes the next two ranks. A host may come again further down."""
+    """Return MPICH's host file, in which `vm3:2` gets the next two ranks. A host may appear on several lines."""
     return _text([f"{host}:{len(list(ranks))}" for host, ranks in groupby(_hosts(placement))])
 
 
@@ -42,12 +43,12 @@ def crowded(placement: Placement, form: str, cpus: Mapping[str, float]) -> list[
     """Return a warning for each host that gets more ranks than it has cores.
 
     Args:
-        placement: whose ranks.
-        form: format that is written.
-        cpus: cores of all hosts of the network.
+        placement: the Placement whose ranks are counted.
+        form: name of the format that is written.
+        cpus: number of cores by host, for all hosts of the network.
 
     Raises:
-        GavotteError: for a host that is not among them.
+        GavotteError: for a host that `cpus` does not have.
     """
     ranks = Counter(_hosts(placement))
     if strangers := sorted(ranks.keys() - cpus.keys()):
@@ -61,7 +62,7 @@ def crowded(placement: Placement, form: str, cpus: Mapping[str, float]) -> list[
 
 
 def _hosts(placement: Placement) -> list[str]:
-    """The host of each rank. A host's name has none of the marks that these files know."""
+    """Return the host of each rank. Host names contain no characters that are special in these files."""
     return list(placement.assignment.values())
 
 

@@ -1,4 +1,4 @@
-"""A Placement as a table, for launchers of one's own."""
+"""Write a Placement as a JSON or CSV table, for launchers that have no format here."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gavotte.formats.placement import Placement
 
 
 def as_json(placement: Placement) -> str:
-    """`{"apps", "ranks": [{"rank", "task", "host"}], "hosts": {host: [ranks]}}`."""
+    """Return a Placement as JSON: `{"apps", "ranks": [{"rank", "task", "host"}], "hosts": {host: [ranks]}}`."""
     hosts: dict[str, list[int]] = {}
     for rank, host in enumerate(placement.assignment.values()):
         hosts.setdefault(host, []).append(rank)
@@ -19,7 +19,7 @@ def as_json(placement: Placement) -> str:
 
 
 def as_csv(placement: Placement) -> str:
-    """`rank,task,host`, with a header."""
+    """Return a Placement as CSV with the header `rank,task,host` and one row per rank."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["rank", "task", "host"])
