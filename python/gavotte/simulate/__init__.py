@@ -1,4 +1,4 @@
-"""Says when flows finish on a network that they share max-min fairly: Topology or Network and flows in, times out."""
+"""Compute when flows finish that share the links of a Topology or Network max-min fairly."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Loads a name's module on first use: a list of flows needs neither Placements nor guarantees."""
+    """Import the module of a public name on first use, so that simple uses do not load Placements or guarantees."""
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"gavotte.simulate.{home}"), name)

@@ -1,4 +1,4 @@
-"""Applications moved forward in time: what is left of each after some seconds, and when it ends."""
+"""Simulate running applications for some seconds: compute the bytes left in each and when it ends."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from gavotte.simulate.flows import Flows
 from gavotte.simulate.platform import build_platform, host_names
 
 _DONE_BYTES = 1e-6
-"""A transfer with less left is done: transfers that end together differ by the rounding of their rates."""
+"""Transfers with fewer bytes left are done. Transfers that end together differ by the rounding of their rates."""
 
 
 @dataclass(frozen=True)
 class Underway:
-    """Where applications stand.
+    """Progress of several applications at one moment.
 
     Attributes:
-        apps: as they were given, each transfer with the bytes still to come, rounded up.
-        finish_s: when each ended, from the start; inf = not yet.
+        apps: the given applications, each transfer with the bytes that are still to send, rounded up.
+        finish_s: end of each application, in seconds from the start; inf = still running.
     """
 
     apps: list[App]
@@ -35,17 +35,17 @@ class Underway:
 
 
 class Advance:
-    """Moves applications forward in time on one network, which they share max-min fairly.
+    """Simulator that advances applications in time on one network, which they share max-min fairly.
 
-    It is the fluid model of `simulate` without start-up latencies, stopped and taken up again at will: rates depend
-    only on which transfers are there, so what was left at a moment is all that the next one needs.
+    It is the fluid model of `simulate` without start-up latencies, and can stop and resume at any time. Rates depend
+    only on which transfers are active, so the bytes that are left are the whole state.
     """
 
     def __init__(self, network: Topology | Network, *, payload_share: float = 1.0, seed: int = 0) -> None:
-        """Builds the platform once.
+        """Convert the network for the compiled simulator once, for all later calls.
 
         Args:
-            network: hosts and what joins them.
+            network: hosts and the links between them.
             payload_share: as in `simulate`.
             seed: decides which of several equal paths a transfer takes.
 
@@ -63,16 +63,16 @@ class Advance:
         pause_s: Sequence[float] = (),
         for_s: float = math.inf,
     ) -> Underway:
-        """Lets applications run.
+        """Run applications for a given time and return their progress.
 
         The transfers of an application's lowest phase that has bytes left run together, then the next phase. Arrival
-        times play no part: all applications are there. Bytes within a host take no time.
+        times are ignored: all applications are present from the start. Bytes within a host take no time.
 
         Args:
-            apps: with the bytes still to come.
-            assignments: for each, task to host.
-            pause_s: for each, how long it stands still first; left out = 0.
-            for_s: for how long.
+            apps: applications whose transfers have the bytes that are still to send.
+            assignments: host of each task, one mapping per application.
+            pause_s: initial pause of each application, in seconds; empty = 0 for all.
+            for_s: simulated time, in seconds.
 
         Raises:
             GavotteError: when a task has no host, or one that the network does not have.
@@ -101,7 +101,7 @@ class Advance:
 
 
 class _Todo:
-    """The transfers between hosts as columns."""
+    """Table of the transfers between hosts, with the bytes left in each."""
 
     def __init__(
         self, apps: Sequence[App], assignments: Sequence[Mapping[str, str]], host_at: Mapping[str, int]
@@ -120,25 +120,29 @@ class _Todo:
         self.left = table[:, 5].astype(np.float64)
 
     def waiting(self) -> npt.NDArray[np.bool_]:
-        """Which applications have bytes left."""
+        """Return for each application whether it has bytes left."""
         waiting = np.zeros(len(self._apps), dtype=np.bool_)
         waiting[self._app[self.left > 0]] = True
         return waiting
 
     def active(self, running: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-        """The transfers that are under way, as rows."""
+        """Return the row numbers of the transfers that are active now.
+
+        Args:
+            running: for each application, whether its initial pause is over.
+        """
         open_ = (self.left > 0) & running[self._app]
         lowest = np.full(len(self._apps), np.iinfo(np.int64).max)
         np.minimum.at(lowest, self._app[open_], self._phase[open_])
         return np.flatnonzero(open_ & (self._phase == lowest[self._app]))
 
     def flows(self, rows: npt.NDArray[np.int64]) -> Flows:
-        """Some transfers as flows."""
+        """Return the transfers in these rows as flows of 1 byte, for computing rates."""
         none = np.zeros(len(rows))
         return Flows(self._source[rows], self._target[rows], np.ones(len(rows), np.uint64), none)
 
     def apps_left(self) -> list[App]:
-        """The applications with the bytes still to come."""
+        """Return the applications with the bytes that are left in each transfer, rounded up."""
         left: list[dict[int, int]] = [{} for _ in self._apps]
         for app, index, size in zip(self._app.tolist(), self._index.tolist(), np.ceil(self.left), strict=True):
             left[app][index] = int(size)

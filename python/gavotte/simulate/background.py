@@ -1,4 +1,4 @@
-"""Background traffic as people write it: `vm0:vm3:5:1mb`."""
+"""Parse background traffic from texts such as `vm0:vm3:5:1mb`."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ from gavotte.simulate.flows import Background
 T = TypeVar("T")
 
 ANY = "*"
-"""In place of a host: each of them."""
+"""Placeholder for a host's name that stands for every host."""
 
 
 def parse_poisson(text: str, hosts: Sequence[str]) -> list[Background]:
-    """Reads `SOURCE:TARGET:PER_S:SIZE[:CAP]`: flows arrive at random, PER_S of them a second, SIZE bytes in the mean.
+    """Parse random background flows, written `SOURCE:TARGET:PER_S:SIZE[:CAP]`.
+
+    On average PER_S flows arrive per second, with SIZE bytes each. CAP is the highest rate of a flow.
 
     Args:
         text: for example `vm0:vm3:5:1mb`, or `*:vm3:0.2:10mb:50mbit`; sizes and rates as tc writes them.
         hosts: names of the network's hosts.
 
     Returns:
-        One for each pair of hosts that it names.
+        One Background for each pair of hosts that the text names.
 
     Raises:
         GavotteError: naming the part that is wrong.
@@ -37,14 +39,17 @@ def parse_poisson(text: str, hosts: Sequence[str]) -> list[Background]:
 
 
 def parse_on_off(text: str, hosts: Sequence[str]) -> list[Background]:
-    """Reads `SOURCE:TARGET:ON_S:OFF_S[:CAP]`: one flow sends all it can for ON_S in the mean, then rests for OFF_S.
+    """Parse background traffic that alternates between sending and rest, written `SOURCE:TARGET:ON_S:OFF_S[:CAP]`.
+
+    One flow sends as fast as it can for ON_S seconds on average, then rests for OFF_S seconds on average. CAP is its
+    highest rate.
 
     Args:
         text: for example `vm0:vm3:5:5`, or `vm0:*:1:9:50mbit`.
         hosts: names of the network's hosts.
 
     Returns:
-        One for each pair of hosts that it names.
+        One Background for each pair of hosts that the text names.
 
     Raises:
         GavotteError: naming the part that is wrong.

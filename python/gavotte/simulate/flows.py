@@ -1,4 +1,4 @@
-"""Flows as columns, and as files: `id,source,target,bytes,start_s` in, `id,finish_s` out."""
+"""Flows as arrays, read from CSV files `id,source,target,bytes,start_s`; finish times are written as `id,finish_s`."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Flows:
-    """F flows, one row each. Arrays of the right type are used where they are; others are converted.
+    """F flows to simulate, one per array element. Arrays of the right type are not copied; others are converted.
 
     Attributes:
-        source: (F,) uint32, the sending host's place in the network.
-        target: (F,) uint32, the receiving host's; a flow to its own host takes no time.
-        bytes: (F,) uint64.
-        start_s: (F,) float64, the earliest start.
-        weight: (F,) share of a full link in proportion to this, from 0.001 to 1000; None = 1.
-        cap_bps: (F,) the most that a flow sends, bit/s, inf = no cap; None = no caps.
+        source: (F,) uint32 index of the sending host in the network.
+        target: (F,) uint32 index of the receiving host; a flow to its own host takes no time.
+        bytes: (F,) uint64 size of each flow.
+        start_s: (F,) float64 earliest start, in seconds.
+        weight: (F,) relative share of a full link, from 0.001 to 1000; None = 1.
+        cap_bps: (F,) highest rate of each flow, bit/s, inf = no cap; None = no caps.
         startup_s: (F,) time from the start to the first byte, in addition to the network's latency; None = 0.
-        udp: (F,) whether it sends at its cap whatever is lost; for `simulate_guarded` alone. None = all are TCP.
-        label: (F,) uint64 that picks one of several equal paths; None = the row.
+        udp: (F,) whether a flow sends at its cap despite losses; only for `simulate_guarded`. None = all are TCP.
+        label: (F,) uint64 that picks one of several equal paths; None = the row's number.
         ids: F names, for files; empty = the row's number.
     """
 
@@ -67,12 +67,12 @@ class Flows:
 
     @property
     def pairs(self) -> Iterator[tuple[int, int]]:
-        """Source and target of each flow, as places in the network."""
+        """Source and target of each flow, as indices of hosts in the network."""
         return zip(self.source.tolist(), self.target.tolist(), strict=True)
 
     @property
     def names(self) -> Sequence[str]:
-        """An id for each flow."""
+        """Id of each flow; the row's number where no ids are given."""
         return self.ids or [str(row) for row in range(len(self))]
 
 
@@ -90,15 +90,17 @@ def _column(name: str, values: Any, dtype: type[np.generic]) -> npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Background:
-    """Traffic of others between two hosts, until the last flow is done. Exactly one pattern is given.
+    """Background traffic between two hosts, which continues until the last flow is done.
+
+    Exactly one of `poisson` and `on_off` is given.
 
     Attributes:
-        source: the sending host's place in the network.
-        target: the receiving host's.
-        poisson: mean arrivals per second and mean bytes; both times and sizes are exponential.
-        on_off: mean seconds of sending all it can and mean seconds of rest, both exponential.
-        weight: of each of its flows.
-        cap_bps: the most that each of its flows sends.
+        source: index of the sending host in the network.
+        target: index of the receiving host.
+        poisson: mean arrivals per second and mean bytes; times between arrivals and sizes are exponential.
+        on_off: mean seconds of sending at full rate and mean seconds of rest, both exponential.
+        weight: weight of each background flow.
+        cap_bps: highest rate of each background flow, bit/s.
     """
 
     source: int
@@ -110,13 +112,13 @@ class Background:
 
 
 def read_flows(path: str | Path, hosts: Sequence[str]) -> Flows:
-    """Reads a flow list.
+    """Read flows from a CSV file.
 
     The first line names the columns, in any order: `id`, `source` (or `src`), `target` (or `dst`), `bytes`,
-    `start_s`, and if wanted `weight`, `cap_bps`, `startup_s`, `udp` (0 or 1).
+    `start_s`, and optionally `weight`, `cap_bps`, `startup_s`, `udp` (0 or 1).
 
     Args:
-        path: a CSV file.
+        path: the CSV file.
         hosts: names of the network's hosts; a flow may also give a host's number from 0.
 
     Raises:
@@ -143,18 +145,18 @@ def read_flows(path: str | Path, hosts: Sequence[str]) -> Flows:
 
 
 def _with_what_was_meant(problem: str, hosts: Sequence[str]) -> str:
-    """The parser's words with the name that is nearest to one that it does not know."""
+    """Return the parser's message, with a suggestion if the unknown host is close to a known name."""
     unknown = re.search(r": no host `([^`]*)`; ", problem)
     close = nearest(unknown[1], hosts) if unknown else None
     return problem if unknown is None or close is None else f"{problem[: unknown.end()]}did you mean `{close}`?"
 
 
 def write_finish(path: str | Path, ids: Sequence[str], finish_s: Floats) -> None:
-    """Writes finish times as `id,finish_s`, whole or not at all.
+    """Write finish times to a CSV file with the columns `id,finish_s`, completely or not at all.
 
     Args:
         path: the CSV file.
-        ids: of F flows.
-        finish_s: (F,) seconds; NaN = never, written as an empty time.
+        ids: ids of the F flows.
+        finish_s: (F,) finish times in seconds; NaN = never, written as an empty cell.
     """
     write_bytes(path, _core.format_finish(list(ids), np.ascontiguousarray(finish_s, dtype=np.float64)))

@@ -1,4 +1,7 @@
-"""Flows of hosts with bandwidth guarantees: TCP windows, queues that mark and drop, and the agents' own limiters."""
+"""Simulate flows between hosts with bandwidth guarantees.
+
+The model has TCP windows, queues that mark and drop packets, and the rate limiters of the agents.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ from gavotte.tables import Tabular
 from gavotte.terms.goodput import MTU_BYTES, network_goodput, path_goodput, topology_mtu_bytes
 
 PROTECTIONS = tuple(_core.protections())
-"""Ways to protect hosts from each other; `loss` and `ecn` are Gavotte's, as a Guarantee's mode says."""
+"""Names of the ways to protect hosts from each other. `loss` and `ecn` are Gavotte's own, the modes of a Guarantee."""
 
 STEP_S = 0.001
 WINDOW_S = 0.2
@@ -36,24 +39,25 @@ WHY = {
     "silent": "its receiver is silent",
     "": "nothing limits others",
 }
-"""What held a pair that did not get its guarantee."""
+"""Reason why a pair did not get its guarantee, in words, by `PairGuard.held`."""
 
 
 @dataclass(frozen=True)
 class PairGuard(Tabular):
-    """What a pair of hosts was guaranteed and got, in wire bit/s.
+    """Guaranteed and achieved rates of one directed pair of hosts, in wire bit/s.
 
     Attributes:
         source: sending host.
         target: receiving host.
-        guarantee_bps: mean while it had something to send; 0 = none.
+        guarantee_bps: mean guarantee while the pair had bytes to send; 0 = none.
         limit_bps: mean limit; inf = none.
-        rate_bps: mean of what arrived.
-        met: share of windows, 0 to 1, in which it had 95 % of its guarantee, or of what it sent if that is less. Only
-            windows in which it had something to send all the time count. NaN = no such window, or no guarantee.
-        marks: share of its bytes that was marked.
+        rate_bps: mean rate that arrived.
+        met: share of windows, 0 to 1, in which the pair had 95 % of its guarantee, or of its sending rate if that is
+            less. Only windows in which it had bytes to send all the time count. NaN = no such window, or no guarantee.
+        marks: share of the pair's bytes that was marked, 0 to 1.
         lost_bytes: bytes that were lost on the way.
-        held: what decided its limit last: lost, marked, holding, growing, unused, ceiling, silent; empty = no limiter.
+        held: reason for the pair's last limit: lost, marked, holding, growing, unused, ceiling, silent; empty = no
+            limiter.
         rates_bps: (W,) rate that arrived in each window from time 0 on.
     """
 
@@ -69,18 +73,18 @@ class PairGuard(Tabular):
     rates_bps: Floats
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One row a window: source, target, rate_bps."""
+        """Return one row per window, with source, target and rate_bps."""
         return [{"source": self.source, "target": self.target, "rate_bps": float(rate)} for rate in self.rates_bps]
 
 
 @dataclass(frozen=True)
 class HostGuard:
-    """Whether a host had what it was guaranteed.
+    """Report of how far one host got its guaranteed bandwidth.
 
     Attributes:
-        host: its name.
-        met: the least `PairGuard.met` of its pairs; NaN = none had anything to send for a whole window.
-        why: where that is below 1, which pair and what held it.
+        host: the host's name.
+        met: smallest `PairGuard.met` of the host's pairs; NaN = no pair had bytes to send for a whole window.
+        why: if `met` is below 1, the pair that fell short and the reason; else empty.
     """
 
     host: str
@@ -90,14 +94,14 @@ class HostGuard:
 
 @dataclass(frozen=True)
 class GuardedSimulation:
-    """What a simulation with guarantees tells.
+    """Result of a simulation with bandwidth guarantees.
 
     Attributes:
-        simulation: as of any simulation; bytes and rates of its links count as the flows' bytes do.
-        pairs: pairs of hosts that ever sent, by source and target.
-        hosts: hosts with a guarantee.
-        protection: how they were protected.
-        window_s: what guarantees are judged over.
+        simulation: result as without guarantees; bytes and rates of its links count as the flows' bytes do.
+        pairs: one report for each pair of hosts that ever sent, by source and target.
+        hosts: one report for each host with a guarantee.
+        protection: name of the protection that was simulated, one of `PROTECTIONS`.
+        window_s: length of the windows over which guarantees are judged, in seconds.
     """
 
     simulation: Simulation
@@ -118,25 +122,26 @@ def simulate_guarded(
     step_s: float = STEP_S,
     window_s: float = WINDOW_S,
 ) -> GuardedSimulation:
-    """Runs flows over a network whose hosts have bandwidth guarantees, in steps of time.
+    """Simulate flows over a network whose hosts have bandwidth guarantees, in small time steps.
 
-    Each pair of hosts sends through a limiter, which the agents' own code moves every 15 ms by what its receiver
-    counted. TCP flows have windows that grow and shrink as CUBIC's do; queues drop, and with marks phantom queues mark.
+    Each pair of hosts sends through a rate limiter. The agents' own code adjusts it every 15 ms from the bytes that the
+    receiver counted. TCP flows have windows that grow and shrink as CUBIC's do. Queues drop packets; if the protection
+    uses marks, phantom queues mark packets.
 
     Args:
-        network: hosts and what joins them.
-        flows: what to send; their caps are what applications send at most.
+        network: hosts and the links between them.
+        flows: flows to send; their caps are the highest rates of the applications.
         guarantee: hoses of hosts, tenants and the mode.
         conditions: when to stop, the seed and the `payload_share`: guarantees are wire rates, of which the flows' bytes
             have this share. In a Network, whose rates are goodput, each path has its own share, by its MTU and its
             receiver's addresses. The other conditions do not apply.
-        protection: one of `PROTECTIONS`; None = as the Guarantee's mode says.
+        protection: one of `PROTECTIONS`; None = the Guarantee's mode.
         parameters: constants of partitioning and allocation to change, by their names in crate `limiter`.
-        step_s: time from one state of the network to the next.
-        window_s: what guarantees are judged over.
+        step_s: length of a time step, in seconds.
+        window_s: length of the windows over which guarantees are judged, in seconds.
 
     Raises:
-        GavotteError: naming what makes no sense.
+        GavotteError: for an invalid argument; the message names it.
     """
     payload_share, seed = conditions.payload_share, conditions.seed
     if conditions.background or conditions.alpha_s or conditions.tcp or conditions.accuracy:
@@ -202,7 +207,7 @@ def simulate_guarded(
 
 
 class _Layers:
-    """How wire rates, packets and the flows' bytes relate on each path of a network."""
+    """Conversion between wire rates and rates of the flows' bytes, and packet sizes, for each path of a network."""
 
     def __init__(self, network: Topology | Network, payload_share: float) -> None:
         self._network = network

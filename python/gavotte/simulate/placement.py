@@ -1,4 +1,7 @@
-"""Placements replayed in the simulator: between what a Placement predicts and what a run measures."""
+"""Simulate the transfers of a Placement, to estimate its completion time more closely than the Placement itself does.
+
+The simulated time lies between the time that the Placement predicts and the time that a run measures.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +31,14 @@ from gavotte.terms.usage import starts_slowly
 
 @dataclass(frozen=True)
 class PlacementSimulation:
-    """A placement as the simulator replays it. All times in seconds.
+    """Result of simulating a Placement's transfers. All times are in seconds.
 
     Attributes:
-        completion_s: from the first application's arrival to the last one's end, as `run` counts it.
-        apps: application to its own completion time, from its arrival.
+        completion_s: time from the first application's arrival to the last one's end, as `run` counts it.
+        apps: completion time of each application by name, from its arrival.
         flows: the transfers in file order, with ids `SOURCE>TARGET`, and `.PHASE` where there are several phases;
-            behind them a flow without bytes between each two phases.
-        simulation: of these flows; time 0 is the first application's arrival.
+            after them one flow without bytes between each two phases.
+        simulation: result for these flows; time 0 is the first application's arrival.
         transfers: how many of the flows are transfers.
     """
 
@@ -47,17 +50,17 @@ class PlacementSimulation:
 
 
 def simulate_placement(network: Topology | Network, apps: Sequence[App], placement: Placement) -> float:
-    """The completion time of a placement in the fluid model, in seconds.
+    """Return the completion time of a placement in the fluid model, in seconds.
 
     It lies between `Placement.completion_s`, which looks at one link at a time, and what `run` measures.
 
     Args:
-        network: where; a Topology's rates are taken as wire rates that carry TCP.
-        apps: the applications placed, in any order.
-        placement: task to host.
+        network: network to simulate; a Topology's rates are taken as wire rates that carry TCP.
+        apps: the placed applications, in any order.
+        placement: host of each task.
 
     Raises:
-        GavotteError: when they do not belong together.
+        GavotteError: when network, applications and placement do not belong together.
     """
     share = topology_goodput(network) if isinstance(network, Topology) else 1.0
     return replay_placement(network, apps, placement, Conditions(payload_share=share)).completion_s
@@ -66,21 +69,21 @@ def simulate_placement(network: Topology | Network, apps: Sequence[App], placeme
 def replay_placement(
     network: Topology | Network, apps: Sequence[App], placement: Placement, conditions: Conditions = ALONE
 ) -> PlacementSimulation:
-    """Simulates the transfers of a placement as `run` sends them.
+    """Simulate the transfers of a placement in the order in which `run` sends them.
 
     Each application starts at its arrival; the transfers of one phase start together, and the next phase when all
     are done. On a Network, each transfer first waits for as long as its connection needs to start. Bytes between tasks
-    on one host take no time. The state of tasks that move is sent as `unfold` says.
+    on one host take no time. `unfold` describes how the state of moving tasks is sent.
 
     Args:
-        network: where.
-        apps: the applications placed, in any order.
-        placement: task to host.
+        network: network to simulate.
+        apps: the placed applications, in any order.
+        placement: host of each task.
         conditions: as in `simulate`. Times are from the first application's arrival; `tcp` applies to each phase
             separately.
 
     Raises:
-        GavotteError: when they do not belong together.
+        GavotteError: when network, applications and placement do not belong together.
     """
     apps, placement = unfold(apps, placement)
     ordered = placement.in_order(apps)
@@ -111,9 +114,10 @@ def replay_placement(
 def _waiting(
     flows: Flows, messages: Sequence[int], network: Topology | Network, apps: Sequence[App], conditions: Conditions
 ) -> Flows:
-    """Return flows that wait as their messages do, and on a Network for the start of their connections, if longer.
+    """Return the flows with start-up times that cover their messages and, on a Network, slow starts of connections.
 
-    Messages wait for each other. Each takes a latency, of which the network adds the first one.
+    The start-up time is the longer of two: messages wait for each other, one latency each, of which the network adds
+    the first one; and on a Network a connection needs time to start.
     """
     slow = isinstance(network, Network) and starts_slowly(with_loss(network), apps)
     if not any(messages) and not slow:
@@ -128,19 +132,20 @@ def _waiting(
 
 
 class _Schedule:
-    """The transfers of all applications as flows, and which wait for which.
+    """The transfers of all applications as flows, with the order in which they must run.
 
-    Between two phases of an application stands a *gate*, a flow without bytes: it waits for each transfer of the one
-    phase, and each of the next waits for it. Edges from each transfer to each would be as many as their product.
+    A *gate* is a flow without bytes between two phases of an application. It waits for each transfer of the first
+    phase, and each transfer of the second phase waits for it. Direct edges between all transfers of two phases would be
+    as many as the product of their numbers.
 
     Attributes:
         flows: the transfers in file order, then the gates.
-        messages: of each flow, its messages that wait for each other; 0 = a stream.
+        messages: number of messages in each flow that wait for each other; 0 = a stream.
         edges: pairs of flows; the second waits for the first.
-        transfers: how many flows are transfers.
-        arrivals_s: when each application starts, from the first one's start.
-        rows: of each application, its transfers' places among the flows.
-        together: of each application's first phase, second and so on, the transfers' places.
+        transfers: number of flows that are transfers.
+        arrivals_s: start of each application, in seconds from the first one's start.
+        rows: for each application, the rows of its transfers in `flows`.
+        together: the rows of all applications' first phases, then those of their second phases, and so on.
     """
 
     def __init__(self, apps: Sequence[App], placement: Placement, hosts: Sequence[str]) -> None:

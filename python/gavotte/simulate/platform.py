@@ -1,4 +1,4 @@
-"""A Topology or a Network as the compiled simulator takes it."""
+"""Read a Topology or a Network and convert it for the compiled simulator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gavotte.formats.topology import Host, Switch, Topology, read_topology
 
 
 def read_platform(path: str | Path) -> Topology | Network:
-    """Reads a Network from a file whose name ends in `.json`, else a Topology.
+    """Read a Network from a file whose name ends in `.json`, or a Topology from any other file.
 
     Raises:
         FormatError: naming file, field and remedy.
@@ -21,20 +21,20 @@ def read_platform(path: str | Path) -> Topology | Network:
 
 
 def host_names(network: Topology | Network) -> list[str]:
-    """Names of the hosts, in order."""
+    """Return the names of a network's hosts, in the order of their indices."""
     return [host.name for host in network.host] if isinstance(network, Topology) else network.names
 
 
 def build_platform(network: Topology | Network, payload_share: float, seed: int) -> _core.Platform:
-    """Builds the compiled platform.
+    """Convert a network to the form that the compiled simulator uses.
 
     Args:
-        network: hosts and what joins them.
+        network: hosts and the links between them.
         payload_share: share of a Topology's rates that carries the flows' bytes.
         seed: decides which of several equal paths each flow takes.
 
     Raises:
-        GavotteError: when something in it makes no sense.
+        GavotteError: when the network is invalid.
     """
     try:
         if isinstance(network, Topology):
@@ -45,10 +45,10 @@ def build_platform(network: Topology | Network, payload_share: float, seed: int)
 
 
 def unmodelled(network: Topology | Network, *, guarded: bool = False) -> list[str]:
-    """Say which keys of a Topology change nothing in the simulator.
+    """Return a warning for each key of a Topology that the simulator ignores.
 
     Args:
-        network: hosts and what joins them.
+        network: hosts and the links between them.
         guarded: whether hosts have guarantees, so that the simulator has round trips of its own.
     """
     if isinstance(network, Network):
@@ -66,11 +66,11 @@ def unmodelled(network: Topology | Network, *, guarded: bool = False) -> list[st
 
 
 def check_pairs(network: Topology | Network, pairs: Iterable[tuple[int, int]]) -> None:
-    """Refuses flows between hosts of which a Network says nothing: they would take no time at all.
+    """Raise an error for flows on a path that a Network has no data for, because they would take no time at all.
 
     Args:
-        network: hosts and what joins them.
-        pairs: places of hosts that send and of those that they send to.
+        network: hosts and the links between them.
+        pairs: indices of the sending and the receiving host of each flow.
 
     Raises:
         GavotteError: naming the first such pair.

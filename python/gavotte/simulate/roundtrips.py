@@ -1,7 +1,7 @@
-"""How TCP departs from equal shares: by round trips, which full queues make, on the way there and on the way back.
+"""Compute how unequally TCP flows share a full link, because their round-trip times differ.
 
-Where TCP flows compete, shares go with the inverse of round-trip times: each raises its rate once in a round trip (Chiu
-and Jain, 1989; Lakshman and Madhow, 1997). Where the network's own latency is small, a round trip is the sum of the
+Competing TCP flows get shares in inverse proportion to their round-trip times: each raises its rate once per round trip
+(Chiu and Jain, 1989; Lakshman and Madhow, 1997). If the network's own latency is small, a round trip is the sum of the
 full queues that the data and its acknowledgements pass.
 """
 
@@ -40,15 +40,16 @@ def tcp_weights(
     payload_share: float = 1.0,
     seed: int = 0,
 ) -> Floats:
-    """Weights that make `simulate` share as long TCP connections do: inverse to each flow's round-trip time.
+    """Return weights with which `simulate` shares links as long TCP connections do.
 
-    All flows are taken to be there at once; weights do not change as flows end.
+    Each weight is inverse to the flow's round-trip time. All flows are assumed to be active at once; weights do not
+    change as flows end.
 
     Args:
-        network: hosts and what joins them.
-        flows: who sends to whom; their own weights multiply these.
-        queue_s: what a full queue adds to a round trip.
-        base_s: the least that the rest of it is; more where the network's latencies are more.
+        network: hosts and the links between them.
+        flows: sources and targets; the flows' own weights multiply the result.
+        queue_s: delay that a full queue adds to a round trip, in seconds.
+        base_s: shortest round trip without queues, in seconds; larger where the network's latencies are larger.
         payload_share: as in `simulate`.
         seed: as in `simulate`.
 
@@ -56,7 +57,7 @@ def tcp_weights(
         (F,) from 0.001 to 1000, 1 in the geometric mean unless `flows` has weights.
 
     Raises:
-        GavotteError: when the flows make no sense on this network.
+        GavotteError: when the flows are invalid on this network.
     """
     own = np.ones(len(flows)) if flows.weight is None else flows.weight
     weight = own
@@ -84,7 +85,11 @@ def tcp_weights(
 def _incidence(
     platform: _core.Platform, flows: Flows
 ) -> tuple[tuple[Indices, Indices], tuple[Indices, Indices], Floats]:
-    """Pairs of link and flow: those that data pass, those that acknowledgements pass; and the links' rates."""
+    """Return which links each flow crosses, and the rate of each link in bit/s.
+
+    Returns:
+        Numbers of links and flows, one pair for each crossing by data; the same for acknowledgements; rates of links.
+    """
     number: dict[int, int] = {}
     limit_bps: list[float] = []
     pairs: list[list[tuple[int, int]]] = [[], []]

@@ -1,4 +1,4 @@
-"""The front door: a network and flows in, finish times and loads out."""
+"""Simulate flows over a network: compute finish times and link loads."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from gavotte.tables import Tabular
 
 @dataclass(frozen=True)
 class LinkUse:
-    """What a link carried.
+    """Load of one link during a simulation.
 
     Attributes:
         name: the link in words.
-        rate_bps: its rate.
-        bytes: what crossed it.
-        busy_s: for how long it was full and held flows back.
-        utilisation: mean share of its rate that was used from time 0 to the end.
+        rate_bps: the link's rate, bit/s.
+        bytes: bytes that crossed the link.
+        busy_s: time during which the link was full and limited flows, in seconds.
+        utilisation: mean share of the link's rate that was used from time 0 to the end, 0 to 1.
     """
 
     name: str
@@ -42,17 +42,17 @@ class LinkUse:
 
 @dataclass(frozen=True)
 class Simulation(Tabular):
-    """What a simulation tells.
+    """Result of a simulation of F flows.
 
     Attributes:
-        start_s: (F,) when each flow was due and the flows before it were done; NaN = never.
-        finish_s: (F,) when its last byte was sent; NaN = not before the end.
-        bottleneck: (F,) int64, the place in `links` of the link that held it back when it finished; -1 = none.
-        links: every limited link that anything crossed.
-        end_s: when the last flow finished, or the end asked for.
-        events: starts and ends of flows, background included.
-        seed: decided every random choice.
-        warnings: what may make the times wrong, one line each.
+        start_s: (F,) time at which each flow was due and the flows before it were done; NaN = never.
+        finish_s: (F,) time at which each flow's last byte was sent; NaN = not before the end.
+        bottleneck: (F,) int64 index in `links` of the link that limited each flow when it finished; -1 = none.
+        links: load of every limited link that any flow crossed.
+        end_s: time at which the last flow finished, or the requested end.
+        events: number of starts and ends of flows, background included.
+        seed: seed of all random choices.
+        warnings: reasons why the times may be wrong, one line each.
     """
 
     start_s: Floats
@@ -65,7 +65,7 @@ class Simulation(Tabular):
     warnings: list[str] = field(default_factory=list)
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One row a flow: start_s, finish_s, and the name of its bottleneck or None."""
+        """Return one row per flow, with start_s, finish_s and the name of its bottleneck or None."""
         names = [link.name for link in self.links]
         return [
             {"start_s": start_s, "finish_s": finish_s, "bottleneck": names[link] if link >= 0 else None}
@@ -74,17 +74,17 @@ class Simulation(Tabular):
 
     @property
     def unfinished(self) -> int:
-        """Flows that did not finish before the end."""
+        """Number of flows that did not finish before the end."""
         return int(np.isnan(self.finish_s).sum())
 
     @property
     def makespan_s(self) -> float:
-        """From the first flow's start to the last one's finish; NaN while one is unfinished, 0 without flows."""
+        """Seconds from the first flow's start to the last one's finish; NaN if one is unfinished, 0 without flows."""
         return float(self.finish_s.max() - self.start_s.min()) if len(self.finish_s) else 0.0
 
     @property
     def durations_s(self) -> Floats:
-        """(F,) From start to finish; NaN = unfinished."""
+        """(F,) Seconds from each flow's start to its finish; NaN = unfinished."""
         return self.finish_s - self.start_s
 
 
@@ -108,12 +108,12 @@ def simulate(
     Args:
         network: hosts and the links between them.
         flows: the flows to send.
-        conditions: traffic of others, latency, shares of TCP, and when to stop.
-        edges: (E, 2) flows: the second of each row waits for the first.
-        phase: (F,) flows of a phase run together, one phase after the other; instead of `edges`.
+        conditions: background traffic, latency, shares of TCP, and when to stop.
+        edges: (E, 2) row numbers of flows: the second of each pair waits for the first.
+        phase: (F,) phase of each flow, instead of `edges`. Flows of a phase run together, one phase after the other.
 
     Raises:
-        GavotteError: naming what makes no sense.
+        GavotteError: for an invalid argument; the message names it.
     """
     payload_share, seed = conditions.payload_share, conditions.seed
     if conditions.alpha_s > 0:
@@ -147,9 +147,9 @@ def simulation_of(done: _core.Simulated, seed: int, warnings: list[str]) -> Simu
     """Convert the compiled simulator's result to a Simulation.
 
     Args:
-        done: the finished run.
-        seed: that of the run.
-        warnings: those about the network.
+        done: result of the compiled simulator.
+        seed: seed of the simulation.
+        warnings: warnings about the network.
     """
     columns = zip(
         done.link_names, done.link_rate_bps.tolist(), done.link_bytes.tolist(), done.link_busy_s.tolist(), strict=True
@@ -172,16 +172,16 @@ def simulation_of(done: _core.Simulated, seed: int, warnings: list[str]) -> Simu
 
 
 def rates(network: Topology | Network, flows: Flows, *, payload_share: float = 1.0, seed: int = 0) -> Floats:
-    """The max-min fair rate of each flow in bit/s if all are there at once; inf if nothing limits it.
+    """Return the max-min fair rate of each flow in bit/s if all are active at once; inf if nothing limits a flow.
 
     Args:
-        network: hosts and what joins them.
-        flows: who sends to whom; sizes and starts are not looked at.
+        network: hosts and the links between them.
+        flows: flows to compute rates for; sizes and starts are ignored.
         payload_share: as in `simulate`.
         seed: decides which of several equal paths a flow takes.
 
     Raises:
-        GavotteError: naming what makes no sense.
+        GavotteError: for invalid flows or an invalid network; the message names the problem.
     """
     check_pairs(network, flows.pairs)
     if isinstance(network, Network):
