@@ -47,7 +47,7 @@ FORMATS: dict[str, Format] = {
 """Supported formats by name."""
 
 UNWRITTEN = ("kubernetes", "diktyo", "ray", "dask", "torchrun", "hadoop-rack")
-"""Launchers whose own format is not written yet."""
+"""Launchers whose own format is not supported yet."""
 
 
 def export(placement: Placement, form: str, *, app: str | None = None) -> str:

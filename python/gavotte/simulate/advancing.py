@@ -50,7 +50,7 @@ class Advance:
             seed: decides which of several equal paths a transfer takes.
 
         Raises:
-            GavotteError: when something in the network makes no sense.
+            GavotteError: when the network is invalid.
         """
         self._platform = build_platform(network, payload_share, seed)
         self._host_at = {name: index for index, name in enumerate(host_names(network))}

@@ -1,4 +1,4 @@
-"""The conditions of a simulation: traffic of others, start-up latency, shares of TCP, and when to stop."""
+"""Conditions of a simulation: background traffic, start-up latency, shares of TCP, and when to stop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Conditions:
     """The conditions under which flows run, and when the simulation stops.
 
     Attributes:
-        background: traffic of others.
+        background: background traffic between pairs of hosts.
         alpha_s: start-up latency of every flow, in addition to its own and the network's (alpha of an alpha-beta
             model), in seconds.
         tcp: weigh flows by `tcp_weights`, which suits long flows that run at the same time.
@@ -49,4 +49,4 @@ class Conditions:
 
 
 ALONE = Conditions()
-"""No traffic but the flows, to their end."""
+"""Default conditions: no background traffic, and the simulation runs until all flows are done."""

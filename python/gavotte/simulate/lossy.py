@@ -1,4 +1,4 @@
-"""Flows of a Topology that loses packets: each gets at most what its losses leave of one TCP connection."""
+"""Cap flows on a Topology that loses packets at the rate that one TCP connection reaches despite the losses."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def capped_by_loss(topology: Topology, flows: Flows, platform: _core.Platform) -
 
     Args:
         topology: hosts and switches, with the `loss` of each.
-        flows: one TCP connection each.
-        platform: the topology as compiled, which knows the latencies.
+        flows: flows of one TCP connection each.
+        platform: compiled form of the topology, which has the latencies.
     """
     lossy = any(host.loss for host in topology.host) or any(switch.loss for switch in topology.switch)
     if not lossy or not len(flows):
@@ -37,12 +37,12 @@ def capped_by_loss(topology: Topology, flows: Flows, platform: _core.Platform) -
 
 
 def path_loss(topology: Topology, source: int, target: int) -> float:
-    """Return the share of packets that is lost between two hosts, by their places in the topology."""
+    """Return the share of packets lost between two hosts, 0 to 1, given the hosts' indices in the topology."""
     return _Losses(topology).of_path(source, target)
 
 
 class _Losses:
-    """The losses of a Topology's hosts, and of the links that join each to the root."""
+    """Shares of packets lost at a Topology's hosts, and on the links between each host and the root."""
 
     def __init__(self, topology: Topology) -> None:
         self._hosts = topology.host

@@ -39,7 +39,7 @@ class PlacementSimulation:
         flows: the transfers in file order, with ids `SOURCE>TARGET`, and `.PHASE` where there are several phases;
             after them one flow without bytes between each two phases.
         simulation: result for these flows; time 0 is the first application's arrival.
-        transfers: how many of the flows are transfers.
+        transfers: number of flows that are transfers.
     """
 
     completion_s: float

@@ -1,4 +1,8 @@
-"""Rates of a Network that depend on the flows: credits of hosts by bytes, and pairs by connections."""
+"""Compute the rates of a Network that depend on the flows.
+
+A host with a credit has a rate that depends on the bytes that it sends. A pair of hosts has one rate for one connection
+and another for several.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,8 @@ def used_by(network: Network, flows: Flows) -> tuple[Network, Flows]:
     """Return the Network and the flows with the rates that these flows get.
 
     Args:
-        network: with credits, and rates of several connections.
-        flows: one TCP connection each.
+        network: Network whose hosts may have credits, and whose pairs may have rates for several connections.
+        flows: flows of one TCP connection each.
     """
     if any(has_credit(host) for host in network.hosts):
         machines = np.array([host.machine or f"alone {at}" for at, host in enumerate(network.hosts)])
@@ -29,7 +33,7 @@ def used_by(network: Network, flows: Flows) -> tuple[Network, Flows]:
 
 
 def capped_by_connection(network: Network, flows: Flows) -> tuple[Network, Flows]:
-    """Return a Network whose pairs carry what several connections do, and flows that are capped at what one does."""
+    """Return a Network with the pairs' rates for several connections, and flows capped at the rate of one."""
     network = with_loss(network)
     if not network.several_differ:
         return network, flows
