@@ -1,4 +1,4 @@
-"""Keeps what was measured: Histories and Records go into SQLite or PostgreSQL, and come out by series, time, host."""
+"""Store Histories and Records in SQLite or PostgreSQL, and read them back by series, time and host."""
 
 from gavotte.store.errors import StoreError
 from gavotte.store.files import FORMATS, export_records, export_series, file_format, import_file

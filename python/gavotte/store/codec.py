@@ -1,4 +1,4 @@
-"""Vectors of numbers as they lie in the database: one host's row of a matrix, compressed."""
+"""Compress and decompress the rows of matrices that the database stores, one row per host."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gavotte.formats.history import PROOF_ARRAYS, VERDICTS, Proof
 from gavotte.store.errors import DamageError
 
 _LEVEL = 1
-"""Measured rates and latencies have random mantissas, where higher levels of zlib find nothing more."""
+"""Level of zlib. Higher levels compress no better, because measured rates and latencies have random mantissas."""
 _MOST_BYTES = 64 << 20
-"""Most that a row of lists may unpack to: 4096 paths of 255 routers with 45 characters each are 47 MB."""
+"""Largest unpacked size of a row of lists: 4096 paths of 255 routers with 45 characters each are 47 MB."""
 
 
 def pack(values: npt.NDArray[Any], kind: str) -> bytes:
-    """Compresses a vector without loss.
+    """Compress a vector of numbers without loss.
 
-    The bytes are shuffled first (all first bytes, then all second ones), which puts the exponents together.
+    The bytes are shuffled first (all first bytes, then all second ones), so that the exponents are adjacent.
 
     Args:
         values: (N,) numbers.
@@ -33,15 +33,15 @@ def pack(values: npt.NDArray[Any], kind: str) -> bytes:
 
 
 def unpack(content: bytes, kind: str, size: int) -> npt.NDArray[Any]:
-    """What `pack` was given.
+    """Decompress a vector of numbers that `pack` compressed.
 
     Args:
-        content: what `pack` returned.
+        content: result of `pack`.
         kind: as in `pack`.
-        size: N.
+        size: number of values, N.
 
     Raises:
-        DamageError: when the content is anything else.
+        DamageError: when `pack` cannot have returned the content.
     """
     dtype = np.dtype(kind)
     whole = size * dtype.itemsize
@@ -56,19 +56,19 @@ def unpack(content: bytes, kind: str, size: int) -> npt.NDArray[Any]:
 
 
 def pack_lists(lists: Sequence[Sequence[str]]) -> bytes:
-    """Compresses one list of texts for each target."""
+    """Compress one host's lists of texts, one list for each target."""
     return zlib.compress(json.dumps(lists, separators=(",", ":")).encode(), _LEVEL)
 
 
 def unpack_lists(content: bytes, size: int) -> list[list[str]]:
-    """What `pack_lists` was given.
+    """Decompress lists of texts that `pack_lists` compressed.
 
     Args:
-        content: what `pack_lists` returned.
+        content: result of `pack_lists`.
         size: number of lists.
 
     Raises:
-        DamageError: when the content is anything else.
+        DamageError: when `pack_lists` cannot have returned the content.
     """
     inflate = zlib.decompressobj()
     try:
@@ -85,16 +85,16 @@ def _is_list_of_texts(value: object) -> bool:
 
 
 def pack_proof(proof: Proof, row: int) -> bytes:
-    """Compresses one host's row of a proof whose arrays are (N, N)."""
+    """Compress one host's row of a snapshot's proof, whose arrays are (N, N)."""
     rows = [getattr(proof, key)[row] for key in PROOF_ARRAYS] + [proof.verdict[row]]
     return pack(np.concatenate(rows), "<f8")
 
 
 def unpack_proof(content: bytes, size: int) -> dict[str, npt.NDArray[Any]]:
-    """What `pack_proof` was given, by the name of the array, each (N,).
+    """Decompress one host's row of a proof; return each array's row, (N,), by the array's name.
 
     Raises:
-        DamageError: when the content is anything else.
+        DamageError: when `pack_proof` cannot have returned the content.
     """
     keys = (*PROOF_ARRAYS, "verdict")
     rows = dict(zip(keys, unpack(content, "<f8", len(keys) * size).reshape(len(keys), size), strict=True))

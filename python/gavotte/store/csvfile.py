@@ -1,4 +1,7 @@
-"""The long form as CSV (RFC 4180, UTF-8): written row by row, read in batches, mistakes named by line and column."""
+"""Write and read the long form of a series as CSV (RFC 4180, UTF-8).
+
+Files are written snapshot by snapshot and read in batches. Errors name line and column.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ Number = TypeVar("Number", int, float)
 
 
 def write_csv(stream: BinaryIO, snapshots: Iterable[Snapshot]) -> None:
-    """Writes a header and the rows of each snapshot; a number is as short as it can be and still read back the same."""
+    """Write a CSV header and the rows of each snapshot, with the shortest text for each number that loses nothing."""
     lines = _Lines()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -39,7 +42,7 @@ def write_csv(stream: BinaryIO, snapshots: Iterable[Snapshot]) -> None:
 
 
 class _Lines:
-    """What csv.writer writes to."""
+    """Buffer that csv.writer writes to."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -54,7 +57,7 @@ class _Lines:
 
 
 def read_csv(path: str | Path) -> Iterator[Snapshot]:
-    """Reads the long form, rows in any order; unknown columns are ignored.
+    """Read the snapshots of a CSV file in the long form. Rows may have any order; unknown columns are ignored.
 
     Raises:
         FormatError: naming file, line, column and remedy.
@@ -131,7 +134,7 @@ def _floats(
     def number(text: str) -> float:
         if not text:
             return empty
-        if "_" in text or not text.isascii():  # Python's own liberties
+        if "_" in text or not text.isascii():  # float() would accept underscores and digits of other scripts
             raise ValueError
         return float(text)
 
@@ -147,7 +150,7 @@ def _ints(texts: Sequence[str], numbers: Sequence[int], column: str, place: Plac
         try:
             value = int(text)
         except ValueError:
-            # A column with holes comes out of many programs as 4.0.
+            # Many programs write 4 as 4.0 in a column that has empty cells.
             real = float(text)
             if not real.is_integer():
                 raise
@@ -170,7 +173,7 @@ def _each(
     done: list[Number] = []
     try:
         for text in texts:
-            done.append(read(text))  # noqa: PERF401 - on an error its length tells where
+            done.append(read(text))  # noqa: PERF401 - on an error its length is the position
     except (ValueError, OverflowError):
         at = len(done)
         place.refuse(numbers[at], column, f"is `{texts[at][:60]}`", f"write {wanted}")

@@ -1,4 +1,7 @@
-"""Opens the database: SQLite or PostgreSQL, with a deadline on every wait, and only if it is a store of ours."""
+"""Open the SQLite or PostgreSQL database of a store.
+
+Every wait has a deadline. Databases of other programs are refused.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +17,26 @@ from gavotte.store.schema import MIGRATIONS, check_version, found_version, migra
 from gavotte.store.translating import translated
 
 CONNECT_S = 10.0
-"""How long a server may take to accept a connection."""
+"""Deadline for a server to accept a connection, in seconds."""
 WAIT_S = 60.0
-"""How long to wait for another writer to finish."""
+"""Deadline for another writer to finish, in seconds."""
 QUERY_S = 600.0
-"""How long one statement may take on a server."""
+"""Deadline for one statement on a server, in seconds."""
 WRITES = {"gavotte_writes": True}
 _APPLICATION_ID = 0x47565454  # "GVTT" in the header of the SQLite file
 
 
 def open_engine(location: Location, *, create: bool, connect_s: float = CONNECT_S, wait_s: float = WAIT_S) -> Engine:
-    """Opens a store, and makes or migrates its tables where needed.
+    """Open a store's database, and create or migrate its tables if needed.
 
     Args:
-        location: where it is.
-        create: whether a missing SQLite file or missing tables are made.
-        connect_s: deadline for a connection to a server.
-        wait_s: deadline for another writer.
+        location: location of the store.
+        create: whether to create a missing SQLite file or missing tables.
+        connect_s: deadline for a connection to a server, in seconds.
+        wait_s: deadline for another writer, in seconds.
 
     Raises:
-        StoreError: when it cannot be reached, is no store, or is missing and not to be created.
+        StoreError: when the database is unreachable or not a store, or is missing and `create` is False.
     """
     with translated(location):
         if location.kind == "sqlite":
@@ -63,7 +66,7 @@ def _check_tables(engine: Engine, location: Location, *, create: bool) -> None:
 
 
 def _prepare_file(location: Location, *, create: bool, wait_s: float) -> None:
-    """Refuses another program's file before anything in it is changed."""
+    """Create or check a store's SQLite file. Raise an error for another program's file before changing it."""
     path = Path(location.path)
     try:
         if path.is_dir():
@@ -124,7 +127,7 @@ def _sqlite_engine(location: Location, wait_s: float) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        # A writer takes its lock at once: a reader that turns writer could only fail.
+        # A writer locks at once, because a read transaction that starts to write could only fail.
         writes = connection.get_execution_options().get("gavotte_writes")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -134,7 +137,7 @@ def _sqlite_engine(location: Location, wait_s: float) -> Engine:
 def _postgresql_engine(location: Location, connect_s: float, wait_s: float) -> Engine:
     import psycopg
 
-    # A peer that has gone is noticed although nothing is being sent.
+    # Keepalives notice a lost peer even while nothing is being sent.
     defaults = {
         "connect_timeout": str(max(2, round(connect_s))),
         "application_name": "gavotte",

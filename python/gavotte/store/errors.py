@@ -10,4 +10,4 @@ class StoreError(GavotteError):
 
 
 class DamageError(Exception):
-    """Content that no version of Gavotte wrote; `translating.told` makes a `StoreError` of it."""
+    """Database content that no version of Gavotte wrote; `translating.translated` converts it to a `StoreError`."""

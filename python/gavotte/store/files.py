@@ -22,7 +22,7 @@ from gavotte.store.store import Added, Store
 
 RECORDS = "jsonl"
 FORMATS = ("npz", "parquet", "csv", RECORDS)
-"""The first three hold a series, the last Records."""
+"""Names of the file formats: the first three contain a series, the last contains Records."""
 
 
 def _read_parquet(path: str | Path) -> Iterator[Snapshot]:
@@ -46,18 +46,18 @@ _WRITERS: dict[str, Callable[[BinaryIO, Iterable[Snapshot]], None]] = {"parquet"
 
 
 def file_format(path: str | Path, given: str | None = None) -> str:
-    """The format of a file.
+    """Return the name of a file's format, from its suffix or as given.
 
     Args:
-        path: its suffix tells the format.
-        given: overrides the suffix.
+        path: file whose suffix is the default.
+        given: name of a format, overrides the suffix; None = use the suffix.
 
     Returns:
         One of `FORMATS`.
 
     Raises:
-        StoreError: when neither is known.
-        FormatError: where a file is there that is visibly of another kind.
+        StoreError: when the format is unknown.
+        FormatError: when the suffix is unknown and the existing file is visibly of another kind.
     """
     name = given or Path(path).suffix.removeprefix(".").lower()
     if name not in FORMATS:
@@ -71,18 +71,18 @@ def file_format(path: str | Path, given: str | None = None) -> str:
 def import_file(
     store: Store, path: str | Path, series: str | None = None, *, form: str | None = None, skip_existing: bool = False
 ) -> Added:
-    """Adds a file's snapshots to a series, or its Records, in one transaction.
+    """Add the snapshots or Records of a file to a store, in one transaction.
 
     Args:
-        store: where to.
-        path: `.npz`, `.parquet`, `.csv` or `.jsonl`.
-        series: its name; None for the file's name up to the first dot. Records have none.
+        store: store to add to.
+        path: `.npz`, `.parquet`, `.csv` or `.jsonl` file.
+        series: name of the series; None for the file's name up to the first dot. Ignored for Records.
         form: one of `FORMATS`, overrides the suffix.
-        skip_existing: pass over a time that the series already has, instead of refusing.
+        skip_existing: skip snapshots at times that the series already has, instead of raising an error.
 
     Raises:
-        FormatError: when the file is not sound. Then nothing is stored.
-        StoreError: for a time that is there already, or a store that cannot be written. Then nothing is stored.
+        FormatError: when the file is invalid. Then nothing is stored.
+        StoreError: for a time that the series already has, or a store that cannot be written. Then nothing is stored.
     """
     kind = file_format(path, form)
     if kind == RECORDS:
@@ -95,17 +95,17 @@ def import_file(
 def export_series(
     store: Store, series: str, path: str | Path, *, form: str | None = None, span: Span | None = None
 ) -> int:
-    """Writes a series to a file, whole or not at all.
+    """Write the snapshots of a series to a file, completely or not at all.
 
     Args:
-        store: where from.
-        series: its name.
-        path: `.npz`, `.parquet` or `.csv`.
+        store: store to read from.
+        series: name of the series.
+        path: `.npz`, `.parquet` or `.csv` file.
         form: one of `FORMATS`, overrides the suffix.
-        span: which snapshots; None = all.
+        span: snapshots to write; None = all.
 
     Returns:
-        How many snapshots were written.
+        Number of snapshots written.
 
     Raises:
         StoreError: when the store lacks the series or the span.
@@ -131,16 +131,16 @@ def export_series(
 
 
 def export_records(store: Store, path: str | Path, kind: str | None = None, *, span: Span | None = None) -> int:
-    """Writes Records to a `.jsonl`, whole or not at all. Returns how many.
+    """Write Records to a `.jsonl` file, completely or not at all, and return their number.
 
     Args:
-        store: where from.
+        store: store to read from.
         path: the file.
-        kind: what was done; None = all.
-        span: when; None = always.
+        kind: kind of the Records; None = all.
+        span: time span of the Records; None = all times.
 
     Raises:
-        StoreError: when there is no such Record.
+        StoreError: when no Record matches.
         FormatError: when the file cannot be written.
     """
     records = store.records(kind, span=span)
@@ -151,7 +151,7 @@ def export_records(store: Store, path: str | Path, kind: str | None = None, *, s
 
 
 def _write_through(path: str | Path, write: Callable[[str | Path], None]) -> None:
-    """Lets a noun write its file, and brings the content over where the path is a device."""
+    """Call a function that writes a file; for a device, write a temporary file and copy its content to the device."""
     if not is_device(Path(path)):
         write(path)
         return
@@ -162,7 +162,10 @@ def _write_through(path: str | Path, write: Callable[[str | Path], None]) -> Non
 
 @contextmanager
 def _written_aside(path: str | Path) -> Iterator[BinaryIO]:
-    """As `formats.files.reading.write_bytes`, for content that comes piece by piece."""
+    """Yield a stream to a temporary file that replaces the target at the end; a device is written directly.
+
+    This is `formats.files.reading.write_bytes` for content that is written in pieces.
+    """
     target = Path(path)
     aside = ""
     try:

@@ -1,4 +1,4 @@
-"""Where a store is: an SQLite file or a PostgreSQL database, named by a URL that may hold a password."""
+"""Parse the URL or path of a store: an SQLite file or a PostgreSQL database. The URL may contain a password."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _KINDS = "write sqlite:///FILE, a file name, or postgresql://USER@HOST/DATABASE"
 
 @dataclass(frozen=True)
 class Location:
-    """One store's place.
+    """Location of a store: the path of an SQLite file, or the parameters of a connection to PostgreSQL.
 
     Attributes:
-        kind: which database holds it.
+        kind: kind of the database.
         path: the SQLite file; empty for PostgreSQL.
         conninfo: libpq's parameters; empty for SQLite.
-        default: whether it is the user's own store, which is made when it is missing.
-        shown: its name in messages, without any secret.
+        default: whether this is the user's own store, whose folder is created when it is missing.
+        shown: the store's name in messages, without any secret.
     """
 
     kind: Literal["sqlite", "postgresql"]
@@ -37,7 +37,7 @@ class Location:
     shown: str = ""
 
     def scrub(self, text: str) -> str:
-        """Removes this store's secrets from a message of the database."""
+        """Replace this store's passwords and other secrets in a message of the database with `***`."""
         for key in _SECRETS:
             secret = self.conninfo.get(key)
             if secret:
@@ -47,22 +47,22 @@ class Location:
 
 
 def default_url(environ: Mapping[str, str] = os.environ) -> str:
-    """The store that is meant when none is named.
+    """Return the URL or path of the store that is used when the user names none.
 
     Args:
-        environ: where `GAVOTTE_STORE`, `XDG_DATA_HOME` and `HOME` are looked up.
+        environ: environment variables, of which `GAVOTTE_STORE`, `XDG_DATA_HOME` and `HOME` are used.
 
     Returns:
         `$GAVOTTE_STORE`, else `$XDG_DATA_HOME/gavotte/gavotte.sqlite3`, else the same under `~/.local/share`.
 
     Raises:
-        StoreError: when there is no home folder to put it in.
+        StoreError: when the store's folder is unknown because there is no home folder.
     """
     return environ.get(STORE_VARIABLE) or str(_own_file(environ))
 
 
 def locate(url: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Location:
-    """Reads a store's URL.
+    """Parse a store's URL or path.
 
     Args:
         url: `sqlite:///relative`, `sqlite:////absolute`, a file name, or a `postgresql://` URL as libpq reads it;
@@ -70,7 +70,7 @@ def locate(url: str | Path | None = None, environ: Mapping[str, str] = os.enviro
         environ: as for `default_url`.
 
     Raises:
-        StoreError: when it names no store. The message never holds the URL, which may hold a password.
+        StoreError: when the URL names no store. The message never contains the URL, which may contain a password.
     """
     if url is None:
         own = not environ.get(STORE_VARIABLE)
@@ -89,7 +89,7 @@ def locate(url: str | Path | None = None, environ: Mapping[str, str] = os.enviro
 
 def _own_file(environ: Mapping[str, str]) -> Path:
     data = environ.get("XDG_DATA_HOME", "")
-    # The XDG specification has relative paths ignored.
+    # The XDG specification says to ignore relative paths.
     folder = Path(data) if Path(data).is_absolute() else None
     if folder is None:
         try:
@@ -101,7 +101,7 @@ def _own_file(environ: Mapping[str, str]) -> Path:
 
 
 def _sqlite_path(rest: str) -> str:
-    # As SQLAlchemy has it: two slashes end the scheme, a third begins the path.
+    # As in SQLAlchemy's URLs, two slashes end the scheme and a third begins the path.
     if not rest.startswith("/") or len(rest) == 1:
         raise StoreError(
             "the store's URL names no file", hint="use sqlite:///relative/file or sqlite:////absolute/file"
@@ -122,7 +122,7 @@ def _server(url: str) -> Location:
     from psycopg.conninfo import conninfo_to_dict
 
     try:
-        # Some libpq messages quote the piece they could not read, which may be half a password.
+        # Some messages of libpq quote the part that could not be parsed, which may be part of a password.
         given = {key: str(value) for key, value in conninfo_to_dict(url).items()}
     except (ProgrammingError, UnicodeError, ValueError):
         raise StoreError(

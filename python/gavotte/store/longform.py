@@ -1,7 +1,8 @@
-"""The long form of a series: one row for each directed pair of hosts and snapshot, in CSV and Parquet alike.
+"""Convert snapshots to and from the long form: one row for each snapshot and directed pair of hosts.
 
-Exact both ways: every pair of a snapshot's hosts has its row, measured or not, so that hosts and snapshots without any
-answer survive. A host's row to itself is left out unless it holds something or the host is alone.
+CSV and Parquet files both have this form. The conversion is exact in both directions. Every pair of a snapshot's hosts
+has a row, measured or not, so that hosts and snapshots without measurements are kept. A host's row to itself is left
+out unless it has values or the host is alone.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from gavotte.store.snapshot import MAX_HOSTS, Snapshot
 REQUIRED = ("source", "target", "time_s", "alpha_s", "beta_Bps")
 OPTIONAL = ("hops", "cpus", "memory_bytes", "method")
 COLUMNS = REQUIRED + OPTIONAL
-"""In the order in which they are written. `cpus` and `memory_bytes` are the source's."""
+"""Names of all columns in the order in which they are written. `cpus` and `memory_bytes` are those of the source."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows of a file, column by column; an optional column that the file does not have is None.
+    """A batch of rows of a file, as columns; an optional column that the file does not have is None.
 
     Attributes:
-        number: where each row is in the file, counted from 1.
+        number: line or row of the file, counted from 1.
     """
 
     number: Ints
@@ -46,22 +47,22 @@ class Rows:
 
 @dataclass(frozen=True)
 class Place:
-    """Names a cell for an error: `FILE: line 7, column hops`.
+    """Name of a file for error messages about its cells, such as `FILE: line 7, column hops`.
 
     Attributes:
         path: the file.
-        unit: what rows are counted in: `line` or `row`.
+        unit: word for a row of the file: `line` or `row`.
     """
 
     path: str
     unit: str
 
     def refuse(self, number: int, column: str, problem: str, remedy: str) -> NoReturn:
-        """Raises the error for one cell."""
+        """Raise the error for one invalid cell."""
         raise FormatError(self.path, f"{self.unit} {number}, column {column}", problem, remedy)
 
     def check_columns(self, names: Sequence[str]) -> None:
-        """Refuses a file without the required columns, or with one of ours twice."""
+        """Raise an error if a required column is missing or a known column appears twice."""
         for name in REQUIRED:
             if name not in names:
                 close = next((each for each in names if each.lower() == name.lower()), None)
@@ -73,7 +74,7 @@ class Place:
 
 
 def flatten(snapshot: Snapshot) -> dict[str, npt.NDArray[Any]]:
-    """The rows of one snapshot as columns, sources in order, targets in order within each; NaN = not measured."""
+    """Return one snapshot in the long form, as columns sorted by source and then target; NaN = not measured."""
     size = len(snapshot.hosts)
     keep = ~np.eye(size, dtype=bool) if size > 1 else np.ones((1, 1), dtype=bool)
     keep |= np.isfinite(snapshot.alpha_s) | np.isfinite(snapshot.beta_Bps) | (snapshot.hops > 0)
@@ -94,7 +95,7 @@ def flatten(snapshot: Snapshot) -> dict[str, npt.NDArray[Any]]:
 
 @dataclass
 class _Keys:
-    """Numbers for texts, in order of appearance."""
+    """Mapping that numbers distinct texts from 0, in order of appearance."""
 
     numbers: dict[str, int] = field(default_factory=dict)
 
@@ -104,11 +105,13 @@ class _Keys:
 
 
 def assemble(batches: Iterable[Rows], place: Place) -> Iterator[Snapshot]:
-    """Makes snapshots of rows in any order. All are checked, and held at about 70 bytes each, before the first one.
+    """Convert rows in any order to snapshots in time order.
+
+    All rows are read and checked before the first snapshot is returned. They need about 70 bytes of memory each.
 
     Args:
         batches: the file's rows.
-        place: of the file, for errors.
+        place: the file, for error messages.
 
     Raises:
         FormatError: naming file, line or row, column and remedy.
@@ -175,7 +178,7 @@ def _check(rows: Rows, place: Place) -> None:
 def _check_group(
     whole: dict[str, npt.NDArray[Any]], group: npt.NDArray[np.intp], names: list[str], ways: list[str], place: Place
 ) -> None:
-    """Refuses a pair that stands twice in one snapshot, and what the rows of one host or snapshot disagree on."""
+    """Check the rows of one snapshot: raise an error for duplicate pairs, contradictory rows or too many hosts."""
     source, target, number = (whole[key][group].astype(np.int64) for key in ("source", "target", "number"))
     if len(np.unique(np.concatenate([source, target]))) > MAX_HOSTS:
         place.refuse(int(number[0]), "source", f"begins a snapshot of more than {MAX_HOSTS} hosts", "split it")

@@ -19,7 +19,7 @@ from gavotte.store.snapshot import Snapshot
 FORMAT = "gavotte/history-rows/1"
 _BATCH = 1 << 16
 _GROUP = 1 << 18
-"""Rows of a row group, at least: small ones compress badly and are slow to scan."""
+"""Smallest number of rows in a row group, except the last: small groups compress badly and are slow to scan."""
 
 _TYPES = {
     "source": pa.string(),
@@ -40,13 +40,13 @@ _REPEATED = ["source", "target", "time_s", "hops", "cpus", "memory_bytes", "meth
 
 
 def write_parquet(stream: BinaryIO, snapshots: Iterable[Snapshot]) -> None:
-    """Writes the rows of all snapshots; what was not measured is null."""
+    """Write the rows of all snapshots to a Parquet file; values that were not measured are null."""
     with pq.ParquetWriter(stream, _SCHEMA, compression="zstd", use_dictionary=_REPEATED) as writer:
         waiting: list[Any] = []
         rows = 0
         for snapshot in snapshots:
             columns = flatten(snapshot)
-            # from_pandas makes a null of each NaN.
+            # from_pandas converts each NaN to a null.
             arrays = [pa.array(columns[key], _TYPES[key], from_pandas=key in _NULLABLE) for key in COLUMNS]
             waiting.append(pa.Table.from_arrays(arrays, schema=_SCHEMA))
             rows += len(columns["source"])
@@ -58,7 +58,7 @@ def write_parquet(stream: BinaryIO, snapshots: Iterable[Snapshot]) -> None:
 
 
 def read_parquet(path: str | Path) -> Iterator[Snapshot]:
-    """Reads the long form, rows in any order; unknown columns are ignored.
+    """Read the snapshots of a Parquet file in the long form. Rows may have any order; unknown columns are ignored.
 
     Raises:
         FormatError: naming file, row, column and remedy.

@@ -1,4 +1,4 @@
-"""One call for those who measure: open the store, add, close."""
+"""Store a measurement with one call that opens the store, adds the snapshots and closes the store."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from gavotte.store.store import Added, open_store
 def record_measurement(
     series: str, history: History, *, store: str | Path | None = None, records: Iterable[Record] = ()
 ) -> Added:
-    """Appends what was just measured to a series, with its Records, in one transaction.
+    """Append a new measurement and its Records to a series, in one transaction.
 
     Args:
-        series: its name; made when it is new.
-        history: the snapshots.
+        series: name of the series, which is created if it is new.
+        history: the measured snapshots.
         store: the store's URL; None for the user's own. See `open_store`.
-        records: samples that belong to it.
+        records: samples that belong to the measurement.
 
     Raises:
         StoreError: when the store cannot be reached or written. Then nothing is stored.

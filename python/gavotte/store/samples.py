@@ -1,4 +1,4 @@
-"""Records in the database: a set of samples, found again by kind, metric, time and labels."""
+"""Add, query and delete Records in the database, by kind, metric, time and labels."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Label = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class KindSummary:
-    """All Records of one kind.
+    """Number, metrics and time span of all Records of one kind.
 
     Attributes:
-        kind: what was done.
-        records: how many.
-        metrics: what was measured, in alphabetical order.
-        first_s: Unix time of the earliest.
-        last_s: Unix time of the latest.
+        kind: the kind, which names the activity that was measured.
+        records: number of Records.
+        metrics: names of the measured quantities, in alphabetical order.
+        first_s: Unix time of the earliest Record.
+        last_s: Unix time of the latest Record.
     """
 
     kind: str
@@ -45,13 +45,13 @@ class KindSummary:
 
 
 def append(connection: Connection, records: Iterable[Record]) -> int:
-    """Adds Records. One that is equal in every field to one that is there is the same sample and kept once.
+    """Add Records to the database, except those that equal a stored Record in every field.
 
     Returns:
-        How many were new.
+        Number of Records that were new.
 
     Raises:
-        StoreError: for a text that no database can hold.
+        StoreError: for a text that databases cannot store, one with a NUL.
     """
     on_server = connection.dialect.name == "postgresql"
     if on_server:  # two writers with the same samples in another order would wait for each other
@@ -99,10 +99,10 @@ def _within(query: Select[*Columns], kind: str | None, metric: str | None, span:
 def query(
     connection: Connection, *, kind: str | None, metric: str | None, span: Span, labels: Mapping[str, Label]
 ) -> list[Record]:
-    """The Records that fit, in time order, equal times as they were added.
+    """Return the Records that match all conditions, in time order; those of equal time in the order of addition.
 
     Raises:
-        DamageError: when what is stored was not written by `append`.
+        DamageError: when the database contains rows that `append` did not write.
     """
     column = tables.records.c
     wanted = _within(select(column.kind, column.metric, column.value, column.time_s, column.labels), kind, metric, span)
@@ -122,12 +122,12 @@ def query(
 
 
 def _equal(own: object, wanted: Label) -> bool:
-    # Python has True == 1.
+    # In Python, True == 1.
     return own == wanted and isinstance(own, bool) == isinstance(wanted, bool)
 
 
 def kinds(connection: Connection) -> list[KindSummary]:
-    """Every kind of Record with its metrics, by name."""
+    """Return a summary of each kind of Record, sorted by name."""
     column = tables.records.c
     rows = connection.execute(
         select(column.kind, column.metric, func.count(), func.min(column.time_s), func.max(column.time_s)).group_by(
@@ -154,13 +154,13 @@ def kinds(connection: Connection) -> list[KindSummary]:
 
 
 def remove(connection: Connection, kind: str, *, before_s: float | None) -> int:
-    """Deletes the Records of a kind, or those before a time.
+    """Delete the Records of a kind: all of them, or those before a Unix time.
 
     Returns:
-        How many went.
+        Number of deleted Records.
 
     Raises:
-        StoreError: when there is none of that kind.
+        StoreError: when no Record of that kind exists.
     """
     table = tables.records
     any_id = connection.execute(select(table.c.id).where(table.c.kind == kind).limit(1)).scalar()

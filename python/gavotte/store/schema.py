@@ -1,4 +1,4 @@
-"""The tables, and how a store of an older version becomes one of this version."""
+"""Define the tables of a store, and migrate stores of older versions to this one."""
 
 from __future__ import annotations
 
@@ -158,18 +158,18 @@ def _add(connection: Connection, table: str, name: str, kind: str) -> None:
 Migration = Callable[[Connection], None]
 
 MIGRATIONS: tuple[Migration, ...] = (_first, _second, _third, _fourth, _fifth)
-"""Step k turns version k into version k + 1. A step that a release has seen is never changed."""
+"""Migrations in order: step k converts version k to version k + 1. A released step is never changed."""
 
 
 def found_version(connection: Connection) -> int | None:
-    """The store's version; None where there are no tables of ours."""
+    """Return the version of the store in this database; None if the database has no tables of Gavotte."""
     if not inspect(connection).has_table(schema_versions.name):
         return None
     return int(connection.execute(select(func.max(schema_versions.c.version))).scalar() or 0)
 
 
 def check_version(version: int, location: Location, steps: Sequence[Migration] = MIGRATIONS) -> None:
-    """Refuses a store that a newer Gavotte wrote.
+    """Raise an error if a newer Gavotte wrote the store.
 
     Raises:
         StoreError: naming both versions.
@@ -182,11 +182,11 @@ def check_version(version: int, location: Location, steps: Sequence[Migration] =
 
 
 def migrate(connection: Connection, location: Location, steps: Sequence[Migration] = MIGRATIONS) -> None:
-    """Brings a store to this version inside the caller's transaction, so that it is done whole or not at all.
+    """Migrate a store to this version inside the caller's transaction, so that it succeeds or changes nothing.
 
     Args:
-        connection: in a transaction that may write.
-        location: for the message.
+        connection: connection in a transaction that may write.
+        location: location of the store, for error messages.
         steps: all migrations in order.
 
     Raises:

@@ -1,4 +1,7 @@
-"""Series in the database: named lists of snapshots, one row for each host that was measured from."""
+"""Add, read and delete series in the database.
+
+A series is a named list of snapshots. Each snapshot has one row for each source host with measurements.
+"""
 
 from __future__ import annotations
 
@@ -23,21 +26,21 @@ from gavotte.store.snapshot import EXTRA, MAX_HOSTS, Snapshot, digest
 Columns = TypeVarTuple("Columns")
 
 _MOST_IDS = 500
-"""Snapshots fetched by one query; SQLite takes 32,766 parameters."""
+"""Most snapshots fetched by one query; SQLite takes 32,766 parameters."""
 ROUTERS = "hop_addresses"
 """Name of the stored lists of routers. The other arrays that not every snapshot has are those of `EXTRA`."""
 _MOST_CELLS = 1 << 22
-"""Cells fetched by one query: 100 MB of matrices."""
+"""Most cells of matrices fetched by one query, about 100 MB."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """Which snapshots are meant: those of [since_s, until_s), and of these the last ones.
+    """Selection of snapshots or Records by time: the last ones in [since_s, until_s).
 
     Attributes:
         since_s: Unix time, inclusive; None = from the beginning.
         until_s: Unix time, exclusive; None = to the end.
-        last: how many at most, counted from the end; None = all.
+        last: largest number of them, counted from the end; None = all.
     """
 
     since_s: float | None = None
@@ -47,17 +50,17 @@ class Span:
 
 @dataclass(frozen=True)
 class Head:
-    """A snapshot without its matrices.
+    """Summary of a snapshot, without its matrices.
 
     Attributes:
-        id: its key in the database.
-        roster_id: the key of its hosts.
-        time_s: Unix time.
-        method: how it was measured.
-        hosts: how many.
-        answered: directed pairs of different hosts with a bandwidth.
-        alpha_median_s: over those pairs, None without any.
-        beta_median_Bps: over those pairs, bytes/s, None without any.
+        id: key of the snapshot in the database.
+        roster_id: key of the snapshot's list of hosts.
+        time_s: Unix time of the snapshot.
+        method: name of the method of measurement.
+        hosts: number of hosts.
+        answered: number of directed pairs of different hosts with a bandwidth.
+        alpha_median_s: median latency over the pairs that have one, seconds; None if no pair has one.
+        beta_median_Bps: median bandwidth over the pairs that have one, bytes/s; None if no pair has one.
     """
 
     id: int
@@ -71,13 +74,13 @@ class Head:
 
     @property
     def paths(self) -> int:
-        """Directed pairs of different hosts."""
+        """Number of directed pairs of different hosts."""
         return self.hosts * (self.hosts - 1)
 
 
 @dataclass(frozen=True)
 class Roster:
-    """The hosts of one or more snapshots, in the matrices' order: names, cores, memory, and who receives IPv6."""
+    """Hosts of one or more snapshots, in the matrices' order: names, cores, memory, and whether each receives IPv6."""
 
     hosts: tuple[str, ...]
     cpus: tuple[float, ...]
@@ -86,7 +89,7 @@ class Roster:
 
 
 def names(connection: Connection) -> list[str]:
-    """All series by name."""
+    """Return the names of all series, sorted."""
     names = list(connection.execute(select(tables.series.c.name).order_by(tables.series.c.name)).scalars())
     if not all(isinstance(name, str) for name in names):
         raise DamageError("a series' name")
@@ -94,10 +97,10 @@ def names(connection: Connection) -> list[str]:
 
 
 def find(connection: Connection, name: str) -> int:
-    """The key of a series.
+    """Return the key of a series in the database.
 
     Raises:
-        StoreError: with the names that there are.
+        StoreError: when no such series exists; the hint lists up to 8 names.
     """
     number = connection.execute(select(tables.series.c.id).where(tables.series.c.name == name)).scalar()
     if number is None:
@@ -108,19 +111,19 @@ def find(connection: Connection, name: str) -> int:
 
 
 def append(connection: Connection, name: str, snapshots: Iterable[Snapshot], *, skip_existing: bool) -> int:
-    """Adds snapshots to a series, which is made when it is new.
+    """Add snapshots to a series, and create the series if it is new.
 
     Args:
-        connection: in a transaction that may write.
-        name: of the series.
-        snapshots: in any order.
-        skip_existing: pass over a time that the series already has, instead of refusing.
+        connection: connection in a transaction that may write.
+        name: name of the series.
+        snapshots: snapshots in any order.
+        skip_existing: skip snapshots at times that the series already has, instead of raising an error.
 
     Returns:
-        How many were added.
+        Number of snapshots added.
 
     Raises:
-        StoreError: for a time that is there already, or a snapshot that is not sound.
+        StoreError: for a time that the series already has, or an invalid snapshot.
     """
     series_id = _lock(connection, name)
     column = tables.snapshots.c.time_s
@@ -146,7 +149,10 @@ def append(connection: Connection, name: str, snapshots: Iterable[Snapshot], *, 
 
 
 def _lock(connection: Connection, name: str) -> int:
-    """The key of a series that no other process writes until this transaction ends; made when it is new."""
+    """Lock a series against other writers until this transaction ends, and return its key.
+
+    A missing series is created.
+    """
     insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
     new = insert(tables.series).values(name=name, created_s=time.time()).on_conflict_do_nothing()
     mine = select(tables.series.c.id).where(tables.series.c.name == name).with_for_update()
@@ -206,7 +212,7 @@ def _insert(connection: Connection, series_id: int, roster_id: int, snapshot: Sn
 
 
 def _extras(snapshot: Snapshot, i: int) -> Iterator[tuple[str, bytes]]:
-    """Yield the arrays that not every snapshot has: the name and one host's row of each."""
+    """Yield the name of each optional array that this snapshot has, and host i's compressed row of the array."""
     for name, matrix in snapshot.extra.items():
         yield name, pack(matrix[i], EXTRA[name].stored)
     if snapshot.hop_addresses is not None:
@@ -214,7 +220,7 @@ def _extras(snapshot: Snapshot, i: int) -> Iterator[tuple[str, bytes]]:
 
 
 def heads(connection: Connection, series_id: int, span: Span) -> list[Head]:
-    """The snapshots of a span in time order, without their matrices."""
+    """Return summaries of a series' snapshots in a time span, in time order."""
     table, roster = tables.snapshots, tables.rosters
     columns = (table.c.id, table.c.roster_id, table.c.time_s, table.c.method, roster.c.size, table.c.answered)
     medians = (table.c.alpha_median_s, table.c.beta_median_bytes_per_s)
@@ -244,10 +250,10 @@ def _within(query: Select[*Columns], series_id: int, span: Span) -> Select[*Colu
 
 
 def read_rosters(connection: Connection, heads: Sequence[Head]) -> dict[int, Roster]:
-    """The hosts of the given snapshots, by `roster_id`.
+    """Return the hosts of the given snapshots, by `roster_id`.
 
     Raises:
-        DamageError: when what is stored was not written by `append`.
+        DamageError: when the database contains rows that `append` did not write.
     """
     ids = list(dict.fromkeys(head.roster_id for head in heads))
     table = tables.rosters
@@ -263,7 +269,7 @@ def read_rosters(connection: Connection, heads: Sequence[Head]) -> dict[int, Ros
 
 def _roster(text: str, size: int) -> Roster:
     try:
-        # Stores before version 5 did not keep the fourth.
+        # Stores before version 5 do not have the fourth column, `ipv6`.
         hosts, cpus, memory, *ipv6 = zip(*json.loads(text), strict=True)
         over_ipv6 = tuple(map(bool, ipv6[0])) if ipv6 else None
         whole = Roster(tuple(map(str, hosts)), tuple(map(float, cpus)), tuple(map(int, memory)), over_ipv6)
@@ -277,16 +283,16 @@ def _roster(text: str, size: int) -> Roster:
 def read(
     connection: Connection, heads: Sequence[Head], rosters: dict[int, Roster], hosts: Sequence[str] | None = None
 ) -> Iterator[Snapshot]:
-    """Reads snapshots, a bounded number of them at a time.
+    """Read snapshots from the database in batches of limited size.
 
     Args:
-        connection: in a transaction.
-        heads: which ones, in the wanted order.
-        rosters: of all of them, as `read_rosters` gives.
-        hosts: the only ones to read; None = all.
+        connection: connection in a transaction.
+        heads: summaries of the snapshots to read, in the wanted order.
+        rosters: hosts of all these snapshots, from `read_rosters`.
+        hosts: the only hosts to read; None = all.
 
     Raises:
-        DamageError: when what is stored was not written by `append`.
+        DamageError: when the database contains rows that `append` did not write.
     """
     wanted = None if hosts is None else set(hosts)
     parts = {key: _part(roster, wanted) for key, roster in rosters.items()}
@@ -302,7 +308,13 @@ def read(
 
 @dataclass(frozen=True)
 class _Part:
-    """The wanted hosts of a roster, and where they are in it."""
+    """The requested hosts of a roster, with their positions.
+
+    Attributes:
+        whole: the roster with all hosts.
+        inside: positions of the requested hosts in the roster.
+        index: position of each requested host among the requested hosts.
+    """
 
     whole: Roster
     inside: npt.NDArray[np.intp]
@@ -340,7 +352,7 @@ def _read_some(
 
 
 def _rows(table: Table, snapshots: Iterable[int], hosts: Sequence[str] | None) -> Select[*tuple[Any, ...]]:
-    """Select the rows of some snapshots, of some hosts."""
+    """Return a query for the rows of these snapshots, and of these source hosts; None = all hosts."""
     query = select(table).where(table.c.snapshot_id.in_(list(snapshots)))
     return query if hosts is None else query.where(table.c.source.in_(list(hosts)))
 
@@ -358,7 +370,7 @@ def _with_proof(snapshot: Snapshot) -> Snapshot:
 
 
 def _with_extra(snapshot: Snapshot, name: Any, content: bytes, i: int, part: _Part) -> Snapshot:
-    """Fill in one host's row of an array; return the snapshot with that array."""
+    """Fill in one host's row of an optional array; return the snapshot with that array."""
     size = len(part.whole.hosts)
     if name == ROUTERS:
         lists = unpack_lists(content, size)
@@ -416,13 +428,15 @@ def _blank(head: Head, part: _Part) -> Snapshot:
 
 
 def remove(connection: Connection, name: str, *, before_s: float | None) -> int:
-    """Deletes a series, or its snapshots before a time.
+    """Delete a series, or only its snapshots before a Unix time.
+
+    A series that would be left empty is deleted too.
 
     Returns:
-        How many snapshots went.
+        Number of deleted snapshots.
 
     Raises:
-        StoreError: when there is no such series.
+        StoreError: when no such series exists.
     """
     series_id = find(connection, name)
     connection.execute(select(tables.series.c.id).where(tables.series.c.id == series_id).with_for_update())

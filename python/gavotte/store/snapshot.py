@@ -1,4 +1,7 @@
-"""Snapshot: one moment of a series, with the hosts that were there then; many of them make a History."""
+"""Snapshots: the measurements of a series at one time, between the hosts that it had at that time.
+
+Split a History into snapshots, and combine snapshots to a History.
+"""
 
 from __future__ import annotations
 
@@ -33,18 +36,18 @@ from gavotte.formats.parts.evidence import Evidence
 from gavotte.store.errors import StoreError
 
 MAX_HOSTS = 4096
-"""As many as an Inventory may have."""
+"""Largest number of hosts in a snapshot, equal to that of an Inventory."""
 
 
 @dataclass(frozen=True)
 class Extra:
-    """An array of a History that not every History has.
+    """Description of an optional array of a History.
 
     Attributes:
-        unknown: its value where it is unknown.
-        most: its largest value.
+        unknown: value that means unknown.
+        most: largest valid value.
         stored: numpy's name of the stored type.
-        each: whether it has a value in each snapshot; else one for all.
+        each: True if the array has values for each snapshot, False if it has one value per pair for all snapshots.
     """
 
     unknown: float
@@ -67,22 +70,22 @@ EXTRA = {
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All paths between the hosts of one moment. Row = source; NaN = not measured.
+    """Measurements of all paths between the hosts of a series at one time. Row = source; NaN = not measured.
 
     Attributes:
-        time_s: Unix time at its start; no two of a series are alike.
-        hosts: N names.
+        time_s: Unix time at the snapshot's start, unique in a series.
+        hosts: names of the N hosts.
         alpha_s: (N, N) one-way latency in seconds.
         beta_Bps: (N, N) bulk TCP goodput in bytes/s.
         hops: (N, N) path length as traceroute counts it, 0 = unknown.
         cpus: (N,) cores of each host.
         memory_bytes: (N,) memory of each host, 0 = unknown.
-        method: how it was measured.
-        proof: how far each value can be trusted, its arrays (N, N); None where the method does not tell.
-        extra: the arrays of `EXTRA` that the History has, (N, N) each, as the History describes them.
+        method: name of the method of measurement.
+        proof: how far each value can be trusted, as arrays (N, N); None if the method does not report it.
+        extra: those arrays of `EXTRA` that the History has, (N, N) each, as the History describes them.
         ipv6: (N,) whether other hosts send each host IPv6 packets; None = no host receives IPv6.
         hop_addresses: (N, N, H) address of each router on the path; None = not traced.
-        evidence: experiments of the same History. A History's experiments are kept with its last snapshot.
+        evidence: experiments of the same History. A History's experiments are stored with its last snapshot.
     """
 
     time_s: float
@@ -101,38 +104,41 @@ class Snapshot:
 
     @property
     def paths(self) -> int:
-        """Directed pairs of different hosts."""
+        """Number of directed pairs of different hosts."""
         return len(self.hosts) * (len(self.hosts) - 1)
 
     @property
     def answered(self) -> int:
-        """Directed pairs of different hosts with a bandwidth."""
+        """Number of directed pairs of different hosts with a measured bandwidth."""
         return len(_between(self.beta_Bps))
 
     @property
     def alpha_median_s(self) -> float | None:
-        """Median latency over the pairs that have one, seconds."""
+        """Median latency in seconds over the pairs that have one; None if no pair has one."""
         return _median(_between(self.alpha_s))
 
     @property
     def beta_median_Bps(self) -> float | None:  # noqa: N802 - as in the History
-        """Median bandwidth over the pairs that have one, bytes/s."""
+        """Median bandwidth in bytes/s over the pairs that have one; None if no pair has one."""
         return _median(_between(self.beta_Bps))
 
     def roster(self) -> str:
-        """Its hosts with their sizes, and whether they receive IPv6 if known, as JSON, equal for equal hosts."""
+        """Return the hosts with their cores and memory, and whether they receive IPv6 if known, as JSON.
+
+        Snapshots with equal hosts have equal texts.
+        """
         columns = [self.hosts, self.cpus.tolist(), self.memory_bytes.tolist()]
         columns += [] if self.ipv6 is None else [self.ipv6.tolist()]
         return json.dumps(list(zip(*columns, strict=True)), separators=(",", ":"))
 
     def check(self, what: str) -> None:
-        """Refuses what a History could not hold.
+        """Raise an error if a value of the snapshot is not valid in a History.
 
         Args:
-            what: the series' name for the message.
+            what: the series' name, for the message.
 
         Raises:
-            StoreError: naming the array.
+            StoreError: for an invalid value; the message names the array.
         """
         size = len(self.hosts)
         shape = (size, size)
@@ -175,12 +181,12 @@ class Snapshot:
 
 
 def digest(roster: str) -> str:
-    """A short key for a roster's JSON."""
+    """Return a key of 64 characters (SHA-256) for the JSON text of a list of hosts."""
     return hashlib.sha256(roster.encode()).hexdigest()
 
 
 def split(history: History) -> Iterator[Snapshot]:
-    """The snapshots of a History, one after the other, without copies of its matrices."""
+    """Yield the snapshots of a History one by one, without copying its matrices."""
     extra = {key: array for key in EXTRA if (array := getattr(history, key)) is not None}
     last = history.snapshots - 1
     for number, time_s in enumerate(history.time_s.tolist()):
@@ -202,22 +208,22 @@ def split(history: History) -> Iterator[Snapshot]:
 
 
 def _at(proof: Proof, number: int) -> Proof:
-    """One snapshot's part of a History's proof."""
+    """Return the part of a History's proof that belongs to one snapshot."""
     return Proof(**{key: array[number] for key, array in vars(proof).items()})
 
 
 def gather(snapshots: Iterable[Snapshot], *, count: int, hosts: Sequence[str], name: str) -> History:
-    """Puts snapshots of hosts that come and go into one History.
+    """Combine snapshots, whose hosts may differ, to one History.
 
-    A host that a snapshot did not have is NaN there. `hops`, `cpus`, `memory_bytes`, `mtu_bytes`, `ipv6` and
+    Values of a host that a snapshot lacks are NaN. `hops`, `cpus`, `memory_bytes`, `mtu_bytes`, `ipv6` and
     `hop_addresses` are the latest known, and `method` lists the different ones. An experiment in which another host
     took part is left out.
 
     Args:
-        snapshots: in time order.
-        count: how many there are.
-        hosts: the History's hosts; others of the snapshots are left out.
-        name: the series' name for the message.
+        snapshots: snapshots in time order.
+        count: number of snapshots.
+        hosts: the History's hosts; other hosts of the snapshots are left out.
+        name: the series' name, for the message.
 
     Raises:
         StoreError: when the matrices cannot fit in this machine's memory.
@@ -279,7 +285,7 @@ def gather(snapshots: Iterable[Snapshot], *, count: int, hosts: Sequence[str], n
 
 
 def _routed(known: Texts | None, size: int, newest: Texts, to: tuple[npt.NDArray[np.intp], ...]) -> Texts:
-    """Return the routers of all paths, the newest where a path was traced again."""
+    """Return the routers of all paths: the newest ones if a path was traced several times."""
     depth = max(newest.shape[2], 0 if known is None else known.shape[2])
     width = max(newest.dtype.itemsize // 4, 0 if known is None else known.dtype.itemsize // 4, 1)
     whole = np.full((size, size, depth), "", dtype=f"<U{width}")
@@ -293,7 +299,7 @@ def _routed(known: Texts | None, size: int, newest: Texts, to: tuple[npt.NDArray
 
 
 def _check_memory(needed_bytes: int, name: str) -> None:
-    # numpy would get the address space, and the kernel would then kill the process instead of refusing.
+    # numpy could reserve the address space, but the kernel would later kill the process.
     there_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if needed_bytes > there_bytes:
         raise StoreError(
@@ -303,7 +309,7 @@ def _check_memory(needed_bytes: int, name: str) -> None:
 
 
 def _between(matrix: Floats) -> npt.NDArray[np.float64]:
-    """The finite values between different hosts."""
+    """Return the finite values of a matrix outside its diagonal, (n,)."""
     known = np.isfinite(matrix)
     np.fill_diagonal(known, val=False)
     return matrix[known]

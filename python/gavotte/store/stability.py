@@ -19,20 +19,20 @@ SHARES = (0, 5, 25, 50, 75, 95, 100)
 """Percentiles that describe a distribution."""
 
 AGES_S = (60.0, 300.0, 600.0, 1800.0)
-"""Ages of a measurement in Choreo's Fig. 7: 1, 5, 10 and 30 minutes."""
+"""Ages of a measurement in Choreo's Fig. 7, in seconds: 1, 5, 10 and 30 minutes."""
 
 NEAR = 0.25
-"""A snapshot counts as so old if its age is that within this share."""
+"""Tolerance of an age: a snapshot has a requested age if its own differs by at most this share of it."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Rates of some pairs at one time, or of one path length.
+    """Distribution of the rates of all pairs in one snapshot, or of all pairs with one path length.
 
     Attributes:
-        key: Unix time of the snapshot, or hops.
-        pairs: how many.
-        rate_bps: at `SHARES`.
+        key: Unix time of the snapshot, or path length in hops.
+        pairs: number of pairs with a rate.
+        rate_bps: percentiles of the rates at `SHARES`, bit/s.
     """
 
     key: float
@@ -61,12 +61,12 @@ class PastError:
 
 @dataclass(frozen=True)
 class Stability(Tabular):
-    """How steady the rates of a History are.
+    """Analysis of how steady the rates of a History are.
 
     Attributes:
-        over_time: one a snapshot (Fig. 1 and 2).
-        by_age: one an age (Fig. 7).
-        by_hops: one a path length, of each pair's median (Fig. 8); empty where lengths are unknown.
+        over_time: rates of each snapshot (Fig. 1 and 2).
+        by_age: error of older measurements, for each age (Fig. 7).
+        by_hops: median rates of the pairs, for each path length (Fig. 8); empty if lengths are unknown.
     """
 
     over_time: list[Spread]
@@ -74,16 +74,16 @@ class Stability(Tabular):
     by_hops: list[Spread]
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Return one row an age."""
+        """Return one row per age, with the fields of PastError."""
         return [vars(each) for each in self.by_age]
 
 
 def stability(history: History, *, ages_s: Sequence[float] = AGES_S) -> Stability:
-    """Return how steady the rates of a History are (Choreo sections 2.2, 4.1 and 4.2).
+    """Analyse how steady the rates of a History are (Choreo sections 2.2, 4.1 and 4.2).
 
     Args:
-        history: at least one snapshot; several over the ages of interest.
-        ages_s: how old the earlier measurement is.
+        history: at least one snapshot; for errors by age, several that span the requested ages.
+        ages_s: ages of the earlier measurement, in seconds.
     """
     rates_bps = 8 * history.beta_Bps
     over_time = [_spread(at, rates) for at, rates in zip(history.time_s.tolist(), rates_bps, strict=True)]
@@ -102,9 +102,10 @@ def past_error(values: Floats, time_s: Floats, age_s: float) -> PastError:
     """Return the error of using older measurements, over all pairs and times together.
 
     Args:
-        values: (n, N, N), NaN = not measured.
-        time_s: (n,) ascending.
-        age_s: how old; of each snapshot the one nearest to it, if that is near.
+        values: (n, N, N) measurements, NaN = not measured.
+        time_s: (n,) times of the measurements in seconds, ascending.
+        age_s: age of the older measurement. Each snapshot is compared with the one closest to this age, if that is
+            within `NEAR`.
     """
     errors = []
     for now, at_s in enumerate(time_s.tolist()):

@@ -1,4 +1,4 @@
-"""Store: what was measured, kept in one database. Every call is one transaction, done whole or not at all."""
+"""Store Histories and Records in one database. Every call is one transaction: it succeeds or changes nothing."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ _NAME: TypeAdapter[str] = TypeAdapter(Name)
 
 @dataclass(frozen=True)
 class SeriesSummary:
-    """A series without its matrices.
+    """Summary of a series, or of a part of it, without its matrices.
 
     Attributes:
-        name: of the series.
-        snapshots: how many.
-        hosts: all that ever were in it, in order of appearance.
+        name: name of the series.
+        snapshots: number of snapshots.
+        hosts: all hosts of these snapshots, in order of appearance.
         first_s: Unix time of the earliest snapshot.
-        last_s: Unix time of the latest.
-        paths: directed pairs of different hosts, summed over snapshots.
-        answered: how many of `paths` have a bandwidth.
-        methods: how it was measured.
-        alpha_median_s: median over snapshots of each one's median latency, None without any.
-        beta_median_Bps: median over snapshots of each one's median bandwidth in bytes/s, None without any.
+        last_s: Unix time of the latest snapshot.
+        paths: number of directed pairs of different hosts, summed over snapshots.
+        answered: number of `paths` that have a bandwidth.
+        methods: names of the methods of measurement.
+        alpha_median_s: median of the snapshots' median latencies, in seconds; None if no latency is known.
+        beta_median_Bps: median of the snapshots' median bandwidths, in bytes/s; None if no bandwidth is known.
     """
 
     name: str
@@ -65,13 +65,13 @@ class SeriesSummary:
 
 @dataclass(frozen=True)
 class Added:
-    """What a call has stored.
+    """Number of snapshots and Records that a call added to a store.
 
     Attributes:
-        store: where, without any password.
-        series: which series; empty where only Records were added.
-        snapshots: how many were added.
-        records: how many were new.
+        store: name of the store, without any password.
+        series: name of the series; empty if only Records were added.
+        snapshots: number of snapshots added.
+        records: number of Records that were new.
     """
 
     store: str
@@ -88,28 +88,28 @@ def open_store(
     wait_s: float = WAIT_S,
     environ: Mapping[str, str] = os.environ,
 ) -> Store:
-    """Opens a store, and makes it where it is missing.
+    """Open a store, and create it if it is missing.
 
     Args:
         url: `sqlite:///FILE`, a file name, or `postgresql://USER@HOST/DATABASE`; None for `$GAVOTTE_STORE`, else
             `$XDG_DATA_HOME/gavotte/gavotte.sqlite3`.
-        create: False to refuse a missing one.
+        create: False to raise an error if the store is missing.
         connect_s: deadline for a connection to a server, seconds.
         wait_s: deadline for another writer, seconds.
-        environ: where the defaults are looked up.
+        environ: environment variables that give the default `url`.
 
     Raises:
-        StoreError: when it cannot be reached or is no store.
+        StoreError: when the database is unreachable or is not a store.
     """
     location = locate(url, environ)
     return Store(location, open_engine(location, create=create, connect_s=connect_s, wait_s=wait_s))
 
 
 def check_name(name: str) -> str:
-    """Returns a series' name, or refuses it.
+    """Return a series' name if it is valid, else raise an error.
 
     Raises:
-        StoreError: when it is empty, long, or has a space, a quote or a slash.
+        StoreError: when the name is empty, too long, or has a space, a quote or a slash.
     """
     try:
         return _NAME.validate_python(name)
@@ -121,20 +121,20 @@ def check_name(name: str) -> str:
 
 
 class Store:
-    """An open store, for one or many threads. Use it as a context manager, or call `close`."""
+    """Open store of Histories and Records, for one or many threads. Use it as a context manager, or call `close`."""
 
     def __init__(self, location: Location, engine: Engine) -> None:
-        """Takes over an engine whose tables are of this version. Use `open_store`."""
+        """Create a store from an engine whose tables are of this version. Callers use `open_store` instead."""
         self._location = location
         self._engine = engine
 
     @property
     def name(self) -> str:
-        """Where it is, without any password."""
+        """Name of the store in messages: its file or URL, without any password."""
         return self._location.shown
 
     def close(self) -> None:
-        """Closes all connections."""
+        """Close all connections to the database."""
         self._engine.dispose()
 
     def __enter__(self) -> Self:
@@ -146,26 +146,29 @@ class Store:
         self.close()
 
     def add(self, name: str, history: History, *, skip_existing: bool = False, records: Iterable[Record] = ()) -> Added:
-        """Appends a History's snapshots to a series, and Records with them.
+        """Append the snapshots of a History to a series, and add Records in the same transaction.
 
         Args:
-            name: of the series; made when it is new.
-            history: its hosts may differ from those that the series had before.
-            skip_existing: pass over a time that the series already has, instead of refusing.
-            records: stored in the same transaction.
+            name: name of the series, which is created if it is new.
+            history: snapshots to append; the hosts may differ from those that the series had before.
+            skip_existing: skip snapshots at times that the series already has, instead of raising an error.
+            records: Records to add.
 
         Raises:
-            StoreError: for a time that is there already, or a store that cannot be written. Then nothing is stored.
+            StoreError: for a time that the series already has, or a store that cannot be written. Then nothing is
+                stored.
         """
         return self.add_snapshots(name, split(history), skip_existing=skip_existing, records=records)
 
     def add_snapshots(
         self, name: str, snapshots: Iterable[Snapshot], *, skip_existing: bool = False, records: Iterable[Record] = ()
     ) -> Added:
-        """As `add`, for snapshots one after the other: they need not fit in memory together.
+        """Append snapshots to a series one by one, and add Records; the snapshots need not fit in memory together.
+
+        The arguments are those of `add`.
 
         Raises:
-            StoreError: as `add`; also when there is no snapshot at all.
+            StoreError: as for `add`; also when the series would have no snapshot.
         """
         check_name(name)
         with self._writing() as connection:
@@ -175,7 +178,7 @@ class Store:
             return Added(self.name, name, new, samples.append(connection, records))
 
     def add_records(self, records: Iterable[Record]) -> Added:
-        """Adds Records; one that is equal in every field to one that is there is kept once.
+        """Add Records, except those that equal a stored Record in every field.
 
         Raises:
             StoreError: when the store cannot be written. Then nothing is stored.
@@ -184,12 +187,12 @@ class Store:
             return Added(self.name, "", 0, samples.append(connection, records))
 
     def series(self) -> list[SeriesSummary]:
-        """All series by name."""
+        """Return a summary of every series, sorted by name."""
         with self._reading() as connection:
             return [_summary(connection, name) for name in series.names(connection)]
 
     def summary(self, name: str, span: Span | None = None) -> SeriesSummary:
-        """One series, or a part of it.
+        """Return a summary of one series, or of its snapshots in a time span.
 
         Raises:
             StoreError: when there is no such series, or none of its snapshots is in the span.
@@ -198,7 +201,7 @@ class Store:
             return _summary(connection, name, span)
 
     def heads(self, name: str, span: Span | None = None) -> list[Head]:
-        """The snapshots of a series in time order, without their matrices.
+        """Return summaries of a series' snapshots, in time order and without their matrices.
 
         Raises:
             StoreError: when there is no such series.
@@ -207,13 +210,13 @@ class Store:
             return series.heads(connection, series.find(connection, name), span or Span())
 
     def load(self, name: str, span: Span | None = None, *, hosts: Sequence[str] | None = None) -> History:
-        """A series, or a part of it, as a History.
+        """Return a series, or a part of it, as a History.
 
         Args:
-            name: of the series.
-            span: which snapshots; None = all.
-            hosts: which hosts, in this order; None = all in order of appearance. Two hosts give a path over time
-                and read only those hosts' rows.
+            name: name of the series.
+            span: time span of the snapshots; None = all.
+            hosts: names of the hosts, in this order; None = all in order of appearance. With two hosts the History is
+                that of one path, and only these hosts' rows are read.
 
         Raises:
             StoreError: when the store lacks the series, a host or the span, or the matrices exceed this machine's
@@ -233,7 +236,9 @@ class Store:
             return gather(each, count=len(heads), hosts=chosen, name=name)
 
     def snapshots(self, name: str, span: Span | None = None) -> Iterator[Snapshot]:
-        """A series' snapshots in time order, a bounded number of them in memory, as of the first one's reading.
+        """Yield a series' snapshots in time order, with a limited number of them in memory.
+
+        Changes that others make after the first snapshot was read are not seen.
 
         Raises:
             StoreError: when there is no such series, or none of its snapshots is in the span.
@@ -250,27 +255,27 @@ class Store:
         span: Span | None = None,
         labels: Mapping[str, Label] | None = None,
     ) -> list[Record]:
-        """The Records that fit all that is given, in time order.
+        """Return the Records that match all given conditions, in time order.
 
         Args:
-            kind: what was done; None = all.
-            metric: what was measured; None = all.
-            span: when; None = always.
-            labels: values that the Record's labels must have.
+            kind: kind of the Records; None = all.
+            metric: name of the measured quantity; None = all.
+            span: time span of the Records; None = all times.
+            labels: values that the Records' labels must have.
         """
         with self._reading() as connection:
             return samples.query(connection, kind=kind, metric=metric, span=span or Span(), labels=labels or {})
 
     def kinds(self) -> list[KindSummary]:
-        """The kinds of Records that there are, by name."""
+        """Return a summary of each kind of Record in the store, sorted by name."""
         with self._reading() as connection:
             return samples.kinds(connection)
 
     def delete(self, name: str, *, before_s: float | None = None) -> int:
-        """Deletes a series, or its snapshots before a Unix time. Returns how many snapshots went.
+        """Delete a series, or only its snapshots before a Unix time; return the number of deleted snapshots.
 
         Raises:
-            StoreError: when there is no such series.
+            StoreError: when no such series exists.
         """
         with self._writing() as connection:
             gone = series.remove(connection, name, before_s=before_s)
@@ -278,10 +283,10 @@ class Store:
         return gone
 
     def delete_records(self, kind: str, *, before_s: float | None = None) -> int:
-        """Deletes the Records of a kind, or those before a Unix time. Returns how many went.
+        """Delete the Records of a kind, or only those before a Unix time; return the number of deleted Records.
 
         Raises:
-            StoreError: when there is none of that kind.
+            StoreError: when no Record of that kind exists.
         """
         with self._writing() as connection:
             gone = samples.remove(connection, kind, before_s=before_s)
@@ -289,7 +294,7 @@ class Store:
         return gone
 
     def queue(self) -> TransferQueue:
-        """The queue of a controller of transfers, as long as the store is open."""
+        """Return the queue of a transfer controller, kept in this store and usable while the store is open."""
         return _Queue(self)
 
     def _shrink(self) -> None:
@@ -316,7 +321,7 @@ class Store:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
-        """One view of the store, whatever others write meanwhile."""
+        """Yield a connection whose reads all see the same state, even if other processes write at the same time."""
         with translated(self._location), self._engine.connect() as connection:
             if self._location.kind == "postgresql":
                 connection = connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
@@ -325,7 +330,7 @@ class Store:
 
 
 class _Queue:
-    """Each call is one transaction."""
+    """Queue of a transfer controller, kept in a store. Each call is one transaction."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""The queue of a controller of transfers, in the database."""
+"""Keep the queue of a transfer controller in the database."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _TABLE = tables.transfers
 
 
 def add(connection: Connection, transfer: Transfer) -> int:
-    """Adds one; returns its number."""
+    """Add a transfer to the queue and return its number."""
     row = _row(transfer) | {"flows": flows_to_text(transfer.flows), "copies": copies_to_text(transfer.copies)}
     return int(connection.execute(_TABLE.insert().values(**row).returning(_TABLE.c.id)).scalar_one())
 
 
 def save(connection: Connection, transfer: Transfer) -> None:
-    """Writes what may have changed of one."""
+    """Update a queued transfer in the database, in all fields that may have changed."""
     row = _row(transfer)
     if transfer.copies is not None:
-        # How large they are is known only when it has begun, and hosts may join.
+        # The sizes of the copies are known only after the transfer began, and receivers may join.
         row |= {"flows": flows_to_text(transfer.flows), "copies": copies_to_text(transfer.copies)}
     connection.execute(_TABLE.update().where(_TABLE.c.id == transfer.id).values(**row))
 
 
 def read(connection: Connection) -> list[Transfer]:
-    """All, by number."""
+    """Return all transfers of the queue, ordered by number."""
     rows = connection.execute(select(_TABLE).order_by(_TABLE.c.id)).mappings()
     return [
         Transfer(

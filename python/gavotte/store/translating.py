@@ -1,4 +1,4 @@
-"""Turns the errors of databases into errors of the store, each with a remedy."""
+"""Convert database errors to store errors with a hint for the user."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NO_CONNECTION = "check host, port and database, and that the server runs"
 
 @contextmanager
 def translated(location: Location) -> Iterator[None]:
-    """Turn what SQLAlchemy and the drivers raise inside into a `StoreError` about this store.
+    """Convert the exceptions that SQLAlchemy and the drivers raise inside to a `StoreError` about this store.
 
     Args:
         location: the store, for the message.
@@ -62,7 +62,7 @@ def translated(location: Location) -> Iterator[None]:
     except DBAPIError as error:
         lost = isinstance(error, OperationalError)
         raise _store_error(error.orig, location, lost=lost) from None
-    except sqlite3.Error as error:  # from before SQLAlchemy has the file
+    except sqlite3.Error as error:  # raised before SQLAlchemy opens the file
         raise _store_error(error, location) from None
     except SQLAlchemyError as error:
         reason = location.scrub(_first_line(error))
@@ -71,7 +71,7 @@ def translated(location: Location) -> Iterator[None]:
 
 def _store_error(error: BaseException | None, location: Location, *, lost: bool = False) -> StoreError:
     if isinstance(error, sqlite3.Error):
-        # The low byte is the primary result code; the rest tells where it arose.
+        # The low byte is the primary result code; the other bytes give details.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         problem, hint = _SQLITE.get(code, (f"cannot be used: {_first_line(error)}", "check the file"))
         return StoreError(f"{location.shown}: {problem}", hint=hint)
@@ -87,7 +87,10 @@ def _store_error(error: BaseException | None, location: Location, *, lost: bool 
 
 
 def _not_connected(reason: str) -> tuple[str, str]:
-    """A refused log-in has no SQLSTATE in libpq, only its text."""
+    """Return problem and hint for a failed connection to PostgreSQL.
+
+    libpq gives no SQLSTATE for a refused login, so the message's text is searched.
+    """
     for sign, state in (
         ("password authentication failed", "28P01"),
         ("no password supplied", "28P01"),
