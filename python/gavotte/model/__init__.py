@@ -1,4 +1,4 @@
-"""Learns what of a History lasts: a History goes in, a Network comes out."""
+"""Estimate the lasting rate and latency of each pair in a History, and return them as a Network."""
 
 from gavotte.model.constant import METHODS, Constant, find_constant, model, transfer_times
 from gavotte.model.judging import Findings, judge

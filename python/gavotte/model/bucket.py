@@ -1,4 +1,4 @@
-"""Depth and peak rate of each host's token bucket, from what its trains met. Pure."""
+"""Depth and peak rate of each host's token bucket, estimated from the trains that the host sent. No I/O."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gavotte.terms.goodput import goodput_per_wire
 from gavotte.terms.hierarchy import Hierarchy
 
 DEEPER = 2.0
-"""A bucket that was still filling, and is this many times as deep as those found full, is another one."""
+"""A bucket that was not full, but is more than this many times as deep as the full ones, is a different bucket."""
 
 OWN = 0.95
 """Paths with at least this share of a host's best rate meet the host's own bucket; slower ones may meet another's."""
@@ -19,7 +19,7 @@ def seen_bytes(history: History, hierarchy: Hierarchy) -> Floats:
     """Return the (N,) bytes that each host sent to other machines in one snapshot, the most of any; NaN = unknown.
 
     Args:
-        history: without the counts, nothing is known.
+        history: its counts of sent bytes are used; without them every result is NaN.
         hierarchy: machines of its hosts; paths inside a machine do not count.
     """
     size = len(history.hosts)

@@ -1,4 +1,4 @@
-"""Chooses between estimators by what their decisions cost on snapshots that they have not seen."""
+"""Choose the estimator whose decisions cost the least time on snapshots that were held out."""
 
 from __future__ import annotations
 
@@ -25,31 +25,36 @@ from gavotte.model.excess import expected
 from gavotte.model.moved import Cut, cut
 
 HELD_OUT = 2
-"""Snapshots that each fold is scored on."""
+"""Number of snapshots in each fold, on which candidates are scored."""
 
 MAX_FOLDS = 5
 ROOTS = 16
 GRAPHS = 8
 MAX_HOSTS = 128
-"""Most hosts on which decisions are tried; of more, a random choice. The best method is the same for any number."""
+"""Largest number of hosts on which decisions are tried; if there are more, a random subset is used.
+
+The best method is the same for any number.
+"""
 
 EXCESS = "+excess"
 BASE = "mean"
 """Method that the others must beat."""
 CANDIDATES = (BASE, "median", "mode", "rpca", "mode" + EXCESS, "rpca" + EXCESS)
 RISKY = (BASE, "min", "ewma", "last")
-"""Those that rest on few values, most on the newest: tried on snapshots after those learnt from."""
+"""Methods that use few values, mostly the newest: scored only on snapshots later than those learnt from."""
 SURE, RISKY_SURE = 1.0, 2.0
-"""Standard errors by which they must do better. A mean of the few first snapshots is hardly better than the last value,
-so that what is tried after those does too well."""
+"""Standard errors by which `CANDIDATES` and `RISKY` methods must beat the mean.
+
+Risky methods need more: a mean of the few first snapshots is hardly better than the last value, which flatters them.
+"""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """What the decisions of one estimator cost on held-out snapshots.
+    """Time that the decisions of one estimator take on held-out snapshots.
 
     Attributes:
-        method: a key of `ESTIMATORS`, or that and `+excess`.
+        method: a key of `ESTIMATORS`, or a key followed by `+excess`.
         broadcast_s: (snapshots, roots) seconds of broadcasts along trees built by the earliest completion first.
         mapping_s: (snapshots, graphs) seconds of greedy mappings.
         fresh: share of the values that do not repeat a pair's last one, 0 to 1. That share of the snapshots carries
@@ -62,9 +67,9 @@ class Candidate:
     fresh: float = 1.0
 
     def over(self, other: Candidate) -> tuple[float, float]:
-        """Logarithm of its cost over that of another, and its standard error.
+        """Return the logarithm of this candidate's cost divided by another's, and its standard error.
 
-        Broadcast and mapping count by how surely each tells: what a mapping of a random graph takes varies more.
+        Broadcasts and mappings are weighted by precision, since the times of mappings of random graphs vary more.
         """
         ratios = []
         for mine, others in ((self.broadcast_s, other.broadcast_s), (self.mapping_s, other.mapping_s)):
@@ -82,13 +87,13 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen, and why.
+    """The chosen estimator, and the trials that led to the choice.
 
     Attributes:
-        method: the best of `CANDIDATES`, or `median` where too few snapshots tell nothing.
-        trials: one for each candidate; empty where nothing could be held out.
+        method: the best of the candidates, or `median` if there are too few snapshots or hosts to compare them.
+        trials: one for each candidate; empty if nothing could be held out.
         untuned: the binomial tree by rank and the mapping in order of rank, on the same snapshots.
-        over_base: logarithm of its cost over the mean's.
+        over_base: logarithm of the chosen method's cost divided by that of the mean.
     """
 
     method: str
@@ -97,16 +102,16 @@ class Choice:
     over_base: float = 0.0
 
     def trial(self, method: str) -> Candidate | None:
-        """That of one candidate."""
+        """Return the trial of the candidate with this method; None if there is none."""
         return next((trial for trial in self.trials if trial.method == method), None)
 
 
 def estimate(times: Floats, method: str) -> Floats:
-    """(N, N) constant by a method of `ESTIMATORS`, times its expected excess where the name ends so.
+    """Return the (N, N) constant that a method estimates, increased by the expected excess for `+excess` methods.
 
     Args:
         times: (n, N, N), row = source, NaN = not measured.
-        method: how.
+        method: a key of `ESTIMATORS`, or a key followed by `+excess`.
 
     Raises:
         GavotteError: for an unknown method.
@@ -119,23 +124,23 @@ def estimate(times: Floats, method: str) -> Floats:
 
 
 def undisturbed(method: str) -> str:
-    """The method of the constant that holds no slow-downs: the same without `+excess`, and `mode` for `mean`.
+    """Return the related method that excludes slow-downs: the same without `+excess`, and `mode` for `mean`.
 
-    A mean holds every slow-down that it has seen, so it is no constant, and undisturbed times lie below it. What tells
-    disturbed from undisturbed times compares with the constant by this method.
+    A mean includes every slow-down that was measured, so undisturbed times lie below it. To distinguish disturbed from
+    undisturbed times, compare them with the constant by this method.
     """
     return "mode" if method == "mean" else method.removesuffix(EXCESS)
 
 
 def choose(times: Floats, *, seed: int = 0) -> Choice:
-    """Builds trees and mappings from each candidate on a part of the snapshots, scores them on the rest.
+    """Choose the estimator whose broadcast trees and mappings take the least time on held-out snapshots.
 
-    Up to `MAX_FOLDS` folds of `HELD_OUT` snapshots. The candidate of least held-out cost is taken, unless its advantage
-    over the mean may be chance.
+    Each candidate learns from some snapshots and is scored on up to `MAX_FOLDS` folds of `HELD_OUT` others. The mean is
+    chosen if the best candidate's advantage over it may be chance.
 
     Args:
         times: (n, N, N) transfer times, row = source, NaN = not measured.
-        seed: of roots, task graphs, and hosts where there are more than `MAX_HOSTS`.
+        seed: seed of roots and task graphs, and of the hosts if there are more than `MAX_HOSTS`.
     """
     usual = _chosen(trials(times, seed=seed), SURE)
     half = np.arange(len(times) // 2, len(times))
@@ -145,7 +150,10 @@ def choose(times: Floats, *, seed: int = 0) -> Choice:
 
 
 def lasting(times: Floats, *, seed: int = 0) -> Cut:
-    """`cut`, unless decisions from what it leaves cost more on the newest snapshots, held out, than from all."""
+    """Return the times without those from before pairs moved, as `cut` does, if decisions do not get worse.
+
+    All times are returned if decisions from the remaining ones cost more on the newest, held-out snapshots.
+    """
     recent = cut(times)
     if recent.share:
         newest = [np.arange(len(times) - HELD_OUT, len(times))]
@@ -167,14 +175,16 @@ def trials(
     folds: Sequence[Indices] | None = None,
     learnt: Floats | None = None,
 ) -> Choice:
-    """The trials of `choose`, with the mean as the choice; median and no trials where nothing can be held out.
+    """Score each candidate on held-out snapshots, and return the scores with the mean as the preliminary choice.
+
+    With fewer than three snapshots or hosts, the choice is `median` and there are no trials.
 
     Args:
         times: as for `choose`.
         candidates: estimators to try.
         seed: as for `choose`.
-        folds: snapshots to score on, in order of time, each after those before them; None = parts of all, at random,
-            each after all others.
+        folds: snapshots to score on, in order of time, each after learning from all snapshots before it. None = random
+            parts of all snapshots, each after learning from all others.
         learnt: (n, N, N) times to learn from, if other than those to score on.
     """
     rng = np.random.default_rng(seed)
@@ -208,7 +218,10 @@ def trials(
 
 
 def measured_hosts(times: Floats) -> Indices:
-    """Hosts between which every pair was measured at least once; those with the most gaps are left out first."""
+    """Return the indices of hosts between which every pair was measured at least once.
+
+    Hosts with the most unmeasured pairs are left out first.
+    """
     unknown = ~np.isfinite(times).any(axis=0) & ~np.eye(times.shape[1], dtype=bool)
     kept = np.arange(len(unknown))
     while unknown.any():
@@ -221,7 +234,7 @@ def measured_hosts(times: Floats) -> Indices:
 def _decided(
     times: Floats, method: str, usual: Floats, roots: Sequence[int], graphs: Sequence[TaskGraph]
 ) -> tuple[list[BroadcastTree], list[Indices]]:
-    """Trees and mappings by a method; by rank for none."""
+    """Return the broadcast trees and mappings that a method's constant gives; an empty method decides by rank."""
     size = times.shape[1]
     if not method:
         return [binomial(size, root) for root in roots], [np.arange(size) for _ in graphs]

@@ -1,4 +1,4 @@
-"""A History becomes what lasts of it: one rate and one latency for each pair, and how sure they are."""
+"""Estimate one lasting rate and latency for each pair of a History, with their uncertainty, and build a Network."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from gavotte.terms.hierarchy import hierarchy_of
 METHODS: tuple[str, ...] = ("auto", *ESTIMATORS)
 
 FEW = 0.1
-"""Share of the pairs that may lack an answer and are guessed unasked."""
+"""Largest share of pairs without an answer, 0 to 1, that are guessed by default."""
 
 MESSAGE_BYTES = 8e6
-"""Decisions are tried with transfers of this size, as in the RPCA paper, section V-A."""
+"""Size of the transfers with which decisions are tried, as in the RPCA paper, section V-A."""
 
 
 @dataclass(frozen=True)
 class Constant:
-    """What lasts.
+    """Lasting rate and latency of each pair, and how they were estimated.
 
     Attributes:
         rate_bps: (N, N) bulk TCP goodput, NaN on the diagonal.
-        undisturbed_bps: (N, N) the same while nothing slows a pair down (see `undisturbed`): above `rate_bps` where
-            that includes expected excess.
-        rate_low_bps: (N, N) lower end of its 95 % interval (see `lower_bps`).
+        undisturbed_bps: (N, N) the same while nothing slows a pair down (see `undisturbed`). It is above `rate_bps`
+            if that includes expected excess.
+        rate_low_bps: (N, N) lower end of the 95 % interval of `rate_bps` (see `lower_bps`).
         band: standard deviation of the logarithm of undisturbed times.
         latency_s: (N, N) one way; NaN where never measured.
-        method: how it was found: a key of `ESTIMATORS`, with `+excess` where expected excess was added.
-        choice: what `auto` chose from; without trials where it had nothing to choose by, or a method was named.
-        seed: of the choice.
-        cut: the transfer times that it rests on: with `auto` without what was before pairs moved, else all.
-        guess: how pairs that were never measured were guessed; None where there are none.
+        method: the estimator: a key of `ESTIMATORS`, with `+excess` if expected excess was added.
+        choice: candidates that `auto` compared; it has no trials if there was too little data or a method was named.
+        seed: seed of the choice.
+        cut: transfer times from which it was estimated. `auto` drops those from before pairs moved.
+        guess: how pairs that were never measured were guessed; None if there are none.
     """
 
     rate_bps: Floats
@@ -64,23 +64,23 @@ class Constant:
 
 
 def transfer_times(history: History) -> Floats:
-    """(n, N, N) seconds for `MESSAGE_BYTES`: alpha + bytes/beta, NaN where the rate was not measured."""
+    """Return the (n, N, N) seconds that `MESSAGE_BYTES` take: alpha + bytes/beta, NaN where no rate was measured."""
     return np.nan_to_num(history.alpha_s, nan=0.0) + MESSAGE_BYTES / history.beta_Bps
 
 
 def find_constant(history: History, *, method: str = "auto", seed: int = 0, fill: bool | None = None) -> Constant:
-    """Finds one lasting value for each pair, of seconds per byte and of latencies apart.
+    """Estimate the lasting rate and latency of each pair.
 
-    Of seconds per byte, not of rates: what placement adds up are times. `min` is then the least time, the best rate
-    ever seen. `auto` drops what was before a pair moved (see `cut`), then takes what decides best on snapshots held
-    out (see `choose`).
+    Estimators work on seconds per byte, not on rates, because placement adds up times. `min` therefore is the least
+    time, that is the best rate ever measured. `auto` drops values from before a pair moved (see `cut`). It then takes
+    the estimator that decides best on held-out snapshots (see `choose`).
 
     Args:
         history: n snapshots of N hosts.
         method: one of `METHODS`.
-        seed: of what `auto` tries.
-        fill: guess pairs that were never measured from what their hosts do with others (see `filled`); None = if they
-            are at most `FEW` of all.
+        seed: seed of the trials of `auto`.
+        fill: whether to guess pairs that were never measured from their hosts' other pairs (see `filled`); None = only
+            if they are at most `FEW` of all.
 
     Raises:
         GavotteError: for an unknown method, or a pair that was never measured and cannot be guessed.
@@ -145,20 +145,20 @@ def model(
     seed: int = 0,
     constant: Constant | None = None,
 ) -> Network:
-    """Turns snapshots into the Network that placement believes in.
+    """Build the Network that placement uses from the snapshots of a History.
 
-    Path lengths make machines, racks and pods (Choreo section 3.3.1). Where the History holds evidence, it tells
-    which hosts and groups have caps and what they are, and what experiments could not tell stays None. Without any on a
-    host, its egress (ingress) cap is the best rate it reached to (from) any host outside its machine: with one
-    connection at a time a lower bound of the cap, and its value where the cap is what limits it. Rates of several
-    connections count, and for ingress those of credits.
+    1. Path lengths show machines, racks and pods (Choreo section 3.3.1).
+    2. The History's evidence shows which hosts and groups have caps. A cap that experiments could not find is None.
+    3. Without evidence on a host, its egress (ingress) cap is the best rate to (from) any host outside its machine.
+       Measured with one connection at a time, this is a lower bound of the cap, and equals it if the cap limits.
+    4. Rates of several connections count for these caps, and for ingress also those of credits.
 
     Args:
         history: n snapshots of N hosts.
         method: one of `METHODS`; see `find_constant`.
-        sharing: which links later transfers are taken to share; `auto` = as the evidence says, else `hose`.
-        seed: of what `auto` tries.
-        constant: what `find_constant` found already; then method and seed do not matter.
+        sharing: links that later transfers are assumed to share; `auto` = as the evidence shows, else `hose`.
+        seed: seed of the trials of `auto`.
+        constant: the result of an earlier `find_constant`; method and seed are then ignored.
 
     Raises:
         GavotteError: for an unknown method, or a pair that was never measured.
@@ -168,10 +168,10 @@ def model(
     hierarchy = hierarchy_of(history.hosts, history.hops)
     structure = structure_of(hierarchy, history.evidence)
     machine = np.array(hierarchy.machine)
-    # A guess may be above what was ever seen.
+    # A guess may be above every measured rate.
     outside = (machine[:, None] != machine[None, :]) & ~never
     best_bps = _best(estimated.rate_bps, outside, history)
-    # Without experiments on the host itself, the best that it reached stands for its cap.
+    # Without experiments on the host itself, its best rate is used as its cap.
     least_best_bps = _best(estimated.rate_low_bps, outside, history)
     egress_bps, ingress_bps = (
         [
@@ -279,7 +279,10 @@ def _mtu_bytes(history: History) -> list[list[int | None]]:
 def _within_groups(
     rate_bps: Floats, guessed: npt.NDArray[np.bool_], names: Sequence[str], groups: Sequence[Group]
 ) -> Floats:
-    """Guesses are made from hosts; no pair carries more than the groups that it leaves and enters do together."""
+    """Return the rates with guessed ones limited to the caps of the groups that each pair leaves and enters.
+
+    Guesses are made from the rates of hosts, which do not include these caps.
+    """
     rate_bps = rate_bps.copy()
     for group in groups:
         inside = np.isin(names, group.members)
@@ -355,7 +358,7 @@ def _earlier(constant: Constant) -> list[str]:
 
 
 def _doubts(never: npt.NDArray[np.bool_], earlier: npt.NDArray[np.bool_]) -> list[list[Doubt | None]]:
-    """Empty where all pairs were measured."""
+    """Return why each pair's rate is doubtful: `guessed`, `earlier` or None; empty if no pair's is."""
     words: tuple[Doubt | None, ...] = (None, "guessed", "earlier")
     codes = np.where(np.eye(len(never), dtype=bool), 0, np.where(never, 1, 2 * earlier))
     return [[words[code] for code in row] for row in codes.tolist()] if codes.any() else []

@@ -1,6 +1,7 @@
-"""The decisions that a constant is for, small: a broadcast tree and a mapping, and what they take in one snapshot.
+"""Small broadcast trees and task mappings, and the time that they take in a snapshot.
 
-They choose between estimators and tell what tuning gains; the trees to run by come from `gavotte collective`.
+They serve to choose between estimators and to estimate the gain of tuning. The trees that applications run come from
+`gavotte collective`.
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ Indices = npt.NDArray[np.int64]
 
 TASK_DEGREE = 8
 TASK_BYTES = (5e6, 10e6)
-"""Task graphs as in the RPCA paper, section V-A, sparse enough that a mapping has something to choose."""
+"""Range of bytes of each edge, as in the RPCA paper, section V-A.
+
+Graphs are sparse enough that mappings differ.
+"""
 
 
 @dataclass(frozen=True)
 class BroadcastTree:
-    """A broadcast tree.
+    """A broadcast tree: the sender of each host, and the order of the transfers.
 
     Attributes:
-        parent: (N,) who sends to each host; the root's is itself.
+        parent: (N,) the host that sends to each host; the root's is itself.
         order: hosts in the order in which their transfers begin, the root first.
     """
 
@@ -36,7 +40,11 @@ class BroadcastTree:
 
 
 def earliest_first(times: Floats, root: int) -> BroadcastTree:
-    """Earliest completion first over (N, N) transfer times, NaN = not usable.
+    """Return the broadcast tree that the earliest-completion-first heuristic builds.
+
+    Args:
+        times: (N, N) transfer times, NaN = not usable.
+        root: the host that has the message.
 
     Raises:
         ValueError: when a host cannot be reached.
@@ -46,7 +54,7 @@ def earliest_first(times: Floats, root: int) -> BroadcastTree:
 
 
 def binomial(size: int, root: int) -> BroadcastTree:
-    """The binomial tree by rank, as MPICH's broadcast: the farthest first."""
+    """Return the binomial tree by rank, as in MPICH's broadcast: each host sends to its farthest rank first."""
     parent, order = np.full(size, root), [root]
 
     def feed(rank: int, mask: int) -> Iterator[tuple[int, int, int]]:
@@ -70,10 +78,10 @@ def binomial(size: int, root: int) -> BroadcastTree:
 
 
 def broadcast_s(tree: BroadcastTree, times: Floats) -> Floats:
-    """Time until the last host has the message: a host sends to one child after the other.
+    """Return the time until the last host has the message, if each host sends to one child after the other.
 
     Args:
-        tree: who sends to whom.
+        tree: the broadcast tree.
         times: (..., N, N) transfer times.
 
     Returns:
@@ -88,7 +96,7 @@ def broadcast_s(tree: BroadcastTree, times: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class TaskGraph:
-    """As many tasks as hosts: transfers source[k] to target[k] of bytes[k]."""
+    """As many tasks as hosts, and their transfers: transfer k sends bytes[k] from source[k] to target[k]."""
 
     source: Indices
     target: Indices
@@ -96,7 +104,7 @@ class TaskGraph:
 
 
 def random_tasks(size: int, seed: int) -> TaskGraph:
-    """Each task sends to `TASK_DEGREE` others at random."""
+    """Return a random task graph in which each task sends to `TASK_DEGREE` others."""
     rng = np.random.default_rng(seed)
     degree = min(TASK_DEGREE, size - 1)
     source = np.repeat(np.arange(size), degree)
@@ -146,10 +154,10 @@ def mapped(tasks: TaskGraph, times: Floats) -> Indices:
 
 
 def mapping_s(tasks: TaskGraph, place: Indices, times: Floats) -> Floats:
-    """Time of the busiest host: each sends what its task sends, one after the other.
+    """Return the sending time of the busiest host, if each host sends its task's transfers one after the other.
 
     Args:
-        tasks: who sends how much to whom.
+        tasks: the transfers between tasks.
         place: (N,) host of each task.
         times: (..., N, N) time of one byte.
 

@@ -1,4 +1,4 @@
-"""One lasting value of each pair from its values over time. Pure: times in, times out."""
+"""Estimators, which reduce the values of each pair over time to one lasting value. No I/O."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from gavotte import _core
 from gavotte.formats.history import Floats
 
 EWMA_WEIGHT = 0.3
-"""Of the newer value. The RPCA paper, section V-A, gives none; 0.3 forgets half in two snapshots."""
+"""Weight of each newer value. The RPCA paper, section V-A, gives none; 0.3 forgets half in two snapshots."""
 
 Z95 = 1.96
 
 RPCA_SNAPSHOTS = 100
-"""Most snapshots, the newest ones. More cost the cube of their number and change nothing."""
+"""Largest number of snapshots that `rpca` uses, the newest ones.
+
+The cost grows with the cube of their number, and more of them change nothing.
+"""
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Estimate:
 
     Attributes:
         constant: (N, N) in the unit of the input, NaN = never measured.
-        load: (n,) factor of each snapshot on all pairs at once; median 1.
+        load: (n,) factor by which each snapshot lengthens the times of all pairs; median 1.
     """
 
     constant: Floats
@@ -36,11 +39,11 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Band:
-    """How undisturbed values scatter, by the mode (rank one with a load).
+    """Scatter of each pair's undisturbed values around its constant, which the method `mode` finds.
 
     Attributes:
-        width: standard deviation of their logarithm, of a typical pair.
-        agreeing: (N, N) in how many snapshots a pair was at its constant.
+        width: standard deviation of the logarithm of a typical pair's undisturbed values.
+        agreeing: (N, N) number of snapshots in which a pair was at its constant.
     """
 
     width: float
@@ -51,7 +54,7 @@ Estimator = Callable[[Floats], Estimate]
 
 
 def last(times: Floats) -> Estimate:
-    """The newest value of each pair, however old."""
+    """Return the newest value of each pair, at any age."""
     newest = times[-1].copy()
     for earlier in times[-2::-1]:
         newest = np.where(np.isnan(newest), earlier, newest)
@@ -59,7 +62,7 @@ def last(times: Floats) -> Estimate:
 
 
 def ewma(times: Floats) -> Estimate:
-    """Exponentially weighted mean, oldest first, weight `EWMA_WEIGHT` of each newer value."""
+    """Return each pair's exponentially weighted mean, in which each newer value has the weight `EWMA_WEIGHT`."""
     mean = times[0].copy()
     for newer in times[1:]:
         mixed = (1 - EWMA_WEIGHT) * mean + EWMA_WEIGHT * newer
@@ -68,7 +71,7 @@ def ewma(times: Floats) -> Estimate:
 
 
 def mean(times: Floats) -> Estimate:
-    """The mean of each pair's times: the "Heuristics" of the RPCA paper, section V-A."""
+    """Return the mean of each pair's times: the "Heuristics" of the RPCA paper, section V-A."""
     known = np.isfinite(times)
     count = known.sum(axis=0)
     total = np.where(known, times, 0.0).sum(axis=0)
@@ -76,23 +79,23 @@ def mean(times: Floats) -> Estimate:
 
 
 def median(times: Floats) -> Estimate:
-    """Least L1 error with identical rows."""
+    """Return the median of each pair's times, the constant with the least L1 error."""
     return _with_load(times, _quantile(times, 0.5))
 
 
 def least(times: Floats) -> Estimate:
-    """The best ever seen."""
+    """Return the least time of each pair, that is its best rate."""
     return _with_load(times, _quantile(times, 0.0))
 
 
 def rpca(times: Floats) -> Estimate:
-    """Principal component pursuit (RPCA paper, section IV), the rank-one part of its low-rank matrix.
+    """Return the constant by principal component pursuit (RPCA paper, section IV).
 
-    On times, not rates: slow-downs are long, and large entries are what the pursuit can tell from the rest. Columns are
-    divided by their medians first.
+    The constant is the rank-one part of the pursuit's low-rank matrix. The pursuit works on times, not rates: it
+    separates large entries from the rest, and slow-downs are long times. Columns are divided by their medians first.
     """
     flat = _flat(times)
-    # A snapshot or pair without any value would only pull the others towards what fills it.
+    # A snapshot or pair without any value would only pull the others towards the values that fill its gaps.
     rows = np.flatnonzero((flat > 0).any(axis=1))[-RPCA_SNAPSHOTS:]
     if not rows.size:
         return last(times)
@@ -105,13 +108,16 @@ def rpca(times: Floats) -> Estimate:
 
 
 def mode(times: Floats) -> Estimate:
-    """Rank one with a load of each snapshot, and each pair's most frequent value: the paper's section III literally."""
+    """Return each pair's most frequent value, after dividing each snapshot by its load.
+
+    This is the rank-one model of the RPCA paper's section III, taken literally.
+    """
     load, constant, _, _ = _core.mode(_flat(times), _gaps(len(times)))
     return Estimate(_square(constant, times), load)
 
 
 def fresh(times: Floats) -> Floats:
-    """(n, N, N) times without those that repeat a pair's last one to the bit: the same measurement again."""
+    """Return the (n, N, N) times without exact repetitions of a pair's last value, which are no new measurements."""
     known = times[0]
     rows = [known]
     for newer in times[1:]:
@@ -139,11 +145,14 @@ ESTIMATORS: dict[str, Estimator] = {
     "ewma": ewma,
     "last": last,
 }
-"""Each takes (n, N, N) times, row = source, NaN = not measured."""
+"""Estimators by method name. Each takes (n, N, N) times, row = source, NaN = not measured."""
 
 
 def load_of(times: Floats, constant: Floats) -> Floats:
-    """(n,) median over pairs of time by constant, 1 where nothing was measured; median 1."""
+    """Return the (n,) load of each snapshot: the median over pairs of time / constant, scaled to a median of 1.
+
+    A snapshot without values counts as 1 before scaling.
+    """
     ratio = _flat(times) / constant.ravel()
     rows = [row[np.isfinite(row)] for row in ratio]
     load = np.array([float(np.median(row)) if row.size else 1.0 for row in rows])
@@ -165,14 +174,17 @@ def _flat(times: Floats) -> Floats:
 
 
 def _square(constant: Floats, times: Floats) -> Floats:
-    """The matrix; a pair whose only values are zero has zero."""
+    """Return a flat constant as an (N, N) matrix, with zero for unknown pairs that have values of zero."""
     square = constant.reshape(times.shape[1:])
     zero = np.isnan(square) & (times == 0).any(axis=0)
     return np.where(zero, 0.0, square)
 
 
 def _gaps(snapshots: int) -> Floats:
-    """Mean spacing of the order statistics 1 and max(2, ceil(0.4 k)) of k standard normals (Blom 1958)."""
+    """Return the expected gap between order statistics 1 and max(2, ceil(0.4 k)) of k standard normals (Blom 1958).
+
+    Entry k of the result is for k values; entries 0 and 1 are 0.
+    """
     gaps = np.zeros(snapshots + 1)
     quantile = NormalDist().inv_cdf
     for k in range(2, snapshots + 1):

@@ -1,8 +1,8 @@
-"""What a link costs on average above its constant, where congestion belongs to links or hosts.
+"""Expected excess: the mean share by which congestion of a host or pair lengthens its times beyond the constant.
 
-A robust constant throws slow-downs away, and with them the true cost of a link that is slow every third time. The
-mean keeps them, and all chance with them. Between the two: each host's and each pair's mean excess, shrunk by how much
-of its spread is chance (empirical Bayes, in two steps).
+A robust constant ignores slow-downs, and so underestimates the cost of a link that is slow every third time. The mean
+includes slow-downs, but also all chance. The expected excess is between the two: each host's and each pair's mean
+excess, shrunk by the share of its spread that is chance (empirical Bayes, in two steps).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ BEYOND = 3.0
 
 
 def expected(times: Floats, estimate: Estimate, width: float) -> Floats:
-    """Constant x (1 + expected excess).
+    """Return the constant increased by the expected excess: constant x (1 + expected excess).
 
     Args:
         times: (n, N, N), NaN = not measured.
-        estimate: what lasts.
+        estimate: constant of each pair and load of each snapshot.
         width: of the band, as standard deviation of logarithms.
 
     Returns:
@@ -38,7 +38,10 @@ def expected(times: Floats, estimate: Estimate, width: float) -> Floats:
 
 
 def _shrunk(above: Floats) -> Floats:
-    """(N, N) expected excess from (n, N, N): hosts towards the mean of all, pairs towards their hosts."""
+    """Return the (N, N) expected excess from the (n, N, N) measured one.
+
+    Hosts are shrunk towards the mean of all, pairs towards their hosts.
+    """
     snapshots = max(1, len(above))
     pair = np.nanmean(above, axis=0)
     grand = float(np.nanmean(pair))
@@ -60,6 +63,6 @@ def _shrunk(above: Floats) -> Floats:
 
 
 def _weight(chance: float, means: Floats) -> float:
-    """The share of the spread that is not chance."""
+    """Return the share of the variance of `means`, 0 to 1, that is not chance."""
     spread = float(np.nanvar(means))
     return max(0.0, 1.0 - chance / spread) if spread > 0 else 0.0

@@ -1,4 +1,4 @@
-"""Pairs that were never measured, guessed from what their hosts do with others."""
+"""Guess the values of pairs that were never measured from their hosts' other pairs."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gavotte.model.estimators import Z95
 
 FOLDS = 4
 POLISHES = 10
-"""Passes of the median polish; what changes after three is below a per mille."""
+"""Number of passes of the median polish; changes after the third are below 0.1 %."""
 
 FAR_OFF = 1.0
-"""Errors count up to this logarithm, a factor of 2.7: one wrong measurement does not choose a form."""
+"""Largest error that counts, as a logarithm (a factor of 2.7), so that one wrong measurement chooses no form."""
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A matrix without gaps.
+    """A matrix whose unmeasured values are guessed, with the errors of such guesses.
 
     Attributes:
         values: (N, N), NaN on the diagonal and where a host has no value at all.
@@ -30,7 +30,7 @@ class Filled:
             `distance` multiplies these and a factor of the path's length, which distinguishes racks. `bottleneck` is
             the slower of a sender's and a receiver's value.
         typical_error: median relative error of guesses of known values that were held out; NaN if these are too few.
-        spread: standard deviation of the logarithm of those errors, by their 95 % quantile.
+        spread: standard deviation of the logarithmic errors of those guesses, derived from their 95 % quantile.
     """
 
     values: Floats
@@ -40,12 +40,12 @@ class Filled:
 
 
 def filled(known: Floats, hops: Ints | None = None, *, seed: int = 0) -> Filled:
-    """Guesses what is missing, by the form that guesses known values best when they are held out.
+    """Guess missing values, by the form that guesses held-out known values best.
 
     Args:
         known: (N, N) positive times, NaN = never measured; the diagonal is not read.
         hops: (N, N) path lengths, 0 = unknown.
-        seed: of the parts that are held out.
+        seed: seed of the choice of held-out values.
     """
     size = len(known)
     off = ~np.eye(size, dtype=bool)
@@ -77,13 +77,13 @@ def filled(known: Floats, hops: Ints | None = None, *, seed: int = 0) -> Filled:
 
 
 def filled_series(times: Floats, usual: Floats) -> Floats:
-    """(n, N, N) times with the (N, N) usual value in every snapshot of pairs that have none at all."""
+    """Return the (n, N, N) times, with the (N, N) usual value in every snapshot of pairs that were never measured."""
     never = np.isnan(times).all(axis=0)
     return np.where(never, usual, times)
 
 
 def _product(logs: Floats) -> Floats:
-    """Median polish (Tukey 1977) without interactions."""
+    """Return logarithms guessed by median polish (Tukey 1977): a sender's term plus a receiver's term."""
     with warnings.catch_warnings():  # rows and columns without a value
         warnings.simplefilter("ignore", RuntimeWarning)
         sender = np.zeros(len(logs))
@@ -97,7 +97,10 @@ def _product(logs: Floats) -> Floats:
 
 
 def _bottleneck(logs: Floats) -> Floats:
-    """The least of each row and of each column, and of the two the greater: hosts' own caps limit."""
+    """Return logarithms guessed as if only hosts' own caps limit.
+
+    A pair's guess is the greater of its row's least value and its column's least value.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         return np.asarray(np.fmax(np.nanmin(logs, axis=1)[:, None], np.nanmin(logs, axis=0)[None, :]))

@@ -1,4 +1,4 @@
-"""What snapshots say of themselves: how much of them is error, how sure the constant is, and what it is worth."""
+"""Estimate from snapshots what share of them is error, how reliable the constant is, and what it gains."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from gavotte.model.intervals import MEDIAN_PENALTY
 from gavotte.terms.norm import TOLERANCE, norm_of
 
 NEAR_ENOUGH = 0.10
-"""Share of pairs that may still be off: section V-C chooses its time step so."""
+"""Share of pairs that may still be off, by which section V-C of the RPCA paper chooses its time step."""
 
 STEPS = 16
-"""Points of Fig. 5: the first numbers of snapshots, and at most as many above. Each costs one estimate."""
+"""Number of points of Fig. 5 at the first snapshots, and largest number of points after them.
+
+Each point costs one estimate.
+"""
 
 VOLATILE = 0.5
 """Norm above which the RPCA paper, section V-E, finds tuning to gain little."""
@@ -26,13 +29,13 @@ VOLATILE = 0.5
 
 @dataclass(frozen=True)
 class Norm:
-    """Share of measured times that are off load x constant, diagonal and missing left out.
+    """Shares of measured times that differ from load x constant, without the diagonal and missing values.
 
     Attributes:
-        share: by more than `tolerance`.
+        share: share of times, 0 to 1, that are off by more than `tolerance`.
         tolerance: relative.
-        wide_share: by more than `wide_tolerance`, three band widths: slow-downs alone, without the band.
-        wide_tolerance: relative.
+        wide_share: share of times that are off by more than `wide_tolerance`. It shows slow-downs without the band.
+        wide_tolerance: relative; three band widths.
     """
 
     share: float
@@ -52,13 +55,13 @@ class Interval:
 
 @dataclass(frozen=True)
 class Gains:
-    """What decisions from the constant save on snapshots that they have not seen, as shares of time.
+    """Shares of time that decisions from the constant save on held-out snapshots.
 
     Attributes:
-        broadcast: over the binomial tree by rank.
-        mapping: over the mapping in order of rank.
-        broadcast_over_mean: over the same tree built from the plain mean.
-        mapping_over_mean: over the same mapping built from the plain mean.
+        broadcast: compared with the binomial tree by rank.
+        mapping: compared with the mapping in order of rank.
+        broadcast_over_mean: compared with the same kind of tree built from the plain mean.
+        mapping_over_mean: compared with the same kind of mapping built from the plain mean.
     """
 
     broadcast: Interval
@@ -68,18 +71,21 @@ class Gains:
 
 
 def norm(times: Floats, constant: Floats, width: float) -> Norm:
-    """`Norm(N_E)` at both tolerances; see `norm_of`.
+    """Return the share of measured times that are errors, `Norm(N_E)`, at both tolerances; see `norm_of`.
 
     Args:
         times: (n, N, N), NaN = not measured.
-        constant: (N, N), undisturbed.
-        width: of the band.
+        constant: (N, N) undisturbed times.
+        width: width of the band.
     """
     return Norm(norm_of(times, constant), TOLERANCE, norm_of(times, constant, tolerance=3 * width), 3 * width)
 
 
 def looked_at(snapshots: int) -> list[int]:
-    """After how many snapshots `steps` looks: each up to `STEPS`, then at most as many, ever farther apart, and all."""
+    """Return the numbers of first snapshots that `steps` compares with all.
+
+    These are each number up to `STEPS`, then at most `STEPS` numbers at growing distances. The last is `snapshots`.
+    """
     if snapshots <= STEPS:
         return list(range(1, snapshots + 1))
     above = {round(k) for k in np.geomspace(STEPS, snapshots, STEPS + 1).tolist()}
@@ -108,7 +114,10 @@ def steps(times: Floats, method: str, *, seed: int = 0) -> list[float]:
 
 
 def differing(one: Floats, other: Floats) -> float:
-    """Share of pairs known to both that differ by more than `TOLERANCE`, one factor for all pairs taken out."""
+    """Return the share of pairs, 0 to 1, whose values differ by more than `TOLERANCE` between two constants.
+
+    Only pairs known to both count, and a factor common to all pairs does not count.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = (one / other)[np.isfinite(one / other)]
     if not ratio.size:
@@ -117,13 +126,13 @@ def differing(one: Floats, other: Floats) -> float:
 
 
 def enough(shares: Sequence[float], after: Sequence[int] | None = None) -> int | None:
-    """The least number of snapshots from which on at most `NEAR_ENOUGH` of the pairs are off; None = more are needed.
+    """Return the least number of snapshots from which on at most `NEAR_ENOUGH` of the pairs are off.
 
-    All snapshots agree with themselves, so the last step shows nothing.
+    None means that more snapshots are needed. All snapshots agree with themselves, so the last step shows nothing.
 
     Args:
-        shares: as `steps` gives them.
-        after: of how many snapshots each is; None = 1, 2, 3 and so on.
+        shares: the result of `steps`.
+        after: number of snapshots of each share; None = 1, 2, 3 and so on.
     """
     good = [share <= NEAR_ENOUGH for share in shares[:-1]]
     if not good or not good[-1]:
@@ -133,9 +142,9 @@ def enough(shares: Sequence[float], after: Sequence[int] | None = None) -> int |
 
 
 def gains(choice: Choice, method: str) -> Gains | None:
-    """What the held-out trials say of a method; None where nothing was held out.
+    """Return the gains of a method in held-out trials; None if nothing was held out.
 
-    Of a method that the same trials have chosen it is somewhat too much: the best of several had luck, too.
+    If the same trials chose the method, its gains are slightly too high: the best of several was also lucky.
     """
     chosen, base, plain = choice.trial(method), choice.trial("mean"), choice.untuned
     if chosen is None or base is None or plain is None:
@@ -179,7 +188,7 @@ def recalibrate_after_s(times: Floats, time_s: Floats) -> float | None:
 
 
 def _interval(shares: Floats) -> Interval:
-    """Mean and 95 % interval over snapshots."""
+    """Return the mean over snapshots and its 95 % interval."""
     mean, count = float(shares.mean()), len(shares)
     if count < 2:
         return Interval(mean, -math.inf, math.inf)

@@ -1,4 +1,4 @@
-"""The lower end of each pair's rate, as far as snapshots and proofs of single values tell."""
+"""Lower end of each pair's 95 % rate interval, from snapshots and the proofs of single values."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from gavotte.formats.history import LEAST_BPS, Floats, History
 from gavotte.model.estimators import Z95, band
 
 MEDIAN_PENALTY = 1.25
-"""Standard error of a median-like centre over that of a mean."""
+"""Standard error of a median-like centre, divided by that of a mean."""
 
 UNCHECKED_SPREAD = 0.5
-"""Of guesses that nothing measured could check: a factor of 2.7 either way."""
+"""Spread of guesses that no measured value could check: their 95 % interval is a factor of 2.7 either way."""
 
 
 def interval(times: Floats, constant: Floats) -> tuple[Floats, Floats, float]:
-    """The 95 % interval of each pair's constant, from the band's width and how many snapshots agree with it.
+    """Return the 95 % interval of each pair's constant, from the band's width and the number of agreeing snapshots.
 
     Returns:
-        (N, N) low and high in the unit of `times`, and the band's width. A pair that one snapshot alone
-        speaks for has an interval only because others show the band.
+        (N, N) low and high in the unit of `times`, and the band's width. A pair with only one agreeing snapshot has
+        an interval because other pairs show the band.
     """
     scatter = band(times)
     error = Z95 * MEDIAN_PENALTY * scatter.width / np.sqrt(np.maximum(scatter.agreeing, 1))
@@ -31,17 +31,18 @@ def interval(times: Floats, constant: Floats) -> tuple[Floats, Floats, float]:
 def lower_bps(
     history: History, rate_bps: Floats, seconds_per_byte: Floats, *, spread: float = np.nan
 ) -> tuple[Floats, float]:
-    """What each pair carries at least, with 95 % confidence.
+    """Return the lower end of the 95 % interval of each pair's rate.
 
-    The band over time, and where a value carries a proof, that one's own interval: the wider of the two. Both are of
-    undisturbed values and relative, so around a rate with expected excess the interval is that of the undisturbed one,
-    slower by the excess.
+    The interval follows from the band over time. If the values of a pair have proofs, the wider of the band's and the
+    proofs' intervals counts. Both are relative and describe undisturbed values. A rate with expected excess therefore
+    has the undisturbed interval, slower by the excess.
 
     Args:
-        history: what was measured.
-        rate_bps: (N, N) what lasts, guesses of unmeasured pairs included.
-        seconds_per_byte: (n, N, N) what it rests on, NaN = not measured, or of before a pair moved.
-        spread: of guesses, as `filled` tells it.
+        history: the snapshots and their proofs.
+        rate_bps: (N, N) lasting rates, including guesses of unmeasured pairs.
+        seconds_per_byte: (n, N, N) values from which the rates were estimated. NaN = not measured, or from before a
+            pair moved.
+        spread: spread of guesses, see `Filled`.
 
     Returns:
         (N, N), NaN where nothing is known, and the band's width.

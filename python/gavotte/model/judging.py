@@ -1,4 +1,4 @@
-"""Advice in words, from what a History says of itself."""
+"""Judge how far a History's constant can be trusted, and give advice in sentences."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from gavotte.terms.norm import TOLERANCE
 
 HOUR_S = 3600.0
 WORTH_LEAVING_OUT = 0.5
-"""Share of the pairs above which a subset saves too little to speak of."""
+"""Share of the pairs above which measuring only a subset saves too little."""
 
 
 @dataclass(frozen=True)
 class Findings:
-    """How far a constant can be trusted, and what it is good for.
+    """Reliability of a constant, and the gain of decisions from it.
 
     Attributes:
         method: how the constant was estimated.
@@ -76,11 +76,11 @@ class Findings:
 
 
 def judge(history: History, constant: Constant) -> Findings:
-    """Judges a constant by the snapshots it came from. The gains are of snapshots held out.
+    """Judge a constant by the snapshots from which it was estimated. Gains are those on held-out snapshots.
 
     Args:
-        history: what `constant` was found from.
-        constant: what lasts.
+        history: the snapshots.
+        constant: the constant that `find_constant` estimated from them.
     """
     seconds_per_byte = constant.cut.of(1 / history.beta_Bps, scaled=True)
     error = norm(seconds_per_byte, 8 / constant.undisturbed_bps, constant.band)
@@ -126,7 +126,11 @@ def judge(history: History, constant: Constant) -> Findings:
 
 
 def _subset(constant: Constant, measured: Mask) -> SubsetCost | None:
-    """Trees over the measured pairs alone; where all were measured, over 2 log2 N out of each host."""
+    """Return the gain that broadcast trees over only some pairs lose.
+
+    These are the measured pairs. If all pairs were measured, they are 2 log2 N random pairs out of each host.
+    None means that there are too few hosts, or that the pairs do not reach every host.
+    """
     size = len(measured)
     if size < 3:
         return None

@@ -1,4 +1,4 @@
-"""Pairs whose constant moved while it was being measured: of those, only what came after counts."""
+"""Find pairs whose constant moved during the measurement, and drop their values from before the move."""
 
 from __future__ import annotations
 
@@ -11,34 +11,39 @@ from gavotte.formats.history import Floats
 from gavotte.model.estimators import band, fresh, median, mode
 
 AGREEING = 4
-"""Newest values in a row that must agree with each other. Spikes hardly do: of three in a row, still one hot host in a
-hundred did."""
+"""Number of newest values in a row that must agree with each other.
+
+Spikes hardly do. With three in a row, one hot host in a hundred still did.
+"""
 
 OLDER = 3
 OLDER_SHARE = 0.6
-"""How many of the values before them must agree, too, and what share of them."""
+"""Least number and least share of the older values that must agree with each other, too."""
 
 MIN_SHARE = 0.01
-"""Of all pairs: unless a host moved, fewer are taken for chance, which makes up to half as many look moved."""
+"""Least share of all pairs that must have moved, unless a host moved.
+
+Fewer are attributed to chance, which makes up to half as many look moved.
+"""
 
 HOST_SHARE = 0.5
-"""Of a host's pairs in one direction; with more, it moved, and all of them count as moved."""
+"""Share of a host's pairs in one direction above which the host moved, and all of these pairs count as moved."""
 
 
 SAMPLED = 100_000
-"""Values that tell the clock's tick."""
+"""Number of values from which the clock's tick is estimated."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Times without what has passed.
+    """Measured times without those from before a pair moved.
 
     Attributes:
-        times: (n, N, N), NaN also where a pair had not yet moved to where it is now. Of pairs that were measured only
-            before their host moved, the older ones, by `factor` longer.
-        share: of pairs that moved.
-        hosts: indices of those that moved as a whole, all they send or all they receive.
-        factor: (N, N) of those older times, NaN = none of the pair are left; None where nothing moved.
+        times: (n, N, N), NaN = not measured, or measured before the pair moved. Pairs that were measured only before
+            their host moved keep their older times, multiplied by `factor`.
+        share: share of pairs that moved, 0 to 1.
+        hosts: indices of hosts that moved as a whole: all paths that they send on, or all that they receive on.
+        factor: (N, N) factor of kept older times, NaN = the pair has none; None if nothing moved.
     """
 
     times: Floats
@@ -47,11 +52,11 @@ class Cut:
     factor: Floats | None = None
 
     def of(self, values: Floats, *, scaled: bool = False) -> Floats:
-        """Other (n, N, N) values of the same snapshots without what has passed; all of them where nothing moved.
+        """Return other (n, N, N) values of the same snapshots, without those from before a pair moved.
 
         Args:
-            values: in any unit.
-            scaled: lengthen older ones by `factor`, as times.
+            values: values in any unit.
+            scaled: whether to multiply kept older values by `factor`, like times.
         """
         if self.factor is None:
             return values
@@ -60,12 +65,15 @@ class Cut:
 
     @property
     def earlier(self) -> npt.NDArray[np.bool_]:
-        """(N, N) pairs that were measured only before their host moved."""
+        """(N, N) mask of pairs that were measured only before their host moved."""
         return np.zeros(self.times.shape[1:], dtype=bool) if self.factor is None else ~np.isnan(self.factor)
 
 
 def resolution(times: Floats) -> float:
-    """The least step between different values: the tick of the clock, where there are many more values than ticks."""
+    """Return the least difference between two different values; 0 if there are fewer than two.
+
+    If there are many more values than ticks of the clock, this is the clock's tick.
+    """
     values = np.unique(times[np.isfinite(times)][:SAMPLED])
     return float(np.diff(values).min()) if len(values) > 1 else 0.0
 
@@ -130,7 +138,7 @@ def cut(times: Floats) -> Cut:
     pairs = size * (size - 1)
     if not hosts and moved.sum() < MIN_SHARE * pairs:
         return Cut(every)
-    # What repeats an older value says nothing of where the pair is now.
+    # Repetitions of an older value do not show the pair's present constant.
     since = np.isfinite(times) & (np.arange(count)[:, None, None] >= start)
     kept = np.where(moved & ~np.logical_or.accumulate(since, axis=0), np.nan, every)
     gone = moved & np.isnan(kept).all(axis=0) & ~np.isnan(every).all(axis=0)

@@ -1,4 +1,4 @@
-"""One picture: how the constant settles, and the constant itself."""
+"""Draw how the constant settles with more snapshots, next to the rates themselves."""
 
 from __future__ import annotations
 

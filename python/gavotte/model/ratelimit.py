@@ -1,9 +1,12 @@
-"""Which links limit, and to what, from what pairs carried together (Choreo section 3.3.2). Pure.
+"""Find the links that limit rates, and their capacities, from concurrent pairs (Choreo section 3.3.2). No I/O.
 
-The rules 1 and 2 of the paper, read backwards. Whatever crossed a link in any experiment, its capacity is at least
-that. Where a sum fell short, each path that lost has a link, shared with another path, that was full: among those whose
-load then was as high as it ever was. If only one is left, it is the bottleneck and its load its capacity. If
-two are left, or none, nothing is claimed.
+This inverts rules 1 and 2 of the paper:
+
+1. A link's capacity is at least the largest load that crossed it in any experiment.
+2. If a sum fell short, each path that lost rate crossed a full link that it shared with another path. Only links whose
+   load then was as high as ever are suspects.
+3. If a path has one suspect, that is the bottleneck, and its load is its capacity.
+4. If a path has several suspects or none, nothing is claimed.
 """
 
 from __future__ import annotations
@@ -20,20 +23,23 @@ from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
 
 TOLERANCE = 0.10
-"""Two measurements of one rate differ by no more: short TCP repeats to 3-5 % in both directions."""
+"""Largest relative difference of two measurements of one rate: short TCP repeats to 3-5 % in both directions."""
 
 ONCE = 0.92
 """Weight of a rate that was seen once. A rate seen twice counts in full."""
 
 LOST_BELOW = 0.88
-"""A path that carries less than this share of what it carries alone has lost to another."""
+"""Share of a path's rate alone below which it has lost rate to another path."""
 
 SINGLES = 3
-"""Evidence of more pairs compares with halves: see `Evidence.alone_bps`."""
+"""Number of pairs above which evidence compares with halves, not single pairs: see `Evidence.alone_bps`."""
 
 UNHARMED = 0.97
 EVEN = 1.05
-"""Of a full link's users, the one that carries most has lost, too, or has no more than an even share."""
+"""Bounds for the pair that carries most on a full link: shares of its rate alone, and of an even share.
+
+The pair is below one of them, because on a full link it has lost rate, too, or has no more than an even share.
+"""
 
 CONFIRMED = 2
 """Experiments that must agree before a limit is claimed."""
@@ -45,7 +51,7 @@ Finding = Literal["limited", "open", "unknown"]
 
 @dataclass
 class LinkFinding:
-    """What is known of one link.
+    """What the experiments show about one link of the tree.
 
     Attributes:
         link: index of `Hierarchy.links`.
@@ -67,13 +73,13 @@ class LinkFinding:
 
     @property
     def tested(self) -> bool:
-        """Whether any experiment tells something of it."""
+        """Whether any experiment gave information about the link."""
         return not self.failed and (self.finding != "unknown" or self.reason != NOT_TESTED)
 
 
 @dataclass(frozen=True)
 class _Experiment:
-    """Evidence in terms of the hierarchy."""
+    """One piece of evidence, with host indices as pairs, and the load and number of flows on each link."""
 
     evidence: Evidence
     pairs: tuple[Pair, ...]
@@ -82,14 +88,14 @@ class _Experiment:
 
 
 def find_limits(hierarchy: Hierarchy, records: Sequence[Evidence]) -> list[LinkFinding]:
-    """Judges every link of the hierarchy.
+    """Find for every link of the hierarchy whether it limits, and its capacity.
 
     Args:
-        hierarchy: of all hosts; records of hosts that it lacks are passed over.
-        records: in any order.
+        hierarchy: tree of all hosts; records with hosts that it lacks are ignored.
+        records: evidence in any order.
 
     Returns:
-        one finding a link, in the order of `hierarchy.links`.
+        one finding per link, in the order of `hierarchy.links`.
     """
     experiments = _in_hierarchy(hierarchy, records)
     findings = [LinkFinding(link) for link in range(len(hierarchy.links))]
@@ -99,7 +105,7 @@ def find_limits(hierarchy: Hierarchy, records: Sequence[Evidence]) -> list[LinkF
             for link in hierarchy.path(*pair):
                 seen[link].append(alone_bps)
         for link, load_bps in experiment.loads.items():
-            # A sum that equals the singles' is as good as seen twice.
+            # A sum that equals that of single pairs is as good as one seen twice.
             seen[link] += [load_bps] * (1 + (experiment.evidence.verdict == "independent"))
     for link, loads in seen.items():
         # Bytes that came late make one in a few dozen readings too high.
@@ -137,7 +143,7 @@ def _in_hierarchy(hierarchy: Hierarchy, records: Sequence[Evidence]) -> list[_Ex
 
 
 def _claim(hierarchy: Hierarchy, experiments: Sequence[_Experiment], findings: list[LinkFinding]) -> None:
-    """Claims the links that alone explain a loss, in at least `CONFIRMED` experiments that agree."""
+    """Mark links as limited that are the only explanation of a loss in at least `CONFIRMED` agreeing experiments."""
     blamed: dict[int, list[_Experiment]] = defaultdict(list)
     for experiment in experiments:
         if experiment.evidence.verdict != "shared":
@@ -152,7 +158,7 @@ def _claim(hierarchy: Hierarchy, experiments: Sequence[_Experiment], findings: l
         # What disturbs an experiment lowers its sum.
         agreeing = [load_bps for load_bps in loads if load_bps >= (1 - TOLERANCE) * max(loads)]
         if len(agreeing) >= CONFIRMED:
-            # What was seen to cross it is no more than it carries.
+            # The capacity is at least the largest load that crossed the link.
             rate_bps = max(float(np.median(agreeing)), finding.at_least_bps)
             finding.finding, finding.rate_bps, finding.reason = "limited", rate_bps, ""
         else:
@@ -160,7 +166,7 @@ def _claim(hierarchy: Hierarchy, experiments: Sequence[_Experiment], findings: l
 
 
 def _suspects(hierarchy: Hierarchy, experiment: _Experiment, findings: Sequence[LinkFinding]) -> list[list[int]]:
-    """For each path that lost, the links that may have been full."""
+    """Return the links that may have been full, for each path that lost rate."""
     record = experiment.evidence
     paths = [hierarchy.path(*pair) for pair in experiment.pairs]
     carried = list(zip(paths, record.alone_bps, record.together_bps, strict=True))

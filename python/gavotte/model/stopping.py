@@ -1,4 +1,4 @@
-"""When to stop calibrating: as soon as another snapshot would not change what is decided."""
+"""Decide when to stop calibrating: as soon as another snapshot would not change decisions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from gavotte.model.decisions import broadcast_s, earliest_first
 from gavotte.model.subset import reached
 
 REGRET = 0.01
-"""Decisions that cost no more than this above the newest are the same."""
+"""Additional cost, as a share of the newest decision's, up to which an earlier decision counts as the same."""
 
 AGREEING = 2
-"""Snapshots in a row that must not change the decision. A single one may do so by chance."""
+"""Number of snapshots in a row that must not change the decision. A single one may not by chance."""
 
 
 @dataclass(frozen=True)
@@ -34,21 +34,21 @@ class Settled:
 
 
 def settled(times: Floats, *, method: str = "mode", seed: int = 0) -> Settled:
-    """Tells whether calibration may end.
+    """Decide whether calibration may end, because recent snapshots did not change broadcast trees.
 
-    Hosts of which no pair was ever measured do not count.
+    Hosts without any measured pair do not count.
 
     Args:
         times: (n, N, N) transfer times, row = source, NaN = not measured.
         method: estimator, as in `estimate`.
-        seed: of the roots, and of the hosts where there are more than `MAX_HOSTS`.
+        seed: seed of the roots, and of the hosts if there are more than `MAX_HOSTS`.
     """
     rng = np.random.default_rng(seed)
     measured = np.asarray(np.isfinite(times).any(axis=0))
     present = np.flatnonzero(measured.any(axis=0) | measured.any(axis=1))
     times, measured = times[:, present][:, :, present], measured[present][:, present]
     size = len(present)
-    # Of some pairs only, no part of the hosts may be left that reach each other.
+    # If only some pairs were measured, a part of the hosts may not reach each other.
     if size > MAX_HOSTS and measured.sum() >= size * (size - 1):
         kept = np.sort(rng.permutation(size)[:MAX_HOSTS])
         times, size = np.ascontiguousarray(times[:, kept][:, :, kept]), MAX_HOSTS

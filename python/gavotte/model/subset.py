@@ -1,4 +1,4 @@
-"""Calibration of some pairs only, and what that costs."""
+"""Choose a subset of pairs to measure, and estimate the gain that measuring only those loses."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ Mask = npt.NDArray[np.bool_]
 
 
 def usual_degree(size: int) -> int:
-    """2 log2 N, at most all others."""
+    """Return the usual number of pairs to measure out of each host: 2 log2 N, at most N - 1."""
     return min(size - 1, math.ceil(2 * math.log2(max(2, size))))
 
 
 def random_rings(size: int, degree: int, *, seed: int = 0) -> Mask:
-    """Pairs to measure: every host sends to `degree` others and receives from as many.
+    """Choose random pairs to measure, so that every host sends to `degree` others and receives from as many.
 
-    Hosts stand in a circle in random order, and each sends to those at `degree` random distances. Each distance is
-    measured in two or three rounds of disjoint pairs; the next neighbour is among them, so that every host reaches
-    every other over measured pairs.
+    Hosts are placed in a circle in random order, and each sends to those at `degree` random distances. Each distance is
+    measured in two or three rounds of disjoint pairs. Distance 1 is always included, so every host reaches every other
+    over measured pairs.
 
     Args:
-        size: hosts.
-        degree: pairs out of each; `usual_degree` if in doubt.
-        seed: of order and distances.
+        size: number of hosts.
+        degree: number of pairs out of each host; `usual_degree` if in doubt.
+        seed: seed of order and distances.
 
     Returns:
         (N, N), row = source.
 
     Raises:
-        GavotteError: for a degree that hosts cannot have.
+        GavotteError: for a degree below 1, or of at least the number of hosts.
     """
     if not 0 < degree < size:
         raise GavotteError(f"{size} hosts cannot each send to {degree} others", hint=f"use 1 to {size - 1}")
@@ -51,7 +51,7 @@ def random_rings(size: int, degree: int, *, seed: int = 0) -> Mask:
 
 
 def reached(usable: Mask) -> bool:
-    """Whether every host reaches every other over (N, N) usable pairs."""
+    """Return whether every host reaches every other over (N, N) usable pairs."""
     for matrix in (usable, usable.T):
         seen = np.zeros(len(usable), dtype=bool)
         seen[0] = True
@@ -64,12 +64,12 @@ def reached(usable: Mask) -> bool:
 
 @dataclass(frozen=True)
 class SubsetCost:
-    """What measuring some pairs costs in gain.
+    """Gain of broadcasts with trees over only some pairs, next to that with trees over all pairs.
 
     Attributes:
-        share: of all pairs, measured.
-        gain: of broadcasts over the binomial tree by rank, with trees over the measured pairs alone.
-        full_gain: the same with trees over all pairs.
+        share: share of all pairs that are measured, 0 to 1.
+        gain: share of the time of the binomial tree by rank that trees over the measured pairs save.
+        full_gain: share of that time that trees over all pairs save.
     """
 
     share: float
@@ -78,13 +78,13 @@ class SubsetCost:
 
 
 def cost_of_subset(constant: Floats, measured: Mask, *, truth: Floats | None = None, seed: int = 0) -> SubsetCost:
-    """Compares broadcasts over some pairs with broadcasts over all.
+    """Compare the times of broadcasts over only some pairs with those of broadcasts over all pairs.
 
     Args:
         constant: (N, N) transfer times as learnt, NaN on the diagonal.
         measured: (N, N) the pairs to use.
         truth: (..., N, N) transfer times to judge by; `constant` itself if None.
-        seed: of the roots.
+        seed: seed of the roots.
 
     Raises:
         ValueError: when the measured pairs do not reach every host.

@@ -1,4 +1,4 @@
-"""Groups, caps and verdicts of a Network from path lengths and evidence (Choreo section 3.3)."""
+"""Derive the groups, caps and verdicts of a Network from path lengths and evidence (Choreo section 3.3)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INNER_FIRST = tuple(_VERDICTS)
 
 @dataclass(frozen=True)
 class Structure:
-    """What a Network says beyond its pairs.
+    """Properties of a Network that belong to hosts, groups and links instead of pairs.
 
     Attributes:
         egress_bps: (N,) cap on what each host sends to other machines, None = none found.
@@ -120,7 +120,7 @@ def _verdict(hierarchy: Hierarchy, finding: LinkFinding) -> LinkVerdict:
 
 
 def _words(record: Evidence) -> str:
-    """One experiment in a few words."""
+    """Return a short description of one experiment: its pairs, their rates together and one by one, and its overlap."""
     sources, targets = ({pair[end] for pair in record.pairs} for end in (0, 1))
     what = f"{len(record.pairs)} pairs from {_some(sources)} to {_some(targets)}"
     sums = f"{format_rate(record.sum_bps)} together, {format_rate(sum(record.alone_bps))} one by one"

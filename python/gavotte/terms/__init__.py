@@ -1,6 +1,6 @@
-"""Words that mean the same in every room, and what several rooms must compute alike.
+"""Definitions and computations that all other packages of Gavotte share.
 
-The words themselves are explained in docs/reference/glossary.md.
+docs/reference/glossary.md explains the terms.
 """
 
 from __future__ import annotations
@@ -11,4 +11,4 @@ Pair = tuple[int, int]
 """(source, target) as host indices."""
 
 Progress = Callable[[int, int], None]
-"""Called as work goes on, with how much is done and how much there is in all."""
+"""Callback that is called during work, with the amount done and the total amount."""

@@ -1,4 +1,4 @@
-"""Goodput: what each network layer keeps of a rate, and how long a transfer takes at one."""
+"""Convert rates between network layers (wire, UDP payload, TCP goodput), and compute the times of transfers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from gavotte.formats.topology import Topology
 
 ETHERNET_BYTES = 14
-"""Ethernet's header, which shapers count and MTUs do not."""
+"""Size of Ethernet's header, which shapers count and MTUs do not."""
 UDP_HEADER_BYTES = 8
 TCP_HEADER_BYTES = 32
-"""With timestamps, which every Linux connection carries unless they are turned off."""
+"""Size of TCP's header with timestamps, which every Linux connection uses unless they are turned off."""
 MTU_BYTES = 1500
-"""What a path is taken to have whose MTU is unknown."""
+"""MTU that is assumed for a path of unknown MTU."""
 LEAST_MTU_BYTES, MOST_MTU_BYTES = 576, 65_536
-"""What IPv4 must carry, and what loopback does."""
+"""Least MTU that IPv4 hosts must accept, and the MTU of loopback."""
 
 
 def wire_bytes(mtu_bytes: int = MTU_BYTES) -> int:
@@ -128,7 +128,7 @@ GOODPUT_PER_WIRE = goodput_per_wire()
 def transfer_s(
     size_bytes: float, rate_bps: float, *, bucket_bytes: float = 0.0, peak_bps: float | None = None
 ) -> float:
-    """How long one bulk transfer takes over a path behind a token bucket.
+    """Return the seconds that one bulk transfer takes over a path behind a token bucket.
 
     The bucket lets b + r t bytes pass by time t, at no more than C: the first b C / (C - r) bytes go at C, the rest
     at r. A single rate is wrong by b / r seconds for every transfer longer than that.

@@ -1,7 +1,7 @@
-"""The switch tree that path lengths tell, and the links each path loads (Choreo section 3.3.1).
+"""Derive the switch tree from path lengths, and the links that each path loads (Choreo section 3.3.1).
 
-A data centre's paths are 1 hop long within a machine, 2 within a rack, 4 or 6 above it. Read backwards: hosts at
-most h hops apart are a cluster, and clusters of growing h nest. Measuring plans by this tree, modelling judges by it.
+A data centre's paths are 1 hop long within a machine, 2 within a rack, and 4 or 6 above it. Hosts at most h hops apart
+therefore are a cluster, and clusters of growing h nest. Measurements are planned by this tree, and models use it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ Hops = npt.NDArray[np.int64]
 MACHINE_HOPS = 1
 RACK_HOPS = 2
 _KINDS = {MACHINE_HOPS: "machine", RACK_HOPS: "rack", 3: "pod", 4: "pod"}
-"""Smallest unit that hosts share, by their hops; above that, it is an `area`."""
+"""Smallest unit that two hosts share, by the hops between them; at more hops, it is an `area`."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Two or more hosts closer to each other than to the rest.
+    """Two or more hosts that are closer to each other than to all other hosts.
 
     Attributes:
         name: `machine-0`, `rack-1`, `pod-0`, counted in host order; machines of one host count, too.
         kind: machine, rack, pod or area.
         members: host indices, ascending.
-        parent: index of the cluster around it, None below the root.
+        parent: index of the next larger cluster around it; None if the root is above it.
     """
 
     name: str
@@ -42,13 +42,13 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Link:
-    """Links of the tree that exactly the same paths cross: from outside they are one.
+    """One or more links of the tree that exactly the same paths cross, so that measurements cannot distinguish them.
 
-    A rack with one host, for example, has the same paths in its uplink as the host in its own.
+    For example, the same paths cross the uplink of a rack with one host and the uplink of that host.
 
     Attributes:
         sources: hosts whose traffic may cross it.
-        targets: hosts it then goes to.
+        targets: hosts that receive this traffic.
         out_of: nodes whose uplink it is.
         into: nodes whose downlink it is.
     """
@@ -61,13 +61,13 @@ class Link:
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """Hosts and clusters. Node i < N is host i, node N + c is cluster c.
+    """Tree of hosts and clusters, whose nodes are numbered: node i < N is host i, node N + c is cluster c.
 
     Attributes:
-        names: of the N hosts.
+        names: names of the N hosts.
         machine: (N,) number of each host's machine; hosts that share one are one hop apart.
-        clusters: outer before inner.
-        notes: what the path lengths contradict or hide, in one line each.
+        clusters: all clusters, outer before inner.
+        notes: contradictions and gaps of the path lengths, in one line each.
     """
 
     names: tuple[str, ...]
@@ -77,24 +77,24 @@ class Hierarchy:
 
     @property
     def size(self) -> int:
-        """Number of hosts N."""
+        """Number of hosts, N."""
         return len(self.names)
 
     def name(self, node: int) -> str:
-        """Name of a host or cluster."""
+        """Return the name of the host or cluster that a node is."""
         return self.names[node] if node < self.size else self.clusters[node - self.size].name
 
     def kind(self, node: int) -> str:
-        """`host`, or the cluster's kind."""
+        """Return the kind of a node: `host`, or the cluster's kind."""
         return "host" if node < self.size else self.clusters[node - self.size].kind
 
     def label(self, link: int) -> str:
-        """Says which link it is: `out of rack-0`, or both ends where nothing can tell them apart."""
+        """Return a readable name of a link: `out of rack-0`, or several such names if the link stands for several."""
         it = self.links[link]
         return ", ".join([f"out of {self.name(n)}" for n in it.out_of] + [f"into {self.name(n)}" for n in it.into])
 
     def path(self, source: int, target: int) -> tuple[int, ...]:
-        """The links between two hosts, as indices of `links`; none inside a machine."""
+        """Return the links that the path between two hosts crosses, as indices of `links`; none inside a machine."""
         if self.machine[source] == self.machine[target]:
             return ()
         up, down = self._ancestors[source], self._ancestors[target]
@@ -103,7 +103,7 @@ class Hierarchy:
 
     @cached_property
     def links(self) -> tuple[Link, ...]:
-        """All links, those of hosts first."""
+        """All links of the tree, those of hosts first."""
         return self._wired[0]
 
     @property
@@ -116,7 +116,7 @@ class Hierarchy:
 
     @cached_property
     def _ancestors(self) -> list[list[int]]:
-        """For each host, itself and the clusters around it, inner first."""
+        """Nodes on each host's way to the root: the host and the clusters around it, inner first."""
         return [
             [host, *(self.size + c for c in reversed(range(len(self.clusters))) if host in self._sets[c])]
             for host in range(self.size)
@@ -145,14 +145,14 @@ class Hierarchy:
 
 
 def hierarchy_of(names: Sequence[str], hops: Hops) -> Hierarchy:
-    """Fits the tree to path lengths.
+    """Return the tree of machines, racks, pods and areas that fits the path lengths.
 
-    A set of hosts becomes a cluster only if it is one: of any three, two paths must be as long as the longest allows
-    (being near is transitive in a tree of even depth). Where that fails, or the directions of a path disagree,
-    the cluster is left out and a note says so.
+    In a tree of even depth, being near is transitive. Hosts that short paths connect therefore become a cluster only if
+    no path between any two of them is longer. Otherwise the cluster is left out, and a note says so. So are paths
+    whose directions have different lengths.
 
     Args:
-        names: of the N hosts.
+        names: names of the N hosts.
         hops: (N, N) path lengths (routers + 1), 0 = unknown; one direction suffices.
     """
     size = len(names)
@@ -220,7 +220,7 @@ def limited_groups(tree: Hierarchy, up_bps: Mapping[int, float], down_bps: Mappi
 
 
 def _components(near: npt.NDArray[np.bool_]) -> list[tuple[int, ...]]:
-    """Connected components of a symmetric relation, in host order."""
+    """Return the connected components of a symmetric (N, N) relation, in host order."""
     left = set(range(len(near)))
     parts = []
     while left:
@@ -236,7 +236,12 @@ def _components(near: npt.NDArray[np.bool_]) -> list[tuple[int, ...]]:
 
 
 def _nested(sets: Sequence[tuple[str, tuple[int, ...]]], machine: Sequence[int]) -> tuple[Cluster, ...]:
-    """Orders clusters outer first and finds their parents."""
+    """Return clusters with names and parents, outer before inner.
+
+    Args:
+        sets: kind and hosts of each cluster.
+        machine: number of each host's machine.
+    """
     counts: dict[str, int] = {}
     named = []
     for kind, members in sorted(sets, key=lambda item: item[1][0]):

@@ -1,4 +1,4 @@
-"""Norm(N_E), the share of measured values that are errors: one definition for all rooms."""
+"""Compute Norm(N_E), the share of measured values that are errors: one definition for all packages."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ TOLERANCE = 0.10
 
 
 def norm_of(times: Floats, constant: Floats | None = None, *, tolerance: float = TOLERANCE) -> float:
-    """Norm(N_E) of the RPCA paper, section IV-A: the share of values more than the tolerance off load x constant.
+    """Return the share of values that differ from load x constant by more than the tolerance.
 
-    The load of each snapshot is the median over pairs of value by constant. Left in, one that varies by 30 % reads as
-    0.7 to 0.9 where 0.12 is true.
+    This is Norm(N_E) of the RPCA paper, section IV-A. The load of each snapshot is the median over pairs of value /
+    constant. Without removing it, a load that varies by 30 % gives 0.7 to 0.9 instead of the true 0.12.
 
     Args:
         times: (n, N, N), row = source, NaN = not measured; diagonals are not read.
-        constant: (N, N); its unit is no matter, as the load takes any factor out. None = that of medians, which needs
-            no method: of each pair's logarithms over time, loads taken out. Where a pair is slow in about half of the
-            snapshots its median is often a slow value, and more is off than with the `mode` of `gavotte model`.
-        tolerance: relative.
+        constant: (N, N) in any unit, as the load removes any factor. None = the median over time of each pair's
+            logarithms, without loads, which needs no method. If a pair is slow in about half of the snapshots, its
+            median is often a slow value, and more values are off than with the method `mode` of `gavotte model`.
+        tolerance: largest relative difference that is no error.
     """
     off_diagonal = ~np.eye(times.shape[-1], dtype=bool)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -34,14 +34,14 @@ def norm_of(times: Floats, constant: Floats | None = None, *, tolerance: float =
 
 
 def norm_of_logarithms(values: Floats, *, tolerance: float = TOLERANCE) -> float:
-    """The same of (n, P) logarithms of P pairs, by the constant of medians."""
+    """Return Norm(N_E) of (n, P) logarithms of P pairs, with medians over time as the constant; see `norm_of`."""
     first = _median(values, axis=0)
     load = _median(values - first, axis=1)
     return _off(values - _median(values - load, axis=0), tolerance)
 
 
 def _off(ratios: Floats, tolerance: float) -> float:
-    """Share of (n, P) logarithms of value by constant that are off their snapshot's median."""
+    """Return the share of (n, P) logarithms of value / constant that are off their snapshot's median."""
     off = np.abs(np.expm1(ratios - _median(ratios, axis=1)))
     known = np.isfinite(off)
     return float((off[known] > tolerance).mean()) if known.any() else 0.0

@@ -1,4 +1,4 @@
-"""Placements that move tasks between phases, written out as applications whose every task has one host."""
+"""Convert Placements that move tasks between phases into ones in which every task has one host."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from gavotte.formats.placement import Placement
 
 
 def unfold(apps: Sequence[App], placement: Placement) -> tuple[list[App], Placement]:
-    """Writes moves out, so that whatever knows transfers and phases can replay them.
+    """Replace the moves of tasks by new tasks and transfers, so that code without support for moves can replay them.
 
-    A task that moves is called `task@2`, `task@3`, ... from then on. Its state is a transfer to its new name; those of
-    one phase are a phase of their own before it. Constraints are dropped: the Placement keeps them already.
+    1. A task that moves is named `task@2`, `task@3`, ... from then on.
+    2. Its state is a transfer to its new name. All moves of one phase are a separate phase before it.
+    3. Constraints are dropped, since the Placement satisfies them already.
 
     Args:
-        apps: that it places, in any order.
-        placement: with or without moves.
+        apps: the placed applications, in any order.
+        placement: their Placement, with or without moves.
 
     Returns:
-        The same if nothing moves; else the applications in the Placement's order, and where all their tasks are.
+        The same if nothing moves; else the applications in the Placement's order, and the Placement of all their tasks.
 
     Raises:
-        GavotteError: when they do not belong together.
+        GavotteError: when applications and Placement do not belong together.
     """
     if not placement.moves:
         return list(apps), placement
@@ -69,7 +70,7 @@ def unfold(apps: Sequence[App], placement: Placement) -> tuple[list[App], Placem
 
 
 def _fresh(task: str, taken: Collection[str]) -> str:
-    """The next name of a task: `task@2` where that is not taken."""
+    """Return the next free name of a task: `task@2`, or `task@3` and so on if that is taken."""
     return next(name for count in itertools.count(2) if (name := f"{task}@{count}") not in taken)
 
 
