@@ -1,4 +1,4 @@
-"""Cross traffic on a path, as an equivalent number of bulk TCP connections (Choreo section 3.2)."""
+"""Measure cross traffic on a path, as an equivalent number of bulk TCP connections (Choreo section 3.2)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ CONGESTION = "cubic"
 """The method assumes equal shares among equal connections. BBR does not give them."""
 
 BIN_S = 0.01
-"""The paper's bin."""
+"""Width of the bins in which bytes are counted, as in the paper."""
 
 SMOOTH_BINS = 10
-"""Bins of 10 ms are noise for c above 4, so windows of 100 ms are evaluated."""
+"""Number of bins in an evaluated window of 100 ms. Single bins of 10 ms are noise for c above 4."""
 
 SETTLE_S = 0.5
 """Seconds ignored at the start, while a new connection is still growing."""
@@ -48,7 +48,7 @@ connections in a lab were recognised in 1 of 10 tries.
 """
 
 SLOT_S = 2.0
-"""How long one and several connections take turns, if the path's rate is unknown.
+"""Length of each turn of one or several connections, if the path's rate is unknown.
 
 Load that comes and goes affects both.
 """
@@ -72,7 +72,7 @@ class CrossTraffic(Tabular):
         target: host that received.
         start_s: Unix time at which it began.
         time_s: (k,) middle of each 100 ms window, from the start.
-        connections: (k,) equivalent bulk connections in each; none if the load is unknown.
+        connections: (k,) equivalent bulk connections in each window; empty if the load is unknown.
         median: median of `connections`; NaN = unknown except for its bounds `low` and `high`.
         low: 10th percentile, at the lower bound of `max_bps`.
         high: 90th percentile, at the upper bound of `max_bps`; infinity = it may be any number.
@@ -99,7 +99,7 @@ class CrossTraffic(Tabular):
 
     @property
     def told(self) -> bool:
-        """Whether there is an estimate."""
+        """Whether the load is known: `median` is a finite number."""
         return bool(np.isfinite(self.median))
 
     @property

@@ -15,7 +15,7 @@ REGRET = 0.01
 """Additional cost, as a share of the newest decision's, up to which an earlier decision counts as the same."""
 
 AGREEING = 2
-"""Number of snapshots in a row that must not change the decision. A single one may not by chance."""
+"""Number of snapshots in a row that must not change the decision. A single one may agree by chance."""
 
 
 @dataclass(frozen=True)

@@ -148,8 +148,8 @@ def hierarchy_of(names: Sequence[str], hops: Hops) -> Hierarchy:
     """Return the tree of machines, racks, pods and areas that fits the path lengths.
 
     In a tree of even depth, being near is transitive. Hosts that short paths connect therefore become a cluster only if
-    no path between any two of them is longer. Otherwise the cluster is left out, and a note says so. So are paths
-    whose directions have different lengths.
+    no path between any two of them is longer. Otherwise the cluster is left out, and a note says so. Paths whose
+    two directions have different lengths are left out in the same way.
 
     Args:
         names: names of the N hosts.

@@ -1,4 +1,4 @@
-"""Decides from the bytes of concurrent pairs whether they shared a link. No I/O."""
+"""Decide from the bytes of concurrent pairs whether they shared a link. No I/O."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gavotte.terms import Pair
 from gavotte.terms.hierarchy import Hierarchy
 
 MIN_OVERLAP_S = 0.05
-"""Shorter windows say nothing: with 120 ms trains, two runs that overlapped less gave wrong sums."""
+"""Shortest common window that counts: with 120 ms trains, two runs that overlapped less gave wrong sums."""
 
 SHARED_BELOW = 0.88
 INDEPENDENT_ABOVE = 0.93
@@ -52,10 +52,10 @@ fill the path. """
 
 @dataclass(frozen=True)
 class Series:
-    """What one pair's receiver got.
+    """TCP goodput that one pair's receiver got in each of many short bins.
 
     Attributes:
-        start_s: when the first bin begins, on a clock that all receivers share.
+        start_s: time at which the first bin begins, on a clock that all receivers share.
         bin_s: width of the bins.
         bits: TCP goodput (or its equivalent) in each bin.
         settle_s: time at the start that does not count. The rest then counts up to its end.
@@ -76,7 +76,7 @@ class Series:
 
     @property
     def end_s(self) -> float:
-        """When the last bin ends."""
+        """Time at which the last bin ends, in seconds on the same clock as `start_s`."""
         return self.start_s + len(self.bits) * self.bin_s
 
     def until(self, times: Floats) -> Floats:
@@ -87,10 +87,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Together:
-    """What pairs carried in the time that all were sending.
+    """Rates of concurrent pairs in the time in which all of them were sending.
 
     Attributes:
-        overlap_s: how long that was; rates are meaningless below `MIN_OVERLAP_S`.
+        overlap_s: length of that time; rates are meaningless below `MIN_OVERLAP_S`.
         rate_bps: rate of each pair.
         low_bps: lower end of the sum's 95 % interval.
         high_bps: upper end of it.
@@ -109,12 +109,12 @@ class Together:
 
     @property
     def sum_bps(self) -> float:
-        """Sum of all pairs."""
+        """Sum of the rates of all pairs, in bit/s."""
         return sum(self.rate_bps)
 
     @property
     def even(self) -> bool:
-        """Whether the sum was the same all the time."""
+        """Whether the sum hardly varied: half the width of its 95 % interval is at most `EVEN_WITHIN` of the sum."""
         return self.high_bps - self.low_bps <= 2 * EVEN_WITHIN * self.sum_bps
 
 

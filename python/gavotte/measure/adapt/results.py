@@ -20,16 +20,16 @@ from gavotte.terms.goodput import goodput_per_wire
 
 @dataclass(frozen=True)
 class Flow:
-    """One TCP connection of a bulk probe, as the receiver counted it and the sender's kernel saw it.
+    """Results of one TCP connection of a bulk probe, from the receiver's count and the sender's kernel.
 
     Attributes:
-        goodput_bps: over its own time.
-        retransmits: segments sent again.
+        goodput_bps: bytes of the connection, divided by its own time.
+        retransmits: number of segments sent again.
         rtt_s: smoothed round trip at the end.
         min_rtt_s: lowest round trip; 0 = unknown.
         cwnd_bytes: congestion window at the end; 0 = unknown.
         delivery_rate_bps: the kernel's newest estimate; 0 = unknown.
-        congestion: congestion control.
+        congestion: name of the congestion control.
     """
 
     goodput_bps: float
@@ -74,13 +74,13 @@ def path_result(reading: Reading, reply: pb.ProbeReply, idle_s: float = math.nan
 
 @dataclass(frozen=True)
 class PathResult:
-    """One answered probe.
+    """Results of one probe of a path that agents answered, with or without a rate.
 
     Attributes:
-        reading: the reading.
-        rtt_s: median round trip of 1 byte before it; 0 = unknown.
+        reading: the rate, or the reason why there is none.
+        rtt_s: median round trip of 1 byte before the probe; 0 = unknown.
         hops: path length (routers + 1); 0 = unknown.
-        sender_cpu: busy share of all cores of the sending host meanwhile, 0 to 1; NaN = unknown.
+        sender_cpu: busy share of all cores of the sending host during the probe, 0 to 1; NaN = unknown.
         receiver_cpu: the same at the receiving host.
         flows: TCP connections of a bulk probe.
         idle_s: time since the source last sent, and the target last received, another probe; NaN = unknown.
@@ -108,7 +108,7 @@ class PathResult:
 
     @property
     def answered(self) -> bool:
-        """Whether there is a rate."""
+        """Whether the probe found a rate."""
         return not self.reading.refusal
 
 
@@ -120,14 +120,15 @@ def with_credit(path: PathResult, credit: Credit) -> PathResult:
 
 @dataclass(frozen=True)
 class FailedPath:
-    """A path without an answer in one snapshot.
+    """A path for which one snapshot has no rate, and the reason.
 
     Attributes:
         snapshot: counted from 0.
         source: host name.
         target: host name.
-        reason: why, in one line.
-        failure: the same as a word for programs: one of the contract's `Failure` codes, as `unreachable` or `no_rate`.
+        reason: why there is no rate, in one line.
+        failure: the reason as a word for programs: one of the contract's `Failure` codes, such as `unreachable` or
+            `no_rate`.
     """
 
     snapshot: int
@@ -139,12 +140,12 @@ class FailedPath:
 
 @dataclass
 class Results:
-    """All answers by snapshot, source and target index.
+    """All answers of a measurement so far, by snapshot, source index and target index.
 
     Attributes:
         inventory: the hosts, in matrix order.
         method: name of the method.
-        count: requested snapshots.
+        count: number of requested snapshots.
         only: the requested pairs; None = all.
         paths: answers; later ones replace earlier ones of the same path.
         times_s: Unix time at which each snapshot began.

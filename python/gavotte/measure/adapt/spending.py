@@ -11,14 +11,14 @@ from gavotte.measure.plan.path_plan import PathPlan
 
 
 class Spending:
-    """Keeps a measurement to its estimate, or to its budget.
+    """Account of a measurement's bytes and seconds, which keeps it within its estimate or its budget.
 
     Without a budget of bytes, bytes between hosts of one machine do not count: they cross no network, and memory
     carries a hundred times as much (64 MB a train, 4 GB in 0.5 s of TCP).
 
     Attributes:
-        experiments: those that fill links; None = there are none yet.
-        share: most that each host may send in total; 0 = no limit.
+        experiments: the experiments that fill links; None = there are none yet.
+        share: most bytes that each host may send in total; 0 = no limit.
     """
 
     def __init__(self, plan: PathPlan, limits: CostLimits, most: Most) -> None:
@@ -45,7 +45,7 @@ class Spending:
 
     @property
     def bytes_sent(self) -> int:
-        """Payload so far."""
+        """Payload bytes that all hosts have sent so far."""
         return self._sent.total() + (self.experiments.bytes_sent if self.experiments is not None else 0)
 
     @property

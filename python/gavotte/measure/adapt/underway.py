@@ -78,17 +78,17 @@ class Underway:
 
     @property
     def again(self) -> int:
-        """Probes beyond the first of a path and snapshot."""
+        """Number of repeated probes: those after the first of each path in each snapshot."""
         return self.state.again
 
     @property
     def stopped(self) -> str:
-        """Why it ended early; empty = it did not."""
+        """Reason why the measurement ended early; empty = it did not."""
         return self.state.stopped
 
     @property
     def bytes_sent(self) -> int:
-        """Payload so far."""
+        """Payload bytes that all hosts have sent so far."""
         return self.state.spending.bytes_sent
 
     def history(self) -> History:

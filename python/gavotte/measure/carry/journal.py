@@ -39,10 +39,12 @@ def journal_path(output: Path) -> Path:
 
 
 class Journal(AbstractContextManager["Journal"]):
-    """An open journal. Leaving the block without an error removes the file.
+    """Open file that keeps the answers of a running measurement, so that an interrupted one can be resumed.
+
+    Leaving the `with` block without an error removes the file.
 
     Attributes:
-        run_id: the run that holds, or held, the agents; None = none has.
+        run_id: the run that holds, or held, the agents; None = no run has.
     """
 
     def __init__(self, path: Path, results: Results, *, seed: int, resume: bool) -> None:

@@ -49,15 +49,15 @@ LOOK_AHEAD = 8
 
 @dataclass(frozen=True)
 class Sent:
-    """One probe among those of its schedule.
+    """A probe that was carried out, with its times in its schedule, so that concurrent probes can be found.
 
     Attributes:
         pair: source and target.
         round: round of its schedule.
-        start_s: seconds since the schedule began.
-        end_s: likewise.
+        start_s: start, in seconds since the schedule began.
+        end_s: end, in seconds since the schedule began.
         rate_bps: the measured rate; NaN = no rate.
-        load_bps: largest load on its path: its rate, or without one all its bytes over its time.
+        load_bps: largest load on its path: its rate, or if there is none, all its bytes divided by its time.
         bits: TCP goodput that arrived in each bin from its start on; empty = unknown.
         bin_s: width of the bins.
     """

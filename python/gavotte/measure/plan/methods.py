@@ -196,15 +196,15 @@ def refused(reason: str, failure: int = pb.FAILURE_NO_RATE) -> Reading:
 
 @dataclass(frozen=True)
 class Method:
-    """One way to measure a path.
+    """Way to measure a path: its probe, its cost, and how to read its answer.
 
     Attributes:
         name: the name that `--method` accepts.
-        probe: what the sender does.
+        probe: instructions for the sender.
         bytes_per_path: most payload bytes that one path costs.
         typical: payload bytes and seconds that a path of a given rate (TCP goodput, bit/s) usually costs.
         read: reads an answer without error.
-        play: makes the answer of a network that is played.
+        play: makes the answer of a simulated network.
         tolerance: largest relative difference of two readings of one path that agree.
         adapts_to_noise: whether it sends until its rate is steady. A rate that it finds then is the path's, and where
             it finds none, other traffic fills the path.
@@ -231,7 +231,7 @@ class Method:
 
     @property
     def kind(self) -> str:
-        """Name of the field of its probes."""
+        """Name of the probe's kind, a field of the contract's `Probe` message."""
         return self.probe.WhichOneof("kind") or ""
 
     @property
@@ -270,7 +270,7 @@ class Method:
 
 
 def _read_choreo(reply: pb.ProbeReply) -> Reading:
-    """Choreo section 3.1 as printed: the smaller of the dispersion rate and Mathis' bound.
+    """Read a rate as in Choreo section 3.1: the smaller of the dispersion rate and Mathis' bound.
 
     The paper uses the rate in UDP payload as the TCP throughput; so does this baseline (1.7 % high).
     """

@@ -27,13 +27,13 @@ _Ways = Mapping[frozenset[str], list[Pair]]
 
 @dataclass(frozen=True)
 class Opening:
-    """The first rounds of a measurement.
+    """Rounds of a measurement: first those that show hosts' rates and shared links, then the rest.
 
     Attributes:
         ends: rounds that measure the rates of hosts; their pairs share no link.
         tests: rounds whose pairs cross links together.
         rest: all other rounds.
-        aims: links to their pairs in the test round that has most of them.
+        aims: each tested link, with its pairs in the test round that has most of them.
     """
 
     ends: list[list[Pair]]
@@ -43,10 +43,10 @@ class Opening:
 
 
 def opening(rounds: Sequence[Sequence[Pair]], concurrency: Concurrency) -> Opening:
-    """Choose the first rounds.
+    """Choose the first rounds of a measurement.
 
     Args:
-        rounds: all that is to be measured.
+        rounds: all rounds of the measurement.
         concurrency: what is known about links.
     """
     pairs = [pair for each in rounds for pair in each]
@@ -109,7 +109,7 @@ def _most(ways: _Ways) -> int:
 
 
 class _Crossing:
-    """A round whose pairs cross links together."""
+    """A round under construction, whose pairs cross as many of the same links as possible at once."""
 
     def __init__(self, concurrency: Concurrency, taken: Collection[Pair]) -> None:
         self.pairs: list[Pair] = []

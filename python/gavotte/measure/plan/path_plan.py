@@ -87,12 +87,15 @@ class PathPlan:
 
     @cached_property
     def first(self) -> list[list[Pair]]:
-        """Rounds of the first snapshot."""
+        """Rounds of the first snapshot: lists of pairs that are probed at the same time."""
         return self.rounds(0, range(len(self.names)))
 
     @cached_property
     def rounds_in_all(self) -> float:
-        """Rounds of all snapshots. Each has another order, which shared links may make a little longer or shorter."""
+        """Number of rounds of all snapshots, estimated from the first ones.
+
+        Each snapshot has another order of pairs, which shared links may make slightly longer or shorter.
+        """
         laid = min(self.count, MOST_LAID if self.links or self.only else 1)
         rounds = len(self.first) + sum(len(self.rounds(k, range(len(self.names)))) for k in range(1, laid))
         return self.count / laid * rounds

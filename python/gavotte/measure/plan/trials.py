@@ -1,4 +1,4 @@
-"""Chooses the pairs that send at once, so that few experiments cover every shared link (Choreo section 3.3.2).
+"""Choose the pairs that send at once, so that few experiments cover every shared link (Choreo section 3.3.2).
 
 Choreo's rules 1 and 2 say which pairs of connections a bottleneck makes interfere: exactly those that cross it. One
 experiment per link is therefore enough, and there are about four links per host, not N^4 pairs of pairs. A host's link
@@ -51,11 +51,11 @@ WAYS: tuple[Way, ...] = ("disjoint", "fan-in", "fan-out")
 
 @dataclass(frozen=True)
 class Trial:
-    """One experiment: pairs that send at the same time.
+    """Experiment that loads one link: pairs that send at the same time.
 
     Attributes:
-        link: the link of the tree that it loads.
-        pairs: host indices.
+        link: index of the link in the tree.
+        pairs: source and target of each pair, as host indices.
         attempt: 0 for the first choice of pairs.
         way: how its pairs send; parts of an experiment send as the whole does.
     """
@@ -117,7 +117,7 @@ def _way(pairs: Sequence[Pair]) -> Way:
 
 
 class _Picker:
-    """Greedy choice of one experiment's pairs."""
+    """Greedy algorithm that chooses the pairs of one experiment, and its state."""
 
     def __init__(
         self,

@@ -130,7 +130,7 @@ def take_pilot(inventory: Inventory, *, seed: int = 0, most_bytes: int | None = 
 
 
 class _Probing:
-    """A pilot in progress."""
+    """State of a running pilot: the few probes sent in advance to estimate what a measurement will cost."""
 
     def __init__(self, fleet: Fleet, method: Method, seed: int, most_bytes: float) -> None:
         self._fleet = fleet

@@ -41,11 +41,11 @@ class _Flows:
 
 
 class PlayedCarrier:
-    """A `Carrier` that sends nothing: links give max-min fair shares.
+    """A `Carrier` that sends nothing, and predicts rates as max-min fair shares of a known Network's links.
 
     Attributes:
-        bytes_sent: payload that hosts would have sent so far.
-        seconds: time that it would have taken.
+        bytes_sent: payload bytes that hosts would have sent so far.
+        seconds: time that the runs would have taken.
     """
 
     def __init__(self, network: Network, *, trains: bool, round_trips: RoundTrips | None = None) -> None:

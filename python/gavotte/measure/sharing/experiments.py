@@ -1,4 +1,4 @@
-"""Finds which paths share a bottleneck, by few concurrent experiments (Choreo section 3.3.2).
+"""Find the paths that share a bottleneck, with few concurrent experiments (Choreo section 3.3.2).
 
 Input: agents and a History with path lengths. Output: Evidence, to be kept in that History.
 """
@@ -49,8 +49,8 @@ class SharingResult(Tabular):
 
     Attributes:
         evidence: one record per experiment.
-        experiments: number tried.
-        rounds: number that ran one after the other, including the runs that they are compared with.
+        experiments: number of experiments that were tried.
+        rounds: number of rounds that ran one after the other, including the runs that experiments are compared with.
         seconds: wall time.
         bytes_sent: payload of all hosts.
         seed: seed of the choice of pairs.
