@@ -78,7 +78,7 @@ class Calibration(Tabular):
 
     @property
     def warnings(self) -> list[str]:
-        """What makes the comparison less sure, a sentence each."""
+        """Reasons why the comparison is less reliable, one sentence each."""
         return [run.warning("trains and bulk TCP may have had different competing traffic") for run in self.beside]
 
     def to_records(self) -> list[dict[str, Any]]:
@@ -125,7 +125,7 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class CalibrationQuestion:
-    """Which of Choreo's trains to compare with bulk TCP, and on which paths.
+    """Request of a calibration: the Choreo trains to compare with bulk TCP, and the paths to use.
 
     Attributes:
         inventory: the hosts.
@@ -148,10 +148,10 @@ class CalibrationQuestion:
 
 @dataclass(frozen=True)
 class CalibrationPlan:
-    """What a calibration will send.
+    """Plan of a calibration: its paths and trains.
 
     Attributes:
-        question: what is asked.
+        question: the request.
         pairs: (source, target) that are measured one after the other.
         shapes: the trains, the smallest first.
     """
@@ -167,7 +167,7 @@ class CalibrationPlan:
 
     @property
     def budget(self) -> Budget:
-        """What each agent may spend."""
+        """Most bytes and seconds that each agent may spend."""
         seconds = self.question.bulk_s + len(self.shapes) * self.longest_s
         return Budget(max_bytes=0, max_seconds=len(self.pairs) * seconds + 60)
 
@@ -201,7 +201,7 @@ def calibrate(plan: CalibrationPlan, session: ProbeSession | None = None) -> Cal
 
     Args:
         plan: pairs and trains.
-        session: what is used meanwhile.
+        session: settings of the run.
 
     Raises:
         AgentError: when no path answers.

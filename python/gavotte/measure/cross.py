@@ -104,7 +104,7 @@ class CrossTraffic(Tabular):
 
     @property
     def warnings(self) -> list[str]:
-        """Which of our own runs the load contains, a sentence each."""
+        """Own runs whose traffic the load includes, one sentence each."""
         return [run.warning("the cross traffic contains them") for run in self.beside]
 
     def to_records(self) -> list[dict[str, Any]]:
@@ -216,7 +216,7 @@ class CrossPlan:
 
     @property
     def budget(self) -> Budget:
-        """What each agent may spend."""
+        """Most bytes and seconds that each agent may spend."""
         return Budget(max_bytes=0, max_seconds=len(self.turns) * self.slot_s + 60)
 
 
@@ -253,7 +253,7 @@ def cross(question: CrossQuestion, session: ProbeSession | None = None) -> Cross
 
     Args:
         question: the path, and what is known about it.
-        session: what is used meanwhile.
+        session: settings of the run.
 
     Raises:
         GavotteError: for an unknown host, a time too short, or a rate that no path has.

@@ -71,7 +71,7 @@ class Measurement(Tabular):
         busy: (source, target) filled by other traffic, without a steady rate. The rate is TCP's share alongside it.
         stopped: why it ended before all was measured; empty = it did not.
         payload_bytes: requested UDP payload of packets; 0 = what each path's MTU allows, or no train.
-        events: what happened that a reader of the rates should know, one line each.
+        events: events that a reader of the rates should know, one line each.
     """
 
     history: History
@@ -125,7 +125,7 @@ class Measurement(Tabular):
 
     @cached_property
     def warnings(self) -> list[str]:
-        """What lowers the worth of the rates, and the paths that have none, a sentence each."""
+        """Reasons why rates are less reliable, and paths that have no rate, one sentence each."""
         return warnings_of(self)
 
     @property
@@ -189,8 +189,8 @@ def carry_out(plan: MeasurementPlan, session: MeasureSession | None = None) -> M
     """Measure the paths of a plan.
 
     Args:
-        plan: what to do, and what it is expected to cost.
-        session: what is used meanwhile.
+        plan: plan of the run, with its expected cost.
+        session: settings of the run.
 
     Raises:
         AgentError: when no agent can be used, or fewer than two are left before a path has answered. If some paths have

@@ -15,12 +15,12 @@ from gavotte.measure.sharing.experiments import cost_of_sharing
 
 @dataclass(frozen=True)
 class MeasurementPlan:
-    """What a measurement will do, and what that will cost.
+    """Plan of a measurement, with its expected cost.
 
     `gavotte measure --dry-run` prints it, and `carry_out` carries it out.
 
     Attributes:
-        question: what is asked.
+        question: the request.
         paths: the rounds of all paths.
         cost: expected cost of the paths. Without a budget the measurement ends when it far exceeds this.
         experiments: expected cost of the experiments that follow; None = none were asked for.
@@ -49,7 +49,7 @@ def plan_measurement(question: MeasureQuestion, pilot: Pilot | None = None) -> M
     """Plan a measurement and predict its cost.
 
     Args:
-        question: what is asked.
+        question: the request.
         pilot: results of a pilot, for hosts that no Network covers. The plan is then one for the hosts that answered.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What is asked of a measurement, and what is used while it runs."""
+"""Request of a measurement, and the settings of its run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Enough = Callable[[History], bool]
 
 @dataclass(frozen=True)
 class MeasureQuestion:
-    """Which paths to measure, how, and within which limits.
+    """Request of a measurement: the paths, the method and the limits of cost.
 
     Attributes:
         inventory: the hosts.
@@ -78,7 +78,7 @@ class MeasureQuestion:
 
 @dataclass(frozen=True)
 class ProbeSession:
-    """What is used while agents send probes.
+    """Settings of any run in which agents send probes.
 
     Attributes:
         progress: called for each path, or experiment, that is done.
@@ -91,7 +91,7 @@ class ProbeSession:
 
 @dataclass(frozen=True)
 class MeasureSession(ProbeSession):
-    """What is used while paths are measured.
+    """Settings of the run of a measurement of paths.
 
     Attributes:
         progress: called for each path that is done.

@@ -24,7 +24,7 @@ def expected(times: Floats, estimate: Estimate, width: float) -> Floats:
     Args:
         times: (n, N, N), NaN = not measured.
         estimate: constant of each pair and load of each snapshot.
-        width: of the band, as standard deviation of logarithms.
+        width: width of the band, as standard deviation of logarithms.
 
     Returns:
         (N, N) in the unit of `times`.

@@ -43,8 +43,8 @@ class Findings:
         rate_high_bps: (N, N) upper end.
         load: (n,) factor of each snapshot on all times at once; median 1.
         band: standard deviation of the logarithm of undisturbed times.
-        norm: how much of the snapshots is error, by the undisturbed constant.
-        gains: what decisions save; None with fewer than three snapshots or hosts.
+        norm: shares of measured times that are errors, by the undisturbed constant.
+        gains: shares of time that decisions save; None with fewer than three snapshots or hosts.
         steps: share of pairs that still differ after the first `step_snapshots` snapshots (the RPCA paper's Fig. 5).
         step_snapshots: the number of snapshots of each of `steps`; the last number is that of all.
         enough: the least of `step_snapshots` from which on few pairs differed; None = more snapshots are needed.

@@ -1,4 +1,4 @@
-"""Which share of its packets each path loses at random."""
+"""Estimate the share of packets that each path loses at random."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Structure:
         egress_bps: (N,) cap on what each host sends to other machines, None = none found.
         ingress_bps: (N,) cap on what it receives.
         tested_out: (N,) whether any experiment was made to measure the cap on what a host sends.
-        tested_into: the same of what it receives.
+        tested_into: (N,) whether any experiment was made to measure the cap on what a host receives.
         groups: racks, the groups above them, and machines whose NIC limits.
         sharing: which links transfers load; None = the experiments do not show it.
         verdicts: one for each link of the hierarchy.

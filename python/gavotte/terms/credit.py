@@ -21,12 +21,12 @@ OWN = 0.95
 
 
 def is_credit(burst_bytes: float, rate_bps: float, peak_bps: float) -> bool:
-    """Whether a token bucket changes what an application gets: deep, and faster while it lasts. NaN = unknown."""
+    """Return whether a token bucket is a credit: deep, and faster than the later rate while it lasts. NaN = unknown."""
     return 8 * burst_bytes >= DEEP_S * rate_bps and peak_bps > rate_bps
 
 
 def has_credit(host: Host) -> bool:
-    """Whether the rate of a host depends on the bytes that it sends."""
+    """Return whether the rate of a host depends on the bytes that it sends."""
     rate_bps, peak_bps, burst_bytes = host.egress_bps, host.peak_bps, host.burst_bytes
     return bool(rate_bps and peak_bps and burst_bytes and is_credit(burst_bytes, rate_bps, peak_bps))
 
@@ -43,7 +43,7 @@ def beyond_seen(network: Network, sent_bytes: Sequence[float], *, least_s: float
 
     Args:
         network: with `seen_bytes`; hosts without are left out.
-        sent_bytes: what each host sends to other machines, in the order of `hosts`.
+        sent_bytes: bytes that each host sends to other machines, in the order of `hosts`.
         least_s: shortest time that matters.
     """
     beyond = [
@@ -66,7 +66,7 @@ def with_credits(network: Network, sent_bytes: Sequence[float]) -> Network:
 
     Args:
         network: with credits.
-        sent_bytes: what each host sends to other machines, in the order of `hosts`.
+        sent_bytes: bytes that each host sends to other machines, in the order of `hosts`.
     """
     if not any(has_credit(host) for host in network.hosts):
         return network

@@ -202,9 +202,9 @@ def limited_groups(tree: Hierarchy, up_bps: Mapping[int, float], down_bps: Mappi
     """Return the clusters as groups of a Network, without machines whose links do not limit any host.
 
     Args:
-        tree: of all hosts.
+        tree: tree of all hosts.
         up_bps: by node, the limit of its uplink, if it has one.
-        down_bps: the same of its downlink.
+        down_bps: by node, the limit of its downlink, if it has one.
     """
     return tuple(
         Group(

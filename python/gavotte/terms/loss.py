@@ -1,4 +1,4 @@
-"""What lost packets leave of one TCP connection's rate."""
+"""Predict the rate of one TCP connection on a path that loses packets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gavotte.terms.policer import TIMEOUT_S, buckets_bytes, policed_bps
 Floats = npt.NDArray[np.float64]
 
 CUBIC_C, CUBIC_BETA = 0.4, 0.7
-"""RFC 9438, sections 4.5 and 4.6: growth in packets/s^3, and what is left of the window after a loss."""
+"""RFC 9438, sections 4.5 and 4.6: growth in packets/s^3, and share of the window that is left after a loss."""
 
 TIMEOUT_SHARE = 0.2
 """Share of the timeouts of Padhye's model that happen: RACK and tail loss probes (RFC 8985) avoid the others.

@@ -1,4 +1,4 @@
-"""What all paths of a Network have, as matrices with one row and one column per host."""
+"""Return properties of all paths of a Network, as matrices with one row and one column per host."""
 
 from __future__ import annotations
 

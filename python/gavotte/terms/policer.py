@@ -1,4 +1,4 @@
-"""What a policer leaves of one TCP connection's rate: it drops what exceeds a token bucket instead of queueing it."""
+"""Predict the rate of one TCP connection behind a policer, which drops packets that exceed a token bucket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long one TCP connection needs until it reaches its path's rate: slow start, and what an early end of it costs."""
+"""Predict the time that one TCP connection loses at its start: slow start, and the cost of an early end of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.signedinteger] | npt.NDArray[np.unsignedinteger]
 
 INITIAL_PACKETS = 10
-"""RFC 6928, and Linux."""
+"""Packets of the initial congestion window: RFC 6928, and Linux."""
 
 QUEUE_S = 0.05
 """Time for which a packet waits in a full queue, if nothing is known of the queue. Many shapers hold this much."""

@@ -42,14 +42,14 @@ SPREAD = 0.25
 
 
 def depends_on_use(network: Network, apps: Sequence[App]) -> bool:
-    """Whether an assignment of the applications' tasks changes the Network's rates."""
+    """Return whether an assignment of the applications' tasks changes the Network's rates."""
     if with_loss(network).several_differ or any(has_credit(host) for host in network.hosts):
         return True
     return bool(network.latency_s) and (any(app.has_messages for app in apps) or starts_slowly(network, apps))
 
 
 def starts_slowly(network: Network, apps: Sequence[App]) -> bool:
-    """Whether the start of a connection takes `LEAST_RAMP` of the time of the largest one on any path."""
+    """Return whether starting takes more than `LEAST_RAMP` of the largest connection's time on any path."""
     sizes = [transfer.bytes for app in apps for transfer in app.transfer]
     if not network.latency_s or not any(sizes):
         return False
@@ -65,8 +65,8 @@ def unsure_starts(network: Network, apps: Sequence[App]) -> list[str]:
     2. At worst, they hold a fifth of what is assumed.
 
     Args:
-        network: as measured.
-        apps: what is to run.
+        network: the measured Network.
+        apps: the applications that will run.
     """
     network = with_loss(network)
     if not starts_slowly(network, apps):
@@ -103,7 +103,7 @@ def before_use(network: Network, apps: Sequence[App]) -> Network:
 
     Args:
         network: with credits.
-        apps: what is to run.
+        apps: the applications that will run.
     """
     network = with_loss(network)
     if any(has_credit(host) for host in network.hosts):
@@ -153,8 +153,8 @@ def as_used(network: Network, apps: Sequence[App], assignment: Mapping[str, str]
        these times over all phases.
 
     Args:
-        network: as measured.
-        apps: what runs.
+        network: the measured Network.
+        apps: the applications that run.
         assignment: task to host; with several applications a task is `app/task`.
     """
     network = with_loss(network)
@@ -172,8 +172,8 @@ def as_credited(network: Network, apps: Sequence[App], assignment: Mapping[str, 
     """Return a Network in which each host with a credit has its average rate under an assignment, all phases together.
 
     Args:
-        network: as measured.
-        apps: what runs.
+        network: the measured Network.
+        apps: the applications that run.
         assignment: task to host; with several applications a task is `app/task`.
     """
     if not any(has_credit(host) for host in network.hosts):
@@ -188,7 +188,7 @@ def host_bytes(network: Network, apps: Sequence[App], assignment: Mapping[str, s
 
     Args:
         network: the hosts.
-        apps: what runs.
+        apps: the applications that run.
         assignment: task to host; with several applications a task is `app/task`.
     """
     flows = _flows(network, apps, assignment)
@@ -212,7 +212,7 @@ def _fixed(network: Network) -> Network:
 
 
 class _Connection(NamedTuple):
-    """What one task sends another in a phase."""
+    """Bytes and number of messages that one task sends another in one phase."""
 
     bytes: int
     messages: int

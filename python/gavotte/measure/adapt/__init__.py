@@ -1,1 +1,1 @@
-"""What a measurement learns from answers, and what it measures next because of them. No clock, no input, no output."""
+"""Decide from the answers of a measurement's probes what to measure next. No clock, no I/O."""

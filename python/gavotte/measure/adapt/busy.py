@@ -27,7 +27,7 @@ SHARE_S = 0.5
 
 
 class Busy:
-    """What probes show about other traffic.
+    """Evidence of other traffic that a measurement's probes have found.
 
     Attributes:
         proves: whether any rate that is found is steady. A train's rate is; bulk TCP's changes with other traffic.

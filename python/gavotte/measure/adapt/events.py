@@ -21,7 +21,7 @@ from gavotte.terms import Pair
 
 @dataclass(frozen=True)
 class Moment:
-    """What is known when an event happens.
+    """Times and states of hosts when an event happens.
 
     Attributes:
         now_s: a clock that is never set.
@@ -47,7 +47,7 @@ class Event:
     """Something that has happened.
 
     Attributes:
-        moment: what is known by now.
+        moment: times and states of hosts when it happens.
     """
 
     moment: Moment
@@ -55,7 +55,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Started(Event):
-    """The agents are ready."""
+    """Event: the agents are ready."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Judged(Event):
 
 @dataclass(frozen=True)
 class Instruction:
-    """Something to do."""
+    """Instruction of the measurement to the code that sends probes; one subclass per kind."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Wait(Instruction):
     """Wait, unless no hosts are left. `Done` answers it.
 
     Attributes:
-        until_s: by the clock of `Moment.now_s`.
+        until_s: end, by the clock of `Moment.now_s`.
     """
 
     until_s: float

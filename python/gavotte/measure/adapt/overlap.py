@@ -183,7 +183,7 @@ def judge(alone_bps: Sequence[float], outcome: Together) -> tuple[SharingVerdict
 
     Args:
         alone_bps: rate of each pair alone.
-        outcome: what they carried together.
+        outcome: their rates together.
 
     Returns:
         the verdict, and for `unknown` the reason.
@@ -216,7 +216,7 @@ def evidence(
         tree: tree of all hosts.
         trial: the experiment.
         alone: bit/s of each of its pairs.
-        outcome: what they carried together.
+        outcome: their rates together.
         time_s: Unix time.
     """
     alone_bps = [alone[pair] for pair in trial.pairs]

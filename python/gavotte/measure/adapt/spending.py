@@ -25,9 +25,9 @@ class Spending:
         """Start with nothing sent.
 
         Args:
-            plan: what is to be done.
-            limits: what it may cost.
-            most: when it is to end, whether it is done or not.
+            plan: plan of the measurement.
+            limits: limits of its cost.
+            most: cost at which it ends, even if it is not finished.
         """
         self._plan = plan
         self._most = most

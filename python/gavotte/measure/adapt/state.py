@@ -1,4 +1,4 @@
-"""What a measurement in progress knows, and what follows from it. It sends nothing."""
+"""State of a measurement in progress, and conclusions from it. No I/O."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ class State:
     """The state of a measurement.
 
     Attributes:
-        plan: what to do.
+        plan: plan of the measurement.
         results: the answers so far.
         spending: bytes and seconds so far, compared with the limits.
-        moment: what the newest event brought.
+        moment: times and states of hosts at the newest event.
         effects: instructions that no event answers, to be given with the next one.
         index: index of each host.
         done: probes so far.
         total: probes in all, as far as known.
         number: the snapshot, counted from 0.
         readings: newest reading of each pair of the snapshot.
-        looked: how often each of its pairs was measured again.
+        looked: number of times that each of its pairs was measured again.
         method: how most paths are measured.
         concurrency: which pairs may be measured together.
-        traffic: what probes of the snapshot show about other traffic.
+        traffic: evidence of other traffic from the snapshot's probes.
         streams: paths on which TCP replaces trains.
         opening: its first rounds, if links were to be tested; None = they were not.
-        crossed: what the test rounds among them found, by pair.
+        crossed: results of the test rounds among them, by pair.
         filling: experiments on links; None = there are none.
         trips: round trips of pairs.
         cut: pairs that have lost contact.
-        ends_s: when each host last sent, and received.
-        sendings: what the snapshot's probes show of credits.
-        spent_credits: the same of earlier ones.
+        ends_s: times at which each host last sent, and last received.
+        sendings: evidence of credits from the snapshot's probes.
+        spent_credits: evidence of credits from earlier snapshots.
         credits: credits of hosts that ran out during a snapshot or between two, by name.
         again: probes beyond the first of a path and snapshot.
         seconds: seconds of probing.
@@ -57,7 +57,7 @@ class State:
         untested: links that pairs may share and of which nothing is known, with the pairs that were to cross them
             together.
         stopped: why it ended early; empty = it did not.
-        warnings: what happened that a reader of the rates should know, one line each.
+        warnings: events that a reader of the rates should know, one line each.
     """
 
     def __init__(self, plan: PathPlan, results: Results, spending: Spending) -> None:

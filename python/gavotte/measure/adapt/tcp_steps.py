@@ -24,8 +24,8 @@ class TcpSteps:
         """Send nothing yet.
 
         Args:
-            plan: of the measurement.
-            spending: of the measurement.
+            plan: plan of the measurement.
+            spending: bytes and seconds of the measurement so far.
             size: bytes of each pair and step, all connections together.
         """
         self._plan, self._spending, self._size = plan, spending, size

@@ -38,7 +38,7 @@ class Underway:
     """Decides what a plan sends next.
 
     Attributes:
-        state: what is known so far.
+        state: state of the measurement.
     """
 
     def __init__(
@@ -47,11 +47,11 @@ class Underway:
         """Create a measurement to which nothing has happened yet.
 
         Args:
-            plan: what to do.
-            limits: what it may cost.
+            plan: plan of the measurement.
+            limits: limits of its cost.
             results: receives the answers; earlier ones are kept.
             again: measure doubtful paths again, alone.
-            most: when it is to end, whether it is done or not; None = computed here.
+            most: cost at which it ends, even if it is not finished; None = computed here.
         """
         self.state = State(plan, results, Spending(plan, limits, most or plan.most(limits)))
         self._steps = _snapshots(self.state, again=again)

@@ -42,7 +42,7 @@ def fast_pairs(results: Results, snapshot: int, hosts: Collection[int]) -> list[
 
 
 def lower_bound(path: PathResult) -> bool:
-    """Whether a train only found that the path carries at least its rate."""
+    """Return whether a train only found that the path carries at least its rate."""
     return path.reading.verdict in LOWER_BOUNDS
 
 

@@ -29,7 +29,7 @@ class Agents(Protocol):
         """Wait, unless no hosts are left.
 
         Args:
-            until_s: by the clock of `Moment.now_s`.
+            until_s: end, by the clock of `Moment.now_s`.
         """
 
     def rejoin(self) -> None:

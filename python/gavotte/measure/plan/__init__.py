@@ -1,1 +1,1 @@
-"""What a measurement does: methods, rounds of pairs, links that they share, limits of cost. No I/O, no state."""
+"""Plan measurements: methods, rounds of pairs, links that they share, limits of cost. No I/O, no state."""

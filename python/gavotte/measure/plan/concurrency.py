@@ -122,7 +122,7 @@ class _Ends:
 
 
 class Concurrency:
-    """What is known about the links that pairs share.
+    """Known facts about the links that pairs share, which decide which pairs may be measured at the same time.
 
     Attributes:
         full: links that carry less than the pairs across them would, with the load that may cross them at once, bit/s.

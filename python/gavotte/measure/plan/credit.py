@@ -33,7 +33,7 @@ PROBES_AFTER = 2
 
 @dataclass(frozen=True)
 class Credit:
-    """A rate that fell for good.
+    """Credit of a host, seen as a rate that fell for good after some bytes.
 
     Attributes:
         peak_bps: C, TCP goodput before.
@@ -87,8 +87,8 @@ class Sending:
     Attributes:
         pair: source and target.
         rate_bps: TCP goodput that it found.
-        size_bytes: that it sent.
-        end_s: when it ended.
+        size_bytes: TCP payload that it sent.
+        end_s: time at which it ended.
         hops: length of the path; 0 = unknown. Only paths as long as the last one are compared: others may be faster.
     """
 
@@ -176,9 +176,9 @@ class Span:
     """Some probes of a host, one behind the other.
 
     Attributes:
-        begin_s: when the first one began.
-        end_s: when the last one ended.
-        size_bytes: that they sent.
+        begin_s: time at which the first one began.
+        end_s: time at which the last one ended.
+        size_bytes: TCP payload that they sent.
     """
 
     begin_s: float

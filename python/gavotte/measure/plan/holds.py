@@ -1,4 +1,4 @@
-"""How long the pairs of an experiment send, by the way in which they do."""
+"""Compute how long the pairs of an experiment send, for each way of sending."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ BURST_NOISE = 0.025
 
 @dataclass(frozen=True)
 class Play:
-    """What a played network gives one probe. Rates are TCP goodput in bit/s.
+    """Conditions that a simulated network gives one probe. Rates are TCP goodput in bit/s.
 
     Attributes:
         probe: the probe.

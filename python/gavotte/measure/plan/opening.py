@@ -47,7 +47,7 @@ def opening(rounds: Sequence[Sequence[Pair]], concurrency: Concurrency) -> Openi
 
     Args:
         rounds: all rounds of the measurement.
-        concurrency: what is known about links.
+        concurrency: known facts about links.
     """
     pairs = [pair for each in rounds for pair in each]
     by_link: dict[str, _Ways] = defaultdict(lambda: defaultdict(list))

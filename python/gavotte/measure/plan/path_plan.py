@@ -1,4 +1,4 @@
-"""Which paths a measurement probes, in which rounds, and what that costs, known before the first packet."""
+"""Plan the paths that a measurement probes, their rounds and their cost, before the first packet."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ SCHEDULE_S = 0.008
 
 @dataclass(frozen=True)
 class PathPlan:
-    """How all paths will be measured.
+    """Plan of the measurement of all paths: its method, its rounds, and the links that probes must not fill together.
 
     Attributes:
         names: hosts in matrix order.
@@ -170,7 +170,7 @@ class PathPlan:
 
     @property
     def _handed_out(self) -> int:
-        """How often agents receive rounds, in all snapshots: one by one if links are known to be full."""
+        """Number of times that agents receive rounds, in all snapshots: one by one if shared links are known."""
         if self.links:
             return round(self.rounds_in_all)
         each = len(self.first)
@@ -186,7 +186,7 @@ class PathPlan:
 
     @cached_property
     def _concurrency(self) -> Concurrency:
-        """What pairs share according to the known groups."""
+        """Links that pairs share according to the known groups."""
         groups, size = self.groups or (), range(len(self.names))
         links = {(i, j): crossed(groups, (i, j)) for i in size for j in size if i != j} if groups else {}
         return Concurrency(len(self.names), links, tolerance=self.method.tolerance)
@@ -305,7 +305,7 @@ class PathPlan:
         """Return the cost at which the measurement ends, whether it is done or not.
 
         Args:
-            limits: what it may cost.
+            limits: limits of its cost.
             estimate: the estimate; None = computed here.
         """
         cost = estimate or self.cost()

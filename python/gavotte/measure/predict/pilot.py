@@ -1,6 +1,6 @@
-"""Sends a few probes to predict the cost of a whole measurement, where no Network does.
+"""Send a few probes to predict the cost of a whole measurement, if no Network is known that predicts it.
 
-They measure what decides the cost: which hosts are near each other, what each host sends, and what racks carry.
+The probes measure what decides the cost: which hosts are near each other, and the rates of hosts and racks.
 
 1. Each host sends once and receives once: N of the N (N - 1) probes of N hosts.
 2. As many pairs as can cross each link that they may share do so at once, for 0.2 s. Choreo's section 3.3 finds
@@ -105,7 +105,7 @@ class Pilot:
 
 
 def take_pilot(inventory: Inventory, *, seed: int = 0, most_bytes: int | None = None, take_over: bool = False) -> Pilot:
-    """Send the probes.
+    """Send the few probes of a pilot, and return their results.
 
     Args:
         inventory: the hosts.

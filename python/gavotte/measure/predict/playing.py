@@ -52,7 +52,7 @@ class PlayedCarrier:
         """Create a carrier that has sent nothing yet.
 
         Args:
-            network: what is known; pairs without a rate carry nothing.
+            network: the known Network; pairs without a rate carry nothing.
             trains: whether pairs without a common host would send trains, not TCP.
             round_trips: known round trips, by which far pairs take more time.
         """

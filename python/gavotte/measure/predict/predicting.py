@@ -55,10 +55,10 @@ def expected_cost(
        its seconds would be missing. The formula adds half of the probes that shared links would repeat.
 
     Args:
-        plan: what is to be measured.
+        plan: plan of the measurement.
         inventory: the hosts.
         known: the Network.
-        limits: what it may cost, of which only the bytes are used.
+        limits: limits of its cost, of which only the bytes are used.
     """
     planned = plan.cost(price_per_gb=0.0 if limits is None else limits.price_per_gb)
     if known is None or not known.any_rate or not set(plan.names) <= set(known.names):
@@ -88,10 +88,10 @@ def predict_cost(plan: PathPlan, pilot: Pilot, limits: CostLimits | None = None,
     """Predict the cost of a measurement by playing it.
 
     Args:
-        plan: what is to be measured, of the hosts that answered the pilot.
+        plan: plan of the measurement, with the hosts that answered the pilot.
         pilot: the network that it will meet.
-        limits: what it may cost, of which only the bytes are used.
-        most: when it ends, whether it is done or not; None = as a measurement without a Network will.
+        limits: limits of its cost, of which only the bytes are used.
+        most: cost at which it ends, even if it is not finished; None = as a measurement without a Network.
     """
     limits = replace(limits or CostLimits(), seconds=None)
     size, seconds = _play(replace(plan, count=1), pilot, limits, most)

@@ -73,7 +73,7 @@ class SharingResult(Tabular):
 
     @property
     def warnings(self) -> list[str]:
-        """What makes the evidence less sure or incomplete, a sentence each."""
+        """Reasons why the evidence is less reliable or incomplete, one sentence each."""
         lost = [f"lost {host}: {reason}" for host, reason in self.lost.items()]
         if self.stopped:
             lost.append(f"ended early: {self.stopped}; the results of earlier experiments are kept")

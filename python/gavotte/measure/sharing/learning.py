@@ -21,7 +21,7 @@ TRACE_S = 10.0
 
 @dataclass(frozen=True)
 class SharingQuestion:
-    """Which pairs are asked about.
+    """Request of an experiment on shared links: the hosts, their History and the limits of cost.
 
     Attributes:
         inventory: holds the History's hosts.
@@ -43,7 +43,7 @@ class SharingPlan:
     """Experiments with their price.
 
     Attributes:
-        question: what is asked.
+        question: the request.
         hosts: the History's hosts, in its order.
         cost: expected cost of the experiments, by the rates and round trips that the History has.
     """
@@ -54,7 +54,7 @@ class SharingPlan:
 
     @property
     def budget(self) -> Budget:
-        """What each agent may spend."""
+        """Most bytes and seconds that each agent may spend."""
         limits = self.question.limits
         return Budget(
             max_bytes=0 if limits.bytes is None else limits.bytes // len(self.hosts.host),
@@ -110,8 +110,8 @@ def carry_out(plan: SharingPlan, session: ProbeSession | None = None) -> tuple[H
     """Run the experiments of a plan.
 
     Args:
-        plan: what to do, and what it is expected to cost.
-        session: what is used meanwhile.
+        plan: plan of the run, with its expected cost.
+        session: settings of the run.
 
     Returns:
         the History with path lengths and, if traced, router addresses, and the cost of the experiments. New evidence
