@@ -1,4 +1,4 @@
-"""Measures the network between the hosts of an inventory. Input: an Inventory. Output: a History."""
+"""Measure the network between the hosts of an inventory. Input: an Inventory. Output: a History."""
 
 from gavotte.measure.carry.journal import journal_path
 from gavotte.measure.measuring import Measurement, carry_out, measure

@@ -1,4 +1,4 @@
-"""Choreo's calibration (section 4.1, Fig. 6): finds trains that are accurate enough on this network."""
+"""Choreo's calibration (section 4.1, Fig. 6): find trains that are accurate enough on this network."""
 
 from __future__ import annotations
 

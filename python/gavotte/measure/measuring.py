@@ -1,4 +1,4 @@
-"""Carries out a plan: snapshots of all pairs, one History at the end."""
+"""Carry out the plan of a measurement: take snapshots of all pairs, and return a History."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import time
 
 
 class UnixClock:
-    """Returns Unix time: the machine's clock when this was created, plus the monotonic clock since then.
+    """Clock that returns Unix time: the machine's clock when this was created, plus the monotonic clock since then.
 
     Differences of two times are durations. The machine's own clock would make them wrong when NTP or a person sets it.
     """

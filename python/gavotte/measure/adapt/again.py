@@ -1,4 +1,4 @@
-"""Selects the paths to measure again because they do not fit the snapshot before."""
+"""Select the paths to measure again because they do not fit the snapshot before."""
 
 from __future__ import annotations
 

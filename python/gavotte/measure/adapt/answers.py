@@ -1,4 +1,4 @@
-"""Reads agents' answers, and describes each probe for the comparison with those that ran at the same time."""
+"""Read agents' answers, and describe each probe for the comparison with those that ran at the same time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Detects a network filled by other traffic, in which no train finds a steady rate, even alone.
+"""Detect a network filled by other traffic, in which no train finds a steady rate, even alone.
 
 TCP's share alongside that traffic is then reported. Bulk TCP does find a rate, but another one each time, even alone.
 """

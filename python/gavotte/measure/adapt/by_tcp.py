@@ -1,4 +1,4 @@
-"""Measures paths by TCP: on which trains find no rate, and those too fast for one connection."""
+"""Measure paths by TCP: those on which trains find no rate, and those that are too fast for one connection."""
 
 from __future__ import annotations
 

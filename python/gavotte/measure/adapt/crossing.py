@@ -1,4 +1,4 @@
-"""Judges the first rounds of a measurement: which links enough pairs crossed together, without falling short."""
+"""Find the links that enough pairs crossed together in the first rounds of a measurement, without falling short."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fills the few links that a measurement found to be shared, to measure the rate of each (Choreo section 3.3.2)."""
+"""Fill the few links that a measurement found to be shared, to measure the rate of each (Choreo section 3.3.2)."""
 
 from __future__ import annotations
 

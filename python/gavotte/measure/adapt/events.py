@@ -1,4 +1,4 @@
-"""Events and instructions: all that a measurement in progress exchanges with the world.
+"""Events that a measurement in progress takes, and instructions that it returns. All its I/O goes through them.
 
 `Underway.handle` takes one event and returns instructions. It reads no clock, and neither sends nor writes. The runner
 in `carry/` carries out instructions, on agents or on a network that is played. One or more events answer the last one.

@@ -12,7 +12,7 @@ from gavotte.terms import Pair
 
 
 class Experiments:
-    """Asks for experiments, and counts their bytes.
+    """Source of instructions for experiments, which counts their bytes.
 
     Attributes:
         bytes_sent: payload so far.
@@ -20,7 +20,7 @@ class Experiments:
     """
 
     def __init__(self, *, trains: bool, round_trips: RoundTrips, time_s: float) -> None:
-        """Have asked for nothing yet.
+        """Create a source that has asked for no experiment yet.
 
         Args:
             trains: whether pairs without a common host send trains, not TCP.

@@ -1,4 +1,4 @@
-"""Fills links that pairs may share, and records their rates."""
+"""Fill links that pairs may share, and record their rates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks for links that pairs may share, lets pairs cross them together, and fills them."""
+"""Look for links that pairs may share, let pairs cross them together, and fill them."""
 
 from __future__ import annotations
 

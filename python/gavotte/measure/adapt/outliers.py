@@ -1,4 +1,4 @@
-"""Selects far paths whose rate only one probe has seen, and decides which of several readings counts."""
+"""Select far paths whose rate only one probe has seen, and decide which of several readings counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repeats doubtful probes, and learns from the differences which links pairs share."""
+"""Repeat doubtful probes, and learn from the differences which links pairs share."""
 
 from __future__ import annotations
 

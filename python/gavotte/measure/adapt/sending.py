@@ -1,4 +1,4 @@
-"""Sends rounds of probes, and records what each answer shows."""
+"""Send rounds of probes, and record what each answer shows."""
 
 from __future__ import annotations
 

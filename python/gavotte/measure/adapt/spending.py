@@ -22,7 +22,7 @@ class Spending:
     """
 
     def __init__(self, plan: PathPlan, limits: CostLimits, most: Most) -> None:
-        """Start with nothing sent.
+        """Create an account without any bytes or seconds spent.
 
         Args:
             plan: plan of the measurement.

@@ -29,7 +29,7 @@ class Streams:
     """
 
     def __init__(self, method: Method) -> None:
-        """Start with no such path.
+        """Start without any path on which TCP replaces trains.
 
         Args:
             method: the method of the other paths.

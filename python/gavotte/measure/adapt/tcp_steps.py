@@ -14,14 +14,14 @@ from gavotte.terms import Pair
 
 
 class TcpSteps:
-    """Asks for steps of a `Widening`, and counts their bytes and seconds.
+    """Source of instructions for the steps of a `Widening`, which counts their bytes and seconds.
 
     Attributes:
         gaps: pairs with a step during which a host kept its agent from running.
     """
 
     def __init__(self, plan: PathPlan, spending: Spending, size: int) -> None:
-        """Send nothing yet.
+        """Create a source that has asked for no step yet.
 
         Args:
             plan: plan of the measurement.

@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 class Underway:
-    """Decides what a plan sends next.
+    """State machine of a measurement, which decides what to send next.
 
     Attributes:
         state: state of the measurement.

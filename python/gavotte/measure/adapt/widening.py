@@ -54,11 +54,11 @@ class Widening:
     """
 
     def __init__(self, send: Send, *, needed: Mapping[int, int] | None = None) -> None:
-        """Know nothing yet but what is given.
+        """Start with the numbers of connections that are known already.
 
         Args:
             send: carries out one step.
-            needed: as the attribute.
+            needed: initial value of the attribute.
         """
         self.needed: dict[int, int] = dict(needed or {})
         self._send = send

@@ -1,4 +1,4 @@
-"""Recognizes probes during which a host kept its agent from running, so that they show the host and not the path.
+"""Recognize probes during which a host kept its agent from running, so that they show the host and not the path.
 
 1. A proven rate stays: its packets waited in a queue whenever they count. A train of an agent with a twentieth of a
    processor measures 200 Mbit/s within 2 %, as tests/lab/test_quota.py checks.

@@ -1,1 +1,1 @@
-"""Carries out a measurement: runs its state machine, sends probes through agents, keeps a journal of answers."""
+"""Carry out a measurement: run its state machine, send probes through agents, keep a journal of answers."""

@@ -1,4 +1,4 @@
-"""Those who carry out the instructions of a measurement: the agents of a fleet, or a network that is played."""
+"""Carry out the instructions of a measurement, by the agents of a fleet or on a simulated network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lets several pairs send at the same time, and returns the bytes that each receiver got."""
+"""Let several pairs send at the same time, and return the bytes that each receiver got."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Agents get a schedule within some milliseconds of each other.
 
 
 class FleetCarrier:
-    """Sends trains and TCP between the hosts of a fleet.
+    """A `Carrier` that sends trains and TCP between the hosts of a fleet.
 
     A host takes part in one train at a time, and sends one probe per round. The kind of probe therefore depends on the
     pairs:

@@ -1,4 +1,4 @@
-"""Stores the answers of a measurement while it runs, so that the next call can continue an interrupted one.
+"""Store the answers of a measurement while it runs, so that the next call can continue an interrupted one.
 
 Answers are appended as they arrive, one JSON line each, to a file next to the History that will be written. The file is
 removed when the History is written.

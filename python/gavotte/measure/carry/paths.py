@@ -1,4 +1,4 @@
-"""Traces the routers between hosts by UDP probes with rising time to live, which need no privileges (Choreo 3.3.1)."""
+"""Trace the routers between hosts by UDP probes with rising time to live, which need no privileges (Choreo 3.3.1)."""
 
 from __future__ import annotations
 

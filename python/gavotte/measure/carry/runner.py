@@ -1,4 +1,4 @@
-"""Carries out the instructions of a measurement, and hands it the events that follow."""
+"""Carry out the instructions of a measurement, and hand it the events that follow."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gavotte.terms import Progress
 
 
 class Runner:
-    """Runs one measurement to its end."""
+    """Loop that runs one measurement to its end."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Runner:
         progress: Progress | None = None,
         enough: Callable[[History], bool] | None = None,
     ) -> None:
-        """Do nothing yet.
+        """Create a runner that has not begun.
 
         Args:
             underway: decides what to do.

@@ -1,4 +1,4 @@
-"""Learns during a measurement which links pairs share: which probes may run at the same time, and which readings count.
+"""Learn which links pairs share, and so which probes may run at the same time, and which readings count.
 
 1. The result for a path is its rate alone, but measuring every path alone would take one round each. Pairs are
    therefore measured together, until one of them carries more alone.

@@ -103,7 +103,7 @@ class Sendings:
     """Probes of each host in the order in which they were sent."""
 
     def __init__(self) -> None:
-        """Know no probe."""
+        """Start without any probe."""
         self._probes: dict[int, list[Sending]] = {}
         self._shown: dict[int, Credit] = {}
 
@@ -187,14 +187,14 @@ class Span:
 
 
 class SpentCredits:
-    """Finds hosts whose credit ran out between two snapshots.
+    """Rates and bytes of earlier snapshots, which show hosts whose credit ran out between two snapshots.
 
     Rates also fall when others send more. A credit explains a fall only if the host had sent that much ahead of its
     rate from then on. Pauses between snapshots fill the bucket again, so that the host is not ahead.
     """
 
     def __init__(self) -> None:
-        """Know no snapshot."""
+        """Start without any snapshot."""
         self._spans: dict[int, list[Span]] = {}
         self._rates_bps: dict[Pair, float] = {}
 

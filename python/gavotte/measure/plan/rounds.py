@@ -1,4 +1,4 @@
-"""Selects pairs to probe at the same time: disjoint pairs, never two on one known shared link."""
+"""Select pairs to probe at the same time: disjoint pairs, never two on one known shared link."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Predicts the cost of a measurement: a pilot's few probes, and the whole measurement played on a known network."""
+"""Predict the cost of a measurement, from a pilot's few probes and by simulating it on a known network."""

@@ -1,4 +1,4 @@
-"""Plays the experiments in advance, on what is known about a network, to predict their bytes and duration."""
+"""Simulate the experiments in advance, on the known rates of a network, to predict their bytes and duration."""
 
 from __future__ import annotations
 

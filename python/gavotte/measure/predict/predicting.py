@@ -1,4 +1,4 @@
-"""Plays a whole measurement in advance, on what is known about a network, to predict its bytes and its duration.
+"""Simulate a whole measurement in advance, on the known rates of a network, to predict its bytes and its duration.
 
 In a network with racks, decisions during the measurement cost most: which pairs to separate, which links to fill. The
 player therefore runs the same decisions, on answers like those of agents.

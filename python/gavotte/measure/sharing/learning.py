@@ -1,4 +1,4 @@
-"""Adds to a History what its pairs share: path lengths if they are unknown, then experiments."""
+"""Find the links that a History's pairs share, and add path lengths (if unknown) and experiments to it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SharingQuestion:
 
 @dataclass(frozen=True)
 class SharingPlan:
-    """Experiments with their price.
+    """Plan of experiments on shared links, with their expected cost.
 
     Attributes:
         question: the request.
