@@ -1,6 +1,6 @@
-"""From an application's traffic to its App: the bytes that each task sends to each other.
+"""Profiling: make an App, with the bytes between each pair of tasks, from an application's traffic.
 
-Each source of traffic is one file in `sources` and returns one `Traffic`; `profile` turns that into an App.
+Each source of traffic is one file in `sources` and returns one `Traffic`. `profile` turns the Traffic into an App.
 """
 
 from gavotte.profile.comparing import CHANGED_SHARE, ProfileDifference, compare, merge, read_profile

@@ -1,4 +1,4 @@
-"""Captures packets of this machine for a time. tcpdump writes them, and a reader gets them immediately."""
+"""Capture packets on an interface of this machine. tcpdump writes them, and a reader gets them immediately."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TypeVar
 from gavotte.errors import GavotteError
 
 LONGEST_S = 86_400.0
-"""Longest capture."""
+"""Longest time that a capture runs."""
 SNAP_BYTES = 192
 """Headers of TCP over IPv6 in VXLAN over IPv6, with all options, are 190 bytes."""
 SETTLING_S = 0.2
@@ -30,21 +30,22 @@ def capture(
     """Read packets as they arrive, until the time is up or Ctrl-C.
 
     Args:
-        interface: as `ip link` has it, or `any`.
-        read: reads a capture at a path, to its end.
+        interface: an interface's name as `ip link` shows it, or `any`.
+        read: function that reads the capture at a path to its end.
         for_s: how long to capture; None until Ctrl-C, at most `LONGEST_S`.
         ready: called with the interface once packets are seen.
 
     Returns:
-        What was read, and how many packets the kernel dropped, because they came faster than they were read.
+        The result of `read`, and the number of packets that the kernel dropped because they came too fast.
 
     Raises:
-        GavotteError: when there is no tcpdump, or it may not capture there.
+        GavotteError: when tcpdump is not installed, or it may not capture on the interface.
     """
     program = shutil.which("tcpdump") or shutil.which("tcpdump", path="/usr/sbin:/sbin")
     if program is None:
         raise GavotteError("tcpdump is not installed", hint="install it, or use `gavotte profile live`")
-    # In a session of its own: Ctrl-C is for us to pass on. Root is kept where a user namespace has no other user.
+    # tcpdump gets its own session, so that Ctrl-C reaches only this process, which then stops tcpdump.
+    # tcpdump stays root, since a user namespace may have no other user.
     line = [program, "-n", "-i", interface, "-s", str(SNAP_BYTES), "-B", "16384", "--immediate-mode"]
     line += ["-Z", "root", "-w", "-"]
     with (

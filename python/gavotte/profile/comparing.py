@@ -1,4 +1,4 @@
-"""Several profiles of one application: whether they show the same pattern, and what they say together."""
+"""Compare and merge several profiles of one application."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from gavotte.formats.files.reading import parse_json, read_text
 from gavotte.profile.traffic import Count, Traffic, TrafficSpan
 
 CHANGED_SHARE = 0.1
-"""A pattern of which a tenth or more of the bytes go elsewhere has changed: less moves completion times by less."""
+"""Share of the bytes, 0 to 1, that must move to other pairs before a pattern counts as changed.
+
+A smaller share changes completion times by less than itself.
+"""
 
 
 @dataclass(frozen=True)
 class ProfileDifference:
-    """How two profiles differ.
+    """Difference between two profiles of one application.
 
     Attributes:
-        moved_share: of all bytes, how many go between other pairs, when both profiles are brought to one volume; pairs
-            count by how far apart their intervals are.
-        volume_ratio: bytes of the second by those of the first.
-        pairs: (source, target, share of the first, share of the second), the largest difference first.
+        moved_share: share of the bytes, 0 to 1, that moved to other pairs, with both profiles scaled to one volume. A
+            pair counts by the gap between its two intervals.
+        volume_ratio: bytes of the second profile divided by those of the first.
+        pairs: (source, target, share of the first profile, share of the second), the largest difference first.
         changed: whether `moved_share` is above the threshold.
     """
 
@@ -35,15 +38,15 @@ class ProfileDifference:
 
 
 def compare(first: Traffic, second: Traffic, *, threshold: float = CHANGED_SHARE) -> ProfileDifference:
-    """Tells whether an application's pattern has changed between two profiles.
+    """Compare two profiles, and decide whether the application's traffic pattern has changed.
 
     Args:
         first: the earlier profile.
         second: the later one.
-        threshold: share of the bytes that must go between other pairs, from 0 to 1.
+        threshold: share of the bytes, 0 to 1; the pattern has changed if more than this moved to other pairs.
 
     Raises:
-        GavotteError: when one has no bytes between two tasks.
+        GavotteError: when one profile has no bytes between two tasks.
     """
     ours, theirs = _between(first), _between(second)
     whole, other = (sum(count.bytes for count in each.values()) for each in (ours, theirs))
@@ -68,10 +71,10 @@ def _between(traffic: Traffic) -> dict[tuple[str, str], Count]:
 
 
 def merge(runs: Sequence[Traffic]) -> Traffic:
-    """What several runs of an application say together: each pair's mean, its interval from the least to the most.
+    """Merge the Traffic of several runs: each pair's mean bytes, with an interval from the least to the most.
 
     Raises:
-        GavotteError: when there are none.
+        GavotteError: when `runs` is empty.
     """
     if not runs:
         raise GavotteError("nothing to merge", hint="name two or more profiles")
@@ -93,7 +96,7 @@ def merge(runs: Sequence[Traffic]) -> Traffic:
 
 
 def read_profile(path: str | Path) -> Traffic:
-    """Reads what `gavotte profile --json` printed, with intervals and series, or an App, taken as exact.
+    """Read the Traffic that `gavotte profile --json` printed, or make exact Traffic from an App's file.
 
     Raises:
         FormatError: naming file, field and remedy.

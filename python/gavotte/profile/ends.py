@@ -1,4 +1,4 @@
-"""Traffic between network addresses: what the compiled readers tell, by task."""
+"""Traffic between tasks, from counts between network addresses or other ends of connections."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gavotte.profile.naming import canonical_address
 from gavotte.profile.traffic import Count, Traffic
 
 Row = tuple[int, str, str, int, int, int]
-"""Interval, source, target, bytes, and the ends of the 95 % interval."""
+"""One count of the compiled readers: number of the time interval, source, target, bytes, and their 95 % interval."""
 
 
 def keys_of(tasks: Mapping[str, str] | None) -> list[str] | None:
-    """The ends that are tasks, as the compiled readers want them.
+    """Return the addresses of the tasks in canonical form, as the compiled readers need them; None if none are given.
 
     Raises:
-        GavotteError: when one is neither an address nor an address and a port.
+        GavotteError: when one is neither an address nor an address with a port.
     """
     if tasks is None:
         return None
@@ -36,9 +36,16 @@ def traffic_of(
     seen: Mapping[str, int | float | bool],
     whole_s: tuple[float, float] | None = None,
 ) -> Traffic:
-    """Names the tasks of rows between addresses.
+    """Return the traffic between tasks, from counts between addresses.
 
-    Without given tasks, each unicast address is one; where all is between an address and itself, each of its services.
+    Without given tasks, each unicast address is a task. If each address sends only to itself, each address with a port
+    is a task instead.
+
+    Args:
+        rows: the counts of a compiled reader.
+        request: gives the tasks and the length of intervals.
+        seen: the source's other counters.
+        whole_s: Unix time of the begin and the end, if known.
 
     Raises:
         FormatError: when no two tasks have payload between them.
@@ -58,14 +65,14 @@ def traffic_of(
 
 
 class Ends:
-    """Counts between ends that Python itself read: addresses, addresses with ports, or names such as pods."""
+    """Bytes between ends that a Python reader counts: addresses, addresses with ports, or names such as pods."""
 
     def __init__(self, request: Request, *, by_port: bool = False) -> None:
-        """Empty counts.
+        """Start without counts.
 
         Args:
-            request: whose tasks and interval hold.
-            by_port: without given tasks, a task is an address with its port, else an address.
+            request: gives the tasks and the length of intervals.
+            by_port: if no tasks are given, make a task of each address with a port, not of each address.
         """
         self._request = request
         self._by_port = by_port
@@ -76,7 +83,7 @@ class Ends:
         self.sums: dict[tuple[str, str], int] = {}
 
     def add(self, source: str, target: str, count: Count, time_s: float | None = None) -> None:
-        """Counts what one end sent another, at a time if that is known."""
+        """Add the bytes that one end sent to another, with their Unix time if it is known."""
         pair = self._end(source), self._end(target)
         self.sums[pair] = self.sums.get(pair, 0) + count.bytes
         key = (*pair, self._gathering.at(time_s))
@@ -84,7 +91,7 @@ class Ends:
         self._cells[key] = count if held is None else held.plus(count)
 
     def traffic(self, seen: Mapping[str, int | float | bool]) -> Traffic:
-        """What was counted.
+        """Return the counted bytes as Traffic between tasks.
 
         Raises:
             FormatError: when no two tasks have payload between them.
@@ -101,7 +108,7 @@ class Ends:
 
     @classmethod
     def best(cls, request: Request, views: Sequence[Ends]) -> Ends:
-        """Of several views of the same traffic, each pair from the one that saw most of it."""
+        """Merge several views of the same traffic: each pair's counts come from the view that saw most of its bytes."""
         merged = cls(request)
         chosen: dict[tuple[str, str], Ends] = {}
         for view in views:
@@ -115,7 +122,7 @@ class Ends:
         return merged
 
     def _end(self, end: str) -> str:
-        """What the end is kept as: the key of its task, else its address alone."""
+        """Return the key under which an end is counted: the key of its task, or the end's address without port."""
         if end in self._named or (self._by_port and self._request.tasks is None):
             return end
         port = f"*:{end.rpartition(':')[2]}"
@@ -128,7 +135,7 @@ class Ends:
 
 
 def nothing(where: str, request: Request) -> FormatError:
-    """The error of a source in which no two tasks have payload between them."""
+    """Return the error for a source in which no two tasks have payload between them."""
     between, remedy = ("two addresses", "capture while the application runs")
     if request.tasks is not None:
         between, remedy = ("the named tasks", "profile it without names to see its addresses")
@@ -144,7 +151,7 @@ def _is_end(key: str) -> bool:
 
 
 def _host(end: str) -> str:
-    """The address of an end, which may have a port."""
+    """Return the address of an end without its port."""
     if end.startswith("["):
         return end[1:].partition("]")[0]
     return end.partition(":")[0] if end.count(":") == 1 else end
@@ -153,14 +160,14 @@ def _host(end: str) -> str:
 def _task(end: str) -> str | None:
     try:
         address = ipaddress.ip_address(_host(end))
-    except ValueError:  # beyond what was kept
+    except ValueError:  # `others`: the ends for which the compiled reader had no room
         return None
     broadcast = address.packed == b"\xff\xff\xff\xff"
     return None if address.is_multicast or address.is_unspecified or broadcast else end
 
 
 def _by_number(ends: Iterable[str]) -> list[str]:
-    """Ends, IPv4 before IPv6, by number and port."""
+    """Return the ends sorted by address and port, IPv4 before IPv6."""
 
     def place(end: str) -> tuple[int, int, int]:
         address = ipaddress.ip_address(_host(end))

@@ -1,4 +1,4 @@
-"""Adds up what a source tells of who sent what, gives the tasks their names, and keeps apart what has none."""
+"""Add up the bytes that a source reports: by task name, or as unattributed where an end is no task."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from gavotte.formats.inventory import Inventory
 from gavotte.profile.traffic import Count, Traffic, TrafficSpan
 
 MOST_SPANS = 100_000
-"""More intervals than that are not filled up with empty ones between the busy ones."""
+"""Most intervals of a series that also lists the intervals without traffic. A longer series leaves those out."""
 
 Key = Callable[[str], str | None]
-"""From what a source calls an end to the name of its task; None where it is none."""
+"""Function from a source's identifier of an end to the name of its task; None if the end is no task."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be profiled.
+    """Request to profile an application: what to read or watch, for how long, and which tasks to count.
 
     Attributes:
-        inputs: files, or what else the source reads.
-        tasks: what the source calls a task to its name, in the order of the tasks; None infers them.
-        every_s: how long an interval of the series is; None makes one of all.
+        inputs: files, or other inputs that the source reads.
+        tasks: names of the tasks by the source's identifier of each, in the order of the tasks; None infers them.
+        every_s: length of each interval of the series, in seconds; None makes one interval of all traffic.
         listen: `ADDRESS:PORT` to receive exports at, instead of inputs, until Ctrl-C.
         for_s: listen, watch or capture for no longer than this many seconds.
-        hosts: whose sockets to watch through their agents, for sources that do; None = this machine.
-        ready: called with what the source waits for, once it does.
-        interface: to capture packets on, instead of inputs, until Ctrl-C; needs tcpdump and the right to capture.
+        hosts: hosts whose agents watch their sockets, for sources that can; None = this machine.
+        ready: called with a description of what the source waits for, once it waits.
+        interface: interface to capture packets on, instead of inputs, until Ctrl-C. It needs tcpdump and the right to
+            capture.
     """
 
     inputs: Sequence[str | Path]
@@ -42,18 +43,18 @@ class Request:
 
 
 def of_ranks(request: Request, ranks: int) -> Request:
-    """The request with the ranks of a job as its tasks, `rank0`, `rank1` and so on, where it names none."""
+    """Return the request with a job's ranks as tasks, named `rank0`, `rank1` and so on unless it names its tasks."""
     named = {str(rank): f"rank{rank}" for rank in range(ranks)} if request.tasks is None else request.tasks
     return replace(request, tasks=named)
 
 
 @dataclass
 class Gathering:
-    """Counts on their way to Traffic.
+    """Bytes between tasks, added up one count after the other until they become Traffic.
 
     Attributes:
-        request: whose tasks and interval hold.
-        infer: the task's name where no tasks are given.
+        request: gives the tasks and the length of intervals.
+        infer: function from an end to its task's name, used if the request names no tasks.
     """
 
     request: Request
@@ -62,11 +63,11 @@ class Gathering:
     _strangers: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def name(self, end: str) -> str | None:
-        """The task that an end is."""
+        """Return the name of an end's task; None if the end is no task."""
         return self.infer(end) if self.request.tasks is None else self.request.tasks.get(end)
 
     def add(self, source: str, target: str, count: Count, interval: int = 0) -> None:
-        """Counts what one end sent another in an interval, numbered since the epoch."""
+        """Add the bytes that one end sent to another in an interval, which is numbered from the epoch."""
         ends = self.name(source), self.name(target)
         if ends[0] is None or ends[1] is None:
             strangers = ends[0] or source, ends[1] or target
@@ -77,7 +78,7 @@ class Gathering:
         span[pair] = span[pair].plus(count) if pair in span else count
 
     def at(self, time_s: float | None) -> int:
-        """The number of the interval that a time is in."""
+        """Return the number of the interval that contains a Unix time, from the epoch; 0 without time or series."""
         every_s = self.request.every_s
         return 0 if every_s is None or time_s is None else int(time_s // every_s)
 
@@ -89,13 +90,13 @@ class Gathering:
         order: Callable[[Iterable[str]], list[str]] = sorted,
         others_bytes: int = 0,
     ) -> Traffic:
-        """What was gathered.
+        """Return the Traffic of all counts that were added.
 
         Args:
-            seen: what else the source counted.
-            whole_s: when it began and ended, if that is known.
-            order: of inferred tasks.
-            others_bytes: payload that was seen and whose ends were not kept.
+            seen: the source's other counters.
+            whole_s: Unix time of the begin and the end, if known.
+            order: function that sorts inferred tasks.
+            others_bytes: further unattributed payload, whose ends the source did not keep.
         """
         tasks = self.request.tasks
         busy = {task for span in self._spans.values() for pair in span for task in pair}

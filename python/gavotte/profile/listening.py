@@ -1,4 +1,4 @@
-"""Receives export datagrams over UDP for a while."""
+"""Receive export datagrams (sFlow, NetFlow, IPFIX) over UDP for a limited time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SO_RXQ_OVFL = 40
 """Linux: report with each datagram how many the socket has dropped so far."""
 
 Take = Callable[[bytes, str, int, float], None]
-"""Called with payload, sender's address and port, and when it came."""
+"""Function called with a datagram's payload, its sender's address and port, and the Unix time of its arrival."""
 
 
 def receive(where: str, take: Take, for_s: float | None, ready: Callable[[str], None] | None) -> int:
@@ -32,10 +32,10 @@ def receive(where: str, take: Take, for_s: float | None, ready: Callable[[str], 
         ready: is called with the address and port once datagrams can arrive.
 
     Returns:
-        How many datagrams the socket dropped, because they came faster than they were read.
+        Number of datagrams that the socket dropped because they came faster than they were read.
 
     Raises:
-        GavotteError: when `where` is no address and port of this machine that can be listened at.
+        GavotteError: when this machine cannot listen at `where`.
     """
     family, address, port = _parsed(where)
     dropped, clock = 0, UnixClock()

@@ -1,7 +1,7 @@
-"""Which task is meant by what a source sees: an address, a rank. From a file, an inventory, or `NAME=ADDRESS`.
+"""Names of tasks by address, rank or other identifier, from a file, an inventory, or `NAME=ADDRESS`.
 
-The mapping goes from there to the task, so that a task may have several addresses (two interfaces, IPv4 and IPv6).
-Its order is the order of the tasks in the App: write the hosts of an MPI job in the order of their ranks.
+The mapping goes from the identifier to the task, so that a task may have several addresses (two interfaces, IPv4 and
+IPv6). Its order is the order of the tasks in the App: write the hosts of an MPI job in the order of their ranks.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from gavotte.formats.inventory import read_inventory, without_zone
 
 @dataclass(frozen=True)
 class Names:
-    """What a source calls a task.
+    """Kind of identifier that a source has for tasks, such as an IP address or a rank.
 
     Attributes:
-        kind: for messages: `address`.
-        what: for messages: `an IP address`.
-        remedy: what to write.
-        canonical: brings it to one form; raises ValueError where it is none.
+        kind: its name in messages, as `address`.
+        what: the same with an article, as `an IP address`.
+        remedy: hint in messages on what to write.
+        canonical: function that returns an identifier's canonical form. It raises ValueError for other text.
     """
 
     kind: str
@@ -35,12 +35,12 @@ class Names:
 
 
 def canonical_address(text: str) -> str:
-    """Writes an end of traffic in its shortest form; an IPv4 address mapped into IPv6 becomes IPv4.
+    """Return the shortest form of an address with or without port; an IPv4 address mapped into IPv6 becomes IPv4.
 
-    An end is an IP literal, one with a port (`10.0.0.1:7077`, `[fd00::1]:7077`), or a port anywhere (`*:7077`).
+    The text is an IP literal, one with a port (`10.0.0.1:7077`, `[fd00::1]:7077`), or a port of any address (`*:7077`).
 
     Raises:
-        ValueError: when it is none of these.
+        ValueError: when the text is none of these.
     """
     host, separator, port = text.rpartition(":")
     if separator and (host == "*" or host.count(":") == 0 or (host.startswith("[") and host.endswith("]"))):
@@ -53,10 +53,10 @@ def canonical_address(text: str) -> str:
 
 
 def canonical_process(text: str) -> str:
-    """A process, container, cgroup or address as tasks are named by here.
+    """Return the canonical form of text that names a process, rank, container, cgroup or address.
 
     Raises:
-        ValueError: when it is none.
+        ValueError: when the text names none of these.
     """
     kind, separator, what = text.partition(":")
     bare = kind.rpartition("/")[2]
@@ -73,10 +73,10 @@ def canonical_process(text: str) -> str:
 
 
 def canonical_end(text: str) -> str:
-    """An address as `canonical_address` writes it, or a pod as `NAMESPACE/POD`.
+    """Return the canonical form of an address (see `canonical_address`), or a pod `NAMESPACE/POD` unchanged.
 
     Raises:
-        ValueError: when it is neither.
+        ValueError: when the text is neither.
     """
     namespace, separator, name = text.partition("/")
     return text if separator and namespace and name else canonical_address(text)
@@ -106,10 +106,10 @@ rank = Names("rank", "a rank", "write a number from 0", _canonical_rank)
 
 
 def parse_task(text: str, names: Names = address) -> tuple[str, str]:
-    """Reads `NAME=ADDRESS` as the pair (address, name).
+    """Parse `NAME=ADDRESS` into the pair (address, name).
 
     Raises:
-        GavotteError: when it is not of that form.
+        GavotteError: when the text does not have that form.
     """
     name, separator, key = text.rpartition("=")
     try:
@@ -123,17 +123,16 @@ def parse_task(text: str, names: Names = address) -> tuple[str, str]:
 
 
 def read_tasks(path: str | Path, names: Names = address) -> dict[str, str]:
-    """Reads who is which task, in the file's order.
+    """Read the task names of addresses from a file, in the file's order.
 
-    A `*.toml` is an inventory, and each of its hosts a task. Any other file has the form of `/etc/hosts`:
-    a line has an address (or what else the source calls a task) and a name, further names are ignored, `#` starts a
-    comment.
+    A `*.toml` is an inventory, and each of its hosts a task. Any other file has the form of `/etc/hosts`. A line has an
+    address (or the source's other identifier of a task) and a name. Further names are ignored, `#` starts a comment.
 
     Returns:
-        Address to task name.
+        Task name by address.
 
     Raises:
-        FormatError: naming the line and the remedy.
+        FormatError: when the file is damaged or names no task; the error names the line and the remedy.
     """
     if names.kind in (address.kind, process.kind) and Path(path).suffix == ".toml":
         hosts = with_addresses(read_inventory(path)).host

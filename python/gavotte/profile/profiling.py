@@ -1,4 +1,4 @@
-"""From traffic to an App: the one place where counts of any source become transfers between tasks."""
+"""Make an App from the traffic that any source reports. Only this module turns counts into transfers between tasks."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from gavotte.profile.sources import SOURCES
 from gavotte.profile.traffic import Traffic
 
 NOISE_SHARE = 0.001
-"""Pairs below this share of the largest pair are left out unless the caller says otherwise: launchers, ssh, names. A
-placement's completion time hangs on its fullest link, which a thousandth of the largest transfer does not move."""
+"""Share of the largest pair's bytes, 0 to 1, below which a pair is dropped by default: launchers, ssh, name lookups. A
+placement's completion time depends on its fullest link, which a thousandth of the largest transfer does not change."""
 
 LITTLE_BYTES = 100_000
-"""Below this many bytes between its tasks, an application finishes as soon on any hosts: 0.01 s at 100 Mbit/s."""
+"""Least bytes between tasks for which a placement matters. Fewer take about 0.01 s at 100 Mbit/s on any hosts."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """An application as its traffic shows it.
+    """Result of profiling an application: its App, and the traffic from which the App was made.
 
     Attributes:
-        app: tasks and transfers.
-        traffic: what it was made from.
-        min_bytes: the smallest transfer kept.
-        dropped_pairs: pairs with fewer bytes.
-        dropped_bytes: their payload.
+        app: the application's tasks and transfers.
+        traffic: the Traffic from which the App was made.
+        min_bytes: fewest bytes of a pair whose transfers were kept.
+        dropped_pairs: number of pairs with fewer bytes.
+        dropped_bytes: payload of the dropped pairs.
     """
 
     app: App
@@ -44,7 +44,7 @@ class Profile:
 
     @property
     def report(self) -> dict[str, int | float | bool]:
-        """What the source counted, and what became of it, ready for JSON; `bytes` are those between different tasks."""
+        """Counters of the source and of the App, ready for JSON; `bytes` are those between different tasks."""
         counts = self.traffic.counts
         local_bytes = sum(count.bytes for (source, target), count in counts.items() if source == target)
         return {
@@ -59,7 +59,7 @@ class Profile:
 
     @property
     def warnings(self) -> list[str]:
-        """Why the App may not suit a placement, one line each: too few bytes, as after a capture at the wrong time."""
+        """Reasons not to place this App, one line each: too few bytes, as after a capture at the wrong time."""
         size_bytes, others_bytes = self.app.total_bytes, self.traffic.unattributed_bytes
         if size_bytes >= LITTLE_BYTES:
             return []
@@ -79,14 +79,14 @@ def profile(
     min_bytes: int | None = None,
     every_s: float | None = None,
 ) -> Profile:
-    """Finds out who sends how many bytes to whom (Choreo, section 2.1), and writes it as an App.
+    """Make an App from an application's traffic: the bytes that each task sends to each other (Choreo, section 2.1).
 
     Args:
-        source: one of `SOURCES`, as `pcap`.
-        inputs: what it reads: captures, a report.
-        tasks: what the source calls a task (an address, a rank) to the task's name, in the order of the tasks; see
-            `read_tasks`. Every task of it is in the App, also without traffic; what is not named is unattributed. None
-            makes a task of each that sends or receives.
+        source: name of a source in `SOURCES`, as `pcap`.
+        inputs: files for the source, as captures or a report.
+        tasks: name of each task by the source's identifier (an address, a rank), in the order of the tasks; see
+            `read_tasks`. The App has all these tasks, also those without traffic. Bytes of other ends are unattributed.
+            None makes a task of each end that sends or receives.
         name: the application's name.
         cpus: cores each task needs.
         memory_bytes: memory each task needs.
@@ -95,11 +95,11 @@ def profile(
         every_s: makes the Traffic a series, with a span for each interval of this many seconds since the epoch.
 
     Returns:
-        The App, its transfers in the order of its tasks, and the Traffic that it was made from.
+        The App, its transfers in the order of its tasks, and the Traffic from which it was made.
 
     Raises:
         FormatError: when an input is not what the source reads, is damaged, or holds no payload between tasks.
-        GavotteError: when the names make no sense, or no transfer has `min_bytes`.
+        GavotteError: when `tasks` has an invalid identifier, or no transfer has `min_bytes`.
     """
     paths = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     traffic = read_traffic(source, Request(paths, tasks, every_s))
@@ -107,10 +107,10 @@ def profile(
 
 
 def read_traffic(source: str, request: Request) -> Traffic:
-    """Read, receive, capture or watch what an application sends.
+    """Return the traffic of an application that a source reads, receives, captures or watches.
 
     Args:
-        source: one of `SOURCES`, as `pcap`.
+        source: name of a source in `SOURCES`, as `pcap`.
         request: what to read or to watch, and for how long.
 
     Raises:
@@ -143,7 +143,7 @@ def read_traffic(source: str, request: Request) -> Traffic:
 def app_of(
     traffic: Traffic, *, name: str, cpus: float = 1.0, memory_bytes: int = 0, min_bytes: int | None = None
 ) -> Profile:
-    """Makes an App of Traffic, with the phases of a series. Arguments and errors are those of `profile`."""
+    """Make an App from Traffic; a series is split into phases. Arguments and errors are those of `profile`."""
     pairs = {pair: count.bytes for pair, count in traffic.counts.items() if pair[0] != pair[1]}
     largest = max(pairs.values(), default=0)
     least = max(math.ceil(largest * NOISE_SHARE) if min_bytes is None else min_bytes, 0)

@@ -1,4 +1,4 @@
-"""An application over time: its major phases, and what its next interval will bring (Choreo, sections 2.1 and 7.2)."""
+"""Find phases in an application's traffic over time, and predict its next interval (Choreo, sections 2.1 and 7.2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST_INTERVALS = 4000
 """Most intervals in which change points are searched. The search takes the square of their number."""
 LARGEST_PAIRS = 1000
-"""Most pairs that are searched for change points, those with most bytes."""
+"""Most pairs that are searched for change points; these are the pairs with most bytes."""
 DAY_S = 86_400.0
 PREDICTORS = ("previous", "time-of-day", "combined")
 
@@ -45,7 +45,7 @@ def phases(traffic: Traffic) -> list[tuple[int, int]]:
     if n < 2 or not largest:
         return [(0, n)]
     values = np.sqrt(matrix_of([pair for pair, _ in largest], traffic.spans))
-    # Of each pair apart, so that a pair that never changes brings no penalty: its own noise decides.
+    # The noise of each pair is estimated separately, so that a pair that never changes adds no penalty.
     noise = float((np.median(np.abs(np.diff(values, axis=0)), axis=0) ** 2).sum()) / (2 * 0.6745**2)
     spread = float(((values - values.mean(axis=0)) ** 2).sum())
     penalty = max(3 * noise * math.log(n), spread * 1e-3, 1e-9)
@@ -67,7 +67,7 @@ def phases(traffic: Traffic) -> list[tuple[int, int]]:
 
 
 def by_phase(traffic: Traffic) -> list[dict[tuple[str, str], Count]]:
-    """Bytes of each pair in each phase, without phases in which nothing is sent."""
+    """Return the bytes of each pair in each phase, without phases in which nothing is sent."""
     volumes = [_sum(traffic.spans[first:end]) for first, end in phases(traffic)]
     return [sums for sums in volumes if any(count.bytes for count in sums.values())]
 
@@ -81,7 +81,7 @@ def _sum(spans: Sequence[TrafficSpan]) -> dict[tuple[str, str], Count]:
 
 
 def matrix_of(pairs: Sequence[tuple[str, str]], spans: Sequence[TrafficSpan]) -> npt.NDArray[np.float64]:
-    """(intervals, pairs) bytes."""
+    """Return the bytes of each pair in each span as an array of shape (spans, pairs)."""
     import numpy as np
 
     at = {pair: index for index, pair in enumerate(pairs)}
@@ -95,14 +95,15 @@ def matrix_of(pairs: Sequence[tuple[str, str]], spans: Sequence[TrafficSpan]) ->
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the interval behind the last will bring.
+    """Predicted traffic of the interval that follows a series.
 
     Attributes:
-        pairs: (source, target) to bytes, by the predictor that did best.
-        method: its name, one of `PREDICTORS`.
-        errors: of each predictor on the series itself: the mean, over intervals, of the bytes that it put to the wrong
-            pair or missed, as a share of those sent. Missing where the series is too short for it.
-        tested: how many intervals each was tested on.
+        pairs: predicted bytes by (source, target), from the predictor with the smallest error.
+        method: name of that predictor, one of `PREDICTORS`.
+        errors: mean error of each predictor over the intervals of the series. An interval's error is the sum over pairs
+            of the difference between predicted and sent bytes, as a share of all bytes sent. A predictor for which the
+            series is too short is missing.
+        tested: number of intervals on which each predictor was tested.
     """
 
     pairs: Mapping[tuple[str, str], int]
@@ -112,17 +113,17 @@ class Prediction:
 
 
 def predict(traffic: Traffic, *, day_s: float = DAY_S) -> Prediction:
-    """Predicts the next interval from the previous one, from the same time on earlier days, and from both.
+    """Predict the next interval of a series from the previous one, from the same time on earlier days, and from both.
 
-    Both: their mean, weighted by the inverse of the error that each had so far. Back-testing predicts each interval
-    from those before it alone.
+    The combined prediction is the mean of both, weighted by the inverse of each one's error up to that interval.
+    Back-testing predicts each interval from the earlier ones alone.
 
     Args:
         traffic: a series of equal intervals.
-        day_s: after how long the traffic repeats.
+        day_s: period after which the traffic repeats, in seconds.
 
     Raises:
-        GavotteError: when there are fewer than three intervals, or none fits a day.
+        GavotteError: when there are fewer than three intervals, or an interval is longer than a day.
     """
     import numpy as np
 
@@ -140,7 +141,7 @@ def predict(traffic: Traffic, *, day_s: float = DAY_S) -> Prediction:
     at = {each: row for row, each in enumerate(number)}
 
     def guesses(row: int, nth: int) -> dict[str, npt.NDArray[np.float64]]:
-        """What each predictor says of interval `nth`, of the `row` intervals before it."""
+        """Return each predictor's bytes per pair for interval number `nth`, from the first `row` spans alone."""
         earlier = [at[each] for each in range(nth - day, -1, -day) if each in at and at[each] < row]
         guess_of = {"previous": values[row - 1]} if row else {}
         if earlier and day > 1:

@@ -1,4 +1,4 @@
-"""What sockets send and receive, as the kernels of this machine or of an inventory's hosts count it."""
+"""Watch the bytes that sockets send and receive, as the kernel counts them: on this machine or an inventory's hosts."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from gavotte.errors import AgentError, UnsupportedError
 from gavotte.formats.inventory import Inventory
 
 LOOK_S = 0.1
-"""Ten looks a second cost 1 % of a core with a hundred connections."""
+"""Time between two looks at the sockets. Ten looks a second cost 1 % of a core with a hundred connections."""
 REPORT_S = 0.5
-"""How often agents tell what moved."""
+"""Time between two reports of an agent."""
 SLACK_S = 30.0
-"""What a watch through agents may last beyond its own time."""
+"""Time that a watch through agents may last beyond its own end, and longest silence of an agent."""
 _CONTAINER = re.compile(r"([0-9a-f]{12})[0-9a-f]{52}")
 
 
 class Moved(NamedTuple):
-    """Payload between one socket and another end, since the last report.
+    """Payload between a socket and its peer since the last report.
 
     Attributes:
-        here: the socket's own address, with the port as `canonical_address` writes it.
-        peer: the other end's.
-        datagrams: UDP, and not TCP.
-        sent_bytes: from here to the peer.
-        received_bytes: and back.
+        here: the socket's own address and port, as `canonical_address` writes them.
+        peer: the peer's address and port.
+        datagrams: True for UDP, False for TCP.
+        sent_bytes: payload from the socket to the peer.
+        received_bytes: payload from the peer to the socket.
     """
 
     here: str
@@ -44,14 +44,14 @@ class Moved(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """The process that holds a socket.
+    """Process that holds a socket.
 
     Attributes:
-        here: the socket's end.
-        pid: its number.
-        name: as `ps -o comm` has it.
-        cgroup: its path.
-        rank: its rank, where an MPI launcher started it.
+        here: the socket's own address and port.
+        pid: the process's number.
+        name: the process's name, as `ps -o comm` shows it.
+        cgroup: path of the process's cgroup.
+        rank: the process's rank if an MPI launcher started it, else None.
     """
 
     here: str
@@ -62,19 +62,19 @@ class Owner(NamedTuple):
 
     @property
     def container(self) -> str:
-        """The first twelve digits of the container's ID that its cgroup has in it; empty without one."""
+        """First twelve digits of the container ID in the cgroup's path; empty without one."""
         digits = _CONTAINER.search(self.cgroup)
         return digits[1] if digits else ""
 
 
 class Report(NamedTuple):
-    """What one host tells.
+    """Report of one host on its sockets.
 
     Attributes:
-        host: its name; empty for this machine.
-        moved: since its last report.
-        owners: of ends that were not known before.
-        counters: of the watch itself, from its begin.
+        host: the host's name; empty for this machine.
+        moved: payload of each socket since the host's last report.
+        owners: processes of sockets that the host has not reported before.
+        counters: counters of the watch itself, from its begin.
     """
 
     host: str
@@ -84,10 +84,10 @@ class Report(NamedTuple):
 
 
 def watch_here(for_s: float, ready: Callable[[], None]) -> Iterator[Report]:
-    """Watches this machine's network namespace, until the time is up or Ctrl-C.
+    """Watch the sockets in this machine's network namespace, until the time is up or Ctrl-C, and yield reports.
 
     Raises:
-        UnsupportedError: when the kernel has no such counters.
+        UnsupportedError: when the kernel does not report the bytes of sockets.
     """
     cpu_s = time.process_time()
     try:
@@ -116,7 +116,7 @@ def watch_here(for_s: float, ready: Callable[[], None]) -> Iterator[Report]:
 
 
 def watch_hosts(inventory: Inventory, for_s: float, ready: Callable[[], None]) -> Iterator[Report]:
-    """Watch the hosts of an inventory through their agents, until the time is up or Ctrl-C.
+    """Watch the sockets of an inventory's hosts through their agents, until the time is up or Ctrl-C.
 
     Other runs may use the hosts at the same time.
 
@@ -151,7 +151,7 @@ def _until(
     for_s: float,
     ready: Callable[[], None],
 ) -> Iterator[Report]:
-    """Reports of all hosts, up to the first of each that covers the whole time."""
+    """Yield the reports of all hosts, and stop after each host has sent one that covers the whole time."""
     silent = set(hosts)
     end_s, left = float("inf"), set(hosts)
     while left:
@@ -170,7 +170,7 @@ def _until(
             if not silent:
                 ready()
                 end_s = time.monotonic() + for_s
-        # What it tells now may be of a look before the end; what it tells a report later is not.
+        # A report that arrives now may be of a look before the end. A report one REPORT_S later is not.
         elif time.monotonic() > end_s + REPORT_S:
             left.discard(name)
 

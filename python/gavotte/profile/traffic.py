@@ -1,4 +1,4 @@
-"""Traffic: who sent how many bytes to whom, as one source saw it. Every source returns one."""
+"""Traffic: the bytes that each task sent to each other one, as one source saw them. Every source returns a Traffic."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ LOSSES = {
 
 
 class Count(NamedTuple):
-    """Payload bytes from one task to another, and the 95 % interval around them; a source that misses nothing has none.
+    """Payload bytes from one task to another with a 95 % interval, which has no width if the source misses nothing.
 
     Attributes:
         bytes: best estimate.
-        low_bytes: lower end.
-        high_bytes: upper end.
+        low_bytes: lower end of the interval.
+        high_bytes: upper end of the interval.
     """
 
     bytes: int
@@ -43,22 +43,22 @@ class Count(NamedTuple):
 
     @classmethod
     def exact(cls, size_bytes: int) -> Count:
-        """Bytes that were all seen."""
+        """Return a count of bytes that were all seen, with an interval of no width."""
         return cls(size_bytes, size_bytes, size_bytes)
 
     def plus(self, other: Count) -> Count:
-        """The sum; its interval is that of errors that do not cancel out."""
+        """Return the sum of two counts; the ends of the intervals add up, as for errors that do not cancel out."""
         return Count(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True)
 class TrafficSpan:
-    """What was sent during some time.
+    """Bytes between tasks during one span of time.
 
     Attributes:
-        start_s: Unix time at which it begins; None where the source has no clock.
-        end_s: and ends.
-        counts: (source, target) task to bytes; a task may send to itself, which costs no network.
+        start_s: Unix time at which the span begins; None if the source has no clock.
+        end_s: Unix time at which the span ends; None if the source has no clock.
+        counts: bytes by (source, target) task. A task may send to itself, which does not use the network.
     """
 
     start_s: float | None
@@ -68,16 +68,18 @@ class TrafficSpan:
 
 @dataclass(frozen=True)
 class Traffic(Tabular):
-    """All that one source tells of an application. Bytes in = attributed + unattributed.
+    """Traffic of one application as one source saw it. Each byte seen is either attributed or unattributed.
 
     Attributes:
-        inputs: what was read, for messages.
-        tasks: in the order that their App will have.
-        spans: one after the other; most sources have one.
-        complete: whether every one of `tasks` is a task; else they were inferred, and one with mere noise is none.
-        unattributed_bytes: payload with an end that is no task.
-        strangers: that payload by pair, an end that is a task by its name; what found no room there is left out.
-        seen: what else the source counted, by name, for its report.
+        inputs: names of the inputs, for messages.
+        tasks: names of the tasks, in the order that the App will have.
+        spans: consecutive spans of time; most sources have one.
+        complete: whether the App has all of `tasks`. If not, the tasks were inferred, and the App leaves out those
+            with nothing but noise.
+        unattributed_bytes: payload from or to an end that is no task.
+        strangers: unattributed payload by pair of ends. An end that is a task has the task's name. Payload whose ends
+            the source did not keep is left out.
+        seen: the source's other counters by name, for the report.
     """
 
     inputs: tuple[str, ...]
@@ -90,7 +92,7 @@ class Traffic(Tabular):
 
     @property
     def counts(self) -> dict[tuple[str, str], Count]:
-        """Bytes of each pair over all spans, in the order of the tasks."""
+        """Bytes of each (source, target) pair over all spans, in the order of the tasks."""
         sums: dict[tuple[str, str], Count] = {}
         for span in self.spans:
             for pair, count in span.counts.items():
@@ -100,17 +102,17 @@ class Traffic(Tabular):
 
     @property
     def attributed_bytes(self) -> int:
-        """Payload that is known to go from task to task, those to itself included."""
+        """Payload bytes between tasks, including those that a task sends to itself."""
         return sum(count.bytes for count in self.counts.values())
 
     @property
     def bytes(self) -> int:
-        """All payload that the source saw."""
+        """All payload bytes that the source saw, attributed and unattributed."""
         return self.attributed_bytes + self.unattributed_bytes
 
     @property
     def warnings(self) -> list[str]:
-        """What is missing from the counts, one line each."""
+        """Reasons why the counts miss bytes, one line each."""
         lines = [f"{self.seen[name]} {what}" for name, what in LOSSES.items() if self.seen.get(name)]
         if self.seen.get("counts_datagrams") is False:
             lines.append(
@@ -121,9 +123,9 @@ class Traffic(Tabular):
         return lines
 
     def to_numpy(self, key: Literal["bytes", "low_bytes", "high_bytes"] = "bytes") -> npt.NDArray[np.int64]:
-        """(T, T) bytes in the order of `tasks`, row = source."""
+        """Return the bytes between tasks as a (T, T) matrix in the order of `tasks`, row = source, column = target."""
         return square(self.tasks, ((s, t, getattr(count, key)) for (s, t), count in self.counts.items()))
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One row a pair: source, target, bytes, low_bytes, high_bytes."""
+        """Return one row for each pair of tasks: source, target, bytes, low_bytes, high_bytes."""
         return [{"source": s, "target": t, **count._asdict()} for (s, t), count in self.counts.items()]

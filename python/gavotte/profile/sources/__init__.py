@@ -1,4 +1,4 @@
-"""The sources of traffic: one file each, one entry each. A reader takes a `Request` and returns one `Traffic`."""
+"""Sources of traffic, each with a file and an entry in `SOURCES`. A reader takes a `Request` and returns `Traffic`."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from gavotte.profile.sources.spark import read_spark
 from gavotte.profile.traffic import Traffic
 
 Reader = Callable[[Request], Traffic]
-"""From what is to be profiled to the Traffic."""
+"""Function that reads what a request asks for and returns its Traffic."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One source of traffic.
+    """Source of traffic: its reader, and what the reader can do.
 
     Attributes:
-        read: its reader.
-        names: what it calls a task.
-        help: what it reads, in one sentence.
-        inputs: what its inputs are, in one sentence.
-        timed: it knows when bytes were sent, so that it can give a series.
-        listens: it can receive what it reads over UDP.
-        watches: it looks at this machine for a while, and needs no inputs.
-        captures: it can capture what it reads on an interface.
+        read: the reader.
+        names: kind of identifier that the source has for tasks.
+        help: description of the source, in one sentence.
+        inputs: description of its input files, in one sentence.
+        timed: whether it knows when bytes were sent, so that it can return a series.
+        listens: whether it can receive its input over UDP.
+        watches: whether it watches running processes, without input files.
+        captures: whether it can capture packets on an interface.
     """
 
     read: Reader

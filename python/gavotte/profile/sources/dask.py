@@ -1,14 +1,14 @@
-"""Dask's own records: what each worker fetched of each other one.
+"""Read Dask's own records: the bytes that each worker fetched from each other worker.
 
     import json
     kept = ("who", "total", "start", "stop")
     log = client.run(lambda dask_worker: [{k: e[k] for k in kept} for e in dask_worker.transfer_incoming_log])
     json.dump(log, open("transfers.json", "w"))
 
-Each entry is one message of task results: who sent it, how many bytes, from when to when. A worker keeps the last
-100,000. Scattered data, replication and nearly all of a p2p shuffle go past this log: a capture sees them.
+Each entry is one message of task results: its sender, bytes, start and end. A worker keeps the last 100,000. This log
+lacks scattered data, replication and nearly all of a p2p shuffle; a capture has them.
 
-Where the workers are gone, the scheduler's records tell roughly: how long each fetch took, and how fast each pair was.
+If the workers have ended, the scheduler's records allow an estimate: how long each fetch took, and each pair's speed.
 
     stream = client.get_task_stream()  # call it once before the work, too: it records from then on
     pairs = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.bandwidth_workers.items()))
@@ -32,18 +32,19 @@ from gavotte.profile.traffic import Count, Traffic
 
 MOST_BYTES = 1 << 62
 ROUGH = 3.0
-"""A fetch's bytes by its time are off by up to this factor: Dask smooths speeds over many fetches, and adds up those
-of one heartbeat. 1.1 to 2.8 in the recorded run of three workers (tests/profile/recorded/dask-stream.json)."""
+"""Largest factor by which bytes estimated from a fetch's time are wrong. Dask smooths speeds over many fetches, and
+adds up those of one heartbeat. In the recorded run of three workers (tests/profile/recorded/dask-stream.json) the
+factor was 1.1 to 2.8."""
 
 
 def read_dask(request: Request) -> Traffic:
-    """Reads transfer logs of workers, or a scheduler's task stream. A task of the App is a worker's address and port.
+    """Read the transfer logs of Dask workers, or a scheduler's task stream. Tasks are the workers' addresses and ports.
 
     Returns:
-        The Traffic. It has `seen` `workers` and `transfers`.
+        The Traffic. Its `seen` has the numbers of `workers` and `transfers`.
 
     Raises:
-        FormatError: when it is no such log, or empty.
+        FormatError: when a file is no such log, or is empty.
     """
     ends = Ends(request, by_port=True)
     transfers = 0
@@ -73,7 +74,10 @@ def read_dask(request: Request) -> Traffic:
 
 
 def _fetches(content: dict[str, Any], path: str) -> Iterator[tuple[str, str, Count, float]]:
-    """What a task stream tells: source, target, bytes, when it had come. A pair without a speed has the median one."""
+    """Yield each fetch of a task stream: source, target, bytes and Unix time of its end.
+
+    The bytes are the fetch's time multiplied by the pair's speed, or by the median speed if the pair has none.
+    """
     speeds = {}
     try:
         for number, (target, source, speed) in enumerate(content.get("bandwidth_workers", ())):

@@ -1,4 +1,4 @@
-"""What flow meters export: sFlow, NetFlow and IPFIX, out of a capture of their datagrams or as they come in."""
+"""Read the exports of flow meters: sFlow, NetFlow and IPFIX, from a capture of their datagrams or as they arrive."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def read_exports(kind: str) -> Callable[[Request], Traffic]:
 
     - sFlow: each sample's payload is multiplied by its own sampling rate. The rate is raised where samples were lost
       (gaps in their numbers) or dropped by the agent. The interval is that of the Poisson process of samples (see
-      `sampled_range` in crates/capture). If several agents see a pair, the sender's own counts, else the receiver's,
-      else the one that saw most.
-    - NetFlow and IPFIX: octets less headers. The number of options in TCP's headers is not known, which makes the
-      interval. If the meter samples, the sampling widens it.
+      `sampled_range` in crates/capture). If several agents see a pair, the sender's own agent counts, else the
+      receiver's, else the one that saw most.
+    - NetFlow and IPFIX: octets minus headers. The number of options in TCP's headers is not known, and the interval
+      allows for it. If the meter samples, the interval is wider.
     """
 
     def read(request: Request) -> Traffic:

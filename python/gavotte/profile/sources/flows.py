@@ -1,12 +1,12 @@
-"""What clouds and clusters log of flows: VPC flow logs of AWS and GCP (text, CSV, JSON lines, Parquet), Hubble's JSON.
+"""Read flow logs of clouds and clusters: VPC of AWS and GCP (text, CSV, JSON lines, Parquet), and Hubble's JSON.
 
-VPC logs count IP packets whole; headers are taken off as for NetFlow. A flow is logged at the sender's interface and at
-the receiver's: each pair is taken from the side that saw more. AWS: refused flows (`REJECT`) carried nothing.
-GCP estimates `bytes_sent` from sampled packets, and does not say how well.
+VPC logs count whole IP packets; headers are subtracted as for NetFlow. A flow is logged at the sender's interface and
+at the receiver's; each pair is taken from the side that saw more. AWS: refused flows (`REJECT`) carried nothing.
+GCP estimates `bytes_sent` from sampled packets, and does not report the error of the estimate.
 
-Hubble's flows carry no bytes. Each forwarded one counts as one byte, so that shares are those of events, and its
-interval goes up to the largest packet; the report says so (`bytes_are_events`). Ends are pods, as `NAMESPACE/POD`, else
-addresses.
+Hubble's flows have no bytes. Each forwarded flow counts as one byte, so that shares are those of events, and its
+interval goes up to the largest packet. The report then has `bytes_are_events`. Ends are pods, as `NAMESPACE/POD`, or
+addresses where there is no pod.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _COLUMNS = {
     "action": ("action",),
     "view": ("interface_id", "reporter"),
 }
-"""Our names to those of the logs, dashes as underscores, without what BigQuery puts before them."""
+"""Names of each column in the logs, by our own name. Dashes are underscores, and BigQuery's prefixes are removed."""
 
 
 class _Flow(NamedTuple):
@@ -56,14 +56,14 @@ class _Flow(NamedTuple):
 
 
 def read_flows(request: Request) -> Traffic:
-    """Reads flow logs; which kind a file is, it shows itself.
+    """Read flow logs of clouds and clusters; the kind of each file is detected from its content.
 
     Returns:
-        The Traffic. It has `seen` `flows`, `ignored_flows` (neither TCP nor UDP, refused, or without data) and
+        The Traffic. Its `seen` has `flows`, `ignored_flows` (neither TCP nor UDP, refused, or without data) and
         `bytes_are_events`.
 
     Raises:
-        FormatError: when a file is none of these, or has a damaged line.
+        FormatError: when a file is no such log, or has a damaged line.
     """
     views: dict[str, Ends] = {}
     flows = ignored = 0
@@ -85,7 +85,7 @@ def read_flows(request: Request) -> Traffic:
 
 
 def _rows(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows by column, with where they are."""
+    """Yield each row of a flow log: its place in the file for messages, and its values by column."""
     if _is_parquet(path):
         yield from _parquet(path)
         return

@@ -1,4 +1,4 @@
-"""Text files line by line, however large, plain or compressed."""
+"""Read text files of any size line by line, plain or compressed."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 from gavotte.errors import FormatError
 
 MAX_LINE_BYTES = 1 << 24
-"""A longer line is no log's."""
+"""Longest line. A file with a longer one is no log."""
 _BLOCK_BYTES = 1 << 20
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2", b"\x04\x22\x4d\x18": "lz4"}
 
 
 def lines_of(path: str) -> Iterator[str]:
-    """Gives the lines of a file; gzip, zstd, bzip2 and lz4 are unpacked.
+    """Yield the lines of a text file; gzip, zstd, bzip2 and lz4 are unpacked.
 
     Raises:
-        FormatError: when it cannot be read, or has a line of more than `MAX_LINE_BYTES`.
+        FormatError: when the file cannot be read, or has a line of more than `MAX_LINE_BYTES`.
     """
     import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""Bytes that sockets send and receive, without a capture: on this machine, or on all hosts by agents.
+"""Count the bytes that sockets send and receive, without a capture: on this machine, or on all hosts through agents.
 
 * TCP: the kernel's counters of each connection, read repeatedly and a last time when a connection ends. If the kernel
   does not announce ends, bytes between the last look and the end are missing (`closed_unseen`), and short connections
@@ -6,8 +6,8 @@
 * UDP: BPF programs count all datagrams that sockets send and receive, if the kernel lets this user load them
   (`counts_datagrams`).
 
-A user's own processes need no rights. Of other users' sockets only the addresses are known, not the process. The same
-holds for a connection that is shorter than the time between two looks.
+Watching a user's own processes needs no rights. For other users' sockets only the addresses are known, not the process.
+The same holds for a connection that is shorter than the time between two looks.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read_live(request: Request) -> Traffic:
     hosts. A peer outside the watched hosts is its address.
 
     Returns:
-        The Traffic. It has `seen` `hosts`, `connections`, `looks`, `closed_unseen`, `tells_ends`, `counts_datagrams`,
+        The Traffic. Its `seen` has `hosts`, `connections`, `looks`, `closed_unseen`, `tells_ends`, `counts_datagrams`,
         `uncounted_datagrams`, `span_s`, and `processor_s`, the time that watching took on all hosts.
 
     Raises:
@@ -99,7 +99,7 @@ class _Merging:
         self._counters: dict[str, Report] = {}
 
     def take(self, report: Report) -> None:
-        """Counts what a report brings."""
+        """Add the owners, bytes and counters of a host's report."""
         self._counters[report.host] = report
         for owner in report.owners:
             self._owners[_scoped(owner.here, report.host)] = report.host, owner
@@ -122,7 +122,7 @@ class _Merging:
             self.name_all()
 
     def name_all(self) -> None:
-        """Hands on what was counted, by the names of its ends."""
+        """Move the bytes counted up to now to `gathering`, under the names of their ends."""
         for (source, target, interval), size in self._cells.items():
             if size and self._is_wanted(source, target):
                 self.gathering.add(self._name(source), self._name(target), Count.exact(size), interval)
@@ -130,7 +130,7 @@ class _Merging:
         self._named_s = time.monotonic()
 
     def seen(self) -> dict[str, int | float | bool]:
-        """The counters of all hosts as one."""
+        """Return the counters of all hosts, merged into one set."""
         counters = [each.counters for each in self._counters.values()]
         sums = ("connections", "closed_unseen", "uncounted_datagrams", "processor_s")
         return {
@@ -147,7 +147,7 @@ class _Merging:
         return any(owner.name in self._wanted or str(owner.pid) in self._wanted for owner in held)
 
     def _name(self, end: str) -> str:
-        """The end by the first of its names that is a task's; else by that it goes by."""
+        """Return the first name of an end under which the user gave a task; without one, the end's default name."""
         host, owner = self._owners.get(end, ("", None))
         scope, _, bare = end.rpartition("/")
         address, _, port = bare.rpartition(":")
@@ -167,6 +167,6 @@ class _Merging:
 
 
 def _scoped(end: str, host: str) -> str:
-    """An end that only its own host knows by that address has the host's name before it."""
+    """Return an end, with `HOST/` before a loopback address, which other hosts have, too."""
     address = end.rpartition(":")[0].removeprefix("[").removesuffix("]").partition("%")[0]
     return f"{host}/{end}" if host and ipaddress.ip_address(address).is_loopback else end

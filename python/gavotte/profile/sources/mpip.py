@@ -1,8 +1,8 @@
-"""mpiP reports: the matrix of bytes that each rank of an MPI program sent each other one, point to point.
+"""Read mpiP reports: the bytes that each rank of an MPI program sent to each other rank, point to point.
 
-mpiP writes it where it was built to record communication, between two rulers, a block for each rank of lines
-`source target bytes count`. The entry of a rank with itself is the sum of its row, no transfer. Collectives are not in
-it: a program that uses nothing else (NAS EP, IS) leaves it nearly empty.
+mpiP writes this matrix if it was built to record communication. The matrix lies between two rulers. Each rank has a
+block of lines `source target bytes count`. The entry of a rank with itself is the sum of its row, not a transfer.
+Collectives are not in the matrix. A program that uses nothing else (NAS EP, IS) leaves it nearly empty.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MOST_BYTES = 1 << 62
 
 
 def read_mpip(request: Request) -> Traffic:
-    """Reads an mpiP report with a communication matrix. Without names, ranks are the tasks `rank0`, `rank1`, ...
+    """Read an mpiP report with a communication matrix. Without given tasks, the ranks are tasks `rank0`, `rank1`, ...
 
     Raises:
         FormatError: when the file is no mpiP report, has no matrix, or the matrix is damaged or empty.
@@ -41,7 +41,7 @@ def read_mpip(request: Request) -> Traffic:
 
 
 def _matrix(lines: list[str], path: str) -> tuple[int, dict[tuple[int, int], int]]:
-    """How many ranks there are, and what each sends each other one."""
+    """Return the number of ranks, and the bytes by (source, target) rank."""
     ranks = sum(line.startswith("@ MPI Task Assignment") for line in lines)
     start = next((at for at, line in enumerate(lines) if _START in line), None)
     if start is None:

@@ -1,12 +1,15 @@
-"""NCCL's debug logs: the collectives and messages of each rank, and who then sends whom how much.
+"""Read NCCL's debug logs: the collectives and messages of each rank, and the bytes that each rank sends for them.
 
     NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,COLL,TUNING
 
-INIT lines tie a process and a communicator's pointer to a rank; GRAPH adds rings and trees, TUNING the algorithm of
-each operation; COLL has the operations. Rank 0 alone tells whole rings (of up to 20 ranks) and algorithms, for all of
-its communicator. Without GRAPH a ring is in the order of ranks, without TUNING operations are rings: what NCCL chooses
-for large messages within few hosts. Each rank's line gives the bytes on its own edges, so that a rank whose log is
-missing lacks only what it sent. RCCL writes the same lines.
+- INIT lines map a process and a communicator's pointer to a rank.
+- GRAPH lines have rings and trees. Without them, a ring is in the order of ranks.
+- TUNING lines have the algorithm of each operation. Without them, operations are rings, as NCCL chooses for large
+  messages within few hosts.
+- COLL lines have the operations.
+
+Only rank 0 logs whole rings (of up to 20 ranks) and algorithms, for its whole communicator. Each rank's lines give the
+bytes that this rank sends, so that a missing log only hides what its own rank sent. RCCL writes the same lines.
 """
 
 from __future__ import annotations
@@ -22,10 +25,11 @@ from gavotte.profile.sources.lines import lines_of
 from gavotte.profile.traffic import Count, Traffic
 
 WIDTH_BYTES = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
-"""Of ncclDataType_t: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, two of 8 bits."""
+"""Size of each ncclDataType_t by its number: int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16,
+two of 8 bits."""
 MOST_RANKS = 1 << 17
 MOST_PAIRS = 1 << 22
-"""More pairs of ranks than that have no traffic in any log that could be kept."""
+"""Most pairs of ranks with traffic. No log that could be kept has more."""
 MOST_COUNT = 1 << 50
 
 _MARK = " NCCL INFO "
@@ -42,20 +46,20 @@ _RING = re.compile(r"Ring (\d{1,4}) : \d{1,7} -> \d{1,7} -> (\d{1,7})$")
 _TREES = re.compile(r"\[(\d{1,4})\] (-?\d{1,7})/(-?\d{1,7})/(-?\d{1,7})->(\d{1,7})->(-?\d{1,7})(?!\d)")
 _TUNED = re.compile(r"(?:(\w+): *)?(\d{1,18}) Bytes -> Algo (\w+) ")
 _TREE = ("0", "TREE")
-"""Numbers to NCCL 2.23, then names."""
+"""The tree algorithm in TUNING lines: a number up to NCCL 2.23, then a name."""
 
 Process = tuple[str, str, str]
-"""Host, process and device: a process may have a rank on each of several."""
+"""Host, process and device. One process may have a rank on each of several devices."""
 
 
 @dataclass(eq=False)
 class _Comm:
-    """One communicator as one of its ranks knows it.
+    """Communicator, as the log of one of its ranks shows it.
 
     Attributes:
-        name: its identity, or where the log has none (to NCCL 2.12) its size.
-        following: by channel, who comes next in the ring.
-        trees: by channel, three below and one above; -1 = none.
+        name: the communicator's identity, or its size if the log has no identity (up to NCCL 2.12).
+        following: next rank in the ring, by channel.
+        trees: this rank's three children and its parent in the tree, by channel; -1 = none.
     """
 
     name: str
@@ -68,7 +72,7 @@ class _Comm:
 
 @dataclass
 class _Log:
-    """All that was read so far; what an operation sends is known at the end, when all rings are."""
+    """Content of all log lines read up to now. The bytes of operations are known at the end, when all rings are."""
 
     comms: dict[tuple[str, str, str], _Comm] = field(default_factory=dict)
     latest: dict[Process, _Comm] = field(default_factory=dict)
@@ -81,17 +85,17 @@ class _Log:
     lines: int = 0
 
     def take(self, path: str, line: str) -> None:
-        """Reads a line; where two ranks' have run into each other, what comes last is whole.
+        """Add one line of a log. If the lines of two ranks have run into each other, only the last one is read.
 
         Raises:
-            FormatError: when a rank is beyond its communicator.
+            FormatError: when a rank is not below the size of its communicator, or the communicator is too large.
         """
         before, mark, text = line.rstrip().rpartition(_MARK)
         prefix = _PREFIX.search(before[-_PREFIX_CHARS:]) if mark else None
         if prefix is None:
             return
         self.lines += 1
-        # Without host and process, a file is one host's.
+        # If lines lack host and process, each file counts as one host.
         process = prefix[1] or path, prefix[2] or "", prefix[3]
         comm = self.latest.get(process)
         if init := _INIT.match(text):
@@ -125,7 +129,7 @@ class _Log:
         if known is None or known.name != name:
             self.comms[key] = self.latest[process] = _Comm(name, rank, ranks, process)
         if self.members.setdefault((name, rank), process) != process:
-            # Two communicators of one size, and nothing tells which of their members belong together.
+            # Two communicators have the same name, and the log does not show which members belong together.
             self.ambiguous.add(name)
 
     def _operation(self, comm: _Comm | None, op: re.Match[str]) -> None:
@@ -136,7 +140,7 @@ class _Log:
             self.operations[comm, kind, count * WIDTH_BYTES[datatype], root] += 1
 
     def sent(self) -> Iterator[tuple[_Comm, int, int]]:
-        """Who sent to which rank of its communicator how many bytes."""
+        """Yield the bytes that ranks sent: the sender's communicator, the receiver's rank in it, and the bytes."""
         after: dict[_Comm, list[int]] = {}
         for (comm, kind, size, root), times in self.operations.items():
             if comm.name in self.ambiguous:
@@ -153,14 +157,14 @@ class _Log:
 
 
 def read_nccl(request: Request) -> Traffic:
-    """Reads the logs of all ranks, in one file or several.
+    """Read the NCCL debug logs of all ranks, in one file or several.
 
     Returns:
-        The Traffic; ranks are those of the largest communicator. It has `seen` `ranks`, `operations`, and
+        The Traffic; ranks are those of the largest communicator. Its `seen` has `ranks`, `operations`, and
         `unknown_operations`, whose communicator, type or kind is not known.
 
     Raises:
-        FormatError: when no line of NCCL's is there, or no operation.
+        FormatError: when the logs have no line of NCCL, or no operation of a known communicator.
     """
     log = _Log()
     for path in map(str, request.inputs):
@@ -176,7 +180,7 @@ def read_nccl(request: Request) -> Traffic:
         raise FormatError(where, "", "has no line of NCCL", "log with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL")
     if not edges:
         raise FormatError(where, "", "has no operation of a known communicator", "log NCCL_DEBUG_SUBSYS=INIT,COLL")
-    # Ranks of any communicator as those of the largest that their process is in.
+    # Each process's largest communicator, whose ranks stand for those of the others.
     world: dict[Process, _Comm] = {}
     for comm in log.comms.values():
         if comm.owner not in world or comm.ranks > world[comm.owner].ranks:

@@ -1,4 +1,4 @@
-"""Reads the counts of Open MPI's monitoring component: the bytes that each rank sent each other one.
+"""Read the counts of Open MPI's monitoring component: the bytes that each rank sent to each other one.
 
     mpirun --mca pml_monitoring_enable 2 --mca pml_monitoring_enable_output 3 --mca pml_monitoring_filename job ...
 
@@ -26,14 +26,14 @@ MOST_RANKS = 1 << 20
 
 
 def read_ompi(request: Request) -> Traffic:
-    """Reads the files that the ranks of one run left.
+    """Read the files that Open MPI's monitoring component left for the ranks of one run.
 
     Returns:
-        The Traffic. It has `seen` `ranks`, the bytes of messages, collectives, puts and gets, and `missing_ranks`,
-        whose file is not among the inputs, so that what they sent is not known.
+        The Traffic. Its `seen` has `ranks`, the bytes of messages, collectives, puts and gets, and `missing_ranks`: the
+        number of ranks whose file is not among the inputs, so that the bytes they sent are not known.
 
     Raises:
-        FormatError: when a file is none of the component's, or two are the same rank's.
+        FormatError: when a file is not the component's, or two files are of the same rank.
     """
     sums: dict[tuple[int, int], int] = {}
     kinds = dict.fromkeys(_KINDS.values(), 0)

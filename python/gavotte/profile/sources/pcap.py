@@ -1,4 +1,4 @@
-"""pcap and pcapng captures, and packets as they come: the application payload that each address sent to each other."""
+"""Read pcap and pcapng captures, or packets as they arrive: the payload that each address sent to each other one."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from gavotte.profile.traffic import Traffic
 
 
 def read_pcap(request: Request) -> Traffic:
-    """Counts who sent how many bytes to whom in pcap or pcapng files, gzip or plain, in constant memory; `-` is stdin.
+    """Count the payload between addresses in pcap or pcapng files, gzip or plain, in constant memory; `-` is stdin.
 
-    With an interface, tcpdump captures there for a while, and what it writes is read as it comes.
+    If the request names an interface, tcpdump captures on it for a limited time, and its packets are read as they
+    arrive.
 
     A task is a host address (one process a host, as Choreo's section 2.1 profiles), or an address with a port. Bytes
     are TCP and UDP payload, without headers and retransmissions, so that they do not depend on the network of the
-    day. What is in a tunnel (VXLAN, Geneve, GRE, IP in IP) counts between the ends inside.
+    day. The payload in a tunnel (VXLAN, Geneve, GRE, IP in IP) counts between the ends inside.
 
     Several files are captures at several hosts during the same run. Each pair is then taken from the file that saw most
     of it. A byte captured at both ends therefore counts once.
 
     Returns:
-        The Traffic. Of what it has `seen`: `packets` read, `ignored_packets` (neither TCP nor UDP over IP, later
-        fragments, or cut before the ports), `foreign_bytes` from or to an address that is no task,
-        `duplicate_packets` and `duplicate_bytes` sent or seen again, `unseen_bytes` counted that the capture
-        missed and TCP's sequence numbers prove, `unplaced_bytes` beyond what tables hold, `span_s` from first packet
-        to last, and `truncated`: a file ended inside a record; what came before was counted. Of a capture on an
-        interface also `dropped_packets`, which came faster than they were read.
+        The Traffic. Its `seen` has `packets` read, `ignored_packets` (neither TCP nor UDP over IP, later fragments, or
+        cut before the ports), and `foreign_bytes` from or to an address that is no task. It has `duplicate_packets` and
+        `duplicate_bytes`, sent or seen again, and `unseen_bytes`, which the capture missed and TCP's sequence numbers
+        prove. It has `unplaced_bytes`, for which the tables had no room, and `span_s` from first packet to last.
+        `truncated` is true if a file ended inside a record; all packets before it were counted. A capture on an
+        interface also has `dropped_packets`, which came faster than they were read.
 
     Raises:
-        FormatError: when a file is no capture, is damaged, or holds no payload between tasks.
+        FormatError: when a file is no capture, is damaged, or has no payload between tasks.
         GavotteError: when the tasks have no IP addresses.
     """
     keys = keys_of(request.tasks)

@@ -1,11 +1,12 @@
-"""What the counting shim saw of an MPI program: who sent whom how many bytes, with any MPI.
+"""Read the counts of Gavotte's MPI shim: the bytes that each rank of a program sent to each other one, with any MPI.
 
     gavotte shim --count -o libgavotte-count.so
     LD_PRELOAD=./libgavotte-count.so GAVOTTE_COUNTS=job          in the environment of every rank
 
-leaves a file a rank, `job.0.pmpi` and so on. Messages, puts, gets, alltoall, scatter, gather and allgather are exact.
-Of the other collectives only the library knows who passes on what: a broadcast and a reduction count as a star, an
-allreduce, reduce-scatter and scan as a ring, and the interval allows for every other shape.
+These commands leave one file per rank, `job.0.pmpi` and so on. Messages, puts, gets, alltoall, scatter, gather and
+allgather are exact. For other collectives, only the MPI library knows which ranks pass data on, so a shape is assumed.
+A broadcast and a reduction count as a star, an allreduce, reduce-scatter and scan as a ring. The interval allows for
+every other shape.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _LINE = re.compile(r"(\d{1,7}) (\d{1,19}) (\d{1,19}) (\d{1,19})")
 
 
 def read_pmpi(request: Request) -> Traffic:
-    """Reads the files that the ranks of one run left.
+    """Read the files that the counting shim left for the ranks of one run.
 
     Returns:
-        The Traffic. It has `seen` `ranks`, `missing_ranks`, whose file is not among the inputs, `exact_bytes`,
+        The Traffic. Its `seen` has `ranks`, `missing_ranks` (without a file among the inputs), `exact_bytes`,
         `shaped_bytes` (of collectives whose shape is assumed), and `uncounted_bytes` to ranks outside MPI_COMM_WORLD.
 
     Raises:
-        FormatError: when a file is none of the shim's or damaged, or two are the same rank's.
+        FormatError: when a file is not the shim's or is damaged, or two files are of the same rank.
     """
     sums: dict[tuple[int, int], list[int]] = {}
     path_of: dict[int, str] = {}

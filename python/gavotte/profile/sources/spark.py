@@ -1,9 +1,10 @@
-"""Spark's event logs: what executors fetched of each other in shuffles.
+"""Read Spark's event logs: the bytes that executors fetched from each other in shuffles.
 
-A log tells how many bytes each task read from other executors, and how many each wrote for later stages, not who read
-whose. A reader's bytes are split over the writers of its parent stages by how much each wrote: hash partitions
-are even. The interval is what can be without that: no writer gave more than it wrote, nor less than what the others
-cannot have given. Broadcasts and cached blocks that are fetched are in no event log.
+A log has the bytes that each task read from other executors, and those that it wrote for later stages. It does not
+show which executor read from which. A reader's bytes are therefore split over the writers of its parent stages in
+proportion to what each wrote, since hash partitions are even. The interval does not assume even partitions: no writer
+gave more than it wrote, nor less than what the others cannot have given. Broadcasts and cached blocks that are fetched
+are in no event log.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MOST_BYTES = 1 << 62
 
 
 class _Run:
-    """What an application's log tells."""
+    """Content of one application's event log: hosts of executors, parents of stages, bytes written and read."""
 
     def __init__(self) -> None:
         self.host: dict[str, str] = {}
@@ -36,16 +37,17 @@ class _Run:
 
 
 def read_spark(request: Request) -> Traffic:
-    """Reads an event log: a file, or the folder of a rolled one; plain, gzip or zstd.
+    """Read a Spark event log: a file, or the folder of a rolled one; plain, gzip or zstd.
 
-    A task of the App is an executor, known as `executor-ID`; `--tasks` names it by that, by its ID or by its host.
+    A task of the App is an executor, named `executor-ID`. Given tasks identify an executor by that name, by its ID or
+    by its host.
 
     Returns:
-        The Traffic. It has `seen` `executors`, `tasks`, and `unsplit_bytes` that were read of stages whose writers the
-        log does not have; these are unattributed.
+        The Traffic. Its `seen` has `executors`, `tasks`, and `unsplit_bytes`, which were read from stages whose writers
+        the log does not have. These bytes are unattributed.
 
     Raises:
-        FormatError: when it is no event log, or tells of no shuffle between executors.
+        FormatError: when a file is no event log, or the log has no shuffle between executors.
     """
     run = _Run()
     events = 0
@@ -119,7 +121,7 @@ def _bytes(value: Any) -> int:
 
 
 def _named(request: Request, run: _Run) -> Request:
-    """The request with executors as its ends, whichever of their names the tasks were given by."""
+    """Return the request with tasks by executor ID; given tasks may have an ID, `executor-ID` or a host instead."""
     if request.tasks is None:
         named = {each: f"executor-{each}" for each in sorted(run.host, key=lambda e: (len(e), e)) if each != "driver"}
         return replace(request, tasks=named)
@@ -133,7 +135,7 @@ def _named(request: Request, run: _Run) -> Request:
 
 
 def _split(run: _Run, gathering: Gathering) -> int:
-    """Splits what executors read over those that wrote it; returns the bytes without a writer."""
+    """Split the bytes that executors read over the executors that wrote them. Return the bytes without a writer."""
     unsplit = 0
     for (stage, reader, interval), size in run.remote.items():
         writers: dict[str, int] = defaultdict(int)
