@@ -1,6 +1,6 @@
-"""Errors that a user can cause, each one line long.
+"""Errors that a user can cause, each with a message of one line.
 
-`gavotte` prints only the message, on stderr, and ends with exit status 1.
+`gavotte` prints only the message, on stderr, and leaves with exit status 1.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 import re
 
 LONGEST_WORD = 300
-"""Longest run of characters without a blank that a message repeats whole; of a longer run it shows both ends."""
+"""Longest word, in characters, that a message repeats in full. A longer word is cut to its two ends."""
 _KEPT = 100
 
 
 def printable(text: str) -> str:
-    """Return text as one line with escaped control characters, so that no file or host can control a terminal."""
+    """Return text as one line with control characters escaped, so that text from files or hosts is safe to print."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _brief(text: str) -> str:
-    """Return a message in which runs of more than `LONGEST_WORD` characters without a blank are shortened."""
+    """Return a message with each word above `LONGEST_WORD` characters cut to its two ends."""
     return re.sub(
         rf"\S{{{LONGEST_WORD + 1},}}",
         lambda word: f"{word[0][:_KEPT]}... ({len(word[0]) - 2 * _KEPT} more) ...{word[0][-_KEPT:]}",
@@ -44,12 +44,12 @@ class GavotteError(Exception):
 
 
 class FormatError(GavotteError):
-    """A file that does not follow its format.
+    """A file's content does not conform to its format.
 
     Args:
         path: the file, as the user named it.
-        field: where in the file, as `host[3].egress`; empty when the whole file is meant.
-        problem: what is wrong there.
+        field: where in the file, as `host[3].egress`; empty for the whole file.
+        problem: what is wrong at that place.
         remedy: what to write instead.
     """
 
@@ -85,7 +85,7 @@ class AgentError(GavotteError):
 
 
 class BusyError(AgentError):
-    """An agent answers, but another run holds it.
+    """An agent is reachable, but another run holds it.
 
     Args:
         message: as in `GavotteError`.

@@ -1,4 +1,4 @@
-"""Keeps gRPC out of the main thread, and reads why a call failed.
+"""Run gRPC calls outside the main thread, and read why a call failed.
 
 A signal raises an exception in the main thread at any instruction. Inside gRPC the exception can leave a lock held for
 ever: one of 300 interrupted demos hung in this way. The main thread therefore waits only in `SimpleQueue.get`, which an

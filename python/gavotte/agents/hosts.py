@@ -1,4 +1,4 @@
-"""Finds the hosts that `--hosts` names."""
+"""Find the hosts that `--hosts` names."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ CONNECT_S = 30.0
 
 
 class Replay:
-    """Carries out transfers between hosts, any number of them from each.
+    """Group of transfers between hosts that start at the same time; each host may send any number of them.
 
     Args:
         fleet: enrolled agents, including those of all hosts named.

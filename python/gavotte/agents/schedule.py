@@ -26,7 +26,7 @@ OUT_OF_TOUCH = frozenset({pb.FAILURE_UNREACHABLE, pb.FAILURE_VANISHED})
 
 
 class Step(NamedTuple):
-    """One probe between two hosts. Its own round and peer are filled in."""
+    """One probe between two hosts. The probe's fields for its round and peer are filled in."""
 
     source: str
     target: str

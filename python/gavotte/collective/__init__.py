@@ -1,4 +1,4 @@
-"""Make trees for collective operations from a Network, predict their time, and replay them over a History."""
+"""Make trees for collective operations from a Network, predict how long they take, and replay them over a History."""
 
 from gavotte.collective.building import build_shim
 from gavotte.collective.drawing import draw

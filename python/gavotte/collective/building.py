@@ -1,4 +1,4 @@
-"""Build the preloaded library with the compiler of the MPI library, whose binary interface it must have."""
+"""Build the preloaded library with the MPI's own compiler, whose binary interface the library must have."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ DEADLINE_S = 120.0
 
 
 def build_shim(output: str | Path, *, mpicc: str = "mpicc", counting: bool = False) -> None:
-    """Compile `shim.c`, or `counting.c`, for one MPI library.
+    """Compile the library that MPI programs preload, `shim.c` or `counting.c`, for one MPI library.
 
     Args:
         output: the shared library to write, whole or not at all.
         mpicc: the MPI's C compiler and its options, as `mpicc.mpich`; the library fits this MPI alone.
-        counting: build the library that counts who sends whom how many bytes, instead of the one that runs
-            collectives along trees.
+        counting: build the library that counts the bytes between ranks, instead of the one that runs collectives along
+            trees.
 
     Raises:
-        UnsupportedError: when there is no such compiler.
-        GavotteError: when it fails.
+        UnsupportedError: when the compiler is not installed.
+        GavotteError: when the compiler fails.
     """
     target = Path(output).absolute()
     check_folder(target)

@@ -1,4 +1,4 @@
-"""Draw a tree or a ring as text."""
+"""Draw a tree or a ring of a collective operation as text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from gavotte.formats.collective import Stage
 
 
 def draw(stage: Stage, hosts: Sequence[str], *, most: int = 64) -> str:
-    """Return a drawing of which rank sends to which, children in their order; a chain stays on one line.
+    """Return the drawing of a tree or a ring as text, with children in their order and each chain on one line.
 
     Args:
-        stage: one tree; or a ring, whose members share a line, with the ranks attached to them below.
+        stage: a tree or a ring. A ring's members are on one line, and the ranks that hang from them below.
         hosts: host of each rank.
-        most: number of ranks to draw; only the number of the others is shown.
+        most: largest number of ranks that are drawn; the rest is counted.
     """
     below = stage.children
     lines: list[str] = []

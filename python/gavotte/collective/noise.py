@@ -1,4 +1,4 @@
-"""Noise on a History until its error part has a wanted norm (the RPCA paper, section V-D3)."""
+"""Add noise to a History until its error part has a requested norm (the RPCA paper, section V-D3)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MOST_STEPS = 20_000
 
 @dataclass(frozen=True)
 class Noisy:
-    """A History to which noise was added.
+    """History to which noise was added.
 
     Attributes:
         history: the same snapshots with other bandwidths.
-        norm: Norm(N_E) of the result.
+        norm: Norm(N_E) that was reached.
         steps: number of steps of the random walk.
     """
 
@@ -84,10 +84,10 @@ def with_noise(history: History, norm: float, *, tolerance: float = TOLERANCE, s
 
 
 class Walk:
-    """A random walk for each value, whose positions may be asked for in any order of steps.
+    """Random walks, one for each value, that can be evaluated at any steps in any order.
 
-    A position between two known ones is drawn so that it fits both: the upward steps before it are drawn without
-    replacement from all upward steps between the two.
+    A step between two known steps is consistent with both. The steps up in the first part of their interval are drawn
+    without replacement from all steps of the interval.
     """
 
     def __init__(self, shape: tuple[int, ...], generator: np.random.Generator) -> None:

@@ -1,4 +1,4 @@
-"""The front door: a Network and an operation in, trees and their predicted time out."""
+"""Plan a collective operation: find trees or rings for a Network's hosts, and predict their time."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def _ring(
 
 
 def _nearest(on: _core.Ranks, size_bytes: int) -> int:
-    """Return the rank with the least sum of times to and from all other ranks."""
+    """Return the rank with the least total time to and from all other ranks."""
     alpha_s, per_byte_s = on.alpha_beta()
     seconds = alpha_s + size_bytes * per_byte_s
     return int((seconds.sum(axis=0) + seconds.sum(axis=1)).argmin())

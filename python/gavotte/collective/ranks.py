@@ -1,4 +1,4 @@
-"""Ranks on hosts, as a Network or each snapshot of a History has them."""
+"""Make the compiled form of ranks on hosts, with the rates of a Network or of each snapshot of a History."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from gavotte.formats.network import FORMAT, Host, Network
 from gavotte.formats.parts.names import known_as, unknown_host
 
 MOST_RANKS = 2048
-"""Most ranks of one search: this many take a minute or two, and up to 1.3 GB, since all pairs are kept."""
+"""Most ranks of an operation. Values of each pair of ranks are kept and searched: a minute or two, up to 1.3 GB."""
 
 
 def ranks_on(network: Network, hosts: Sequence[str]) -> _core.Ranks:
-    """Return ranks on hosts of a Network; a pair without a rate counts as slower than all pairs with one.
+    """Return the ranks on hosts of a Network; a pair of unknown rate counts as slower than any known pair.
 
     Args:
-        network: with hosts, caps, groups and pairs; an unknown latency counts as zero.
+        network: hosts, caps, groups and pairs; an unknown latency counts as none.
         hosts: the host of each of R ranks.
 
     Raises:
-        GavotteError: for a host that the Network lacks, where no rate is known at all, or for more than `MOST_RANKS`.
+        GavotteError: for a host that the Network lacks, if no rate is known at all, or for more than `MOST_RANKS`.
     """
     if len(hosts) > MOST_RANKS:
         raise GavotteError(
@@ -35,7 +35,7 @@ def ranks_on(network: Network, hosts: Sequence[str]) -> _core.Ranks:
         )
     at = places(network.names, hosts, "network")
     if not network.rate_bps:
-        # No pair says what a host without a cap carries, so that the others do not count.
+        # Without rates of pairs, the rate of a host without a cap is unknown. Hosts that no rank uses are left out.
         used = sorted(set(at))
         network, at = network.of_hosts(used), [bisect_left(used, place) for place in at]
     try:
@@ -45,20 +45,20 @@ def ranks_on(network: Network, hosts: Sequence[str]) -> _core.Ranks:
 
 
 def ranks_over(history: History, hosts: Sequence[str], network: Network | None = None) -> Iterator[_core.Ranks]:
-    """Yield the same ranks for each snapshot of a History.
+    """Yield the ranks on hosts with the rates and latencies of each snapshot of a History.
 
-    A pair that was not measured in a snapshot gets its median over the other snapshots.
+    A pair that was not measured in a snapshot has the median of its other snapshots.
 
     Args:
         history: n snapshots.
         hosts: the host of each of R ranks.
-        network: has the links that pairs share; without it, each host is limited to the rate of its best pair.
+        network: shows which links pairs share. Without it, pairs share only hosts, each as fast as its best pair.
 
     Raises:
         GavotteError: for a host that the History lacks, or a pair that was never measured.
     """
     places(history.hosts, hosts, "history")
-    # All that both know, since what a host's best pair carries may be a pair that no rank uses.
+    # All hosts that the History and the Network have, since a host's best pair may be one that no rank uses.
     names = [name for name in history.hosts if network is None or name in network.names]
     chosen = [history.hosts.index(name) for name in names]
     per_byte_s, alpha_s = (_filled(each[:, chosen][:, :, chosen]) for each in (1 / history.beta_Bps, history.alpha_s))
@@ -81,7 +81,7 @@ def ranks_over(history: History, hosts: Sequence[str], network: Network | None =
 
 
 def _filled(values: Floats) -> Floats:
-    """Return the values with each gap filled by its median over the other snapshots; the diagonal stays as it is."""
+    """Return the values with each missing one replaced by its pair's median over the snapshots, except the diagonal."""
     gaps = np.isnan(values) & ~np.eye(values.shape[-1], dtype=bool)
     if not gaps.any():
         return values

@@ -1,4 +1,4 @@
-"""Replay an operation: the time that it would take in each snapshot of a History (the RPCA paper, section V-D3)."""
+"""Compute an operation's time in each snapshot of a History (the RPCA paper, section V-D3)."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from gavotte.formats.network import Network
 
 
 def replay(history: History, collective: Collective, network: Network | None = None) -> Floats:
-    """Return the time of an operation in each snapshot, with unchanged trees and rings.
+    """Return the time that an operation takes in each snapshot of a History, with its trees and rings unchanged.
 
-    An application that runs it k times in a snapshot takes k times as long; for one of several operations, add up.
+    An application that runs the operation k times in a snapshot takes k times as long. Add up several operations.
 
     Args:
         history: n snapshots with all hosts of the operation; a gap is filled with the pair's median.
         collective: from `plan`, or read from a file.
-        network: has the links that pairs share; its rates of pairs are ignored. Without it, each host is limited to
-            the rate of its best pair.
+        network: shows which links pairs share; its rates of pairs are not used. Without it, pairs share only hosts,
+            each as fast as its best pair.
 
     Returns:
         (n,) seconds.

@@ -1,4 +1,4 @@
-"""Trees and rings as lines of numbers, which the preloaded library reads without a JSON parser."""
+"""Write trees and rings as lines of numbers, which the preloaded library reads without a JSON parser."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ HEADER = "gavotte/shim/1"
 
 
 def shim_text(collectives: Sequence[Collective]) -> str:
-    """Return the trees of one or more operations over the same ranks as text.
+    """Return the text with the trees of one or more operations over the same ranks, for the preloaded library.
 
-    One line with the number of ranks, one with their hosts, then three a tree: operation, root, bytes and bytes of a
-    segment; each rank's parent; the order. A ring has the number of its members where a tree has its root. The two
-    trees of an allgather or allreduce follow each other, the first as `allgather-gather` or `allreduce-reduce`.
+    After the header, one line has the number of ranks and one their hosts. Each tree has three lines: operation, root,
+    bytes and bytes of a segment; each rank's parent; the order. A ring has the number of its members in place of the
+    root. The two trees of an allgather or allreduce follow each other. The first is `allgather-gather` or
+    `allreduce-reduce`.
 
     Raises:
-        GavotteError: when their ranks differ.
+        GavotteError: when the operations have different ranks.
     """
     ranks = {tuple(each.hosts) for each in collectives}
     if len(ranks) != 1:

@@ -1,4 +1,4 @@
-"""The main job end to end: measure an emulated cloud, place a real application's traffic, run it, compare."""
+"""Show the main job end to end: measure an emulated cloud, place a real application's traffic, run it, compare."""
 
 from gavotte.demo.story import DemoResult, demo
 

@@ -48,7 +48,7 @@ class Stage(Emitted):
 
     @property
     def root(self) -> int:
-        """The rank at the top."""
+        """Rank at the root of the tree, the first in `order`."""
         return self.order[0]
 
     @property
@@ -61,7 +61,7 @@ class Stage(Emitted):
 
     @property
     def segment_bytes(self) -> int:
-        """Bytes of a piece; 0 = whole."""
+        """Bytes of each segment into which the data is split; 0 = not split."""
         if self.segments == 1:
             return 0
         whole = -(-self.bytes // self.ring) if self.ring and self.operation == "allreduce" else self.bytes

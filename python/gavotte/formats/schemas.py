@@ -1,4 +1,4 @@
-"""JSON schemas of the nouns that are text, from the same types that validate them."""
+"""Make the JSON schemas of Gavotte's text files from the types that validate them."""
 
 from __future__ import annotations
 

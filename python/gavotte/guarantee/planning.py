@@ -1,4 +1,4 @@
-"""Admission: check that every link of a network can carry all guarantees over it."""
+"""Check the admission of guarantees: whether each link of a network can carry the sum of the guarantees over it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LinkSum:
 
     @property
     def use(self) -> float:
-        """Sum of the link's guarantees as a share of its capacity for them."""
+        """Sum of the link's guarantees as a share of the rate that may be guaranteed, from 0."""
         return self.sum_bps / self.capacity_bps
 
 

@@ -1,4 +1,4 @@
-"""Installs the agent on every SSH host ahead of a run, so that the run itself starts at once."""
+"""Install the agent on every SSH host before a run, so that the run itself starts immediately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys for mutual TLS: an authority of the tenant's own, which signs for the controller and for each host.
+"""Make keys for mutual TLS: the tenant's own certificate authority signs for the controller and for each host.
 
 A host's certificate is for servers only and the controller's for clients only, so a stolen host key cannot command the
 other agents. All keys are P-256, which gRPC's TLS accepts everywhere.
@@ -36,10 +36,10 @@ CLOCKS = datetime.timedelta(minutes=5)
 
 @dataclass(frozen=True)
 class Bearer:
-    """A host that gets a certificate.
+    """Host that gets a certificate.
 
     Attributes:
-        name: name of its folder.
+        name: name of the host's folder.
         places: names and addresses by which the controller reaches it.
     """
 

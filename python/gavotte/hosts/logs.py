@@ -1,4 +1,4 @@
-"""Asks an agent for the end of its log."""
+"""Fetch the last lines of an agent's log."""
 
 from __future__ import annotations
 

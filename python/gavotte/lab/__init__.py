@@ -1,4 +1,4 @@
-"""The lab: a cloud of network namespaces on one Linux machine, with real kernels, packets and programs.
+"""The lab: an emulated cloud of network namespaces on one Linux machine, with real kernels, packets and programs.
 
 Input: a Topology. Output: hosts with agents, their Inventory, and a way to run programs on them.
 """

@@ -35,7 +35,7 @@ NAMESPACES = "ns"
 
 @dataclass(frozen=True)
 class Order:
-    """The lab that a keeper is to build and keep.
+    """Instruction to the keeper: the lab to build and keep, and its owner.
 
     Attributes:
         layout: the lab to build.

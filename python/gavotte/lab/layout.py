@@ -165,7 +165,7 @@ class Layout:
 
     @property
     def hosts_text(self) -> str:
-        """The /etc/hosts that every process of the lab sees."""
+        """Content of the /etc/hosts file that every process of the lab sees."""
         lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost ip6-loopback"]
         hosts = [
             (node.name, interface.ips) for node in self.nodes if node.kind == "host" for interface in node.interfaces

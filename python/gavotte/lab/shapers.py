@@ -74,7 +74,7 @@ class Shaper:
 
 @dataclass(frozen=True)
 class Cap:
-    """What one host may use of a NIC in one direction.
+    """Limit on one host's use of a NIC in one direction.
 
     Attributes:
         addresses: the host's addresses.

@@ -1,4 +1,4 @@
-"""Starts the keeper of a lab, waits until it is ready, and ends it."""
+"""Start the keeper of a lab, wait until it is ready, and end it."""
 
 from __future__ import annotations
 

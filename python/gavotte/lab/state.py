@@ -55,12 +55,12 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Whether this very process still runs."""
+        """Whether this process still runs, and its number has not been reused."""
         return Process.of(self.pid) == self
 
     @property
     def age_s(self) -> float:
-        """Seconds since it started, by a clock that is never set."""
+        """Seconds since the process started, by a clock that is never set."""
         return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - self.started / os.sysconf("SC_CLK_TCK"))
 
 

@@ -1,4 +1,4 @@
-"""Builds a layout's namespaces and cables in the kernel. Runs inside the keeper only."""
+"""Build a layout's namespaces and cables in the kernel. Only the keeper runs this code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replays the transfers of a placement over the agents, phase by phase."""
+"""Replay the transfers of a placement over the agents, phase by phase."""
 
 from __future__ import annotations
 

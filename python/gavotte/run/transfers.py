@@ -13,7 +13,7 @@ from gavotte.terms.unfolding import unfold
 
 @dataclass(frozen=True)
 class HostTransfer:
-    """One transfer of an application, with its two hosts.
+    """One transfer of an application, with its sending and receiving host.
 
     Attributes:
         id: unique among all.
@@ -38,7 +38,7 @@ class HostTransfer:
 
 @dataclass(frozen=True)
 class HostTransfers:
-    """All transfers of all applications.
+    """All transfers of all applications, with their hosts.
 
     Attributes:
         transfers: in file order.

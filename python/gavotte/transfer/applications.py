@@ -32,7 +32,7 @@ MEMORY = "/dev/shm"
 
 
 class Broadcast:
-    """Broadcasts from one host to others.
+    """Broadcasts of objects from one host to others, for applications.
 
     Args:
         inventory: the hosts' addresses and agents.
@@ -109,7 +109,7 @@ class Broadcast:
 
 
 class Shuffle:
-    """Shuffles among hosts, at the rates of weighted shuffle scheduling. The bytes that move are the agents' own.
+    """Shuffles among hosts, at the rates of weighted shuffle scheduling. Agents generate the bytes that they send.
 
     Args:
         inventory: the hosts' addresses and agents.

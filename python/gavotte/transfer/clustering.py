@@ -1,4 +1,4 @@
-"""Infers racks from block transfer times (CornetClustering, Orchestra section 7.2).
+"""Infer racks from block transfer times (CornetClustering, Orchestra section 7.2).
 
 1. A non-negative factorisation fills missing times.
 2. Non-metric multidimensional scaling places the hosts in the plane.

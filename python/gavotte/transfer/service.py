@@ -1,4 +1,4 @@
-"""The controller of transfers over gRPC: a server at a Unix socket, and a client of it."""
+"""Serve the controller of transfers over gRPC at a Unix socket, and call it as a client."""
 
 from __future__ import annotations
 

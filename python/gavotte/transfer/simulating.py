@@ -57,22 +57,22 @@ class TransferSimulation(Tabular):
 
     @property
     def completion_s(self) -> Floats:
-        """(C,) from arrival to finish."""
+        """Completion time of each coflow in seconds, from arrival to finish, shape (C,)."""
         return self.finish_s - self.arrival_s
 
     @property
     def average_s(self) -> float:
-        """The mean completion time; 0 without coflows."""
+        """Mean completion time in seconds; 0 without coflows."""
         return float(self.completion_s.mean()) if len(self.names) else 0.0
 
     @property
     def p95_s(self) -> float:
-        """The completion time that 95 % of the coflows do not exceed, interpolated; 0 without coflows."""
+        """Completion time in seconds that 95 % of the coflows do not exceed, interpolated; 0 without coflows."""
         return float(np.quantile(self.completion_s, 0.95)) if len(self.names) else 0.0
 
     @property
     def max_s(self) -> float:
-        """The longest completion time; 0 without coflows."""
+        """Longest completion time in seconds; 0 without coflows."""
         return float(self.completion_s.max(initial=0.0))
 
     def to_records(self) -> list[dict[str, Any]]:

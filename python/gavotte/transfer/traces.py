@@ -1,4 +1,4 @@
-"""Coflow traces as files: tables of flows, and the format of the public traces."""
+"""Read and write coflow traces: tables of flows, and the format of the public traces."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Trace:
 
     @property
     def arrival_s(self) -> npt.NDArray[np.float64]:
-        """(C,) arrival time of each."""
+        """Arrival time of each coflow in seconds, shape (C,)."""
         return self.core.arrival_s
 
     @property
     def classes(self) -> npt.NDArray[np.uint32]:
-        """(C,) class of each, 0 = the highest."""
+        """Priority class of each coflow, 0 = the highest, shape (C,)."""
         return self.core.classes
 
     @property

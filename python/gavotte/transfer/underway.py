@@ -288,14 +288,14 @@ class BroadcastUnderWay(UnderWay):
             self._newcomers.append((host, where[host]))
 
     def newcomers(self, *, ending: bool) -> Sequence[tuple[str, str]]:
-        """As `Pacing.newcomers`."""
+        """Return the hosts added since the last call; see `Pacing.newcomers`."""
         with self._guard:
             came, self._newcomers = self._newcomers, []
             self._ended |= ending and not came
         return came
 
     def under_way(self, flows: Sequence[Flow]) -> None:
-        """As `Pacing.under_way`."""
+        """Accept the active subscriptions of the broadcast; see `Pacing.under_way`."""
         with self._guard:
             new = {flow[:2] for flow in flows} != {flow[:2] for flow in self._flows}
             self._flows = list(flows)
@@ -304,11 +304,11 @@ class BroadcastUnderWay(UnderWay):
                 self._guard.notify_all()
 
     def limits(self) -> Mapping[tuple[str, str], float]:
-        """As `Pacing.limits`."""
+        """Return the limits that changed since the last call; see `Pacing.limits`."""
         with self._guard:
             wanted, self._wanted = self._wanted, {}
         return wanted
 
     def stopped(self) -> bool:
-        """As `Pacing.stopped`."""
+        """Return whether the broadcast is cancelled; see `Pacing.stopped`."""
         return self.cancelled

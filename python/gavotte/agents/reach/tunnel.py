@@ -1,4 +1,4 @@
-"""One host over SSH: installs the agent, starts it, and forwards its Unix socket, all in one connection.
+"""Reach one host over SSH: install the agent, start it, and forward its Unix socket, all in one connection.
 
 The agent lives exactly as long as the connection. Its stdin is the lifeline: the other end belongs to this process and
 closes when the process ends, however it ends. No port is opened for control on either side.

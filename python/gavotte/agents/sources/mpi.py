@@ -1,4 +1,4 @@
-"""Hosts of an MPI hostfile, in Open MPI's and MPICH's spellings.
+"""Read the hosts of an MPI hostfile, in Open MPI's or MPICH's syntax.
 
 Open MPI: `node1 slots=4 max_slots=8`; a line without `slots` counts one. MPICH, Intel MPI: `node1:4`. The lines of a
 host that is listed several times are summed. `#` starts a comment.

@@ -1,7 +1,7 @@
-"""Hosts of an ssh configuration.
+"""Read the hosts of an ssh configuration.
 
-The `Host` lines, through every `Include`, give the names. The ssh client itself (`ssh -G`) says what a name means. In
-this way patterns, `Match`, tokens and the system's configuration have the same effect as for ssh.
+The `Host` lines, through every `Include`, give the names. The ssh client (`ssh -G`) prints the settings of each name.
+In this way patterns, `Match`, tokens and the system's configuration have the same effect as for ssh.
 """
 
 from __future__ import annotations

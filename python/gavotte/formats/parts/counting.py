@@ -1,4 +1,4 @@
-"""Numbers with their nouns."""
+"""Write a number with its noun, in the singular or plural."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Transfer:
 
     @property
     def kind(self) -> str:
-        """`shuffle` or `broadcast`."""
+        """Kind of the transfer: `shuffle` or `broadcast`."""
         return "shuffle" if self.copies is None else "broadcast"
 
     @property
@@ -163,23 +163,23 @@ class TransferQueue(Protocol):
 
 
 class MemoryQueue:
-    """A queue that ends with its process."""
+    """Queue of transfers in memory, which ends with its process."""
 
     def __init__(self) -> None:
         self._kept: dict[int, Transfer] = {}
 
     def add(self, transfer: Transfer) -> Transfer:
-        """As `TransferQueue.add`."""
+        """Store a new transfer and give it a number."""
         numbered = replace(transfer, id=len(self._kept) + 1)
         self._kept[numbered.id] = numbered
         return numbered
 
     def save(self, transfer: Transfer) -> None:
-        """As `TransferQueue.save`."""
+        """Store the new state of a transfer."""
         self._kept[transfer.id] = transfer
 
     def all(self) -> list[Transfer]:
-        """As `TransferQueue.all`."""
+        """Return all transfers, by number."""
         return list(self._kept.values())
 
 
