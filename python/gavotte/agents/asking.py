@@ -1,4 +1,4 @@
-"""Calls all agents of a run at the same time: short calls, and streams of replies."""
+"""Call all agents of a run at the same time: short calls, and streams of replies."""
 
 from __future__ import annotations
 

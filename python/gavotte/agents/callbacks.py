@@ -31,7 +31,7 @@ CLOSED = (pb.RECEPTION_SILENT, pb.RECEPTION_REFUSED, pb.RECEPTION_UNREACHABLE)
 
 
 class Calls(Protocol):
-    """What finding such paths needs of an enrolled fleet."""
+    """Calls to agents that the search for paths with callbacks needs."""
 
     def greet(
         self, peers: Mapping[str, Sequence[str]], *, tcp_only: bool, limit_s: float

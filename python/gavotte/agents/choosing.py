@@ -1,4 +1,4 @@
-"""Finds the address at which each host reaches each other host that has several."""
+"""Find the address at which each host reaches each other host that has several."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_GREETINGS = 64
 
 
 class Greets(Protocol):
-    """What choosing needs of an enrolled fleet."""
+    """Calls to agents that the choice of addresses needs."""
 
     def greet(
         self, peers: Mapping[str, Sequence[str]], *, tcp_only: bool, limit_s: float

@@ -31,13 +31,13 @@ PROTOCOL = 8
 """Protocol version. It must equal the agent's, and grows with every incompatible change of `proto/`."""
 
 BACK_S = 0.5
-"""How long agents that have disappeared may take to answer whether they are back."""
+"""Longest time in which an agent that has disappeared may answer that it is back."""
 
 LOOK_AGAIN_S = 5.0
-"""How long to wait before asking those that did not answer again."""
+"""Time to wait before agents that did not answer are asked again."""
 
 LEASE_S = 10.0
-"""How long agents wait for a sign of their controller before they release its run."""
+"""Time that agents wait for a sign of their controller before they release its run."""
 
 SHOWN = 3
 """Number of hosts that a warning names."""

@@ -1,4 +1,4 @@
-"""Holds the agents of an inventory for one run, exclusively or together with other runs."""
+"""Hold the agents of an inventory for one run, exclusively or together with other runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gavotte.formats.inventory import Inventory
 logger = logging.getLogger(__name__)
 
 PATIENCE_S = 5.0
-"""How long to wait for agents that other runs hold or move bytes between. `gavotte watch` needs less."""
+"""Time to wait for agents that other runs hold or move bytes between. `gavotte watch` needs less."""
 
 RENEWALS_MISSED = 1.5
 """Renewal intervals after which a lease counts as abandoned by its controller. We then wait until it ends."""

@@ -14,7 +14,7 @@ TRIES = 2
 """Attempts in a row that fail before a direction counts as closed."""
 
 CLOSED_S = 30.0
-"""How long a closed direction is not tried. An attempt takes 1.5 s, and a run has up to ten of each pair."""
+"""Time in which a closed direction is not tried again. An attempt takes 1.5 s, and a run has up to ten of each pair."""
 
 NO_INTERFACE = "this host has no interface"
 """Part of an agent's reason when a peer's address names an interface that the agent's host lacks."""

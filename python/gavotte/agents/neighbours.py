@@ -42,7 +42,7 @@ class Neighbour:
 
     @property
     def deed(self) -> str:
-        """What the other run did meanwhile. A guarantee need not have moved anything, but it limits rates."""
+        """Clause on what the other run did meanwhile. A guarantee need not have moved anything, but it limits rates."""
         return "whose guarantees were active meanwhile" if self.kind == STANDING else "which moved bytes meanwhile"
 
     def warning(self, consequence: str) -> str:
@@ -51,7 +51,7 @@ class Neighbour:
 
     @property
     def apps(self) -> tuple[str, ...]:
-        """The applications that it replays, according to its purpose."""
+        """Names of the applications that the run replays, according to its purpose."""
         return tuple(self.purpose.removeprefix(REPLAYING).split(", ")) if self.purpose.startswith(REPLAYING) else ()
 
     def as_dict(self) -> dict[str, Any]:

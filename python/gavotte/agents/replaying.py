@@ -13,7 +13,7 @@ from gavotte.errors import AgentError
 logger = logging.getLogger(__name__)
 
 CONNECT_S = 30.0
-"""How long the transfers may take to connect."""
+"""Longest time that the transfers may take to connect."""
 
 
 class Replay:

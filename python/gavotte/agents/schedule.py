@@ -16,7 +16,7 @@ from gavotte.errors import AgentError
 logger = logging.getLogger(__name__)
 
 WAIT_S = 10.0
-"""How long an agent waits for a peer that has not reached the round: many slow rounds."""
+"""Time that an agent waits for a peer that has not reached the round: many slow rounds."""
 
 SPARE_S = 5.0
 """Extra time for the answers' way back to the controller."""

@@ -1,4 +1,4 @@
-"""Checks what agents report. A broken or hostile agent must neither stop its controller nor spoil others' results.
+"""Check what agents report. A broken or hostile agent must neither stop its controller nor spoil others' results.
 
 Field names end in their unit (`_bps`, `_s`), so that one rule fits all messages of the contract.
 """

@@ -19,7 +19,7 @@ FLAT = "flat"
 """The root sends each block itself and whole, to all at once, as MPI libraries do."""
 
 TREES = ("binomial", "fnf", "ecef", "look-ahead", "chain", "search")
-"""From MPICH's tree by rank to the search."""
+"""Algorithms that make one tree, from MPICH's tree by rank to the search."""
 
 RINGS = ("rank-ring", "ring")
 """For allgather and allreduce alone: the libraries' ring by rank, and one found by search."""
@@ -53,7 +53,7 @@ _STAGES: dict[Operation, tuple[Operation, ...]] = {
 
 @dataclass(frozen=True)
 class TreeSearch:
-    """How hard to search for a tree or a ring.
+    """Effort and seed of the search for a tree or a ring.
 
     Attributes:
         steps: number of moves to try.

@@ -1,4 +1,4 @@
-"""Runs the demo. It is above all rooms and may import each of them."""
+"""Run the demo. It is above all rooms and may import each of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLACE_S = 1.0
 """Time limit of a placement. For 16 tasks on 10 hosts, more time finds nothing better."""
 
 Steps = Callable[[str], AbstractContextManager[Progress]]
-"""Opens the progress display of one named step."""
+"""Function that opens the progress display of one named step."""
 
 
 @dataclass(frozen=True)

@@ -135,7 +135,7 @@ class GuardedHost:
 
 @dataclass(frozen=True)
 class GuaranteeStatus:
-    """How well guarantees are kept.
+    """Status of guarantees: how well each pair and each host is served.
 
     Attributes:
         pairs: those that were active, by source and target.

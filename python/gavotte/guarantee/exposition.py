@@ -1,4 +1,4 @@
-"""Writes the state of guarantees in Prometheus' text format 0.0.4."""
+"""Write the state of guarantees in Prometheus' text format 0.0.4."""
 
 from __future__ import annotations
 

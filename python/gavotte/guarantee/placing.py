@@ -15,7 +15,7 @@ from gavotte.terms.goodput import network_goodput
 
 @dataclass(frozen=True)
 class LinkRoom:
-    """What a link can guarantee to tasks on the hosts that it serves, in wire bit/s.
+    """Rate that a link can guarantee to tasks on the hosts that it serves, in wire bit/s.
 
     Attributes:
         link: in words: `egress of vm0`, `up link of rack1`.

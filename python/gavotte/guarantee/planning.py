@@ -20,7 +20,7 @@ Ends = tuple[Collection[str], Collection[str]]
 
 @dataclass(frozen=True)
 class LinkSum:
-    """What is guaranteed over one link, in TCP goodput as in the Network.
+    """Sum of the guarantees over one link, in TCP goodput as in the Network.
 
     Attributes:
         link: in words: `egress of vm0`, `up link of rack1`.
@@ -66,7 +66,7 @@ class Admission:
 
     @property
     def warnings(self) -> list[str]:
-        """What the Network leaves unknown, one line each."""
+        """Limits that the Network does not know, one line each."""
         warnings = [
             f"the Network has no limit for {host}; whether its guarantee can be kept is unknown"
             for host in self.unlimited

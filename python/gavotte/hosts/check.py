@@ -166,7 +166,7 @@ class Check:
 
     @property
     def warnings(self) -> list[str]:
-        """What may keep runs from using hosts, or slow them down, one line each."""
+        """Problems that may keep runs from using hosts, or slow them down, one line each."""
         own = [f"{host.name}: {warning}" for host in self.hosts for warning in host.warnings]
         return [*self.untested, *own]
 
@@ -182,7 +182,7 @@ class Check:
 
     @property
     def sampled(self) -> bool:
-        """Whether there are too many hosts to test all pairs."""
+        """Whether only some pairs were tested, because there are too many hosts to test all."""
         return len(self.paths) > 0 and len({path.source for path in self.paths}) > MOST_PEERS + 1
 
 

@@ -15,7 +15,7 @@ _PASSED = {OK, TURNED_AWAY, ANSWER_LOST}
 
 
 class _Need(NamedTuple):
-    """What one rule must allow: packets to a host, from a host, or between a pair; all packets when both are empty."""
+    """Packets that one rule must allow: to a host, from a host, or between a pair; all packets when both are empty."""
 
     source: str
     target: str

@@ -31,7 +31,7 @@ HOST_KEY = "host.key"
 
 DAYS = 365
 CLOCKS = datetime.timedelta(minutes=5)
-"""How far hosts' clocks may be behind."""
+"""Longest time by which hosts' clocks may be behind."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Tests the data plane between hosts: both protocols, both directions, each pair.
+"""Test the data plane between hosts: both protocols, both directions, each pair.
 
 Input: enrolled agents. Output: one `Path` per pair. The agents send each other a few packets and measure nothing.
 """

@@ -28,7 +28,10 @@ def log_path(folder: Path, host: str) -> Path:
 
 
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
-"""What a client sends first (RFC 9113, section 3.4): the preface, and no settings. A server answers with its own."""
+"""Bytes that an HTTP/2 client sends first (RFC 9113, section 3.4): the preface, and no settings.
+
+A server answers with its own settings.
+"""
 
 
 def answers(path: Path, timeout_s: float = 1.0) -> bool:

@@ -1,4 +1,4 @@
-"""Turns a Topology into what the kernel needs: namespaces, cables, addresses, routes, shapers. No I/O.
+"""Turn a Topology into what the kernel needs: namespaces, cables, addresses, routes, shapers. No I/O.
 
 Each node is a network namespace. A *host* is what the tenant sees; a *switch* routes. A *machine* is the hypervisor, a
 bridge between its hosts and its switch. Links that delay or drop packets go through the lab's one *element*.

@@ -1,4 +1,4 @@
-"""Makes the kernel cut super-packets that the element cannot carry whole: all but TCP's, such as those of tunnels.
+"""Make the kernel cut super-packets that the element cannot carry whole: all but TCP's, such as those of tunnels.
 
 A packet socket describes a super-packet by `struct virtio_net_hdr`, which knows TCP and, on newer kernels, UDP, but no
 tunnel. The kernel drops what it cannot describe. `ethtool -K NAME tx-udp_tnl-segmentation off` would have the same

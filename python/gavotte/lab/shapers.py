@@ -1,4 +1,4 @@
-"""What limits each link: classes, rates, bucket depths and queues. Pure numbers, no kernel.
+"""Compute the limits of each link: classes, rates, bucket depths and queues. Pure numbers, no kernel.
 
 A `Shaper` is an HTB tree: an optional parent class (the NIC) and one leaf per address that it distinguishes. Input: the
 caps of a topology. Output: leaves whose guaranteed rates never add up to more than the parent has.
@@ -31,7 +31,7 @@ A super-packet of 64 kB on top of a bucket of 512 kB made 1 MB arrive 12 % soone
 counts single packets. With 8 kB it is 1.5 %.
 """
 ETHERNET_BYTES = 14
-"""What a shaper counts in addition to an IP packet."""
+"""Bytes that a shaper counts in addition to each IP packet."""
 
 
 @dataclass(frozen=True)

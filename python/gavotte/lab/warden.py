@@ -1,4 +1,4 @@
-"""Runs a command and makes sure that nothing it started outlives the parent process, however the parent ends.
+"""Run a command and make sure that nothing it started outlives the parent process, however the parent ends.
 
 It runs as a script, `python -I -S warden.py PARENT COMMAND...`, and therefore imports the standard library only. It
 stays in the terminal's foreground group, where Ctrl-C reaches the command directly. As the reaper of orphans it is the
@@ -17,13 +17,13 @@ import sys
 import time
 
 ASKED_S = 5.0
-"""How long everything may take to end when the parent requests it."""
+"""Longest time that all processes may take to end when the parent requests it."""
 
 ORPHANED_S = 1.0
-"""The same when the parent is dead, and with it what the command worked on."""
+"""Longest time to end when the parent is dead, since the command's work is then useless."""
 
 KILLED_S = 5.0
-"""How long the kernel may take to end killed processes. Those that still hang then are left."""
+"""Longest time that the kernel may take to end killed processes. Those that still hang then are left."""
 
 _SET_PDEATHSIG, _SET_CHILD_SUBREAPER = 1, 36
 _LOOK_S = 0.02

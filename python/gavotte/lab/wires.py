@@ -1,4 +1,4 @@
-"""What the links of a lab do apart from carrying packets: delay, lose and police them. Pure numbers, no kernel.
+"""Plan the impairments of a lab's links, which delay, lose and police packets. Pure numbers, no kernel.
 
 The kernel's own means for this, netem and police, are missing on many machines. A `Wire` therefore goes through the
 lab's *element*, a process of ours between two veth ends (`gavotte-agent impair`, crates/impair).
@@ -45,7 +45,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Lane:
-    """What happens to some of the packets in one direction.
+    """Impairment of some or all packets in one direction.
 
     Attributes:
         latency_s: delay of each.

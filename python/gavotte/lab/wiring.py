@@ -15,7 +15,7 @@ from gavotte.lab.layout import ELEMENT, LOOPBACK_INDEX, Kind, Layout, Node
 from gavotte.lab.netlink import Channel
 
 SYSTEM = Path("/proc/sys/net")
-"""Contains the settings of the network namespace of the process that reads it."""
+"""Folder with the settings of the network namespace of the process that reads it."""
 
 SETTINGS: dict[Kind, dict[str, str]] = {
     "host": {

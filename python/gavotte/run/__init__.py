@@ -1,4 +1,4 @@
-"""Runs a placement with real bytes. Input: a Placement and its Apps. Output: measured completion times."""
+"""Run a placement with real bytes. Input: a Placement and its Apps. Output: measured completion times."""
 
 from gavotte.run.replay import RunResult, TransferResult, run
 from gavotte.run.transfers import HostTransfer, HostTransfers, host_transfers

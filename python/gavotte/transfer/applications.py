@@ -25,7 +25,7 @@ from gavotte.transfer.question import HOST, SILENT, BroadcastQuestion, Broadcast
 from gavotte.transfer.shuffling import wss_bound
 
 PROBE_LIMIT_S = 60.0
-"""How long probing the ports may take."""
+"""Longest time that probing the ports may take."""
 
 MEMORY = "/dev/shm"
 """Default folder of copies. Files in it are in memory."""

@@ -1,4 +1,4 @@
-"""Sends a file from one host to many: checks receivers and paths and makes a plan before a byte is sent."""
+"""Send a file from one host to many. Receivers and paths are checked, and a plan is made, before a byte is sent."""
 
 from __future__ import annotations
 

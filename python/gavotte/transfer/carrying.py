@@ -23,7 +23,7 @@ from gavotte.transfer.planning import FAR_S
 from gavotte.transfer.shuffling import credited, round_trips_s, spread_s, wss_bound, wss_rates
 
 MODES = ("paced", "connections", "standard")
-"""How a shuffle reaches its rates.
+"""Mechanisms by which a shuffle reaches its rates.
 
 `paced`: each flow at its rate, over as many connections as fill a long path from the first round trip on.
 `connections`: as the paper enforces it, by numbers of connections in proportion to the bytes. `standard`: one plain TCP
@@ -43,11 +43,11 @@ A flow can also catch up with what it lost in its start.
 """
 
 FAR_SLACK = 1.0
-"""The same on far paths. Acknowledgements of the opposite direction already make a queue grow there, and a lost
+"""Value of `SLACK` on far paths. Acknowledgements of the opposite direction already make a queue grow there, and a lost
 packet costs several round trips."""
 
 REPORT_S = 0.2
-"""How often agents report what has moved, and the shortest time between two changes of paces."""
+"""Time between two reports of an agent, and the shortest time between two changes of paces."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Conducts one running broadcast: receives its agents' reports, and tells them the changes around hosts that fail."""
+"""Conduct a running broadcast: receive its agents' reports, and send them the changes around hosts that fail."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ CONGESTION = "cubic"
 """Set on every socket, because hosts have different defaults."""
 
 REPORT_S = 0.2
-"""How often each host reports its progress."""
+"""Time between two reports of a host's progress."""
 
 CONDUCT_S = 0.1
-"""How often stalled hosts are looked for, and a `Pacing` gets the current flows, if nothing else happens."""
+"""Time between two searches for stalled hosts, if nothing else happens. A `Pacing` then gets the current flows, too."""
 
 CONNECT_S = 0.5
-"""How long the start waits for connections between hosts, plus `CONNECT_TRIPS`. A host that does not answer delays the
+"""Time that the start waits for connections between hosts, plus `CONNECT_TRIPS`. A host that does not answer delays the
 others by this time only."""
 
 CONNECT_TRIPS = 6
 """Round trips of the farthest pair in that time: 3 to connect and to prove the secret, and as many to spare."""
 
 LAST_WORD_S = 2.0
-"""How long the source may take to report how much it has sent, when all receivers are complete."""
+"""Longest time that the source may take to report how much it has sent, when all receivers are complete."""
 
 SILENCE_S = 30.0
 """All hosts are given up when all of them together have been silent for this long."""
 
 READ_S = 600.0
-"""How long the source may take to read its file, and a receiver to check the remains of an earlier broadcast."""
+"""Longest time that the source may take to read its file, and a receiver to check an earlier broadcast's remains."""
 
 CORNETS = ("cornet", "topology", "clustering")
 """Mechanisms in which receivers choose themselves what they fetch."""
@@ -162,7 +162,7 @@ class Run:
         )
 
     def _invite(self, *, ending: bool = False) -> bool:
-        """Retry hosts that were not named at the start. Return whether there are any."""
+        """Retry hosts that were not named at the start. Return whether any such hosts exist."""
         newcomers = [] if self._pacing is None else self._pacing.newcomers(ending=ending)
         for name, path in newcomers:
             self._receivers[name] = Receiver(name, path)

@@ -30,7 +30,7 @@ TICK_S = 0.25
 """Longest time between two orderings, as unknown sizes show in the bytes sent. Arrivals and ends also cause one."""
 
 SAVE_S = 1.0
-"""How often progress is stored, so that a controller that is killed can continue from it."""
+"""Time between two times that progress is stored, so that a controller that is killed can continue from it."""
 
 
 class Controller:

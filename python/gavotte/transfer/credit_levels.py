@@ -1,4 +1,4 @@
-"""What is left of hosts' credits while transfers come and go."""
+"""Estimate the credits that hosts have left while transfers start and end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sends a large object to all workers of a Dask cluster by a broadcast instead of Dask's own copying.
+"""Send a large object to all workers of a Dask cluster by a broadcast instead of Dask's own copying.
 
 Needs `gavotte[dask]`.
 

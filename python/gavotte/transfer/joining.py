@@ -14,7 +14,7 @@ RETRY_S = 1.0
 """Pause after each attempt."""
 
 STOP_S = 0.5
-"""How long the end waits for a running attempt. It has its own deadlines; the end of the run closes what it opens."""
+"""Time that the end waits for a running attempt. It has its own deadlines; the end of the run closes what it opens."""
 
 
 class Latecomers:

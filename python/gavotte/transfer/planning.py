@@ -1,4 +1,4 @@
-"""Predicts the time of a broadcast by each mechanism from a Network, before a byte is sent."""
+"""Predict the time of a broadcast by each mechanism from a Network, before a byte is sent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ A new TCP connection sends ten packets before the first acknowledgement, which h
 
 @dataclass(frozen=True)
 class BroadcastPlan:
-    """How an object is sent to many hosts.
+    """Plan of a broadcast: the hosts, the mechanism and its predicted time.
 
     Attributes:
         bytes: size of the object.

@@ -12,7 +12,7 @@ from gavotte.formats.network import Network
 from gavotte.transfer.planning import nothing_known
 
 PROBE_S = 0.5
-"""How long each host sends. A shaper's bucket of 32 kB is less than 1 % of what 50 Mbit/s carry in that time."""
+"""Time for which each host sends. A shaper's bucket of 32 kB is less than 1 % of what 50 Mbit/s carry in that time."""
 
 SETTLING_S = 5.0
 """Longest time that agents send on far paths before the counted seconds begin."""

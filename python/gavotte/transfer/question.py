@@ -1,4 +1,4 @@
-"""What a broadcast is asked, and what is called while it runs."""
+"""Request for a broadcast, and the functions that a broadcast calls while it runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Watch = Callable[[str, int, int], None]
 
 
 class Pacing(Protocol):
-    """Decides the rate limits of a broadcast's flows while it runs, and adds receivers."""
+    """Source of rate limits and further receivers for a broadcast while it runs."""
 
     def under_way(self, flows: Sequence[Flow]) -> None:
         """Accept parent, child and bytes left of each subscription. One without an entry in `limits` waits."""
@@ -100,7 +100,7 @@ class BroadcastQuestion:
 
 @dataclass(frozen=True)
 class BroadcastSession:
-    """What a broadcast calls and writes while it runs.
+    """Functions that a broadcast calls while it runs, and the file that it writes.
 
     Attributes:
         planned: called with the plan before the start.

@@ -1,4 +1,4 @@
-"""Makes a coflow trace in the shape of the public one-hour trace, which has no licence and is therefore not included.
+"""Make a coflow trace in the shape of the public one-hour trace, which has no licence and is therefore not included.
 
 Known figures of `FB2010-1Hr-150-0.txt` (github.com/coflow/coflow-benchmark):
 

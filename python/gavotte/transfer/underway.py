@@ -26,7 +26,7 @@ from gavotte.transfer.question import BroadcastQuestion, BroadcastSession, outpu
 from gavotte.transfer.shuffling import Flow
 
 REPORT_S = 0.1
-"""How often agents report what has moved."""
+"""Time between two reports of an agent on the bytes that have moved."""
 
 CHANGE = 0.02
 """Smaller relative changes of a pace are not sent."""

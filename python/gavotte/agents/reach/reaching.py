@@ -27,10 +27,10 @@ AT_ONCE = 32
 """Most SSH connections that are being opened at one time."""
 
 BEAT_S = 15.0
-"""How often agents get a sign that their controller is alive. They allow for 60 s of silence."""
+"""Time between two signs to agents that their controller is alive. They allow for 60 s of silence."""
 
 DEATH_PATIENCE_S = 1.0
-"""How long ssh may take to notice that the program it ran has ended."""
+"""Longest time that ssh may take to notice that the program it ran has ended."""
 
 _OPTIONS = [
     ("grpc.max_receive_message_length", 64 << 20),

@@ -173,7 +173,7 @@ class Tunnel:
 
     @property
     def place(self) -> str:
-        """Where the agent runs from, with the folders that could not be used; empty when it is the usual one."""
+        """Clause on the folder from which the agent runs, and on those that failed; empty for the usual folder."""
         if not self.skipped:
             return ""
         where = "memory, since no folder will do" if self.in_memory else self.folder

@@ -1,4 +1,4 @@
-"""Makes an Inventory from names: each host gets an address and a route over SSH."""
+"""Make an Inventory from names: each host gets an address and a route over SSH."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from gavotte.formats.inventory import Inventory
 
 USER_CONFIG = Path("~/.ssh/config")
 MAX_DEPTH = 16
-"""How deep files may include each other, as in ssh."""
+"""Largest depth to which files may include each other, as in ssh."""
 ASK_LIMIT_S = 15.0
 """Limit for `ssh -G`, which may run a user's `Match exec`."""
 

@@ -1,1 +1,1 @@
-"""How files are read, checked and written, and how the kind of a file is recognised."""
+"""Read, check and write files, and recognise the kind of a file."""

@@ -1,4 +1,4 @@
-"""Recognises the kind of a file by its first bytes, so that the error for a wrong file can name its kind."""
+"""Recognise the kind of a file by its first bytes, so that the error for a wrong file can name its kind."""
 
 from __future__ import annotations
 
