@@ -1,4 +1,4 @@
-"""Connects to the agents of an inventory and holds them for one run.
+"""Connect to the agents of an inventory and hold them for one run.
 
 Input: an Inventory. Output: a `Fleet` whose agents are enrolled with one secret and one budget.
 """

@@ -1,4 +1,4 @@
-"""Finds paths on which no connection can be made, and lets the other end make those that are needed."""
+"""Find paths on which no connection can be made, and let the other end make the connections that are needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides which hosts have vanished, from reports of hosts that could not reach each other."""
+"""Decide which hosts have vanished, from reports of hosts that could not reach each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands to the agents of a run once they are enrolled."""
+"""Send commands to the enrolled agents of a run."""
 
 from __future__ import annotations
 

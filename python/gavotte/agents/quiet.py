@@ -1,4 +1,4 @@
-"""Loads gRPC so that its core does not write to stderr what its errors also contain; we make verdicts from the errors.
+"""Load gRPC so that its core does not write to stderr what its errors also contain; we make verdicts from the errors.
 
 Import this before anything else imports gRPC. The environment is restored afterwards, for the sake of children.
 """

@@ -1,4 +1,4 @@
-"""Transfers that start together: all connect, all start at once, and each reports when it is done."""
+"""Run transfers that start together: all connect, all start at once, and each reports when it is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules of probes: every agent gets its whole part at once, and every step gets one answer."""
+"""Run schedules of probes: every agent gets its whole part at once, and every step gets one answer."""
 
 from __future__ import annotations
 

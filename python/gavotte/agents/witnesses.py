@@ -1,4 +1,4 @@
-"""Finds out which of two hosts that lost touch has vanished, if either: other hosts try to reach both."""
+"""Find out which of two hosts that cannot reach each other has vanished, if either: other hosts try to reach both."""
 
 from __future__ import annotations
 

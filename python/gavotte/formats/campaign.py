@@ -212,7 +212,7 @@ class Scenario(Written):
 
     @property
     def fault(self) -> tuple[str, str, str] | None:
-        """Return why it cannot be measured: key, what is wrong with it, remedy."""
+        """Return why the scenario cannot be measured: key, what is wrong with it, remedy."""
         for key in ("source", "target", "connections", "flavours"):
             hosts = key in ("source", "target")
             listed = [each.lower() if hosts else each for each in getattr(self, key)]

@@ -96,7 +96,7 @@ class Host(Written):
 
     @property
     def route(self) -> Route:
-        """The parts of `agent`."""
+        """Route to the host's agent: the parts of the key `agent`."""
         return parse_route(self.agent)
 
 

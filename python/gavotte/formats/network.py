@@ -271,7 +271,7 @@ class Network(Emitted, Tabular):
         return self.mtu_bytes[source][target] if self.mtu_bytes else None
 
     def mtus_of(self, names: Sequence[str]) -> list[list[int | None]]:
-        """The MTU of each pair of these hosts, None where it is unknown; empty = no MTU is known."""
+        """Return the MTU of each pair of these hosts, None where it is unknown; empty = no MTU is known."""
         at = {name: place for place, name in enumerate(self.names)}
         places = [at.get(name) for name in names]
         return (

@@ -87,7 +87,7 @@ class Sample(Record):
 
     @property
     def cell(self) -> tuple[str, str, str, int, str]:
-        """What it is a repetition of: scenario, source, target, connections and flavour."""
+        """Key shared by all repetitions of a sample: scenario, source, target, connections and flavour."""
         return (self.scenario, self.source, self.target, self.connections, self.flavour)
 
 

@@ -1,4 +1,4 @@
-"""Lets agents enforce guarantees, reports how well they are kept, and ends them."""
+"""Let agents enforce guarantees, report how well they are kept, and end them."""
 
 from __future__ import annotations
 

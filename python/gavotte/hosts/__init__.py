@@ -1,4 +1,4 @@
-"""Gets hosts ready: checks that they can be reached and reach each other, installs agents, makes keys for TLS.
+"""Prepare hosts: check that they can be reached and reach each other, install agents, make keys for TLS.
 
 Input: an Inventory. Output: a verdict for each host, and the Inventory completed by what the agents report.
 """

@@ -1,4 +1,4 @@
-"""Asks every host of an inventory for its state, and which other hosts its data plane reaches."""
+"""Ask every host of an inventory for its state, and test which other hosts its data plane reaches."""
 
 from __future__ import annotations
 

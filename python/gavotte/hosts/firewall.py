@@ -1,4 +1,4 @@
-"""Finds out which firewall rules are missing, from the fate of greetings between hosts.
+"""Find out which firewall rules are missing, from the fate of greetings between hosts.
 
 Pairs that one rule explains are grouped: all pairs, all pairs to one host, all pairs from one host.
 """

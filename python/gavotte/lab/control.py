@@ -1,4 +1,4 @@
-"""Starts labs, ends them and reports their state. This module implements the functions of `gavotte.lab`."""
+"""Start labs, end them and report their state. This module implements the functions of `gavotte.lab`."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class Interface:
 
     @property
     def ips(self) -> tuple[str, ...]:
-        """The addresses without prefix lengths."""
+        """Addresses of the interface, without prefix lengths."""
         return tuple(address.partition("/")[0] for address in self.addresses)
 
 
@@ -214,7 +214,7 @@ class _Box:
 
     @property
     def mtu_bytes(self) -> int:
-        """The hosts' MTU; they all have the same."""
+        """MTU of the machine's hosts, which all have the same."""
         return self.hosts[0].mtu if self.hosts else DEFAULT_MTU_BYTES
 
 

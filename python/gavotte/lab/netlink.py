@@ -1,4 +1,4 @@
-"""Sends rtnetlink messages: encodes them with pyroute2's classes and sends many in one system call.
+"""Send rtnetlink messages: encode them with pyroute2's classes, and send many in one system call.
 
 pyroute2's own `IPRoute` sends one request at a time, cannot name the queue `bfifo`, and runs an event loop. A lab of
 two hundred hosts sends ten thousand messages from a process that forks. Only pyroute2's encoders are therefore used.

@@ -1,4 +1,4 @@
-"""Finds out whether this machine can hold a lab: starts the smallest one that uses every kernel feature."""
+"""Find out whether this machine can hold a lab: start the smallest one that uses every kernel feature."""
 
 from __future__ import annotations
 

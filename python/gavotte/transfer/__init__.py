@@ -1,4 +1,4 @@
-"""Moves bulk data in the right order and at the right rates: broadcasts, shuffles, and orders of transfers."""
+"""Move bulk data in the right order and at the right rates: broadcasts, shuffles, and orders of transfers."""
 
 from gavotte.transfer.applications import Broadcast, Shuffle, read_copy
 from gavotte.transfer.broadcasting import broadcast, plan_file, send

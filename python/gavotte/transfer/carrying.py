@@ -1,4 +1,4 @@
-"""Carries out shuffles over the agents: real bytes, at the rates of weighted shuffle scheduling."""
+"""Run shuffles over the agents: real bytes, at the rates of weighted shuffle scheduling."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ SAVE_S = 1.0
 
 
 class Controller:
-    """Carries out transfers over the agents of an inventory, in the order of a policy.
+    """Controller that runs transfers over the agents of an inventory, in the order of a policy.
 
     Args:
         inventory: the hosts.

@@ -39,7 +39,7 @@ ALIGNED = 64
 
 
 class Copies(WorkerPlugin):  # type: ignore[misc]  # Dask's types are not read
-    """Moves received copies into a worker's memory. `Scatter` registers it."""
+    """Dask plugin that moves received copies into a worker's memory. `Scatter` registers it."""
 
     name = "gavotte-copies"
 
@@ -54,7 +54,7 @@ class Copies(WorkerPlugin):  # type: ignore[misc]  # Dask's types are not read
 
 
 class Scatter:
-    """Sends objects from this process to all workers of a cluster.
+    """Sender of objects from this process to all workers of a cluster.
 
     Args:
         client: the cluster's client, a synchronous one.

@@ -1,4 +1,4 @@
-"""Retries hosts that are missing when a broadcast begins, disappear during it, or are added later."""
+"""Retry hosts that are missing when a broadcast begins, disappear during it, or are added later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STOP_S = 0.5
 
 
 class Latecomers:
-    """Retries hosts, each in a thread of its own, so that a host that keeps ssh waiting delays no other.
+    """Retries of missing hosts, each in a thread of its own, so that a host that keeps ssh waiting delays no other.
 
     Attributes:
         sought: host to the reason why its last attempt failed.

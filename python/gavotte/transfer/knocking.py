@@ -1,4 +1,4 @@
-"""Finds out whether receivers can connect to the host that has an object: a firewall may keep all of them out."""
+"""Find out whether receivers can connect to the host that has an object: a firewall may keep all of them out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measures roughly how fast hosts send and receive over one TCP connection, for hosts without a Network."""
+"""Measure roughly how fast hosts send and receive over one TCP connection, for hosts without a Network."""
 
 from __future__ import annotations
 

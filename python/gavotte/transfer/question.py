@@ -72,12 +72,12 @@ class BroadcastQuestion:
 
     @cached_property
     def sender(self) -> str:
-        """The source as the inventory spells it."""
+        """Name of the source, as the inventory spells it."""
         return known_as(self.source, self.inventory.names)
 
     @cached_property
     def receivers(self) -> list[str]:
-        """The receivers as the inventory spells them.
+        """Names of the receivers, as the inventory spells them.
 
         Raises:
             GavotteError: for hosts that the inventory does not have, one that is named twice, or none at all.
@@ -86,7 +86,7 @@ class BroadcastQuestion:
 
     @cached_property
     def paths(self) -> dict[str, str]:
-        """The path of each receiver's copy.
+        """Path of the copy at each receiver, by the receiver's name.
 
         Raises:
             GavotteError: when the output is not the absolute path of a file, or as for `receivers`.

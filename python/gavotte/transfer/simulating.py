@@ -1,4 +1,4 @@
-"""Simulates coflow traces under policies: when each coflow is done."""
+"""Simulate coflow traces under policies, to learn when each coflow is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spells host names as the inventory does: users and Networks may write them in another case."""
+"""Spell host names as the inventory does: users and Networks may write them in another case."""
 
 from __future__ import annotations
 

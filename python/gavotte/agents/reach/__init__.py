@@ -1,4 +1,4 @@
-"""Connections to agents: a Unix socket, an SSH tunnel, or TCP with mutual TLS.
+"""Connect to agents over a Unix socket, an SSH tunnel, or TCP with mutual TLS.
 
 Input: an Inventory. Output, for the length of a `with` block: a gRPC channel to each host that can be reached, and a
 one-line reason for each other host.

@@ -1,4 +1,4 @@
-"""Explains in one line why a host cannot be reached: the message of ssh, the host or TLS, and what to do about it."""
+"""Explain in one line why a host cannot be reached: the message of ssh, the host or TLS, and what to do about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opens connections to all agents of an inventory at once, and closes them whatever happens."""
+"""Open connections to all agents of an inventory at the same time, and close them whatever happens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inventories from other tools' files: an ssh configuration, a Slurm allocation, an MPI hostfile; or a list of names.
+"""Make Inventories from an ssh configuration, a Slurm allocation, an MPI hostfile, or a list of names.
 
 Each source only reads text and sends nothing to the hosts. They are later reached over SSH.
 """

@@ -1,4 +1,4 @@
-"""Reads and writes files so that an error names the file, the field and the remedy.
+"""Read and write files so that an error names the file, the field and the remedy.
 
 Every noun is read through `validate`, which turns pydantic's findings into one `FormatError`. It is written through
 `write_text` or `write_bytes`, which write to a temporary file first and then rename it.

@@ -84,7 +84,7 @@ def read_live(request: Request) -> Traffic:
 
 
 class _Merging:
-    """Reports of all hosts so far. Both ends of a connection may report it, and its bytes count once."""
+    """Merger of the hosts' reports. Both ends of a connection may report it, but its bytes count once."""
 
     def __init__(self, request: Request, clock: UnixClock) -> None:
         self.gathering = Gathering(request)
