@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup demo test test-lab checks test-python test-fast fast-rust fast-python test-openstack test-kubernetes test-spark test-kernels flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
+.PHONY: help setup demo test test-lab checks test-fast fast-rust fast-python test-openstack test-kubernetes test-spark test-kernels flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
 
 help: ## Describe each verb
 	@sed -n 's/^\([a-z%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
@@ -14,18 +14,15 @@ setup: ## Install requirements and build .venv/bin/gavotte
 demo: setup ## Measure an emulated cloud, place an application, run it, show the gain
 	@.venv/bin/gavotte demo
 
-# Labs mostly wait for packets. Everything else uses the idle processor time, at a low priority.
+# Labs mostly wait for packets. Lints and Rust's tests use the idle processor time, at a low priority.
 WHEN_IDLE := $(shell command -v chrt >/dev/null && echo chrt --idle 0)
 
-test: setup ## All checks and tests: labs, and alongside them lints, Rust's tests and Python's tests without packets
-	@$(MAKE) --no-print-directory -j 2 --output-sync=line test-lab test-python
+test: setup ## All checks and tests: labs alongside lints and Rust's tests, then Python's tests without packets
+	@$(MAKE) --no-print-directory -j 2 --output-sync=line test-lab checks
+	$(PYTHON) -m pytest -q -n 2 --durations=10 -m "not lab"
 
 test-lab:
 	$(PYTHON) -m pytest -q -n 3 --dist worksteal --durations=10 -m lab
-
-# At a low priority, a test takes several times as long while labs are busy.
-test-python: checks
-	$(WHEN_IDLE) $(PYTHON) -m pytest -q -n 2 --timeout 600 --durations=10 -m "not lab"
 
 checks:
 	$(WHEN_IDLE) $(MAKE) --no-print-directory lint-rust lint-python

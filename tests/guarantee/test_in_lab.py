@@ -124,7 +124,7 @@ def test_measuring_says_that_guarantees_stand(cloud: lab.Session, tmp_path: Path
     words: list[str | Path] = ["--hosts", tmp_path / "two.hosts.toml", "-o", tmp_path / "two.history.npz"]
     done = gavotte("measure", *words, env=cloud.environment())
     assert done.returncode == 0, done.stderr
-    assert "(guarantee, by " in done.stderr
+    assert "bandwidth guarantees limit what x" in done.stderr
 
 
 def test_it_is_kept_against_a_crowd(cloud: lab.Session, tmp_path: Path) -> None:

@@ -76,7 +76,6 @@ def test_a_check_names_the_quota(cloud: lab.Session, share: float) -> None:
     assert "warning: a:" not in done.stderr
 
 
-@several_quotas
 def test_unlimited_paths_of_a_throttled_host_are_lower_bounds(share: float) -> None:
     unlimited = topology([{"name": name} for name in "ab"])
     with lab.session(unlimited, source="tests") as session, quota(session, "b", share):

@@ -67,9 +67,12 @@ def _open_streams() -> None:
                 os.close(opened)
             setattr(sys, name, os.fdopen(stream, "r" if name == "stdin" else "w", closefd=False))
     if isinstance(sys.stdout, io.TextIOWrapper):
-        raw = io.BufferedWriter(_Stdout(1, "w", closefd=False))
-        old = sys.stdout
-        sys.stdout = io.TextIOWrapper(raw, old.encoding, old.errors, line_buffering=old.isatty())
+        old, raw = sys.stdout, _Stdout(1, "w", closefd=False)
+        # Without a buffer where the user wants none (PYTHONUNBUFFERED), as Python itself does.
+        buffer: Any = raw if old.write_through else io.BufferedWriter(raw)
+        sys.stdout = io.TextIOWrapper(
+            buffer, old.encoding, old.errors, line_buffering=old.isatty(), write_through=old.write_through
+        )
 
 
 class _Stdout(io.FileIO):
