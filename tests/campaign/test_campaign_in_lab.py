@@ -79,11 +79,11 @@ def test_every_kind_of_scenario_text(tmp_path: Path) -> None:
         scenario_text("vxlan", "tunnel", "vm0", "vm2"),
         *(scenario_text(f"far-{name}", "pair", "vm0", "vm2", connections=[2], engine=name) for name in engines),
     ]
-    beside = (
-        scenario_text("beside", "pair", "vm0", "vm2").rstrip() + '\nbackground = [{source = "vm1", target = "vm2"}]\n'
+    loaded = (
+        scenario_text("loaded", "pair", "vm0", "vm2").rstrip() + '\nbackground = [{source = "vm1", target = "vm2"}]\n'
     )
     # Of four pairs that start at once, the last was ready 0.74 s after the first.
-    by_scenario = taken(write(tmp_path, "".join(study) + beside, seconds=1.0))
+    by_scenario = taken(write(tmp_path, "".join(study) + loaded, seconds=1.0))
     link = WIRE_BPS * GOODPUT_PER_WIRE
     for name in ("far", "tenant", "incast", "away", "hosts", "apart", "two", *(f"far-{name}" for name in engines)):
         for sample in by_scenario[name]:
@@ -93,7 +93,7 @@ def test_every_kind_of_scenario_text(tmp_path: Path) -> None:
     assert by_scenario["host"][0].value > 2 * link
     assert by_scenario["self"][0].value > 2 * link
     assert by_scenario["vxlan"][0].value < 1.15 * link
-    assert by_scenario["beside"][0].value < 0.85 * link
+    assert by_scenario["loaded"][0].value < 0.85 * link
     distances = {name: samples[0].metrics["distance"].value for name, samples in by_scenario.items()}
     known = {"self": 0, "near": 0, "host": 0, "far": 2, "away": 2, "hosts": 2, "tenant": 4, "apart": 4}
     assert {name: distances[name] for name in known} == known

@@ -115,3 +115,11 @@ def test_a_report_does_not_replace_a_noun(folder: Path) -> None:
 def test_a_file_that_grows_is_not_stdout(folder: Path) -> None:
     done = gavotte("watch", "n.network.json", "--hosts", "lab", "-o", "-", cwd=folder)
     assert (done.returncode, done.stderr) == (1, "error: -: is stdout, which cannot be read; name a file\n")
+
+
+def test_a_long_list_of_names_is_no_file(folder: Path) -> None:
+    line = ["place", "n.network.json", "a.app.toml", "-o", "p.json", "--sharing", "x" * 5000]
+    done = gavotte(*line, cwd=folder)
+    assert done.returncode != 0
+    assert "x" * 20 in done.stderr
+    assert "File name too long" not in done.stderr

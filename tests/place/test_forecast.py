@@ -28,12 +28,12 @@ def cloud(**fields: Any) -> Network:
     return builders.network(3, RATES, **fields)
 
 
-def told(took_s: list[float], network: Network | None = None, **options: Any) -> Forecast:
+def forecast_of(took_s: list[float], network: Network | None = None, **options: Any) -> Forecast:
     return forecast(Question(network or cloud(), [APP]), BEFORE, AFTER, took_s, **{"rate_error": 0.0} | options)
 
 
 def test_what_a_run_took_beyond_the_model_stays_or_shrinks() -> None:
-    result = told([15.0])
+    result = forecast_of([15.0])
     assert result.modelled_s == (10.0, 1.0)
     assert (result.low_s, result.high_s) == pytest.approx((1.5, 6.0))
     assert (result.saving_low, result.saving_high) == pytest.approx((0.6, 0.9))
@@ -41,18 +41,18 @@ def test_what_a_run_took_beyond_the_model_stays_or_shrinks() -> None:
 
 
 def test_a_run_faster_than_the_model_makes_all_of_it_faster() -> None:
-    result = told([5.0])
+    result = forecast_of([5.0])
     assert (result.low_s, result.high_s) == pytest.approx((0.5, 0.5))
 
 
 def test_errors_of_rates_and_of_runs_widen_the_interval() -> None:
-    exact, rates, runs = told([15.0]), told([15.0], rate_error=0.09), told([13.0, 17.0])
+    exact, rates, runs = forecast_of([15.0]), forecast_of([15.0], rate_error=0.09), forecast_of([13.0, 17.0])
     for result in (rates, runs):
         assert result.low_s is not None
         assert result.high_s is not None
         assert result.low_s < (exact.low_s or 0)
         assert result.high_s > (exact.high_s or 0)
-    assert rates == told([15.0], rate_error=0.09)
+    assert rates == forecast_of([15.0], rate_error=0.09)
     assert runs.took_s == 15.0
 
 
@@ -78,7 +78,7 @@ RACK = [{"name": "rack-0", "members": ["vm0", "vm2"]}, {"name": "rack-1", "membe
     ],
 )
 def test_an_unknown_link_that_decides_is_named(verdict: dict[str, Any], deciding: bool) -> None:
-    result = told([15.0], cloud(groups=RACK, verdicts=[verdict]))
+    result = forecast_of([15.0], cloud(groups=RACK, verdicts=[verdict]))
     assert (result.low_s is None) is deciding
     assert [f"`{verdict['link']}`" in each for each in result.unknown] == [True] * deciding
     assert ("cannot predict" in result.reason) is deciding
@@ -92,15 +92,15 @@ def test_an_unknown_link_that_decides_is_named(verdict: dict[str, Any], deciding
     ],
 )
 def test_paths_whose_rates_are_unknown_are_named(fields: dict[str, Any]) -> None:
-    assert told([15.0], cloud().model_copy(update=fields)).unknown == ("the rate of a path",)
+    assert forecast_of([15.0], cloud().model_copy(update=fields)).unknown == ("the rate of a path",)
 
 
 def test_what_is_no_run_is_refused() -> None:
     for took_s in ([], [0.0], [float("inf")]):
         with pytest.raises(GavotteError, match="needs the seconds of a run"):
-            told(took_s)
+            forecast_of(took_s)
     with pytest.raises(GavotteError, match="out of range"):
-        told([1.0], rate_error=1.0)
+        forecast_of([1.0], rate_error=1.0)
     with pytest.raises(GavotteError, match="no host for task `a`"):
         forecast(Question(cloud(), [APP]), {"b": "vm1"}, AFTER, [1.0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -122,8 +123,10 @@ def _inputs(ctx: Any, output: str) -> Iterator[Path]:
         if name == output:
             continue
         for each in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(each, str | Path) and Path(each).is_file():
-                yield Path(each)
+            # A list of names may be too long for a path, or contain what no path may.
+            with contextlib.suppress(OSError, ValueError):
+                if isinstance(each, str | Path) and Path(each).is_file():
+                    yield Path(each)
 
 
 def _check(path: Path, target: _Target, inputs: list[Path], *, forced: bool) -> None:

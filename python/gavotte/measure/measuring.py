@@ -13,7 +13,7 @@ from gavotte.formats.history import BY_TCP_MARK, History, Pairs
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.formats.parts.rates import format_bytes, format_rate
-from gavotte.measure.adapt.guaranteed import beside_warnings, guarantees_warning
+from gavotte.measure.adapt.guaranteed import guarantees_warning, run_warnings
 from gavotte.measure.adapt.results import FailedPath, PathResult, Results
 from gavotte.measure.adapt.underway import Underway
 from gavotte.measure.adapt.withheld import HOST_MARK, Gap, gaps_of_hosts
@@ -256,7 +256,7 @@ def _of_hosts(result: Measurement) -> Iterator[str]:
     """Yield the hosts that are missing or were lost, and other runs on them."""
     yield from (f"{host}: {reason}" for host, reason in result.missing.items())
     yield from (f"lost {host}: {reason}" for host, reason in result.lost.items())
-    yield from beside_warnings(result.beside, result.guaranteed_bps, "rates may be low")
+    yield from run_warnings(result.beside, result.guaranteed_bps, "rates may be low")
     yield from guarantees_warning(result.guaranteed_bps, "rates from there")
 
 

@@ -66,14 +66,14 @@ def _met(sent: Mapping[Pair, Sent], pairs: Sequence[Pair], rate: Floats, method:
     if any(not probe.rate_bps >= (1 - method.tolerance) * rate[probe.pair] for probe in probes):
         return 0
 
-    def beside(one: Sent, other: Sent) -> bool:
+    def overlap(one: Sent, other: Sent) -> bool:
         both_s = min(one.end_s, other.end_s) - max(one.start_s, other.start_s)
         # A slower train takes longer.
         usual = [method.typical(each.rate_bps)[1] for each in (one, other)]
         stretched = max((each.end_s - each.start_s) / s for each, s in zip((one, other), usual, strict=True))
         return one is other or both_s >= MET * stretched * min(usual)
 
-    together = [[other for other in probes if beside(one, other)] for one in probes]
+    together = [[other for other in probes if overlap(one, other)] for one in probes]
     return max((len(each) for each in together if _all_came(each)), default=0)
 
 

@@ -10,7 +10,7 @@ SHOWN = 8
 """Hosts that a warning names."""
 
 
-def beside_warnings(runs: Iterable[Neighbour], guaranteed_bps: Mapping[str, float], consequence: str) -> Iterator[str]:
+def run_warnings(runs: Iterable[Neighbour], guaranteed_bps: Mapping[str, float], consequence: str) -> Iterator[str]:
     """Yield a warning of each other run, except of guarantees where `guarantees_warning` names what they limit."""
     yield from (run.warning(consequence) for run in runs if not (guaranteed_bps and run.kind == STANDING))
 

@@ -53,7 +53,7 @@ def cross_links(state: State, todo: list[list[Pair]]) -> Steps[tuple[list[list[P
     first = state.opening = opening(todo, state.concurrency)
     state.crossed = []
     state.readings |= yield from probe(state, first.ends)
-    beside: list[Pair] = []
+    slowed: list[Pair] = []
     streamed: list[list[Pair]] = []
     for pairs in first.tests:
         if state.stopped:
@@ -67,7 +67,7 @@ def cross_links(state: State, todo: list[list[Pair]]) -> Steps[tuple[list[list[P
         sent = yield from send_rounds(state, [pairs], alone=False, together=True)
         state.crossed.append({probe.pair: probe for probe in sent})
         state.readings |= (concurrent_readings := state.concurrency.take(sent))
-        beside += [
+        slowed += [
             pair
             for pair in concurrent_readings
             if concurrent_readings[pair].links and not state.concurrency.as_alone(pair, concurrent_readings[pair])
@@ -75,7 +75,7 @@ def cross_links(state: State, todo: list[list[Pair]]) -> Steps[tuple[list[list[P
         streamed += state.streams.waiting([pairs])
         state.check()
     state.readings |= yield from probe(state, streamed)
-    return first.rest, beside
+    return first.rest, slowed
 
 
 def fill(state: State, links: Mapping[str, float], *, sure: bool = False) -> Steps[bool]:

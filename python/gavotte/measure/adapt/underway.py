@@ -165,8 +165,8 @@ def _snapshot(state: State) -> Steps[None]:
     state.traffic, state.busy = Busy(state.method), []
     if state.filling is None and len(state.here()) > 2 and todo and (yield from look(state)) and not state.plan.links:
         # Links that may be shared: first pairs cross them together, then one by one.
-        todo, beside = yield from cross_links(state, todo)
-        yield from repeat(state, beside, full=FULL)
+        todo, slowed = yield from cross_links(state, todo)
+        yield from repeat(state, slowed, full=FULL)
     yield from _in_parts(state, state.laid(todo))
     yield from repeat_withheld(state)
     while not state.stopped and (pairs := doubts(state)):

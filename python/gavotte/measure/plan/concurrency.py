@@ -229,13 +229,15 @@ class Concurrency:
             for link in (*self.links(probe.pair), EVERYTHING):
                 on[link, probe.round].append(probe)
         self._together += sum(link == EVERYTHING and len(probes) > 1 for (link, _), probes in on.items())
-        readings = {probe.pair: self._beside(probe, on) for probe in sent}
-        for pair, beside in readings.items():
-            if beside.rate_bps > 0 and not beside.links and not self.mates(pair):
-                self._out.take_alone(pair[0], beside.rate_bps)
+        readings = {probe.pair: self._under_load(probe, on) for probe in sent}
+        for pair, reading in readings.items():
+            if reading.rate_bps > 0 and not reading.links and not self.mates(pair):
+                self._out.take_alone(pair[0], reading.rate_bps)
         return readings
 
-    def _beside(self, probe: Sent, on: Mapping[tuple[str, int], list[Sent]]) -> LoadedReading:
+    def _under_load(self, probe: Sent, on: Mapping[tuple[str, int], list[Sent]]) -> LoadedReading:
+        """Return the reading of a probe with the load of those that ran at the same time, in bit/s."""
+
         def others(link: str) -> list[Sent]:
             # Pairs that are done run ahead into the next round.
             return [

@@ -19,7 +19,7 @@ from gavotte.formats.history import Floats, History
 from gavotte.formats.network import Network
 from gavotte.formats.parts.evidence import Evidence
 from gavotte.measure.adapt.carrier import Carrier
-from gavotte.measure.adapt.guaranteed import beside_warnings, guarantees_warning
+from gavotte.measure.adapt.guaranteed import guarantees_warning, run_warnings
 from gavotte.measure.adapt.overlap import AGREE, MIN_OVERLAP_S, Together, evidence, together
 from gavotte.measure.carry.fleet_carrier import FleetCarrier
 from gavotte.measure.plan.cost import EXCEEDED, LOST_S, Cost, CostLimits, Most
@@ -77,7 +77,7 @@ class SharingResult(Tabular):
         lost = [f"lost {host}: {reason}" for host, reason in self.lost.items()]
         if self.stopped:
             lost.append(f"ended early: {self.stopped}; the results of earlier experiments are kept")
-        slow = beside_warnings(self.beside, self.guaranteed_bps, "pairs may have been slow because of it")
+        slow = run_warnings(self.beside, self.guaranteed_bps, "pairs may have been slow because of it")
         return [*lost, *slow, *guarantees_warning(self.guaranteed_bps, "sums of pairs from there")]
 
     def to_records(self) -> list[dict[str, Any]]:
