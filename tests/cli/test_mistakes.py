@@ -206,7 +206,10 @@ def test_seconds_are_accepted_with_their_unit(tmp_path: Path) -> None:
     for limit in ("5", "5s", "500ms", "0.1min"):
         assert gavotte(*line, limit, cwd=tmp_path).returncode == 0
     for limit in ("5x", "s", "5 5s"):
-        assert gavotte(*line, limit, cwd=tmp_path).returncode == 2
+        done = gavotte(*line, limit, cwd=tmp_path)
+        assert done.returncode == 2
+        wrong = f"`{limit}` is not a duration; use e.g. 5, 5s or 10min; see --help"
+        assert done.stderr == f"error: Invalid value for '--time-limit': {wrong}\n"
     assert gavotte(*line, "0.001ms", cwd=tmp_path).returncode == 2  # below the least
 
 

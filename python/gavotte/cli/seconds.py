@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import typer
+
 _WITH_UNIT = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(ms|s|min|h|d)\s*")
 _SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -19,18 +21,31 @@ def accept_units(command: Any) -> None:
 
 
 def in_seconds(value: Any) -> Any:
-    """Return the text of a duration as the text of its seconds; other values, and texts without a unit, as they are."""
+    """Return durations as seconds; values that are no texts, such as defaults, as they are.
+
+    Raises:
+        BadParameter: for a text that is neither a number nor a number with a unit.
+    """
     if isinstance(value, list | tuple):
         return [in_seconds(each) for each in value]
-    if isinstance(value, str) and (match := _WITH_UNIT.fullmatch(value)):
-        return repr(float(match[1]) * _SECONDS[match[2]])
-    return value
+    if not isinstance(value, str):
+        return value
+    if match := _WITH_UNIT.fullmatch(value):
+        return float(match[1]) * _SECONDS[match[2]]
+    try:
+        return float(value)
+    except ValueError:
+        raise typer.BadParameter(f"`{value}` is not a duration; use e.g. 5, 5s or 10min") from None
 
 
 def _accept(option: Any) -> None:
     process = option.process_value
 
     def with_units(ctx: Any, value: Any) -> Any:
-        return process(ctx, in_seconds(value))
+        try:
+            return process(ctx, in_seconds(value))
+        except typer.BadParameter as error:
+            error.ctx, error.param = ctx, option
+            raise
 
     option.process_value = with_units

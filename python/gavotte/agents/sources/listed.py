@@ -16,7 +16,8 @@ def from_list(text: str) -> Inventory:
         FormatError: naming the host and a remedy.
     """
     hosts = []
-    for part in filter(None, (each.strip() for each in text.split(","))):
+    parts = filter(None, (each.strip() for each in text.split(",")))
+    for number, part in enumerate(parts, 1):
         user, _, name = part.rpartition("@")
-        hosts.append(Found(name, name, f"`{part}`", user=user or None))
+        hosts.append(Found(name, name, f"host {number}", user=user or None))
     return assemble("--hosts", hosts)
