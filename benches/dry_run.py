@@ -32,7 +32,9 @@ from gavotte.measure import (
     predict_cost,
     take_pilot,
 )
-from gavotte.measure.plan.methods import ASSUMED_RATE_BPS, Method, bulk, choreo
+from gavotte.measure.plan.methods.bulk import bulk
+from gavotte.measure.plan.methods.choreo import choreo
+from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS, Method
 from gavotte.measure.sharing import cost_of_sharing, foreseen, learn_sharing
 from gavotte.model import model
 from gavotte.terms.goodput import GOODPUT_PER_WIRE

@@ -24,7 +24,8 @@ from gavotte.formats.network import Network
 from gavotte.formats.topology import Topology
 from gavotte.measure import Pilot, measure, plan_paths, predict_cost
 from gavotte.measure.plan.cost import Cost
-from gavotte.measure.plan.methods import Method, bulk
+from gavotte.measure.plan.methods.bulk import bulk
+from gavotte.measure.plan.methods.method import Method
 from gavotte.measure.plan.path_plan import SCHEDULE_S, PathPlan
 from gavotte.measure.predict.foreseen import foreseen
 from gavotte.measure.predict.predicting import NEVER

@@ -18,7 +18,8 @@ from gavotte import lab
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.topology import FORMAT, Topology
 from gavotte.measure import METHODS, Measurement, measure
-from gavotte.measure.plan.methods import Method, bulk
+from gavotte.measure.plan.methods.bulk import bulk
+from gavotte.measure.plan.methods.method import Method
 
 RACKS, OTHERS = 4, 8
 BULK_S = 0.5

@@ -24,7 +24,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.collective import Collective, Operation, write_collective
 from gavotte.formats.history import Floats
 from gavotte.measure import MeasureQuestion, carry_out, plan_measurement
-from gavotte.measure.plan.methods import bulk
+from gavotte.measure.plan.methods.bulk import bulk
 from gavotte.model import model
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -28,7 +28,7 @@ from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.mapping import map_tasks
 from gavotte.measure import MeasureQuestion, carry_out, plan_measurement
-from gavotte.measure.plan.methods import bulk
+from gavotte.measure.plan.methods.bulk import bulk
 from gavotte.model import METHODS, model
 
 MESSAGE_BYTES = 200_000

@@ -12,7 +12,7 @@ from gavotte import lab
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.topology import Topology
 from gavotte.measure import measure
-from gavotte.measure.plan.methods import bulk
+from gavotte.measure.plan.methods.bulk import bulk
 from gavotte.model import model
 from gavotte.place import evaluate
 from gavotte.run import run

@@ -18,7 +18,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.inventory import write_inventory
 from gavotte.formats.network import Group, Host, Network, write_network
 from gavotte.measure import CostLimits, MeasureQuestion, measure, measuring, plan_measurement, plan_paths
-from gavotte.measure.plan.methods import bulk
+from gavotte.measure.plan.methods.bulk import bulk
 from gavotte.measure.sharing import cost_of_sharing, foreseen
 
 NAMES = tuple(f"h{i}" for i in range(8))

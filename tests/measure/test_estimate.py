@@ -18,7 +18,8 @@ from gavotte.formats.network import Network
 from gavotte.formats.parts.rates import parse_rate
 from gavotte.formats.topology import Topology
 from gavotte.measure import MeasureQuestion, carry_out, expected_cost, measure, plan_measurement, plan_paths
-from gavotte.measure.plan.methods import Method, bulk
+from gavotte.measure.plan.methods.bulk import bulk
+from gavotte.measure.plan.methods.method import Method
 from gavotte.measure.plan.path_plan import SCHEDULE_S, parts
 from gavotte.measure.predict.playing import SETUP_S as EXPERIMENT_S
 from gavotte.measure.sharing import cost_of_sharing, foreseen, measure_sharing

@@ -27,7 +27,7 @@ from gavotte.measure.calibrate import (
     plan_calibration,
     trains_of,
 )
-from gavotte.measure.plan.methods import PINGPONG_BYTES
+from gavotte.measure.plan.methods.pingpong import PINGPONG_BYTES
 
 
 @given(alpha=st.floats(1e-6, 1e-2), beta=st.floats(1e5, 1e10))

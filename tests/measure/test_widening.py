@@ -10,7 +10,7 @@ from gavotte.measure.adapt.events import Steps
 from gavotte.measure.adapt.results import PathResult
 from gavotte.measure.adapt.widening import Widening, widened
 from gavotte.measure.plan.fast_paths import probes_of_host
-from gavotte.measure.plan.methods import Reading
+from gavotte.measure.plan.methods.method import Reading
 from gavotte.measure.plan.path_plan import plan_paths
 from gavotte.terms import Pair
 

@@ -21,7 +21,7 @@ from gavotte.measure import Measurement, measure
 from gavotte.measure.adapt.overlap import Together, judge
 from gavotte.measure.adapt.results import PathResult, Results
 from gavotte.measure.adapt.withheld import FRESH_S, Gap, find_gap, limited_by_host
-from gavotte.measure.plan.methods import RateVerdict, Reading
+from gavotte.measure.plan.methods.method import RateVerdict, Reading
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 THROTTLED = pb.Withheld(seconds=0.08, throttled_s=0.062, quota_cpus=0.2)

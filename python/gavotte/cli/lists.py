@@ -9,7 +9,7 @@ from typing import Any, get_args
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 REGISTRIES: dict[str, dict[str, str]] = {
-    "measure": {"method": "gavotte.measure.METHODS", "engine": "gavotte.measure.plan.methods.ENGINES"},
+    "measure": {"method": "gavotte.measure.METHODS", "engine": "gavotte.measure.plan.methods.bulk.ENGINES"},
     "history export": {"form": "gavotte.store.FORMATS"},
     "history import": {"form": "gavotte.store.FORMATS"},
     "model": {"method": "gavotte.model.METHODS", "sharing": "gavotte.formats.network.Sharing"},

@@ -32,7 +32,7 @@ from gavotte.formats.parts.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
     from gavotte.measure import Cost, Measurement, MeasurementPlan, MeasureQuestion, Method, Pilot
-    from gavotte.measure.plan.methods import Engine
+    from gavotte.measure.plan.methods.bulk import Engine
 
 DEFAULT = "train"
 
@@ -194,7 +194,8 @@ def _question(
     from gavotte.agents import resolve_hosts
     from gavotte.formats.network import read_network
     from gavotte.measure import METHODS, MeasureQuestion, bulk
-    from gavotte.measure.plan.methods import ASSUMED_RATE_BPS, SHAPED
+    from gavotte.measure.plan.methods import SHAPED
+    from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS
 
     inventory = resolve_hosts(hosts)
     limits = read_limits(costing.budget or [], costing.price_per_gb)
@@ -358,7 +359,8 @@ def _trains(probe: ProbeOptions) -> Method | None:
     """Return Choreo's trains of the requested shape; None if no shape is requested."""
     from gavotte.measure import choreo
     from gavotte.measure.calibrate import calibrated
-    from gavotte.measure.plan.methods import BURST_PACKETS, BURSTS, SHAPED
+    from gavotte.measure.plan.methods import SHAPED
+    from gavotte.measure.plan.methods.choreo import BURST_PACKETS, BURSTS
 
     bursts, packets, calibration = probe.bursts, probe.packets, probe.calibration
     if bursts is None and packets is None and calibration is None:
@@ -380,7 +382,7 @@ def _stable(seed: int) -> Callable[[History], bool]:
 
 
 def _engine(engine: str) -> Engine:
-    from gavotte.measure.plan.methods import ENGINES
+    from gavotte.measure.plan.methods.bulk import ENGINES
 
     for each in ENGINES:
         if engine == each:

@@ -3,7 +3,11 @@
 from gavotte.measure.carry.journal import journal_path
 from gavotte.measure.measuring import Measurement, carry_out, measure
 from gavotte.measure.plan.cost import Cost, CostLimits
-from gavotte.measure.plan.methods import METHODS, Method, alpha_beta, bulk, choreo, jain_index
+from gavotte.measure.plan.methods import METHODS
+from gavotte.measure.plan.methods.bulk import bulk, jain_index
+from gavotte.measure.plan.methods.choreo import choreo
+from gavotte.measure.plan.methods.method import Method
+from gavotte.measure.plan.methods.pingpong import alpha_beta
 from gavotte.measure.plan.path_plan import PathPlan, plan_paths
 from gavotte.measure.planning import MeasurementPlan, plan_measurement
 from gavotte.measure.predict.pilot import Pilot, take_pilot

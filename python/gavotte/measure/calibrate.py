@@ -16,7 +16,8 @@ from gavotte.agents.schedule import Step, carry_out
 from gavotte.errors import AgentError, FormatError, GavotteError
 from gavotte.formats.files.reading import Emitted, parse_json, read_text, validate
 from gavotte.formats.inventory import Inventory
-from gavotte.measure.plan.methods import BURST_GAP_S, Method, choreo
+from gavotte.measure.plan.methods.choreo import BURST_GAP_S, choreo
+from gavotte.measure.plan.methods.method import Method
 from gavotte.measure.question import ProbeSession
 from gavotte.tables import Tabular
 from gavotte.terms.goodput import UDP_PAYLOAD_BYTES

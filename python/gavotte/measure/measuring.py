@@ -21,7 +21,7 @@ from gavotte.measure.carry.agents import FleetAgents
 from gavotte.measure.carry.journal import Journal
 from gavotte.measure.carry.runner import Runner
 from gavotte.measure.plan.cost import CostLimits
-from gavotte.measure.plan.methods import Method
+from gavotte.measure.plan.methods.method import Method
 from gavotte.measure.planning import MeasurementPlan, plan_measurement
 from gavotte.measure.question import MeasureQuestion, MeasureSession
 from gavotte.tables import Tabular

@@ -12,7 +12,7 @@ from gavotte.formats.history import History
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.measure.plan.cost import CostLimits
-from gavotte.measure.plan.methods import ASSUMED_RATE_BPS, Method
+from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS, Method
 from gavotte.measure.plan.path_plan import PathPlan, plan_paths
 from gavotte.terms import Progress
 

@@ -9,7 +9,8 @@ from gavotte.measure.adapt.busy import Busy
 from gavotte.measure.adapt.streams import Streams
 from gavotte.measure.adapt.withheld import Gap, find_gap
 from gavotte.measure.plan.concurrency import Sent
-from gavotte.measure.plan.methods import Method, Reading, goodput_share, refused
+from gavotte.measure.plan.methods.method import Method, Reading, refused
+from gavotte.measure.plan.methods.train import goodput_share
 from gavotte.terms import Pair
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.measure.plan.concurrency import LoadedReading
-from gavotte.measure.plan.methods import Method, Reading, bulk
+from gavotte.measure.plan.methods.bulk import bulk
+from gavotte.measure.plan.methods.method import Method, Reading
 from gavotte.terms import Pair
 
 SURE = 4

@@ -10,7 +10,7 @@ import numpy as np
 from gavotte.formats.history import Floats
 from gavotte.measure.adapt.overlap import Series
 from gavotte.measure.plan.concurrency import Sent
-from gavotte.measure.plan.methods import Method
+from gavotte.measure.plan.methods.method import Method
 from gavotte.measure.plan.opening import Opening
 from gavotte.terms import Pair
 

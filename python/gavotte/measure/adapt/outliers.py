@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gavotte.measure.adapt.results import PathResult, Results
-from gavotte.measure.plan.methods import FAR_S
+from gavotte.measure.plan.methods.bulk import FAR_S
 from gavotte.terms import Pair
 
 SHORT = 0.9

@@ -14,7 +14,7 @@ from gavotte.measure.adapt.results import PathResult, path_result
 from gavotte.measure.adapt.state import State
 from gavotte.measure.adapt.withheld import limited_by_host, withheld_s
 from gavotte.measure.plan.concurrency import LoadedReading, Sent
-from gavotte.measure.plan.methods import TRAIN_BRIEF_S, refused
+from gavotte.measure.plan.methods.method import TRAIN_BRIEF_S, refused
 from gavotte.measure.plan.opening import PAUSE_S
 from gavotte.terms import Pair
 

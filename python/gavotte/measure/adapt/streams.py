@@ -9,7 +9,8 @@ from dataclasses import replace
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Answer, Schedule
 from gavotte.measure.adapt.results import Results
-from gavotte.measure.plan.methods import Method, Reading, bulk
+from gavotte.measure.plan.methods.bulk import bulk
+from gavotte.measure.plan.methods.method import Method, Reading
 from gavotte.terms import Pair
 
 TCP_MAY_PASS = frozenset({pb.FAILURE_NO_RATE, pb.FAILURE_LATE, pb.FAILURE_RECEIVER, pb.FAILURE_BROKEN})

@@ -8,7 +8,7 @@ from gavotte.agents.schedule import Step
 from gavotte.measure.adapt.events import Answered, SendRounds, Steps
 from gavotte.measure.adapt.spending import Spending
 from gavotte.measure.adapt.withheld import Gap, find_gap
-from gavotte.measure.plan.methods import bulk
+from gavotte.measure.plan.methods.bulk import bulk
 from gavotte.measure.plan.path_plan import PathPlan
 from gavotte.terms import Pair
 

@@ -14,7 +14,7 @@ from gavotte.measure.adapt.events import Steps
 from gavotte.measure.adapt.results import PathResult, Results
 from gavotte.measure.adapt.withheld import Gap, limited_by_host
 from gavotte.measure.plan.fast_paths import FAST_BPS
-from gavotte.measure.plan.methods import LOWER_BOUNDS, Reading
+from gavotte.measure.plan.methods.method import LOWER_BOUNDS, Reading
 from gavotte.terms import Pair
 
 GROWS = 1.1

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.measure.plan.methods import RateVerdict, Reading
+from gavotte.measure.plan.methods.method import RateVerdict, Reading
 
 MOST_SHARE = 0.1
 """A probe is no evidence if a processor was withheld for a larger share of its time."""

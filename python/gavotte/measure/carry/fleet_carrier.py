@@ -29,7 +29,7 @@ from gavotte.measure.plan.holds import (
     hold_of_transfers,
     is_far,
 )
-from gavotte.measure.plan.methods import goodput_share
+from gavotte.measure.plan.methods.train import goodput_share
 from gavotte.measure.plan.round_trips import RoundTrips
 from gavotte.measure.plan.trials import Way
 from gavotte.terms import Pair

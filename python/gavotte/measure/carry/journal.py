@@ -23,7 +23,7 @@ from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.files.reading import read_bytes
 from gavotte.formats.history import BY_TCP, MAX_HOPS, MOST_CONNECTIONS, MOST_PACKETS, VERDICTS
 from gavotte.measure.adapt.results import PathResult, Results
-from gavotte.measure.plan.methods import Reading
+from gavotte.measure.plan.methods.method import Reading
 
 logger = logging.getLogger(__name__)
 

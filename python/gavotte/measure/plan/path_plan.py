@@ -18,7 +18,9 @@ from gavotte.measure.plan.concurrency import Concurrency
 from gavotte.measure.plan.cost import EXCEEDED, Cost, CostLimits, Most
 from gavotte.measure.plan.fast_paths import FAST_BPS, probes_of_host, stream_bytes
 from gavotte.measure.plan.holds import CONFIRMED, LONG_HOLD_S, TRAIN_HOLD_S, TRAIN_MORE, TRAIN_PAUSE_S
-from gavotte.measure.plan.methods import ASSUMED_RATE_BPS, METHODS, SETUP_S, TRAIN_FILL_BYTES, Method
+from gavotte.measure.plan.methods import METHODS
+from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS, SETUP_S, Method
+from gavotte.measure.plan.methods.train import TRAIN_FILL_BYTES
 from gavotte.measure.plan.opening import PAUSE_S, Opening, opening
 from gavotte.measure.plan.round_trips import MOST_TRIPS, PROBE_TRIPS, RoundTrips
 from gavotte.measure.plan.rounds import Links, apart, directed_rounds, packed

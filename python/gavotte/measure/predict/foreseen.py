@@ -9,7 +9,7 @@ import numpy as np
 
 from gavotte.formats.history import History
 from gavotte.formats.network import Network
-from gavotte.measure.plan.methods import ASSUMED_RATE_BPS
+from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS
 from gavotte.terms.hierarchy import MACHINE_HOPS, RACK_HOPS
 
 APART_HOPS = RACK_HOPS + 2

@@ -34,7 +34,8 @@ from gavotte.measure.carry.fleet_carrier import FleetCarrier
 from gavotte.measure.carry.paths import count_routers
 from gavotte.measure.plan.concurrency import Concurrency
 from gavotte.measure.plan.holds import TRAIN_HOLD_S, TRAIN_MORE
-from gavotte.measure.plan.methods import ASSUMED_RATE_BPS, SETUP_S, TRAIN_BYTES, Method
+from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS, SETUP_S, Method
+from gavotte.measure.plan.methods.train import TRAIN_BYTES
 from gavotte.measure.plan.opening import Opening, each_end_once, opening
 from gavotte.measure.plan.path_plan import PathPlan, plan_paths
 from gavotte.measure.plan.round_trips import RoundTrips

@@ -13,7 +13,7 @@ from gavotte.formats.history import Floats
 from gavotte.formats.network import FORMAT, Host, Network
 from gavotte.measure.adapt.overlap import Series
 from gavotte.measure.plan.holds import BIN_S, START_TRIPS, TRAIN_PAUSE_S, hold_of_transfers, hold_of_ways, is_far
-from gavotte.measure.plan.methods import TRAIN_FILL_BYTES
+from gavotte.measure.plan.methods.train import TRAIN_FILL_BYTES
 from gavotte.measure.plan.round_trips import RoundTrips
 from gavotte.measure.plan.trials import Way
 from gavotte.terms import Pair

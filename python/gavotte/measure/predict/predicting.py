@@ -24,7 +24,8 @@ from gavotte.measure.adapt.underway import Underway
 from gavotte.measure.carry.paths import count_routers
 from gavotte.measure.carry.runner import Runner
 from gavotte.measure.plan.cost import Cost, CostLimits, Most
-from gavotte.measure.plan.methods import METHODS, SETUP_S, Method, Play
+from gavotte.measure.plan.methods import METHODS
+from gavotte.measure.plan.methods.method import SETUP_S, Method, Play
 from gavotte.measure.plan.path_plan import SCHEDULE_S, PathPlan
 from gavotte.measure.plan.round_trips import PROBE_TRIPS
 from gavotte.measure.predict.foreseen import foreseen
