@@ -10,8 +10,6 @@ from gavotte.measure.plan.methods.method import Method
 from gavotte.measure.plan.methods.pingpong import PINGPONG
 from gavotte.measure.plan.methods.train import TRAIN
 
-__all__ = ["METHODS", "SHAPED"]
-
 METHODS: dict[str, Method] = {method.name: method for method in (TRAIN, choreo(), bulk(), PINGPONG)}
 
 SHAPED: dict[str, Callable[..., Method]] = {"choreo": choreo, "bulk": bulk}
