@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from tests import builders
 from tests.shell import gavotte
 
 from gavotte import lab
+from gavotte.formats.history import read_history
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.topology import Topology
 from gavotte.measure import measure
@@ -73,3 +75,31 @@ def test_bulk_reports_the_rate_after_a_credit_and_the_credit() -> None:
     assert credit["rate_bps"] == pytest.approx(GOODPUT_PER_WIRE * 20e6, rel=0.03)
     assert credit["bytes"] == pytest.approx(GOODPUT_PER_WIRE * 4e6, rel=0.08)
     assert document["rate_bps"][0][1] == credit["rate_bps"]
+
+
+def test_hosts_that_send_for_longer_show_credits_that_probes_do_not_use_up(tmp_path: Path) -> None:
+    hosts = [
+        {"name": "a", "egress": "20mbit", "burst": "4MB", "ingress": "80mbit"},
+        {"name": "b", "egress": "80mbit", "ingress": "80mbit"},
+        {"name": "c", "egress": "60mbit", "ingress": "80mbit"},
+    ]
+    file = tmp_path / "h.npz"
+    with lab.session(builders.topology(hosts), source="tests") as session:
+        words = ("measure", "--hosts", str(session.hosts_file), "--seed", "1", "--json", "-o", str(file))
+        brief, long = (gavotte(*words, *more) for more in ((), ("--sustain", "2")))
+    assert brief.returncode == long.returncode == 0, brief.stderr + long.stderr
+    unseen, document = json.loads(brief.stdout), json.loads(long.stdout)
+    assert unseen["credits"] == []
+    (credit,) = document["credits"]
+    assert credit["host"] == "a"
+    assert credit["peak_bps"] == pytest.approx(GOODPUT_PER_WIRE * 80e6, rel=0.05)
+    assert credit["rate_bps"] == pytest.approx(GOODPUT_PER_WIRE * 20e6, rel=0.06)
+    assert credit["bytes"] == pytest.approx(GOODPUT_PER_WIRE * 4e6, rel=0.25)
+    # Both paths of the host have the lower rate, though only one carried the transfer.
+    assert document["rate_bps"][0][1:] == [credit["rate_bps"]] * 2
+    assert document["rate_bps"][1][0] == pytest.approx(GOODPUT_PER_WIRE * 80e6, rel=0.05)
+    assert "a sends at 76" in long.stderr
+    network = model(read_history(file))
+    assert network.hosts[0].peak_bps == pytest.approx(GOODPUT_PER_WIRE * 80e6, rel=0.05)
+    # Hosts without a credit were seen for the bytes of their transfer, too.
+    assert (network.hosts[1].seen_bytes or 0) > 1.2 * GOODPUT_PER_WIRE * 80e6 / 8

@@ -24,7 +24,7 @@ def test_a_host_that_sends_more_than_was_measured_is_named() -> None:
     (line,) = warnings(40 * MB)
     assert "sends 40.0 MB" in line
     assert "1.00 MB only" in line
-    assert "--seconds 4 " in line
+    assert "--sustain 4" in line
 
 
 @pytest.mark.parametrize(

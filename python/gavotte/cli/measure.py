@@ -95,6 +95,12 @@ class WorkOptions:
     share: bool = option(
         "Afterwards find out by experiments which pairs share a bottleneck.", None, "--sharing", default=False
     )
+    sustain: float = option(
+        "Afterwards let each host send for this long without a pause, to find credits that run out meanwhile.",
+        "SECONDS",
+        default=0.0,
+        min=0,
+    )
     again: Annotated[bool, typer.Option(help="Measure doubtful paths again, each alone.")] = True
     series: str | None = option("Add the snapshots to this series of the store.")
     store: str | None = option("The store for --series; see `gavotte history list --help`.", "URL")
@@ -231,6 +237,7 @@ def _question(
         known=known,
         assumed_bps=ASSUMED_RATE_BPS if rate is None else read_rate("--assumed-rate", rate),
         sharing=work.share,
+        sustain_s=work.sustain,
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from gavotte.agents import Reach
+from gavotte.errors import GavotteError
 from gavotte.formats.history import History
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
@@ -35,6 +37,7 @@ class MeasureQuestion:
         assumed_bps: rate to assume for paths that no Network covers, for the estimate that ends the measurement.
         pairs: the only (source, target) pairs to measure; None = all.
         sharing: whether experiments on shared links will follow, so that the plan has their cost.
+        sustain_s: time for which each host then sends without a pause, to see credits that run out; 0 = it does not.
     """
 
     inventory: Inventory
@@ -48,6 +51,7 @@ class MeasureQuestion:
     assumed_bps: float = ASSUMED_RATE_BPS
     pairs: Collection[tuple[str, str]] | None = None
     sharing: bool = False
+    sustain_s: float = 0.0
 
     def check(self) -> None:
         """Refuse what cannot be planned.
@@ -64,7 +68,11 @@ class MeasureQuestion:
         Raises:
             GavotteError: for a bad field, too small a budget, or fewer than two hosts.
         """
-        return plan_paths(
+        if not (math.isfinite(self.sustain_s) and self.sustain_s >= 0):
+            raise GavotteError(f"hosts cannot send for {self.sustain_s} s", hint="use 0 or more")
+        if self.sustain_s and not self.again:
+            raise GavotteError("a credit that runs out needs repeated probes", hint="measure doubtful paths again")
+        plan = plan_paths(
             self.inventory.names,
             self.method,
             count=self.count,
@@ -73,7 +81,8 @@ class MeasureQuestion:
             known=self.known,
             assumed_bps=self.assumed_bps,
             pairs=self.pairs,
-        ).within(self.limits)
+        )
+        return replace(plan, sustain_s=self.sustain_s).within(self.limits)
 
 
 @dataclass(frozen=True)

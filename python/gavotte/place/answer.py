@@ -91,8 +91,8 @@ class Answer:
         seconds = math.ceil(8 * sent[first] / (host.egress_bps or math.inf))
         return [
             f"`{host.name}` sends {format_bytes(sent[first])}, but its rate was measured for "
-            f"{format_bytes(host.seen_bytes or 0.0)} only{more}; `measure --method bulk --seconds {seconds} --pairs 1` "
-            "finds out whether a credit ends before"
+            f"{format_bytes(host.seen_bytes or 0.0)} only{more}; `measure --sustain {seconds}` finds out "
+            "whether a credit ends before"
         ]
 
     @property

@@ -27,6 +27,7 @@ from gavotte.measure.adapt.results import Results
 from gavotte.measure.adapt.sending import probe
 from gavotte.measure.adapt.spending import Spending
 from gavotte.measure.adapt.state import State
+from gavotte.measure.adapt.sustaining import sustain
 from gavotte.measure.plan.cost import CostLimits, Most
 from gavotte.measure.plan.path_plan import AHEAD, MOST_AHEAD, PathPlan
 from gavotte.terms import Pair
@@ -181,6 +182,7 @@ def _snapshot(state: State) -> Steps[None]:
         yield from repeat(state, unlooked)
         yield from repeat_outliers(state)
         yield from replace_spent(state)
+        yield from sustain(state)
     state.doubtful = [
         pair
         for pair, reading in state.readings.items()

@@ -116,6 +116,10 @@ class Sendings:
         ahead_bytes = _ahead_bytes(spans, credit.rate_bps, begin_s) if spans else 0.0
         self._shown[source] = Credit(credit.peak_bps, credit.rate_bps, ahead_bytes + credit.size_bytes)
 
+    def shows(self, source: int) -> bool:
+        """Return whether a source's credit ran out during one of its probes."""
+        return source in self._shown
+
     def take(self, sending: Sending) -> None:
         """Note a probe that found a rate."""
         self._probes.setdefault(sending.pair[0], []).append(sending)

@@ -19,6 +19,7 @@ from gavotte.measure.plan.cost import EXCEEDED, Cost, CostLimits, Most
 from gavotte.measure.plan.fast_paths import FAST_BPS, probes_of_host, stream_bytes
 from gavotte.measure.plan.holds import CONFIRMED, LONG_HOLD_S, TRAIN_HOLD_S, TRAIN_MORE, TRAIN_PAUSE_S
 from gavotte.measure.plan.methods import METHODS
+from gavotte.measure.plan.methods.bulk import BULK_SETUP_S
 from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS, SETUP_S, Method
 from gavotte.measure.plan.methods.train import TRAIN_FILL_BYTES
 from gavotte.measure.plan.opening import PAUSE_S, Opening, opening
@@ -71,6 +72,7 @@ class PathPlan:
         round_trips_s: known round trips of pairs, in seconds.
         groups: the groups around each host, whose links are to be tested; None = no groups are known.
         untold: number of pairs that could fill each group link that may be limited like the others.
+        sustain_s: time for which each host sends by TCP afterwards, to see credits that run out; 0 = it does not.
     """
 
     names: tuple[str, ...]
@@ -86,6 +88,7 @@ class PathPlan:
     round_trips_s: Mapping[Pair, float] = field(default_factory=dict)
     groups: Sequence[frozenset[str]] | None = None
     untold: Sequence[int] = ()
+    sustain_s: float = 0.0
 
     @cached_property
     def first(self) -> list[list[Pair]]:
@@ -265,6 +268,15 @@ class PathPlan:
                     fast[pair[0]] += self.rates.get(pair, assumed_bps) >= FAST_BPS
         return sum(probes_of_host(paths) * self.stream_bytes for paths in fast.values() if paths)
 
+    def _sustained(self) -> tuple[float, float]:
+        """Return bytes and seconds of the long transfers, in which each host sends once and receives once."""
+        hosts = len(self.names)
+        if not self.sustain_s:
+            return 0.0, 0.0
+        size = sum(self._most_bps.get(host, self.assumed_bps) for host in range(hosts)) / 8 * self.sustain_s
+        # A host takes part in one transfer at a time. With an odd number of hosts, one waits.
+        return size, (2 + hosts % 2) * (self.sustain_s + BULK_SETUP_S["gavotte"])
+
     def cost(self, *, price_per_gb: float = 0.0) -> Cost:
         """Return the cost of all snapshots. If hosts are in racks, the test of their links takes its probes twice."""
         costs = {pair: self._typical(self.rates.get(pair, self.assumed_bps)) for pairs in self.first for pair in pairs}
@@ -279,21 +291,29 @@ class PathPlan:
         probes = self.count * self.paths + twice
         filled_bytes, filled_s = self._filling(fmean(self.rates.values()) if self.rates else self.assumed_bps)
         known_fast_bytes, fast_bytes = (self.count * self._fast_bytes(bps) for bps in (self.assumed_bps, math.inf))
-        size = int(probes / self.paths * once_bytes + filled_bytes) + known_fast_bytes
+        long_bytes, long_s = self._sustained()
+        size = int(probes / self.paths * once_bytes + filled_bytes + long_bytes) + known_fast_bytes
         # A round takes as long as its slowest pair: agents run ahead, but their next partners wait.
         # Setting up takes the round trips, or processor time if that is short.
         added_s = {pair: max(0.0, PROBE_TRIPS * trip_s - SETUP_S) for pair, trip_s in trips_s.items()}
         first_s = sum(max(costs[pair][1] + added_s[pair] for pair in pairs) for pairs in self.first)
         each_s = first_s / len(self.first)
-        seconds = filled_s + (self.rounds_in_all + twice_rounds) * each_s + self._handed_out * SCHEDULE_S + self._look_s
+        seconds = (
+            long_s
+            + filled_s
+            + (self.rounds_in_all + twice_rounds) * each_s
+            + self._handed_out * SCHEDULE_S
+            + self._look_s
+        )
         if self._opening is not None and self.method.can_pause:
             seconds += len(self._opening.tests) * PAUSE_S
         seconds = max(seconds, (self.count - 1) * self.every_s + seconds / self.count)
         return Cost(
             bytes=size,
-            max_bytes=probes * self.method.bytes_per_path + fast_bytes,
+            max_bytes=probes * self.method.bytes_per_path + fast_bytes + int(long_bytes),
             seconds=seconds,
-            max_seconds=max(seconds, self.count * slow_s + nearly * each_s),
+            # Where links are shared, hosts send one by one.
+            max_seconds=max(seconds, self.count * slow_s + nearly * each_s + len(self.names) * long_s / 2),
             money=size / 1e9 * price_per_gb,
             fast_bytes=fast_bytes - known_fast_bytes,
         )
@@ -352,14 +372,16 @@ class PathPlan:
         """Return what each agent may spend: enough to measure every path twice, within its share of the limits."""
         busiest = self._busiest
         # A transfer that takes a fixed time sends what the path carries: only the agent's own limit applies.
-        most = 2 * self.count * busiest * self.method.bytes_per_path if self.method.fixed_bytes else 0
+        fixed = self.method.fixed_bytes and not self.sustain_s
+        most = 2 * self.count * busiest * self.method.bytes_per_path if fixed else 0
         if most:
             most += self.count * self.widening_bytes(self.stream_bytes)
         if limits.bytes is not None:
             share = limits.bytes * busiest // self.paths
             most = min(most, share) if most else share
         once_s = deadline_s(len(self.first), self.round_s)
-        return Budget(max_bytes=most, max_seconds=2 * self.count * max(once_s, self.every_s) + 60.0)
+        long_s = 2 * len(self.names) * self.sustain_s
+        return Budget(max_bytes=most, max_seconds=2 * self.count * max(once_s, self.every_s) + 60.0 + long_s)
 
 
 def parts(rounds: int) -> list[int]:
