@@ -33,6 +33,7 @@ class Condition:
         capped: whether the hosts have caps; False = links without a limit.
         blocked: transport protocol that host `a` does not accept; empty = none.
         burst_bytes: depth of the caps' buckets.
+        sustain_s: time for which `measure` lets each host send afterwards; 0 = a default run.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Condition:
     capped: bool = True
     blocked: str = ""
     burst_bytes: int = 32 << 10
+    sustain_s: float = 0.0
 
     @property
     def names(self) -> list[str]:
@@ -125,7 +127,7 @@ def _one_way(round_trip_ms: float) -> dict[str, str]:
 
 
 def conditions(seed: int) -> list[Condition]:
-    """Return the 24 conditions; the last three are mixes drawn at random."""
+    """Return the 24 conditions, one of them with an option of `measure` as well; the last three are mixes drawn at random."""
     draw = random.Random(seed)
     plain = [
         Condition("plain"),
@@ -136,6 +138,7 @@ def conditions(seed: int) -> list[Condition]:
         *(Condition(f"10 ms, loss {100 * loss:g} %", _one_way(10) | {"loss": loss / 2}) for loss in (1e-4, 1e-3, 1e-2)),
         Condition("policer", {"policer": True}, burst_bytes=256 << 10),
         Condition("credit of 1 s", burst_bytes=5_000_000),
+        Condition("credit of 1 s, --sustain 4", burst_bytes=5_000_000, sustain_s=4.0),
         Condition("credit of 60 s", burst_bytes=300_000_000),
         Condition("unlimited", capped=False),
         Condition("ipv6", addresses="ipv6"),

@@ -44,6 +44,8 @@ def sharing(stage: Stage) -> Outcome:
 
 def _measured(stage: Stage, file: str, words: list[str]) -> Outcome:
     (stage.folder / file).unlink(missing_ok=True)
+    if stage.condition.sustain_s:
+        words = [*words, "--sustain", f"{stage.condition.sustain_s:g}"]
     result = stage.gavotte(*words)
     if result["answered"] < result["paths"]:
         return Outcome(False, f"{result['answered']}/{result['paths']}", "paths without an answer")
