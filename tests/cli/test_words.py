@@ -87,3 +87,26 @@ def test_a_table_loses_nothing_at_80_columns(data: st.DataObject, columns: int, 
         if index and name not in text:
             for row in content:
                 assert row[index] in shown
+
+
+NAMES = st.text(st.sampled_from("abc-."), min_size=1, max_size=70)
+
+
+@given(st.data(), st.sampled_from([60, 80]), st.integers(1, 12), st.integers(0, 4))
+def test_no_table_is_wider_than_columns_and_no_letter_is_lost(
+    data: st.DataObject, width: int, columns: int, rows: int
+) -> None:
+    names = [f"{data.draw(NAMES)}{i}" for i in range(columns)]
+    content = [[data.draw(NAMES) for _ in names] for _ in range(rows)]
+    text = data.draw(st.sets(st.sampled_from(names)))
+    with pytest.MonkeyPatch.context() as patch:
+        output.stdout.cache_clear()
+        patch.setenv("COLUMNS", str(width))
+        patch.setattr("sys.stdout", shown_at := io.StringIO())
+        output.emit_table(names, content, words=text)
+        output.stdout.cache_clear()
+    shown = shown_at.getvalue()
+    assert max(map(cell_len, shown.splitlines())) <= width
+    for letter in "abc-.":
+        wanted = sum(cell.count(letter) for row in (names, *content) for cell in row)
+        assert shown.count(letter) >= wanted

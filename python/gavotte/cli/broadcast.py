@@ -10,7 +10,8 @@ import typer
 
 from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Hosts, Json, Seed, copy_path, separated
-from gavotte.cli.output import emit_json, emit_table, note, progress, unknown_pairs, warn
+from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
+from gavotte.cli.progress import BYTES, progress
 from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError
 from gavotte.formats.parts.rates import format_bytes
@@ -68,7 +69,7 @@ def broadcast(
         if as_json:
             emit_json(_as_json(plan, None, asked.seed))
         return
-    with progress("sending") as advance:
+    with progress("sending", BYTES) as advance:
         held: dict[str, int] = {}
 
         def watch(host: str, done: int, total: int) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Hosts, Json, Seed, TakeOver
-from gavotte.cli.output import emit_json, emit_table, json_text, note, progress, warn
+from gavotte.cli.output import emit_json, emit_table, json_text, note, warn
+from gavotte.cli.progress import progress
 from gavotte.cli.writing import to_write
 from gavotte.formats.parts.rates import format_bytes
 
@@ -46,7 +47,7 @@ def calibrate(hosts: Hosts, asked: CompareOptions, writing: ResultOptions) -> No
     from gavotte.measure.calibrate import BURSTS, PACKETS, CalibrationQuestion, plan_calibration
     from gavotte.measure.calibrate import calibrate as compare
 
-    with progress("calibrating") as advance:
+    with progress("calibrating", "paths") as advance:
         question = CalibrationQuestion(
             resolve_hosts(hosts),
             asked.bursts or BURSTS,

@@ -9,7 +9,8 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Budget, Json, PricePerGb
-from gavotte.cli.output import emit_json, emit_table, note, printable, progress, warn
+from gavotte.cli.output import emit_json, emit_table, note, printable, warn
+from gavotte.cli.progress import progress
 from gavotte.cli.writing import to_write
 from gavotte.formats.parts.counting import counted
 
@@ -83,7 +84,7 @@ def run(
             emit_json({key: value for key, value in planned.as_dict().items() if key != "samples"})
         return
     bound_s = min((each for each in (limits.seconds, asked.budget.seconds) if each is not None), default=None)
-    with progress("measuring") as bar:
+    with progress("measuring", "samples") as bar:
         done = take(
             planned,
             output,

@@ -12,6 +12,7 @@ import typer
 from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Json, NetworkFile, Seed
 from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
+from gavotte.cli.progress import progress
 from gavotte.cli.replay import ReplayOptions, note_replay, read_replay
 from gavotte.cli.writing import to_write
 from gavotte.formats.parts.rates import format_bytes
@@ -79,19 +80,23 @@ def collective(
         size_bytes = parse_size(asked.size)
     except ValueError as error:
         raise GavotteError(f"--bytes: {error}", hint="use e.g. 8MB") from None
-    answers = [
-        plan(
-            net,
-            operation,
-            size_bytes=size_bytes,
-            root=root,
-            algorithm=asked.algorithm,
-            ranks=hosts,
-            segments=asked.segments,
-            search=TreeSearch(seed=seed),
-        )
-        for operation, root in _operations(asked, hosts, alone=form == "json")
-    ]
+    answers: list[Collective] = []
+    operations = list(_operations(asked, hosts, alone=form == "json"))
+    with progress("planning", "operations") as advance:
+        for operation, root in operations:
+            advance(len(answers), len(operations))
+            answers.append(
+                plan(
+                    net,
+                    operation,
+                    size_bytes=size_bytes,
+                    root=root,
+                    algorithm=asked.algorithm,
+                    ranks=hosts,
+                    segments=asked.segments,
+                    search=TreeSearch(seed=seed),
+                )
+            )
     if output is not None:
         if form == "shim":
             write_text(output, shim_text(answers))

@@ -12,6 +12,7 @@ import typer
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Hosts, Json, TakeOver, read_rate
 from gavotte.cli.output import emit_json, emit_table, note, warn
+from gavotte.cli.progress import progress
 from gavotte.cli.writing import to_write
 from gavotte.formats.parts.rates import format_rate
 
@@ -71,7 +72,8 @@ def cross(
         raise GavotteError("-o needs a Network to add it to", hint="name it with --network")
     max_bps = None if asked.max_rate is None else read_rate("--max-rate", asked.max_rate)
     question = CrossQuestion(resolve_hosts(hosts), source, target, max_bps, net, asked.seconds)
-    traffic = watch(question, ProbeSession(take_over=writing.take_over))
+    with progress("measuring cross traffic", limit_s=asked.seconds):
+        traffic = watch(question, ProbeSession(take_over=writing.take_over))
     mine = sorted({*(writing.beside or ()), *(name for each in traffic.beside for name in each.apps)})
     if output is not None and net is not None and traffic.told:
         write_network(output, net.with_cross(source, target, traffic.median, beside=mine))

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
 from gavotte.cli.options import Json, Seed
-from gavotte.cli.output import emit_json, emit_table, note, progress
+from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.progress import BYTES, progress
 from gavotte.cli.writing import to_write
+from gavotte.terms import Progress
+
+
+def _shown(step: str) -> AbstractContextManager[Progress]:
+    """Show the progress of one step; only running an application counts bytes."""
+    return progress(step, BYTES if step.startswith("running ") else "")
 
 
 def demo(
@@ -20,7 +28,7 @@ def demo(
     """Measure an emulated cloud, place a captured application on it, send its bytes and show the gain."""
     from gavotte.demo import demo as story
 
-    result = story(seed=seed, report_file=report, steps=progress)
+    result = story(seed=seed, report_file=report, steps=_shown)
     if as_json:
         emit_json(
             {

@@ -10,6 +10,7 @@ import typer
 from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Hosts, Json
 from gavotte.cli.output import emit_json, emit_table, note, warn
+from gavotte.cli.progress import progress
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_rate
 
@@ -40,7 +41,8 @@ def plan(
     from gavotte.guarantee import plan as admit
 
     read, believed = read_guarantee(wanted), read_network(network)
-    admission = admit(read, believed)
+    with progress("checking links"):
+        admission = admit(read, believed)
     if as_json:
         emit_json(
             {
@@ -102,7 +104,8 @@ def apply(
             emit_table(["host", "egress", "ingress", "egress limit", "ingress limit"], rows)
         note(f"nothing was changed; {counted(len(read.guarantee), 'host')} would have guarantees, mode {read.mode}")
         return
-    done = keep(read, inventory, fixed=static, constants=constants)
+    with progress("applying guarantees"):
+        done = keep(read, inventory, fixed=static, constants=constants)
     warn(done.warnings)
     if as_json:
         emit_json({"hosts": [vars(host) for host in done.hosts]})
@@ -123,7 +126,8 @@ def status(
 
     if as_json and prometheus:
         raise typer.BadParameter("use one of --json and --prometheus")
-    state = ask(resolve_hosts(hosts))
+    with progress("asking agents"):
+        state = ask(resolve_hosts(hosts))
     if as_json:
         emit_json(state.as_dict())
         return
@@ -155,7 +159,8 @@ def clear(hosts: Hosts, as_json: Json = False) -> int:
     from gavotte.agents import resolve_hosts
     from gavotte.guarantee import clear as end
 
-    done = end(resolve_hosts(hosts))
+    with progress("removing guarantees"):
+        done = end(resolve_hosts(hosts))
     if as_json:
         emit_json({"cleared": done.devices, "unreached": done.unreached})
     for host, reason in done.unreached.items():

@@ -12,6 +12,7 @@ import typer
 from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Hosts, Json
 from gavotte.cli.output import emit_json, emit_table, note, printable, warn
+from gavotte.cli.progress import progress
 from gavotte.cli.writing import to_write
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.parts.counting import counted
@@ -88,7 +89,8 @@ def check(hosts: Hosts, output: Output = None, as_json: Json = False) -> int:
     from gavotte.formats.inventory import write_inventory
     from gavotte.hosts import check as ask
 
-    result = ask(resolve_hosts(hosts))
+    with progress("checking hosts"):
+        result = ask(resolve_hosts(hosts))
     if output is not None:
         write_inventory(output, result.inventory)
     if as_json:
@@ -171,7 +173,8 @@ def deploy(hosts: Hosts, as_json: Json = False) -> int:
     from gavotte.agents import resolve_hosts
     from gavotte.hosts import deploy as install
 
-    done = install(resolve_hosts(hosts))
+    with progress("installing agents"):
+        done = install(resolve_hosts(hosts))
     if as_json:
         emit_json({"hosts": [host.as_dict() for host in done]})
     else:

@@ -9,6 +9,7 @@ import typer
 
 from gavotte.cli.options import Json
 from gavotte.cli.output import emit_json, emit_table, note, warn
+from gavotte.cli.progress import progress
 from gavotte.formats.parts.counting import counted
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ def up(topology: TopologyFile, as_json: Json = False) -> None:
     from gavotte import lab as room
     from gavotte.formats.topology import read_topology
 
-    state = room.up(read_topology(topology), source=str(topology.absolute()))
+    with progress("starting the lab"):
+        state = room.up(read_topology(topology), source=str(topology.absolute()))
     _show(state, as_json)
 
 

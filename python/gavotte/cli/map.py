@@ -10,6 +10,7 @@ import typer
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, NetworkFile, PlacementOutput, Seed
 from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
+from gavotte.cli.progress import progress
 from gavotte.cli.replay import ReplayOptions, note_replay, read_replay
 
 
@@ -41,7 +42,8 @@ def map_(
     read = read_app(app)
     net = read_network(network)
     warn(unknown_pairs(net))
-    placed = map_tasks(net, read, method, seed=seed)
+    with progress("mapping"):
+        placed = map_tasks(net, read, method, seed=seed)
     order = None
     if hosts is not None:
         running = [known_as(host.strip(), net.names) for host in hosts.split(",")]

@@ -21,8 +21,9 @@ from gavotte.cli.measurement import document as measurement_document
 from gavotte.cli.measurement import print_result
 from gavotte.cli.options import AssumedRate, Budget, DryRun, Json, MaybeHosts, PricePerGb, Seed, TakeOver, read_rate
 from gavotte.cli.options import Pilot as PilotOption
-from gavotte.cli.output import emit_json, note, progress, warn
+from gavotte.cli.output import emit_json, note, warn
 from gavotte.cli.pilot import pilot_document, pilot_note
+from gavotte.cli.progress import progress
 from gavotte.cli.sharing import document, experiment, sharing
 from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError
@@ -145,9 +146,11 @@ def paths(
     if show.pilot:
         question.check()
         size = question.limits.bytes
-        pilot = take_pilot(question.inventory, seed=asked.seed, most_bytes=size, take_over=work.take_over)
+        with progress("taking a pilot"):
+            pilot = take_pilot(question.inventory, seed=asked.seed, most_bytes=size, take_over=work.take_over)
         pilot_note(pilot)
-    plan = plan_measurement(question, pilot)
+    with progress("planning"):
+        plan = plan_measurement(question, pilot)
     _announce(plan)
     plan.check()
     if show.dry_run:
@@ -156,7 +159,7 @@ def paths(
     if work.resume and output is None:
         raise GavotteError("--resume needs the file that was being measured", hint="name it with -o")
     journal = None if output is None else journal_path(output)
-    with progress("measuring") as advance, _resumable(journal):
+    with progress("measuring", "paths") as advance, _resumable(journal):
         enough = _stable(asked.seed) if asked.until_stable else None
         result = carry_out(plan, MeasureSession(advance, work.take_over, journal, work.resume, enough))
     spare = None if output is None else _written(output, result.history, whole=result.answered == result.paths)

@@ -12,6 +12,7 @@ import typer
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, Seed
 from gavotte.cli.output import emit_json, emit_table, note, warn
+from gavotte.cli.progress import progress
 from gavotte.cli.writing import to_write
 from gavotte.formats.parts.rates import format_rate
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from gavotte.model import Constant, Findings
 
 PICTURES = ("png", "svg", "pdf")
+STEPS = 3
+"""The constant, the Network, and what is known about them."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,14 @@ def model(
     if output is not None:
         check_ending(output, "a Network")
     measured = read_history(history).without(asked.without or ())
-    constant = find_constant(measured, method=asked.method, seed=seed, fill=asked.fill)
-    network = learn(measured, sharing=kinds[asked.sharing], constant=constant)
-    network = network.model_copy(update={"beside": sorted(set(asked.beside or ()))})
-    findings = judge(measured, constant)
+    with progress("modelling", "steps") as advance:
+        advance(0, STEPS)
+        constant = find_constant(measured, method=asked.method, seed=seed, fill=asked.fill)
+        advance(1, STEPS)
+        network = learn(measured, sharing=kinds[asked.sharing], constant=constant)
+        network = network.model_copy(update={"beside": sorted(set(asked.beside or ()))})
+        advance(2, STEPS)
+        findings = judge(measured, constant)
     if output is not None:
         write_network(output, network)
     if asked.plot is not None:

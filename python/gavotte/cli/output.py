@@ -1,13 +1,12 @@
-"""Output of verbs: data on stdout, all else on stderr, progress bars on a terminal only."""
+"""Output of verbs: data on stdout, all else on stderr. `cli/progress.py` has the bars and lines of long work."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ TEXT_WIDTH = 16
 GAP = 2
 """Number of blanks between two columns."""
 PIPE_WIDTH = 10_000
-"""Width of tables without a terminal."""
+"""Width of tables without a terminal and without `COLUMNS`."""
 
 
 @cache
@@ -34,10 +33,10 @@ def stderr() -> Console:
 
 @cache
 def stdout() -> Console:
-    """Return the console for tables; into a pipe it never cuts to a terminal's width."""
+    """Return the console for tables; in a pipe its width is that of `COLUMNS`, or any."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _pipe_width())
 
 
 def note(message: str) -> None:
@@ -47,7 +46,9 @@ def note(message: str) -> None:
     ):  # a progress bar may be on the line
         stderr().print(message, markup=False, soft_wrap=True)
     else:
-        print(message, file=sys.stderr, flush=True)
+        # In one piece: a line about progress may come from another thread.
+        sys.stderr.write(f"{message}\n")
+        sys.stderr.flush()
 
 
 def printable(text: str) -> str:
@@ -84,8 +85,8 @@ def emit_table(
 ) -> None:
     """Print a table on stdout; the first column and those in `words` are text, the others numbers.
 
-    If the terminal is too narrow, text wraps; if that is not enough, the columns appear in several tables,
-    each with the first column. Nothing is cut.
+    A terminal's width is kept, and that of `COLUMNS` in a pipe: text wraps; if that is not enough, the columns appear
+    in several tables, each with the first column, and longer words continue on the next line. Nothing is cut.
     """
     if not title and _is_plain(columns, rows):
         widths = [max(map(len, cells)) for cells in zip(columns, *rows, strict=True)]
@@ -96,117 +97,78 @@ def emit_table(
                 for cell, width, text in zip(row, widths, left, strict=True)
             )
             print((" " * GAP).join(aligned))
+        sys.stdout.flush()
         return
-    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
     text = [index == 0 or column in words for index, column in enumerate(columns)]
-    least: list[int] = []
-    for column, *cells in zip(columns, *rows, strict=True):
-        widest = max(map(cell_len, [column, *cells]))
-        word = max(cell_len(each) for cell in (column, *cells) for each in cell.split() or [""])
-        least.append(max(word, min(widest, TEXT_WIDTH)) if text[len(least)] else widest)
-    blocks: list[list[int]] = [[0]]
-    for index in range(1, len(columns)):
-        if len(blocks[-1]) > 1 and sum(least[i] + GAP for i in [*blocks[-1], index]) - GAP > stdout().width:
-            blocks.append([0])
-        blocks[-1].append(index)
-    for number, block in enumerate(blocks):
+    least = _least_widths(columns, rows, text)
+    for number, block in enumerate(_blocks(least)):
         table = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
         for index in block:
             justify: JustifyMethod = "left" if text[index] else "right"
-            table.add_column(columns[index], justify=justify, min_width=least[index], no_wrap=not text[index])
+            table.add_column(Text(columns[index]), justify=justify, min_width=least[index], overflow="fold")
         for row in rows:
             table.add_row(*(Text(row[index]) for index in block))
         if number:
             stdout().print()
         stdout().print(table, soft_wrap=True)
         title = ""
+    sys.stdout.flush()
+
+
+def _least_widths(columns: Sequence[str], rows: Sequence[Sequence[str]], text: Sequence[bool]) -> list[int]:
+    """Return the least width of each column, so that the first one and any other fit side by side.
+
+    Numbers never wrap, unless one is wider than what the first column leaves. Text wraps between words from
+    `TEXT_WIDTH` on. A word is broken only if it is longer than half of the width, or does not fit next to the first
+    column.
+    """
+    from rich.cells import cell_len
+
+    width = stdout().width
+    least: list[int] = []
+    for column, *cells in zip(columns, *rows, strict=True):
+        words = [each for cell in ((column, *cells) if text[len(least)] else (column,)) for each in cell.split()]
+        word = max(map(cell_len, words), default=1)
+        if text[len(least)]:
+            word = max(word, min(max(map(cell_len, [column, *cells])), TEXT_WIDTH))
+        else:
+            word = max([word, *map(cell_len, cells)])
+        least.append(max(1, min(word, width // 2 if not least else width - GAP - least[0])))
+    return least
+
+
+def _blocks(least: Sequence[int]) -> list[list[int]]:
+    """Return the columns of each table that fits into the width: all begin with the first column."""
+    blocks: list[list[int]] = [[0]]
+    for index in range(1, len(least)):
+        if len(blocks[-1]) > 1 and sum(least[i] + GAP for i in [*blocks[-1], index]) - GAP > stdout().width:
+            blocks.append([0])
+        blocks[-1].append(index)
+    return blocks
 
 
 def _is_plain(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Report whether the text needs no markup, so that `rich` need not be loaded."""
+    """Report whether the text needs no markup and no wrapping, so that `rich` need not be loaded."""
     if sys.stdout.isatty() or any(os.environ.get(name) for name in ("FORCE_COLOR", "TTY_COMPATIBLE")):
         return False
-    if any(mark in column for column in columns for mark in "[:"):  # markup
-        return False
-    least = sum(max(map(len, cells)) + GAP for cells in zip(columns, *rows, strict=True))
-    return least < PIPE_WIDTH and all(cell.isascii() and cell.isprintable() for row in (columns, *rows) for cell in row)
+    least = sum(max(map(len, cells)) + GAP for cells in zip(columns, *rows, strict=True)) - GAP
+    return least <= _pipe_width() and all(
+        cell.isascii() and cell.isprintable() for row in (columns, *rows) for cell in row
+    )
 
 
-@contextmanager
-def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on a terminal, nothing elsewhere. Yields a function of (done, total)."""
-    if not sys.stderr.isatty() or os.environ.get("GAVOTTE_NO_PROGRESS"):
-        yield lambda _done, _total: None
-        return
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=stderr(), transient=True) as bars:
-        bar = bars.add_task(label, total=None)
-        yield lambda done, total: bars.update(bar, completed=done, total=total)
+def _pipe_width() -> int:
+    """Return the width of tables without a terminal: `COLUMNS` if it is set, else any."""
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isdecimal() and int(columns) > 0 else PIPE_WIDTH
 
 
-LIFE_S = 600.0
-"""Seconds between two lines that report that a command continues, where no changing line can be shown."""
-
-
-@contextmanager
-def sign_of_life(label: str, clock: Callable[[], float] = time.monotonic) -> Iterator[Callable[[str], None]]:
-    """Show that an endless command is alive: a changing line on a terminal, else a line every `LIFE_S`.
-
-    Yields a function that takes the text to show.
-    """
-    if sys.stderr.isatty() and not os.environ.get("GAVOTTE_NO_PROGRESS"):
-        from rich.text import Text
-
-        with stderr().status(label) as line:
-            yield lambda text: line.update(Text(f"{label}: {text}"))
-        return
-    next_s = clock()
-
-    def show(text: str) -> None:
-        nonlocal next_s
-        if clock() >= next_s:
-            next_s = clock() + LIFE_S
-            note(f"{label}: {text}")
-
-    yield show
-
-
-SEARCH_QUIET_S = 2.0
-"""Without a bar, one line reports that a search continues once it has taken this long."""
-
-
-@contextmanager
-def searching(limit_s: float) -> Iterator[Callable[[float, float, float], None]]:
-    """Show best and bound: a bar on a terminal, lines elsewhere. Yields a function of (best_s, bound_s, elapsed_s)."""
-    if not sys.stderr.isatty() or os.environ.get("GAVOTTE_NO_PROGRESS"):
-        announced = False
-
-        def line(best_s: float, _bound_s: float, share: float) -> None:
-            nonlocal announced
-            if not announced and share * limit_s >= SEARCH_QUIET_S:
-                announced = True
-                best = f"{best_s:.3g} s" if best_s < float("inf") else "none"
-                note(f"searching for up to {limit_s:g} s, best so far {best}")
-
-        yield line
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("placing"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=stderr(), transient=True) as bars:
-        bar = bars.add_task("", total=1.0)
-
-        def show(best_s: float, bound_s: float, share: float) -> None:
-            best = f"best {best_s:.4g} s" if best_s < float("inf") else ""
-            bound = f", at least {bound_s:.4g} s" if bound_s > 0 else ""
-            bars.update(bar, completed=share, description=f"{best}{bound} (Ctrl-C stops with the best)")
-
-        yield show
+def verbose() -> bool:
+    """Report whether `-v` was given, with which tables have all rows, and statistics their own words."""
+    return logging.getLogger("gavotte").level in (logging.INFO, logging.DEBUG)
 
 
 def _finite(value: Any) -> Any:

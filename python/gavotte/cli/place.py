@@ -13,7 +13,8 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import AppFiles, Json, NetworkFile, PlacementOutput, Seed, Threads
-from gavotte.cli.output import emit_json, note, searching, unknown_pairs, warn
+from gavotte.cli.output import emit_json, note, unknown_pairs, warn
+from gavotte.cli.progress import searching
 from gavotte.cli.signals import stop_flag
 from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError

@@ -12,6 +12,7 @@ import typer
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, MaybeHosts
 from gavotte.cli.output import emit_json, emit_table, note, warn
+from gavotte.cli.progress import progress
 from gavotte.cli.writing import to_write
 from gavotte.formats.app import write_app
 from gavotte.formats.inventory import Inventory
@@ -99,8 +100,10 @@ def _command(key: str, source: Source) -> Callable[..., None]:
             _waiting,
             asked.interface,
         )
+        with progress("profiling", limit_s=asked.for_s):
+            traffic = read_traffic(key, request)
         profiled = app_of(
-            read_traffic(key, request),
+            traffic,
             name=app.name or (label_of(inputs[0].name.split(".")[0]) if inputs else "") or "profile",
             cpus=app.cpus,
             memory_bytes=app.memory_bytes,

@@ -15,6 +15,7 @@ from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.history import StoreUrl
 from gavotte.cli.options import Hosts, Json, copy_path, separated
 from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
+from gavotte.cli.progress import progress
 from gavotte.cli.signals import stop_flag
 from gavotte.cli.transfers import transfers
 from gavotte.formats.parts.rates import format_bytes
@@ -185,7 +186,7 @@ def wait(
     from gavotte.errors import GavotteError
     from gavotte.transfer import Client
 
-    with Client(socket) as client:
+    with Client(socket) as client, progress("waiting"):
         entry = client.wait(number) if timeout is None else client.wait(number, timeout)
     _show(entry, as_json)
     if entry["state"] != "done":

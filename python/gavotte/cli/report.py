@@ -10,6 +10,7 @@ import typer
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json
 from gavotte.cli.output import emit_json, note
+from gavotte.cli.progress import progress
 from gavotte.cli.writing import to_write
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ def report(
         outcomes.append(
             Outcome(placement, _measured_s(placement, records), simulate_placement(believed, named, placement))
         )
-    draw(output, believed, history=past, apps=loaded, outcomes=outcomes, title=title)
+    with progress("drawing"):
+        draw(output, believed, history=past, apps=loaded, outcomes=outcomes, title=title)
     if as_json:
         rows = [
             {

@@ -7,7 +7,8 @@ from typing import Annotated
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import AppFiles, Hosts, Json, PlacementFile
-from gavotte.cli.output import emit_json, emit_table, note, progress, warn
+from gavotte.cli.output import emit_json, emit_table, note, warn
+from gavotte.cli.progress import BYTES, progress
 from gavotte.cli.writing import to_write
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_bytes
@@ -45,7 +46,7 @@ def run(
         if as_json:
             emit_json({"transfers": len(todo.transfers), "bytes": total, "network_bytes": crossing})
         return
-    with progress("sending") as advance:
+    with progress("sending", BYTES) as advance:
         result = replay(placed, loaded, inventory, max_seconds=max_seconds, progress=advance)
     warn(result.warnings)
     if output is not None:

@@ -11,6 +11,7 @@ import typer
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import AppFiles, Json, NetworkFile, Seed, Threads
 from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
+from gavotte.cli.progress import progress
 from gavotte.cli.writing import to_write
 
 if TYPE_CHECKING:
@@ -67,14 +68,15 @@ def sequence(
             raise GavotteError(
                 f"{migrated}: cannot create this folder: {error.strerror}", hint="name another one"
             ) from None
-    done = place_in_sequence(
-        net,
-        loaded,
-        Advance(net),
-        every_s=asked.every,
-        migration_s=cost_s,
-        effort=Effort(asked.method, asked.time_limit, seed, asked.threads),
-    )
+    with progress("placing"):
+        done = place_in_sequence(
+            net,
+            loaded,
+            Advance(net),
+            every_s=asked.every,
+            migration_s=cost_s,
+            effort=Effort(asked.method, asked.time_limit, seed, asked.threads),
+        )
     unfolded, placement = loaded, done.placement
     if migrated is not None:
         unfolded, placement = unfold(loaded, done, state_of(net, cost_s))

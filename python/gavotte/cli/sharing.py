@@ -11,7 +11,8 @@ import typer
 from gavotte.cli.budget import read_limits
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Budget, DryRun, Hosts, Json, PricePerGb, Seed, TakeOver
-from gavotte.cli.output import emit_json, emit_table, note, progress, warn
+from gavotte.cli.output import emit_json, emit_table, note, warn
+from gavotte.cli.progress import progress
 from gavotte.cli.writing import to_write
 from gavotte.formats.parts.rates import format_bytes, format_rate
 
@@ -109,7 +110,7 @@ def carry_out(plan: SharingPlan, *, take_over: bool = False) -> tuple[History, S
         f"experiments, by the rates and round trips that are known now: about {format_bytes(plan.cost.bytes)} and "
         f"{plan.cost.seconds:.0f} s"
     )
-    with progress("looking for shared links") as advance:
+    with progress("looking for shared links", "experiments") as advance:
         completed, result = run(plan, ProbeSession(advance, take_over))
     warn(result.warnings)
     sent = format_bytes(result.bytes_sent)

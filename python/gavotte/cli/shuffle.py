@@ -10,7 +10,8 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import DryRun, Hosts, Json, Seed
-from gavotte.cli.output import emit_json, emit_table, note, progress, unknown_pairs, warn
+from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
+from gavotte.cli.progress import BYTES, progress
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_bytes
 
@@ -58,7 +59,7 @@ def shuffle(
         if as_json:
             emit_json({"bytes": total, "bound_s": bound_s, "bottleneck": link, "flows": len(flows), "seed": seed})
         return
-    with progress("moving") as advance:
+    with progress("moving", BYTES) as advance:
         done = carry_out(flows, inventory, net, mode=mode, max_seconds=max_seconds, progress=advance)
     warn(done.warnings)
     if as_json:
@@ -98,7 +99,7 @@ def _measured(inventory: Inventory, flows: Sequence[HostBytes], seed: int) -> Ne
     used = [host for host in inventory.host if host.name in names]
     if missing := sorted(names - {host.name for host in used}):
         raise unknown_host(missing[0], inventory.names, "the inventory")
-    with progress("measuring") as advance:
+    with progress("measuring", "paths") as advance:
         result = measure(inventory.model_copy(update={"host": used}), seed=seed, progress=advance)
     needed = {(flow.source, flow.target) for flow in flows if flow.bytes}
     for each in result.failures:

@@ -12,7 +12,8 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, Seed
-from gavotte.cli.output import emit_json, emit_table, note, progress, unknown_pairs, warn
+from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
+from gavotte.cli.progress import progress
 from gavotte.cli.writing import to_write
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_bytes, format_rate

@@ -11,7 +11,8 @@ import typer
 from gavotte.cli import lists
 from gavotte.cli.declared import REQUIRED, declared, option
 from gavotte.cli.options import Json, read_rate
-from gavotte.cli.output import emit_json, emit_table, note, progress, unknown_pairs, warn
+from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
+from gavotte.cli.progress import progress
 from gavotte.cli.writing import to_write
 from gavotte.formats.parts.counting import counted
 
@@ -98,7 +99,7 @@ def _simulated(path: Path, asked: SimulationOptions, output: Path | None) -> tup
         warn(unknown_pairs(network))
     results = []
     for name in policies:
-        with progress(name) as bar:
+        with progress(name, "coflows") as bar:
             results.append(
                 simulate_transfers(coflows, name, port_bps=port_bps, network=network, step_s=asked.step, progress=bar)
             )

@@ -14,7 +14,8 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, MaybeHosts, Seed
-from gavotte.cli.output import note, sign_of_life, warn
+from gavotte.cli.output import note, warn
+from gavotte.cli.progress import sign_of_life
 from gavotte.cli.signals import stop_flag
 from gavotte.cli.writing import to_write
 from gavotte.formats.parts.counting import counted
@@ -120,7 +121,7 @@ def watch(
             _call(words, item.document)
 
     what = "measurement" if asked.hosts is not None else "operation"
-    with stop_flag() as stop, sign_of_life("watching") as living:
+    with stop_flag() as stop, sign_of_life("watching", ends=asked.count is not None) as living:
 
         def alive(taken: int, here: int, listed: int) -> None:
             each = f", one every {asked.every:g} s" if asked.hosts is not None else ""

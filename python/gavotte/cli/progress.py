@@ -1,0 +1,186 @@
+"""Progress of long work on stderr: a bar on a terminal, elsewhere a line every ten seconds.
+
+`GAVOTTE_NO_PROGRESS` in the environment turns both off.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import repeat
+
+from gavotte.cli.output import note, stderr
+from gavotte.formats.parts.rates import format_bytes
+from gavotte.terms import Progress
+
+LINE_S = 10.0
+"""Seconds between two lines about work that ends."""
+LIFE_S = 600.0
+"""Most seconds between two lines about a command that runs until it is stopped."""
+JOIN_S = 1.0
+"""How long to wait for a last line, which blocks if the reader of stderr is slow."""
+SEARCH_QUIET_S = 2.0
+"""Without a bar, the first line about a search appears once it has taken this long."""
+
+BYTES = "bytes"
+"""The unit of amounts that are printed as kB, MB and so on."""
+
+
+@contextmanager
+def progress(label: str, unit: str = "", *, limit_s: float | None = None) -> Iterator[Progress]:
+    """Show how much of some work is done. Yields a function of (done, total).
+
+    Args:
+        label: what happens, such as `measuring`.
+        unit: what is counted: a plural, or `BYTES`; empty = steps without a name.
+        limit_s: how long the work is known to take, for work that counts nothing; None = unknown.
+    """
+    if _silent():
+        yield lambda _done, _total: None
+        return
+    if not sys.stderr.isatty():
+        amounts: list[tuple[int, int]] = []
+
+        def count(done: int, total: int) -> None:
+            amounts[:] = [(done, total)]
+
+        def line(elapsed_s: float) -> str:
+            return f"{label}: {_amount(amounts, unit, elapsed_s, limit_s)}"
+
+        with _lines(line, repeat(LINE_S)):
+            yield count
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=stderr(), transient=True) as bars:
+        bar = bars.add_task(label, total=None)
+        yield lambda done, total: bars.update(bar, completed=done, total=total)
+
+
+@contextmanager
+def sign_of_life(label: str, *, ends: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show that a command that watches is alive. Yields a function that takes the text to show.
+
+    A terminal shows one changing line. Elsewhere a line is printed every `LINE_S` if the command ends at a known
+    count. The lines of an endless command become rarer, up to one every `LIFE_S`, so that they fill no log.
+    """
+    if _silent():
+        yield lambda _text: None
+        return
+    if sys.stderr.isatty():
+        from rich.text import Text
+
+        with stderr().status(label) as status:
+            yield lambda text: status.update(Text(f"{label}: {text}"))
+        return
+    newest: list[str] = []
+
+    def show(text: str) -> None:
+        newest[:] = [text]
+
+    def line(elapsed_s: float) -> str:
+        return f"{label}: {newest[0] if newest else _elapsed(elapsed_s)}"
+
+    with _lines(line, repeat(LINE_S) if ends else _rarer()):
+        yield show
+
+
+@contextmanager
+def searching(limit_s: float) -> Iterator[Callable[[float, float, float], None]]:
+    """Show the best time and the bound of a search. Yields a function of (best_s, bound_s, share of the search)."""
+    if _silent():
+        yield lambda _best_s, _bound_s, _share: None
+        return
+    if not sys.stderr.isatty():
+        state = [float("inf"), 0.0, 0.0]
+
+        def record(best_s: float, bound_s: float, share: float) -> None:
+            state[:] = [best_s, bound_s, share]
+
+        def line(elapsed_s: float) -> str:
+            best_s, bound_s, share = state
+            best = f"{best_s:.3g} s" if best_s < float("inf") else "none"
+            bound = f", at least {bound_s:.3g} s" if bound_s > 0 else ""
+            return (
+                f"searching for up to {limit_s:g} s, {100 * min(1.0, share):.0f} % after {elapsed_s:.0f} s: "
+                f"best so far {best}{bound}"
+            )
+
+        with _lines(line, _then(SEARCH_QUIET_S, LINE_S)):
+            yield record
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("placing"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=stderr(), transient=True) as bars:
+        bar = bars.add_task("", total=1.0)
+
+        def show(best_s: float, bound_s: float, share: float) -> None:
+            best = f"best {best_s:.4g} s" if best_s < float("inf") else ""
+            bound = f", at least {bound_s:.4g} s" if bound_s > 0 else ""
+            bars.update(bar, completed=share, description=f"{best}{bound} (Ctrl-C stops with the best)")
+
+        yield show
+
+
+@contextmanager
+def _lines(text: Callable[[float], str], pauses_s: Iterator[float]) -> Iterator[None]:
+    """Print `text(elapsed_s)` after each pause until the block ends. A thread prints, so that no work has to."""
+    ended = threading.Event()
+    start_s = time.monotonic()
+
+    def print_lines() -> None:
+        due_s = start_s
+        for pause_s in pauses_s:
+            due_s += pause_s
+            if ended.wait(max(0.0, due_s - time.monotonic())):
+                return
+            try:
+                note(text(time.monotonic() - start_s))
+            except (OSError, ValueError):
+                # The reader of stderr has gone.
+                return
+
+    thread = threading.Thread(target=print_lines, name="progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(JOIN_S)
+
+
+def _silent() -> bool:
+    return bool(os.environ.get("GAVOTTE_NO_PROGRESS"))
+
+
+def _amount(amounts: list[tuple[int, int]], unit: str, elapsed_s: float, limit_s: float | None) -> str:
+    """Return how much is done of how much, and for how long the work has been going."""
+    if not amounts:
+        return _elapsed(elapsed_s) if limit_s is None else f"{elapsed_s:.0f} of about {limit_s:.0f} s"
+    done, total = amounts[0]
+    if unit == BYTES:
+        return f"{format_bytes(done)} of {format_bytes(total)}, {_elapsed(elapsed_s)}"
+    return f"{done} of {total}{' ' * bool(unit)}{unit}, {_elapsed(elapsed_s)}"
+
+
+def _elapsed(elapsed_s: float) -> str:
+    return f"{elapsed_s:.0f} s so far"
+
+
+def _then(first_s: float, next_s: float) -> Iterator[float]:
+    yield first_s
+    yield from repeat(next_s)
+
+
+def _rarer() -> Iterator[float]:
+    """Yield pauses that double from `LINE_S` to `LIFE_S`."""
+    pause_s = LINE_S
+    while True:
+        yield min(pause_s, LIFE_S)
+        pause_s = min(2 * pause_s, LIFE_S)
