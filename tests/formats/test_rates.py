@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
 from gavotte.formats.parts.counting import counted
-from gavotte.formats.parts.rates import format_bytes, format_rate, parse_rate, parse_size
+from gavotte.formats.parts.rates import common_unit, format_bytes, format_in, format_rate, parse_rate, parse_size
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,18 @@ def test_sizes_for_people() -> None:
 @pytest.mark.parametrize(("number", "phrase"), [(0, "0 pairs"), (1, "1 pair"), (2, "2 pairs")])
 def test_a_count_takes_its_noun_along(number: int, phrase: str) -> None:
     assert counted(number, "pair") == phrase
+
+
+@pytest.mark.parametrize(
+    ("rates_bps", "unit", "cells"),
+    [
+        ([287e6, 1.05e9], "Mbit/s", ["287", "1050"]),
+        ([42.84e6, 9.41e9], "Mbit/s", ["42.8", "9410"]),
+        ([1e9, 4e10], "Gbit/s", ["1.00", "40.0"]),
+        ([8e5, 1e10], "Mbit/s", ["0.800", "10000"]),
+        ([0.0, 999.6e6], "Gbit/s", ["0", "1.00"]),
+    ],
+)
+def test_all_rates_of_a_table_have_one_unit(rates_bps: list[float], unit: str, cells: list[str]) -> None:
+    common, scale = common_unit(rates_bps)
+    assert (common, [format_in(rate, scale) for rate in rates_bps]) == (unit, cells)

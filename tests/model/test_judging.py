@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.builders import history
 from tests.model.synthetic import disturbed, hot, truth
+from tests.shell import gavotte
 from typer.testing import CliRunner
 
 from gavotte.cli.verbs import app
@@ -204,8 +205,13 @@ def test_the_command_prints_and_draws_it(tmp_path: Path) -> None:
     assert read_network(target).rate_bps[0][1] == pytest.approx(rate)
     assert drawing.read_text().lstrip().startswith("<?xml")
     words = CliRunner().invoke(app, ["model", str(source), "--method", "rpca", "--seed", "5"])
-    assert "norm 0." in words.stderr
-    assert "constant by rpca from 6 snapshots" in words.stderr
+    assert "learned from 6 snapshots by the method rpca" in words.stderr
+    assert " % off the lasting value of their pair; the others scatter by " in words.stderr
+    assert "norm" not in words.stderr
+    assert "band" not in words.stderr
+    loud = gavotte("-v", "model", source, "--method", "rpca", "--seed", "5")
+    assert "norm 0." in loud.stderr
+    assert "; band 0." in loud.stderr
 
 
 def test_a_picture_is_the_same_each_time() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -102,7 +103,8 @@ def test_a_limit_is_printed_only_where_one_was_found(tmp_path: Path) -> None:
         lines = CliRunner().invoke(app, ["model", str(tmp_path / "h.npz")]).stdout.splitlines()
         rows = [line for line in lines if line.split()[:1] and line.split()[0] in history.hosts]
         assert len(rows) == 8
-        assert sum(row.count("bit/s") - row.count("at least") for row in rows) == limits
+        cells = [re.split(r"  +", row.strip())[1:3] for row in rows]
+        assert sum(not cell.startswith(("at least", "-")) for row in cells for cell in row) == limits
     assert 4 < result < 16
 
 
@@ -114,8 +116,10 @@ def test_the_table_of_links_knows_what_the_table_of_hosts_knows(tmp_path: Path) 
     lines = CliRunner().invoke(app, ["model", str(tmp_path / "h.npz")]).stdout.splitlines()
     hosts = {words[0]: words[1:] for line in lines if (words := line.split())[:1] and words[0] in history.hosts}
     links = {line.split("  ")[0].strip(): line for line in lines if line.startswith(("out of", "into"))}
-    for name, (_, _, rate, unit, *_) in hosts.items():
-        assert f"{rate} {unit}" in links[f"out of {name}"]
+    for name, (_, _, rate, *_) in hosts.items():
+        # A link without a verdict is not listed.
+        assert f"out of {name}" not in links or rate in links[f"out of {name}"].split()
+    assert links
 
 
 def test_without_evidence_nothing_changes() -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from gavotte.cli.by_tcp import documented, mark, note_fast, several
-from gavotte.cli.output import emit_table, note
-from gavotte.formats.history import VERDICTS, Floats, Proof
+from gavotte.cli.output import emit_findings, emit_table, note, verbose
+from gavotte.formats.history import VERDICTS, Floats, History, Ints, Proof
 from gavotte.formats.parts.counting import counted
-from gavotte.formats.parts.rates import format_bytes, format_rate
+from gavotte.formats.parts.rates import common_unit, format_bytes, format_in, format_rate
 from gavotte.terms.goodput import MTU_BYTES
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def document(result: Measurement, method: str, output: Path | None) -> dict[str,
     history = result.history
     return {
         "hosts": list(history.hosts),
+        "findings": standouts_of(history) if history.answered else [],
         "method": method,
         "paths": result.paths,
         "answered": result.answered,
@@ -109,10 +111,6 @@ def _proof(proof: Proof, beta_Bps: Floats) -> dict[str, object]:  # noqa: N803
     }
 
 
-def _rate_cell(rate_Bps: float) -> str:  # noqa: N803
-    return format_rate(8 * rate_Bps).replace("bit/s", "").strip()
-
-
 def _marks(result: Measurement, source: int, target: int) -> str:
     """Return the marks after a rate of the table."""
     from gavotte.measure.adapt.withheld import HOST_MARK
@@ -121,17 +119,28 @@ def _marks(result: Measurement, source: int, target: int) -> str:
     return mark(result.history, source, target) + HOST_MARK * (path is not None and path.gap is not None)
 
 
+def standouts_of(history: History) -> list[str]:
+    """Return what stands out in the newest snapshot: slow hosts, and the links that experiments show to be shared."""
+    from gavotte.errors import GavotteError
+    from gavotte.model import model
+    from gavotte.terms.hierarchy import hierarchy_of
+    from gavotte.terms.standouts import host_sentences, link_sentences
+
+    machines = hierarchy_of(history.hosts, history.hops).machine
+    sentences = host_sentences(history.hosts, 8 * history.beta_Bps[-1], machines)
+    if history.evidence:
+        with suppress(GavotteError):  # A pair that was never measured has no model.
+            sentences += link_sentences(model(history))
+    return sentences
+
+
 def print_result(result: Measurement) -> None:
-    """Print the table of rates, and notes."""
+    """Print what stands out, the table of rates, and notes."""
     history = result.history
-    rows = [
-        [name, *("-" if b != b else _rate_cell(b) + _marks(result, i, j) for j, b in enumerate(row))]
-        for i, (name, row) in enumerate(zip(history.hosts, history.beta_Bps[-1].tolist(), strict=True))
-    ]
-    emit_table(["bit/s", *history.hosts], rows)
+    emit_findings(standouts_of(history))
+    _print_rates(result)
     if history.proof is not None:
-        codes = history.proof.verdict[-1][np.isfinite(history.beta_Bps[-1])]
-        note(", ".join(f"{int((codes == i).sum())} {name}" for i, name in enumerate(VERDICTS) if (codes == i).any()))
+        _note_proofs(history.proof.verdict[-1][np.isfinite(history.beta_Bps[-1])])
     note(
         f"{result.answered} of {result.paths} paths answered in {result.seconds:.2f} s, "
         f"{format_bytes(result.bytes_sent)} sent, seed {result.seed}"
@@ -151,3 +160,39 @@ def print_result(result: Measurement) -> None:
             f"carries {format_rate(sum_bps)} in all" if sum_bps else "was full; --sharing measures what it carries"
         )
         note(f"shared: {link} {carries}")
+
+
+def _print_rates(result: Measurement) -> None:
+    """Print the rate of each path; hosts without any are counted, and listed only with -v."""
+    history = result.history
+    rates_bps = 8 * history.beta_Bps[-1]
+    known = np.isfinite(rates_bps)
+    shown = [host for host in range(len(history.hosts)) if verbose() or known[host].any() or known[:, host].any()]
+    unit, scale = common_unit(rates_bps[known].tolist())
+    rows = [
+        [
+            history.hosts[i],
+            *(format_in(rates_bps[i, j], scale) + _marks(result, i, j) if known[i, j] else "-" for j in shown),
+        ]
+        for i in shown
+    ]
+    if rows:
+        emit_table([unit, *(history.hosts[host] for host in shown)], rows)
+    if silent := len(history.hosts) - len(shown):
+        note(f"{counted(silent, 'host')} without any answer {'are' if silent > 1 else 'is'} left out (-v lists them)")
+
+
+PROOFS = {
+    "path-limited": "the most that the path carries",
+    "host-limited": "a lower bound, because a host was slower than the path",
+    "bucket-not-exhausted": "a lower bound, because the sender's credit for bursts was not used up",
+    "unproven": "not proven to be the most that the path carries",
+}
+"""What each of `VERDICTS` means for a rate."""
+
+
+def _note_proofs(codes: Ints) -> None:
+    """Print how many rates are proven, and how many are lower bounds."""
+    for word, meaning in PROOFS.items():
+        if count := int((codes == VERDICTS.index(word)).sum()):
+            note(f"{counted(count, 'rate')}: {meaning}{f' ({word})' * verbose()}")

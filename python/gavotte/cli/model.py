@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,13 +11,16 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, Seed
-from gavotte.cli.output import emit_json, emit_table, note, warn
+from gavotte.cli.output import emit_findings, emit_json, emit_table, note, verbose, warn
 from gavotte.cli.progress import progress
 from gavotte.cli.writing import to_write
-from gavotte.formats.parts.rates import format_rate
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import common_unit, format_in
+from gavotte.terms.limits import Limit, limits_of, link_rows
+from gavotte.terms.standouts import standouts
 
 if TYPE_CHECKING:
-    from gavotte.formats.network import LinkVerdict, Network
+    from gavotte.formats.network import Network
     from gavotte.model import Constant, Findings
 
 PICTURES = ("png", "svg", "pdf")
@@ -97,7 +100,10 @@ def model(
 
         write_bytes(asked.plot, picture(constant, findings, kind=picture_kind))
     if as_json:
-        emit_json(network.model_dump(mode="json") | {"constant": _document(constant, findings)})
+        emit_json(
+            network.model_dump(mode="json")
+            | {"findings": standouts(network), "constant": _document(constant, findings)}
+        )
     else:
         _print(network)
         _show(findings)
@@ -141,67 +147,65 @@ def _document(constant: Constant, findings: Findings) -> dict[str, Any]:
 
 
 def _show(findings: Findings) -> None:
-    """Print the same in words."""
+    """Print how steady the measured times were, and the advice that follows; with -v in the words of statistics."""
     norm = findings.norm
-    few = "s" * (findings.snapshots != 1)
-    note(
-        f"constant by {findings.method} from {findings.snapshots} snapshot{few}; norm {norm.share:.2f} at tolerance "
-        f"{norm.tolerance:.2f}, {norm.wide_share:.2f} at {norm.wide_tolerance:.2f}, load removed; "
-        f"band {findings.band:.3f}"
-    )
+    note(f"learned from {counted(findings.snapshots, 'snapshot')} by the method {findings.method}")
+    if findings.snapshots > 1:
+        note(
+            f"steadiness: {100 * norm.share:.0f} % of the measured times were more than {100 * norm.tolerance:.0f} % "
+            f"off the lasting value of their pair; the others scatter by {100 * findings.band:.1f} %"
+        )
+    if verbose():
+        note(
+            f"norm {norm.share:.2f} at tolerance {norm.tolerance:.2f}, {norm.wide_share:.2f} at "
+            f"{norm.wide_tolerance:.2f}, load removed; band {findings.band:.3f}"
+        )
     for text in findings.advice:
         note(text)
 
 
 def _print(network: Network) -> None:
-    """Print the tree with its caps, then the experiments' verdict on each link."""
-    verdicts = {end: verdict for verdict in network.verdicts for end in verdict.link.split(", ")}
+    """Print what stands out, the tree with its caps, then the experiments' verdict on each link."""
+    emit_findings(standouts(network))
+    limits, links = limits_of(network), link_rows(network)
+    rates_bps = [limit.rate_bps or 0.0 for limit in limits.values()] + [row.least_bps or 0.0 for row in links]
+    unit, scale = common_unit(rates_bps)
 
-    def cap(end: str, cap_bps: float | None) -> str:
+    def rate(rate_bps: float | None) -> str:
+        return format_in(rate_bps, scale) if rate_bps else "-"
+
+    def cap(end: str) -> str:
         """Return a limit that experiments found; otherwise the highest rate that was seen."""
-        verdict = verdicts.get(end)
-        if verdict is not None and verdict.rate_bps:
-            return _rate(cap_bps)
-        seen_bps = max(cap_bps or 0.0, verdict.at_least_bps or 0.0 if verdict is not None else 0.0)
-        return f"at least {format_rate(seen_bps)}" if seen_bps else "-"
-
-    seen = {f"out of {host.name}": host.egress_bps or 0.0 for host in network.hosts}
-    seen |= {f"into {host.name}": host.ingress_bps or 0.0 for host in network.hosts}
-
-    def least(verdict: LinkVerdict) -> float:
-        """Return the highest rate seen on a link: in experiments and, for a host's link, on any path of the host."""
-        ends = () if verdict.rate_bps else verdict.link.split(", ")
-        return max([verdict.at_least_bps or 0.0, *(seen.get(end, 0.0) for end in ends)])
+        limit = limits.get(end, Limit(None, certain=False))
+        return f"at least {rate(limit.rate_bps)}" if limit.rate_bps and not limit.certain else rate(limit.rate_bps)
 
     rows = [
-        ["  " * depth + name, cap(f"out of {name}", up_bps), cap(f"into {name}", down_bps), cpus]
-        for depth, name, up_bps, down_bps, cpus in _tree(network)
+        ["  " * depth + name, cap(f"out of {name}"), cap(f"into {name}"), cpus] for depth, name, cpus in _tree(network)
     ]
-    emit_table([f"sharing: {network.sharing}", "out", "in", "cpus"], rows)
-    if network.verdicts:
+    emit_table([f"sharing: {network.sharing}", f"out {unit}", f"into {unit}", "cpus"], rows)
+    shown = [row for row in links if row.informative or verbose()]
+    if shown:
         typer.echo()
         emit_table(
-            ["link", "verdict", "limit", "at least", "evidence"],
+            ["link", "verdict", f"limit {unit}", f"at least {unit}", "evidence"],
             [
-                [v.link, v.verdict, _rate(v.rate_bps), _rate(least(v)), v.evidence.partition("; ")[0]]
-                for v in network.verdicts
+                [row.verdict.link, row.verdict.verdict, rate(row.verdict.rate_bps), rate(row.least_bps), row.reason]
+                for row in shown
             ],
             words=("verdict", "evidence"),
         )
+    for reason, count in Counter(row.reason for row in links if row not in shown).most_common():
+        note(f"{counted(count, 'link')} without a verdict: {reason} (-v lists them)")
 
 
-def _rate(rate_bps: float | None) -> str:
-    return format_rate(rate_bps) if rate_bps else "-"
-
-
-def _tree(network: Network) -> list[tuple[int, str, float | None, float | None, str]]:
+def _tree(network: Network) -> list[tuple[int, str, str]]:
     """Return one line per node, children indented below their parents."""
     inner: dict[str, tuple[int, str]] = {}
     for group in network.groups:
         for member in group.members:
             if member not in inner or len(group.members) < inner[member][0]:
                 inner[member] = (len(group.members), group.name)
-    lines: list[tuple[int, str, float | None, float | None, str]] = []
+    lines: list[tuple[int, str, str]] = []
     machines: dict[str | None, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for number, host in enumerate(network.hosts):
         parent = inner[host.name][1] if host.name in inner else None
@@ -210,15 +214,15 @@ def _tree(network: Network) -> list[tuple[int, str, float | None, float | None, 
     def below(parent: str | None, depth: int) -> None:
         for group in network.groups:
             if group.parent == parent:
-                lines.append((depth, group.name, group.up_bps, group.down_bps, ""))
+                lines.append((depth, group.name, ""))
                 below(group.name, depth + 1)
         for machine, numbers in machines[parent].items():
             together = len(numbers) > 1 and machine != parent
             if together:
-                lines.append((depth, machine, None, None, ""))
+                lines.append((depth, machine, ""))
             for number in numbers:
                 host = network.hosts[number]
-                lines.append((depth + together, host.name, host.egress_bps, host.ingress_bps, f"{host.cpus:g}"))
+                lines.append((depth + together, host.name, f"{host.cpus:g}"))
 
     below(None, 0)
     return lines

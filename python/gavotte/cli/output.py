@@ -80,6 +80,14 @@ def json_text(content: Any) -> str:
     return json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def emit_findings(sentences: Sequence[str]) -> None:
+    """Print on stdout what stands out, one line each, and an empty line below."""
+    for sentence in sentences:
+        print(f"finding: {sentence}")
+    if sentences:
+        print(flush=True)
+
+
 def emit_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", words: Collection[str] = ()
 ) -> None:

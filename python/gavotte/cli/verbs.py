@@ -31,7 +31,8 @@ def gavotte(
         typer.Option(
             "-v",
             "--verbose",
-            help="Log actions to stderr; -vv logs every step. Allowed before and after the verb.",
+            help="Log actions to stderr, and print all rows and statistics; -vv logs every step. Allowed before and "
+            "after the verb.",
             callback=show,
             count=True,
             expose_value=False,

@@ -165,12 +165,13 @@ def _worth(error: Norm, saved: Gains | None) -> str:
     if saved is None:
         return "too few snapshots or hosts to say what tuning gains: use at least 3 of each"
     sure = {name: gain for name, gain in (("broadcast", saved.broadcast), ("mapping", saved.mapping)) if gain.low > 0}
-    both = f"broadcast {_percent(saved.broadcast)}, mapping {_percent(saved.mapping)} on held-out snapshots"
+    off = f"{100 * error.share:.0f} % of the measured times are off the lasting value of their pair"
+    both = f"broadcast {_percent(saved.broadcast)}, mapping {_percent(saved.mapping)} shorter, tried on other snapshots"
     if sure:
-        volatile = f"; the network is volatile (norm {error.share:.2f})" if error.share > VOLATILE else ""
+        volatile = f"; but the network is volatile: {off}" if error.share > VOLATILE else ""
         return f"network-aware {' and '.join(sure)} pay{'s' * (len(sure) == 1)} here: {both}{volatile}"
     if error.share > VOLATILE:
-        return f"too volatile to tune for (norm {error.share:.2f}, above {VOLATILE}): {both}"
+        return f"too volatile to tune for: {off}, and tuning needs at most {100 * VOLATILE:.0f} %; {both}"
     return f"tuning may not pay here: {both}"
 
 
@@ -186,7 +187,7 @@ def _snapshots(shares: list[float], after: list[int], needed: int | None) -> str
     were = "was" if needed == 1 else "were"
     return (
         f"{needed} of {after[-1]} snapshots {were} enough: from then on at most {100 * NEAR_ENOUGH:.0f} % of the pairs "
-        f"were more than {100 * TOLERANCE:.0f} % off the constant of all"
+        f"were more than {100 * TOLERANCE:.0f} % off the lasting values of all"
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, WithJsonSchema
@@ -22,6 +23,8 @@ _SIZE = {"": 1, "b": 1, "k": 2**10, "kb": 2**10, "m": 2**20, "mb": 2**20, "g": 2
 _NUMBER = r"([0-9]+(?:\.[0-9]+)?(?:e[0-9]{1,2})?)"
 _RATE = re.compile(_NUMBER + r"\s*([kmgt]i?)?(bit|bps)?", re.IGNORECASE | re.ASCII)
 _BYTES = re.compile(_NUMBER + r"\s*([kmg]?b?)", re.IGNORECASE | re.ASCII)
+
+_UNITS = (("bit/s", 1.0), ("kbit/s", 1e3), ("Mbit/s", 1e6), ("Gbit/s", 1e9), ("Tbit/s", 1e12))
 
 SLOW_BPS = 1e6
 """A bare number below this was hardly meant as bit/s, so that its unit has to be written."""
@@ -90,6 +93,32 @@ def format_rate(rate_bps: float) -> str:
             break
         value, unit = value / 1000, larger
     return f"{value:#.3g}".rstrip(".") + f" {unit}"
+
+
+def common_unit(rates_bps: Iterable[float]) -> tuple[str, float]:
+    """Return one unit for all rates of a table, and how many bit/s it is.
+
+    It is the largest unit in which no known rate is below 1, unless the highest rate would then have six digits.
+    """
+    known = [abs(rate) for rate in rates_bps if rate and math.isfinite(rate)]
+    low, high = min(known, default=1e6), max(known, default=1e6)
+    fitting = [(unit, scale) for unit, scale in _UNITS if high < 99_950 * scale] or [_UNITS[-1]]
+    return next(((unit, scale) for unit, scale in reversed(fitting) if low >= 0.9995 * scale), fitting[0])
+
+
+def format_in(rate_bps: float, scale: float) -> str:
+    """Return a rate in a unit of `scale` bit/s with three significant digits and without the unit: `287`, `1050`."""
+    value = rate_bps / scale
+    if not value or not math.isfinite(value):
+        return "0" if not value else "unlimited"
+    digits = 2 - math.floor(math.log10(abs(float(f"{value:.3g}"))))
+    return f"{round(value, digits):.{max(0, digits)}f}"
+
+
+def in_one_unit(rates_bps: Sequence[float]) -> list[str]:
+    """Return the rates of one sentence, all in the unit that `common_unit` finds: `43.0 Mbit/s`, `1050 Mbit/s`."""
+    unit, scale = common_unit(rates_bps)
+    return [f"{format_in(rate, scale)} {unit}" for rate in rates_bps]
 
 
 def format_bytes(size_bytes: float) -> str:
