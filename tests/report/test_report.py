@@ -19,12 +19,14 @@ from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.history import History, Proof
-from gavotte.formats.network import Network
+from gavotte.formats.network import Group, LinkVerdict, Network
 from gavotte.formats.placement import Placement
 from gavotte.model import model
 from gavotte.report import Outcome, report
 from gavotte.report.grid import LABEL_PX, LETTERS, grid, shortened
 from gavotte.report.traffic import CROWD, SPACING_PX, host_bytes, ring
+from gavotte.terms.limits import limits_of
+from gavotte.terms.standouts import standouts
 
 TAGS_WITHOUT_END = {"meta", "image", "path", "rect", "br", "stop", "circle"}
 
@@ -166,10 +168,91 @@ def test_doubtful_cells_are_marked_and_say_why(tmp_path: Path) -> None:
     assert says[1] == "a lower bound: a host was the limit"
     assert says[5] == "wide interval"
     assert says[2] == "the path was the limit"
-    marks = re.search(r'<path d="(M[^"]*)" fill="#e8336d"', page.text)
+    marks = re.search(r'<path d="(M[^"]*)" class="doubt"', page.text)
     assert marks is not None
     assert marks[1].count("M") == 2
     assert "6 of 6 known, 2 doubtful" in page.text
+
+
+def experimented() -> Network:
+    """Six hosts; `n0` sends at most 287 Mbit/s, and received 1.05 Gbit/s without a limit; one rack shares a link."""
+    names = [f"n{i}" for i in range(6)]
+    rates = np.full((6, 6), 287e6)
+    rates[5] = 43e6
+    made = builders.network(names, 287e6).with_rates(
+        {(i, j): rates[i, j] for i in range(6) for j in range(6) if i != j}
+    )
+    hosts = [host.model_copy(update={"egress_bps": 287e6, "ingress_bps": 287e6}) for host in made.hosts]
+    hosts[4] = hosts[4].model_copy(update={"egress_bps": None, "ingress_bps": None})
+    link = [
+        LinkVerdict(link="into n5", verdict="unknown", evidence="not tested"),
+        LinkVerdict(link="into n1", verdict="unknown", evidence="not tested"),
+        LinkVerdict(link="into n0", verdict="open", at_least_bps=1.05e9, evidence="two pairs"),
+        LinkVerdict(link="out of n0", verdict="hose", rate_bps=287e6, evidence="two pairs"),
+        LinkVerdict(link="out of rack2", verdict="tor", rate_bps=143e6, evidence="three pairs"),
+    ]
+    group = Group(name="rack2", members=["n0", "n1", "n2"], up_bps=143e6)
+    return made.model_copy(update={"hosts": hosts, "groups": [group], "verdicts": link, "sharing": "groups"})
+
+
+def rows_of(page: Page, first: str) -> list[str]:
+    """Return the cells of the row that begins with this text."""
+    at = page.words.index(f"td: {first}")
+    end = next((k for k, word in enumerate(page.words[at:], at) if not word.startswith("td: ")), len(page.words))
+    return [word.removeprefix("td: ") for word in page.words[at:end]]
+
+
+def test_the_page_says_what_the_model_says(tmp_path: Path) -> None:
+    network = experimented()
+    report(tmp_path / "r.html", network)
+    page = Page(tmp_path / "r.html")
+    assert page.words[page.words.index("li: " + standouts(network)[0]) + 1] == "li: " + standouts(network)[1]
+    assert rows_of(page, "n0")[1:4] == ["1", "287", "at least 1050"]
+    assert rows_of(page, "n1")[1:4] == ["1", "at least 287", "at least 287"]
+    assert "at most" not in page.text
+    limits = limits_of(network)
+    for host in ("n0", "n1"):
+        for cell, end in zip(rows_of(page, host)[2:4], (f"out of {host}", f"into {host}"), strict=True):
+            assert cell.startswith("at least") == (not limits[end].certain)
+
+
+def test_all_rates_on_the_page_have_one_unit(tmp_path: Path) -> None:
+    report(tmp_path / "r.html", experimented())
+    page = Page(tmp_path / "r.html")
+    assert set(re.findall(r"\b[kMGT]bit/s", " ".join(page.words))) == {"Mbit/s"}
+    assert {line["unit"] for line in page.data["rates"]["layers"] if line["label"] == "rate"} == {"Mbit/s"}
+
+
+def test_rows_without_information_are_counted_and_the_others_come_first(tmp_path: Path) -> None:
+    report(tmp_path / "r.html", experimented())
+    words = Page(tmp_path / "r.html").words
+    assert [words.index(f"td: {link}") for link in ("out of rack2", "out of n0", "into n0")] == sorted(
+        words.index(f"td: {link}") for link in ("out of rack2", "out of n0", "into n0")
+    )
+    assert "td: into n5" not in words
+    assert "td: n4" not in words
+    assert "p: 2 links without a verdict: not tested." in words
+    assert "p: Without a known rate: 1 host." in words
+    assert "td: not known" not in words
+
+
+def test_the_page_has_colours_for_dark_screens_and_only_there(tmp_path: Path) -> None:
+    past, app = measured(["a", "b", "c"]), ranks(3)
+    network = model(past)
+    report(tmp_path / "r.html", network, history=past, apps=[app], outcomes=[Outcome(placed(network, app), 3.0, 2.5)])
+    text = (tmp_path / "r.html").read_text()
+    style, _, body = text.partition("</style>")
+    assert "@media (prefers-color-scheme: dark)" in style
+    names = set(re.findall(r"var\((--[a-z]+)\)", text)) - {"--columns"}
+    light, dark = (
+        set(re.findall(r"(--[a-z]+):", part)) for part in style.split("@media (prefers-color-scheme: dark)")[:2]
+    )
+    assert names <= light
+    assert light - dark == {"--unknown"}  # see-through grey, the same on both
+    # Colours of the page belong into the style; those of data are the palettes'.
+    assert not re.findall(
+        r'(?:fill|stroke|background)[=:] ?"?#(?:222|fff|444|888|3b528b)\b', re.sub(r"style=\"fill[^\"]*\"", "", body)
+    )
 
 
 def test_strange_names_stay_text(tmp_path: Path) -> None:

@@ -16,7 +16,10 @@ from gavotte.formats.history import Floats, Ints
 
 VIRIDIS = ("440154", "472d7b", "3b528b", "2c728e", "21918c", "28ae80", "5ec962", "addc30", "fde725")
 """Palette of nine colours, dark to light: matplotlib's viridis, perceptually even and readable by the colour-blind."""
-UNKNOWN = (221, 221, 221)
+UNKNOWN = (128, 128, 128, 69)
+"""Colour of cells without a value: red, green, blue and opacity. It is grey on white and on black pages."""
+CLEAR = (0, 0, 0, 0)
+"""Colour of the diagonal, and of empty cells: the page's own."""
 
 WIDTH_PX = 960
 CELL_PX = (2.0, 36.0)
@@ -90,7 +93,7 @@ def grid(
     *,
     layers: Sequence[Layer] = (),
     doubtful: npt.NDArray[np.bool_] | None = None,
-    empty: tuple[int, int, int] = UNKNOWN,
+    empty: tuple[int, int, int, int] = UNKNOWN,
 ) -> Grid:
     """Draw a matrix with colours on a logarithmic scale.
 
@@ -113,8 +116,10 @@ def grid(
     low, high = (float(known.min()), float(known.max())) if known.size else (1.0, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.log(values / low) / np.log(high / low) if high > low else np.where(np.isnan(values), np.nan, 0.5)
-    colours = np.where(np.isnan(share)[..., None], empty, coloured(np.nan_to_num(share), VIRIDIS))
-    colours[~off_diagonal] = 255
+    opaque = np.full((size, size, 1), 255)
+    colours = np.concatenate([coloured(np.nan_to_num(share), VIRIDIS), opaque], axis=-1)
+    colours = np.where(np.isnan(share)[..., None], empty, colours)
+    colours[~off_diagonal] = CLEAR
     numbers = []
     if cell >= NUMBERED_PX:
         for i, j in np.argwhere(np.isfinite(values) & off_diagonal).tolist():
@@ -178,11 +183,11 @@ def coloured(share: Floats, palette: Sequence[str]) -> Ints:
 
 
 def _png(pixels: npt.NDArray[np.uint8]) -> str:
-    """Return (height, width, 3) pixels as a PNG in a data URI."""
+    """Return (height, width, 4) pixels, whose last number is the opacity, as a PNG in a data URI."""
     height, width = pixels.shape[:2]
     rows = b"".join(b"\0" + row.tobytes() for row in pixels)
     chunks = (
-        (b"IHDR", struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0)),
+        (b"IHDR", struct.pack(">2I5B", width, height, 8, 6, 0, 0, 0)),
         (b"IDAT", zlib.compress(rows, 9)),
         (b"IEND", b""),
     )

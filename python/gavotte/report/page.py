@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -17,15 +18,17 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.files.reading import write_text
 from gavotte.formats.history import History, Ints
-from gavotte.formats.network import Network
+from gavotte.formats.network import Group, Host, Network
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.names import known_as, meant
-from gavotte.formats.parts.rates import format_bytes, format_rate
+from gavotte.formats.parts.rates import common_unit, format_bytes, format_in
 from gavotte.formats.placement import Placement
-from gavotte.report.grid import Grid, Layer, grid, layer_values, shortened
+from gavotte.report.grid import CLEAR, Grid, Layer, grid, layer_values, shortened
 from gavotte.report.traffic import SUNSET, Busy, Ring, busy, host_bytes, ring
 from gavotte.report.trust import SOUND, WORDS, aligned, over_time, standing, utc
+from gavotte.terms.limits import Limit, LinkRow, limits_of, link_rows
 from gavotte.terms.norm import TOLERANCE
+from gavotte.terms.standouts import standouts
 from gavotte.terms.unfolding import unfold
 
 Bools = npt.NDArray[np.bool_]
@@ -62,6 +65,68 @@ class _Section:
     busy: list[Busy]
 
 
+@dataclass(frozen=True)
+class _Ends:
+    """A row about a host or a group: the most that it sends and receives."""
+
+    of: Host | Group
+    out: Limit
+    into: Limit
+
+    @property
+    def informative(self) -> bool:
+        """Whether any of the two limits is known."""
+        return bool(self.out.rate_bps or self.into.rate_bps)
+
+
+@dataclass(frozen=True)
+class _Tables:
+    """The rows of the tables about rates, in one unit for the whole page. Rows that say nothing are only counted.
+
+    Attributes:
+        unit: the unit of all rates.
+        scale: how many bit/s it is.
+        hosts: hosts with a known limit.
+        silent_hosts: number of the other hosts.
+        groups: groups with a known limit.
+        silent_groups: number of the other groups.
+        links: what experiments show about links, limits first.
+        untested: number of the other links by the reason why nothing is known of them.
+    """
+
+    unit: str
+    scale: float
+    hosts: list[_Ends]
+    silent_hosts: int
+    groups: list[_Ends]
+    silent_groups: int
+    links: list[LinkRow]
+    untested: dict[str, int]
+
+    def rate(self, rate_bps: float | None) -> str:
+        """Return a rate in the page's unit, without it."""
+        return format_in(rate_bps, self.scale) if rate_bps else "-"
+
+    def limit(self, limit: Limit) -> str:
+        """Return a limit; one that no experiment found is at least the highest rate that was seen."""
+        return (
+            f"at least {self.rate(limit.rate_bps)}"
+            if limit.rate_bps and not limit.certain
+            else self.rate(limit.rate_bps)
+        )
+
+
+VERDICTS = {
+    "hose": "the host's own limit",
+    "machine": "the machine's limit",
+    "tor": "the rack's limit",
+    "aggregate": "a limit above racks",
+    "open": "was never full",
+    "unknown": "not known",
+}
+"""Words for the verdicts of a Network."""
+
+
 def report(
     path: str | Path,
     network: Network,
@@ -90,6 +155,7 @@ def report(
             file cannot be written.
     """
     part = _drawn(network, outcomes)
+    tables = _tables(network, part)
     past = None if history is None else aligned(history, part)
     scale_s = max((o.placement.completion_s for o in outcomes), default=0.0) or 1e-9
     sections = []
@@ -104,13 +170,15 @@ def report(
     unknown = WORDS.index("not known")
     page = _template().render(
         title=title or f"Network of {counted(len(network.hosts), 'host')}",
-        facts=_facts(network, part, past, apps, int(doubtful.sum())) | dict(facts or {}),
+        findings=standouts(network),
+        facts=_facts(network, part, past, apps, int(doubtful.sum()), tables) | dict(facts or {}),
         made=utc(time.time() if made_s is None else made_s),
         version=_core.version(),
         network=network,
         short=dict(zip(network.names, shortened(network.names), strict=True)),
-        part=part,
-        rates=_rates(part, past, word, doubtful & (word != unknown)) if network.rate_bps else None,
+        tables=tables,
+        verdicts=VERDICTS,
+        rates=_rates(part, past, word, doubtful & (word != unknown), tables) if network.rate_bps else None,
         snapshots=[] if past is None else over_time(part, past),
         traffic=[] if outcomes else [(app, _traffic(app)) for app in apps],
         sections=sections,
@@ -118,6 +186,7 @@ def report(
         longest_s=max([o.measured_s or 0.0 for o in outcomes] + [o.simulated_s or 0.0 for o in outcomes] + [scale_s]),
         sunset=SUNSET,
         rows=ROWS,
+        counted=counted,
         tolerance=TOLERANCE,
     )
     write_text(path, page)
@@ -127,7 +196,6 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"rate": lambda rate_bps: format_rate(rate_bps) if rate_bps else "-", "size": format_bytes}
     return environment.from_string(resources.files("gavotte.report").joinpath("page.html.jinja").read_text("utf-8"))
 
 
@@ -153,8 +221,31 @@ def _drawn(network: Network, outcomes: Sequence[Outcome]) -> Network:
     return network.of_hosts(sorted({*kept, *(others[at] for at in evenly)}))
 
 
+def _tables(network: Network, part: Network) -> _Tables:
+    """Return the rows of the tables about rates: those that say something first, and in one unit."""
+    limits, links = limits_of(network), link_rows(network)
+
+    def ends(items: Sequence[Host | Group]) -> list[_Ends]:
+        return [_Ends(each, limits[f"out of {each.name}"], limits[f"into {each.name}"]) for each in items]
+
+    hosts, groups = ends(part.hosts), ends(network.groups)
+    pairs_bps = [rate for row in part.rate_bps for rate in row if rate]
+    shown_bps = [limit.rate_bps or 0.0 for each in (*hosts, *groups) for limit in (each.out, each.into)]
+    unit, scale = common_unit([*pairs_bps, *shown_bps, *(row.least_bps or 0.0 for row in links)])
+    return _Tables(
+        unit=unit,
+        scale=scale,
+        hosts=[each for each in hosts if each.informative],
+        silent_hosts=sum(not each.informative for each in hosts),
+        groups=[each for each in groups if each.informative],
+        silent_groups=sum(not each.informative for each in groups),
+        links=[row for row in links if row.informative],
+        untested=dict(Counter(row.reason for row in links if not row.informative).most_common()),
+    )
+
+
 def _facts(
-    network: Network, part: Network, history: History | None, apps: Sequence[App], doubtful: int
+    network: Network, part: Network, history: History | None, apps: Sequence[App], doubtful: int, tables: _Tables
 ) -> dict[str, str]:
     size, drawn = len(network.hosts), len(part.hosts)
     rates = part.to_numpy()
@@ -168,8 +259,10 @@ def _facts(
     else:
         facts["pairs"] = "none has a rate of its own: what hosts and groups may send and receive is all that limits"
     if known.size:
-        low, middle, high = (format_rate(float(rate)) for rate in np.quantile(known, (0.1, 0.5, 0.9)))
-        facts["rates"] = f"{middle} in the median, a tenth below {low}, a tenth above {high} (TCP goodput)"
+        low, middle, high = (tables.rate(float(rate)) for rate in np.quantile(known, (0.1, 0.5, 0.9)))
+        facts["rates"] = (
+            f"{middle} {tables.unit} in the median, a tenth below {low}, a tenth above {high} (TCP goodput)"
+        )
     facts["shared"] = {
         "hose": "what a host sends, and what it receives",
         "pipe": "nothing: each pair has a path of its own",
@@ -187,12 +280,10 @@ def _facts(
     return facts
 
 
-def _rates(network: Network, history: History | None, word: Ints, doubtful: Bools) -> Grid:
+def _rates(network: Network, history: History | None, word: Ints, doubtful: Bools, tables: _Tables) -> Grid:
     rates = network.to_numpy()
     low = network.to_numpy("rate_low_bps")
-    most = float(np.nanmax(rates)) if np.isfinite(rates).any() else 1e6
-    # The unit in which `format_rate` would print the highest rate.
-    unit, scale = next(((u, s) for u, s in (("kbit/s", 1e3), ("Mbit/s", 1e6)) if most < 999.5 * s), ("Gbit/s", 1e9))
+    unit, scale = tables.unit, tables.scale
     layers = [
         Layer("rate", layer_values(rates / scale), unit=unit),
         Layer("95 % interval", layer_values(low / scale), layer_values(rates**2 / low / scale), unit),
@@ -217,4 +308,4 @@ def _traffic(app: App) -> Grid | None:
     most = float(np.nanmax(sizes)) if np.isfinite(sizes).any() else 1.0
     unit, scale = next(((u, s) for u, s in (("B", 1.0), ("kB", 1e3), ("MB", 1e6)) if most < 1e5 * s), ("GB", 1e9))
     layers = [Layer("bytes", layer_values(sizes / scale), unit=unit)]
-    return grid([task.name for task in app.task], sizes / scale, unit, layers=layers, empty=(255, 255, 255))
+    return grid([task.name for task in app.task], sizes / scale, unit, layers=layers, empty=CLEAR)

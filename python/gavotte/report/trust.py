@@ -23,7 +23,7 @@ WORDS = (
     "no proof that the path was the limit",
     "the path was the limit",
     "a lower bound: a host was the limit",
-    "a lower bound: a token bucket was not emptied",
+    "a lower bound: the sender's credit for bursts was not used up",
     "guessed from what its hosts do with others",
     "measured before its host moved, and scaled",
 )
