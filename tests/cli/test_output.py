@@ -100,3 +100,14 @@ def test_a_number_and_its_noun_agree(rows: str, flows: str, tmp_path: Path) -> N
         patch.chdir(tmp_path)
         done = CliRunner().invoke(app, words)
     assert done.stderr.startswith(f"{flows}, ")
+
+
+def test_rows_without_information_are_counted_and_listed_with_v(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates = [287, 0, 0]
+    assert output.with_information(rates, bool, "path", "without an answer") == [287]
+    assert capsys.readouterr().err == "2 paths without an answer are left out (-v lists them)\n"
+    monkeypatch.setattr(output, "verbose", lambda: True)
+    assert output.with_information(rates, bool, "path", "without an answer") == rates
+    assert capsys.readouterr().err == ""

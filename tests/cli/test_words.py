@@ -86,7 +86,8 @@ def test_a_table_loses_nothing_at_80_columns(data: st.DataObject, columns: int, 
     for index, name in enumerate(names):
         if index and name not in text:
             for row in content:
-                assert row[index] in shown
+                # A number that leaves the first column less than half of the width is broken like text.
+                assert row[index] in shown or len(row[index]) > 80 // 2 - output.GAP
 
 
 NAMES = st.text(st.sampled_from("abc-."), min_size=1, max_size=70)

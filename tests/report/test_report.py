@@ -243,7 +243,7 @@ def test_the_page_has_colours_for_dark_screens_and_only_there(tmp_path: Path) ->
     text = (tmp_path / "r.html").read_text()
     style, _, body = text.partition("</style>")
     assert "@media (prefers-color-scheme: dark)" in style
-    names = set(re.findall(r"var\((--[a-z]+)\)", text)) - {"--columns"}
+    names = set(re.findall(r"var\((--[a-z]+)\)", text)) - {"--columns", "--whole"}
     light, dark = (
         set(re.findall(r"(--[a-z]+):", part)) for part in style.split("@media (prefers-color-scheme: dark)")[:2]
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Hosts, Json, Seed, TakeOver
-from gavotte.cli.output import emit_json, emit_table, json_text, note, warn
+from gavotte.cli.output import emit_json, emit_table, json_text, note, warn, with_information
 from gavotte.cli.progress import progress
 from gavotte.cli.writing import to_write
 from gavotte.formats.parts.rates import format_bytes
@@ -77,7 +77,7 @@ def calibrate(hosts: Hosts, asked: CompareOptions, writing: ResultOptions) -> No
             str(t.answered),
             format_bytes(t.bytes),
         ]
-        for t in comparison.trains
+        for t in with_information(comparison.trains, lambda train: train.answered, "train", "without an answer")
     ]
     emit_table(["K x B x payload", "mean error", "paths", "bytes per path"], rows)
     if comparison.best is None:

@@ -12,7 +12,7 @@ import typer
 from gavotte.cli import lists
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json
-from gavotte.cli.output import emit_json, emit_table, note
+from gavotte.cli.output import emit_json, emit_table, note, with_information
 from gavotte.cli.stability import stability
 from gavotte.cli.writing import to_write
 from gavotte.formats.parts.counting import counted
@@ -129,7 +129,8 @@ def show(
         return
     if table is not None:
         columns = ["source", "target", "answered", "median", "lowest", "highest", "latency", "hops"]
-        emit_table(columns, [_pair_row(each, summary.snapshots) for each in table])
+        shown = with_information(table, lambda pair: pair["answered"], "path", "without an answer")
+        emit_table(columns, [_pair_row(each, summary.snapshots) for each in shown])
     else:
         rows = [
             [

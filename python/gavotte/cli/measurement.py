@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gavotte.cli.by_tcp import documented, mark, note_fast, several
-from gavotte.cli.output import emit_findings, emit_table, note, verbose
+from gavotte.cli.output import emit_findings, emit_table, note, verbose, with_information
 from gavotte.formats.history import VERDICTS, Floats, History, Ints, Proof
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import common_unit, format_bytes, format_in, format_rate
@@ -167,7 +167,9 @@ def _print_rates(result: Measurement) -> None:
     history = result.history
     rates_bps = 8 * history.beta_Bps[-1]
     known = np.isfinite(rates_bps)
-    shown = [host for host in range(len(history.hosts)) if verbose() or known[host].any() or known[:, host].any()]
+    shown = with_information(
+        range(len(history.hosts)), lambda host: known[host].any() or known[:, host].any(), "host", "without any answer"
+    )
     unit, scale = common_unit(rates_bps[known].tolist())
     rows = [
         [
@@ -178,8 +180,6 @@ def _print_rates(result: Measurement) -> None:
     ]
     if rows:
         emit_table([unit, *(history.hosts[host] for host in shown)], rows)
-    if silent := len(history.hosts) - len(shown):
-        note(f"{counted(silent, 'host')} without any answer {'are' if silent > 1 else 'is'} left out (-v lists them)")
 
 
 PROOFS = {

@@ -183,7 +183,7 @@ def _print(network: Network) -> None:
         ["  " * depth + name, cap(f"out of {name}"), cap(f"into {name}"), cpus] for depth, name, cpus in _tree(network)
     ]
     emit_table([f"sharing: {network.sharing}", f"out {unit}", f"into {unit}", "cpus"], rows)
-    shown = [row for row in links if row.informative or verbose()]
+    shown = [row for row in links if verbose() or row.informative]
     if shown:
         typer.echo()
         emit_table(

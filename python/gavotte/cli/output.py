@@ -6,14 +6,18 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gavotte.formats.parts.counting import counted
 
 if TYPE_CHECKING:
     from rich.console import Console, JustifyMethod
 
     from gavotte.formats.network import Network
+
+Row = TypeVar("Row")
 
 TEXT_WIDTH = 16
 """Text in a table is not wrapped more tightly than this."""
@@ -107,16 +111,22 @@ def emit_table(
             print((" " * GAP).join(aligned))
         sys.stdout.flush()
         return
+    from rich.cells import cell_len
     from rich.table import Table
     from rich.text import Text
 
     text = [index == 0 or column in words for index, column in enumerate(columns)]
     least = _least_widths(columns, rows, text)
+    whole = [
+        max(least[index], *(cell_len(line.expandtabs()) for cell in cells for line in cell.splitlines() or [""]))
+        for index, cells in enumerate(zip(columns, *rows, strict=True))
+    ]
     for number, block in enumerate(_blocks(least)):
+        widths = _narrowed([whole[index] for index in block], [least[index] for index in block])
         table = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
-        for index in block:
+        for index, width in zip(block, widths, strict=True):
             justify: JustifyMethod = "left" if text[index] else "right"
-            table.add_column(Text(columns[index]), justify=justify, min_width=least[index], overflow="fold")
+            table.add_column(Text(columns[index]), justify=justify, width=width, overflow="fold")
         for row in rows:
             table.add_row(*(Text(row[index]) for index in block))
         if number:
@@ -148,6 +158,17 @@ def _least_widths(columns: Sequence[str], rows: Sequence[Sequence[str]], text: S
     return least
 
 
+def _narrowed(whole: Sequence[int], least: Sequence[int]) -> list[int]:
+    """Return the widths of a table's columns: whole if they fit, else the widest ones are narrowed first."""
+    widths = list(whole)
+    for _ in range(sum(widths) + GAP * (len(widths) - 1) - stdout().width):
+        wide = [index for index, width in enumerate(widths) if width > least[index]]
+        if not wide:
+            break
+        widths[max(wide, key=lambda index: widths[index])] -= 1
+    return widths
+
+
 def _blocks(least: Sequence[int]) -> list[list[int]]:
     """Return the columns of each table that fits into the width: all begin with the first column."""
     blocks: list[list[int]] = [[0]]
@@ -172,6 +193,14 @@ def _pipe_width() -> int:
     """Return the width of tables without a terminal: `COLUMNS` if it is set, else any."""
     columns = os.environ.get("COLUMNS", "")
     return int(columns) if columns.isdecimal() and int(columns) > 0 else PIPE_WIDTH
+
+
+def with_information(rows: Sequence[Row], informative: Callable[[Row], object], noun: str, lack: str) -> list[Row]:
+    """Return the rows that say something, and print how many do not; with `-v` all rows are returned."""
+    shown = [row for row in rows if verbose() or informative(row)]
+    if left_out := len(rows) - len(shown):
+        note(f"{counted(left_out, noun)} {lack} {'are' if left_out > 1 else 'is'} left out (-v lists them)")
+    return shown
 
 
 def verbose() -> bool:

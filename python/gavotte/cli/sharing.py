@@ -10,11 +10,12 @@ import typer
 
 from gavotte.cli.budget import read_limits
 from gavotte.cli.declared import declared, option
+from gavotte.cli.measurement import standouts_of
 from gavotte.cli.options import Budget, DryRun, Hosts, Json, PricePerGb, Seed, TakeOver
-from gavotte.cli.output import emit_json, emit_table, note, warn
+from gavotte.cli.output import emit_findings, emit_json, emit_table, note, warn
 from gavotte.cli.progress import progress
 from gavotte.cli.writing import to_write
-from gavotte.formats.parts.rates import format_bytes, format_rate
+from gavotte.formats.parts.rates import common_unit, format_bytes, format_in
 
 if TYPE_CHECKING:
     from gavotte.formats.history import History
@@ -77,19 +78,22 @@ def sharing(
     if costing.as_json:
         emit_json(document(result) | {"output": str(output)})
         return
+    emit_findings(standouts_of(completed))
+    rates_bps = [rate for record in result.evidence for rate in (record.sum_bps, sum(record.alone_bps))]
+    unit, scale = common_unit(rates_bps)
     rows = [
         [
             record.subject,
             record.verdict,
             str(len(record.pairs)),
-            format_rate(record.sum_bps),
-            format_rate(sum(record.alone_bps)),
+            format_in(record.sum_bps, scale),
+            format_in(sum(record.alone_bps), scale),
             f"{1e3 * record.overlap_s:.0f} ms",
             record.reason,
         ]
         for record in result.evidence
     ]
-    columns = ["link", "verdict", "pairs", "together", "alone", "overlap", "reason"]
+    columns = ["link", "verdict", "pairs", f"together {unit}", f"alone {unit}", "overlap", "reason"]
     emit_table(columns, rows, words=("verdict", "reason"))
     note(f"wrote {output}; `gavotte model` concludes which links are shared")
 

@@ -12,7 +12,7 @@ import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json
-from gavotte.cli.output import emit_json, emit_table
+from gavotte.cli.output import emit_json, emit_table, with_information
 from gavotte.formats.parts.rates import format_rate
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def stability(
         ["age", "median error", "mean", "95 % below", "measurements"],
         [
             [_age(each.age_s), *map(_percent, (each.median, each.mean, each.most)), str(each.count)]
-            for each in result.by_age
+            for each in with_information(result.by_age, lambda age: age.count, "age", "without two measurements")
         ],
         title="\nrelative difference between an earlier and a later measurement of the same pair",
     )

@@ -70,7 +70,8 @@ def simulate(
         emit_json(summaries[0] if len(summaries) == 1 else {"simulations": summaries})
         return
     emit_table(
-        ["policy", "average s", "p95 s", "longest s", *(["against fair"] if _fair(results) else [])], _rows(results)
+        ["policy", "average s", "95 % within s", "longest s", *(["against fair"] if _fair(results) else [])],
+        _rows(results),
     )
     alone_s = results[0].alone_s
     alone_text = f", {alone_s.mean():.2f} s on average if each ran alone" if len(alone_s) else ""
