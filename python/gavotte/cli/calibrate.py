@@ -48,6 +48,7 @@ def calibrate(hosts: Hosts, asked: CompareOptions, writing: ResultOptions) -> No
     from gavotte.measure.calibrate import calibrate as compare
 
     with progress("calibrating", "paths") as advance:
+        advance(0, asked.paths)
         question = CalibrationQuestion(
             resolve_hosts(hosts),
             asked.bursts or BURSTS,

@@ -72,8 +72,8 @@ def cross(
         raise GavotteError("-o needs a Network to add it to", hint="name it with --network")
     max_bps = None if asked.max_rate is None else read_rate("--max-rate", asked.max_rate)
     question = CrossQuestion(resolve_hosts(hosts), source, target, max_bps, net, asked.seconds)
-    with progress("measuring cross traffic", limit_s=asked.seconds):
-        traffic = watch(question, ProbeSession(take_over=writing.take_over))
+    with progress("measuring cross traffic", "turns", limit_s=asked.seconds) as advance:
+        traffic = watch(question, ProbeSession(advance, writing.take_over))
     mine = sorted({*(writing.beside or ()), *(name for each in traffic.beside for name in each.apps)})
     if output is not None and net is not None and traffic.told:
         write_network(output, net.with_cross(source, target, traffic.median, beside=mine))
@@ -99,10 +99,10 @@ def _show(traffic: CrossTraffic) -> None:
         note(f"cross traffic of {traffic.low:.1f} {most} ({traffic.how})")
         return
     rows = [[f"{t:.2f}", f"{c:.1f}"] for t, c in zip(traffic.time_s, traffic.connections, strict=True)]
-    emit_table(["time s", "connections"], rows)
     note(
         f"cross traffic of {traffic.median:.1f} connections "
         f"({traffic.low:.1f} to {traffic.high:.1f} from the 10th to the 90th percentile); "
         f"path {format_rate(traffic.max_bps)} ({traffic.how}); round trip {1e3 * traffic.rtt_idle_s:.2f} ms idle, "
         f"{1e3 * traffic.rtt_loaded_s:.2f} ms loaded"
     )
+    emit_table(["time s", "connections"], rows)

@@ -160,6 +160,7 @@ def paths(
         raise GavotteError("--resume needs the file that was being measured", hint="name it with -o")
     journal = None if output is None else journal_path(output)
     with progress("measuring", "paths") as advance, _resumable(journal):
+        advance(0, plan.paths.paths * plan.question.count)
         enough = _stable(asked.seed) if asked.until_stable else None
         result = carry_out(plan, MeasureSession(advance, work.take_over, journal, work.resume, enough))
     spare = None if output is None else _written(output, result.history, whole=result.answered == result.paths)

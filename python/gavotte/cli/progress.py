@@ -162,7 +162,9 @@ def _silent() -> bool:
 def _amount(amounts: list[tuple[int, int]], unit: str, elapsed_s: float, limit_s: float | None) -> str:
     """Return how much is done of how much, and for how long the work has been going."""
     if not amounts:
-        return _elapsed(elapsed_s) if limit_s is None else f"{elapsed_s:.0f} of about {limit_s:.0f} s"
+        if limit_s is None or elapsed_s > limit_s:
+            return _elapsed(elapsed_s) + ("" if limit_s is None else f", more than the expected {limit_s:.0f} s")
+        return f"{elapsed_s:.0f} of about {limit_s:.0f} s"
     done, total = amounts[0]
     if unit == BYTES:
         return f"{format_bytes(done)} of {format_bytes(total)}, {_elapsed(elapsed_s)}"

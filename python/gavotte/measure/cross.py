@@ -268,7 +268,12 @@ def cross(question: CrossQuestion, session: ProbeSession | None = None) -> Cross
             name, reason = next(iter(fleet.missing.items()))
             raise AgentError(f"{name}: {reason}")
         asked_s = time.time()
-        answers = sorted(carry_out(fleet, schedule, round_s=plan.slot_s), key=lambda answer: answer.round)
+        answers = []
+        for answer in carry_out(fleet, schedule, round_s=plan.slot_s):
+            answers.append(answer)
+            if session.progress is not None:
+                session.progress(len(answers), len(turns))
+        answers.sort(key=lambda answer: answer.round)
         replies = [answer.checked() for answer in answers]
         beside = tuple(fleet.beside())
     rates = [_settled(reply) for reply in replies]

@@ -200,7 +200,7 @@ def run_experiments(
         hosts: usable hosts.
         seed: seed of the choice of pairs.
         most: cost after which no further round begins; None = any.
-        progress: called for each experiment that is done.
+        progress: called before the first experiment, and for each one that is done.
     """
     began = time.monotonic()
     runner = _Runner(carrier, tree, rate, most)
@@ -208,6 +208,8 @@ def run_experiments(
     records: list[Evidence] = []
     pending = plan_trials(tree, rate, hosts=hosts, seed=seed) if len(hosts) > 2 else []
     known = len(pending)
+    if progress is not None and known:
+        progress(0, known)
     for attempt in range(ATTEMPTS):
         runner.apart(pending)
         again: list[Trial] = []
