@@ -98,20 +98,28 @@ def whole(**sizes: int) -> Traffic:
 
 def test_profiles_differ_by_the_share_that_moved() -> None:
     comparison = compare(whole(xy=600, yz=400), whole(xy=1200, yz=800))
-    assert (comparison.moved_share, comparison.volume_ratio, comparison.changed) == (0, 2, False)
+    assert (comparison.moved_share, comparison.volume_ratio, comparison.verdict) == (0, 2, "alike")
     comparison = compare(whole(xy=600, yz=400), whole(xy=300, yz=400, zx=300))
     assert comparison.moved_share == pytest.approx(0.3)
-    assert comparison.changed
+    assert comparison.verdict == "different"
     assert comparison.pairs[0] == ("x", "y", 0.6, 0.3)
 
 
-def test_what_intervals_allow_is_no_change() -> None:
-    sampled = Traffic(
-        ("s",),
-        ("x", "y", "z"),
-        (TrafficSpan(None, None, {("x", "y"): Count(450, 300, 700), ("y", "z"): Count(550, 300, 700)}),),
-    )
-    assert compare(whole(xy=600, yz=400), sampled).moved_share == 0
+def sampled(width: int) -> Traffic:
+    """Return a sampled profile, whose intervals reach this many bytes to each side."""
+    counts = {("x", "y"): Count(550, 550 - width, 550 + width), ("y", "z"): Count(450, 450 - width, 450 + width)}
+    return Traffic(("s",), ("x", "y", "z"), (TrafficSpan(None, None, counts),))
+
+
+def test_wide_intervals_show_neither_a_change_nor_that_there_is_none() -> None:
+    comparison = compare(whole(xy=600, yz=400), sampled(200))
+    assert (comparison.verdict, comparison.low_share) == ("cannot tell", 0)
+    assert comparison.high_share == pytest.approx(0.25)
+    assert comparison.detectable_share == pytest.approx(0.15)
+    # The share of 5 % must be known to 5 %, and is to 20 %.
+    assert comparison.times == 16
+    assert compare(whole(xy=600, yz=400), sampled(40)).verdict == "alike"
+    assert compare(whole(xy=900, yz=100), sampled(200)).verdict == "different"
     with pytest.raises(GavotteError, match="has no bytes between two tasks"):
         compare(whole(xy=1), whole(xx=5))
 
@@ -131,12 +139,20 @@ def test_the_commands(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(done)
     gavotte("profile", "pcap", "b.pcap", "-o", "b.app.toml", cwd=tmp_path)
     same = gavotte("profile", "diff", "a.json", "a.app.toml", "--json", cwd=tmp_path)
-    assert (same.returncode, json.loads(same.stdout)["changed"]) == (0, False)
+    assert (same.returncode, json.loads(same.stdout)["verdict"]) == (0, "alike")
     other = gavotte("profile", "diff", "a.json", "b.app.toml", "--json", cwd=tmp_path)
-    assert (other.returncode, json.loads(other.stdout)["moved_share"]) == (1, 0.5)
+    assert (other.returncode, json.loads(other.stdout)["moved_share"]) == (3, 0.5)
+    wide = json.loads(done) | {"series": []}
+    wide["pairs"] = [pair | {"low_bytes": 1000, "high_bytes": 9000} for pair in wide["pairs"]]
+    (tmp_path / "wide.json").write_text(json.dumps(wide))
+    open_ = gavotte("profile", "diff", "a.json", "wide.json", cwd=tmp_path)
+    assert open_.returncode == 4
+    assert "cannot tell: " in open_.stderr
     merged = gavotte("profile", "merge", "a.json", "b.app.toml", "-o", "m.app.toml", "--json", cwd=tmp_path)
     assert {pair["bytes"] for pair in json.loads(merged.stdout)["pairs"]} == {3000, 1500}
     document = json.loads(gavotte("profile", "predict", "a.json", "--json", cwd=tmp_path).stdout)
     assert document["errors"]["previous"] >= 0
     (tmp_path / "bad.json").write_text('{"pairs": [{}]}')
-    assert "is not a profile" in gavotte("profile", "diff", "a.json", "bad.json", cwd=tmp_path).stderr
+    bad = gavotte("profile", "diff", "a.json", "bad.json", cwd=tmp_path)
+    assert bad.returncode == 1
+    assert "is not a profile" in bad.stderr

@@ -1,24 +1,25 @@
-"""Compare two campaigns: report which results differ by more than chance and by enough to matter."""
+"""Compare two campaigns: report which results are alike, which differ, and which are undecided."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from gavotte.campaign.running import METRIC
-from gavotte.campaign.statistics import holm, mean_interval, more_than
 from gavotte.errors import GavotteError
 from gavotte.formats.record import Sample
+from gavotte.terms.equivalence import SIGNIFICANCE, VERDICTS, Means, Verdict, judge, whole
 
-RELEVANT = 0.05
-"""Smallest difference that matters, as a share of the first mean.
+MARGIN = 0.05
+"""Largest difference that does not matter, as a share of the first mean.
 
 OSMeF's tunnel cost 2 %, and its tenants' router much more.
 """
-SIGNIFICANCE = 0.05
-"""Chance, 0 to 1, that at least one comparison reports a difference where none exists, after Holm's correction."""
 
 Cell = tuple[str, str, str, int, str]
 """Scenario, source, target, connections and flavour: the settings that all repetitions of a sample share."""
@@ -36,12 +37,15 @@ class Difference:
         flavour: name of the processor limit of the endpoints; empty = no limit.
         values: number of values in each campaign.
         means: mean in each campaign; None = the campaign has no values.
-        low: lower end of the 95 % confidence interval of each mean; None = fewer than two values.
-        high: upper end of the same intervals.
         relative: second mean divided by the first, minus 1; None = a mean is missing or the first is 0.
-        p: chance, after Holm's correction, of such a difference if the true means differ by no more than what matters;
+        low: lower end of the 95 % confidence interval of `relative`; None = unknown or unbounded.
+        high: upper end of the same interval.
+        p: chance, after Holm's correction, of such a difference if the true means differ by no more than the margin;
             None = not testable.
-        different: whether the means differ by more than what matters, or only one campaign has the cell.
+        verdict: alike, different or cannot tell; also different if only one campaign has the cell.
+        detectable: smallest relative difference that would have been found with a chance of 80 %; None = unknown.
+        repetitions: repetitions that each campaign needs for a verdict, where there was none; None = unknown or more
+            than ten thousand.
     """
 
     scenario: str
@@ -51,11 +55,13 @@ class Difference:
     flavour: str
     values: tuple[int, int]
     means: tuple[float | None, float | None]
-    low: tuple[float | None, float | None]
-    high: tuple[float | None, float | None]
     relative: float | None
+    low: float | None
+    high: float | None
     p: float | None
-    different: bool
+    verdict: Verdict
+    detectable: float | None
+    repetitions: int | None
 
 
 @dataclass(frozen=True)
@@ -64,32 +70,35 @@ class Comparison:
 
     Attributes:
         metric: the compared quantity.
-        relevant: the smallest difference that matters, as a share of the first mean.
+        margin: the largest difference that does not matter, as a share of the first mean.
         significance: significance level of all comparisons together.
         cells: one comparison for each cell, in the first campaign's order, then those that only the second has.
-        untested: number of cells with fewer than two values on a side.
+        untested: number of cells that both campaigns have, with fewer than two values on a side.
+        same: whether both campaigns are the same samples.
     """
 
     metric: str
-    relevant: float
+    margin: float
     significance: float
     cells: tuple[Difference, ...]
     untested: int
+    same: bool = False
 
     @property
-    def alike(self) -> bool:
-        """Whether the two campaigns differ in no cell."""
-        return not any(cell.different for cell in self.cells)
+    def verdict(self) -> Verdict:
+        """Different if any cell is, alike if all cells are, else cannot tell."""
+        return whole(np.array([VERDICTS.index(cell.verdict) for cell in self.cells]))
 
     @property
     def warnings(self) -> list[str]:
-        """Lines that say what was not compared; at most one line."""
-        text = f"{self.untested} scenarios have fewer than two values on a side and were not tested"
-        return [text] * (self.untested > 0)
+        """Lines that say what was not compared; at most two lines."""
+        untested = f"{self.untested} scenarios have fewer than two values on a side and were not tested"
+        same = "both campaigns are the same samples, which says nothing about another run"
+        return [untested] * (self.untested > 0) + [same] * self.same
 
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison as a dict ready for JSON."""
-        return {"alike": self.alike, **asdict(self)}
+        return {"verdict": self.verdict, **asdict(self)}
 
 
 def compare(
@@ -97,52 +106,62 @@ def compare(
     other: Sequence[Sample],
     *,
     metric: str = METRIC,
-    relevant: float = RELEVANT,
+    margin: float = MARGIN,
     significance: float = SIGNIFICANCE,
 ) -> Comparison:
-    """Compare two campaigns cell by cell and return the difference in each cell.
+    """Compare two campaigns cell by cell and return the verdict on each cell.
 
-    Each cell gets Welch's test for a difference beyond what matters. Holm's correction covers all cells together.
+    `terms.equivalence` has the tests: alike and different are both shown, and the rest is undecided.
 
     Args:
         one: the first campaign's samples.
         other: the second campaign's samples.
         metric: `capacity_bps`, or one of the samples' `metrics`.
-        relevant: the smallest difference that matters, as a share of the first campaign's mean.
+        margin: the largest difference that does not matter, as a share of the first campaign's mean.
         significance: significance level of all comparisons together.
 
     Raises:
-        GavotteError: when nothing can be tested, because no cell has two values of the metric in both campaigns.
+        GavotteError: when a campaign has no value of the metric, or both have no cell in common.
     """
     first, second = by_cell(one, metric), by_cell(other, metric)
+    for which, values in (("first", first), ("second", second)):
+        if not values:
+            raise GavotteError(
+                f"the {which} campaign has no value of `{metric}`", hint="use another --metric, or other Records"
+            )
     cells = list(dict.fromkeys([*first, *second]))
-    testable = [cell for cell in cells if min(len(first.get(cell, ())), len(second.get(cell, ()))) >= 2]
-    if not testable:
+    if not first.keys() & second.keys():
         raise GavotteError(
-            f"no scenario has two or more values of `{metric}` in both campaigns",
-            hint="compare runs of one campaign file with two or more repetitions",
+            "the campaigns have no scenario with the same hosts, connections and flavour in common",
+            hint="compare runs of one campaign file",
         )
-    chances = holm([more_than(first[cell], second[cell], relevant) for cell in testable])
-    p = dict(zip(testable, chances, strict=True))
+    means = [Means.of([side.get(cell, []) for cell in cells]) for side in (first, second)]
+    result = judge(means[0], means[1], margin, significance=significance)
+    same = first == second and sorted(each.time_s for each in one) == sorted(each.time_s for each in other)
     differences = []
-    for cell in cells:
+    for number, cell in enumerate(cells):
         sides = [first.get(cell, []), second.get(cell, [])]
-        intervals = [mean_interval(values) if values else (None, None, None) for values in sides]
-        whole = [len(values) > 1 for values in sides]
-        means = (intervals[0][0], intervals[1][0])
+        verdict = VERDICTS[result.verdict[number]]
         differences.append(
             Difference(
                 *cell,
                 values=(len(sides[0]), len(sides[1])),
-                means=means,
-                low=(intervals[0][1] if whole[0] else None, intervals[1][1] if whole[1] else None),
-                high=(intervals[0][2] if whole[0] else None, intervals[1][2] if whole[1] else None),
-                relative=means[1] / means[0] - 1 if means[0] and means[1] is not None else None,
-                p=p.get(cell),
-                different=not all(sides) or p.get(cell, 1.0) < significance,
+                means=(_known(means[0].mean[number]), _known(means[1].mean[number])),
+                relative=_known(result.relative[number]),
+                low=_known(result.low[number]),
+                high=_known(result.high[number]),
+                p=_known(result.chance[number]),
+                verdict="alike" if same else verdict if all(sides) else "different",
+                detectable=_known(result.detectable[number]),
+                repetitions=None if same or math.isnan(need := result.repetitions[number]) else int(need),
             )
         )
-    return Comparison(metric, relevant, significance, tuple(differences), len(cells) - len(testable))
+    untested = sum(all(cell.values) and min(cell.values) < 2 for cell in differences)
+    return Comparison(metric, margin, significance, tuple(differences), untested, same)
+
+
+def _known(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
 
 
 def by_cell(samples: Sequence[Sample], metric: str = METRIC) -> dict[Cell, list[float]]:

@@ -17,7 +17,7 @@ import jinja2
 import numpy as np
 
 from gavotte import _core
-from gavotte.campaign.comparing import Comparison, by_cell, value_of
+from gavotte.campaign.comparing import Comparison, Difference, by_cell, value_of
 from gavotte.campaign.conditions import unclean
 from gavotte.campaign.figures import draw, fig2, fig3
 from gavotte.campaign.states import accounts
@@ -26,6 +26,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.files.reading import write_text
 from gavotte.formats.parts.rates import format_rate
 from gavotte.formats.record import Sample
+from gavotte.terms.equivalence import MOST_REPETITIONS
 
 LATEST_S = 2.5e11
 """Latest Unix time shown in a date, so that years have at most four digits."""
@@ -187,9 +188,11 @@ def difference_rows(comparison: Comparison) -> list[list[str]]:
             f"{cell.values[0]} and {cell.values[1]}",
             rate(cell.means[0]),
             rate(cell.means[1]),
-            "-" if cell.relative is None else f"{100 * cell.relative:+.1f} %",
-            "-" if cell.p is None else f"{cell.p:.2g}",
-            "different" if cell.different else "alike" if cell.p is not None else "not tested",
+            _change(cell.relative),
+            "-" if None in (cell.low, cell.high) else f"{_change(cell.low)} to {_change(cell.high)}",
+            "-" if cell.detectable is None else f"{100 * cell.detectable:.1f} %",
+            cell.verdict,
+            needed(cell),
         ]
         for cell in comparison.cells
     ]
@@ -205,9 +208,24 @@ DIFFERENCE_HEADINGS = [
     "first",
     "second",
     "difference",
-    "chance",
+    "95 % interval",
+    "could be seen",
     "verdict",
+    "repetitions needed",
 ]
+
+
+def needed(cell: Difference) -> str:
+    """Return the repetitions that a verdict on a cell needs, as text; `-` if there is a verdict."""
+    if cell.verdict != "cannot tell":
+        return "-"
+    if cell.repetitions is not None:
+        return str(cell.repetitions)
+    return "2 or more" if min(cell.values) < 2 else f"over {MOST_REPETITIONS}"
+
+
+def _change(relative: float | None) -> str:
+    return "-" if relative is None else f"{100 * relative:+.1f} %"
 
 
 def _row(samples: list[Sample]) -> list[str]:

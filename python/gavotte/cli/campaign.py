@@ -11,11 +11,12 @@ from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Budget, Json, PricePerGb
 from gavotte.cli.output import emit_json, emit_table, note, printable, warn
 from gavotte.cli.progress import progress
+from gavotte.cli.verdicts import STATUS, leave, share
 from gavotte.cli.writing import to_write
 from gavotte.formats.parts.counting import counted
 
 if TYPE_CHECKING:
-    from gavotte.campaign import CampaignPlan
+    from gavotte.campaign import CampaignPlan, Comparison
     from gavotte.formats.campaign import Campaign
 
 campaign = typer.Typer(help="Plan, run, report and compare measurement campaigns.", no_args_is_help=True)
@@ -146,10 +147,14 @@ Metric = Annotated[
         "--metric", help="Metric to compare: capacity_bps, or a name in `metrics` of the Records.", metavar="NAME"
     ),
 ]
-Relevant = Annotated[
+Margin = Annotated[
     float,
     typer.Option(
-        "--relevant", help="Smallest difference that matters, as a share of A.", min=0, max=10, metavar="SHARE"
+        "--margin",
+        help="Largest difference that does not matter, relative to A. By default 5%.",
+        parser=share,
+        show_default=False,
+        metavar="PERCENT",
     ),
 ]
 
@@ -165,24 +170,24 @@ def report(
         Path | None, typer.Argument(help="Records of another campaign to compare with.", metavar="OTHER.jsonl")
     ] = None,
     metric: Metric = "capacity_bps",
-    relevant: Relevant = 0.05,
+    margin: Margin = 0.05,
     as_json: Json = False,
 ) -> None:
     """Show a campaign's tables, figures and unclean conditions, and optionally compare it with another one."""
-    from gavotte.campaign import compare as beside
+    from gavotte.campaign import compare as judge
     from gavotte.campaign import report as draw
     from gavotte.campaign.conditions import unclean
     from gavotte.formats.record import read_samples
 
     samples = read_samples(records)
     others = [] if other is None else read_samples(other)
-    compared = None if other is None else beside(samples, others, metric=metric, relevant=relevant)
+    compared = None if other is None else judge(samples, others, metric=metric, margin=margin)
     written = draw(output, samples, others, comparison=compared)
     warnings = unclean(samples) + unclean(others)
     warn(f"measured under unclean conditions: {printable(warning)}" for warning in warnings)
     if as_json:
-        alike = {} if compared is None else {"alike": compared.alike}
-        emit_json({"report": [str(path) for path in written], "samples": len(samples), "warnings": warnings, **alike})
+        verdict = {} if compared is None else {"verdict": compared.verdict}
+        emit_json({"report": [str(path) for path in written], "samples": len(samples), "warnings": warnings, **verdict})
     note(f"wrote {', '.join(map(str, written))}")
 
 
@@ -192,32 +197,51 @@ def compare(
     first: Annotated[Path, typer.Argument(help="Records of a campaign.", metavar="A.jsonl")],
     second: Annotated[Path, typer.Argument(help="Records of another one.", metavar="B.jsonl")],
     metric: Metric = "capacity_bps",
-    relevant: Relevant = 0.05,
+    margin: Margin = 0.05,
     significance: float = option(
         "Probability of a false alarm over all scenarios together.", "SHARE", default=0.05, min=1e-9, max=0.5
     ),
     as_json: Json = False,
 ) -> None:
-    """Test whether two campaigns found the same values. Exits with 0 if they did, 1 if not."""
-    from gavotte.campaign import compare as beside
+    """Test whether two campaigns found the same values. Exits with 0 if alike, 3 if different, 4 if it cannot tell."""
+    from gavotte.campaign import compare as judge
     from gavotte.campaign.reporting import DIFFERENCE_HEADINGS, difference_rows
     from gavotte.formats.record import read_samples
 
-    comparison = beside(
-        read_samples(first), read_samples(second), metric=metric, relevant=relevant, significance=significance
+    comparison = judge(
+        read_samples(first), read_samples(second), metric=metric, margin=margin, significance=significance
     )
     if as_json:
         emit_json(comparison.as_dict())
     else:
-        words = ("source", "target", "flavour", "samples", "verdict")
+        words = ("source", "target", "flavour", "samples", "95 % interval", "verdict")
         rows = [[printable(cell) for cell in row] for row in difference_rows(comparison)]
         emit_table(DIFFERENCE_HEADINGS, rows, words=words)
     warn(comparison.warnings)
-    different = sum(cell.different for cell in comparison.cells)
-    beyond = f"by more than {100 * relevant:g} %"
-    note("alike" if comparison.alike else f"different: {different} of {len(comparison.cells)} {beyond}, or only in one")
-    if not comparison.alike:
-        raise typer.Exit(1)
+    note(_sentence(comparison))
+    leave(comparison.verdict)
+
+
+def _sentence(comparison: Comparison) -> str:
+    """Return the verdict on all cells, and what a verdict on the others needs."""
+    count = dict.fromkeys(STATUS, 0)
+    for cell in comparison.cells:
+        count[cell.verdict] += 1
+    total, within = counted(len(comparison.cells), "scenario"), f"{100 * comparison.margin:g} %"
+    if comparison.verdict == "alike":
+        return f"alike: {total}, each within {within}"
+    if comparison.verdict == "different":
+        rest = f"; {count['cannot tell']} undecided" if count["cannot tell"] else ""
+        return f"different: {count['different']} of {total} by more than {within}, or only in one{rest}"
+    open_ = [cell for cell in comparison.cells if cell.verdict == "cannot tell"]
+    seen = [cell.detectable for cell in open_ if cell.detectable is not None]
+    needs = [cell.repetitions for cell in open_ if cell.repetitions is not None]
+    least = f"; a difference of {100 * max(seen):.0f} % could have been seen" if seen else ""
+    if len(needs) == len(open_):
+        remedy = f"; about {max(needs)} repetitions would decide"
+    else:
+        remedy = "; take two or more repetitions" if not seen else "; use more repetitions, or a larger --margin"
+    return f"cannot tell: {len(open_)} of {total} with a margin of {within}{least}{remedy}"
 
 
 @campaign.command(epilog="Example: gavotte campaign export study.jsonl -o study.parquet")

@@ -13,6 +13,7 @@ from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, MaybeHosts
 from gavotte.cli.output import emit_json, emit_table, note, warn
 from gavotte.cli.progress import progress
+from gavotte.cli.verdicts import leave, share
 from gavotte.cli.writing import to_write
 from gavotte.formats.app import write_app
 from gavotte.formats.inventory import Inventory
@@ -25,6 +26,7 @@ from gavotte.profile import (
     NOISE_SHARE,
     SOURCES,
     Profile,
+    ProfileDifference,
     Request,
     Source,
     Traffic,
@@ -229,35 +231,41 @@ def diff(
     first: Other,
     second: Other,
     threshold: float = option(
-        "Share of bytes that may go elsewhere before the pattern counts as changed.",
-        "SHARE",
+        "Share of bytes that may go elsewhere before the pattern counts as different. By default 10%.",
+        "PERCENT",
+        "--margin",
+        "--threshold",
         default=CHANGED_SHARE,
-        min=0,
-        max=1,
+        parser=share,
+        show_default=False,
     ),
     as_json: Json = False,
 ) -> None:
-    """Report whether an application's traffic pattern has changed. Exits with 1 if it has, 0 if not."""
-    profiled = compare(read_profile(first), read_profile(second), threshold=threshold)
+    """Test whether an application sends as before. Exits with 0 if alike, 3 if different, 4 if it cannot tell."""
+    result = compare(read_profile(first), read_profile(second), threshold=threshold)
     if as_json:
         keys = ("source", "target", "first_share", "second_share")
-        rows = [dict(zip(keys, row, strict=True)) for row in profiled.pairs]
-        moved = {
-            "changed": profiled.changed,
-            "moved_share": profiled.moved_share,
-            "volume_ratio": profiled.volume_ratio,
-        }
-        emit_json({**moved, "threshold": threshold, "pairs": rows})
+        rows = [dict(zip(keys, row, strict=True)) for row in result.pairs]
+        emit_json({"verdict": result.verdict, **vars(result), "pairs": rows})
     else:
-        rows_shown = [[source, target, f"{a:.1%}", f"{b:.1%}"] for source, target, a, b in profiled.pairs[:10]]
+        rows_shown = [[source, target, f"{a:.1%}", f"{b:.1%}"] for source, target, a, b in result.pairs[:10]]
         emit_table(["from", "to", "first", "second"], rows_shown, words=["to"])
-        verdict = "changed" if profiled.changed else "not changed"
-        note(
-            f"{profiled.moved_share:.1%} of the bytes moved, threshold {threshold:.1%}: {verdict}; "
-            f"volume times {profiled.volume_ratio:.3g}"
-        )
-    if profiled.changed:
-        raise typer.Exit(1)
+        note(_moved(result))
+    leave(result.verdict)
+
+
+def _moved(result: ProfileDifference) -> str:
+    """Return the verdict on two profiles with its numbers."""
+    exact = result.low_share == result.high_share
+    interval = "" if exact else f" (the intervals allow {result.low_share:.1%} to {result.high_share:.1%})"
+    text = (
+        f"{result.verdict}: {result.moved_share:.1%} of the bytes moved{interval}, threshold {result.threshold:.1%}; "
+        f"volume times {result.volume_ratio:.3g}"
+    )
+    if result.verdict != "cannot tell":
+        return text
+    times = f"; {result.times} times the traffic would decide, if samples cause the intervals" if result.times else ""
+    return f"{text}; {result.detectable_share:.1%} could have been seen{times}"
 
 
 @profile.command("merge", epilog="Example: gavotte profile merge run1.json run2.json -o job.app.toml")

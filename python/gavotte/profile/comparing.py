@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.app import App, read_app
 from gavotte.formats.files.reading import parse_json, read_text
 from gavotte.profile.traffic import Count, Traffic, TrafficSpan
+from gavotte.terms.equivalence import Verdict
 
 CHANGED_SHARE = 0.1
 """Share of the bytes, 0 to 1, that must move to other pairs before a pattern counts as changed.
@@ -19,22 +21,41 @@ A smaller share changes completion times by less than itself.
 """
 
 
+MOST_TIMES = 10_000
+"""Multiple of the traffic beyond which no number is given."""
+
+
 @dataclass(frozen=True)
 class ProfileDifference:
     """Difference between two profiles of one application.
 
     Attributes:
-        moved_share: share of the bytes, 0 to 1, that moved to other pairs, with both profiles scaled to one volume. A
-            pair counts by the gap between its two intervals.
+        moved_share: share of the bytes, 0 to 1, that moved to other pairs, with both profiles scaled to one volume.
+        low_share: least share that the intervals allow: each pair counts by the gap between its two intervals.
+        high_share: most that they allow: each pair counts by the distance between the far ends of its intervals.
         volume_ratio: bytes of the second profile divided by those of the first.
         pairs: (source, target, share of the first profile, share of the second), the largest difference first.
-        changed: whether `moved_share` is above the threshold.
+        threshold: share above which the pattern counts as different.
+        detectable_share: smallest moved share that would have been found different.
+        times: how many times as much traffic would decide, if the intervals come from samples; None = decided, or more
+            than ten thousand times.
     """
 
     moved_share: float
+    low_share: float
+    high_share: float
     volume_ratio: float
     pairs: list[tuple[str, str, float, float]]
-    changed: bool
+    threshold: float
+    detectable_share: float
+    times: int | None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Different if even the least share is above the threshold, alike if not even the most is."""
+        if self.low_share > self.threshold:
+            return "different"
+        return "alike" if self.high_share <= self.threshold else "cannot tell"
 
 
 def compare(first: Traffic, second: Traffic, *, threshold: float = CHANGED_SHARE) -> ProfileDifference:
@@ -54,16 +75,33 @@ def compare(first: Traffic, second: Traffic, *, threshold: float = CHANGED_SHARE
         if not total:
             raise GavotteError(f"{traffic.inputs[0]}: has no bytes between two tasks", hint="compare others")
     none = Count.exact(0)
-    moved = 0.0
+    moved = least = most = 0.0
     rows = []
     for pair in {**ours, **theirs}:
         a = [each / whole for each in ours.get(pair, none)]
         b = [each / other for each in theirs.get(pair, none)]
-        moved += max(a[1] - b[2], b[1] - a[2], 0.0)
+        moved += abs(a[0] - b[0]) / 2
+        least += max(a[1] - b[2], b[1] - a[2], 0.0) / 2
+        most += max(a[2] - b[1], b[2] - a[1]) / 2
         rows.append((*pair, a[0], b[0]))
     rows.sort(key=lambda row: (-abs(row[2] - row[3]), row[:2]))
-    share = moved / 2
-    return ProfileDifference(share, other / whole, rows, share > threshold)
+    # Not all bytes can move more than once.
+    shares = min(moved, 1.0), min(least, 1.0), min(most, 1.0)
+    return ProfileDifference(
+        *shares, other / whole, rows, threshold, min(threshold + moved - least, 1.0), _times(*shares, threshold)
+    )
+
+
+def _times(moved: float, least: float, most: float, threshold: float) -> int | None:
+    """Return the multiple of the traffic whose intervals exclude the threshold; None = not needed, or too much.
+
+    Intervals of samples narrow with the square root of their number.
+    """
+    if least > threshold or most <= threshold:
+        return None
+    width, gap = (moved - least, moved - threshold) if moved > threshold else (most - moved, threshold - moved)
+    times = (width / gap) ** 2 if gap > 0 else math.inf
+    return math.ceil(times) if times <= MOST_TIMES else None
 
 
 def _between(traffic: Traffic) -> dict[tuple[str, str], Count]:
