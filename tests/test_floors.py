@@ -14,6 +14,7 @@ PACKAGE = ROOT / "python" / "gavotte"
 ROOMS = {
     "campaign",
     "collective",
+    "compare",
     "export",
     "guarantee",
     "hosts",
@@ -104,6 +105,7 @@ def test_warnings_are_printed_in_one_place(path: Path) -> None:
 
 ANSWERS = {
     "campaign": ["Comparison", "Section"],
+    "compare": ["NetworkComparison"],
     "guarantee": ["Admission", "Applied"],
     "hosts": ["Check", "HostState"],
     "lab": ["LabStatus"],

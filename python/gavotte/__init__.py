@@ -20,6 +20,7 @@ from gavotte.formats.nouns import NOUNS
 if TYPE_CHECKING:
     from gavotte import (
         collective,
+        compare,
         demo,
         export,
         guarantee,
@@ -68,6 +69,7 @@ __all__ = [
     "Topology",
     "broadcast",
     "collective",
+    "compare",
     "demo",
     "export",
     "guarantee",

@@ -22,7 +22,9 @@ USAGE = 2
 UNWIND_S = 10.0
 """How long a signalled process may take to release agents and labs."""
 
-NUMBERS = frozenset(["simulate", "place", "sequence", "model", "history", "collective", "map", "export", "report"])
+NUMBERS = frozenset(
+    ["simulate", "place", "sequence", "model", "history", "compare", "collective", "map", "export", "report"]
+)
 """Verbs that only compute and start no programs of users."""
 
 SLIM = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}

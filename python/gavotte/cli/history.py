@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 from gavotte.cli import lists
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import Json
+from gavotte.cli.options import Json, StoreUrl, moment
 from gavotte.cli.output import emit_json, emit_table, note, with_information
 from gavotte.cli.stability import stability
 from gavotte.cli.writing import to_write
@@ -28,40 +27,16 @@ history = typer.Typer(
 SHOWN_SNAPSHOTS = 10
 
 
-def _moment(text: str) -> float:
-    """Read Unix seconds, or an ISO 8601 date, in UTC by default."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        try:
-            date = datetime.fromisoformat(text)
-        except ValueError:
-            raise typer.BadParameter(f"`{text}` is not a time: use Unix seconds or e.g. 2026-11-20T18:00:00Z") from None
-        seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-    if not math.isfinite(seconds):
-        raise typer.BadParameter(f"`{text}` is not a time: use Unix seconds or e.g. 2026-11-20T18:00:00Z")
-    return seconds
-
-
-StoreUrl = Annotated[
-    str | None,
-    typer.Option(
-        "--store",
-        help="The database: FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE. "
-        "By default $GAVOTTE_STORE, or else gavotte/gavotte.sqlite3 below $XDG_DATA_HOME.",
-        metavar="URL",
-    ),
-]
 Since = Annotated[
     float | None,
     typer.Option(
         "--since",
         help="Only from this time: Unix seconds or ISO 8601 (UTC by default).",
-        parser=_moment,
+        parser=moment,
         metavar="TIME",
     ),
 ]
-Until = Annotated[float | None, typer.Option("--until", help="Only before this time.", parser=_moment, metavar="TIME")]
+Until = Annotated[float | None, typer.Option("--until", help="Only before this time.", parser=moment, metavar="TIME")]
 Last = Annotated[int | None, typer.Option("--last", help="Only the last N.", min=1, metavar="N")]
 Form = Annotated[
     str | None,
@@ -236,7 +211,7 @@ history.command(epilog="Example: gavotte history stability cloud.npz --age 5m")(
 def delete(
     name: Annotated[str, typer.Argument(help="Name of the series, or with --records of the kind.")],
     records: bool = option("Delete Records of this kind instead of a series.", default=False),
-    before: float | None = option("Only what is older than this time.", "TIME", parser=_moment),
+    before: float | None = option("Only what is older than this time.", "TIME", parser=moment),
     store: StoreUrl = None,
     as_json: Json = False,
 ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -42,6 +44,25 @@ def read_rate(option: str, text: str) -> float:
     except PydanticCustomError as error:
         remedy = (error.context or {})["remedy"]
         raise typer.BadParameter(f"{option}: {error}; {remedy}") from None
+
+
+def moment(text: str) -> float:
+    """Read Unix seconds, or an ISO 8601 date, in UTC by default.
+
+    Raises:
+        BadParameter: for anything else.
+    """
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            date = datetime.fromisoformat(text)
+        except ValueError:
+            raise typer.BadParameter(f"`{text}` is not a time: use Unix seconds or e.g. 2026-11-20T18:00:00Z") from None
+        seconds = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    if not math.isfinite(seconds):
+        raise typer.BadParameter(f"`{text}` is not a time: use Unix seconds or e.g. 2026-11-20T18:00:00Z")
+    return seconds
 
 
 _HOSTS = typer.Option(
@@ -90,3 +111,12 @@ NetworkFile = Annotated[Path, typer.Argument(help="A Network.", metavar="N.netwo
 AppFiles = Annotated[list[Path], typer.Argument(help="One or more Apps.", metavar="A.app.toml...")]
 PlacementFile = Annotated[Path, typer.Argument(help="A Placement.", metavar="P.placement.json")]
 PlacementOutput = Annotated[Path | None, to_write("Write the Placement to this file.", "P.placement.json")]
+StoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        help="The database: FILE, sqlite:///FILE or postgresql://USER@HOST/DATABASE. "
+        "By default $GAVOTTE_STORE, or else gavotte/gavotte.sqlite3 below $XDG_DATA_HOME.",
+        metavar="URL",
+    ),
+]

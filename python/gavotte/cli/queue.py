@@ -12,8 +12,7 @@ import typer
 
 from gavotte.cli import lists
 from gavotte.cli.declared import REQUIRED, declared, option
-from gavotte.cli.history import StoreUrl
-from gavotte.cli.options import Hosts, Json, copy_path, separated
+from gavotte.cli.options import Hosts, Json, StoreUrl, copy_path, separated
 from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
 from gavotte.cli.progress import progress
 from gavotte.cli.signals import stop_flag

@@ -50,6 +50,7 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("measure", "measure.measure", ""),
     ("history", "history.history", ""),
     ("model", "model.model", "cloud.npz -o cloud.network.json"),
+    ("compare", "compare.compare", "monday.npz tuesday.npz"),
     ("profile", "profile.profile", ""),
     ("place", "place.place", "cloud.network.json sort.app.toml -o sort.placement.json"),
     ("sequence", "sequence.sequence", "cloud.network.json a.app.toml b.app.toml --every 60 --migration-cost 5"),

@@ -1,7 +1,7 @@
 """Store Histories and Records in SQLite or PostgreSQL, and read them back by series, time and host."""
 
 from gavotte.store.errors import StoreError
-from gavotte.store.files import FORMATS, export_records, export_series, file_format, import_file
+from gavotte.store.files import FORMATS, export_records, export_series, file_format, import_file, read_series_file
 from gavotte.store.location import STORE_VARIABLE, default_url, locate
 from gavotte.store.recording import record_measurement
 from gavotte.store.samples import KindSummary
@@ -30,6 +30,7 @@ __all__ = [
     "import_file",
     "locate",
     "open_store",
+    "read_series_file",
     "record_measurement",
     "stability",
 ]

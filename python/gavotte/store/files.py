@@ -12,12 +12,12 @@ from typing import BinaryIO
 from gavotte.errors import FormatError
 from gavotte.formats.files.kinds import check_kind
 from gavotte.formats.files.reading import is_device, open_device
-from gavotte.formats.history import read_history, write_history
+from gavotte.formats.history import History, read_history, write_history
 from gavotte.formats.record import read_records, write_records
 from gavotte.store.csvfile import read_csv, write_csv
 from gavotte.store.errors import StoreError
 from gavotte.store.series import Span
-from gavotte.store.snapshot import Snapshot, split
+from gavotte.store.snapshot import Snapshot, gather, split
 from gavotte.store.store import Added, Store
 
 RECORDS = "jsonl"
@@ -66,6 +66,29 @@ def file_format(path: str | Path, given: str | None = None) -> str:
         what = f"no format `{name}`" if given else f"{path}: its suffix tells no format"
         raise StoreError(what, hint=f"use one of {', '.join(FORMATS)}")
     return name
+
+
+def read_series_file(path: str | Path, *, form: str | None = None) -> History:
+    """Read the snapshots of a file as a History.
+
+    Args:
+        path: `.npz`, `.parquet` or `.csv` file.
+        form: one of `FORMATS`, overrides the suffix.
+
+    Raises:
+        StoreError: for Records, or a format that is unknown.
+        FormatError: when the file is invalid.
+    """
+    kind = file_format(path, form)
+    if kind == RECORDS:
+        raise StoreError(f"{path}: .jsonl is for Records, not for snapshots", hint="use npz, parquet or csv")
+    if kind == "npz":
+        return read_history(path)
+    snapshots = sorted(_READERS[kind](path), key=lambda each: each.time_s)
+    if not snapshots:
+        raise StoreError(f"{path}: has no snapshot", hint="use a file of `gavotte history export`")
+    hosts = tuple(dict.fromkeys(host for each in snapshots for host in each.hosts))
+    return gather(snapshots, count=len(snapshots), hosts=hosts, name=str(path))
 
 
 def import_file(
