@@ -5,6 +5,10 @@
 Topology A (B, C): two receivers fetch one unit from each of 2 (3, 4) senders of their own, and 2 (3, 4) units from one
 sender that they share. Ports are equal both ways. The Network is measured first, and gives the bound. The paper's
 column is its speed-up of weighted over standard shuffles on EC2, and the prediction of its fluid model.
+
+    make bench-shuffle ARGS="guaranteed [--runs 5]"
+
+Shuffles next to bandwidth guarantees: `python -m benches.shuffle guaranteed --help`.
 """
 
 from __future__ import annotations
@@ -12,9 +16,11 @@ from __future__ import annotations
 import argparse
 import random
 import statistics
+import sys
 from collections import defaultdict
 from pathlib import Path
 
+from benches import guaranteed
 from benches.machine import machine, processor_times
 from benches.recorded import write_figure
 from benches.topologies import star
@@ -60,6 +66,9 @@ def record(given: argparse.Namespace, rows: list[list[str]], about: str, idle: s
 
 def main() -> None:
     """Print one row for each topology and mode."""
+    if sys.argv[1:2] == ["guaranteed"]:
+        guaranteed.main(sys.argv[2:])
+        return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="of each kind")
     parser.add_argument("--rate", type=int, default=20, help="of each host, Mbit/s on the wire")

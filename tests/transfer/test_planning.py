@@ -126,6 +126,16 @@ def test_what_is_not_known_is_not_priced() -> None:
     assert (plan.bound_s, plan.predicted_s, plan.prices) == (None, None, {})
 
 
+def test_a_probe_of_a_moment_gives_an_estimate_and_no_bound() -> None:
+    network = star([80e6, 80e6])
+    known, probed = (plan_broadcast(network, "h0", ["h1"], 10 * MB, probed=probed) for probed in (False, True))
+    assert [known.bound_s, probed.estimate_s] == [pytest.approx(1.0)] * 2
+    assert [known.estimate_s, probed.bound_s] == [None, None]
+    assert (probed.mechanism, probed.predicted_s) == (known.mechanism, known.predicted_s)
+    assert known.ratio(2.0) == pytest.approx(2.0)
+    assert probed.ratio(2.0) is None
+
+
 def test_nonsense_is_refused() -> None:
     with pytest.raises(GavotteError, match="`q` is not a host"):
         plan_broadcast(star([1e6, 1e6]), "q", ["h1"], MB)

@@ -121,12 +121,13 @@ def _conclude(result: BroadcastResult) -> None:
         GavotteError: when receivers have no copy.
     """
     if result.elapsed_s is not None:
-        over = (
-            "" if result.ratio is None else f", {result.ratio:.2f} times the lower bound of {result.plan.bound_s:.3f} s"
-        )
-        port = f", set by {result.plan.port}" if result.plan.port else ""
+        plan, over = result.plan, ""
+        if result.ratio is not None:
+            over = f", {result.ratio:.2f} times the lower bound of {plan.bound_s:.3f} s, set by {plan.port}"
+        elif plan.estimate_s is not None:
+            over = f"; a short probe of the ports gave an estimate of {plan.estimate_s:.2g} s, set by {plan.port}"
         copies = len(result.receivers) - len(result.lost)
-        note(f"{copies} {'copy' if copies == 1 else 'copies'} in {result.elapsed_s:.3f} s{over}{port}")
+        note(f"{copies} {'copy' if copies == 1 else 'copies'} in {result.elapsed_s:.3f} s{over}")
     if result.lost:
         lost = "; ".join(f"{host}: {why}" for host, why in result.lost.items())
         unwritten = any(".partial: " in why for why in result.lost.values())
@@ -137,8 +138,12 @@ def _conclude(result: BroadcastResult) -> None:
 
 
 def _planned(plan: BroadcastPlan) -> None:
-    predicted = "no prediction without a Network" if plan.predicted_s is None else f"predicted {plan.predicted_s:.3g} s"
-    bound = "" if plan.bound_s is None else f", lower bound {plan.bound_s:.3g} s ({plan.port})"
+    if plan.predicted_s is None:
+        predicted, bound = "no prediction without a Network", ""
+    elif plan.bound_s is None:
+        predicted, bound = f"estimated {plan.predicted_s:.2g} s", " by a short probe of the ports"
+    else:
+        predicted, bound = f"predicted {plan.predicted_s:.3g} s", f", lower bound {plan.bound_s:.3g} s ({plan.port})"
     note(f"{format_bytes(plan.bytes)} to {len(plan.receivers)} receivers by {plan.mechanism}: {predicted}{bound}")
 
 
@@ -151,6 +156,7 @@ def _as_json(plan: BroadcastPlan, result: BroadcastResult | None, seed: int) -> 
         "bytes": plan.bytes,
         "mechanism": plan.mechanism,
         "bound_s": plan.bound_s,
+        "estimate_s": plan.estimate_s,
         "port": plan.port,
         "predicted_s": plan.predicted_s,
         "prices_s": plan.prices,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +27,8 @@ def shuffle(
     matrix: Annotated[Path, typer.Argument(help="Matrix of bytes to move: source,target,bytes.", metavar="BYTES.csv")],
     hosts: Hosts,
     network: Path | None = option(
-        "Network between the hosts. By default the hosts of the matrix are measured first.", "N.network.json"
+        "Network between the hosts. By default it is measured first, unless guarantees limit the hosts.",
+        "N.network.json",
     ),
     mode: str = option(
         "How flows share links. By default each has its own rate; connections divides by numbers of "
@@ -43,7 +45,7 @@ def shuffle(
     from gavotte.agents import resolve_hosts
     from gavotte.formats.network import read_network
     from gavotte.formats.parts.byte_matrix import read_byte_matrix, spelled_as
-    from gavotte.transfer import MODES, wss_bound
+    from gavotte.transfer import MODES
     from gavotte.transfer import shuffle as carry_out
 
     if mode not in MODES:
@@ -51,13 +53,11 @@ def shuffle(
     inventory = resolve_hosts(hosts)
     flows = spelled_as(read_byte_matrix(matrix), inventory.names)
     net = read_network(network) if network is not None else _measured(inventory, flows, seed)
-    warn(unknown_pairs(net))
-    total = sum(flow.bytes for flow in flows)
-    bound_s, link = wss_bound(net, [(flow.source, flow.target, float(flow.bytes)) for flow in flows])
-    note(f"{counted(len(flows), 'flow')}, {format_bytes(total)}; at least {bound_s:.3g} s by the {link or 'network'}")
+    limit = _limit(flows, net, measured=network is None)
+    note(limit.line)
     if dry_run:
         if as_json:
-            emit_json({"bytes": total, "bound_s": bound_s, "bottleneck": link, "flows": len(flows), "seed": seed})
+            emit_json({"bytes": limit.bytes, **limit.fields, "flows": len(flows), "seed": seed})
         return
     with progress("moving", BYTES) as advance:
         done = carry_out(flows, inventory, net, mode=mode, max_seconds=max_seconds, progress=advance)
@@ -67,10 +67,9 @@ def shuffle(
             {
                 "bytes": done.bytes,
                 "mode": done.mode,
-                "bound_s": done.bound_s,
-                "bottleneck": done.bottleneck,
+                **limit.fields,
                 "elapsed_s": done.elapsed_s,
-                "ratio": done.ratio,
+                "ratio": None if limit.measured else done.ratio,
                 "congestion": done.congestion,
                 "seed": seed,
                 "flows": done.to_records(),
@@ -81,11 +80,56 @@ def shuffle(
         ["source", "target", "bytes", "done after s"],
         [[flow.source, flow.target, format_bytes(flow.bytes), f"{flow.finish_s:.3f}"] for flow in done.flows],
     )
-    note(f"moved in {done.elapsed_s:.3f} s, {done.ratio:.3f} times the lower bound")
+    note(f"moved in {done.elapsed_s:.3f} s{limit.compared(done.elapsed_s)}")
 
 
-def _measured(inventory: Inventory, flows: Sequence[HostBytes], seed: int) -> Network:
-    """Measure the Network between the hosts of the matrix.
+@dataclass(frozen=True)
+class _Limit:
+    """Least time of a shuffle: a bound by a Network, or an estimate by a measurement of this moment.
+
+    Attributes:
+        line: the flows and the least time, in words.
+        bytes: payload of all flows.
+        seconds: the least time; None = nothing is known.
+        link: the link that decides it.
+        measured: whether the hosts were measured just now, so that it is an estimate.
+    """
+
+    line: str
+    bytes: int
+    seconds: float | None
+    link: str | None
+    measured: bool
+
+    @property
+    def fields(self) -> dict[str, float | str | None]:
+        """The least time as fields for JSON."""
+        bound_s, estimate_s = (None, self.seconds) if self.measured else (self.seconds, None)
+        return {"bound_s": bound_s, "estimate_s": estimate_s, "bottleneck": self.link}
+
+    def compared(self, elapsed_s: float) -> str:
+        """Return a time compared with the least time, as the end of a sentence."""
+        if not self.seconds:
+            return ""
+        what = f"estimate of {self.seconds:.3g} s" if self.measured else "lower bound"
+        return f", {elapsed_s / self.seconds:.3f} times the {what}"
+
+
+def _limit(flows: Sequence[HostBytes], network: Network | None, *, measured: bool) -> _Limit:
+    from gavotte.transfer import wss_bound
+
+    total = sum(flow.bytes for flow in flows)
+    line = f"{counted(len(flows), 'flow')}, {format_bytes(total)}"
+    if network is None:
+        return _Limit(f"{line}; not paced", total, None, None, measured)
+    warn(unknown_pairs(network))
+    seconds, link = wss_bound(network, [(flow.source, flow.target, float(flow.bytes)) for flow in flows])
+    least = f"estimated {seconds:.3g} s" if measured else f"at least {seconds:.3g} s"
+    return _Limit(f"{line}; {least} by the {link or 'network'}", total, seconds, link, measured)
+
+
+def _measured(inventory: Inventory, flows: Sequence[HostBytes], seed: int) -> Network | None:
+    """Measure the Network between the hosts of the matrix; None = guarantees limit hosts, so no rate would last.
 
     Raises:
         AgentError: when two hosts of a flow cannot connect.
@@ -94,11 +138,15 @@ def _measured(inventory: Inventory, flows: Sequence[HostBytes], seed: int) -> Ne
     from gavotte.formats.parts.names import unknown_host
     from gavotte.measure import measure
     from gavotte.model import model
+    from gavotte.transfer import guaranteed_hosts, unpaced_warning
 
     names = {flow.source for flow in flows} | {flow.target for flow in flows}
     used = [host for host in inventory.host if host.name in names]
     if missing := sorted(names - {host.name for host in used}):
         raise unknown_host(missing[0], inventory.names, "the inventory")
+    if limited := guaranteed_hosts(inventory, {flow.source for flow in flows if flow.bytes}):
+        warn([unpaced_warning(limited)])
+        return None
     with progress("measuring", "paths") as advance:
         result = measure(inventory.model_copy(update={"host": used}), seed=seed, progress=advance)
     needed = {(flow.source, flow.target) for flow in flows if flow.bytes}

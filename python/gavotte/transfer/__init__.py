@@ -4,6 +4,7 @@ from gavotte.transfer.applications import Broadcast, Shuffle, read_copy
 from gavotte.transfer.broadcasting import broadcast, plan_file, send
 from gavotte.transfer.carrying import MODES, FlowResult, ShuffleResult, shuffle
 from gavotte.transfer.control import Controller
+from gavotte.transfer.guaranteed import guaranteed_hosts, unpaced_warning
 from gavotte.transfer.orders import POLICIES, Coflow, OrderRates, order_rates
 from gavotte.transfer.outcome import BroadcastResult, Receiver
 from gavotte.transfer.planning import BroadcastPlan, plan_broadcast
@@ -34,6 +35,7 @@ __all__ = [
     "TransferSimulation",
     "broadcast",
     "default_socket",
+    "guaranteed_hosts",
     "order_rates",
     "plan_broadcast",
     "plan_file",
@@ -44,6 +46,7 @@ __all__ = [
     "shuffle",
     "simulate_transfers",
     "synthetic_trace",
+    "unpaced_warning",
     "write_completions",
     "write_trace",
     "wss_bound",

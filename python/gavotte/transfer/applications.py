@@ -38,7 +38,8 @@ class Broadcast:
         inventory: the hosts' addresses and agents.
         source: the host that has the objects.
         targets: receiving hosts; None = all hosts but the source.
-        network: the Network between the hosts; None = the first `send` probes each host's port, for all later calls.
+        network: the Network between the hosts; None = the first `send` probes each host's port, for all later calls. As
+            long as guarantees limit hosts, nothing is probed, and flows are not paced.
         mechanism: how; `auto` chooses the one with the shortest predicted time.
         folder: absolute path of the folder for copies at the receivers.
         max_seconds: when one broadcast gives up.
@@ -63,6 +64,7 @@ class Broadcast:
         self.source = known_as(source, inventory.names)
         self.targets = receivers_of(inventory, source, targets)
         self.network = network
+        self._probed = network is None
         self._inventory = inventory
         self._mechanism: Mechanism = mechanism
         self._folder = folder
@@ -104,6 +106,7 @@ class Broadcast:
             block_bytes,
             self._max_seconds,
             seed=self._seed,
+            probed=self._probed,
         )
         return send(question, session)
 
@@ -198,11 +201,13 @@ def read_copy(path: str | Path) -> memoryview:
         raise GavotteError(f"{path}: {error.strerror}", hint="read a copy on the host that it was brought to") from None
 
 
-def _probed(inventory: Inventory, names: Sequence[str]) -> Network:
-    """Return a Network with the ports of hosts, each probed for `PROBE_S`, or twice that."""
+def _probed(inventory: Inventory, names: Sequence[str]) -> Network | None:
+    """Return a Network with the ports of hosts, each probed for `PROBE_S`, or twice that; None next to guarantees."""
     used = inventory.model_copy(update={"host": [host for host in inventory.host if host.name in set(names)]})
     budget = Budget(max_bytes=1 << 62, max_seconds=2 * PROBE_S + PROBE_LIMIT_S)
     with enrolled(used, budget, purpose="probe ports", shared=True) as fleet:
+        if fleet.guaranteed_bps():
+            return None
         present = [name for name in names if name not in fleet.missing]
         ports = look(fleet, present) if len(present) > 1 else nothing_known(present)
     caps = {host.name: host for host in ports.hosts}

@@ -15,6 +15,7 @@ from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.transfer.blocktimes import BlockTimes, default_path
 from gavotte.transfer.conducting import CORNETS, READ_S, Run
+from gavotte.transfer.guaranteed import unpaced_warning
 from gavotte.transfer.knocking import Knock
 from gavotte.transfer.outcome import BroadcastResult
 from gavotte.transfer.planning import (
@@ -97,7 +98,11 @@ def send(question: BroadcastQuestion, session: BroadcastSession = SILENT) -> Bro
             most_block_bytes=most_bytes,
             deadline_s=READ_S,
         )
-        if network is None and present and manifest.bytes:
+        probed = network is None or question.probed
+        limited = fleet.guaranteed_bps() if probed else {}
+        if limited:
+            network = None
+        elif network is None and present and manifest.bytes:
             network = look(fleet, [source, *present], of=everybody)
             if knock is not None and (reason := knock.reason(wait=True)):
                 raise AgentError(reason)
@@ -113,7 +118,9 @@ def send(question: BroadcastQuestion, session: BroadcastSession = SILENT) -> Bro
         inferred = None
         if block_times and mechanism == "clustering":
             inferred = block_times.partitions(net.names, seed=question.seed)
-        plan = plan_broadcast(net, source, receivers, manifest.bytes, mechanism=mechanism, inferred=inferred)
+        plan = plan_broadcast(
+            net, source, receivers, manifest.bytes, mechanism=mechanism, inferred=inferred, probed=probed
+        )
         if session.planned is not None:
             session.planned(plan)
         run = Run(fleet, question, session, manifest, plan, net.names, block_times, begin_s)
@@ -122,6 +129,9 @@ def send(question: BroadcastQuestion, session: BroadcastSession = SILENT) -> Bro
         result = run.run()
         if block_times is not None:
             block_times.write()
+    if limited:
+        warning = unpaced_warning([name for name in everybody if name in limited])
+        result = replace(result, warnings=[*result.warnings, warning])
     return result
 
 
@@ -145,7 +155,7 @@ def plan_file(question: BroadcastQuestion) -> BroadcastPlan:
         size_bytes = memoryview(content).nbytes
     names = [source, *receivers]
     net = nothing_known(names) if question.network is None else _with_all(question.network, names)
-    return plan_broadcast(net, source, receivers, size_bytes, mechanism=question.mechanism)
+    return plan_broadcast(net, source, receivers, size_bytes, mechanism=question.mechanism, probed=question.probed)
 
 
 @contextmanager

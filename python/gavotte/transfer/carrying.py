@@ -75,9 +75,9 @@ class ShuffleResult(Tabular):
 
     Attributes:
         flows: in the requested order.
-        mode: one of `MODES`.
-        bound_s: lower bound by the Network.
-        bottleneck: the link that decides the bound, in words; None = nothing limits it.
+        mode: one of `MODES`, by which it was carried out.
+        bound_s: lower bound by the Network; 0 = nothing that is known limits it.
+        bottleneck: the link that decides the bound, in words; None = nothing that is known limits it.
         elapsed_s: from the start to the last confirmation.
         congestion: TCP congestion control of every connection.
         warnings: what may have made it slow, one line each.
@@ -109,7 +109,7 @@ class ShuffleResult(Tabular):
 def shuffle(
     flows: Sequence[HostBytes],
     inventory: Inventory,
-    network: Network,
+    network: Network | None,
     *,
     mode: str = "paced",
     max_seconds: float = 3600.0,
@@ -120,7 +120,8 @@ def shuffle(
     Args:
         flows: bytes from host to host. Bytes within a host cross its loopback.
         inventory: the hosts' addresses and agents.
-        network: the Network between the hosts, for the rates and the bound.
+        network: the Network between the hosts, for the rates and the bound. None = no rate is known: `paced` then
+            becomes `standard`, and there is no bound. This is right alongside guarantees, whose limits follow demand.
         mode: one of `MODES`.
         max_seconds: when to give up.
         progress: receives the number of bytes that have moved.
@@ -137,8 +138,12 @@ def shuffle(
     for name in used:
         if name not in by_name:
             raise unknown_host(name, by_name, "the inventory")
-    network = credited(network, _left(flows))
-    bound_s, bottleneck = wss_bound(network, _left(flows))
+    bound_s, bottleneck = 0.0, None
+    if network is not None:
+        network = credited(network, _left(flows))
+        bound_s, bottleneck = wss_bound(network, _left(flows))
+    elif mode == "paced":
+        mode = "standard"
     sent: dict[str, int] = defaultdict(int)
     for flow in flows:
         sent[flow.source] += flow.bytes
@@ -170,12 +175,12 @@ class _Shuffle:
     """A shuffle in progress. A connection is a transfer of the agents; a flow has one or several."""
 
     def __init__(
-        self, fleet: Fleet, flows: Sequence[HostBytes], network: Network, mode: str, progress: Progress | None
+        self, fleet: Fleet, flows: Sequence[HostBytes], network: Network | None, mode: str, progress: Progress | None
     ) -> None:
         self._fleet = fleet
         self._flows = flows
-        self._network = network
-        self._paced = mode == "paced"
+        # Only paces need a Network.
+        self._network = network if mode == "paced" else None
         self._progress = progress
         counts = numbers_of_connections(flows) if mode == "connections" else [1] * len(flows)
         self._flow_of = [number for number, count in enumerate(counts) for _ in range(count)]
@@ -188,12 +193,16 @@ class _Shuffle:
         self._finish_s = [0.0] * len(flows)
         self._retransmits = [0] * len(flows)
         self._paced_s = 0.0
-        self._spread_s = spread_s(network, _left(flows))
-        self._slacks = [SLACK if each < FAR_S else FAR_SLACK for each in round_trips_s(network, _left(flows))]
+        self._spread_s: list[float] = []
+        self._slacks: list[float] = []
+        if self._network is not None:
+            self._spread_s = spread_s(self._network, _left(flows))
+            trips_s = round_trips_s(self._network, _left(flows))
+            self._slacks = [SLACK if each < FAR_S else FAR_SLACK for each in trips_s]
 
     def run(self, max_seconds: float) -> list[FlowResult]:
         asked: dict[str, list[pb.Transfer]] = defaultdict(list)
-        paces = wss_rates(self._network, _left(self._flows))[0] if self._paced else None
+        paces = None if self._network is None else wss_rates(self._network, _left(self._flows))[0]
         for number, (flow, size) in enumerate(zip(self._flow_of, self._bytes, strict=True)):
             transfer = pb.Transfer(id=number, target=self._flows[flow].target, bytes=size)
             if paces is not None and math.isfinite(paces[flow]):
@@ -214,9 +223,9 @@ class _Shuffle:
                 ends = self._flows[self._flow_of[event.id]]
                 raise AgentError(f"{ends.source} to {ends.target}: {event.error}", failure=event.failure)
             self._done(event)
-            if self._paced and time.monotonic() > self._paced_s + REPORT_S:
+            if self._network is not None and time.monotonic() > self._paced_s + REPORT_S:
                 self._paced_s = time.monotonic()
-                self._pace(replay)
+                self._pace(replay, self._network)
         return [
             FlowResult(flow.source, flow.target, flow.bytes, finish_s, retransmits)
             for flow, finish_s, retransmits in zip(self._flows, self._finish_s, self._retransmits, strict=True)
@@ -233,14 +242,14 @@ class _Shuffle:
         if self._progress is not None:
             self._progress(sum(self._moved), sum(self._bytes))
 
-    def _pace(self, replay: Replay) -> None:
+    def _pace(self, replay: Replay, network: Network) -> None:
         """Give the rates of ended flows to the others. A paced flow is one transfer."""
         left = [
             (flow.source, flow.target, float(flow.bytes - moved))
             for flow, moved in zip(self._flows, self._moved, strict=True)
         ]
         paces: dict[str, dict[int, float]] = defaultdict(dict)
-        for number, rate_bps in enumerate(wss_rates(self._network, left)[0].tolist()):
+        for number, rate_bps in enumerate(wss_rates(network, left)[0].tolist()):
             if rate_bps > 0:
                 paces[self._flows[number].source][number] = self._slacks[number] * rate_bps
         replay.pace(paces)

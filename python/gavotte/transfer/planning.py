@@ -46,14 +46,17 @@ class BroadcastPlan:
         source: host that has it.
         receivers: receiving hosts.
         mechanism: how it is sent.
-        bound_s: least time of any mechanism (`_core.BroadcastGround.bound`); None = nothing known limits it.
-        port: the port that sets that bound, in words.
+        bound_s: least time of any mechanism by the Network (`_core.BroadcastGround.bound`); None = nothing known limits
+            it, or no Network was given.
+        port: the port that sets that bound, or `estimate_s`, in words.
         predicted_s: predicted time of this mechanism; None = nothing is known.
         piece_bytes: bytes that a host forwards at a time.
         prices: mechanism to its predicted seconds.
         edges: parent and child of each subscription at the start; none for a mesh.
         partitions: partition of each host of the Network, if receivers fetch only from their own.
         ground: the state from which it was predicted.
+        estimate_s: least time of any mechanism by a probe of a moment, where no Network was given. It is no bound,
+            since ports may be faster or slower afterwards; None = nothing was probed.
     """
 
     bytes: int
@@ -67,6 +70,7 @@ class BroadcastPlan:
     prices: dict[str, float]
     partitions: tuple[int, ...]
     ground: _core.BroadcastGround
+    estimate_s: float | None = None
 
     def ratio(self, elapsed_s: float | None) -> float | None:
         """Return a time divided by the lower bound; None without a bound."""
@@ -81,6 +85,7 @@ def plan_broadcast(
     *,
     mechanism: Mechanism = "auto",
     inferred: Mapping[str, int] | None = None,
+    probed: bool = False,
 ) -> BroadcastPlan:
     """Predict the time of each mechanism on a Network, and choose one.
 
@@ -96,6 +101,7 @@ def plan_broadcast(
         mechanism: one of `MECHANISMS`.
         inferred: for `clustering`, the partition of each host from `clustering.infer_partitions`. `topology` uses the
             Network's groups.
+        probed: whether the Network comes from a probe of a moment, so that it gives an estimate and no bound.
 
     Raises:
         GavotteError: for a host that the Network does not have, or that is named twice, an unknown mechanism, or a mesh
@@ -136,13 +142,14 @@ def plan_broadcast(
         source=source,
         receivers=tuple(receivers),
         mechanism=chosen,
-        bound_s=bound_s if limited else None,
+        bound_s=bound_s if limited and not probed else None,
         port=port,
         predicted_s=predicted_s if limited else None,
         piece_bytes=piece_bytes if limited else ASSUMED_PIECE_BYTES,
         prices={name: seconds for name, (seconds, _) in prices.items()} if limited else {},
         partitions=tuple(partitions if mechanism in ("topology", "clustering") else [0] * len(at)),
         ground=ground,
+        estimate_s=bound_s if limited and probed else None,
     )
 
 

@@ -50,12 +50,15 @@ class BroadcastQuestion:
         source: the host that has it.
         output: absolute path of the copies, with `{host}` for each receiver's name.
         targets: receiving hosts; None = all hosts but the source.
-        network: the Network between the hosts; None = each host's port is probed for half a second.
+        network: the Network between the hosts; None = each host's port is probed for half a second. If guarantees limit
+            what a host may send, nothing is probed, and flows are not paced: such limits follow demand.
         mechanism: how; `auto` chooses the one with the shortest predicted time.
         block_bytes: unit of checking and of repeated requests; 0 = a size that suits the file.
         max_seconds: when to give up.
         wait_s: missing receivers are retried until the others have it, plus this long.
         seed: seed of all random choices.
+        probed: whether `network` comes from an earlier probe of the ports. Times by it are estimates and no bounds, and
+            it is not used where guarantees limit hosts meanwhile.
     """
 
     content: str | Buffer
@@ -69,6 +72,7 @@ class BroadcastQuestion:
     max_seconds: float = 3600.0
     wait_s: float = 0.0
     seed: int = 0
+    probed: bool = False
 
     @cached_property
     def sender(self) -> str:
