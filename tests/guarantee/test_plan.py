@@ -15,7 +15,7 @@ from tests.shell import gavotte
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.guarantee import FORMAT, Guarantee, read_guarantee
 from gavotte.formats.network import write_network
-from gavotte.guarantee import plan
+from gavotte.guarantee import check_hosts, plan, warnings_of
 from gavotte.terms.goodput import GOODPUT_PER_WIRE, goodput_per_wire
 
 MBIT = 1e6 * GOODPUT_PER_WIRE
@@ -67,8 +67,8 @@ def test_the_link_that_is_over_is_told(tmp_path: Path) -> None:
     done = gavotte("guarantee", "plan", "g.guarantee.toml", "--network", "n.network.json", "--json", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr == (
-        "error: down link of rack0: guarantees sum to 95.6 Mbit/s, which is more than 86.1 Mbit/s, 90 % of its rate; "
-        "lower them, or place hosts elsewhere\n"
+        "error: down link of rack0 cannot keep its guarantees: they sum to 95.6 Mbit/s, which is more than "
+        "86.1 Mbit/s, 90 % of its rate; lower them, or place hosts elsewhere\n"
     )
     report = json.loads(done.stdout)
     assert not report["admitted"]
@@ -100,7 +100,31 @@ def test_what_is_admitted_fits_and_what_is_not_does_not(rates: list[int], up: in
     wanted = Guarantee.model_validate({"format": FORMAT, "headroom": headroom, "guarantee": entries})
     groups = [{"name": "rack", "members": hosts, "up_bps": up * MBIT}]
     planned = plan(wanted, builders.network(hosts, None, groups=groups))
-    assert bool(planned.over) == (sum(rates) > up * (1 - headroom) * 1.01)
+    assert bool(planned.over) == (sum(rates) > up * (1 - headroom) * (1 + 1e-9))
+
+
+@pytest.mark.parametrize(
+    ("up_mbit", "row", "verdict"),
+    [
+        # 90 Mbit/s of at most 89.99, 90, 90.05 and 135: the first sum is too high by 0.01 %, which three digits hide.
+        (89.99 / 0.9, ["86.08", "86.07", "95.6", "100.01"], "cannot keep"),
+        (100.0, ["86.1", "86.1", "95.6", "100"], "can keep"),
+        (90.05 / 0.9, ["86.08", "86.12", "95.7", "99.9"], "can keep"),
+        (150.0, ["86.1", "129", "143", "67"], "can keep"),
+    ],
+)
+def test_the_table_shows_which_number_is_higher(tmp_path: Path, up_mbit: float, row: list[str], verdict: str) -> None:
+    groups = [{"name": "rack0", "members": ["vm0", "vm1"], "up_bps": up_mbit * MBIT}]
+    (tmp_path / "g.guarantee.toml").write_text(text("vm0", "vm1", rates='egress = "45mbit"'))
+    write_network(tmp_path / "n.network.json", builders.network(4, None, groups=groups))
+    done = gavotte("guarantee", "plan", "g.guarantee.toml", "--network", "n.network.json", cwd=tmp_path)
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("up link of rack0"))
+    words = line.removeprefix("up link of rack0").replace("Mbit/s", "").split()
+    assert words == [*row, "%", *verdict.split()]
+    kept = verdict == "can keep"
+    assert done.returncode == (0 if kept else 1)
+    assert ("every link can keep" in done.stderr) == kept
+    assert ("up link of rack0 cannot keep its guarantees: they sum to 86.08 Mbit/s" in done.stderr) != kept
 
 
 @pytest.mark.parametrize(
@@ -143,3 +167,31 @@ def test_a_network_that_knows_nothing_is_said_to(tmp_path: Path) -> None:
     done: Any = gavotte("guarantee", "plan", "g.guarantee.toml", "--network", "n.network.json", cwd=tmp_path)
     assert done.returncode == 0
     assert "warning: the Network has no limit for vm0" in done.stderr
+
+
+def test_receivers_without_limited_senders_are_named(tmp_path: Path) -> None:
+    receivers = text("vm0", "vm1", rates='ingress = "45mbit"')
+    network = builders.network(4, 100 * MBIT)
+    with pytest.raises(GavotteError, match="nothing would be kept of what vm0 may receive") as raised:
+        check_hosts(guarantee(tmp_path, receivers), builders.inventory(network.names))
+    assert 'with `egress = "45mbit"`; the inventory has vm2, vm3' in str(raised.value)
+    assert plan(guarantee(tmp_path, receivers), network).warnings[:2] == [
+        f"what {host} may receive cannot be kept: no other host of the file has an `egress` that agents limit"
+        for host in ("vm0", "vm1")
+    ]
+    sender = '[[guarantee]]\nhost = "vm2"\negress = "45mbit"\ningress = "9mbit"\n'
+    wanted = guarantee(tmp_path, receivers + sender)
+    check_hosts(wanted, builders.inventory(network.names))
+    # vm2 sends to both, but no host with a limit sends to it.
+    assert wanted.unlimited_receivers == ["vm2"]
+    assert warnings_of(wanted, builders.inventory(network.names)) == [
+        "what vm2 may receive is not kept: no other host of the file has an `egress`, so no sender is limited",
+        "no guarantee limits what vm3 may send, so it can take what others are guaranteed",
+    ]
+
+
+def test_the_hosts_of_a_tenant_with_an_egress_are_limited(tmp_path: Path) -> None:
+    shared = '[[tenant]]\nname = "a"\nhosts = ["vm0"]\negress = "90mbit"\n'
+    wanted = guarantee(tmp_path, text("vm0", "vm1", rates='ingress = "45mbit"', more=shared))
+    assert wanted.senders == ["vm0"]
+    assert wanted.unlimited_receivers == ["vm0"]

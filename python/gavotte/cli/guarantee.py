@@ -12,7 +12,7 @@ from gavotte.cli.options import Hosts, Json
 from gavotte.cli.output import emit_json, emit_table, note, warn
 from gavotte.cli.progress import progress
 from gavotte.formats.parts.counting import counted
-from gavotte.formats.parts.rates import format_rate
+from gavotte.formats.parts.rates import format_apart, format_rate
 
 if TYPE_CHECKING:
     from gavotte.guarantee import LinkSum
@@ -24,6 +24,8 @@ guarantee = typer.Typer(
 
 GuaranteeFile = Annotated[Path, typer.Argument(help="The Guarantee.", metavar="G.guarantee.toml")]
 SHOWN_LINKS = 10
+CERTAIN = 0.01
+"""Share up to which a measured rate is certain."""
 
 
 @guarantee.command(epilog="Example: gavotte guarantee plan cloud.guarantee.toml --network cloud.network.json")
@@ -54,18 +56,21 @@ def plan(
             }
         )
     elif links and admission.links:
-        columns = ["link", "guaranteed", "at most", "rate", "use"]
-        emit_table(columns, [_row(link) for link in admission.links[:links]])
+        columns = ["link", "guaranteed", "at most", "rate", "use", "verdict"]
+        emit_table(columns, [_row(link) for link in admission.links[:links]], words=["verdict"])
         if len(admission.links) > links:
             note(f"showing the fullest {links} of {len(admission.links)} links")
     warn(admission.warnings)
     if admission.over:
         worst = admission.over[0]
         more = f", and {len(admission.over) - 1} more links have too much" if len(admission.over) > 1 else ""
+        sum_rate, most = format_apart(worst.sum_bps, worst.capacity_bps)
         raise InfeasibleError(
-            f"{worst.link}: guarantees sum to {format_rate(worst.sum_bps)}, which is more than "
-            f"{format_rate(worst.capacity_bps)}, {100 * (1 - read.headroom):g} % of its rate{more}",
-            hint="lower them, or place hosts elsewhere",
+            f"{worst.link} cannot keep its guarantees: they sum to {sum_rate}, which is more than "
+            f"{most}, {100 * (1 - read.headroom):g} % of its rate{more}",
+            hint="lower the headroom a little, since rates are certain to about 1 %, or lower the guarantees"
+            if worst.use < 1 + CERTAIN
+            else "lower them, or place hosts elsewhere",
         )
     note(f"every link can keep the guarantees of {counted(len(read.guarantee), 'host')}")
 
@@ -192,5 +197,14 @@ def _link(link: LinkSum) -> dict[str, Any]:
 
 
 def _row(link: LinkSum) -> list[str]:
-    rates = map(format_rate, (link.sum_bps, link.capacity_bps, link.rate_bps))
-    return [link.link, *rates, f"{100 * link.use:.0f} %"]
+    rates = *format_apart(link.sum_bps, link.capacity_bps), format_rate(link.rate_bps)
+    return [link.link, *rates, _use(link), "cannot keep" if link.over else "can keep"]
+
+
+def _use(link: LinkSum) -> str:
+    """Return the use in percent, with as many digits as it takes to see whether the link has too much."""
+    for digits in range(7):
+        text = f"{100 * link.use:.{digits}f} %"
+        if float(text.split()[0]) != 100:
+            return text
+    return "100 %"

@@ -143,6 +143,21 @@ class Guarantee(Written):
         return list(dict.fromkeys(each.on or each.host for each in self.guarantee))
 
     @property
+    def senders(self) -> list[str]:
+        """Names of the hosts whose sending agents limit: those with an `egress` of their own or of their tenant."""
+        shared = {host for tenant in self.tenant if tenant.egress is not None for host in tenant.hosts}
+        return [each.host for each in self.guarantee if each.egress is not None or each.host in shared]
+
+    @property
+    def unlimited_receivers(self) -> list[str]:
+        """Names of the hosts with an `ingress` to which no other host of the file sends under a limit.
+
+        Agents keep a guarantee by limiting what senders send. What such a host may receive is therefore not kept.
+        """
+        senders = set(self.senders)
+        return [each.host for each in self.guarantee if each.ingress is not None and not senders - {each.host}]
+
+    @property
     def folded(self) -> Guarantee:
         """Return the Guarantee with containers' guarantees added to those of their hosts, as the network sees it."""
         at = {each.host: each.on or each.host for each in self.guarantee}

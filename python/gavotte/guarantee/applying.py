@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +15,9 @@ from gavotte.formats.guarantee import Guarantee, HostGuarantee
 from gavotte.formats.inventory import Host, Inventory
 from gavotte.formats.parts.names import unknown_host
 from gavotte.formats.parts.routes import SshRoute
+
+SHOWN = 8
+"""Hosts that a message names."""
 
 MODES = {"ecn": pb.GUARD_MODE_ECN, "loss": pb.GUARD_MODE_LOSS}
 CHOICE = Budget(1_000_000, 60.0)
@@ -53,12 +56,23 @@ class Applied:
 
 def warnings_of(guarantee: Guarantee, inventory: Inventory) -> list[str]:
     """Return what agents cannot enforce of a Guarantee, one line each."""
+    guarantee = guarantee.spelled_as(inventory.names)
+    unkept = [
+        f"what {host} may receive is not kept: no other host of the file has an `egress`, so no sender is limited"
+        for host in guarantee.unlimited_receivers
+    ]
+    if len(guarantee.guarantee) == 1:
+        host = guarantee.hosts[0]
+        unkept.append(f"what {host} may send is not kept: agents limit pairs of the file's hosts, and it has no other")
+    named = {*guarantee.hosts, *guarantee.agents}
+    if unnamed := [name for name in inventory.names if name not in named]:
+        unkept.append(f"no guarantee limits what {_some(unnamed)} may send, so it can take what others are guaranteed")
     shared = [
         f"{', '.join(hosts)} have the address {address}; pairs from hosts whose packets arrive from it "
         "have static guarantees"
         for address, hosts in sharing_addresses(guarantee, inventory).items()
     ]
-    return shared + [
+    return [*unkept, *shared] + [
         f"agents enforce the guarantee of tenant `{tenant.name}`, not its limits"
         for tenant in guarantee.tenant
         if tenant.egress_limit is not None or tenant.ingress_limit is not None
@@ -154,7 +168,7 @@ def check_hosts(guarantee: Guarantee, inventory: Inventory) -> None:
     """Check that every host of a Guarantee is in the inventory, with an agent that outlives its controller.
 
     Raises:
-        GavotteError: naming the host.
+        GavotteError: naming the host; or when agents would keep nothing, since no host has an `egress`.
     """
     routes = {host.name: host.route for host in inventory.host}
     for host in guarantee.spelled_as(routes).agents:
@@ -165,6 +179,25 @@ def check_hosts(guarantee: Guarantee, inventory: Inventory) -> None:
                 f"the agent of `{host}` runs over SSH and ends with its controller, but guarantees must outlive it",
                 hint="run `gavotte-agent serve --tls` on that host, see `gavotte hosts keys`",
             )
+    _check_senders(guarantee.spelled_as(routes), inventory.names)
+
+
+def _check_senders(guarantee: Guarantee, names: Sequence[str]) -> None:
+    """Check that agents have senders to limit. In the hose model, each may need what its receiver is guaranteed."""
+    if guarantee.senders:
+        return
+    receiver = max(guarantee.guarantee, key=lambda each: each.ingress or 0.0)
+    others = _some([name for name in names if name not in guarantee.agents])
+    raise GavotteError(
+        f"nothing would be kept of what {receiver.host} may receive: agents limit what senders with an `egress` send, "
+        "and no host of the file has one",
+        hint=f'give each host that sends to it an entry with `egress = "{(receiver.ingress or 0.0) / 1e6:g}mbit"`'
+        + (f"; the inventory has {others}" if others else ""),
+    )
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:SHOWN]) + f" and {len(names) - SHOWN} more" * (len(names) > SHOWN)
 
 
 def apply(

@@ -10,8 +10,8 @@ from gavotte.formats.network import Network
 from gavotte.formats.parts.names import unknown_host
 from gavotte.terms.goodput import network_goodput
 
-TOLERANCE = 0.01
-"""Share by which a sum may exceed what a link can guarantee: measured rates are no more certain than that."""
+ROUNDING = 1e-9
+"""Share by which the computed sum of rates may exceed their sum."""
 
 
 Ends = tuple[Collection[str], Collection[str]]
@@ -37,7 +37,7 @@ class LinkSum:
     @property
     def over(self) -> bool:
         """Whether the link cannot keep its guarantees."""
-        return self.sum_bps > self.capacity_bps * (1 + TOLERANCE)
+        return self.sum_bps > self.capacity_bps * (1 + ROUNDING)
 
     @property
     def use(self) -> float:
@@ -53,11 +53,13 @@ class Admission:
         links: all links with guarantees, the fullest first.
         unlimited: hosts of which the Network knows no limit.
         unknown_pairs: number of pairs of the other hosts without a rate.
+        unkept: hosts whose `ingress` agents cannot keep, since no sender has a guarantee.
     """
 
     links: list[LinkSum]
     unlimited: list[str]
     unknown_pairs: int = 0
+    unkept: tuple[str, ...] = ()
 
     @property
     def over(self) -> list[LinkSum]:
@@ -66,8 +68,12 @@ class Admission:
 
     @property
     def warnings(self) -> list[str]:
-        """Limits that the Network does not know, one line each."""
+        """Limits that the Network does not know, and guarantees that agents cannot keep, one line each."""
         warnings = [
+            f"what {host} may receive cannot be kept: no other host of the file has an `egress` that agents limit"
+            for host in self.unkept
+        ]
+        warnings += [
             f"the Network has no limit for {host}; whether its guarantee can be kept is unknown"
             for host in self.unlimited
         ]
@@ -93,6 +99,7 @@ def plan(guarantee: Guarantee, network: Network) -> Admission:
         GavotteError: for a host that the network does not have.
     """
     names = set(network.names)
+    unkept = tuple(guarantee.spelled_as(names).unlimited_receivers)
     guarantee = guarantee.folded.spelled_as(names)
     for host in guarantee.hosts:
         if host not in names:
@@ -107,7 +114,7 @@ def plan(guarantee: Guarantee, network: Network) -> Admission:
     links.sort(key=lambda link: (-link.use, link.link))
     at = {name: place for place, name in enumerate(network.names)}
     known = network.of_hosts([at[host] for host in guarantee.hosts if host in limited])
-    return Admission(links, [host for host in guarantee.hosts if host not in limited], known.unknown_pairs)
+    return Admission(links, [host for host in guarantee.hosts if host not in limited], known.unknown_pairs, unkept)
 
 
 def _links(guarantee: Guarantee, network: Network) -> Iterator[tuple[str, float | None, float, Ends]]:

@@ -83,8 +83,8 @@ def parse_size(text: str) -> int:
     return math.floor(size)
 
 
-def format_rate(rate_bps: float) -> str:
-    """Return bit/s with three significant digits for people: `287 Mbit/s`."""
+def format_rate(rate_bps: float, digits: int = 3) -> str:
+    """Return bit/s with three significant digits, or more, for people: `287 Mbit/s`."""
     if not math.isfinite(rate_bps):
         return "unlimited"
     value, unit = rate_bps, "bit/s"
@@ -92,7 +92,16 @@ def format_rate(rate_bps: float) -> str:
         if abs(value) < 999.5:
             break
         value, unit = value / 1000, larger
-    return f"{value:#.3g}".rstrip(".") + f" {unit}"
+    return f"{value:#.{digits}g}".rstrip(".") + f" {unit}"
+
+
+def format_apart(first_bps: float, second_bps: float) -> tuple[str, str]:
+    """Return two rates for people, with as many digits as it takes to see which is higher."""
+    for digits in range(3, 8):
+        first, second = format_rate(first_bps, digits), format_rate(second_bps, digits)
+        if first != second:
+            return first, second
+    return format_rate(first_bps), format_rate(second_bps)
 
 
 def common_unit(rates_bps: Iterable[float]) -> tuple[str, float]:
