@@ -130,3 +130,18 @@ def test_what_a_room_is_asked_and_answers_is_frozen() -> None:
     values = {name: next(getattr(room, name) for room in rooms if hasattr(room, name)) for name in names}
     assert len(values) == 14
     assert [name for name, value in values.items() if not value.__dataclass_params__.frozen] == []
+
+
+@pytest.mark.slow
+def test_dir_of_each_public_module_lists_its_names() -> None:
+    """In a process of its own, since other tests may have loaded what is loaded on first use."""
+    rooms = [room for room in documented() if room != "gavotte.mpi"]
+    script = (
+        "import importlib\n"
+        f"modules = [importlib.import_module(name) for name in {rooms!r}]\n"
+        "lacking = {m.__name__: sorted(set(m.__all__) - set(dir(m))) for m in modules}\n"
+        "print({name: names for name, names in lacking.items() if names})\n"
+        "print([f'{m.__name__}.{name}' for m in modules for name in m.__all__ if not hasattr(m, name)])\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines() == ["{}", "[]"]

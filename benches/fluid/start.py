@@ -1,4 +1,4 @@
-"""The start-up time of a command: CPU time of `gavotte simulate` on two hosts and one flow.
+"""The start-up time of commands: CPU time of `gavotte simulate` and `gavotte place` on two hosts, with a transfer.
 
     python -m benches.fluid start [--runs 12]
 
@@ -9,6 +9,7 @@ comparison.
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import numpy as np
 from benches.machine import machine
 
 GOAL_S = 0.3
+PLACE_GOAL_S = 0.2
 
 TOPOLOGY = """format = "gavotte/topology/1"
 [[switch]]
@@ -34,6 +36,16 @@ switch = "core"
 rate = "8mbit"
 """
 FLOWS = "id,source,target,bytes,start_s\n0,a,b,1000000,0\n"
+NETWORK = {
+    "format": "gavotte/network/1",
+    "hosts": [{"name": "a", "egress_bps": 8e6}, {"name": "b", "egress_bps": 8e6}],
+    "sharing": "hose",
+}
+APP = """format = "gavotte/app/1"
+name = "copy"
+task = [{ name = "from" }, { name = "to" }]
+transfer = [{ source = "from", target = "to", bytes = 1000000 }]
+"""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -45,22 +57,29 @@ def main(arguments: Sequence[str]) -> None:
     commands = {
         "python": [sys.executable, "-c", "pass"],
         "python with numpy": [sys.executable, "-c", "import numpy"],
+        "gavotte --version": [gavotte, "--version"],
         "simulate": [gavotte, "simulate", "t.topology.toml", "f.csv"],
         "simulate --json": [gavotte, "simulate", "t.topology.toml", "f.csv", "--json"],
+        "place --help": [gavotte, "place", "--help"],
+        "place --method greedy": [gavotte, "place", "n.network.json", "a.app.toml", "--method", "greedy"],
+        "place": [gavotte, "place", "n.network.json", "a.app.toml"],
     }
     spent: dict[str, list[float]] = {known: [] for known in commands}
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "t.topology.toml").write_text(TOPOLOGY)
         Path(folder, "f.csv").write_text(FLOWS)
+        Path(folder, "n.network.json").write_text(json.dumps(NETWORK))
+        Path(folder, "a.app.toml").write_text(APP)
         for run in range(-1, options.runs):
             for known, words in commands.items():
                 cpu_s = _cpu_s(words, folder)
                 if run >= 0:  # the first one also writes bytecode
                     spent[known].append(cpu_s)
-    print(f"{machine()}\nCPU seconds of whole processes, {options.runs} runs in turn; goal {GOAL_S} s\n")
-    print(f"{'command':<20} {'least':>7} {'median':>7}")
+    print(f"{machine()}\nCPU seconds of whole processes, {options.runs} runs in turn")
+    print(f"goal: {GOAL_S} s for simulate, {PLACE_GOAL_S} s for place\n")
+    print(f"{'command':<22} {'least':>7} {'median':>7}")
     for known, values in spent.items():
-        print(f"{known:<20} {min(values):>7.3f} {np.median(values):>7.3f}")
+        print(f"{known:<22} {min(values):>7.3f} {np.median(values):>7.3f}")
 
 
 def _cpu_s(words: Sequence[str], folder: str) -> float:

@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.builders import app as app_of
 from tests.builders import inventory, network
 from tests.examples import examples
 from typer.testing import CliRunner
 
-from gavotte.cli import entry, output
+from gavotte.cli import entry, output, progress
 from gavotte.cli.verbs import app
+from gavotte.formats.app import write_app
 from gavotte.formats.inventory import write_inventory
 from gavotte.formats.network import write_network
 
@@ -111,3 +113,30 @@ def test_rows_without_information_are_counted_and_listed_with_v(
     monkeypatch.setattr(output, "verbose", lambda: True)
     assert output.with_information(rates, bool, "path", "without an answer") == rates
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.slow
+def test_a_placement_starts_without_what_it_does_not_use(tmp_path: Path) -> None:
+    """Neither gRPC, which guarantees and agents need, nor solvers for a placement that the bound proves."""
+    hosts: list[dict[str, object]] = [{"name": name, "egress_bps": 8e6} for name in "ab"]
+    write_network(tmp_path / "n.network.json", network(hosts, None))
+    write_app(tmp_path / "a.app.toml", app_of("copy", ("from", "to", 1_000_000)))
+    script = (
+        "import atexit, sys\n"
+        "from gavotte.cli import main\n"
+        "names = ('grpc', 'gavotte.agents', 'gavotte.place.explaining', 'gavotte.place.exact.cpsat', 'rich')\n"
+        "atexit.register(lambda: print([name for name in names if name in sys.modules], file=sys.stderr))\n"
+        "main()"
+    )
+    words = [sys.executable, "-c", script, "place", "n.network.json", "a.app.toml"]
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert ran.stderr.splitlines()[-1] == "[]"
+
+
+def test_a_method_that_has_placed_only_computes_a_bound() -> None:
+    assert progress.search_line(10.0, (1.25, 0.5, 0.3), 3.0) == (
+        "searching for up to 10 s, 30 % after 3 s: best so far 1.25 s, at least 0.5 s"
+    )
+    assert progress.bound_line("greedy", 0.0, 3.0) == (
+        "greedy has placed; computing a bound on the time of any placement (3 s so far; Ctrl-C stops it)"
+    )

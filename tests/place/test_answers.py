@@ -33,6 +33,7 @@ from gavotte.place import (
     place,
     worth,
 )
+from gavotte.place.methods import ENDLESS_STEPS, Attempt, _search, seconds
 
 
 @pytest.mark.slow
@@ -108,6 +109,23 @@ def test_a_watch_sees_best_and_bound_approach() -> None:
     assert all(0 <= share <= 1 for _, _, share in seen)
 
 
+def test_a_search_ends_when_its_placement_is_proven() -> None:
+    rng = np.random.default_rng(1)
+    net = builders.network(12, rng.uniform(1e7, 1e9, (12, 12)), sharing="pipe")
+    tasks = "abcdefghijkl"
+    app = builders.app("all", *((a, b, MB) for a in tasks for b in tasks if a < b))
+    instance = Question(net, [app]).instance
+    best_s = decide(Question(net, [app]), Effort("search", time_limit_s=2.0)).placement.completion_s
+    seen: list[float] = []
+    attempt = Attempt(Effort("search", time_limit_s=8.0, watch=lambda best_s, *_: seen.append(best_s)))
+    attempt.bound_s = best_s
+    solution = _search(instance, attempt, steps=ENDLESS_STEPS)
+    assert not solution.stopped
+    assert seconds(instance, solution.hosts) == best_s
+    # One report as the search sees it, one as the search ends, one of its result.
+    assert seen.count(best_s) <= 3
+
+
 def test_auto_says_what_it_chose() -> None:
     answer = decide(Question(cloud(), [ring()]))
     assert (answer.placement.method, answer.chosen) == ("auto", "optimal")
@@ -175,7 +193,33 @@ def test_worth_is_beyond_doubt_on_an_uneven_network_and_none_on_an_even_one() ->
     none = worth(Question(flat, [apart]), place(flat, [apart]))
     assert none is not None
     assert not none.worthwhile
-    assert "any placement will do" in none.reason
+    assert none.unknown.startswith("how long the job computes and waits is unknown")
+    assert gain.unknown == ""
+
+
+def test_no_verdict_on_a_job_comes_from_the_networks_time_alone(tmp_path: Path) -> None:
+    write_network(tmp_path / "n.network.json", cloud().model_copy(update={"latency_s": []}))
+    tiny = ring()
+    tiny = tiny.model_copy(update={"transfer": [t.model_copy(update={"bytes": t.bytes // MB}) for t in tiny.transfer]})
+    write_app(tmp_path / "a.app.toml", tiny)
+    inputs = ["place", str(tmp_path / "n.network.json"), str(tmp_path / "a.app.toml")]
+    before = tmp_path / "before.placement.json"
+    first = CliRunner().invoke(gavotte, [*inputs, "--method", "round-robin", "-o", str(before)])
+    assert first.exit_code == 0, first.output
+    ran = ["--ran", str(before), "--took"]
+    alone, short, long = (
+        CliRunner().invoke(gavotte, [*inputs, *more]) for more in ([], [*ran, "0.05"], [*ran, "3.31"])
+    )
+    assert "will do" not in alone.output
+    assert "how long the job computes and waits is unknown" in alone.stderr
+    assert "--ran and --took" in alone.stderr
+    assert "of 0.05 s: the placement of the run will do" in short.stderr
+    assert "of 3.31 s: one run under it decides" in long.stderr
+    for each in (short, long):
+        assert "unknown" not in each.stderr
+    document = json.loads(CliRunner().invoke(gavotte, [*inputs, *ran, "3.31", "--json"]).stdout)
+    assert document["forecast"]["verdict"].endswith("one run under it decides")
+    assert document["worth"]["unknown"]
 
 
 def test_worth_has_a_floor_in_seconds() -> None:
@@ -192,7 +236,9 @@ def test_worth_has_a_floor_in_seconds() -> None:
     assert none is not None
     assert none.gain == pytest.approx(gain.gain)
     assert not none.worthwhile
-    assert "below the floor of 0.1 s: any placement will do" in none.reason
+    assert none.reason.startswith("on the network, only ")
+    assert none.reason.endswith(" are at stake, below the floor of 0.1 s")
+    assert none.unknown
     asked = worth(Question(near, [tiny]), place(near, [tiny]), least_saving_s=none.saving_s / 2)
     assert asked is not None
     assert asked.worthwhile

@@ -40,6 +40,15 @@ def test_what_a_run_took_beyond_the_model_stays_or_shrinks() -> None:
     assert result.reason == "took 15 s, will take 1.5 to 6 s: 60% to 90% saved"
 
 
+def test_the_verdict_is_on_the_time_of_the_run() -> None:
+    result = forecast_of([15.0])
+    assert result.verdict(0.1) == "this placement saves at least 9 s of 15 s: it is worth the move"
+    assert result.verdict(10.0) == "this placement may save 9 s only, or up to 14 s of 15 s: one run under it decides"
+    assert result.verdict(14.0) == "this placement saves at most 14 s of 15 s: the placement of the run will do"
+    back = forecast(Question(cloud(), [APP]), AFTER, BEFORE, [5.0], rate_error=0.0)
+    assert back.verdict(0.1) == "this placement saves nothing of 5 s: the placement of the run will do"
+
+
 def test_a_run_faster_than_the_model_makes_all_of_it_faster() -> None:
     result = forecast_of([5.0])
     assert (result.low_s, result.high_s) == pytest.approx((0.5, 0.5))

@@ -14,7 +14,7 @@ from gavotte.formats.app import App, Task, Transfer
 from gavotte.formats.network import Group, Host, Network
 from gavotte.formats.placement import Placement
 from gavotte.place import place
-from gavotte.place.exact.cpsat import PROVEN
+from gavotte.place.exact.solution import PROVEN
 
 FAST = ("search", "greedy", "random", "round-robin", "min-machines")
 """Methods without a solver's process, which takes too long to start for a hundred examples."""

@@ -139,10 +139,10 @@ def place(
     writing: OutputOptions,
 ) -> None:
     """Decide which task runs on which host, so that the application finishes soonest."""
+    from gavotte._core import policies
     from gavotte.cli.placement import Report
     from gavotte.formats.app import read_app
     from gavotte.formats.files.reading import check_ending
-    from gavotte.formats.guarantee import read_guarantee
     from gavotte.formats.network import read_network
     from gavotte.place import INTERRUPTED_TEXT, Effort, Goal, decide
 
@@ -151,11 +151,11 @@ def place(
     _check_together(asked, aim, reporting, writing)
     goal = Goal(aim.goal, aim.within)
     net, loaded = read_network(network), [read_app(app) for app in apps]
-    wanted = None if asked.guarantee is None else read_guarantee(asked.guarantee)
+    wanted = _guarantee(asked.guarantee)
     question = _question(net, loaded, asked, wanted, moving=not _least_time_only(asked, aim, reporting))
     warnings = [*unknown_pairs(net), *question.warnings]
     warn(warnings)
-    with searching(trying.time_limit) as watch:
+    with searching(trying.time_limit, bound_of=trying.method if trying.method in policies() else None) as watch:
         effort = Effort(
             trying.method, trying.time_limit, trying.seed, trying.threads, repeatable=trying.repeatable, watch=watch
         )
@@ -171,6 +171,7 @@ def place(
             warnings,
             answer.worth(rate_error=reporting.rate_error, least_saving_s=reporting.least_saving),
             _forecast(answer, reporting),
+            reporting.least_saving,
             answer.explanation if reporting.explain and not placement.moves else None,
         )
         if reporting.explain and placement.moves:
@@ -178,7 +179,8 @@ def place(
         for line in answer.warnings if not late.is_set() else [INTERRUPTED_TEXT]:
             note(line)
         if report.worth is not None and not report.worth.worthwhile:
-            note(report.worth.reason)
+            unknown = "" if report.verdict else report.worth.unknown
+            note("; ".join(each for each in (report.worth.reason, unknown) if each))
         if writing.as_json:
             emit_json(report.document())
         else:
@@ -186,6 +188,15 @@ def place(
             if writing.output is not None:
                 note(f"wrote {writing.output}")
     _leave(answer.interrupted or late.is_set())
+
+
+def _guarantee(path: Path | None) -> Guarantee | None:
+    """Return the guarantees of a file; None without one."""
+    if path is None:
+        return None
+    from gavotte.formats.guarantee import read_guarantee
+
+    return read_guarantee(path)
 
 
 def _least_time_only(asked: QuestionOptions, aim: GoalOptions, reporting: ReportOptions) -> bool:
@@ -231,22 +242,24 @@ def _question(
 
 def _write(placement: Placement, wanted: Guarantee | None, writing: OutputOptions) -> None:
     """Write the Placement, and the guarantees of the hosts, to the files that the options name."""
-    from gavotte.formats.guarantee import write_guarantee
-    from gavotte.formats.placement import write_placement
-    from gavotte.guarantee import on_hosts
-
     if writing.output is not None:
+        from gavotte.formats.placement import write_placement
+
         write_placement(writing.output, placement)
     if wanted is not None and writing.hosts_guarantee is not None:
+        # Guarantees load what speaks to agents, which takes longer than the rest of the start.
+        from gavotte.formats.guarantee import write_guarantee
+        from gavotte.guarantee import on_hosts
+
         write_guarantee(writing.hosts_guarantee, on_hosts(wanted, placement.assignment))
 
 
 def _forecast(answer: Answer, reporting: ReportOptions) -> Forecast | None:
     """Return the predicted run time if the options give a past run."""
-    from gavotte.formats.placement import read_placement
-
     if reporting.ran is None:
         return None
+    from gavotte.formats.placement import read_placement
+
     before = read_placement(reporting.ran)
     before.check_stays("a forecast")
     return answer.forecast(before.assignment, reporting.took or (), rate_error=reporting.rate_error)
@@ -259,11 +272,11 @@ def _leave(interrupted: bool) -> None:
 
 def _quotas(wanted: Guarantee | None, network: Network, apps: Sequence[App]) -> tuple[Quota, ...]:
     """Return what each link can guarantee, as bounds on the placement."""
+    if wanted is None:
+        return ()
     from gavotte.guarantee import rooms
     from gavotte.place import Quota, task_keys
 
-    if wanted is None:
-        return ()
     links = rooms(wanted, network, list(task_keys(apps)))
     return tuple(Quota(each.link, each.hosts, each.needs_bps, each.most_bps, each.sends) for each in links)
 

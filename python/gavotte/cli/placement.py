@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gavotte.cli.output import emit_table, note
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_bytes, format_rate
 from gavotte.formats.placement import Placement
-from gavotte.place import Answer, Explanation, Forecast, Worth
+
+if TYPE_CHECKING:
+    from gavotte.place import Answer, Explanation, Forecast, Worth
 
 USELESS_GAP = 0.95
 """A bound below a twentieth of the completion time is not printed."""
@@ -30,6 +32,7 @@ class Report:
         warnings: about the question.
         worth: the gain over placing blindly; None = it was not estimated.
         forecast: the run time predicted from earlier runs; None = not requested.
+        least_saving_s: a smaller saving is not worth it.
         explanation: what limits the completion time; None = not requested.
     """
 
@@ -39,6 +42,7 @@ class Report:
     warnings: Sequence[str]
     worth: Worth | None
     forecast: Forecast | None
+    least_saving_s: float
     explanation: Explanation | None
 
     def document(self) -> dict[str, Any]:
@@ -58,10 +62,15 @@ class Report:
             "worth": None if self.worth is None else asdict(self.worth),
         }
         if self.forecast is not None:
-            document["forecast"] = asdict(self.forecast)
+            document["forecast"] = asdict(self.forecast) | {"verdict": self.verdict or None}
         if self.explanation is not None:
             document["explanation"] = asdict(self.explanation)
         return document
+
+    @property
+    def verdict(self) -> str:
+        """Whether the job should move, by its own time in earlier runs; empty if that is unknown."""
+        return "" if self.forecast is None else self.forecast.verdict(self.least_saving_s)
 
     def emit(self, goal: str) -> None:
         """Print the tables on stdout and the rest on stderr."""
@@ -84,6 +93,8 @@ class Report:
             note(self.worth.reason)
         if self.forecast is not None:
             note(self.forecast.reason)
+            if self.verdict:
+                note(self.verdict)
 
     def _note_time(self) -> None:
         """Print the completion time, how far it is proven, and what limits it."""

@@ -9,7 +9,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import repeat
 
@@ -91,8 +91,13 @@ def sign_of_life(label: str, *, ends: bool = False) -> Iterator[Callable[[str], 
 
 
 @contextmanager
-def searching(limit_s: float) -> Iterator[Callable[[float, float, float], None]]:
-    """Show the best time and the bound of a search. Yields a function of (best_s, bound_s, share of the search)."""
+def searching(limit_s: float, bound_of: str | None = None) -> Iterator[Callable[[float, float, float], None]]:
+    """Show the best time and the bound of a search. Yields a function of (best_s, bound_s, share of the search).
+
+    Args:
+        limit_s: time limit of the search, in seconds.
+        bound_of: a method that has placed already, for which only a bound is computed; None = the method searches.
+    """
     if _silent():
         yield lambda _best_s, _bound_s, _share: None
         return
@@ -103,29 +108,48 @@ def searching(limit_s: float) -> Iterator[Callable[[float, float, float], None]]
             state[:] = [best_s, bound_s, share]
 
         def line(elapsed_s: float) -> str:
-            best_s, bound_s, share = state
-            best = f"{best_s:.3g} s" if best_s < float("inf") else "none"
-            bound = f", at least {bound_s:.3g} s" if bound_s > 0 else ""
-            return (
-                f"searching for up to {limit_s:g} s, {100 * min(1.0, share):.0f} % after {elapsed_s:.0f} s: "
-                f"best so far {best}{bound}"
-            )
+            return bound_line(bound_of, state[1], elapsed_s) if bound_of else search_line(limit_s, state, elapsed_s)
 
         with _lines(line, _then(SEARCH_QUIET_S, LINE_S)):
             yield record
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("placing"), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    label = "placing" if bound_of is None else "bound"
+    columns = (TextColumn(label), BarColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=stderr(), transient=True) as bars:
         bar = bars.add_task("", total=1.0)
+        stops = "stops with the best" if bound_of is None else "leaves out the bound"
 
         def show(best_s: float, bound_s: float, share: float) -> None:
-            best = f"best {best_s:.4g} s" if best_s < float("inf") else ""
-            bound = f", at least {bound_s:.4g} s" if bound_s > 0 else ""
-            bars.update(bar, completed=share, description=f"{best}{bound} (Ctrl-C stops with the best)")
+            best = f"best {best_s:.4g} s" if best_s < float("inf") and bound_of is None else ""
+            bound = f"at least {bound_s:.4g} s" if bound_s > 0 else ""
+            shown = ", ".join(each for each in (best, bound) if each)
+            bars.update(bar, completed=share, description=f"{shown} (Ctrl-C {stops})")
 
         yield show
+
+
+def search_line(limit_s: float, state: Sequence[float], elapsed_s: float) -> str:
+    """Return a line about a search that continues.
+
+    Args:
+        limit_s: its time limit, in seconds.
+        state: best time and bound in seconds, and the share of the search that is done.
+        elapsed_s: for how long it has searched.
+    """
+    best_s, bound_s, share = state
+    best = f"{best_s:.3g} s" if best_s < float("inf") else "none"
+    bound = f", at least {bound_s:.3g} s" if bound_s > 0 else ""
+    done = f"{100 * min(1.0, share):.0f} % after {elapsed_s:.0f} s"
+    return f"searching for up to {limit_s:g} s, {done}: best so far {best}{bound}"
+
+
+def bound_line(method: str, bound_s: float, elapsed_s: float) -> str:
+    """Return a line about a bound that is still being computed for a method that has placed."""
+    bound = f": at least {bound_s:.3g} s" if bound_s > 0 else ""
+    stop = f"{elapsed_s:.0f} s so far; Ctrl-C stops it"
+    return f"{method} has placed; computing a bound on the time of any placement{bound} ({stop})"
 
 
 @contextmanager

@@ -47,3 +47,7 @@ def __getattr__(name: str) -> Any:
     from gavotte.lab import control, support
 
     return getattr(control if hasattr(control, name) else support, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

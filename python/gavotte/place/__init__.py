@@ -4,15 +4,18 @@ A `Question` holds what to place and where, an `Effort` how hard to try, and a `
 an `Answer`: the Placement, how it was found, and what follows from it.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from gavotte.place.answer import INTERRUPTED_TEXT, Answer
 from gavotte.place.columns import Instance, PlacementLimits, Quota, build_instance
 from gavotte.place.constraints import latency_s
 from gavotte.place.deciding import decide, place
 from gavotte.place.effort import METHODS, Effort, Watch
-from gavotte.place.explaining import Explanation, Relocation, explain
 from gavotte.place.forecast import Forecast, forecast
-from gavotte.place.merge import task_keys
-from gavotte.place.phases import states
+from gavotte.place.merge import states, task_keys
 from gavotte.place.placing import evaluate
 from gavotte.place.question import Question
 from gavotte.place.robust import worst_case
@@ -20,6 +23,9 @@ from gavotte.place.running import Running, twice_counted
 from gavotte.place.selecting import select_hosts
 from gavotte.place.thrift import GOALS, Goal
 from gavotte.place.worth import Worth, worth
+
+if TYPE_CHECKING:
+    from gavotte.place.explaining import Explanation, Relocation, explain
 
 __all__ = [
     "GOALS",
@@ -52,3 +58,17 @@ __all__ = [
     "worst_case",
     "worth",
 ]
+
+_HOMES = {"Explanation": "explaining", "Relocation": "explaining", "explain": "explaining"}
+"""Names that few placements need, with the modules that are loaded on their first use."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import the module of a name on first use, so that `gavotte place` starts without it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"gavotte.place.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from gavotte._core import policies
 from gavotte.formats.app import App
@@ -13,13 +14,15 @@ from gavotte.formats.parts.rates import format_bytes
 from gavotte.formats.placement import Placement
 from gavotte.place.constraints import latency_s
 from gavotte.place.effort import Effort
-from gavotte.place.explaining import Explanation, explain
 from gavotte.place.forecast import Forecast, forecast
 from gavotte.place.question import Question
 from gavotte.place.worth import LEAST_SAVING_S, RATE_ERROR, Worth, worth
 from gavotte.terms.credit import beyond_seen
 from gavotte.terms.unfolding import unfold
 from gavotte.terms.usage import host_bytes
+
+if TYPE_CHECKING:
+    from gavotte.place.explaining import Explanation
 
 LEAST_UNSEEN_S = 1.0
 """Shortest time, in seconds, that a host must send at a rate that may end, to cause a warning."""
@@ -149,4 +152,6 @@ class Answer:
         Raises:
             GavotteError: when the placement has moves between phases.
         """
+        from gavotte.place.explaining import explain
+
         return explain(self.question, self.placement)

@@ -12,7 +12,6 @@ from gavotte.formats.placement import Placement
 from gavotte.place.answer import Answer
 from gavotte.place.columns import NO_LIMITS
 from gavotte.place.effort import LIMIT_S, Effort
-from gavotte.place.phases import solve_phases
 from gavotte.place.placing import solve
 from gavotte.place.question import Question
 from gavotte.place.running import Running
@@ -47,6 +46,8 @@ def decide(question: Question, effort: Effort = AUTO, goal: Goal = LEAST_TIME) -
             "tasks move between phases only for the least time, without limits or running applications",
             hint="leave `state_bytes` empty",
         )
+    from gavotte.place.phases import solve_phases
+
     return solve_phases(question, effort)
 
 

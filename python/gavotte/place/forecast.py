@@ -65,6 +65,23 @@ class Forecast:
             f"{self.saving_low:.0%} to {self.saving_high:.0%} saved"
         )
 
+    def verdict(self, least_saving_s: float) -> str:
+        """Return whether the job should move to the new placement, in one line; empty if the forecast is unknown.
+
+        Args:
+            least_saving_s: a smaller saving is not worth it.
+        """
+        if self.low_s is None or self.high_s is None:
+            return ""
+        least_s, most_s = self.took_s - self.high_s, self.took_s - self.low_s
+        if most_s < least_saving_s:
+            most = f"saves at most {most_s:.2g} s of" if most_s > 0 else "saves nothing of"
+            return f"this placement {most} {self.took_s:.3g} s: the placement of the run will do"
+        if least_s < least_saving_s:
+            least = "may save nothing" if least_s <= 0 else f"may save {least_s:.2g} s only"
+            return f"this placement {least}, or up to {most_s:.2g} s of {self.took_s:.3g} s: one run under it decides"
+        return f"this placement saves at least {least_s:.2g} s of {self.took_s:.3g} s: it is worth the move"
+
 
 def forecast(
     question: Question,

@@ -31,3 +31,20 @@ def task_key(app: App, task: str, apps: Sequence[App]) -> str:
 def task_keys(apps: Sequence[App]) -> Iterator[str]:
     """Return the keys of all tasks, in the order of the applications and of their tasks."""
     return (task_key(app, task.name, apps) for app in apps for task in app.task)
+
+
+def states(apps: Sequence[App], others: int | str | None = None) -> dict[str, int]:
+    """Return the bytes that move with each task, by task key. Tasks that are not in the result stay on their hosts.
+
+    Args:
+        apps: applications whose tasks may have `state_bytes`.
+        others: bytes of tasks without `state_bytes`: a number, `memory` = their `memory_bytes`, None = they stay.
+    """
+    sizes = {}
+    for app in apps:
+        for task in app.task:
+            size = task.memory_bytes if others == "memory" else others
+            size = size if task.state_bytes is None else task.state_bytes
+            if isinstance(size, int):
+                sizes[task_key(app, task.name, apps)] = size
+    return sizes

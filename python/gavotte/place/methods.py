@@ -1,5 +1,7 @@
 """The methods by name. Each turns an instance into a host for each task, with a proven bound.
 
+The exact models are imported where they are used: most of the start of a small problem would be theirs.
+
 A time limit is wall-clock time. With `repeatable`, work is counted in steps and in a solver's own deterministic time
 instead. Both derive from the limit, so the same input, seed and limit give the same answer on any machine.
 """
@@ -19,10 +21,7 @@ from gavotte import _core
 from gavotte.errors import InfeasibleError
 from gavotte.place.columns import Instance
 from gavotte.place.effort import Effort
-from gavotte.place.exact.cpsat import PROVEN, feasible, prove
-from gavotte.place.exact.highs import solve_ilp
-from gavotte.place.exact.hubs import hub_bound_s
-from gavotte.place.exact.solution import Solution
+from gavotte.place.exact.solution import PROVEN, Solution
 
 STEPS_PER_S = 4_000_000
 """Search steps that stand for a second of the time limit: what two cores make of 100 tasks on 50 hosts."""
@@ -113,6 +112,10 @@ class Interrupted(BaseException):
     """A signal ended a search; compiled code keeps the signal's own error. The best result so far is the answer."""
 
 
+class Proven(Exception):  # noqa: N818 -- it reports success
+    """The best time of a search has reached the bound, so that nothing is left to search for."""
+
+
 @dataclass
 class Attempt:
     """Run of a method under an effort: its clock, and its best results so far.
@@ -172,6 +175,10 @@ class Attempt:
         if self.effort.watch is not None:
             self.effort.watch(self.best_s, self.bound_s, min(self.gone_s / self.limit_s, 1.0))
 
+    def at_bound(self, best_s: float) -> bool:
+        """Return whether a placement of this time is proven to be as fast as any."""
+        return self.bound_s > 0 and best_s <= self.bound_s * (1 + PROVEN)
+
     def keep(self, instance: Instance, solution: Solution) -> None:
         """Remember a placement if it is faster than the best so far. A simple method's placement is never replaced."""
         if self.solution is None or (
@@ -222,6 +229,8 @@ def run_method(instance: Instance, method: str, attempt: Attempt) -> Solution:
         attempt.bound_s = instance.core.bound_s()
     answer = attempt.solution
     if method == "ilp" or answer is None:
+        from gavotte.place.exact.highs import solve_ilp
+
         answer = solve_ilp(instance, limit_s=max(attempt.left_s - START_S, 0.1), seed=attempt.seed)
     return replace(answer, bound_s=max(answer.bound_s, attempt.bound_s), bound_stopped=attempt.bound_stopped)
 
@@ -317,6 +326,8 @@ def _bound_at_scale(instance: Instance, attempt: Attempt) -> bool:
     # If all partners of every task fit on its host, no single task gives a bound.
     if instance.core.bound_s() <= 0:
         return stopped
+    from gavotte.place.exact.hubs import hub_bound_s
+
     limit_s = attempt.limit_s * (LATEST if attempt.repeatable else HUBS_SHARE)
     hub_s, cut = hub_bound_s(instance, limit_s=limit_s, strict=not attempt.repeatable, tick=attempt.report)
     attempt.bound_s = max(attempt.bound_s, hub_s)
@@ -341,7 +352,20 @@ def _search(
     seed: int | None = None,
     limit_s: float | None = None,
 ) -> Solution:
-    """Search for `steps` steps, or for a share of the time left. `limit_s` only cuts it short."""
+    """Search for `steps` steps, or for a share of the time left. `limit_s` only cuts it short.
+
+    The search ends as soon as its best time is proven. Where work is counted it does not: the step at which it ends
+    would depend on the machine.
+    """
+    proven = False
+
+    def watch(best_s: float) -> None:
+        nonlocal proven
+        attempt.report(best_s)
+        proven = not attempt.repeatable and attempt.at_bound(best_s)
+        if proven:
+            raise Proven
+
     seed = attempt.seed if seed is None else seed
     steps = attempt.steps(instance) if steps is None else steps
     paced = limit_s is None
@@ -354,17 +378,19 @@ def _search(
         # A search that is no preparation continues while it improves, within the time limit.
         steps = steps if steps <= MORE_STEPS else ENDLESS_STEPS
     try:
-        searched = instance.core.search(seed, steps, attempt.threads, most_s, list(starts), attempt.report, paced=paced)
+        searched = instance.core.search(seed, steps, attempt.threads, most_s, list(starts), watch, paced=paced)
     except InfeasibleError:
         if starts or len(instance.tasks) * len(instance.hosts) > EXACT_LITERALS:
             raise
+        from gavotte.place.exact.cpsat import feasible
+
         start = feasible(instance, max(attempt.left_s / 2, GRACE_S), seed)
         if start is None:
             raise
         return _search(instance, attempt, [start], steps=steps, share=share, seed=seed, limit_s=limit_s)
-    solution = Solution(searched.hosts, attempt.bound_s, searched.stopped, "search")
+    solution = Solution(searched.hosts, attempt.bound_s, searched.stopped and not proven, "search")
     attempt.keep(instance, solution)
-    if searched.interrupted:
+    if searched.interrupted and not proven:
         raise Interrupted
     attempt.report(seconds(instance, searched.hosts))
     return solution
@@ -399,6 +425,8 @@ def _proved(instance: Instance, best: Solution, share: float, size: int, attempt
         limit_s += GRACE_S - START_S - BUILD_S_PER_LITERAL * size
         if limit_s <= 0:
             return best
+    from gavotte.place.exact.cpsat import prove
+
     proof = prove(
         instance,
         best.hosts,

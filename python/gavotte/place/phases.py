@@ -28,7 +28,7 @@ from gavotte.place.answer import Answer
 from gavotte.place.columns import Instance, build_instance
 from gavotte.place.constraints import check_constraints, price_usd
 from gavotte.place.effort import Effort
-from gavotte.place.exact.cpsat import PROVEN
+from gavotte.place.exact.solution import PROVEN
 from gavotte.place.merge import task_key, task_keys
 from gavotte.place.placing import solve
 from gavotte.place.question import Question, bottleneck_text, hosts_of
@@ -53,23 +53,6 @@ LEAST_GAIN = 1e-6
 
 _Hosts = npt.NDArray[np.uint32]
 _Place = Callable[[Sequence[App], Mapping[str, Sequence[str]], float], Answer | None]
-
-
-def states(apps: Sequence[App], others: int | str | None = None) -> dict[str, int]:
-    """Return the bytes that move with each task, by task key. Tasks that are not in the result stay on their hosts.
-
-    Args:
-        apps: applications whose tasks may have `state_bytes`.
-        others: bytes of tasks without `state_bytes`: a number, `memory` = their `memory_bytes`, None = they stay.
-    """
-    sizes = {}
-    for app in apps:
-        for task in app.task:
-            size = task.memory_bytes if others == "memory" else others
-            size = size if task.state_bytes is None else task.state_bytes
-            if isinstance(size, int):
-                sizes[task_key(app, task.name, apps)] = size
-    return sizes
 
 
 def solve_phases(question: Question, effort: Effort) -> Answer:

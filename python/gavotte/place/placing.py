@@ -16,14 +16,13 @@ from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 from gavotte.place.answer import Answer
 from gavotte.place.columns import Instance
-from gavotte.place.conflict import check_quotas, check_sums, find_conflict
 from gavotte.place.constraints import check_constraints, price_usd
 from gavotte.place.effort import Effort
-from gavotte.place.exact.cpsat import PROVEN
-from gavotte.place.exact.solution import Solution
+from gavotte.place.exact.solution import PROVEN, Solution
 from gavotte.place.methods import Attempt, run_at_once, run_method
 from gavotte.place.question import Question, bottleneck_text, hosts_of
 from gavotte.place.running import Running
+from gavotte.place.sums import check_quotas, check_sums
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +84,8 @@ class _Work:
             attempt.solution = run_method(instance, method, attempt)
         except InfeasibleError:
             if method in _PLANNING:
+                from gavotte.place.conflict import find_conflict
+
                 conflict_s = attempt.limit_s if attempt.repeatable else max(attempt.left_s, CONFLICT_S)
                 conflict = find_conflict(question, limit_s=conflict_s)
                 if conflict is not None:

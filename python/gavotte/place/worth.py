@@ -7,6 +7,10 @@ worth it in three cases:
 - The gain's interval reaches zero.
 - The gain is below the error of the rates.
 - The time saved is less than a floor: a fifth of a millisecond is no reason to choose hosts.
+
+All times are those on the network. An App does not say how long a job computes, and how often its tasks wait for each
+other. A real job gained a fifth where the network's own time had little at stake. `unknown` therefore says what the
+verdict lacks, and a forecast from a run (`forecast`) gives the verdict on the job's own time.
 """
 
 from __future__ import annotations
@@ -35,6 +39,12 @@ does each path that is measured to place them."""
 
 NOTHING = 1e-9
 """Rounding error of a mean of sums of floating-point numbers, as a share of the time of blind placements."""
+
+UNKNOWN = (
+    "how long the job computes and waits is unknown, so another placement may still be faster; "
+    "give a run's time by --ran and --took"
+)
+"""What a verdict from the network's time alone does not know, and the remedy."""
 
 _DRAWS = 40
 _PAIRS = 400_000
@@ -66,8 +76,9 @@ class Worth:
         rate_spread: standard deviation of the rates between hosts, over their mean: 0 on a uniform network.
         skew: share of all bytes that the busiest tenth of the task pairs exchange: 0.1 where all exchange alike.
         rate_error: the relative error assumed of a rate.
-        worthwhile: whether the gain is beyond doubt, above the error, and saves more than the floor.
+        worthwhile: whether the gain on the network is beyond doubt, above the error, and saves more than the floor.
         reason: explanation of `worthwhile` in one line.
+        unknown: what the verdict does not know, in one line; empty if the gain on the network is reason enough.
     """
 
     gain: float
@@ -81,6 +92,7 @@ class Worth:
     rate_error: float
     worthwhile: bool
     reason: str
+    unknown: str = ""
 
 
 @dataclass(frozen=True)
@@ -160,7 +172,9 @@ def worth(
         skew=skew(apps),
         rate_error=rate_error,
         worthwhile=not reason,
-        reason=reason or f"{gain:.0%} sooner than placing blindly ({low:.0%} to {high:.0%}), {saving_s:.3g} s saved",
+        reason=reason
+        or f"{gain:.0%} sooner on the network than placing blindly ({low:.0%} to {high:.0%}), {saving_s:.3g} s saved",
+        unknown=UNKNOWN if reason and gain >= -NOTHING else "",
     )
 
 
@@ -207,24 +221,22 @@ def skew(apps: Sequence[App]) -> float:
 
 
 def _reason(gain: float, low: float, rate_error: float, stake: _Stake, names: Sequence[str]) -> str:
-    """Return the reason why placing is not worth it; empty if it is."""
+    """Return the reason why the network gives no reason to place; empty if it does."""
     if stake.baseline_s == 0:
-        return f"no bytes of {', '.join(names)} cross a limited link: any placement will do"
+        return f"no bytes of {', '.join(names)} cross a limited link, so the network favours no placement"
     if gain < -NOTHING:
         return f"this placement is {-gain:.0%} slower than placing blindly; use --method auto"
     if stake.saving_s <= NOTHING * stake.baseline_s:
-        return f"placing blindly takes no longer, {stake.baseline_s:.2g} s: any placement will do"
+        return f"on the network, placing blindly takes no longer: {stake.baseline_s:.2g} s"
     if stake.saving_s < stake.least_s:
         return (
-            f"only {stake.saving_s:.2g} s of {stake.baseline_s:.2g} s are at stake, below the floor of "
-            f"{stake.least_s:g} s: any placement will do"
+            f"on the network, only {stake.saving_s:.2g} s of {stake.baseline_s:.2g} s are at stake, "
+            f"below the floor of {stake.least_s:g} s"
         )
     if low <= 0:
-        return f"the expected gain of {gain:.0%} may be chance (at worst {low:.0%}): any placement will do"
+        return f"the expected gain of {gain:.0%} on the network may be chance (at worst {low:.0%})"
     if gain < rate_error:
-        return (
-            f"the expected gain of {gain:.0%} is below the {rate_error:.0%} error of the rates: any placement will do"
-        )
+        return f"the expected gain of {gain:.0%} on the network is below the {rate_error:.0%} error of the rates"
     return ""
 
 

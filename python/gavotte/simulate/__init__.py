@@ -62,3 +62,7 @@ def __getattr__(name: str) -> Any:
         if name in names:
             return getattr(import_module(f"gavotte.simulate.{home}"), name)
     raise AttributeError(f"module 'gavotte.simulate' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

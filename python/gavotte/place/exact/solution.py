@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+PROVEN = 1e-6
+"""Largest relative gap at which a time counts as optimal. The exact model rounds times down by less."""
+
 
 @dataclass(frozen=True)
 class Solution:
