@@ -2,8 +2,10 @@
 
     make bench-dry-run [ARGS="[CASE ...] --seed 1"]
 
-Each cloud is measured by each method. One estimate is from a pilot (`--pilot`), one from the rate of the hosts alone
-(`--assumed-rate`). The cloud is then modelled, and measured again with that Network.
+Each cloud is measured by each method. One estimate is from a pilot, which `measure` takes where nothing else is known,
+one from the rate of the hosts alone (`--assumed-rate`). The first lines are those that a user sees: the pilot's own cost,
+the estimate of everything before the first packet, and that of the experiments when the paths are known. The cloud is
+then modelled, and measured again with that Network.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from gavotte.measure import (
     Pilot,
     carry_out,
     measure,
+    pilot_cost,
     plan_measurement,
     plan_paths,
     predict_cost,
@@ -47,6 +50,7 @@ CLOUDS: dict[str, tuple[int, int, str, str | None]] = {
     "flat6": (6, 1, "200mbit", None),
     "racks8": (8, 2, "100mbit", "200mbit"),
     "racks12": (12, 3, "100mbit", "200mbit"),
+    "racks16": (16, 4, "100mbit", "150mbit"),
     "machines8": (8, 2, "100mbit", "150mbit"),
     "unequal11": (11, 3, "54mbit", "24mbit"),
 }
@@ -136,10 +140,29 @@ def experiments(
     return Line(what, (cost.bytes, cost.seconds), (result.bytes_sent, result.seconds))
 
 
-def lines(name: str, seed: int) -> Iterator[Line]:
-    """Return all comparisons on one cloud."""
+def as_users_do(inventory: Inventory, seed: int) -> Iterator[Line]:
+    """Compare what `measure --sharing` prints before it acts with what it does, without a Network or any option."""
+    question = MeasureQuestion(inventory, seed=seed, sharing=True)
+    own, pilot = pilot_cost(inventory.names), take_pilot(inventory, seed=seed)
+    yield Line("the pilot, if hosts sent 1 Gbit/s", (own.bytes, own.seconds), (pilot.bytes_sent, pilot.seconds))
+    plan = plan_measurement(question, pilot)
+    blind = plan_measurement(question)
+    measurement = carry_out(plan)
+    later = cost_of_sharing(measurement.history, seed=seed)
+    _, result = learn_sharing(inventory, measurement.history, seed=seed)
+    sent, seconds = measurement.bytes_sent + result.bytes_sent, measurement.seconds + result.seconds
+    yield Line("train --sharing --no-pilot, in all", (blind.total.bytes, blind.total.seconds), (sent, seconds))
+    yield Line("train --sharing, in all", (plan.total.bytes, plan.total.seconds), (sent, seconds))
+    yield Line("--sharing, once paths are known", (later.bytes, later.seconds), (result.bytes_sent, result.seconds))
+
+
+def lines(name: str, seed: int, *, brief: bool = False) -> Iterator[Line]:
+    """Return all comparisons on one cloud; if brief, those that a user sees."""
     with lab.session(cloud_of(name), source="bench-dry-run") as session:
         inventory = read_inventory(session.hosts_file)
+        yield from as_users_do(inventory, seed)
+        if brief:
+            return
         assumed_bps = GOODPUT_PER_WIRE * parse_rate(CLOUDS[name][2])
         yield measured(inventory, "train", seed, None, assumed_bps=assumed_bps)[0]
         first, history, pilot = piloted(inventory, "train", seed)
@@ -164,13 +187,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("clouds", nargs="*", choices=[[], *CLOUDS], default=[])
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--brief", action="store_true", help="only the lines that a user sees")
     asked = parser.parse_args()
     print(f"machine: {machine()}\nseed: {asked.seed}\ngoal: both within {100 * NEAR:.0f} %")
     print(f"{'':<52} {'MB':>8} {'did':>8} {'off':>7} {'s':>8} {'did':>8} {'off':>7}")
     for name in asked.clouds or CLOUDS:
         hosts, racks, egress, up = CLOUDS[name]
         print(f"{name}: {hosts} hosts that send {egress}{f' in {racks} racks that send {up}' * bool(up)}")
-        for line in lines(name, asked.seed):
+        for line in lines(name, asked.seed, brief=asked.brief):
             print(line, flush=True)
 
 

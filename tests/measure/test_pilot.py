@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +12,12 @@ from benches.racks import random_racks
 from tests.measure.oracle import Oracle
 from tests.measure.played_network import PlayedNetwork
 from tests.measure.test_racks import machines, racks
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from gavotte.cli.verbs import app
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.inventory import write_inventory
+from gavotte.formats.network import write_network
 from gavotte.formats.topology import Topology
 from gavotte.measure import CostLimits, Method, Pilot, bulk, choreo, measure, plan_paths, predict_cost, take_pilot
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
@@ -141,13 +142,105 @@ def test_the_command_says_what_it_sent_and_what_is_to_come(tmp_path: Path) -> No
     assert "more than the budget of 30.0 MB" in str(small.exception)
 
 
-@pytest.mark.parametrize("more", [[], ["--dry-run", "--network", "n.network.json"]])
-def test_it_is_for_dry_runs_of_hosts_that_no_network_tells(tmp_path: Path, more: list[str]) -> None:
+def commanded(tmp_path: Path, network: PlayedNetwork, *words: str, missing: Sequence[str] = ()) -> Result:
+    """Run `gavotte measure` on a simulated network."""
     hosts = tmp_path / "h.hosts.toml"
-    write_inventory(hosts, PlayedNetwork(Oracle(racks())).inventory)
-    ran = CliRunner().invoke(app, ["measure", "--hosts", str(hosts), "--pilot", *more])
+    write_inventory(hosts, network.inventory)
+    with network.held(missing=missing):
+        return CliRunner().invoke(app, ["measure", "--hosts", str(hosts), *words])
+
+
+def test_a_pilot_is_refused_for_hosts_that_a_network_has(tmp_path: Path) -> None:
+    network = PlayedNetwork(Oracle(racks()), seed=1)
+    write_network(tmp_path / "n.network.json", pilot(network).network)
+    known = ["--network", str(tmp_path / "n.network.json")]
+    ran = commanded(tmp_path, network, "--pilot", *known)
     assert isinstance(ran.exception, GavotteError)
     assert "--pilot predicts the cost of hosts" in str(ran.exception)
+    assert "pilot" not in commanded(tmp_path, network, "--dry-run", *known).stderr
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_an_estimate_that_may_be_far_off_takes_a_pilot_and_says_first_what_that_costs(
+    tmp_path: Path, more: list[str]
+) -> None:
+    network = PlayedNetwork(Oracle(racks()), seed=1)
+    ran = commanded(tmp_path, network, "--json", *more)
+    assert ran.exit_code == 0, ran.output
+    announced, took, planned = ran.stderr.splitlines()[:3]
+    assert announced.startswith(
+        "taking a pilot first because no rate of a path is known (--no-pilot refuses it): about "
+    )
+    assert took.startswith("pilot: ")
+    assert planned.startswith("132 paths in ")
+    assert "where paths are slow" not in planned
+    refused = commanded(tmp_path, network, "--json", "--no-pilot", *more)
+    assert "pilot first" not in refused.stderr
+    assert "(each path assumed to carry 1.00 Gbit/s)" in refused.stderr
+    assert ("off by more than a factor of two" in refused.stderr) == bool(more)
+
+
+def test_the_estimate_before_a_run_is_within_a_factor_of_two(tmp_path: Path) -> None:
+    network = PlayedNetwork(Oracle(racks()), seed=1)
+    done = json.loads(commanded(tmp_path, network, "--json").stdout)
+    assert done["answered"] == done["paths"] == 132
+    # Without a pilot it was a third.
+    assert done["estimate"]["bytes"] == pytest.approx(done["bytes_sent"], rel=0.25)
+    assert done["bytes_sent"] < done["estimate"]["max_bytes"] <= 2.1 * done["estimate"]["bytes"]
+    assert network.sent == pytest.approx(done["bytes_sent"] + done["pilot"]["bytes_sent"], rel=0.01)
+
+
+def test_a_pilot_that_costs_as_much_as_the_measurement_is_not_taken(tmp_path: Path) -> None:
+    network = PlayedNetwork(Oracle(racks(None, hosts=4, count=1)), seed=1)
+    assert "pilot" not in commanded(tmp_path, network).stderr
+    assert "taking a pilot first" in commanded(tmp_path, network, "--dry-run").stderr
+    assert "taking a pilot first: about" in commanded(tmp_path, network, "--pilot").stderr
+
+
+def test_a_rate_that_the_user_knows_needs_no_pilot_but_racks_do(tmp_path: Path) -> None:
+    network = PlayedNetwork(Oracle(racks()), seed=1)
+    words = ["--dry-run", "--assumed-rate", "57mbit"]
+    assert "pilot" not in commanded(tmp_path, network, *words).stderr
+    shared = commanded(tmp_path, network, *words, "--sharing")
+    assert "because it is unknown which hosts share a rack" in shared.stderr
+
+
+def test_without_agents_the_estimate_says_what_it_lacks(tmp_path: Path) -> None:
+    network = PlayedNetwork(Oracle(racks()), seed=1)
+    hosts = tmp_path / "h.hosts.toml"
+    write_inventory(hosts, network.inventory)
+    ran = CliRunner().invoke(app, ["measure", "--hosts", str(hosts), "--dry-run"])
+    assert ran.exit_code == 0, ran.output
+    assert "warning: no pilot: none of 12 agents can be used" in ran.stderr
+    assert "the estimate may be off by more than a factor of two: no rate of a path is known" in ran.stderr
+
+
+def test_a_missing_host_is_measured_all_the_same_if_it_is_back(tmp_path: Path) -> None:
+    network = PlayedNetwork(Oracle(racks()), seed=1)
+    ran = commanded(tmp_path, network, "--json", missing=["vm3"])
+    assert ran.exit_code == 0, ran.output
+    done = json.loads(ran.stdout)
+    assert done["pilot"]["missing"] == done["missing"] == {"vm3": "no agent"}
+    assert len(done["hosts"]) == 12
+    assert done["answered"] == 110
+
+
+def test_a_budget_is_compared_with_what_the_pilot_predicts(tmp_path: Path) -> None:
+    network = PlayedNetwork(Oracle(racks()), seed=1)
+    usual = json.loads(commanded(tmp_path, network, "--dry-run", "--json").stdout)
+    formula = plan_paths(network.inventory.names).cost().bytes
+    enough = int(1.5 * usual["bytes"])
+    assert enough < formula
+    allowed = commanded(tmp_path, network, "--json", "--budget", f"{enough / 1e6:.0f}MB")
+    assert allowed.exit_code == 0, allowed.output
+    done = json.loads(allowed.stdout)
+    assert done["bytes_sent"] + done["pilot"]["bytes_sent"] <= enough
+    small = commanded(tmp_path, network, "--budget", f"{usual['bytes'] / 2e6:.0f}MB")
+    assert isinstance(small.exception, GavotteError)
+    assert "more than the budget of" in str(small.exception)
+    assert CostLimits(bytes=10, seconds=3.0, money=1.0, price_per_gb=1e9).less(4, 1.0) == CostLimits(
+        bytes=6, seconds=2.0, money=0.0, price_per_gb=1e9
+    )
 
 
 def test_iperf3_takes_longer_to_begin() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,22 +17,32 @@ from gavotte.cli.budget import read_limits
 from gavotte.cli.calibrate import calibrate
 from gavotte.cli.cross import cross
 from gavotte.cli.declared import declared, option
+from gavotte.cli.estimate import estimate_document, plan_with, show_plan
 from gavotte.cli.measurement import document as measurement_document
 from gavotte.cli.measurement import print_result
-from gavotte.cli.options import AssumedRate, Budget, DryRun, Json, MaybeHosts, PricePerGb, Seed, TakeOver, read_rate
+from gavotte.cli.options import (
+    AssumedRate,
+    Budget,
+    DryRunWithPilot,
+    Json,
+    MaybeHosts,
+    PricePerGb,
+    Seed,
+    TakeOver,
+    read_rate,
+)
 from gavotte.cli.options import Pilot as PilotOption
 from gavotte.cli.output import emit_json, note, warn
-from gavotte.cli.pilot import pilot_document, pilot_note
+from gavotte.cli.pilot import PilotTerms, check_pilot, needs_pilot, pilot_document
 from gavotte.cli.progress import progress
 from gavotte.cli.sharing import document, experiment, sharing
 from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError
 from gavotte.formats.history import History
 from gavotte.formats.parts.counting import counted
-from gavotte.formats.parts.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
-    from gavotte.measure import Cost, Measurement, MeasurementPlan, MeasureQuestion, Method, Pilot
+    from gavotte.measure import Cost, Measurement, MeasureQuestion, Method
     from gavotte.measure.plan.methods.bulk import Engine
 
 DEFAULT = "train"
@@ -113,8 +123,8 @@ class WorkOptions:
 class ShowOptions:
     """What to show without measuring, and how."""
 
-    dry_run: DryRun = False
-    pilot: PilotOption = False
+    dry_run: DryRunWithPilot = False
+    pilot: PilotOption = None
     as_json: Json = False
 
 
@@ -136,33 +146,31 @@ def paths(
         return
     if hosts is None:
         raise typer.BadParameter("--hosts is missing: use e.g. --hosts lab")
+    from gavotte.agents import reaching
     from gavotte.formats.history import check_history_path, write_history
-    from gavotte.measure import MeasureSession, carry_out, journal_path, plan_measurement, take_pilot
+    from gavotte.measure import MeasureSession, carry_out, journal_path
 
     if output is not None:
         check_history_path(output)
-    question = _question(hosts, probe, asked, costing, work, show)
-    pilot: Pilot | None = None
-    if show.pilot:
-        question.check()
-        size = question.limits.bytes
-        with progress("taking a pilot"):
-            pilot = take_pilot(question.inventory, seed=asked.seed, most_bytes=size, take_over=work.take_over)
-        pilot_note(pilot)
-    with progress("planning"):
-        plan = plan_measurement(question, pilot)
-    _announce(plan)
-    plan.check()
-    if show.dry_run:
-        _show_plan(plan, pilot, costing, as_json=show.as_json)
-        return
     if work.resume and output is None:
         raise GavotteError("--resume needs the file that was being measured", hint="name it with -o")
-    journal = None if output is None else journal_path(output)
-    with progress("measuring", "paths") as advance, _resumable(journal):
-        advance(0, plan.paths.paths * plan.question.count)
-        enough = _stable(asked.seed) if asked.until_stable else None
-        result = carry_out(plan, MeasureSession(advance, work.take_over, journal, work.resume, enough))
+    question = _question(hosts, probe, asked, costing, work)
+    check_pilot(question, show.pilot)
+    piloted = not work.resume and needs_pilot(question, show.pilot, dry_run=show.dry_run)
+    # A pilot and the measurement share their connections, which take long to open by SSH.
+    with reaching(question.inventory) if piloted else nullcontext(None) as reach:
+        plan = plan_with(
+            question, PilotTerms(bool(show.pilot), show.dry_run, work.take_over, reach) if piloted else None
+        )
+        if show.dry_run:
+            show_plan(plan, as_json=show.as_json)
+            return
+        journal = None if output is None else journal_path(output)
+        with progress("measuring", "paths") as advance, _resumable(journal):
+            advance(0, plan.reachable.paths * plan.question.count)
+            enough = _stable(asked.seed) if asked.until_stable else None
+            session = MeasureSession(advance, work.take_over, journal, work.resume, enough, reach)
+            result = carry_out(plan, session)
     spare = None if output is None else _written(output, result.history, whole=result.answered == result.paths)
     shared: dict[str, object] | None = None
     if work.share:
@@ -176,7 +184,8 @@ def paths(
         added = record_measurement(work.series, result.history, store=work.store)
         note(f"added {added.snapshots} to series {added.series}")
     if show.as_json:
-        emit_json(measurement_document(result, probe.method, output) | {"sharing": shared})
+        known = {"sharing": shared, "estimate": estimate_document(plan), "pilot": pilot_document(plan.pilot)}
+        emit_json(measurement_document(result, probe.method, output) | known)
     else:
         print_result(result)
     if asked.until_stable:
@@ -198,14 +207,12 @@ def _question(
     asked: SnapshotOptions,
     costing: CostOptions,
     work: WorkOptions,
-    show: ShowOptions,
 ) -> MeasureQuestion:
     """Return what the options ask; refuse those that need or exclude each other."""
     from gavotte.agents import resolve_hosts
     from gavotte.formats.network import read_network
     from gavotte.measure import METHODS, MeasureQuestion, bulk
     from gavotte.measure.plan.methods import SHAPED
-    from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS
 
     inventory = resolve_hosts(hosts)
     limits = read_limits(costing.budget or [], costing.price_per_gb)
@@ -217,10 +224,6 @@ def _question(
         raise GavotteError(f"--engine {probe.engine} cannot measure with --method {method}", hint="use --method bulk")
     if work.share and asked.pairs is not None:
         raise GavotteError("--sharing needs the rate of every pair", hint="leave out --pairs")
-    if show.pilot and not (show.dry_run and costing.network is None):
-        raise GavotteError(
-            "--pilot predicts the cost of hosts that no Network covers", hint="add --dry-run, and leave out --network"
-        )
     if work.store is not None and work.series is None:
         raise GavotteError("--store needs a series", hint="name one with --series")
     if shaped is bulk:
@@ -239,56 +242,10 @@ def _question(
         limits=limits,
         pairs=None if asked.pairs is None else _some(asked.pairs, inventory.names, asked.seed),
         known=known,
-        assumed_bps=ASSUMED_RATE_BPS if rate is None else read_rate("--assumed-rate", rate),
+        assumed_bps=None if rate is None else read_rate("--assumed-rate", rate),
         sharing=work.share,
         sustain_s=work.sustain,
     )
-
-
-def _announce(plan: MeasurementPlan) -> None:
-    """Print what a measurement will do and cost."""
-    from gavotte.measure.plan.fast_paths import FAST_BPS
-
-    count, limits, cost = plan.question.count, plan.question.limits, plan.total
-    what = f"{count} snapshot{'s' * (count > 1)}{' and experiments' * plan.question.sharing}"
-    money = f", about {cost.money:.2f} in money" if limits.price_per_gb else ""
-    most_bytes = min(cost.usual_max_bytes, limits.bytes or cost.max_bytes)
-    note(
-        f"{plan.paths.paths} paths in {len(plan.paths.first)} rounds, {what}: "
-        f"about {format_bytes(cost.bytes)}, at most {format_bytes(most_bytes)}, about {cost.seconds:.1f} s and "
-        f"at most {cost.max_seconds:.1f} s where paths are slow and share links{money}, seed {plan.question.seed}"
-    )
-    if cost.fast_bytes and limits.bytes is None:
-        note(
-            f"up to {format_bytes(cost.fast_bytes)} more, only if paths turn out to be faster than trains can measure "
-            f"(from {format_rate(FAST_BPS)} on)"
-        )
-
-
-def _show_plan(plan: MeasurementPlan, pilot: Pilot | None, costing: CostOptions, *, as_json: bool) -> None:
-    """Print the plan of a dry run as JSON, and how its estimate could be better."""
-    question, cost = plan.question, plan.total
-    if question.known is None and costing.assumed_rate is None and pilot is None:
-        note(
-            f"without a Network each path is assumed to carry {format_rate(question.assumed_bps)}; "
-            "give your rate with --assumed-rate, or measure a few with --pilot"
-        )
-    if as_json:
-        emit_json(
-            {
-                "paths": plan.paths.paths,
-                "rounds": len(plan.paths.first),
-                "snapshots": question.count,
-                "bytes": cost.bytes,
-                "max_bytes": cost.max_bytes,
-                "fast_bytes": cost.fast_bytes,
-                "seconds": cost.seconds,
-                "max_seconds": cost.max_seconds,
-                "money": cost.money,
-                "seed": question.seed,
-                "pilot": None if pilot is None else pilot_document(pilot),
-            }
-        )
 
 
 def _tell_end(result: Measurement, count: int) -> None:

@@ -91,13 +91,18 @@ AssumedRate = Annotated[
     ),
 ]
 Pilot = Annotated[
-    bool,
+    bool | None,
     typer.Option(
-        "--pilot",
-        help="With --dry-run: send a few probes first, so that the estimate covers hosts that --network does not.",
+        "--pilot/--no-pilot",
+        help="Send a few probes first to predict the cost. By default where the estimate may be off by more than a "
+        "factor of two without them: no --network has the hosts.",
+        show_default=False,
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the cost and send nothing.")]
+DryRunWithPilot = Annotated[
+    bool, typer.Option("--dry-run", help="Print the cost and send nothing, or only the probes of --pilot.")
+]
 Budget = Annotated[
     list[str] | None,
     typer.Option(

@@ -1,18 +1,118 @@
-"""`gavotte measure --dry-run --pilot`: print what a pilot found between hosts that no Network covers."""
+"""The pilot of `gavotte measure`: whether one is taken, what it costs, and what it found."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gavotte.cli.output import note, warn
+from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
-    from gavotte.measure import Pilot
+    from gavotte.agents import Reach
+    from gavotte.measure import MeasureQuestion, Pilot
 
 ALIKE = 1.02
 """Rates that differ by at most this factor are printed as one."""
+
+LEAST_HOSTS = 6
+LEAST_SHARING = 4
+"""Fewest hosts for which a measurement takes a pilot automatically: without and with experiments.
+
+A pilot sends N of the N (N - 1) probes of N hosts, and tests their links. For fewer hosts it takes about as long as
+what it predicts. A dry run has nothing else to do.
+"""
+
+SHARE = 4
+"""An automatic pilot sends at most a budget of bytes divided by this."""
+
+
+@dataclass(frozen=True)
+class PilotTerms:
+    """How to take a pilot.
+
+    Attributes:
+        asked: whether the user asked for it. If not, the estimate is given without it if it fails.
+        dry_run: whether no measurement follows, so that the whole budget is the measurement's.
+        take_over: end the user's own other measurement.
+        reach: open connections to the agents; None = the pilot opens its own.
+    """
+
+    asked: bool = False
+    dry_run: bool = False
+    take_over: bool = False
+    reach: Reach | None = None
+
+
+def check_pilot(question: MeasureQuestion, wanted: bool | None) -> None:
+    """Refuse `--pilot` with a Network.
+
+    Raises:
+        GavotteError: with the remedy.
+    """
+    if wanted and question.known is not None:
+        raise GavotteError(
+            "--pilot predicts the cost of hosts that no Network covers", hint="leave out --pilot, or --network"
+        )
+
+
+def needs_pilot(question: MeasureQuestion, wanted: bool | None, *, dry_run: bool) -> bool:
+    """Return whether to take a pilot: as the user wants, or where an estimate without one may be far off.
+
+    Args:
+        question: the measurement.
+        wanted: `--pilot` or `--no-pilot`; None = neither.
+        dry_run: whether nothing but the estimate is wanted.
+    """
+    if wanted is not None:
+        return wanted
+    hosts = len(question.inventory.host)
+    least = 3 if dry_run else LEAST_SHARING if question.sharing else LEAST_HOSTS
+    return bool(question.doubt) and hosts >= least
+
+
+def pilot_of(question: MeasureQuestion, terms: PilotTerms) -> Pilot | None:
+    """Announce a pilot, take it, and print what it found.
+
+    Args:
+        question: the measurement whose cost is to be predicted.
+        terms: how to take it.
+
+    Returns:
+        the pilot; None if it failed.
+
+    Raises:
+        AgentError: when it failed and the user asked for it.
+    """
+    from gavotte.measure import pilot_cost, take_pilot
+    from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS
+
+    limits = question.limits
+    most_bytes = limits.bytes if terms.asked or limits.bytes is None else limits.bytes // SHARE
+    cost = pilot_cost(question.inventory.names, most_bytes=most_bytes, price_per_gb=limits.price_per_gb)
+    money = f", {cost.money:.2f} in money" if limits.price_per_gb else ""
+    why = "" if terms.asked else f" because {question.doubt} (--no-pilot refuses it)"
+    note(
+        f"taking a pilot first{why}: about {cost.seconds:.0f} s, {format_bytes(cost.bytes)}{money} if hosts send "
+        f"{format_rate(ASSUMED_RATE_BPS)}, at most {format_bytes(cost.max_bytes)}"
+    )
+    try:
+        pilot = take_pilot(
+            question.inventory,
+            seed=question.seed,
+            most_bytes=most_bytes,
+            take_over=terms.take_over,
+            reach=terms.reach,
+        )
+    except AgentError as error:
+        if terms.asked:
+            raise
+        warn([f"no pilot: {error.message}; the estimate may be off by more than a factor of two"])
+        return None
+    pilot_note(pilot)
+    return pilot
 
 
 def pilot_note(pilot: Pilot) -> None:
@@ -31,8 +131,10 @@ def pilot_note(pilot: Pilot) -> None:
     note(f"pilot: {format_bytes(pilot.bytes_sent)} sent in {pilot.seconds:.1f} s; hosts send {rates}; {full}")
 
 
-def pilot_document(pilot: Pilot) -> dict[str, object]:
-    """Return the results of a pilot as `--json` prints them."""
+def pilot_document(pilot: Pilot | None) -> dict[str, object] | None:
+    """Return the results of a pilot as `--json` prints them; None without one."""
+    if pilot is None:
+        return None
     return {
         "bytes_sent": pilot.bytes_sent,
         "measure_s": pilot.seconds,

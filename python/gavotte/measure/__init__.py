@@ -10,7 +10,7 @@ from gavotte.measure.plan.methods.method import Method
 from gavotte.measure.plan.methods.pingpong import alpha_beta
 from gavotte.measure.plan.path_plan import PathPlan, plan_paths
 from gavotte.measure.planning import MeasurementPlan, plan_measurement
-from gavotte.measure.predict.pilot import Pilot, take_pilot
+from gavotte.measure.predict.pilot import Pilot, pilot_cost, take_pilot
 from gavotte.measure.predict.predicting import expected_cost, predict_cost
 from gavotte.measure.question import MeasureQuestion, MeasureSession, ProbeSession
 
@@ -34,6 +34,7 @@ __all__ = [
     "jain_index",
     "journal_path",
     "measure",
+    "pilot_cost",
     "plan_measurement",
     "plan_paths",
     "predict_cost",

@@ -218,8 +218,7 @@ def carry_out(plan: MeasurementPlan, session: MeasureSession | None = None) -> M
         guaranteed_bps = fleet.guaranteed_bps()
         # Agents report cores and memory that the inventory leaves out.
         results.inventory = fleet.inventory
-        most = paths.most(limits, plan.cost)
-        underway = Underway(paths, limits, results, again=question.again, most=most)
+        underway = Underway(paths, limits, results, again=question.again, most=plan.most)
         agents = FleetAgents(fleet, paths.names)
         Runner(underway, agents, journal=kept, progress=session.progress, enough=session.enough).run()
         state = underway.state

@@ -34,7 +34,8 @@ class MeasureQuestion:
         again: measure doubtful paths again, alone, and learn from them which links are shared.
         limits: refuse in advance what would cost more.
         known: an earlier Network, whose shared links two probes never fill at once.
-        assumed_bps: rate to assume for paths that no Network covers, for the estimate that ends the measurement.
+        assumed_bps: rate to assume for paths that no Network covers, for the estimate that ends the measurement; None =
+            it is unknown, and the estimate assumes `ASSUMED_RATE_BPS`.
         pairs: the only (source, target) pairs to measure; None = all.
         sharing: whether experiments on shared links will follow, so that the plan has their cost.
         sustain_s: time for which each host then sends without a pause, to see credits that run out; 0 = it does not.
@@ -48,10 +49,25 @@ class MeasureQuestion:
     again: bool = True
     limits: CostLimits = field(default_factory=CostLimits)
     known: Network | None = None
-    assumed_bps: float = ASSUMED_RATE_BPS
+    assumed_bps: float | None = None
     pairs: Collection[tuple[str, str]] | None = None
     sharing: bool = False
     sustain_s: float = 0.0
+
+    @property
+    def doubt(self) -> str:
+        """Unknown facts that may put the estimate off by more than a factor of two; empty = there are none.
+
+        1. Only a Network with rates of all hosts, or a rate that the user gives, predicts the paths' cost.
+        2. Racks cost up to twice as much as hosts without racks. Their experiments (`sharing`) may cost several times
+           as much, since each limited link is tried again.
+        """
+        known = self.known
+        if known is not None and known.any_rate and set(self.inventory.names) <= set(known.names):
+            return ""
+        if self.assumed_bps is None:
+            return "no rate of a path is known"
+        return "it is unknown which hosts share a rack" if self.sharing else ""
 
     def check(self) -> None:
         """Refuse what cannot be planned.
@@ -79,7 +95,7 @@ class MeasureQuestion:
             every_s=self.every_s,
             seed=self.seed,
             known=self.known,
-            assumed_bps=self.assumed_bps,
+            assumed_bps=ASSUMED_RATE_BPS if self.assumed_bps is None else self.assumed_bps,
             pairs=self.pairs,
         )
         return replace(plan, sustain_s=self.sustain_s).within(self.limits)

@@ -32,7 +32,7 @@ class Spending:
         self._plan = plan
         self._most = most
         # For hosts that no Network knows, the first rounds show what the others will cost.
-        self._guessed = limits.bytes is None and not plan.rates
+        self._guessed = limits.bytes is None and not plan.rates and not most.firm
         # A budget of time is fixed; an estimate is corrected during the measurement.
         self._timed = limits.seconds is not None
         self._allowed_s = 0.0

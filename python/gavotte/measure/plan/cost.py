@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gavotte.errors import GavotteError
 from gavotte.formats.parts.rates import format_bytes
@@ -70,6 +70,21 @@ class CostLimits:
     money: float | None = None
     price_per_gb: float = 0.0
 
+    def less(self, size: int, seconds: float) -> CostLimits:
+        """Return what is left after these bytes and seconds.
+
+        Args:
+            size: payload bytes.
+            seconds: wall time.
+        """
+        money = size / 1e9 * self.price_per_gb
+        return replace(
+            self,
+            bytes=None if self.bytes is None else max(self.bytes - size, 0),
+            seconds=None if self.seconds is None else max(self.seconds - seconds, 0.0),
+            money=None if self.money is None else max(self.money - money, 0.0),
+        )
+
     def check(self, cost: Cost) -> None:
         """Refuse a higher cost.
 
@@ -98,7 +113,9 @@ class Most:
     Attributes:
         bytes: payload bytes of all hosts.
         seconds: seconds of probing.
+        firm: whether the first rounds leave it as it is, because a pilot has shown what paths cost.
     """
 
     bytes: float
     seconds: float
+    firm: bool = False

@@ -183,7 +183,7 @@ class PathPlan:
         return tested + sum(len(parts(each - tested * (number == 0))) for number in range(self.count))
 
     @property
-    def _look_s(self) -> float:
+    def look_s(self) -> float:
         """Time of counting the routers between any two hosts, once."""
         size = len(self.names)
         each_s = max(SETUP_S, PROBE_TRIPS * self._farthest_s)
@@ -303,7 +303,7 @@ class PathPlan:
             + filled_s
             + (self.rounds_in_all + twice_rounds) * each_s
             + self._handed_out * SCHEDULE_S
-            + self._look_s
+            + self.look_s
         )
         if self._opening is not None and self.method.can_pause:
             seconds += len(self._opening.tests) * PAUSE_S

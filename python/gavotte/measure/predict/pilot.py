@@ -10,9 +10,10 @@ The probes measure what decides the cost: which hosts are near each other, and t
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 from statistics import median
@@ -20,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gavotte.agents import Budget, Fleet, enrolled
+from gavotte.agents import Budget, Fleet, Reach, enrolled
 from gavotte.agents.schedule import Answer, Schedule, carry_out
 from gavotte.errors import AgentError
 from gavotte.formats.history import Floats, Ints
@@ -33,15 +34,18 @@ from gavotte.measure.adapt.streams import Streams
 from gavotte.measure.carry.fleet_carrier import FleetCarrier
 from gavotte.measure.carry.paths import count_routers
 from gavotte.measure.plan.concurrency import Concurrency
-from gavotte.measure.plan.holds import TRAIN_HOLD_S, TRAIN_MORE
-from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS, SETUP_S, Method
+from gavotte.measure.plan.cost import Cost
+from gavotte.measure.plan.holds import TRAIN_HOLD_S, TRAIN_MORE, TRAIN_PAUSE_S
+from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS, SETUP_S, TRAIN_MAX_S, Method
 from gavotte.measure.plan.methods.train import TRAIN_BYTES
 from gavotte.measure.plan.opening import Opening, each_end_once, opening
 from gavotte.measure.plan.path_plan import PathPlan, plan_paths
 from gavotte.measure.plan.round_trips import RoundTrips
 from gavotte.measure.plan.trials import Trial
+from gavotte.measure.predict.playing import SETUP_S as TEST_SETUP_S
+from gavotte.measure.predict.playing import groups_seen
 from gavotte.terms import Pair
-from gavotte.terms.hierarchy import Hierarchy, hierarchy_of, limited_groups
+from gavotte.terms.hierarchy import Hierarchy, hierarchy_of
 
 LEAST_PROBES = 4
 """Probes of one host that fit a budget, at the most bytes of each. A host usually sends two."""
@@ -49,6 +53,10 @@ LEAST_PROBES = 4
 MATES = 3
 """Number of machines inside which a pair is probed: memory takes up to 64 MB each time, and machines are usually alike.
 """
+
+PROBE_ROUNDS = 4
+TEST_ROUNDS = 4
+"""Usual number of rounds of probes, and of tests of links, in racks of equal hosts."""
 
 HELD_S = 60.0
 
@@ -100,12 +108,57 @@ class Pilot:
     missing: dict[str, str] = field(default_factory=dict)
 
     @property
+    def usual_bps(self) -> float:
+        """Median rate that hosts send, bit/s; the assumed one if none is known."""
+        known = [host.egress_bps for host in self.network.hosts if host.egress_bps is not None]
+        return median(known) if known else ASSUMED_RATE_BPS
+
+    @property
+    def most_bps(self) -> float:
+        """Highest known rate of a path between machines, bit/s; 0 = none is known."""
+        return max((host.egress_bps or 0.0 for host in self.network.hosts), default=0.0)
+
+    @property
     def warnings(self) -> list[str]:
         """Hosts that took no part, one line each."""
         return [f"{host}: {reason}" for host, reason in self.missing.items()]
 
 
-def take_pilot(inventory: Inventory, *, seed: int = 0, most_bytes: int | None = None, take_over: bool = False) -> Pilot:
+def pilot_cost(names: Sequence[str], *, most_bytes: int | None = None, price_per_gb: float = 0.0) -> Cost:
+    """Return what a pilot costs, before anything is known of its hosts.
+
+    The bytes are those of paths of `ASSUMED_RATE_BPS`, and grow with the rate. The seconds hardly do.
+
+    Args:
+        names: the hosts.
+        most_bytes: as in `take_pilot`.
+        price_per_gb: price of 10^9 bytes that cross the network.
+    """
+    size, plan = len(names), plan_paths(names)
+    probe_bytes, probe_s = plan.method.typical(ASSUMED_RATE_BPS)
+    test_bytes = ASSUMED_RATE_BPS / 8 * TRAIN_MORE * TRAIN_HOLD_S
+    tests = TEST_ROUNDS if size > 2 else 0
+    limit_bytes = min(size * LEAST_PROBES * TRAIN_BYTES, most_bytes or sys.maxsize)
+    usual_bytes = min(int(size * probe_bytes + tests * (size // 2) * test_bytes), limit_bytes)
+    tests_s = tests * (TEST_SETUP_S + TRAIN_PAUSE_S + TRAIN_MORE * TRAIN_HOLD_S)
+    seconds = plan.look_s + PROBE_ROUNDS * probe_s + tests_s
+    return Cost(
+        bytes=usual_bytes,
+        max_bytes=limit_bytes,
+        seconds=seconds,
+        max_seconds=seconds + PROBE_ROUNDS * TRAIN_MAX_S,
+        money=usual_bytes / 1e9 * price_per_gb,
+    )
+
+
+def take_pilot(
+    inventory: Inventory,
+    *,
+    seed: int = 0,
+    most_bytes: int | None = None,
+    take_over: bool = False,
+    reach: Reach | None = None,
+) -> Pilot:
     """Send the few probes of a pilot, and return their results.
 
     Args:
@@ -114,6 +167,7 @@ def take_pilot(inventory: Inventory, *, seed: int = 0, most_bytes: int | None = 
         most_bytes: most that all of them may send together. A lower limit makes trains shorter, and links that would
             take more stay untested; None = what usual paths take.
         take_over: as in `measure`.
+        reach: open connections to the agents, for a measurement that follows; None = they are opened and closed.
 
     Raises:
         GavotteError: for fewer than two hosts.
@@ -123,7 +177,7 @@ def take_pilot(inventory: Inventory, *, seed: int = 0, most_bytes: int | None = 
     if most_bytes is not None:
         method = method.capped(most_bytes // (LEAST_PROBES * len(inventory.names)))
     budget = Budget(max_bytes=LEAST_PROBES * TRAIN_BYTES, max_seconds=HELD_S + len(inventory.names))
-    with enrolled(inventory, budget, purpose="pilot", take_over=take_over) as fleet:
+    with enrolled(inventory, budget, purpose="pilot", take_over=take_over, reach=reach) as fleet:
         if len(fleet.hosts) < 2:
             name, reason = next(iter(fleet.away.items()))
             raise AgentError(f"only one agent can be used; {name}: {reason}")
@@ -305,12 +359,6 @@ def _ends(rates_bps: Mapping[Pair, float], size: int) -> tuple[Floats, Floats]:
 
 def _network(tree: Hierarchy, rate: Floats, shared: Mapping[str, float], trips: RoundTrips) -> Network:
     """Return the results as a Network: hosts limited by what they send, groups by the load on their links."""
-    up: dict[int, float] = {}
-    down: dict[int, float] = {}
-    for number, link in enumerate(tree.links):
-        if (bps := shared.get(tree.label(number))) is not None:
-            # Of links that the same paths cross, one limits.
-            (up if link.out_of else down)[(link.out_of or link.into)[0]] = bps
     away = rate.copy()
     for pair in permutations(range(tree.size), 2):
         if tree.machine[pair[0]] == tree.machine[pair[1]]:
@@ -328,6 +376,6 @@ def _network(tree: Hierarchy, rate: Floats, shared: Mapping[str, float], trips: 
         hosts=hosts,
         latency_s=[[trips.of((i, j)) / 2 or None for j in range(tree.size)] for i in range(tree.size)],
         rate_bps=[[None if bps != bps else float(bps) for bps in row] for row in rate],
-        groups=list(limited_groups(tree, up, down)),
+        groups=groups_seen(tree, shared),
         sharing="groups",
     )

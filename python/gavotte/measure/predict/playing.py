@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from gavotte import _core
 from gavotte.formats.history import Floats
-from gavotte.formats.network import FORMAT, Host, Network
+from gavotte.formats.network import FORMAT, Group, Host, Network
 from gavotte.measure.adapt.overlap import Series
 from gavotte.measure.plan.holds import BIN_S, START_TRIPS, TRAIN_PAUSE_S, hold_of_transfers, hold_of_ways, is_far
 from gavotte.measure.plan.methods.train import TRAIN_FILL_BYTES
@@ -18,6 +18,7 @@ from gavotte.measure.plan.round_trips import RoundTrips
 from gavotte.measure.plan.trials import Way
 from gavotte.terms import Pair
 from gavotte.terms.goodput import path_goodput_per_udp_payload
+from gavotte.terms.hierarchy import Hierarchy, limited_groups
 
 SETUP_S = 0.04
 """Time of one round: a call to each agent, connections, pings, the report.
@@ -142,3 +143,19 @@ def network_of(names: Sequence[str], rate: Floats, known: Network | None) -> Net
         sharing="hose" if known is None else known.sharing,
         mtu_bytes=[] if known is None else known.mtus_of(names),
     ).cautious()
+
+
+def groups_seen(tree: Hierarchy, shared_bps: Mapping[str, float]) -> list[Group]:
+    """Return the clusters of a tree as groups, limited by what their links were seen to carry.
+
+    Args:
+        tree: tree of all hosts.
+        shared_bps: load of links that were full, by label, bit/s.
+    """
+    up: dict[int, float] = {}
+    down: dict[int, float] = {}
+    for number, link in enumerate(tree.links):
+        if (bps := shared_bps.get(tree.label(number))) is not None:
+            # Of links that the same paths cross, one limits.
+            (up if link.out_of else down)[(link.out_of or link.into)[0]] = bps
+    return list(limited_groups(tree, up, down))

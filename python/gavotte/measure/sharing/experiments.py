@@ -27,7 +27,7 @@ from gavotte.measure.plan.holds import hold_of_ways
 from gavotte.measure.plan.methods import METHODS
 from gavotte.measure.plan.round_trips import RoundTrips, round_trips_of
 from gavotte.measure.plan.trials import WAYS, Trial, Way, choose, plan_trials, rounds_of
-from gavotte.measure.predict.playing import PlayedCarrier, network_of
+from gavotte.measure.predict.playing import PlayedCarrier, groups_seen, network_of
 from gavotte.tables import Tabular
 from gavotte.terms import Pair, Progress
 from gavotte.terms.hierarchy import Hierarchy, hierarchy_of
@@ -153,11 +153,16 @@ def cost_of_sharing(
         seed: seed of the choice of pairs, the same as of the experiments.
         price_per_gb: price of 10^9 bytes that cross the network.
         known: an earlier Network, for the caps of hosts and groups, which decide what is tried again; None = each host
-            sends as much as it does on its fastest path.
+            sends as much as it does on its fastest path, and links that the History has evidence for carry as much as
+            they did then.
     """
     tree, rate = hierarchy_of(history.hosts, history.hops), typical_rate(history)
     trips = RoundTrips(round_trips_of(history))
-    played = PlayedCarrier(network_of(history.hosts, rate, known), trains=_by_trains(history), round_trips=trips)
+    network = network_of(history.hosts, rate, known)
+    shared_bps = {record.subject: record.sum_bps for record in history.evidence if record.verdict == "shared"}
+    if known is None and shared_bps:
+        network = network.model_copy(update={"groups": groups_seen(tree, shared_bps), "sharing": "groups"}).cautious()
+    played = PlayedCarrier(network, trains=_by_trains(history), round_trips=trips)
     run_experiments(played, tree, rate, hosts=range(tree.size), seed=seed)
     # A rate may have been measured too low, and every link may need the most tries.
     most = int(2 * ATTEMPTS * _once_bytes(tree, rate, history, seed))
