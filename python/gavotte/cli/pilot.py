@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gavotte.cli.output import note, warn
+from gavotte.cli.progress import progress
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_bytes, format_rate
@@ -99,13 +100,14 @@ def pilot_of(question: MeasureQuestion, terms: PilotTerms) -> Pilot | None:
         f"{format_rate(ASSUMED_RATE_BPS)}, at most {format_bytes(cost.max_bytes)}"
     )
     try:
-        pilot = take_pilot(
-            question.inventory,
-            seed=question.seed,
-            most_bytes=most_bytes,
-            take_over=terms.take_over,
-            reach=terms.reach,
-        )
+        with progress("taking a pilot"):
+            pilot = take_pilot(
+                question.inventory,
+                seed=question.seed,
+                most_bytes=most_bytes,
+                take_over=terms.take_over,
+                reach=terms.reach,
+            )
     except AgentError as error:
         if terms.asked:
             raise
