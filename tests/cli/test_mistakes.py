@@ -270,3 +270,19 @@ def test_a_profile_with_next_to_no_bytes_warns(tmp_path: Path) -> None:
         "warning: only 100 B between tasks, too little for a placement; 900 B belong to other traffic; check"
         in done.stderr
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "example"),
+    [
+        (["report"], "gavotte report --network cloud.network.json -o cloud.html"),
+        (["report", "--network", "n.network.json"], "gavotte report --network cloud.network.json -o cloud.html"),
+        (["place"], "gavotte place cloud.network.json sort.app.toml -o sort.placement.json"),
+        (["transfers", "wait"], "gavotte transfers wait 3 --timeout 600"),
+    ],
+)
+def test_a_command_without_its_options_shows_an_example(words: list[str], example: str) -> None:
+    ran = gavotte(*words)
+    assert ran.returncode == 2
+    assert ran.stderr.startswith("error: Missing ")
+    assert ran.stderr.endswith(f"; use e.g. `{example}`, or see --help\n")

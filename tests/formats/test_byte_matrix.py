@@ -23,6 +23,11 @@ def test_columns_may_stand_in_any_order_and_among_others(tmp_path: Path) -> None
     assert content == [HostBytes("a", "b", 5), HostBytes("b", "a", 0)]
 
 
+def test_sizes_may_have_units_as_in_lists_of_flows(tmp_path: Path) -> None:
+    content = read(tmp_path, "source,target,bytes\na,b,5MB\nb,a,1.5 kB\nc,a,0gb\n")
+    assert [row.bytes for row in content] == [5_000_000, 1500, 0]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -33,6 +38,9 @@ def test_columns_may_stand_in_any_order_and_among_others(tmp_path: Path) -> None
         ("source,target,bytes\na,b\n", "line 2: too few columns"),
         ("source,target,bytes\n\na,b,-5\n", "line 3: `-5` is not a number of bytes"),
         ("source,target,bytes\na,b,1e9\n", "line 2: `1e9` is not"),
+        ("source,target,bytes\na,b,5MiB\n", "line 2: `5MiB` is not a number of bytes; use e.g. 104857600, or 5MB"),
+        ("source,target,bytes\na,b,1.0001kb\n", "line 2: `1.0001kb` is not"),
+        ("source,target,bytes\na,b,2000000tb\n", "line 2: `2000000tb` is not"),
         ("source,target,bytes\na,b,²\n", "line 2: `²` is not"),
         ("source,target,bytes\na,b,9999999999999999999\n", "is not a number of bytes"),
         ('source,target,bytes\n"a,b,5\n', "line 2"),
@@ -50,7 +58,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_byte_matrix(tmp_path / "none.csv")
 
 
-@given(st.text(alphabet='sourcetagbyn,"\n\r\x00 0159²', max_size=200))
+@given(st.text(alphabet='sourcetagbyn,"\n\r\x00 0159²kM.', max_size=200))
 def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     path = tmp_path_factory.getbasetemp() / "any.csv"
     path.write_bytes(text.encode())

@@ -261,17 +261,22 @@ def test_experiments_on_hosts_that_became_faster_end_and_keep_earlier_evidence(
     assert {r.subject for r in read_history(output).evidence} >= {r.subject for r in first.evidence}
 
 
-def test_the_agents_of_a_killed_controller_are_free_again(cloud: lab.Session, tmp_path: Path) -> None:
+def test_the_agents_of_a_killed_controller_are_free_again(
+    cloud: lab.Session, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     inventory = read_inventory(cloud.hosts_file)
     journal = tmp_path / "h.npz.partial"
     process = gavotte("measure", "--hosts", cloud.hosts_file, "-o", tmp_path / "h.npz", "--count", "99")
     until(lambda: journal.exists() and b'"at"' in journal.read_bytes())
     with pytest.raises(BusyError, match=r"for \d+ s at most, and \d+ s if its controller is gone"):
         measure(inventory)
+    assert any(line.startswith("waiting up to 6 s for the agents: ") for line in caplog.messages)
     process.kill()
     process.communicate()
+    caplog.clear()
     # It waits for the lease of the killed one, and not for that one's 99 snapshots.
     assert measure(inventory).answered == 30
+    assert any(line.endswith("; its controller no longer answers") for line in caplog.messages)
 
 
 @pytest.mark.parametrize(

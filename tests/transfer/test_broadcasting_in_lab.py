@@ -203,7 +203,8 @@ def test_a_copy_that_cannot_be_kept_is_told(cloud: lab.Session, file: Path, tmp_
     assert done.returncode == 1
     assert {each["host"] for each in report["receivers"] if each["ok"]} == {"h1", "h4", "h5"}
     assert "2 of 5 receivers did not get the file" in done.stderr
-    assert "h3: " in done.stderr
+    assert f"h3: {tmp_path}/{{host}}/out.partial: No such file" in done.stderr
+    assert f"make the folder `{tmp_path}/{{host}}` on each of them, or give -o a folder" in done.stderr
     assert (tmp_path / "elsewhere").read_bytes() == b"untouched"
 
 

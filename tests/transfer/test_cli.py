@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests import builders, shell
 
+from gavotte.cli.broadcast import _causes
 from gavotte.formats.network import write_network
 
 pytestmark = pytest.mark.slow
@@ -90,3 +91,11 @@ def test_a_mistake_is_one_line(here: Path, arguments: tuple[str, ...], message: 
     assert done.stderr.count("\n") == 1
     assert done.stdout == ""
     assert done.returncode == status
+
+
+def test_a_cause_that_many_receivers_share_is_named_once() -> None:
+    lost = {f"vm{i}": f"/x/copies/vm{i}.partial: No such file or directory (os error 2)" for i in range(1, 8)}
+    assert _causes(lost | {"b": "no agent"}, "/x/copies/{host}") == [
+        "vm1, vm2, vm3, vm4 and 3 more: /x/copies/{host}.partial: No such file or directory (os error 2)",
+        "b: no agent",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 import threading
 import time
@@ -17,10 +18,16 @@ from gavotte.formats.inventory import Inventory
 logger = logging.getLogger(__name__)
 
 PATIENCE_S = 5.0
-"""Time to wait for agents that other runs hold or move bytes between. `gavotte watch` needs less."""
+"""Time to wait for other runs to move no more bytes between agents. `gavotte watch` needs less."""
+
+HELD_PATIENCE_S = 6.0
+"""Time to wait for agents that other runs hold. By then it shows whether a run's controller renews its lease."""
 
 RENEWALS_MISSED = 1.5
 """Renewal intervals after which a lease counts as abandoned by its controller. We then wait until it ends."""
+
+LONGEST_PAUSE_S = 0.9
+"""Longest pause between two attempts to enrol agents that another run holds."""
 
 LOOK_S = 0.25
 """Pause between two checks whether other runs still move bytes."""
@@ -56,8 +63,8 @@ def enrolled(
         a `Fleet` in which at least one agent is enrolled. Its `missing` lists the others.
 
     Raises:
-        BusyError: when this run must hold an agent exclusively, but another run still does after `PATIENCE_S`. If the
-            other run's controller no longer renews its lease, this run waits until that lease has ended.
+        BusyError: when this run must hold an agent exclusively, but another run still does after `HELD_PATIENCE_S`. If
+            the other run's controller no longer renews its lease, this run waits until that lease has ended.
         AgentError: when no agent answers.
     """
     with reaching(inventory) if reach is None else nullcontext(reach) as roads:
@@ -83,12 +90,12 @@ def enrolled(
 def _enrol_in_turn(fleet: Fleet, budget: Budget, *, take_over: bool) -> None:
     """Enrol all agents as soon as the runs that hold them let go. Two runs that hold half each both let go.
 
-    One message announces the wait and its longest duration. A run whose controller was killed no longer renews its
-    lease: its agents are free when the lease ends, after 10 s at most.
+    A message announces how long this waits. A run whose controller was killed no longer renews its lease: its agents
+    are free when the lease ends, after 10 s at most. Once that shows, another message announces the further wait.
     """
     begin_s = time.monotonic()
     pauses = random.Random(fleet.run_id)
-    announced = False
+    most_s = 0.0
     while True:
         try:
             fleet.enrol(budget, take_over=take_over)
@@ -97,13 +104,20 @@ def _enrol_in_turn(fleet: Fleet, budget: Budget, *, take_over: bool) -> None:
             fleet.release()
             waited_s = time.monotonic() - begin_s
             forsaken = 0 < error.lease_left_s < LEASE_S - RENEWALS_MISSED * LEASE_S / RENEWALS
-            if waited_s > (PATIENCE_S + LEASE_S if forsaken else PATIENCE_S):
-                raise
-            if not announced:
-                most_s = max(PATIENCE_S, error.lease_left_s)
+            free_s = waited_s + error.lease_left_s + LONGEST_PAUSE_S
+            if forsaken and free_s > most_s + LOOK_S:
+                most_s = max(free_s, HELD_PATIENCE_S)
+                logger.warning(
+                    "waiting up to %.0f s until agents are free: %s; its controller no longer answers",
+                    math.ceil(most_s - waited_s),
+                    error.message,
+                )
+            elif not most_s:
+                most_s = HELD_PATIENCE_S
                 logger.warning("waiting up to %.0f s for the agents: %s", most_s, error.message)
-                announced = True
-            time.sleep(pauses.uniform(0.1, 0.9))
+            elif waited_s >= most_s:
+                raise
+            time.sleep(max(0.1, min(pauses.uniform(0.1, LONGEST_PAUSE_S), most_s - waited_s)))
 
 
 @contextmanager

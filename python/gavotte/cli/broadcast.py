@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,6 +19,9 @@ from gavotte.formats.parts.rates import format_bytes
 
 if TYPE_CHECKING:
     from gavotte.transfer import BroadcastPlan, BroadcastQuestion, BroadcastResult
+
+SHOWN = 4
+"""Most hosts that a message names for one cause."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ def broadcast(
             ],
             words=["failure"],
         )
-    _conclude(result)
+    _conclude(result, question.output)
 
 
 def _question(file: str, asked: QuestionOptions) -> BroadcastQuestion:
@@ -114,8 +118,12 @@ def _question(file: str, asked: QuestionOptions) -> BroadcastQuestion:
     )
 
 
-def _conclude(result: BroadcastResult) -> None:
+def _conclude(result: BroadcastResult, output: str) -> None:
     """Print how long the copies took.
+
+    Args:
+        result: the result.
+        output: path of the copies, with `{host}` for the receiver's name.
 
     Raises:
         GavotteError: when receivers have no copy.
@@ -129,12 +137,31 @@ def _conclude(result: BroadcastResult) -> None:
         copies = len(result.receivers) - len(result.lost)
         note(f"{copies} {'copy' if copies == 1 else 'copies'} in {result.elapsed_s:.3f} s{over}")
     if result.lost:
-        lost = "; ".join(f"{host}: {why}" for host, why in result.lost.items())
         unwritten = any(".partial: " in why for why in result.lost.values())
+        remedy = "give -o a folder that each receiver has, may write to and has room in" if unwritten else ""
+        if any(".partial: No such file" in why for why in result.lost.values()):
+            remedy = f"make the folder `{PurePath(output).parent}` on each of them, or {remedy}"
         raise GavotteError(
-            f"{len(result.lost)} of {len(result.receivers)} receivers did not get the file: {lost}",
-            hint="give -o a folder that each receiver has, may write to and has room in" if unwritten else "",
+            f"{len(result.lost)} of {len(result.receivers)} receivers did not get the file: "
+            f"{'; '.join(_causes(result.lost, output))}",
+            hint=remedy,
         )
+
+
+def _causes(lost: Mapping[str, str], output: str) -> list[str]:
+    """Return each cause once, after the hosts that it kept from their copies.
+
+    Args:
+        lost: host to cause.
+        output: path of the copies, which causes name with the receiver's name in place of `{host}`.
+    """
+    hosts: dict[str, list[str]] = {}
+    for host, why in lost.items():
+        hosts.setdefault(why.replace(output.replace("{host}", host), output), []).append(host)
+    return [
+        f"{', '.join(names[:SHOWN])}{f' and {len(names) - SHOWN} more' * (len(names) > SHOWN)}: {why}"
+        for why, names in hosts.items()
+    ]
 
 
 def _planned(plan: BroadcastPlan) -> None:

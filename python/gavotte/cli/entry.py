@@ -104,7 +104,7 @@ def _status() -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(message, err=True)
             return USAGE
-        return _fail(f"{message.removesuffix('.')}; see --help", error.exit_code)
+        return _fail(f"{message.removesuffix('.')}; {_example(error)}see --help", error.exit_code)
     except typer.Abort:
         return _fail("aborted", CANNOT)
     except _Stopped as stopped:
@@ -120,6 +120,15 @@ def _status() -> int:
         return _fail(f"{where}{error.strerror or error}", CANNOT)
     except MemoryError:
         return _fail("out of memory", CANNOT)
+
+
+def _example(error: typer.TyperException) -> str:
+    """Return the command's example if an option or argument is missing: it has all that the command needs."""
+    context = getattr(error, "ctx", None)
+    epilog = "" if context is None else context.command.epilog or ""
+    if type(error).__name__ != "MissingParameter" or not epilog:
+        return ""
+    return f"use e.g. `{epilog.removeprefix('Example: ')}`, or "
 
 
 def _drop_output() -> None:

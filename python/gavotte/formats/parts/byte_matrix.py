@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,10 @@ from gavotte.formats.parts.names import known_as
 COLUMNS = ("source", "target", "bytes")
 MOST_BYTES = 1 << 60
 """Most bytes of one row, so that sums of a million rows stay exact."""
+
+_UNITS = {"kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12}
+"""Units of sizes, the same as in lists of flows: bytes are counted as messages print them."""
+_SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,15})?) ?([kmgt]b)", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -66,11 +71,19 @@ def read_byte_matrix(path: str | Path) -> list[HostBytes]:
                 raise FormatError(str(path), where, "too few columns", f"write {','.join(COLUMNS)}")
             else:
                 source, target, size = (cells[column] for column in at)
-                if not (size.isascii() and size.isdigit() and len(size) < 20 and int(size) <= MOST_BYTES):
-                    raise FormatError(str(path), where, f"`{size[:40]}` is not a number of bytes", "use e.g. 104857600")
-                rows.append(HostBytes(source, target, int(size)))
+                rows.append(HostBytes(source, target, _bytes(size, path, where)))
     except csv.Error as error:
         raise FormatError(str(path), f"line {lines.line_num}", str(error), f"write {','.join(COLUMNS)}") from None
     if not rows:
         raise FormatError(str(path), "", "has no rows", f"write the line {','.join(COLUMNS)} and at least one below it")
     return rows
+
+
+def _bytes(text: str, path: str | Path, where: str) -> int:
+    """Return a number of bytes: whole, 0 included, or a size such as `5MB`, as lists of flows accept it."""
+    if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MOST_BYTES:
+        return int(text)
+    sized = _SIZE.fullmatch(text)
+    if sized is not None and (size := float(sized[1]) * _UNITS[sized[2].lower()]) <= MOST_BYTES and size == int(size):
+        return int(size)
+    raise FormatError(str(path), where, f"`{text[:40]}` is not a number of bytes", "use e.g. 104857600, or 5MB")
