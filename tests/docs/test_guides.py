@@ -1,6 +1,7 @@
-"""Every guide's commands run as written: all `sh` blocks of a guide as one script, in a scratch checkout.
+"""Every guide's commands run as written, one guide after the other in one scratch checkout, as a reader follows them.
 
-A `text` block after a `sh` block is what its commands print. Numbers may differ, the lines and their words may not.
+All `sh` blocks of a guide are one script. A `text` block after a `sh` block is what its commands print. Numbers may
+differ, the lines and their words may not.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,11 @@ import typer
 from gavotte.cli.verbs import app
 
 TREE = Path(__file__).parents[2]
-GUIDES = [TREE / "docs" / "tutorial.md", *sorted((TREE / "docs" / "guides").glob("*.md"))]
+INDEX = TREE / "docs" / "index.md"
+GUIDES = [
+    TREE / "docs" / f"{page}.md" for page in re.findall(r"^(tutorial|guides/.+)$", INDEX.read_text(), re.MULTILINE)
+]
+"""The tutorial and the guides, in the order of the site."""
 SHELL = re.compile(r"^```sh\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
 NUMBER = re.compile(r"[0-9][0-9.,]*(?: ?(?:[kMG]?(?:bit/s|B)|[kMG]|m?s|%)(?!\w))?")
 """A number and its unit."""
@@ -27,8 +33,22 @@ DIVIDER = "\x1e"
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NEEDS = {"launch": "mpirun", "collectives": "mpicc", "reach-your-hosts": "ssh"}
 """Programs that a guide's reader has installed."""
-WITHOUT_LAB = ("reach-your-hosts", "profile")
-LIMIT_S = 600
+LIMIT_S = 1800
+
+
+@dataclass
+class Shelf:
+    """A scratch checkout in which guides are followed, and those that are done.
+
+    Attributes:
+        folder: the checkout.
+        environment: variables of the reader's shell.
+        done: guides without a mistake so far.
+    """
+
+    folder: Path
+    environment: dict[str, str]
+    done: set[str] = field(default_factory=set)
 
 
 def scripts(guide: Path) -> list[list[str]]:
@@ -101,38 +121,90 @@ def test_every_guide_has_commands() -> None:
     assert [guide.stem for guide in GUIDES if not SHELL.search(guide.read_text("utf-8"))] == []
 
 
+def test_every_guide_is_on_the_site() -> None:
+    assert sorted(GUIDES[1:]) == sorted((TREE / "docs" / "guides").glob("*.md"))
+
+
+DRY_RUN = re.compile(r"^ *gavotte ([a-z]+ .*--dry-run.*)$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.stem)
+def test_a_dry_run_has_the_options_of_the_command_that_follows(guide: Path) -> None:
+    """Its own options apart; the command that follows may also write its result to a file."""
+    text = guide.read_text("utf-8").replace("\\\n", " ")
+    blocks = "\n".join(commands for commands, _ in SHELL.findall(text))
+    for line in DRY_RUN.findall(blocks):
+        words = [word for word in line.split() if word not in ("--dry-run", "--pilot")]
+        rest = blocks[blocks.index(line) + len(line) :]
+        following = next(command for command in COMMAND.findall(rest) if command.split()[:1] == words[:1])
+        after = following.split()
+        if "-o" in after and "-o" not in words:
+            del after[after.index("-o") : after.index("-o") + 2]
+        assert sorted(words) == sorted(after), f"{line} / {following}"
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize(("guide", "program"), NEEDS.items())
+def test_the_programs_of_a_guide_are_installed(guide: str, program: str) -> None:
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed, so {guide}.md is not followed")
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory, runtime: Path) -> Shelf:
+    """Keep what guides have left behind, so that another try continues with the guide that failed."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in ("python", "examples"):
+        (folder / name).symlink_to(TREE / name)
+    (runtime / "guides").mkdir(mode=0o700)
+    return Shelf(
+        folder,
+        os.environ
+        | {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "GAVOTTE_RUNTIME_DIR": str(runtime / "guides"),
+        },
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.lab
 @pytest.mark.timeout(LIMIT_S)
-@pytest.mark.parametrize(
-    "guide",
-    [pytest.param(each, marks=() if each.stem in WITHOUT_LAB else pytest.mark.lab, id=each.stem) for each in GUIDES],
-)
-def test_a_guides_commands_run_as_written(guide: Path, tmp_path: Path, runtime: Path) -> None:
-    needed = NEEDS.get(guide.stem)
-    if needed is not None and shutil.which(needed) is None:
-        pytest.skip(f"{needed} is not installed")
-    for folder in ("python", "examples"):
-        (tmp_path / folder).symlink_to(TREE / folder)
-    (runtime / guide.stem).mkdir(mode=0o700, exist_ok=True)
-    environment = os.environ | {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "GAVOTTE_RUNTIME_DIR": str(runtime / guide.stem),
-    }
+def test_the_guides_commands_run_as_written_one_guide_after_the_other(shelf: Shelf, tmp_path: Path) -> None:
+    for guide in GUIDES:
+        needed = NEEDS.get(guide.stem)
+        if guide.stem in shelf.done or (needed is not None and shutil.which(needed) is None):
+            continue
+        before = tmp_path / f"before-{guide.stem}"
+        shutil.copytree(shelf.folder, before, symlinks=True)
+        wrong = mistakes(guide, shelf)
+        if wrong:
+            # Another try finds what the guides before have left, and nothing else.
+            shutil.rmtree(shelf.folder)
+            shutil.move(before, shelf.folder)
+        assert wrong == [], f"{guide.stem}, after {', '.join(sorted(shelf.done)) or 'no other'}"
+        shelf.done.add(guide.stem)
+
+
+def mistakes(guide: Path, shelf: Shelf) -> list[str]:
+    """Follow a guide; return lines that it shows but that were not printed, or the output of a command that failed."""
     try:
         printed = []
         for command in scripts(guide):
             done = subprocess.run(
                 command,
-                cwd=tmp_path,
-                env=environment,
+                cwd=shelf.folder,
+                env=shelf.environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
                 check=False,
             )
-            assert done.returncode == 0, done.stdout + done.stderr
+            if done.returncode:
+                return [f"exit status {done.returncode}", *(done.stdout + done.stderr).splitlines()[-40:]]
             printed.append(done.stdout)
         steps = zip(SHELL.findall(guide.read_text("utf-8")), printed[0].split(DIVIDER), strict=False)
-        assert [line for (_, shown), message in steps for line in unlike(shown, message)] == []
+        return [line for (_, shown), message in steps for line in unlike(shown, message)]
     finally:
-        subprocess.run([Path(sys.executable).with_name("gavotte"), "lab", "down"], env=environment, capture_output=True)
+        gavotte = Path(sys.executable).with_name("gavotte")
+        subprocess.run([gavotte, "lab", "down"], env=shelf.environment, capture_output=True, check=False)

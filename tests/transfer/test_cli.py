@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests import builders, shell
 
-from gavotte.cli.broadcast import _causes
+from gavotte.cli.broadcast import _causes, _changes
 from gavotte.formats.network import write_network
 
 pytestmark = pytest.mark.slow
@@ -98,4 +98,11 @@ def test_a_cause_that_many_receivers_share_is_named_once() -> None:
     assert _causes(lost | {"b": "no agent"}, "/x/copies/{host}") == [
         "vm1, vm2, vm3, vm4 and 3 more: /x/copies/{host}.partial: No such file or directory (os error 2)",
         "b: no agent",
+    ]
+    changes = [f"{host} no longer takes part: {why}" for host, why in lost.items()]
+    late = ["h1 joined", "b no longer takes part: it fell silent"]
+    assert _changes([*changes, *late], "/x/copies/{host}") == [
+        *late,
+        "no longer take part: vm1, vm2, vm3, vm4 and 3 more: /x/copies/{host}.partial: "
+        "No such file or directory (os error 2)",
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +20,7 @@ from gavotte.formats.parts.rates import format_bytes
 if TYPE_CHECKING:
     from gavotte.transfer import BroadcastPlan, BroadcastQuestion, BroadcastResult
 
+GONE = " no longer takes part: "
 SHOWN = 4
 """Most hosts that a message names for one cause."""
 
@@ -81,7 +82,7 @@ def broadcast(
             advance(sum(held.values()), total * max(1, len(held)))
 
         result = send(question, BroadcastSession(_planned, watch, times=asked.times))
-    for line in result.changes:
+    for line in _changes(result.changes, question.output):
         note(line)
     warn(result.warnings)
     if as_json:
@@ -146,6 +147,24 @@ def _conclude(result: BroadcastResult, output: str) -> None:
             f"{'; '.join(_causes(result.lost, output))}",
             hint=remedy,
         )
+
+
+def _changes(changes: Sequence[str], output: str) -> list[str]:
+    """Return the changes of a broadcast, with one line for all receivers that one cause excluded at the same path.
+
+    Args:
+        changes: events, one line each.
+        output: path of the copies, with `{host}` for the receiver's name.
+    """
+    lost: dict[str, str] = {}
+    lines = []
+    for line in changes:
+        host, gone, why = line.partition(GONE)
+        if gone and output.replace("{host}", host) in why:
+            lost[host] = why
+        else:
+            lines.append(line)
+    return [*lines, *(f"no longer take part: {cause}" for cause in _causes(lost, output))]
 
 
 def _causes(lost: Mapping[str, str], output: str) -> list[str]:
