@@ -43,7 +43,8 @@ def main() -> int:
     parser.add_argument(
         "--trace",
         type=Path,
-        help="a recorded series for predictors: the public FB2010-1Hr-150-0.txt, or JSON of `gavotte profile --every`",
+        help="a recorded series for predictors: the public FB2010-1Hr-150-0.txt, JSON of `gavotte profile --every`, or "
+        "a CSV with a row of N x N bytes for each interval, as Abilene's and GEANT's traffic matrices",
     )
     parser.add_argument("--spark", type=Path, help="a Python with PySpark; without one no Spark is run")
     parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")
@@ -107,7 +108,7 @@ def main() -> int:
         predictors.bench(asked.seeds, asked.trace, rows)
         columns = ["series", "previous", "time of day", "combined"]
         bars = {"kind": "bars", "columns": [1, 2, 3], "unit": "% of the bytes"}
-        origin = f"{asked.seeds} made weeks of each kind"
+        origin = f"{asked.seeds} made weeks of each kind, {max(1, asked.seeds // 3)} of each gravity model"
         recording.keep("profile-predictors", "Error of the next interval", "predictors", origin, columns, rows, bars)
     return 0 if good else 1
 

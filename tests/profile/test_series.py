@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from benches.profile.predictors import Gravity, gravity
 from tests.profile.frames import A, B, C, pcap_bytes, tcp
 from tests.shell import gavotte
 
@@ -156,3 +158,22 @@ def test_the_commands(tmp_path: Path) -> None:
     bad = gavotte("profile", "diff", "a.json", "bad.json", cwd=tmp_path)
     assert bad.returncode == 1
     assert "is not a profile" in bad.stderr
+
+
+def test_the_synthetic_matrix_is_a_gravity_model_with_days_and_weekends() -> None:
+    model = replace(Gravity(), nodes=5, days=14, spread=0.0, bursts=0.0)
+    made = gravity(3, model)
+    assert made.spans == gravity(3, model).spans
+    assert made.spans != gravity(4, model).spans
+    sent = np.zeros((5, 5))
+    for (source, target), count in made.counts.items():
+        sent[int(source[1:]), int(target[1:])] = count.bytes
+    # In a gravity model the cross ratio of four pairs without common ends is 1; nodes' time zones change it a little.
+    assert sent[0, 2] * sent[1, 3] == pytest.approx(sent[0, 3] * sent[1, 2], rel=0.02)
+    totals = [sum(count.bytes for count in span.counts.values()) for span in made.spans]
+    days = np.array(totals).reshape(14, 24).sum(axis=1)
+    assert days[5] == pytest.approx(model.weekend * days[4], rel=1e-6)
+    hours = np.array(totals[:24])
+    assert hours.max() > 1.5 * hours.min()
+    bursty = gravity(3, replace(model, bursts=5.0))
+    assert max(sum(count.bytes for count in span.counts.values()) for span in bursty.spans) > 1.5 * max(totals)
