@@ -3,7 +3,7 @@
     make bench-playing [ARGS="--hosts 6 12 20 --large 100 --seed 1"]
 
 Both are compared with the same measurement on simulated agents, where no rack limits. Then both are timed for many
-hosts.
+hosts. Last come random racks that no Network knows: the formula, which assumes a rate and no racks, and a pilot.
 """
 
 from __future__ import annotations
@@ -15,14 +15,16 @@ from collections.abc import Iterator
 from statistics import median
 
 from benches.machine import machine
+from benches.racks import random_racks
 from tests import builders
 from tests.agents.played import inventory
 from tests.measure.oracle import Oracle
+from tests.measure.played_network import PlayedNetwork
 from tests.measure.test_estimate import Timed, known_of
 
 from gavotte.formats.network import Network
 from gavotte.formats.topology import Topology
-from gavotte.measure import Pilot, measure, plan_paths, predict_cost
+from gavotte.measure import Pilot, measure, plan_paths, predict_cost, take_pilot
 from gavotte.measure.plan.cost import Cost
 from gavotte.measure.plan.methods.bulk import bulk
 from gavotte.measure.plan.methods.method import Method
@@ -40,6 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", type=int, nargs="+", default=[6, 12, 20])
     parser.add_argument("--large", type=int, nargs="*", default=[100], help="numbers of hosts for the timing")
+    parser.add_argument("--racks", type=int, default=12, help="number of random clouds of unknown racks")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     print(f"{machine()}; seed {args.seed}")
@@ -58,6 +61,7 @@ def main() -> None:
     for size in args.large:
         for racked in (False, True):
             _timed(size, racked=racked)
+    _unknown(args.racks)
 
 
 def _clouds(sizes: list[int]) -> Iterator[Topology]:
@@ -87,6 +91,27 @@ def _errors(topology: Topology, known: Network, method: str | Method, count: int
 def _played(plan: PathPlan, known: Network) -> Cost:
     pilot = Pilot(inventory(plan.names), known.cautious(), foreseen(plan.names, known).hops)
     return predict_cost(plan, pilot, None, NEVER)
+
+
+def _unknown(clouds: int) -> None:
+    """Print how far the bytes of both estimates are from those of the measurement, in random unknown racks."""
+    ratios: dict[str, list[float]] = {"formula": [], "pilot": []}
+    sent = 0.0
+    for seed in range(clouds):
+        oracle = Oracle(random_racks(seed)[0])
+        network = PlayedNetwork(oracle, seed=seed)
+        with network.held():
+            pilot = take_pilot(network.inventory, seed=seed)
+            measurement = measure(network.inventory, seed=seed)
+        plan = plan_paths(oracle.names, seed=seed)
+        ratios["formula"].append(plan.cost().bytes / measurement.bytes_sent)
+        ratios["pilot"].append(predict_cost(plan, pilot).bytes / measurement.bytes_sent)
+        sent += pilot.bytes_sent / measurement.bytes_sent / clouds
+    print(f"{clouds} random clouds of unknown racks: estimated bytes / bytes sent; goal: 0.5 to 2")
+    for name, values in ratios.items():
+        near = sum(0.5 <= ratio <= 2 for ratio in values)
+        print(f"{name:<10} least {min(values):.2f}, most {max(values):.2f}, {near} of {clouds} within a factor of two")
+    print(f"a pilot sends {sent:.0%} of the measurement's bytes on average")
 
 
 def _timed(size: int, *, racked: bool) -> None:
