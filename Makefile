@@ -101,6 +101,7 @@ snapshots: setup ## Renew the tests' snapshots of help texts, messages and the r
 proto: setup ## Generate the Python side of proto/
 	$(PYTHON) -m grpc_tools.protoc -Iproto --python_out=python --pyi_out=python --grpc_python_out=python \
 		proto/gavotte/agents/agent.proto proto/gavotte/transfer/queue.proto
+	$(PYTHON) -m grpc_tools.protoc -Iproto --python_out=python --pyi_out=python proto/gavotte/campaign/remote_write.proto
 	sed -i '/^ # This class is part of an EXPERIMENTAL API/,$$d' python/gavotte/agents/agent_pb2_grpc.py python/gavotte/transfer/queue_pb2_grpc.py
 
 lock: setup ## Renew requirements.lock from pyproject.toml

@@ -10,4 +10,5 @@ pub mod gated;
 pub mod mtu;
 pub mod packet;
 pub mod sockets;
+pub mod stream;
 pub mod train;

@@ -313,7 +313,7 @@ class BurstTrain(_message.Message):
     def __init__(self, bursts: _Optional[int] = ..., packets: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., gap_s: _Optional[float] = ...) -> None: ...
 
 class Bulk(_message.Message):
-    __slots__ = ("seconds", "flows", "congestion", "bin_s", "engine", "copy", "max_bytes", "settled")
+    __slots__ = ("seconds", "flows", "congestion", "bin_s", "engine", "copy", "max_bytes", "settled", "mtu_bytes")
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     FLOWS_FIELD_NUMBER: _ClassVar[int]
     CONGESTION_FIELD_NUMBER: _ClassVar[int]
@@ -322,6 +322,7 @@ class Bulk(_message.Message):
     COPY_FIELD_NUMBER: _ClassVar[int]
     MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
     SETTLED_FIELD_NUMBER: _ClassVar[int]
+    MTU_BYTES_FIELD_NUMBER: _ClassVar[int]
     seconds: float
     flows: int
     congestion: str
@@ -330,7 +331,8 @@ class Bulk(_message.Message):
     copy: bool
     max_bytes: int
     settled: bool
-    def __init__(self, seconds: _Optional[float] = ..., flows: _Optional[int] = ..., congestion: _Optional[str] = ..., bin_s: _Optional[float] = ..., engine: _Optional[_Union[BulkEngine, str]] = ..., copy: bool = ..., max_bytes: _Optional[int] = ..., settled: bool = ...) -> None: ...
+    mtu_bytes: int
+    def __init__(self, seconds: _Optional[float] = ..., flows: _Optional[int] = ..., congestion: _Optional[str] = ..., bin_s: _Optional[float] = ..., engine: _Optional[_Union[BulkEngine, str]] = ..., copy: bool = ..., max_bytes: _Optional[int] = ..., settled: bool = ..., mtu_bytes: _Optional[int] = ...) -> None: ...
 
 class GatedTrain(_message.Message):
     __slots__ = ("payload_bytes", "max_bytes", "max_seconds", "hold_s", "keep_trace", "pause_s")
@@ -368,6 +370,18 @@ class Traceroute(_message.Message):
     timeout_s: float
     def __init__(self, max_hops: _Optional[int] = ..., tries: _Optional[int] = ..., timeout_s: _Optional[float] = ...) -> None: ...
 
+class Datagrams(_message.Message):
+    __slots__ = ("seconds", "rate_bps", "payload_bytes", "bin_s")
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    RATE_BPS_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    BIN_S_FIELD_NUMBER: _ClassVar[int]
+    seconds: float
+    rate_bps: float
+    payload_bytes: int
+    bin_s: float
+    def __init__(self, seconds: _Optional[float] = ..., rate_bps: _Optional[float] = ..., payload_bytes: _Optional[int] = ..., bin_s: _Optional[float] = ...) -> None: ...
+
 class Echo(_message.Message):
     __slots__ = ("bytes",)
     BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -375,7 +389,7 @@ class Echo(_message.Message):
     def __init__(self, bytes: _Optional[int] = ...) -> None: ...
 
 class Probe(_message.Message):
-    __slots__ = ("round", "peer", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute", "echo")
+    __slots__ = ("round", "peer", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute", "echo", "datagrams")
     ROUND_FIELD_NUMBER: _ClassVar[int]
     PEER_FIELD_NUMBER: _ClassVar[int]
     BURST_TRAIN_FIELD_NUMBER: _ClassVar[int]
@@ -384,6 +398,7 @@ class Probe(_message.Message):
     PING_PONG_FIELD_NUMBER: _ClassVar[int]
     TRACEROUTE_FIELD_NUMBER: _ClassVar[int]
     ECHO_FIELD_NUMBER: _ClassVar[int]
+    DATAGRAMS_FIELD_NUMBER: _ClassVar[int]
     round: int
     peer: str
     burst_train: BurstTrain
@@ -392,7 +407,8 @@ class Probe(_message.Message):
     ping_pong: PingPong
     traceroute: Traceroute
     echo: Echo
-    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrain, _Mapping]] = ..., bulk: _Optional[_Union[Bulk, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrain, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPong, _Mapping]] = ..., traceroute: _Optional[_Union[Traceroute, _Mapping]] = ..., echo: _Optional[_Union[Echo, _Mapping]] = ...) -> None: ...
+    datagrams: Datagrams
+    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrain, _Mapping]] = ..., bulk: _Optional[_Union[Bulk, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrain, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPong, _Mapping]] = ..., traceroute: _Optional[_Union[Traceroute, _Mapping]] = ..., echo: _Optional[_Union[Echo, _Mapping]] = ..., datagrams: _Optional[_Union[Datagrams, _Mapping]] = ...) -> None: ...
 
 class MeasureRequest(_message.Message):
     __slots__ = ("run_id", "probes", "receives", "wait_s", "rounds")
@@ -544,8 +560,42 @@ class EchoResult(_message.Message):
     seconds: float
     def __init__(self, seconds: _Optional[float] = ...) -> None: ...
 
+class DatagramsResult(_message.Message):
+    __slots__ = ("sent", "received", "repeated", "late", "overflow", "payload_bytes", "seconds", "jitter_s", "least_delay_s", "median_delay_s", "high_delay_s", "most_delay_s", "clock_ahead_s", "clock_error_s", "bin_bytes")
+    SENT_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    REPEATED_FIELD_NUMBER: _ClassVar[int]
+    LATE_FIELD_NUMBER: _ClassVar[int]
+    OVERFLOW_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    JITTER_S_FIELD_NUMBER: _ClassVar[int]
+    LEAST_DELAY_S_FIELD_NUMBER: _ClassVar[int]
+    MEDIAN_DELAY_S_FIELD_NUMBER: _ClassVar[int]
+    HIGH_DELAY_S_FIELD_NUMBER: _ClassVar[int]
+    MOST_DELAY_S_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_AHEAD_S_FIELD_NUMBER: _ClassVar[int]
+    CLOCK_ERROR_S_FIELD_NUMBER: _ClassVar[int]
+    BIN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    sent: int
+    received: int
+    repeated: int
+    late: int
+    overflow: int
+    payload_bytes: int
+    seconds: float
+    jitter_s: float
+    least_delay_s: float
+    median_delay_s: float
+    high_delay_s: float
+    most_delay_s: float
+    clock_ahead_s: float
+    clock_error_s: float
+    bin_bytes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, sent: _Optional[int] = ..., received: _Optional[int] = ..., repeated: _Optional[int] = ..., late: _Optional[int] = ..., overflow: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., jitter_s: _Optional[float] = ..., least_delay_s: _Optional[float] = ..., median_delay_s: _Optional[float] = ..., high_delay_s: _Optional[float] = ..., most_delay_s: _Optional[float] = ..., clock_ahead_s: _Optional[float] = ..., clock_error_s: _Optional[float] = ..., bin_bytes: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class FlowResult(_message.Message):
-    __slots__ = ("bytes", "seconds", "bin_bytes", "retransmits", "rtt_s", "congestion", "cwnd_bytes", "min_rtt_s", "delivery_rate_bps", "started_s")
+    __slots__ = ("bytes", "seconds", "bin_bytes", "retransmits", "rtt_s", "congestion", "cwnd_bytes", "min_rtt_s", "delivery_rate_bps", "started_s", "segment_bytes")
     BYTES_FIELD_NUMBER: _ClassVar[int]
     SECONDS_FIELD_NUMBER: _ClassVar[int]
     BIN_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -556,6 +606,7 @@ class FlowResult(_message.Message):
     MIN_RTT_S_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_RATE_BPS_FIELD_NUMBER: _ClassVar[int]
     STARTED_S_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_BYTES_FIELD_NUMBER: _ClassVar[int]
     bytes: int
     seconds: float
     bin_bytes: _containers.RepeatedScalarFieldContainer[int]
@@ -566,7 +617,8 @@ class FlowResult(_message.Message):
     min_rtt_s: float
     delivery_rate_bps: float
     started_s: float
-    def __init__(self, bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., bin_bytes: _Optional[_Iterable[int]] = ..., retransmits: _Optional[int] = ..., rtt_s: _Optional[float] = ..., congestion: _Optional[str] = ..., cwnd_bytes: _Optional[int] = ..., min_rtt_s: _Optional[float] = ..., delivery_rate_bps: _Optional[float] = ..., started_s: _Optional[float] = ...) -> None: ...
+    segment_bytes: int
+    def __init__(self, bytes: _Optional[int] = ..., seconds: _Optional[float] = ..., bin_bytes: _Optional[_Iterable[int]] = ..., retransmits: _Optional[int] = ..., rtt_s: _Optional[float] = ..., congestion: _Optional[str] = ..., cwnd_bytes: _Optional[int] = ..., min_rtt_s: _Optional[float] = ..., delivery_rate_bps: _Optional[float] = ..., started_s: _Optional[float] = ..., segment_bytes: _Optional[int] = ...) -> None: ...
 
 class BulkResult(_message.Message):
     __slots__ = ("goodput_bps", "flows")
@@ -591,7 +643,7 @@ class Withheld(_message.Message):
     def __init__(self, seconds: _Optional[float] = ..., throttled_s: _Optional[float] = ..., quota_cpus: _Optional[float] = ..., stolen_s: _Optional[float] = ..., waited_s: _Optional[float] = ...) -> None: ...
 
 class ProbeReply(_message.Message):
-    __slots__ = ("round", "peer", "rtt_s", "hops", "started_s", "seconds", "bytes_sent", "error", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute", "echo", "sender_cpu", "receiver_cpu", "failure", "mtu_bytes", "mtu_confirmed", "awaited", "sender_withheld", "receiver_withheld")
+    __slots__ = ("round", "peer", "rtt_s", "hops", "started_s", "seconds", "bytes_sent", "error", "burst_train", "bulk", "gated_train", "ping_pong", "traceroute", "echo", "datagrams", "sender_cpu", "receiver_cpu", "failure", "mtu_bytes", "mtu_confirmed", "awaited", "sender_withheld", "receiver_withheld")
     ROUND_FIELD_NUMBER: _ClassVar[int]
     PEER_FIELD_NUMBER: _ClassVar[int]
     RTT_S_FIELD_NUMBER: _ClassVar[int]
@@ -606,6 +658,7 @@ class ProbeReply(_message.Message):
     PING_PONG_FIELD_NUMBER: _ClassVar[int]
     TRACEROUTE_FIELD_NUMBER: _ClassVar[int]
     ECHO_FIELD_NUMBER: _ClassVar[int]
+    DATAGRAMS_FIELD_NUMBER: _ClassVar[int]
     SENDER_CPU_FIELD_NUMBER: _ClassVar[int]
     RECEIVER_CPU_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
@@ -628,6 +681,7 @@ class ProbeReply(_message.Message):
     ping_pong: PingPongResult
     traceroute: TracerouteResult
     echo: EchoResult
+    datagrams: DatagramsResult
     sender_cpu: float
     receiver_cpu: float
     failure: Failure
@@ -636,7 +690,7 @@ class ProbeReply(_message.Message):
     awaited: bool
     sender_withheld: Withheld
     receiver_withheld: Withheld
-    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., rtt_s: _Optional[float] = ..., hops: _Optional[int] = ..., started_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., error: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrainResult, _Mapping]] = ..., bulk: _Optional[_Union[BulkResult, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrainResult, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPongResult, _Mapping]] = ..., traceroute: _Optional[_Union[TracerouteResult, _Mapping]] = ..., echo: _Optional[_Union[EchoResult, _Mapping]] = ..., sender_cpu: _Optional[float] = ..., receiver_cpu: _Optional[float] = ..., failure: _Optional[_Union[Failure, str]] = ..., mtu_bytes: _Optional[int] = ..., mtu_confirmed: bool = ..., awaited: bool = ..., sender_withheld: _Optional[_Union[Withheld, _Mapping]] = ..., receiver_withheld: _Optional[_Union[Withheld, _Mapping]] = ...) -> None: ...
+    def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., rtt_s: _Optional[float] = ..., hops: _Optional[int] = ..., started_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., error: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrainResult, _Mapping]] = ..., bulk: _Optional[_Union[BulkResult, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrainResult, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPongResult, _Mapping]] = ..., traceroute: _Optional[_Union[TracerouteResult, _Mapping]] = ..., echo: _Optional[_Union[EchoResult, _Mapping]] = ..., datagrams: _Optional[_Union[DatagramsResult, _Mapping]] = ..., sender_cpu: _Optional[float] = ..., receiver_cpu: _Optional[float] = ..., failure: _Optional[_Union[Failure, str]] = ..., mtu_bytes: _Optional[int] = ..., mtu_confirmed: bool = ..., awaited: bool = ..., sender_withheld: _Optional[_Union[Withheld, _Mapping]] = ..., receiver_withheld: _Optional[_Union[Withheld, _Mapping]] = ...) -> None: ...
 
 class Transfer(_message.Message):
     __slots__ = ("id", "target", "bytes", "pace_bps", "bin_s", "spread", "round_trip_s")

@@ -10,6 +10,7 @@ use prost::Message;
 use tokio::net::TcpStream;
 use tokio::time::timeout_at;
 
+use crate::contract::agents::{Probe, probe::Kind as Asked};
 use crate::contract::data::hello::Work;
 use crate::error::{CONNECT, GREET, READY, WorkError, within};
 use crate::hold::Hold;
@@ -122,7 +123,11 @@ impl Call<'_> {
         let (plane, address) = (self.plane, self.peer.ip());
         let limit = self.connect.max(GREET_LIMIT);
         let info = tcp::info(&stream)?;
-        let padding_bytes = segments::padding_bytes(plane, address, &info);
+        // Short segments show nothing about the path's MTU.
+        let padding_bytes = match self.asked_mtu_bytes() {
+            Some(_) => 0,
+            None => segments::padding_bytes(plane, address, &info),
+        };
         let until = tokio::time::Instant::now() + limit;
         // Boxed, since otherwise every future that contains them would be large.
         let mut greeting = Box::pin(segments::greet(self.hold, stream, self.work.clone(), padding_bytes));
@@ -154,9 +159,25 @@ impl Call<'_> {
     /// # Errors
     /// When the peer cannot be reached.
     pub async fn connect(&self) -> Result<TcpStream, WorkError> {
-        let most_bytes = self.plane.mtus.get(self.peer.ip());
-        let connecting = connect(self.plane, self.peer, self.congestion, most_bytes);
+        let connecting = connect(self.plane, self.peer, self.congestion, self.most_bytes());
         within(CONNECT, self.connect, connecting).await
+    }
+
+    /// Size of the largest packets that the work may use, if it asks for a bound.
+    fn asked_mtu_bytes(&self) -> Option<u32> {
+        match &self.work {
+            Work::Probe(Probe {
+                kind: Some(Asked::Bulk(bulk)),
+                ..
+            }) if bulk.mtu_bytes > 0 => Some(bulk.mtu_bytes),
+            _ => None,
+        }
+    }
+
+    /// Size of the largest packets of a connection, if anything bounds it.
+    fn most_bytes(&self) -> Option<u32> {
+        let known_bytes = self.plane.mtus.get(self.peer.ip());
+        known_bytes.into_iter().chain(self.asked_mtu_bytes()).min()
     }
 
     /// The same as [`Self::dial`] without help: a peer that accepts no connections cannot be reached.
@@ -164,8 +185,7 @@ impl Call<'_> {
     /// # Errors
     /// As [`Self::dial`].
     pub async fn dial_directly(&self) -> Result<Connection, WorkError> {
-        let most_bytes = self.plane.mtus.get(self.peer.ip());
-        let connecting = connect_directly(self.plane, self.peer, self.congestion, most_bytes);
+        let connecting = connect_directly(self.plane, self.peer, self.congestion, self.most_bytes());
         let stream = within(CONNECT, self.connect, connecting).await?;
         self.welcomed(self.greet_over(stream).await?).await
     }

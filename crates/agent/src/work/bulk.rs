@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gavotte_probe::mtu::MOST_BYTES;
+use gavotte_probe::mtu::{LEAST_V4_BYTES, MOST_BYTES};
 use gavotte_probe::sockets::tcp;
 use tokio::task::JoinSet;
 use tonic::async_trait;
@@ -72,6 +72,12 @@ impl Spec {
         let sound = bulk.bin_s == 0.0 || (bulk.bin_s > 0.0 && bulk.seconds / bulk.bin_s <= MAX_BINS as f64);
         if !sound {
             return refuse(format!("bulk.bin_s: 0, or at most {MAX_BINS} bins, not {}", bulk.bin_s));
+        }
+        if bulk.mtu_bytes != 0 && !(LEAST_V4_BYTES..=MOST_BYTES).contains(&bulk.mtu_bytes) {
+            return refuse(format!(
+                "bulk.mtu_bytes: 0, or {LEAST_V4_BYTES} to {MOST_BYTES}, not {}",
+                bulk.mtu_bytes
+            ));
         }
         Ok(Self {
             time,
@@ -255,6 +261,7 @@ async fn flow(
         delivery_rate_bps: info.delivery_rate_bps,
         // By the receiver's clock, until the starts of all flows are known.
         started_s: report.first_s,
+        segment_bytes: info.mss_bytes,
     };
     // Bytes that are still in the kernel are no longer needed.
     connection
@@ -307,6 +314,7 @@ mod tests {
             copy: false,
             max_bytes: 0,
             settled: false,
+            mtu_bytes: 0,
         }
     }
 
@@ -341,6 +349,9 @@ mod tests {
         let refused = |bulk: Bulk| Spec::new(&bulk).unwrap_err().to_string();
         for seconds in [0.0, -1.0, f64::NAN, 1e9] {
             assert!(refused(Bulk { seconds, ..bulk() }).contains("seconds"));
+        }
+        for mtu_bytes in [1, 575, 10_000] {
+            assert!(refused(Bulk { mtu_bytes, ..bulk() }).contains("mtu_bytes"));
         }
         assert!(refused(Bulk { flows: 65, ..bulk() }).contains("flows"));
         for bin_s in [-1.0, 1e-6, f64::NAN] {

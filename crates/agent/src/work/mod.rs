@@ -1,7 +1,7 @@
 //! The work that agents do with each other. Each kind of work is one module, and appears once in [`kind`] or in
 //! [`errand`].
 //!
-//! * Kinds: `train`, `gated`, `bulk` (also with `iperf`), `pingpong`, `route`, `echo`, `replay`, `broadcast`, `greet`,
+//! * Kinds: `train`, `gated`, `bulk` (also with `iperf`), `datagrams`, `pingpong`, `route`, `echo`, `replay`, `broadcast`, `greet`,
 //!   `excuse` and `callback`.
 //! * `schedule` asks round by round; `reception` and `visit` answer.
 //! * `ping` precedes every probe.
@@ -13,6 +13,7 @@ pub mod broadcast;
 pub mod bulk;
 pub mod callback;
 pub mod cpu;
+pub mod datagrams;
 pub mod echo;
 pub mod excuse;
 pub mod gated;
@@ -52,6 +53,7 @@ pub fn kind(probe: &Probe) -> Result<Box<dyn Kind>, WorkError> {
         Some(Asked::GatedTrain(asked)) => Box::new(gated::Spec::new(asked)?),
         Some(Asked::PingPong(asked)) => Box::new(pingpong::Spec::new(asked)?),
         Some(Asked::Traceroute(asked)) => Box::new(route::Spec::new(asked)?),
+        Some(Asked::Datagrams(asked)) => Box::new(datagrams::Spec::new(*asked)?),
         Some(Asked::Echo(asked)) => Box::new(echo::Spec::new(*asked)?),
         None => {
             return Err(WorkError::Request(

@@ -62,7 +62,7 @@ impl Schedule {
         for probe in request.probes {
             let turn = turns.entry(probe.round).or_default();
             // Trains share one socket and one time line; streams may run concurrently, as in a shuffle.
-            let bulk = |probe: &Probe| matches!(probe.kind, Some(Asked::Bulk(_)));
+            let bulk = |probe: &Probe| matches!(probe.kind, Some(Asked::Bulk(_) | Asked::Datagrams(_)));
             if turn.probes.iter().any(|other| other.peer == probe.peer) {
                 return Err(format!("two probes to `{}` in round {}", probe.peer, probe.round));
             }

@@ -112,6 +112,7 @@ async fn a_failed_probe_is_told_and_the_schedule_goes_on() {
         engine: 0,
         max_bytes: 0,
         settled: false,
+        mtu_bytes: 0,
     });
     let senseless = Kind::BurstTrain(BurstTrain::default());
     let probes = vec![

@@ -1,11 +1,11 @@
 //! The gated train, the ping-pong and the traceroute between agents on loopback. No result depends on speed.
 
 use gavotte_agent::contract::agents::{
-    Echo, GatedTrain, PingPong, ProbeReply, Traceroute, Verdict, probe::Kind, probe_reply::Result as Outcome,
+    Bulk, Datagrams, Echo, GatedTrain, PingPong, ProbeReply, Traceroute, Verdict, probe::Kind, probe_reply::Result as Outcome,
 };
 use gavotte_probe::gated::parse_trace;
 
-use crate::support::{Agent, Part, enrol, measure, three};
+use crate::support::{Agent, Part, bulk, enrol, measure, three};
 
 /// Sends one probe from the first agent to the second, which expects it.
 async fn once(agents: &[Agent], kind: Kind) -> ProbeReply {
@@ -120,6 +120,55 @@ async fn bytes_come_back_as_an_echo() {
             .error
             .contains("echo.bytes")
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn datagrams_are_counted_with_their_delays() {
+    let agents = three().await;
+    enrol(&agents).await;
+    let asked = Datagrams {
+        seconds: 0.2,
+        rate_bps: 2e6,
+        payload_bytes: 500,
+        bin_s: 0.01,
+    };
+    let reply = once(&agents, Kind::Datagrams(asked)).await;
+    let Some(Outcome::Datagrams(result)) = reply.result else {
+        panic!("{:?}", reply.error);
+    };
+    assert_eq!(result.sent, 100);
+    assert_eq!(
+        (result.received, result.late, result.repeated, result.payload_bytes),
+        (100, 0, 0, 500)
+    );
+    assert_eq!(result.bin_bytes.iter().sum::<u64>(), 50_000);
+    assert_eq!((reply.bytes_sent, reply.hops), (50_000, 1));
+    // Both agents have the same clock.
+    assert!(result.clock_ahead_s.abs() <= result.clock_error_s + 1e-3, "{result:?}");
+    assert!(0.0 < result.least_delay_s && result.least_delay_s <= result.median_delay_s);
+    assert!(result.median_delay_s <= result.high_delay_s && result.high_delay_s <= result.most_delay_s);
+    assert!(result.jitter_s >= 0.0 && result.jitter_s < result.most_delay_s);
+    assert_eq!(agents[0].release().await, 50_000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_keep_to_the_packets_that_were_asked_for() {
+    let agents = three().await;
+    enrol(&agents).await;
+    let asked = |mtu_bytes| {
+        let Kind::Bulk(plain) = bulk(0.05, 2) else { unreachable!() };
+        Kind::Bulk(Bulk { mtu_bytes, ..plain })
+    };
+    let reply = once(&agents, asked(1400)).await;
+    let Some(Outcome::Bulk(result)) = reply.result else {
+        panic!("{:?}", reply.error);
+    };
+    for flow in result.flows {
+        // Time stamps take twelve bytes of each segment.
+        assert!((1340..=1360).contains(&flow.segment_bytes), "{}", flow.segment_bytes);
+    }
+    enrol(&agents).await;
+    assert!(once(&agents, asked(100)).await.error.contains("bulk.mtu_bytes"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

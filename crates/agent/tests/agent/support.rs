@@ -328,5 +328,6 @@ pub(crate) fn bulk(seconds: f64, flows: u32) -> Kind {
         engine: 0,
         max_bytes: 0,
         settled: false,
+        mtu_bytes: 0,
     })
 }

@@ -118,6 +118,25 @@ impl Path {
         }
     }
 
+    /// Sends one packet. Returns false if the socket's buffer had no room within a tenth of a second.
+    ///
+    /// # Errors
+    /// If the packet does not fit the path, or the socket fails.
+    pub fn send(&self, packet: &[u8]) -> Result<bool, SocketError> {
+        match self.socket.send(packet) {
+            Ok(_) => Ok(true),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EAGAIN | libc::EINTR) => Ok(false),
+                // The packet counts as lost.
+                Some(libc::ECONNREFUSED | libc::ENOBUFS) => Ok(true),
+                Some(libc::EMSGSIZE) => Err(SocketError::TooLong {
+                    payload_bytes: packet.len(),
+                }),
+                _ => Err(SocketError::system("send a packet")(error)),
+            },
+        }
+    }
+
     /// Sends one packet of a search. Returns false if the kernel knows that the packet does not fit.
     fn ask(&self, key: &PacketKey, size: Size) -> Result<bool, SocketError> {
         let payload_bytes = self.family.payload_bytes(size.mtu_bytes).max(SIZE_BYTES as u32);
