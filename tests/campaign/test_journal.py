@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from tests.campaign.studies import repeated, sample
 from tests.examples import examples
 
 from gavotte.campaign import Journal, write_samples
+from gavotte.campaign.journal import read_journal
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.record import read_records, read_samples
 
@@ -68,3 +72,38 @@ def test_a_file_with_samples_wants_resume_and_one_writer(tmp_path: Path) -> None
         Journal(path, resume=False)
     with Journal(path, resume=True) as again:
         assert len(again.samples) == 1
+
+
+ON_A_FULL_DISK = """
+import sys
+from tests.campaign.studies import sample
+from gavotte.campaign import Journal
+from gavotte.errors import FormatError
+with Journal(sys.argv[1], resume=False) as journal:
+    try:
+        for number in range(1000):
+            journal.append(sample("near", number, 1.0, metadata={"long": "x" * 500}))
+    except FormatError as error:
+        print(len(journal.samples), error)
+"""
+
+
+def test_a_full_disk_names_the_file_and_leaves_it_sound(tmp_path: Path) -> None:
+    script = f"mount -t tmpfs -o size=16k none '{tmp_path}' && exec '{sys.executable}' -c \"$1\" '{tmp_path}/r.jsonl' "
+    script = script.replace("exec ", "") + f"&& cp '{tmp_path}/r.jsonl' \"$2\""
+    with tempfile.TemporaryDirectory() as outside:
+        copy = Path(outside) / "r.jsonl"
+        done = subprocess.run(
+            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", ON_A_FULL_DISK, str(copy)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if "unshare" in done.stderr or "mount:" in done.stderr:
+            pytest.skip(done.stderr)
+        written, _, message = done.stdout.strip().partition(" ")
+        assert f"{tmp_path}/r.jsonl" in message, done.stderr
+        assert "No space left on device" in message
+        samples, torn_bytes = read_journal(copy, resume=True)
+        assert (len(samples), torn_bytes) == (int(written), 0)
+        assert samples

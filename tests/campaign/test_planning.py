@@ -14,7 +14,7 @@ from tests.campaign.studies import campaign, sample
 from tests.examples import examples
 from tests.shell import gavotte
 
-from gavotte.campaign import check_budget, plan, write_samples
+from gavotte.campaign import check_budget, plan, remaining, write_samples
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.campaign import read_campaign
 from gavotte.formats.topology import read_topology
@@ -102,6 +102,53 @@ def test_kinds_say_who_sends_at_once() -> None:
     assert groups["incast"] == [{("a", "c"), ("b", "c")}]
     assert len(groups["all"][0]) == 6
     assert groups["tunnel"] == [{("a", "b")}]
+
+
+def test_directions_and_mtus_make_samples_of_their_own() -> None:
+    asked = campaign({"directions": ["forward", "reverse", "both"], "mtu_bytes": [1400, 1500]}, repetitions=1)
+    by_name = {each.sample: each for each in plan(asked).samples}
+    assert set(by_name) == {
+        f"s0{way}-mtu{mtu}/{ends}/p1/r0"
+        for way, ends in (("", "a>b"), ("-reverse", "b>a"), ("-both", "a<>b"))
+        for mtu in (1400, 1500)
+    }
+    both = by_name["s0-both-mtu1400/a<>b/p1/r0"]
+    assert (both.pairs, both.base, both.scenario) == ((("a", "b"), ("b", "a")), "s0", "s0-both-mtu1400")
+    assert by_name["s0-reverse-mtu1500/b>a/p1/r0"].pairs == (("b", "a"),)
+    # A repetition of each is a cell of its own, which `compare` tests alone.
+    assert len({each.cell for each in by_name.values()}) == 6
+
+
+def test_udp_costs_what_it_offers() -> None:
+    planned = plan(campaign({"protocol": "udp", "rate": "10mbit"}, repetitions=1, seconds=4.0))
+    assert (planned.bytes, planned.samples[0].rate_bps) == (5_000_000, 10e6)
+
+
+def test_new_keys_leave_the_digests_of_older_files_alone() -> None:
+    # Recorded before the scenario had directions, protocol, rate, mtu_bytes and program_each.
+    assert plan(campaign()).digest == "e0ad6fe001c547d6"
+    assert plan(campaign({"directions": ["reverse"]})).digest != "e0ad6fe001c547d6"
+
+
+@pytest.mark.parametrize(
+    ("scenario", "fields", "says"),
+    [
+        ({"protocol": "udp"}, {}, "rate is missing"),
+        ({"rate": "1mbit"}, {}, "has no place in `tcp`"),
+        ({"protocol": "udp", "rate": "1mbit", "connections": [2]}, {}, "one stream"),
+        ({"kind": "loopback", "protocol": "udp", "rate": "1mbit"}, {}, "needs two hosts"),
+        ({"kind": "all-to-all", "source": ["a", "b"], "directions": ["both"]}, {}, "no place in `all-to-all`"),
+        ({"kind": "parallel", "source": ["a", "b"], "target": ["b", "a"], "directions": ["both"]}, {}, "send twice"),
+        ({"background": [{"source": "b", "target": "a"}], "directions": ["reverse"]}, {}, "itself measures"),
+        ({"program_each": True}, {}, "agents as engine"),
+        ({"kind": "incast", "source": ["a", "c"], "protocol": "udp", "rate": "1mbit"}, {}, "one UDP stream at a time"),
+        ({"mtu_bytes": [100]}, {}, "100"),
+        ({"mtu_bytes": [1400, 1400]}, {}, "names one twice"),
+    ],
+)
+def test_traffic_that_cannot_be_measured_is_named(scenario: dict[str, Any], fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValidationError, match=says.removeprefix("rate ")):
+        campaign(scenario, **fields)
 
 
 def test_each_host_has_one_spelling() -> None:
@@ -231,3 +278,32 @@ def test_a_file_of_another_campaign_is_not_gone_on_with_and_a_whole_one_needs_no
         file.write_text(text)
     fresh = gavotte("campaign", "run", path, "-o", output)
     assert "holds samples already" in fresh.stderr
+
+
+def test_a_dry_run_checks_the_file_and_changes_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    planned = plan(read_campaign(path), topology=read_topology(tmp_path / "cloud.topology.toml"))
+    output = tmp_path / "r.jsonl"
+    assert remaining(planned, output, resume=True).samples == 20
+    taken = [
+        sample(each.scenario, each.repetition, 1e8, sample=each.sample, metadata={"plan": planned.digest})
+        for each in planned.samples[:5]
+    ]
+    write_samples(output, taken)
+    with output.open("a") as stream:
+        stream.write('{"torn')
+    content = output.read_bytes()
+    done = gavotte("campaign", "run", path, "-o", output, "--resume", "--dry-run", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["present"], report["samples"], report["optional"], report["cut_bytes"]) == (5, 15, 60, 6)
+    assert report["seconds"] == pytest.approx(15 * 2.7)
+    assert "holds 5 samples" in done.stderr
+    fresh = gavotte("campaign", "run", path, "-o", output, "--dry-run")
+    assert fresh.returncode == 1
+    assert "holds samples already" in fresh.stderr
+    path.write_text(path.read_text().replace("seconds = 2.0", "seconds = 3.0"))
+    other = gavotte("campaign", "run", path, "-o", output, "--resume", "--dry-run")
+    assert other.returncode == 1
+    assert "is not of this campaign file" in other.stderr
+    assert output.read_bytes() == content

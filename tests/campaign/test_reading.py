@@ -14,7 +14,9 @@ from tests.examples import examples
 from tests.shell import gavotte
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.campaign.engines import jain, joined, read_iperf3, read_nuttcp, together
+from gavotte.campaign.engines import together
+from gavotte.campaign.jobs import jain
+from gavotte.campaign.programs import joined, read_iperf3, read_nuttcp
 from gavotte.campaign.states import SCRIPT, read_state, used
 from gavotte.errors import AgentError, FormatError
 from gavotte.formats.record import read_samples
@@ -60,6 +62,25 @@ def test_what_iperf3_prints() -> None:
     for damaged in ("", "[]", '{"end": 3}', "null"):
         with pytest.raises(AgentError, match="iperf3"):
             read_iperf3(damaged)
+
+
+NUTTCP_UDP = """nuttcp-t: megabytes=0.5960 real_seconds=1.00 rate_KBps=610.33 rate_Mbps=4.9998
+nuttcp-t: stats=cpu user=0.8 system=0.0 elapsed=0:01 cpu=88% memory=0i+0d-848maxrss io=0+0pf swaps=0+845csw
+
+nuttcp-r: megabytes=0.5900 real_seconds=1.00 rate_KBps=604.16 rate_Mbps=4.9510
+nuttcp-r: drop=6 pkt=625 data_loss=0.96000
+nuttcp-r: stats=cpu user=0.0 system=0.0 elapsed=0:01 cpu=1% memory=0i+0d-1138maxrss io=0+0pf swaps=627+0csw
+"""
+
+
+def test_what_programs_print_of_udp() -> None:
+    sent = read_nuttcp(NUTTCP_UDP)
+    assert (sent.packets[0].sent, sent.packets[0].lost, sent.packets[0].jitter_s) == (625, 6, None)
+    total = {"bytes": 625_000, "seconds": 1.0, "packets": 625, "lost_packets": 25, "jitter_ms": 0.25}
+    end = {"streams": [{"udp": {"out_of_order": 2}}], "sum": total, "cpu_utilization_percent": {"host_total": 2.0}}
+    sent = read_iperf3(json.dumps({"end": end}))
+    assert sent.capacity_bps == pytest.approx(0.96 * 5e6)
+    assert (sent.packets[0].lost, sent.packets[0].late, sent.packets[0].jitter_s) == (25, 2, 0.00025)
 
 
 def reply(started_s: float, rate_bps: float, seconds: float = 1.0) -> pb.ProbeReply:

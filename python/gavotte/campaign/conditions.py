@@ -13,6 +13,8 @@ BUSY_LOAD = 0.5
 """Load average per core before a sample, above which other work counts as a disturbance."""
 STEAL = 0.01
 """Share of processor time, 0 to 1, above which the time that the hypervisor gave to other machines is reported."""
+CLOCK_S = 1e-4
+"""Difference of two clocks, in seconds, that is tolerated in addition to the error of their comparison."""
 SHOWN = 3
 """Most samples that a line names; of more, it gives the number."""
 CONSTANT = ("kernel", "congestion", "clock_source", "governor", "cpus")
@@ -28,6 +30,8 @@ def unclean(samples: Sequence[Sample]) -> list[str]:
         beside = sample.metadata.get("beside")
         for other in beside if isinstance(beside, list) else ():
             findings[f"another run was active: {other}"][""].add(sample.sample)
+        if clocks := _clocks(sample):
+            findings[clocks][""].add(sample.sample)
         if not before:
             findings["the endpoints reported no state"][""].add(sample.sample)
         for host, state in before.items():
@@ -49,6 +53,16 @@ def unclean(samples: Sequence[Sample]) -> list[str]:
         if len(values) > 1:
             lines.append(f"{what} of {host} changed: {', '.join(sorted(values))}")
     return lines
+
+
+def _clocks(sample: Sample) -> str:
+    """Return why one-way delays of a sample are wrong; empty = its clocks agree as far as they could be compared."""
+    ahead, error = (sample.metrics.get(name) for name in ("clock_ahead_s", "clock_error_s"))
+    if ahead is None or error is None or ahead.value is None or error.value is None:
+        return ""
+    if abs(ahead.value) <= error.value + CLOCK_S:
+        return ""
+    return f"clocks of {sample.source} and {sample.target} differ, so one-way delays are wrong"
 
 
 def _doubts(before: dict[str, Any], after: dict[str, Any]) -> list[str]:

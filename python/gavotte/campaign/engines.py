@@ -5,107 +5,24 @@ Every engine gets the same Job and returns the same Sent.
 
 from __future__ import annotations
 
-import json
-import math
-import re
-import subprocess
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from itertools import accumulate, pairwise
 from typing import Any
 
 from gavotte.agents import Budget, enrolled
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Step, carry_out
 from gavotte.campaign.drivers import Endpoints
+from gavotte.campaign.jobs import BACKGROUND_SPARE_S, BINS, Job, Packets, Sent, one_of
+from gavotte.campaign.programs import by_programs
 from gavotte.errors import AgentError
-from gavotte.formats.campaign import Background
 from gavotte.formats.inventory import Inventory
-from gavotte.formats.parts.names import MAX_LABEL
 
-BINS = 20
-"""Number of equal parts of a sample's time whose rates show how the rate varied within the sample."""
 STAGGER_S = 0.5
 """Extra seconds that each of several pairs sends. Pairs start one after another, and only their common time counts."""
-BACKGROUND_SPARE_S = 1.0
-"""Seconds by which background traffic outlasts a sample."""
 ROUND_SPARE_S = 60.0
-PROGRAM_SPARE_S = 20.0
-PROGRAM_LIMIT_S = 60
-"""Seconds after its sending time at which the host ends a program."""
-FIRST_PORT = 20_100
-LOOPBACK = "127.0.0.1"
-
-
-@dataclass(frozen=True)
-class Job:
-    """One sample to take, in the terms of an engine.
-
-    Attributes:
-        pairs: (source, target) of all pairs that send at once.
-        connections: number of connections of each pair.
-        seconds: duration of sending.
-        congestion: TCP congestion control.
-        copy: whether agents copy received data, as other programs do, or have the kernel drop it.
-        background: other traffic during the sample.
-        addresses: host to the address at which other hosts reach it, if that differs from the inventory.
-    """
-
-    pairs: Sequence[tuple[str, str]]
-    connections: int
-    seconds: float
-    congestion: str
-    copy: bool
-    background: Sequence[Background] = ()
-    addresses: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def hosts(self) -> list[str]:
-        """Names of all hosts that send or receive, background traffic included; each once."""
-        beside = [end for each in self.background for end in (each.source, each.target)]
-        return list(dict.fromkeys([*(end for pair in self.pairs for end in pair), *beside]))
-
-
-@dataclass
-class Sent:
-    """What an engine measured in one sample.
-
-    Attributes:
-        capacity_bps: goodput of all pairs together, bit/s.
-        connection_bps: goodput of each connection, bit/s; empty if the engine reports none.
-        bins_bps: goodput of all pairs together in each bin of time, bit/s; gives the confidence interval. Empty if the
-            engine reports none.
-        retransmits: TCP segments sent again; None = unknown.
-        rtt_loaded_s: mean of the connections' smoothed RTT under load; None = unknown.
-        rtt_idle_s: RTT before the load; None = unknown.
-        sender_cpu: largest busy share of a sender's cores, 0 to 1; from iperf3 and nuttcp, cores used by their
-            processes; None = unknown.
-        receiver_cpu: the same for the receivers.
-        sender_throttled: largest share of the time in which a quota throttled a sending agent, 0 to 1; None = unknown.
-        receiver_throttled: the same for the receiving agents.
-        congestion: the congestion control of the sending sockets; empty = unknown.
-        beside: other runs that moved bytes at the same time.
-    """
-
-    capacity_bps: float
-    connection_bps: list[float]
-    bins_bps: list[float] = field(default_factory=list)
-    retransmits: int | None = None
-    rtt_loaded_s: float | None = None
-    rtt_idle_s: float | None = None
-    sender_cpu: float | None = None
-    receiver_cpu: float | None = None
-    sender_throttled: float | None = None
-    receiver_throttled: float | None = None
-    congestion: str = ""
-    beside: list[str] = field(default_factory=list)
-
-
-def jain(values: Sequence[float]) -> float | None:
-    """Return Jain's fairness index of rates, 1/n to 1; None = no rate is above 0 (Jain, Chiu, Hawe: cs.NI/9809099)."""
-    squares = sum(value * value for value in values)
-    return sum(values) ** 2 / (len(values) * squares) if squares else None
 
 
 def send(endpoints: Endpoints, engine: str, job: Job) -> Sent:
@@ -117,7 +34,7 @@ def send(endpoints: Endpoints, engine: str, job: Job) -> Sent:
     if engine == "own":
         return _by_agents(endpoints, job)
     with ExitStack() as running:
-        return _by_programs(endpoints, engine, job, running)
+        return by_programs(endpoints, engine, job, running)
 
 
 def hops(endpoints: Endpoints, job: Job) -> dict[tuple[str, str], int]:
@@ -156,7 +73,8 @@ def replace_address(host: Any, address: str) -> Any:
 
 
 def _by_agents(endpoints: Endpoints, job: Job) -> Sent:
-    sending_s = job.seconds + (STAGGER_S if len(job.pairs) > 1 else 0.0)
+    udp = job.rate_bps is not None
+    sending_s = job.seconds + (STAGGER_S if len(job.pairs) > 1 and not udp else 0.0)
     bin_s = sending_s / BINS
 
     def probe(connections: int, seconds: float) -> pb.Probe:
@@ -169,10 +87,19 @@ def _by_agents(endpoints: Endpoints, job: Job) -> Sent:
                 copy=job.copy,
                 # A far path takes seconds to fill, which would be a tenth of a short sample's bytes.
                 settled=True,
+                mtu_bytes=job.mtu_bytes,
             )
         )
 
-    steps = [Step(source, target, probe(job.connections, sending_s)) for source, target in job.pairs]
+    def datagrams(target: str) -> pb.Probe:
+        payload_bytes = payload_of(job, endpoints, target)
+        packets = pb.Datagrams(seconds=sending_s, rate_bps=job.rate_bps, payload_bytes=payload_bytes, bin_s=bin_s)
+        return pb.Probe(datagrams=packets)
+
+    steps = [
+        Step(source, target, datagrams(target) if udp else probe(job.connections, sending_s))
+        for source, target in job.pairs
+    ]
     longer_s = sending_s + BACKGROUND_SPARE_S
     steps += [Step(each.source, each.target, probe(each.connections, longer_s)) for each in job.background]
     budget = Budget(max_bytes=0, max_seconds=longer_s + ROUND_SPARE_S)
@@ -182,8 +109,15 @@ def _by_agents(endpoints: Endpoints, job: Job) -> Sent:
             name, reason = next(iter(fleet.missing.items()))
             raise AgentError(f"host {name} cannot be used: {reason}")
         answers = carry_out(fleet, [steps], round_s=longer_s + ROUND_SPARE_S)
-        replies = [answer.checked() for answer in answers if (answer.source, answer.target) in counted]
+        reply_of = {
+            (answer.source, answer.target): answer.checked()
+            for answer in answers
+            if (answer.source, answer.target) in counted
+        }
+        replies = [reply_of[pair] for pair in job.pairs]
         beside = [str(each) for each in fleet.beside()]
+    if udp:
+        return replace(_of_packets(replies, job.seconds, bin_s), beside=beside)
     flows = [flow for reply in replies for flow in reply.bulk.flows]
     if not flows or not all(flow.bytes for flow in flows):
         raise AgentError("a connection moved no bytes")
@@ -194,6 +128,10 @@ def _by_agents(endpoints: Endpoints, job: Job) -> Sent:
     return Sent(
         capacity_bps=capacity_bps,
         connection_bps=rates_bps,
+        pair_bps=[capacity_bps]
+        if len(replies) == 1
+        else _by_pair(rates_bps, [len(each.bulk.flows) for each in replies]),
+        segment_bytes=min((flow.segment_bytes for flow in flows if flow.segment_bytes), default=None),
         bins_bps=_binned([list(flow.bin_bytes) for flow in flows], bin_s),
         retransmits=retransmits,
         rtt_loaded_s=sum(loaded) / len(loaded) if loaded else None,
@@ -202,8 +140,56 @@ def _by_agents(endpoints: Endpoints, job: Job) -> Sent:
         receiver_cpu=max((reply.receiver_cpu for reply in replies if reply.HasField("receiver_cpu")), default=None),
         sender_throttled=_throttled(reply.sender_withheld for reply in replies),
         receiver_throttled=_throttled(reply.receiver_withheld for reply in replies),
-        congestion=_one_of(flow.congestion for flow in flows),
+        congestion=one_of(flow.congestion for flow in flows),
         beside=beside,
+    )
+
+
+def payload_of(job: Job, endpoints: Endpoints, target: str) -> int:
+    """Return the UDP payload of packets with the job's MTU to a host; 0 = as the path allows."""
+    if not job.mtu_bytes:
+        return 0
+    address = job.addresses.get(target, endpoints.address(target))
+    return job.mtu_bytes - (48 if ":" in address else 28)
+
+
+def _by_pair(rates_bps: Sequence[float], flows: Sequence[int]) -> list[float]:
+    """Return the sum of each pair's rates; `flows` has the number of connections of each pair."""
+    ends = list(accumulate(flows, initial=0))
+    return [sum(rates_bps[first:end]) for first, end in pairwise(ends)]
+
+
+def _of_packets(replies: Sequence[pb.ProbeReply], seconds: float, bin_s: float) -> Sent:
+    results = [reply.datagrams for reply in replies]
+    # A queue delays the last packets: the rate is that of the time in which all arrived, not of the time of sending.
+    rates = [8 * result.received * result.payload_bytes / max(result.seconds, seconds) for result in results]
+    idle = [reply.rtt_s for reply in replies if reply.rtt_s > 0]
+    return Sent(
+        capacity_bps=sum(rates),
+        connection_bps=rates,
+        pair_bps=rates,
+        bins_bps=_binned([list(result.bin_bytes) for result in results], bin_s),
+        rtt_idle_s=sum(idle) / len(idle) if idle else None,
+        sender_cpu=max((reply.sender_cpu for reply in replies if reply.HasField("sender_cpu")), default=None),
+        receiver_cpu=max((reply.receiver_cpu for reply in replies if reply.HasField("receiver_cpu")), default=None),
+        sender_throttled=_throttled(reply.sender_withheld for reply in replies),
+        receiver_throttled=_throttled(reply.receiver_withheld for reply in replies),
+        packets=[
+            Packets(
+                sent=result.sent,
+                # The receiver's own buffer is no part of the path.
+                lost=max(0, result.sent - result.received - result.overflow),
+                late=result.late,
+                jitter_s=result.jitter_s,
+                least_delay_s=result.least_delay_s,
+                median_delay_s=result.median_delay_s,
+                high_delay_s=result.high_delay_s,
+                most_delay_s=result.most_delay_s,
+                clock_ahead_s=result.clock_ahead_s,
+                clock_error_s=result.clock_error_s,
+            )
+            for result in results
+        ],
     )
 
 
@@ -252,11 +238,6 @@ def _until(flow: pb.FlowResult, time_s: float, bin_s: float) -> float:
     return sum(flow.bin_bytes[:at]) + flow.bin_bytes[at] * min(1.0, part)
 
 
-def _one_of(values: Iterable[str]) -> str:
-    """Return the distinct non-empty values, sorted and joined by commas; one value if all agree."""
-    return ",".join(sorted(set(values) - {""}))
-
-
 def _binned(flows: Sequence[Sequence[int]], bin_s: float) -> list[float]:
     """Return the rate (bit/s) of all flows together in each bin of time.
 
@@ -264,183 +245,3 @@ def _binned(flows: Sequence[Sequence[int]], bin_s: float) -> list[float]:
     """
     whole = max((len(bins) for bins in flows), default=0) - 1
     return [8 * sum(bins[at] for bins in flows if at < len(bins)) / bin_s for at in range(1, whole)]
-
-
-def _by_programs(endpoints: Endpoints, engine: str, job: Job, running: ExitStack) -> Sent:
-    """Take one sample with iperf3 or nuttcp: run a server and a client for each pair, and join the clients' results."""
-    seconds = max(1, math.ceil(job.seconds))
-    beside_s = seconds + math.ceil(BACKGROUND_SPARE_S)
-    streams = [(pair, job.connections, seconds, True) for pair in job.pairs]
-    streams += [((each.source, each.target), each.connections, beside_s, False) for each in job.background]
-    tests: list[tuple[str, list[str], bool]] = []
-    port = FIRST_PORT
-    for (source, target), connections, length, counted in streams:
-        address = LOOPBACK if source == target else job.addresses.get(target, endpoints.address(target))
-        _serve(endpoints, engine, target, port, length, running)
-        tests.append((source, _client(engine, address, port, connections, length, job.congestion), counted))
-        # nuttcp uses a data port for each of its connections.
-        port += 2 + connections
-    clients = [(_started(endpoints, source, words, beside_s, running), counted) for source, words, counted in tests]
-    used = _asked_congestion(endpoints, *job.pairs[0], job, seconds) if engine == "nuttcp" else ""
-    reports = []
-    end = time.monotonic() + beside_s + PROGRAM_SPARE_S
-    for client, counted in clients:
-        try:
-            out, err = client.communicate(timeout=max(0.1, end - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            raise AgentError(f"{engine} does not end") from None
-        if counted:
-            reports.append(read_iperf3(out, err) if engine == "iperf3" else read_nuttcp(out, err))
-    sent = joined(reports)
-    return replace(sent, congestion=used) if used else sent
-
-
-def _asked_congestion(endpoints: Endpoints, source: str, target: str, job: Job, seconds: float) -> str:
-    """Return the congestion control of a pair's open connections, as `ss` on the sender reports it; empty = unknown."""
-    address = LOOPBACK if source == target else job.addresses.get(target, endpoints.address(target))
-    script = f"sleep {min(1.0, seconds / 2):g}; ss -tinH state established dst '{address}'"
-    return _one_of(re.findall(r"^\s+(\w+) wscale", endpoints.ask(source, script), re.MULTILINE))
-
-
-def _serve(endpoints: Endpoints, engine: str, host: str, port: int, seconds: float, running: ExitStack) -> None:
-    """Start a server on a host for one test, and wait until it listens."""
-    words = {
-        "iperf3": ["iperf3", "-s", "-1", "-p", str(port)],
-        "nuttcp": ["nuttcp", "-1", "--nofork", "-P", str(port), "-p", str(port + 1)],
-    }[engine]
-    server = _started(endpoints, host, words, seconds, running)
-    # The server's output may wait in a pipe's buffer; the kernel's table of sockets shows the open port at once.
-    table = (
-        f"n=0; until cat /proc/net/tcp /proc/net/tcp6 | grep -qiE ':{port:04X} 0+:0000 0A'; do "
-        "sleep 0.02; n=$((n+1)); [ $n -lt 250 ] || exit; done; echo ok"
-    )
-    if "ok" not in endpoints.ask(host, table):
-        reason = _last(server) if server.poll() is not None else "no port opened in time"
-        raise AgentError(f"{host}: {engine} does not listen: {reason}")
-
-
-def _client(engine: str, address: str, port: int, connections: int, seconds: int, congestion: str) -> list[str]:
-    if engine == "iperf3":
-        words = ["iperf3", "-c", address, "-p", str(port), "-t", str(seconds), "-P", str(connections)]
-        return [*words, "-C", congestion, "-i", str(max(0.1, round(seconds / BINS, 2))), "-J"]
-    words = ["nuttcp", "-t", "-P", str(port), "-p", str(port + 1), f"-T{seconds}", "-N", str(connections)]
-    return [*words, "-fparse", "-v", address]
-
-
-def _started(
-    endpoints: Endpoints, host: str, words: Sequence[str], seconds: float, running: ExitStack
-) -> subprocess.Popen[str]:
-    # `timeout` ends the program on a host reached by ssh even if the controller was killed.
-    process = endpoints.start(host, ["timeout", str(PROGRAM_LIMIT_S + math.ceil(seconds)), *words])
-
-    def end() -> None:
-        # The sample is over: the program has nothing left to wait for.
-        process.terminate()
-        try:
-            process.communicate(timeout=2.0)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-
-    running.callback(end)
-    return process
-
-
-def _last(process: subprocess.Popen[str]) -> str:
-    output = process.stderr.read() if process.stderr is not None and process.poll() is not None else ""
-    return (output.strip().splitlines() or ["it printed nothing"])[-1][:MAX_LABEL]
-
-
-def read_iperf3(out: str, err: str = "") -> Sent:
-    """Return the measured values in the JSON output of an iperf3 client.
-
-    Raises:
-        AgentError: when the output is unusable; gives the error that iperf3 reports.
-    """
-    try:
-        report = json.loads(out)
-        if "error" in report:
-            raise AgentError(f"iperf3: {report['error']}")
-        end = report["end"]
-        streams = [stream["sender"] | {"got_bps": stream["receiver"]["bits_per_second"]} for stream in end["streams"]]
-        cpu = end.get("cpu_utilization_percent", {})
-        rtts = [stream["mean_rtt"] / 1e6 for stream in streams if stream.get("mean_rtt")]
-        return Sent(
-            capacity_bps=float(end["sum_received"]["bits_per_second"]),
-            connection_bps=[float(stream["got_bps"]) for stream in streams],
-            bins_bps=[float(each["sum"]["bits_per_second"]) for each in report.get("intervals", [])][1:-1],
-            retransmits=end["sum_sent"].get("retransmits"),
-            rtt_loaded_s=sum(rtts) / len(rtts) if rtts else None,
-            sender_cpu=cpu["host_total"] / 100 if "host_total" in cpu else None,
-            receiver_cpu=cpu["remote_total"] / 100 if "remote_total" in cpu else None,
-            congestion=str(end.get("sender_tcp_congestion", "")),
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = (err.strip().splitlines() or [f"{type(error).__name__} in what it printed"])[-1]
-        raise AgentError(f"iperf3: {reason[:200]}") from None
-
-
-_NUTTCP = re.compile(r"(\w+)=(\S+)")
-
-
-def read_nuttcp(out: str, err: str = "") -> Sent:
-    """Return the measured values in the output of a nuttcp client with `-fparse -v`.
-
-    The output is the sender's part, an empty line and the receiver's part.
-
-    Raises:
-        AgentError: when the output is unusable; gives the error that nuttcp reports.
-    """
-    parts = [dict(_NUTTCP.findall(part)) for part in re.split(r"\n\s*\n", out)]
-    parts = [part for part in parts if "rate_Mbps" in part]
-    try:
-        sender, receiver = parts[0], parts[-1]
-        rate_bps = float(receiver["rate_Mbps"]) * 1e6
-        rtt = float(sender["rtt_ms"]) / 1e3 if "rtt_ms" in sender else None
-        return Sent(
-            capacity_bps=rate_bps,
-            # nuttcp reports only the sum of several connections.
-            connection_bps=[rate_bps] if receiver.get("nstream", sender.get("nstream", "1")) == "1" else [],
-            retransmits=int(sender["retrans"]) if "retrans" in sender else None,
-            rtt_idle_s=rtt,
-            sender_cpu=_percent(sender),
-            receiver_cpu=_percent(receiver),
-        )
-    except (IndexError, KeyError, ValueError):
-        reason = ((err + out).strip().splitlines() or ["it printed nothing"])[-1]
-        raise AgentError(f"nuttcp: {reason[:200]}") from None
-
-
-def _percent(part: Mapping[str, str]) -> float | None:
-    return float(part["cpu"].rstrip("%")) / 100 if "cpu" in part else None
-
-
-def joined(tests: Sequence[Sent]) -> Sent:
-    """Return the results of clients that sent at the same time as one: rates added up, round-trip times averaged."""
-    if not tests:
-        raise AgentError("nobody sent")
-    if len(tests) == 1:
-        return tests[0]
-    retransmits = [test.retransmits for test in tests if test.retransmits is not None]
-
-    def mean(values: list[float | None]) -> float | None:
-        known = [value for value in values if value is not None]
-        return sum(known) / len(known) if known else None
-
-    length = min(len(test.bins_bps) for test in tests)
-    return replace(
-        tests[0],
-        capacity_bps=sum(test.capacity_bps for test in tests),
-        connection_bps=[rate for test in tests for rate in test.connection_bps],
-        bins_bps=[sum(test.bins_bps[at] for test in tests) for at in range(length)],
-        retransmits=sum(retransmits) if retransmits else None,
-        rtt_loaded_s=mean([test.rtt_loaded_s for test in tests]),
-        rtt_idle_s=mean([test.rtt_idle_s for test in tests]),
-        # nuttcp reports its process's share of one core, so the shares on one host add up.
-        sender_cpu=sum(known)
-        if (known := [test.sender_cpu for test in tests if test.sender_cpu is not None])
-        else None,
-        receiver_cpu=sum(known)
-        if (known := [test.receiver_cpu for test in tests if test.receiver_cpu is not None])
-        else None,
-    )

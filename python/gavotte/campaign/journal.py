@@ -5,6 +5,7 @@ Lines are only appended. A torn last line is cut when the file is opened again.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from typing import Self
 
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.files.reading import parse_json, read_bytes
-from gavotte.formats.record import Sample, read_samples
+from gavotte.formats.record import Sample, parse_samples, read_samples
 
 
 class Journal:
@@ -56,9 +57,7 @@ class Journal:
             raise GavotteError(f"{self._path}: another campaign writes it", hint="wait until it has ended") from None
         size = os.fstat(self._file).st_size
         if size and not resume:
-            raise GavotteError(
-                f"{self._path}: holds samples already", hint="go on with them with --resume, or write another file"
-            )
+            raise _holds_samples(self._path)
         if size:
             whole = sound_bytes(self._path)
             if whole < size:
@@ -74,13 +73,52 @@ class Journal:
         os.close(self._file)
 
     def append(self, sample: Sample) -> None:
-        """Append a sample as a line and return once the line is on disk."""
+        """Append a sample as a line and return once the line is on disk.
+
+        Raises:
+            FormatError: when the line cannot be written, for example because the disk is full. The file then has its
+                earlier lines only.
+        """
         line = sample.model_dump_json().encode() + b"\n"
-        written = os.write(self._file, line)
-        while written < len(line):
-            written += os.write(self._file, line[written:])
-        os.fsync(self._file)
+        size = os.fstat(self._file).st_size
+        try:
+            written = os.write(self._file, line)
+            while written < len(line):
+                written += os.write(self._file, line[written:])
+            os.fsync(self._file)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, size)
+            why = f"`{sample.sample}` cannot be written: {error.strerror}"
+            raise FormatError(str(self._path), "", why, "make room, then go on with --resume") from None
         self.samples.append(sample)
+
+
+def read_journal(path: str | Path, *, resume: bool) -> tuple[list[Sample], int]:
+    """Read a file as `Journal` would, and change nothing.
+
+    Args:
+        path: the file, which need not exist.
+        resume: whether the file may hold samples already.
+
+    Returns:
+        the samples, and the length in bytes of a torn last line.
+
+    Raises:
+        GavotteError: when the file holds samples without `resume`.
+        FormatError: when a line before the last is damaged.
+    """
+    if not Path(path).exists():
+        return [], 0
+    content = read_bytes(path)
+    if content and not resume:
+        raise _holds_samples(path)
+    whole = sound_bytes(path)
+    return parse_samples(content[:whole].decode(), str(path)), len(content) - whole
+
+
+def _holds_samples(path: str | Path) -> GavotteError:
+    return GavotteError(f"{path}: holds samples already", hint="go on with them with --resume, or write another file")
 
 
 def sound_bytes(path: str | Path) -> int:

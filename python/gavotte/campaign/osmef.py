@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gavotte.campaign.engines import jain
+from gavotte.campaign.jobs import jain
 from gavotte.campaign.running import METRIC
 from gavotte.errors import FormatError
 from gavotte.formats.files.reading import parse_json, read_text
@@ -93,6 +93,9 @@ def _sample(content: dict[str, Any], path: Path, name: str) -> Sample:
         "rtt_idle_s": Quantity(value=sum(rtts) / len(rtts) / 1e3 if rtts else None, unit="s"),
         "sender_cpu": Quantity(value=sum(column("tx", "cpu")) / 100, unit="cores"),
         "receiver_cpu": Quantity(value=sum(column("rx", "cpu")) / 100, unit="cores"),
+        # One nuttcp ran for each connection.
+        "sender_cpu_connection": Quantity(value=_mean(column("tx", "cpu"), 100), unit="cores"),
+        "receiver_cpu_connection": Quantity(value=_mean(column("rx", "cpu"), 100), unit="cores"),
     }
     source, target = (re.sub(r"^.*@", "", str(content.get(key, "unknown"))) for key in ("senders", "receiver"))
     states = {host: content.get(key) for host, key in ((source, "state_sender"), (target, "state_receiver"))}
@@ -198,6 +201,10 @@ def _state(state: dict[str, Any]) -> dict[str, Any]:
     if (load := _number(state.get("load_1"))) is not None:
         labels["load_1min"] = load
     return labels
+
+
+def _mean(values: Sequence[float], unit: float) -> float | None:
+    return sum(values) / len(values) / unit if values else None
 
 
 def _number(text: object) -> float | None:

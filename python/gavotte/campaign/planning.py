@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
 from typing import Any
 
 from gavotte.campaign.spelling import spelled
@@ -18,6 +19,9 @@ from gavotte.formats.parts.rates import format_bytes
 from gavotte.formats.topology import Topology
 
 PLAN_FORMAT = "gavotte/campaign-plan/1"
+
+LATER = ("directions", "protocol", "rate", "mtu_bytes", "program_each")
+"""Keys of a scenario that older versions do not have. At their defaults they do not change the digest."""
 
 OVERHEAD_S = 0.7
 """Seconds that a sample takes apart from sending: enrolling agents, and asking endpoints for their states."""
@@ -29,7 +33,8 @@ class Planned:
 
     Attributes:
         sample: unique name, the same for one campaign file with any seed.
-        scenario: the scenario's name.
+        scenario: the scenario's name, with its direction and MTU unless they are the usual ones.
+        base: the scenario's name in the file.
         repetition: number of the repetition, from 0.
         pairs: (source, target) of all pairs that send at once.
         connections: number of connections of each pair.
@@ -37,10 +42,15 @@ class Planned:
         engine: the engine that sends: `own`, `iperf3` or `nuttcp`.
         seconds: duration of sending.
         optional: whether the stop rule may leave the sample out.
+        direction: `forward`, `reverse` or `both`.
+        protocol: `tcp` or `udp`.
+        rate_bps: UDP payload that each pair offers, in bit/s; None = TCP, which sends as fast as it can.
+        mtu_bytes: largest IP packets to send; 0 = what the path carries.
     """
 
     sample: str
     scenario: str
+    base: str
     repetition: int
     pairs: tuple[tuple[str, str], ...]
     connections: int
@@ -48,6 +58,10 @@ class Planned:
     engine: str
     seconds: float
     optional: bool
+    direction: str = "forward"
+    protocol: str = "tcp"
+    rate_bps: float | None = None
+    mtu_bytes: int = 0
 
     @property
     def source(self) -> str:
@@ -78,19 +92,38 @@ class CampaignPlan:
         campaign: the planned campaign, with one spelling for each host.
         samples: the samples, in the order in which they are taken.
         digest: hash of the campaign's content, which identifies the plan; the file's layout does not matter.
-        seconds: estimated seconds without optional samples, which the stop rule may leave out.
-        bytes: estimated bytes of payload without optional samples.
-        most_seconds: estimated seconds with all optional samples.
-        most_bytes: estimated bytes of payload with all optional samples.
+        payloads: estimated bytes of each sample's payload, by the sample's name.
     """
 
     campaign: Campaign
     samples: tuple[Planned, ...]
     digest: str
-    seconds: float
-    bytes: int
-    most_seconds: float
-    most_bytes: int
+    payloads: Mapping[str, int]
+
+    def cost(self, samples: Sequence[Planned]) -> tuple[float, int]:
+        """Return the estimated seconds of some of the samples, and the bytes of their payload."""
+        sizes = (self.payloads[each.sample] for each in samples)
+        return sum(each.seconds + OVERHEAD_S for each in samples), sum(sizes)
+
+    @property
+    def seconds(self) -> float:
+        """Estimated seconds without optional samples, which the stop rule may leave out."""
+        return self.cost([each for each in self.samples if not each.optional])[0]
+
+    @property
+    def bytes(self) -> int:
+        """Estimated bytes of payload without optional samples."""
+        return self.cost([each for each in self.samples if not each.optional])[1]
+
+    @property
+    def most_seconds(self) -> float:
+        """Estimated seconds with all optional samples."""
+        return self.cost(self.samples)[0]
+
+    @property
+    def most_bytes(self) -> int:
+        """Estimated bytes of payload with all optional samples."""
+        return self.cost(self.samples)[1]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as a dict ready for JSON, the same whenever and wherever it was planned."""
@@ -145,15 +178,11 @@ def plan(
     known = rate_bps or (lambda _source, _target: None)
 
     def payload(sample: Planned) -> int:
-        rates = [known(*pair) or campaign.assumed_rate for pair in sample.pairs]
+        rates = [sample.rate_bps or known(*pair) or campaign.assumed_rate for pair in sample.pairs]
         return round(sample.seconds * sum(rates) / 8)
 
-    def cost(samples: Sequence[Planned]) -> tuple[float, int]:
-        return sum(each.seconds + OVERHEAD_S for each in samples), sum(map(payload, samples))
-
-    seconds, size = cost([each for each in ordered if not each.optional])
-    most_seconds, most_size = cost(ordered)
-    return CampaignPlan(campaign, tuple(ordered), digest(campaign, topology), seconds, size, most_seconds, most_size)
+    payloads = {sample.sample: payload(sample) for sample in ordered}
+    return CampaignPlan(campaign, tuple(ordered), digest(campaign, topology), payloads)
 
 
 def check_budget(planned: CampaignPlan, *, seconds: float | None, size_bytes: int | None) -> None:
@@ -186,6 +215,10 @@ def digest(campaign: Campaign, topology: Topology | None = None) -> str:
     The paths of the driver's files and the budget do not count.
     """
     content = campaign.model_dump(mode="json", exclude={"driver": {"topology", "hosts"}, "budget": True})
+    for scenario, each in zip(content["scenario"], campaign.scenario, strict=True):
+        for key in LATER:
+            if getattr(each, key) == Scenario.model_fields[key].get_default():
+                del scenario[key]
     if topology is not None:
         content["topology"] = topology.model_dump(mode="json")
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
@@ -200,30 +233,48 @@ def _samples(campaign: Campaign, scenario: Scenario) -> list[Planned]:
     least = scenario.repetitions or campaign.repetitions
     most = least if campaign.stop is None else campaign.stop.most_repetitions
     samples = []
-    for pairs in scenario.groups:
-        for connections in scenario.connections:
-            for flavour in scenario.flavours or [""]:
-                for repetition in range(most):
-                    sample = Planned(
-                        sample="",
-                        scenario=scenario.name,
-                        repetition=repetition,
-                        pairs=tuple(pairs),
-                        connections=connections,
-                        flavour=flavour,
-                        engine=scenario.engine or campaign.engine,
-                        seconds=scenario.seconds or campaign.seconds,
-                        optional=repetition >= least,
-                    )
-                    samples.append(_named(sample, single=len(pairs) == 1))
+    cells = product(
+        scenario.groups, scenario.directions, scenario.mtu_bytes or [0], scenario.connections, scenario.flavours or [""]
+    )
+    for pairs, direction, mtu_bytes, connections, flavour in cells:
+        variant: list[str] = [] if direction == "forward" else [direction]
+        variant += [f"mtu{mtu_bytes}"] if mtu_bytes else []
+        for repetition in range(most):
+            sample = Planned(
+                sample="",
+                scenario="-".join([scenario.name, *variant]),
+                base=scenario.name,
+                repetition=repetition,
+                pairs=_directed(pairs, direction),
+                connections=connections,
+                flavour=flavour,
+                engine=scenario.engine or campaign.engine,
+                seconds=scenario.seconds or campaign.seconds,
+                optional=repetition >= least,
+                direction=direction,
+                protocol=scenario.protocol,
+                rate_bps=scenario.rate,
+                mtu_bytes=mtu_bytes,
+            )
+            samples.append(_named(sample, single=len(pairs) == 1))
     return samples
 
 
+def _directed(pairs: Sequence[tuple[str, str]], direction: str) -> tuple[tuple[str, str], ...]:
+    """Return the pairs that send in a direction; in both, each pair comes next to its reverse."""
+    if direction == "forward":
+        return tuple(pairs)
+    if direction == "reverse":
+        return tuple((target, source) for source, target in pairs)
+    return tuple(way for source, target in pairs for way in ((source, target), (target, source)))
+
+
 def _named(sample: Planned, *, single: bool) -> Planned:
-    ends = [f"{sample.source}>{sample.target}"] if single else []
+    mark = "<>" if sample.direction == "both" else ">"
+    ends = [mark.join(sample.pairs[0])] if single else []
     flavour = [sample.flavour] if sample.flavour else []
     parts = [sample.scenario, *ends, f"p{sample.connections}", *flavour, f"r{sample.repetition}"]
-    return Planned(**{**sample.__dict__, "sample": "/".join(parts)})
+    return replace(sample, sample="/".join(parts))
 
 
 def _place(seed: int, sample: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Write a report of a campaign as a page: tables, OSMeF's two figures and disturbances.
+"""Write a report of a campaign as a page: tables, OSMeF's figures and disturbances.
 
 The page can also show a second campaign and the comparison of both.
 """
@@ -19,7 +19,7 @@ import numpy as np
 from gavotte import _core
 from gavotte.campaign.comparing import Comparison, Difference, by_cell, value_of
 from gavotte.campaign.conditions import unclean
-from gavotte.campaign.figures import draw, fig2, fig3
+from gavotte.campaign.figures import cpu_by_scenario, draw, draw_bars, fig2, fig3, jain_by_connections
 from gavotte.campaign.states import accounts
 from gavotte.campaign.statistics import mean_interval, variation
 from gavotte.errors import GavotteError
@@ -32,7 +32,29 @@ LATEST_S = 2.5e11
 """Latest Unix time shown in a date, so that years have at most four digits."""
 
 COLUMNS = ("jain", "distance", "hops", "retransmits", "rtt_idle_s", "rtt_loaded_s")
-CPU = ("sender_cpu", "receiver_cpu", "sender_process_cpu", "receiver_process_cpu", "sender_softirq", "sender_steal")
+CPU = (
+    *("sender_cpu", "receiver_cpu", "sender_process_cpu", "receiver_process_cpu", "sender_softirq", "sender_steal"),
+    *("sender_cpu_connection", "receiver_cpu_connection"),
+)
+EXTRAS = {
+    "forward_bps": "forward",
+    "reverse_bps": "reverse",
+    "segment_bytes": "segment bytes",
+    "offered_bps": "offered",
+    "loss": "loss",
+    "late": "late",
+    "jitter_s": "jitter ms",
+    "delay_s": "one way ms",
+    "high_delay_s": "one way 95 % ms",
+}
+"""Columns that a table has only if a sample has such a value, by metric."""
+
+TITLES = {
+    "fig2": "Loopback capacity (the paper's Fig. 2)",
+    "fig3": "Capacity by distance (the paper's Fig. 3)",
+    "jain": "Fairness by connections (the authors' plot)",
+    "cpu": "Processor time of one connection (the authors' histogram)",
+}
 
 
 @dataclass(frozen=True)
@@ -75,6 +97,8 @@ HEADINGS = [
     "agent receiver",
     "softirq",
     "steal",
+    "CPU of a connection, sender",
+    "CPU of a connection, receiver",
 ]
 WORDS = 6
 """Number of leading columns that hold text."""
@@ -105,11 +129,15 @@ def report(
     """
     if not samples:
         raise GavotteError("there are no samples to report", hint="run the campaign first")
-    sections = [section(samples)] + ([section(other)] if other else [])
+    extra = [name for name in EXTRAS if any(_shows(sample, name) for sample in (*samples, *other))]
+    sections = [section(samples, extra)] + ([section(other, extra)] if other else [])
     labels = ["", ""] if not other else ["first", "second"]
     sets = [samples, other]
     loops = {name: line for which, label in zip(sets, labels, strict=True) for name, line in fig2(which, label).items()}
     ways = {name: line for which, label in zip(sets, labels, strict=True) for name, line in fig3(which, label).items()}
+    named = list(zip(sets, labels, strict=True))
+    fair = {name: line for which, label in named for name, line in jain_by_connections(which, label).items()}
+    busy = {name: bars for which, label in named for name, bars in cpu_by_scenario(which, label).items()}
     figures = {}
     if loops:
         figures["fig2"] = draw(loops, title="Loopback BTC", x="Loopback concurrent connections", y="BTC in MB/s")
@@ -117,12 +145,17 @@ def report(
         figures["fig3"] = draw(
             ways, title="BTC by distance", x="Distance", y="BTC of each connection in MB/s", log=True
         )
+    if fair:
+        figures["jain"] = draw(fair, title="Jain's index", x="Concurrent connections", y="Jain's index")
+    if busy:
+        figures["cpu"] = draw_bars(busy, title="CPU usage with 1 connection", y="CPU usage in % of a core")
     made = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(time.time() if made_s is None else made_s))
     shown = {
         "sections": sections,
         "comparison": comparison,
         "differences": [] if comparison is None else difference_rows(comparison),
-        "headings": HEADINGS,
+        "headings": [*HEADINGS, *(EXTRAS[name] for name in extra)],
+        "titles": TITLES,
         "words": WORDS,
         "made": made,
         "version": _core.version(),
@@ -142,8 +175,15 @@ def report(
     return [target, *written]
 
 
-def section(samples: Sequence[Sample]) -> Section:
-    """Return the facts, table and warnings of one campaign's samples."""
+def _shows(sample: Sample, name: str) -> bool:
+    """Report whether a sample has a value for an extra column."""
+    if name == "segment_bytes" and "mtu_bytes" not in sample.metadata:
+        return False
+    return value_of(sample, name) is not None
+
+
+def section(samples: Sequence[Sample], extra: Sequence[str] = ()) -> Section:
+    """Return the facts, table and warnings of one campaign's samples; `extra` names metrics with further columns."""
     times = [min(max(sample.time_s, 0.0), LATEST_S) for sample in samples]
     first = samples[0]
     hosts = {host: state for sample in samples for host, state in accounts(sample.metadata)[0].items()}
@@ -163,7 +203,7 @@ def section(samples: Sequence[Sample]) -> Section:
     cells: dict[tuple[Any, ...], list[Sample]] = {}
     for sample in samples:
         cells.setdefault((*sample.cell, sample.engine), []).append(sample)
-    return Section(first.campaign, facts, [_row(each) for _, each in sorted(cells.items())], unclean(samples))
+    return Section(first.campaign, facts, [_row(each, extra) for _, each in sorted(cells.items())], unclean(samples))
 
 
 def _versions(states: Sequence[object]) -> str:
@@ -228,7 +268,7 @@ def _change(relative: float | None) -> str:
     return "-" if relative is None else f"{100 * relative:+.1f} %"
 
 
-def _row(samples: list[Sample]) -> list[str]:
+def _row(samples: list[Sample], extra: Sequence[str] = ()) -> list[str]:
     first = samples[0]
     values = [sample.value for sample in samples]
     mean, low, high = mean_interval(values)
@@ -243,7 +283,7 @@ def _row(samples: list[Sample]) -> list[str]:
         first.engine or "-",
     ]
     cells += [str(len(samples)), format_rate(mean), interval, "-" if math.isnan(spread) else f"{100 * spread:.1f} %"]
-    for name in (*COLUMNS, *CPU):
+    for name in (*COLUMNS, *CPU, *extra):
         known = [value for sample in samples if (value := value_of(sample, name)) is not None]
         cells.append("-" if not known else _value(name, float(np.mean(known))))
     return cells
@@ -254,7 +294,7 @@ def _value(name: str, value: float) -> str:
         return format_rate(value)
     if name.endswith("_s"):
         return f"{1e3 * value:.3g}"
-    if name in ("distance", "hops", "retransmits"):
+    if name in ("distance", "hops", "retransmits", "segment_bytes"):
         return f"{value:.4g}"
     return f"{value:.3f}"
 

@@ -6,22 +6,24 @@ import logging
 import math
 import platform
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from gavotte import _core
 from gavotte.campaign.drivers import Endpoints, MakesKeys, MakesLab, Tunnelled, opened
-from gavotte.campaign.engines import LOOPBACK, Job, Sent, hops, jain, send
-from gavotte.campaign.journal import Journal
+from gavotte.campaign.engines import hops, send
+from gavotte.campaign.jobs import LOOPBACK, Job, Packets, Sent, jain
+from gavotte.campaign.journal import Journal, read_journal
 from gavotte.campaign.planning import CampaignPlan, Planned, background_of
-from gavotte.campaign.states import SCRIPT, State, read_state, used
+from gavotte.campaign.states import SCRIPT, State, agent_seconds, read_state, used
 from gavotte.campaign.statistics import mean_interval, relative_half_width
 from gavotte.errors import AgentError, GavotteError
+from gavotte.formats.campaign import JOINED
 from gavotte.formats.record import Quantity, Sample
 from gavotte.terms import Progress
 
@@ -61,6 +63,47 @@ class Done:
         return self.__dict__.copy()
 
 
+@dataclass(frozen=True)
+class Remaining:
+    """What a run would still take, given its file.
+
+    Attributes:
+        present: number of samples that the file holds already.
+        samples: number of samples that must still be taken.
+        optional: number of further samples that the stop rule may still ask for.
+        cut_bytes: length of the torn line at the file's end that a run would cut; 0 = none.
+        seconds: estimated seconds of the samples that must be taken.
+        bytes: estimated bytes of their payload.
+    """
+
+    present: int
+    samples: int
+    optional: int
+    cut_bytes: int
+    seconds: float
+    bytes: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the numbers as a dict ready for JSON."""
+        return asdict(self)
+
+
+def remaining(plan: CampaignPlan, path: str | Path, *, resume: bool) -> Remaining:
+    """Check the file of a run as the run would, change nothing, and return what remains to be taken.
+
+    Raises:
+        GavotteError: when the file holds samples without `resume`, or belongs to another campaign.
+        FormatError: when the file is damaged.
+    """
+    samples, cut_bytes = read_journal(path, resume=resume)
+    _check_same(samples, plan, path)
+    present = {sample.sample for sample in samples}
+    left = [each for each in plan.samples if each.sample not in present]
+    must = [each for each in left if not each.optional]
+    seconds, size = plan.cost(must)
+    return Remaining(len(present), len(must), len(left) - len(must), cut_bytes, seconds, size)
+
+
 def run(
     plan: CampaignPlan,
     path: str | Path,
@@ -90,7 +133,7 @@ def run(
     """
     begin = time.monotonic()
     with Journal(path, resume=resume) as journal:
-        _check_same(journal, plan, path)
+        _check_same(journal.samples, plan, path)
         work = _Work(plan, journal, report or (lambda _line: None))
         work.done.cut_bytes = journal.cut_bytes
         if any(work.wanted(each) for each in plan.samples):
@@ -109,9 +152,9 @@ def run(
         return work.done
 
 
-def _check_same(journal: Journal, plan: CampaignPlan, path: str | Path) -> None:
+def _check_same(samples: Sequence[Sample], plan: CampaignPlan, path: str | Path) -> None:
     known = {each.sample for each in plan.samples}
-    for sample in journal.samples:
+    for sample in samples:
         if sample.metadata.get("plan") != plan.digest or sample.sample not in known:
             raise GavotteError(
                 f"{path}: `{sample.sample}` is not of this campaign file",
@@ -175,19 +218,22 @@ class _Work:
     def _take(self, endpoints: Endpoints, planned: Planned) -> Sample:
         campaign = self._plan.campaign
         flavour = next((each for each in campaign.flavour if each.name == planned.flavour), None)
-        scenario = next(each for each in campaign.scenario if each.name == planned.scenario)
+        scenario = next(each for each in campaign.scenario if each.name == planned.base)
         job = Job(
             pairs=planned.pairs,
             connections=planned.connections,
             seconds=planned.seconds,
             congestion=campaign.congestion,
             copy=campaign.copy_received,
-            background=background_of(campaign, planned.scenario),
+            background=background_of(campaign, planned.base),
+            rate_bps=planned.rate_bps,
+            mtu_bytes=planned.mtu_bytes,
+            program_each=scenario.program_each,
         )
         ends = list(dict.fromkeys(end for pair in planned.pairs for end in pair))
         endpoints.limit(flavour, ends)
         tunnel: AbstractContextManager[Tunnelled] = (
-            endpoints.tunnel(planned.pairs) if scenario.kind == "tunnel" else nullcontext({})
+            endpoints.joined(planned.pairs, scenario.kind) if scenario.kind in JOINED else nullcontext({})
         )
         with tunnel as inside:
             job = replace(job, addresses=inside)
@@ -204,13 +250,18 @@ class _Work:
             "seed": campaign.seed,
             "driver": campaign.driver.kind,
             "congestion": campaign.congestion,
-            "congestion_used": congestion_used(sent, [before[source] for source, _ in planned.pairs]),
+            "congestion_used": (
+                "" if sent.packets else congestion_used(sent, [before[source] for source, _ in planned.pairs])
+            ),
             "copy_received": campaign.copy_received,
             "before": before,
             "after": after,
             "versions": {"gavotte": _core.version(), "python": platform.python_version()},
             **({"beside": sent.beside} if sent.beside else {}),
             **({"flavour": flavour.model_dump(exclude_none=True)} if flavour else {}),
+            **variant(planned),
+            **({"path": scenario.kind} if scenario.kind in JOINED else {}),
+            **by_pair(planned, sent),
         }
         return Sample(
             campaign=campaign.name,
@@ -244,6 +295,31 @@ class _Work:
                 logger.info("%s: no path lengths: %s", planned.sample, error)
                 return {}
         return self._paths[key]
+
+
+def variant(planned: Planned) -> dict[str, Any]:
+    """Return the settings of a sample that differ from the usual ones, for its metadata."""
+    usual = {"direction": "forward", "protocol": "tcp", "rate_bps": None, "mtu_bytes": 0}
+    return {key: getattr(planned, key) for key, value in usual.items() if getattr(planned, key) != value}
+
+
+def by_pair(planned: Planned, sent: Sent) -> dict[str, Any]:
+    """Return what is known of each pair and of each connection's processor time, for a sample's metadata."""
+    details: dict[str, Any] = {}
+    if len(planned.pairs) > 1 and len(sent.pair_bps) == len(planned.pairs):
+        packets = sent.packets if len(sent.packets) == len(planned.pairs) else [None] * len(planned.pairs)
+        details["pairs"] = [
+            {"source": source, "target": target, "capacity_bps": rate_bps} | (asdict(each) if each else {})
+            for (source, target), rate_bps, each in zip(planned.pairs, sent.pair_bps, packets, strict=True)
+        ]
+    if sent.packets:
+        details["packets"] = {
+            "sent": sum(each.sent for each in sent.packets),
+            "lost": sum(each.lost for each in sent.packets),
+        }
+    if sent.connection_cpu:
+        details["connection_cpu"] = [{"sender": one, "receiver": other} for one, other in sent.connection_cpu]
+    return details
 
 
 def states(endpoints: Endpoints, hosts: Sequence[str]) -> dict[str, State]:
@@ -298,6 +374,13 @@ def metrics(
         "sender_throttled": (sent.sender_throttled, "of the time"),
         "receiver_throttled": (sent.receiver_throttled, "of the time"),
     }
+    if planned.direction == "both" and len(sent.pair_bps) == len(planned.pairs):
+        one_of["forward_bps"] = (sum(sent.pair_bps[::2]), "bit/s")
+        one_of["reverse_bps"] = (sum(sent.pair_bps[1::2]), "bit/s")
+    if sent.segment_bytes:
+        one_of["segment_bytes"] = (sent.segment_bytes, "bytes")
+    if planned.rate_bps is not None:
+        one_of |= of_packets(sent.packets, planned.rate_bps * len(planned.pairs))
     metrics = {name: Quantity(value=value, unit=unit) for name, (value, unit) in one_of.items()}
     shares: dict[str, dict[str, float]] = defaultdict(dict)
     for side, hosts in (("sender", {s for s, _ in planned.pairs}), ("receiver", {t for _, t in planned.pairs})):
@@ -312,4 +395,58 @@ def metrics(
         ):
             if kind != "process" or planned.engine == "own":
                 metrics[f"{side}_{name}"] = Quantity(value=shares[side].get(kind), unit=unit)
+        cores = connection_cores(planned, sent, side, before, after)
+        metrics[f"{side}_cpu_connection"] = Quantity(value=cores, unit="cores")
     return metrics
+
+
+def connection_cores(
+    planned: Planned, sent: Sent, side: str, before: dict[str, State], after: dict[str, State]
+) -> float | None:
+    """Return the cores that a program used for each connection, on average; None = unknown. OSMeF's CPU load.
+
+    An agent is one program on a host. Its time is divided by all ends of connections on that host, also where it both
+    sends and receives.
+    """
+    if planned.engine != "own":
+        total = sent.sender_cpu if side == "sender" else sent.receiver_cpu
+        return None if total is None else total / (planned.connections * len(planned.pairs))
+    ends = Counter(end for pair in planned.pairs for end in pair)
+    cores = []
+    for host in {pair[0 if side == "sender" else 1] for pair in planned.pairs}:
+        if (busy_s := agent_seconds(before[host], after[host])) is None:
+            return None
+        cores.append(busy_s / planned.seconds / (ends[host] * planned.connections))
+    return sum(cores) / len(cores)
+
+
+def of_packets(packets: Sequence[Packets], offered_bps: float) -> dict[str, tuple[float | None, str]]:
+    """Return what UDP packets show of a path, over all pairs: loss, order, jitter and one-way delays."""
+    sent = sum(each.sent for each in packets)
+
+    def share(counts: Sequence[int | None]) -> float | None:
+        known = [count for count in counts if count is not None]
+        return sum(known) / sent if sent and len(known) == len(packets) else None
+
+    def joined(values: Sequence[float | None], join: Callable[[list[float]], float]) -> float | None:
+        known = [value for value in values if value is not None]
+        return join(known) if known else None
+
+    def mean(values: list[float]) -> float:
+        return sum(values) / len(values)
+
+    def farthest(values: list[float]) -> float:
+        return max(values, key=abs)
+
+    return {
+        "offered_bps": (offered_bps, "bit/s"),
+        "loss": (share([each.lost for each in packets]), "of the packets"),
+        "late": (share([each.late for each in packets]), "of the packets"),
+        "jitter_s": (joined([each.jitter_s for each in packets], mean), "s"),
+        "delay_s": (joined([each.median_delay_s for each in packets], mean), "s"),
+        "least_delay_s": (joined([each.least_delay_s for each in packets], min), "s"),
+        "high_delay_s": (joined([each.high_delay_s for each in packets], max), "s"),
+        "most_delay_s": (joined([each.most_delay_s for each in packets], max), "s"),
+        "clock_ahead_s": (joined([each.clock_ahead_s for each in packets], farthest), "s"),
+        "clock_error_s": (joined([each.clock_error_s for each in packets], max), "s"),
+    }

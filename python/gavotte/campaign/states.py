@@ -53,6 +53,9 @@ done
 """.strip()
 """Shell script that prints an endpoint's state in sections, each under a line `@name`; failed commands are ignored."""
 
+TICKS_PER_S = 100.0
+"""The kernel's ticks of processor time in a second, as `/proc` reports them on every machine (USER_HZ)."""
+
 _CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _NETDEV = ("rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "tx_bytes", "tx_packets", "tx_errors", "tx_dropped")
 _NETDEV_AT = (0, 1, 2, 3, 8, 9, 10, 11)
@@ -159,6 +162,13 @@ def used(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, float
             ticks = after["agent_ticks"] - before["agent_ticks"]
             shares["process"] = max(0.0, ticks * after["cpus"] / total)
     return shares
+
+
+def agent_seconds(before: Mapping[str, Any], after: Mapping[str, Any]) -> float | None:
+    """Return the processor time in seconds that an endpoint's agent used between two states; None = unknown."""
+    if "agent_ticks" not in before or "agent_ticks" not in after:
+        return None
+    return max(0.0, float(after["agent_ticks"] - before["agent_ticks"])) / TICKS_PER_S
 
 
 def _sections(text: str) -> dict[str, str]:

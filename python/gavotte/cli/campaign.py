@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Budget, Json, PricePerGb
-from gavotte.cli.output import emit_json, emit_table, note, printable, warn
+from gavotte.cli.output import emit_json, emit_line, emit_table, note, printable, warn
 from gavotte.cli.progress import progress
 from gavotte.cli.verdicts import STATUS, leave, share
 from gavotte.cli.writing import to_write
 from gavotte.formats.parts.counting import counted
 
 if TYPE_CHECKING:
-    from gavotte.campaign import CampaignPlan, Comparison
+    from gavotte.campaign import Archive, CampaignPlan, Comparison, Done, Remaining
     from gavotte.formats.campaign import Campaign
+    from gavotte.formats.record import Sample
 
 campaign = typer.Typer(help="Plan, run, report and compare measurement campaigns.", no_args_is_help=True)
 
@@ -52,43 +55,111 @@ def plan_(file: CampaignFile, as_json: Json = False) -> None:
     _tell_cost(planned)
 
 
+JsonLike = Annotated[
+    str | None,
+    typer.Option("--json-like", help="Print each sample as this tool prints its own result: iperf3.", metavar="iperf3"),
+]
+
+
+@dataclass(frozen=True)
+class RoundOptions:
+    """How often the campaign is taken, and whether it is at all."""
+
+    resume: bool = option("Continue a file that already holds samples of this campaign.", default=False)
+    dry_run: bool = option("Check the file of samples, print the cost and send nothing.", default=False)
+    every: float = option(
+        "Take the campaign again at this interval, each round to a file of its own: {time} in its name is the start.",
+        "SECONDS",
+        default=0.0,
+        min=0,
+    )
+    count: int | None = option("Number of rounds; without it, --every continues until you stop it.", "N", min=1)
+
+
+@dataclass(frozen=True)
+class ArchiveOptions:
+    """Where samples go in addition to their file."""
+
+    prometheus: str | None = option("Send the samples to this address by Prometheus remote write.", "URL")
+    opensearch: str | None = option("Send the samples to the OpenSearch at this address.", "URL")
+    index: str = option("Index of the samples in OpenSearch.", "NAME", default="gavotte-campaign")
+
+
+@dataclass(frozen=True)
+class LimitOptions:
+    """What the campaign may cost."""
+
+    budget: Budget = None
+    price_per_gb: PricePerGb = 0.0
+
+
 @campaign.command(epilog="Example: gavotte campaign run study.campaign.toml -o study.jsonl --resume")
 @declared
 def run(
     file: CampaignFile,
     output: Annotated[Path, to_write("Append a Record for each sample to this file.", "R.jsonl", updates=True)],
-    resume: bool = option("Continue a file that already holds samples of this campaign.", default=False),
-    dry_run: bool = option("Print the cost and send nothing.", default=False),
-    budget: Budget = None,
-    price_per_gb: PricePerGb = 0.0,
+    when: RoundOptions,
+    where: ArchiveOptions,
+    cost: LimitOptions,
+    json_like: JsonLike = None,
     as_json: Json = False,
 ) -> None:
     """Take the samples of a campaign. Continue a killed run with --resume."""
-    from gavotte import hosts, lab
-    from gavotte.campaign import check_budget
-    from gavotte.campaign import run as take
-    from gavotte.cli.budget import read_limits
+    import time
+
+    from gavotte.campaign import archive, check_rounds, remaining, round_path, rounds
     from gavotte.errors import GavotteError
     from gavotte.formats.campaign import read_campaign
 
+    shape = _shape(json_like, as_json=as_json)
     asked = read_campaign(file)
     planned = _planned(asked)
-    limits = read_limits(list(budget or ()), price_per_gb)
-    check_budget(planned, seconds=limits.seconds, size_bytes=limits.bytes)
-    check_budget(planned, seconds=asked.budget.seconds, size_bytes=asked.budget.bytes)
-    cost = planned.most_bytes / 1e9 * price_per_gb
-    if limits.money is not None and cost > limits.money:
-        raise GavotteError(f"the campaign costs up to {cost:g}, but its budget is {limits.money:g}")
+    bound_s = _check_cost(planned, cost)
+    check_rounds(output, every_s=when.every, resume=when.resume)
+    to = _archive(where)
     _tell_cost(planned)
-    if dry_run:
+    if when.dry_run:
+        left = remaining(planned, round_path(output, time.time()), resume=when.resume)
+        _tell_remaining(left, output)
         if as_json:
-            emit_json({key: value for key, value in planned.as_dict().items() if key != "samples"})
+            emit_json({key: value for key, value in planned.as_dict().items() if key != "samples"} | left.as_dict())
         return
-    bound_s = min((each for each in (limits.seconds, asked.budget.seconds) if each is not None), default=None)
+    for number in rounds(when.every, when.count or (0 if when.every else 1)):
+        path = round_path(output, time.time())
+        try:
+            done, samples = _take(file, planned, path, resume=when.resume, bound_s=bound_s)
+            if as_json:
+                emit_json(done.as_dict() | ({"records": str(path)} if when.every else {}))
+            if shape is not None:
+                for sample in samples:
+                    emit_line(shape(sample))
+            archive(samples, to)
+            if done.failed:
+                name, reason = next(iter(done.failed.items()))
+                raise GavotteError(
+                    f"{counted(len(done.failed), 'sample')} failed; {name}: {reason}",
+                    hint="fix the cause, then run it again with --resume",
+                )
+        except GavotteError as error:
+            # The next round may succeed.
+            if not when.every or (when.count is not None and number + 1 >= when.count):
+                raise
+            warn([f"round {number + 1}: {error.message}"])
+
+
+def _take(
+    file: Path, planned: CampaignPlan, path: Path, *, resume: bool, bound_s: float | None
+) -> tuple[Done, list[Sample]]:
+    """Take a campaign once, and return the result and the samples that this run took."""
+    from gavotte import hosts, lab
+    from gavotte.campaign import run as take
+    from gavotte.formats.record import read_samples
+
+    before = {sample.sample for sample in read_samples(path)} if resume and path.exists() else set()
     with progress("measuring", "samples") as bar:
         done = take(
             planned,
-            output,
+            path,
             lambda topology: lab.session(topology, source=str(file)),
             make_keys=lambda folder, name, place: hosts.keys(folder, [hosts.Bearer(name, (place,))]),
             resume=resume,
@@ -97,18 +168,56 @@ def run(
             report=note,
         )
     if done.cut_bytes:
-        note(f"removed an incomplete line of {done.cut_bytes} bytes from {output}")
+        note(f"removed an incomplete line of {done.cut_bytes} bytes from {path}")
     note(
         f"{counted(done.taken, 'sample')} taken, {done.skipped} already present, {done.needless} not needed, "
         f"{len(done.failed)} failed; {done.seconds:.0f} s"
     )
+    return done, [sample for sample in read_samples(path) if sample.sample not in before]
+
+
+def _check_cost(planned: CampaignPlan, cost: LimitOptions) -> float | None:
+    """Check a plan against all limits, and return the time limit in seconds; None = no limit."""
+    from gavotte.campaign import check_budget
+    from gavotte.cli.budget import read_limits
+    from gavotte.errors import GavotteError
+
+    limits, own = read_limits(list(cost.budget or ()), cost.price_per_gb), planned.campaign.budget
+    check_budget(planned, seconds=limits.seconds, size_bytes=limits.bytes)
+    check_budget(planned, seconds=own.seconds, size_bytes=own.bytes)
+    price = planned.most_bytes / 1e9 * cost.price_per_gb
+    if limits.money is not None and price > limits.money:
+        raise GavotteError(f"the campaign costs up to {price:g}, but its budget is {limits.money:g}")
+    return min((each for each in (limits.seconds, own.seconds) if each is not None), default=None)
+
+
+def _shape(json_like: str | None, *, as_json: bool) -> Callable[[Sample], dict[str, Any]] | None:
+    from gavotte.campaign import like_iperf3
+
+    if json_like is None:
+        return None
     if as_json:
-        emit_json(done.as_dict())
-    if done.failed:
-        name, reason = next(iter(done.failed.items()))
-        raise GavotteError(
-            f"{counted(len(done.failed), 'sample')} failed; {name}: {reason}",
-            hint="fix the cause, then run it again with --resume",
+        raise typer.BadParameter("use one of --json and --json-like")
+    if json_like != "iperf3":
+        raise typer.BadParameter(f"--json-like: `{json_like}` is not known; use iperf3")
+    return like_iperf3
+
+
+def _archive(where: ArchiveOptions) -> Archive:
+    from gavotte.campaign import Archive
+
+    return Archive(prometheus=where.prometheus, opensearch=where.opensearch, index=where.index)
+
+
+def _tell_remaining(left: Remaining, output: Path) -> None:
+    from gavotte.formats.parts.rates import format_bytes
+
+    if left.present or left.cut_bytes:
+        torn = f", and an incomplete line of {left.cut_bytes} bytes that a run removes" if left.cut_bytes else ""
+        more = f" and up to {left.optional} more" if left.optional else ""
+        note(
+            f"{output} holds {counted(left.present, 'sample')}{torn}; {left.samples}{more} to take, "
+            f"about {left.seconds:.0f} s and {format_bytes(left.bytes)}"
         )
 
 
@@ -245,19 +354,61 @@ def _sentence(comparison: Comparison) -> str:
 
 
 @campaign.command(epilog="Example: gavotte campaign export study.jsonl -o study.parquet")
+@declared
 def export(
     records: RecordsFile,
-    output: Annotated[Path, to_write("Write the table to this file.", "R.parquet")],
+    output: Annotated[Path, to_write("Write the table or the lines to this file.", "R.parquet")],
+    json_like: str | None = option(
+        "Write a line of JSON for each sample instead, as this tool has it.", "iperf3|opensearch"
+    ),
+    index: str = option("Index of the samples in OpenSearch.", "NAME", default="gavotte-campaign"),
     as_json: Json = False,
 ) -> None:
-    """Write Records as a Parquet table with one row for each value."""
-    from gavotte.campaign import write_parquet
+    """Write Records as a Parquet table with one row for each value, or in the shape of another tool's JSON."""
+    import json
+
+    from gavotte.campaign import like_iperf3, like_opensearch, write_parquet
+    from gavotte.formats.files.reading import write_text
     from gavotte.formats.record import read_samples
 
-    rows = write_parquet(output, read_samples(records))
+    samples = read_samples(records)
+    if json_like is None:
+        rows = write_parquet(output, samples)
+        wrote = {"table": str(output), "rows": rows}
+    else:
+        if json_like == "iperf3":
+            text = "".join(json.dumps(like_iperf3(sample), allow_nan=False) + "\n" for sample in samples)
+        elif json_like == "opensearch":
+            text = like_opensearch(samples, index)
+        else:
+            raise typer.BadParameter(f"--json-like: `{json_like}` is not known; use iperf3 or opensearch")
+        write_text(output, text)
+        rows = text.count("\n")
+        wrote = {"lines": str(output), "rows": rows}
     if as_json:
-        emit_json({"table": str(output), "rows": rows})
-    note(f"wrote {rows} rows to {output}")
+        emit_json(wrote)
+    note(f"wrote {rows} rows to {output}" if json_like is None else f"wrote {counted(rows, 'line')} to {output}")
+
+
+@campaign.command(epilog="Example: gavotte campaign archive study.jsonl --prometheus http://tsdb:9090/api/v1/write")
+@declared
+def archive(
+    records: Annotated[list[Path], typer.Argument(help="Records of campaigns.", metavar="R.jsonl...")],
+    where: ArchiveOptions,
+    as_json: Json = False,
+) -> None:
+    """Send Records to Prometheus or OpenSearch. Sending the same Records again changes nothing there."""
+    from gavotte.campaign import archive as send
+    from gavotte.formats.record import read_samples
+
+    to = _archive(where)
+    if not to.places:
+        raise typer.BadParameter("name an archive with --prometheus or --opensearch")
+    samples = [sample for path in records for sample in read_samples(path)]
+    send(samples, to)
+    if as_json:
+        emit_json({"samples": len(samples), "archives": to.places})
+    note(f"sent {counted(len(samples), 'sample')} to {', '.join(to.places)}")
 
 
 @campaign.command("import", epilog="Example: gavotte campaign import output/paper/*/*.json -o osmef.jsonl")

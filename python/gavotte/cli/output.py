@@ -79,6 +79,12 @@ def emit_json(content: Any) -> None:
     sys.stdout.write(json_text(content))
 
 
+def emit_line(content: Any) -> None:
+    """Print one JSON document on a line of its own, which its reader gets at once."""
+    sys.stdout.write(json.dumps(_finite(content), ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
 def json_text(content: Any) -> str:
     """Return what `emit_json` prints."""
     return json.dumps(_finite(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"

@@ -23,8 +23,15 @@ MOST_CONNECTIONS = 64
 MOST_SAMPLES = 1_000_000
 """Most samples of one campaign."""
 
-Kind = Literal["loopback", "pair", "parallel", "shuffle", "incast", "all-to-all", "tunnel"]
+Kind = Literal["loopback", "pair", "parallel", "shuffle", "incast", "all-to-all", "tunnel", "gre", "veth", "ovs"]
+JOINED: tuple[Kind, ...] = ("tunnel", "gre", "veth", "ovs")
+"""Kinds that send over a path which is made for them."""
 Engine = Literal["own", "iperf3", "nuttcp"]
+Protocol = Literal["tcp", "udp"]
+Direction = Literal["forward", "reverse", "both"]
+
+LEAST_MTU_BYTES = 576
+MOST_MTU_BYTES = 9216
 
 Ends = Annotated[list[HostName], Field(min_length=1, max_length=1000)]
 
@@ -184,12 +191,19 @@ class Scenario(Written):
     Attributes:
         name: unique.
         kind: `loopback`: each source to itself. `pair`: each source to each target, one pair after the other. `tunnel`:
-            the same through VXLAN. `parallel`: the first source to the first target, the second to the second and so
-            on, at once. `shuffle`: all sources to all targets at once. `incast`: all sources to the one target at once.
-            `all-to-all`: every source to every other at once.
+            the same through VXLAN; `gre`: through GRE; `veth`: over a cable that joins both hosts; `ovs`: through an
+            Open vSwitch between them. `parallel`: the first source to the first target, the second to the second and
+            so on, at once. `shuffle`: all sources to all targets at once. `incast`: all sources to the one target at
+            once. `all-to-all`: every source to every other at once.
         source: hosts that send.
         target: hosts that receive.
         connections: TCP connections of each pair.
+        directions: `forward`: sources send to targets. `reverse`: targets send to sources. `both`: both at once.
+        protocol: `tcp`, or `udp` for packets at an even rate, whose loss, jitter and delay are measured.
+        rate: UDP payload that each pair offers.
+        mtu_bytes: largest IP packets to send; none = what the path carries. Several values make a sweep.
+        program_each: whether iperf3 or nuttcp runs once for each connection, as OSMeF did, so that each connection's
+            processor time is known.
         flavours: names of flavours of all its endpoints; none = without limit.
         background: traffic at the same time.
         engine: the program that sends and counts; None = the campaign's.
@@ -204,6 +218,11 @@ class Scenario(Written):
     connections: Annotated[
         list[Annotated[int, Field(ge=1, le=MOST_CONNECTIONS)]], Field(min_length=1, max_length=MOST_CONNECTIONS)
     ] = [1]
+    directions: Annotated[list[Direction], Field(min_length=1, max_length=3)] = ["forward"]
+    protocol: Protocol = "tcp"
+    rate: Rate | None = None
+    mtu_bytes: Annotated[list[Annotated[int, Field(ge=LEAST_MTU_BYTES, le=MOST_MTU_BYTES)]], Field(max_length=100)] = []
+    program_each: bool = False
     flavours: Annotated[list[Label], Field(max_length=100)] = []
     background: Annotated[list[Background], Field(max_length=100)] = []
     engine: Engine | None = None
@@ -213,9 +232,9 @@ class Scenario(Written):
     @property
     def fault(self) -> tuple[str, str, str] | None:
         """Return why the scenario cannot be measured: key, what is wrong with it, remedy."""
-        for key in ("source", "target", "connections", "flavours"):
+        for key in ("source", "target", "connections", "flavours", "directions", "mtu_bytes"):
             hosts = key in ("source", "target")
-            listed = [each.lower() if hosts else each for each in getattr(self, key)]
+            listed = [str(each).lower() if hosts else each for each in getattr(self, key)]
             if len(set(listed)) < len(listed):
                 return key, "names one twice", "name each once"
         if self.kind in ("loopback", "all-to-all"):
@@ -232,9 +251,29 @@ class Scenario(Written):
         measured = {(source.lower(), target.lower()) for group in self.groups for source, target in group}
         if self.kind != "loopback" and any(source == target for source, target in measured):
             return "target", "a host would send to itself", "use `loopback` for that"
+        return self._fault_of_traffic(measured) or self._fault_of_background(measured)
+
+    def _fault_of_traffic(self, measured: set[tuple[str, str]]) -> tuple[str, str, str] | None:
+        if self.protocol == "udp":
+            if self.rate is None:
+                return "rate", "is missing", 'say what each pair offers, e.g. rate = "50mbit"'
+            if self.connections != [1]:
+                return "connections", "have no place in `udp`: each pair has one stream", "remove it"
+            if self.kind == "loopback":
+                return "protocol", "`udp` needs two hosts", "use another kind"
+        elif self.rate is not None:
+            return "rate", "has no place in `tcp`, which sends as fast as it can", "remove it, or set protocol"
+        if self.directions != ["forward"] and self.kind in ("loopback", "all-to-all"):
+            return "directions", f"have no place in `{self.kind}`", "remove it"
+        if "both" in self.directions and any((target, source) in measured for source, target in measured):
+            return "directions", "`both` would send twice between two of the hosts", "name each pair of hosts once"
+        return None
+
+    def _fault_of_background(self, measured: set[tuple[str, str]]) -> tuple[str, str, str] | None:
+        ways = measured | ({(b, a) for a, b in measured} if set(self.directions) - {"forward"} else set())
         for number, stream in enumerate(self.background):
             pair = (stream.source.lower(), stream.target.lower())
-            if pair in measured or pair[0] == pair[1]:
+            if pair in ways or pair[0] == pair[1]:
                 wrong = "goes where the scenario itself measures, or from a host to itself"
                 return f"background[{number}]", wrong, "use another pair of hosts"
         return None
@@ -244,7 +283,7 @@ class Scenario(Written):
         """Return the (source, target) pairs that are measured at once, for each measurement of this scenario."""
         if self.kind == "loopback":
             return [[(host, host)] for host in self.source]
-        if self.kind in ("pair", "tunnel"):
+        if self.kind == "pair" or self.kind in JOINED:
             return [[(source, target)] for source in self.source for target in self.target]
         if self.kind == "parallel":
             return [list(zip(self.source, self.target, strict=False))]
@@ -330,6 +369,9 @@ class Campaign(Written):
             for name in scenario.flavours:
                 if name not in known:
                     raise problem(f"`{name}` is not a flavour", "add a [[flavour]]", field=f"{here}.flavours")
+            if fault := self._fault_of_engine(scenario):
+                key, wrong, remedy = fault
+                raise problem(wrong, remedy, field=f"{here}.{key}")
             least = scenario.repetitions or self.repetitions
             if self.stop is not None and self.stop.most_repetitions < least:
                 raise problem(
@@ -337,10 +379,26 @@ class Campaign(Written):
                 )
             most = least if self.stop is None else self.stop.most_repetitions
             cells = len(scenario.groups) * len(scenario.connections) * max(1, len(scenario.flavours))
-            samples += cells * most
+            samples += cells * len(scenario.directions) * max(1, len(scenario.mtu_bytes)) * most
         if samples > MOST_SAMPLES:
             raise problem(f"{samples} samples", f"plan at most {MOST_SAMPLES}", field="scenario")
         return self
+
+    def _fault_of_engine(self, scenario: Scenario) -> tuple[str, str, str] | None:
+        """Return why the scenario's engine cannot measure it: key, what is wrong with it, remedy."""
+        own = (scenario.engine or self.engine) == "own"
+        if own and scenario.program_each:
+            return "program_each", "has no place with the agents as engine", "remove it, or use iperf3 or nuttcp"
+        if own and scenario.protocol == "udp":
+            for pairs in scenario.groups:
+                targets = [target.lower() for _, target in pairs]
+                sources = [source.lower() for source, _ in pairs]
+                ends = targets if "forward" in scenario.directions else []
+                if len(set(ends)) < len(ends) or (
+                    set(scenario.directions) - {"forward"} and len(set(sources)) < len(sources)
+                ):
+                    return "protocol", "an agent receives one UDP stream at a time", 'set engine = "iperf3"'
+        return None
 
     @property
     def endpoints(self) -> list[str]:

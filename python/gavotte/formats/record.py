@@ -97,8 +97,17 @@ def read_samples(path: str | Path) -> list[Sample]:
     Raises:
         FormatError: naming file, line, field and remedy; also for a repeated `sample`.
     """
+    return parse_samples(read_text(path), str(path))
+
+
+def parse_samples(text: str, path: str) -> list[Sample]:
+    """Return the samples in the text of a campaign's `*.jsonl`; `path` names the file in errors.
+
+    Raises:
+        FormatError: naming file, line, field and remedy; also for a repeated `sample`.
+    """
     samples: dict[str, Sample] = {}
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         sample = validate(Sample, parse_json(line, f"{path}:{number}"), f"{path}:{number}")

@@ -129,13 +129,20 @@ class Endpoints(ABC):
         return 0 if source == target else None
 
     @contextmanager
-    def tunnel(self, pairs: Sequence[tuple[str, str]]) -> Iterator[Tunnelled]:  # noqa: ARG002
-        """Connect the hosts of all pairs by VXLAN for the length of a `with` block; yield their addresses in it.
+    def joined(self, pairs: Sequence[tuple[str, str]], kind: str) -> Iterator[Tunnelled]:  # noqa: ARG002
+        """Connect the hosts of all pairs by a path of its own for the length of a `with` block.
+
+        Args:
+            pairs: the pairs of hosts.
+            kind: what joins them: `tunnel` (VXLAN), `gre`, `veth` or `ovs`.
+
+        Yields:
+            the hosts' addresses on that path.
 
         Raises:
             UnsupportedError: when this driver cannot.
         """
-        raise UnsupportedError(f"a `{self.kind}` driver makes no tunnels", hint="use `pair`")
+        raise UnsupportedError(f"a `{self.kind}` driver makes no path for `{kind}`", hint="use `pair`")
         yield {}
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Endpoints in a lab: hosts and machines, tenants separated by a router, VXLAN tunnels, processor limits by cgroup."""
+"""Endpoints in a lab: hosts and machines, tenants behind a router, paths made for a sample, limits by cgroup."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gavotte.agents.binary import agent_binary
 from gavotte.agents.runtime import LAB_VARIABLE
 from gavotte.campaign.drivers.cgroups import Groups
 from gavotte.campaign.drivers.endpoints import Endpoints, Lab, MakesLab, Tunnelled
+from gavotte.campaign.drivers.joining import Site, joined
 from gavotte.campaign.spelling import spelled_topology
 from gavotte.errors import GavotteError, UnsupportedError
 from gavotte.formats.campaign import Campaign, Flavour
@@ -26,9 +27,6 @@ from gavotte.terms.goodput import topology_goodput
 MACHINES = "machines/"
 HYPERVISOR_BYTE = 254
 """Last byte of a machine's own address on its bridge: hosts have 2 to 251, the gateway 1."""
-OVERLAY = "10.77"
-OVERLAY_MTU = 1450
-VXLAN_PORT = 4789
 AGENT_LIMIT_S = 10.0
 DATA_PORT = 7411
 
@@ -96,17 +94,12 @@ class LabEndpoints(Endpoints):
         return 0 if self._machine.get(source, source) == self._machine.get(target, target) else 2
 
     @contextmanager
-    def tunnel(self, pairs: Sequence[tuple[str, str]]) -> Iterator[Tunnelled]:
-        """Connect all hosts of the pairs by one VXLAN segment, which floods all traffic to each of them."""
+    def joined(self, pairs: Sequence[tuple[str, str]], kind: str) -> Iterator[Tunnelled]:
+        """Connect all hosts of the pairs by a path of its own; see `joining.joined`."""
         ends = list(dict.fromkeys(end for pair in pairs for end in pair))
-        inside = {end: f"{OVERLAY}.{number // 250}.{number % 250 + 1}" for number, end in enumerate(ends)}
-        try:
-            for end in ends:
-                self._shell(end, f"ip link del gvx0 2>/dev/null; {self._overlay(end, ends, inside)}")
+        site = Site(address=self.address, shell=self._shell, ask=self.ask, start=self.start)
+        with joined(site, ends, kind) as inside:
             yield inside
-        finally:
-            for end in ends:
-                self.ask(end, "ip link del gvx0")
 
     def mend(self) -> None:
         """Restart the agents that do not answer."""
@@ -189,15 +182,6 @@ class LabEndpoints(Endpoints):
         each = f"while read -r route; do ip route replace table $table $route congctl {congestion}; done"
         for name in self.inventory.names:
             self._shell(name, f"for table in local main; do ip route show table $table | {each} || exit 1; done")
-
-    def _overlay(self, end: str, ends: Sequence[str], inside: Tunnelled) -> str:
-        own = self.address(end)
-        lines = [f"ip link add gvx0 mtu {OVERLAY_MTU} type vxlan id 77 local {own} dstport {VXLAN_PORT} nolearning"]
-        lines += ["ip addr add " + inside[end] + "/16 dev gvx0", "ip link set gvx0 up"]
-        for other in ends:
-            if other != end:
-                lines.append(f"bridge fdb append 00:00:00:00:00:00 dev gvx0 dst {self.address(other)}")
-        return " && ".join(lines)
 
     def _shell(self, host: str, script: str) -> None:
         """Run a shell script on a host.
