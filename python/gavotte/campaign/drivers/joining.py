@@ -22,6 +22,8 @@ VXLAN_PORT = 4789
 GRE_MTU = 1476
 DEVICE = "gvx0"
 """Name of the device on each host. States of endpoints show it during the sample."""
+OTHER_DEVICE = "gvx1"
+"""The same on the second host of an Open vSwitch."""
 PROGRAM_LIMIT_S = 10.0
 
 
@@ -117,8 +119,8 @@ def _gre_by_bpf(site: Site, own: str, other: str, inside: Mapping[str, str], sta
     site.shell(own, f"ip addr replace {inside[own]}/32 dev lo && {route}")
 
 
-def _up(address: str) -> str:
-    return f"ip addr replace {address}/16 dev {DEVICE} && ip link set {DEVICE} up"
+def _up(address: str, device: str = DEVICE) -> str:
+    return f"ip addr replace {address}/16 dev {device} && ip link set {device} up"
 
 
 def _veth(site: Site, inside: Mapping[str, str], stack: ExitStack) -> None:
@@ -149,14 +151,13 @@ def _ovs(site: Site, inside: Mapping[str, str], stack: ExitStack) -> None:
     control = f"ovs-vsctl --db={database} --timeout=5"
     stack.callback(site.ask, first, f"{control} --no-wait del-br gvbr0")
     site.shell(first, f"{control} add-br gvbr0 -- set bridge gvbr0 datapath_type=netdev")
-    for port in ("gvp0", "gvp1"):
+    # The switch knows its ports by name, so they keep theirs.
+    for port in (DEVICE, OTHER_DEVICE):
         site.shell(first, f"{control} add-port gvbr0 {port} -- set interface {port} type=internal")
-    site.shell(first, f"ip link set gvp0 name {DEVICE}")
     process = _holding(site, second, stack)
-    site.shell(first, f"ip link set gvp1 netns {process}")
-    site.shell(second, f"ip link set gvp1 name {DEVICE}")
-    for end in inside:
-        site.shell(end, _up(inside[end]))
+    site.shell(first, f"ip link set {OTHER_DEVICE} netns {process}")
+    site.shell(first, _up(inside[first]))
+    site.shell(second, _up(inside[second], OTHER_DEVICE))
 
 
 def _holding(site: Site, host: str, stack: ExitStack) -> int:
