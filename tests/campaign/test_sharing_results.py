@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
+import socket
+import subprocess
 import threading
+import time
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -131,6 +137,42 @@ def test_prometheus_gets_a_series_for_each_value(monkeypatch: pytest.MonkeyPatch
         (1_700_000_000_000, 1e8),
         (1_700_000_001_000, 2e8),
     ]
+
+
+@pytest.mark.skipif(shutil.which("prometheus") is None, reason="Prometheus is not installed")
+def test_a_real_prometheus_has_the_values(tmp_path: Path) -> None:
+    (tmp_path / "p.yml").write_text("global:\n  scrape_interval: 1h\n")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    line = ["prometheus", f"--config.file={tmp_path}/p.yml", f"--storage.tsdb.path={tmp_path}/data"]
+    line += [f"--web.listen-address=127.0.0.1:{port}", "--web.enable-remote-write-receiver"]
+    url = f"http://127.0.0.1:{port}/api/v1"
+    now_s = time.time()
+    samples = [
+        each.model_copy(update={"time_s": now_s - 60 + 10 * number})
+        for number, each in enumerate(repeated("near", [1e8, 2e8]))
+    ]
+    server = subprocess.Popen(line, stderr=subprocess.DEVNULL)
+    try:
+        for attempt in range(100):
+            try:
+                archive(samples, Archive(prometheus=f"{url}/write"))
+                break
+            except GavotteError:
+                assert attempt < 99
+                time.sleep(0.1)
+        query = urllib.parse.urlencode({"query": "gavotte_campaign_capacity_bps[5m]"})
+        with urllib.request.urlopen(f"{url}/query?{query}") as answer:
+            (series,) = json.loads(answer.read())["data"]["result"]
+        assert [float(value) for _, value in series["values"]] == [1e8, 2e8]
+        assert (series["metric"]["scenario"], series["metric"]["connections"]) == ("near", "1")
+        with pytest.raises(GavotteError, match="out of order") as caught:
+            archive(samples, Archive(prometheus=f"{url}/write"))
+        assert "already" in str(caught.value.hint)
+    finally:
+        server.kill()
+        server.wait()
 
 
 def test_opensearch_gets_documents_with_ids() -> None:

@@ -55,7 +55,10 @@ class Archive:
 
 
 def archive(samples: Sequence[Sample], to: Archive) -> None:
-    """Send samples to all places of an archive. Sending the same samples again changes nothing there.
+    """Send samples to all places of an archive.
+
+    OpenSearch accepts the same samples again, which changes nothing. Prometheus refuses samples that are not newer than
+    those it has, unless it is configured to accept them.
 
     Raises:
         GavotteError: when an archive cannot be reached or refuses; names it.
@@ -126,15 +129,19 @@ def _post(url: str, body: bytes, headers: Mapping[str, str]) -> bytes:
             return content
     except urllib.error.HTTPError as error:
         reason = error.read(500).decode(errors="replace").strip().splitlines()
-        raise GavotteError(
-            f"{url} refuses the samples: {error.code} {reason[0] if reason else error.reason}",
-            hint=f"check the address; a token goes into {TOKEN}",
-        ) from None
+        why = reason[0] if reason else str(error.reason)
+        raise GavotteError(f"{url} refuses the samples: {error.code} {why}", hint=_remedy(error.code, why)) from None
     except (urllib.error.URLError, OSError) as error:
-        why = getattr(error, "reason", error)
+        cause = getattr(error, "reason", error)
         raise GavotteError(
-            f"{url} cannot be reached: {why}", hint="check the address, then archive the file again"
+            f"{url} cannot be reached: {cause}", hint="check the address, then archive the file again"
         ) from None
+
+
+def _remedy(code: int, why: str) -> str:
+    if "out of order" in why or "too old" in why or "duplicate sample" in why:
+        return "it has these samples, or newer ones, already; out_of_order_time_window lets it accept older ones"
+    return f"set a token in {TOKEN}" if code in (401, 403) else "check the address"
 
 
 def _check_bulk(url: str, answer: bytes) -> None:

@@ -397,7 +397,7 @@ def archive(
     where: ArchiveOptions,
     as_json: Json = False,
 ) -> None:
-    """Send Records to Prometheus or OpenSearch. Sending the same Records again changes nothing there."""
+    """Send Records to Prometheus or OpenSearch. Send each file once: Prometheus refuses samples that it has."""
     from gavotte.campaign import archive as send
     from gavotte.formats.record import read_samples
 
