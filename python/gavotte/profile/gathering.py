@@ -12,6 +12,9 @@ from gavotte.profile.traffic import Count, Traffic, TrafficSpan
 MOST_SPANS = 100_000
 """Most intervals of a series that also lists the intervals without traffic. A longer series leaves those out."""
 
+COLLECTIVES = ("wire", "call")
+"""Ways to attribute the bytes of a collective."""
+
 Key = Callable[[str], str | None]
 """Function from a source's identifier of an end to the name of its task; None if the end is no task."""
 
@@ -30,6 +33,8 @@ class Request:
         ready: called with a description of what the source waits for, once it waits.
         interface: interface to capture packets on, instead of inputs, until Ctrl-C. It needs tcpdump and the right to
             capture.
+        collectives: one of `COLLECTIVES`, how sources that count calls attribute the bytes of a collective. `wire` = to
+            the ranks between which the MPI library sends them, `call` = to those that have and want them.
     """
 
     inputs: Sequence[str | Path]
@@ -40,6 +45,7 @@ class Request:
     hosts: Inventory | None = None
     ready: Callable[[str], None] | None = None
     interface: str | None = None
+    collectives: str = "wire"
 
 
 def of_ranks(request: Request, ranks: int) -> Request:
@@ -89,6 +95,7 @@ class Gathering:
         whole_s: tuple[float, float] | None = None,
         order: Callable[[Iterable[str]], list[str]] = sorted,
         others_bytes: int = 0,
+        doubts: Sequence[str] = (),
     ) -> Traffic:
         """Return the Traffic of all counts that were added.
 
@@ -97,6 +104,7 @@ class Gathering:
             whole_s: Unix time of the begin and the end, if known.
             order: function that sorts inferred tasks.
             others_bytes: further unattributed payload, whose ends the source did not keep.
+            doubts: reasons why the counts may be wrong, in words.
         """
         tasks = self.request.tasks
         busy = {task for span in self._spans.values() for pair in span for task in pair}
@@ -109,6 +117,7 @@ class Gathering:
             unattributed_bytes=sum(self._strangers.values()) + others_bytes,
             strangers=self._strangers,
             seen=seen,
+            doubts=tuple(doubts),
         )
 
     def _series(self, whole_s: tuple[float, float] | None) -> Iterable[TrafficSpan]:

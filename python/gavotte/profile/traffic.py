@@ -24,6 +24,9 @@ LOSSES = {
     "closed_unseen": "connections ended between two samples; the bytes since the earlier sample are missing",
     "uncounted_datagrams": "datagrams found no room in the kernel's table",
     "unplaced_bytes": "bytes found no room in the tables",
+    "missing_ranks": "ranks have no file among the inputs; what they sent is missing",
+    "unfinished_ranks": "ranks ended without MPI_Finalize; the last of their messages may be missing",
+    "uncounted_bytes": "bytes went to ranks outside MPI_COMM_WORLD, as of spawned programs; no pair has them",
 }
 """Counters of a source that indicate missing bytes."""
 
@@ -80,6 +83,7 @@ class Traffic(Tabular):
         strangers: unattributed payload by pair of ends. An end that is a task has the task's name. Payload whose ends
             the source did not keep is left out.
         seen: the source's other counters by name, for the report.
+        doubts: reasons of this input why the counts may be wrong, one line each.
     """
 
     inputs: tuple[str, ...]
@@ -89,6 +93,7 @@ class Traffic(Tabular):
     unattributed_bytes: int = 0
     strangers: Mapping[tuple[str, str], int] = field(default_factory=dict)
     seen: Mapping[str, int | float | bool] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
 
     @property
     def counts(self) -> dict[tuple[str, str], Count]:
@@ -120,7 +125,7 @@ class Traffic(Tabular):
             )
         if self.seen.get("truncated"):
             lines.append("the capture ends within a packet; all packets before it are counted")
-        return lines
+        return [*lines, *self.doubts]
 
     def to_numpy(self, key: Literal["bytes", "low_bytes", "high_bytes"] = "bytes") -> npt.NDArray[np.int64]:
         """Return the bytes between tasks as a (T, T) matrix in the order of `tasks`, row = source, column = target."""
