@@ -73,6 +73,12 @@ class RequestOptions:
     interface: str | None = option("Capture here by tcpdump, until Ctrl-C.", "NAME")
     for_s: float | None = option("Stop watching after this many seconds.", "SECONDS", "--for", min=0)
     hosts: MaybeHosts = None
+    collectives: str = option(
+        "Attribute a collective's bytes to the ranks between which the library sends them (wire), or to those that "
+        "have and want them (call).",
+        "wire|call",
+        default="wire",
+    )
 
 
 def _command(key: str, source: Source) -> Callable[..., None]:
@@ -101,6 +107,7 @@ def _command(key: str, source: Source) -> Callable[..., None]:
             _inventory(asked.hosts),
             _waiting,
             asked.interface,
+            asked.collectives,
         )
         with progress("profiling", limit_s=asked.for_s):
             traffic = read_traffic(key, request)
@@ -116,6 +123,7 @@ def _command(key: str, source: Source) -> Callable[..., None]:
         warn(profiled.warnings)
         if as_json:
             emit_json(_document(profiled))
+            warn(profiled.traffic.warnings)
         else:
             _show(profiled)
         _tell_dropped(profiled, chosen=app.min_bytes is not None)
@@ -134,6 +142,7 @@ def _taking(read: Callable[..., None], source: Source) -> Callable[..., None]:
         "interface": not source.captures,
         "for_s": not live,
         "hosts": not source.watches,
+        "collectives": not source.counts_calls,
     }
     signature = inspect.signature(read)
     parameters = [each for name, each in signature.parameters.items() if not unused.get(name, False)]

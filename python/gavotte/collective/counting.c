@@ -1,50 +1,110 @@
 /*
  * Counts the bytes that each rank of an unchanged MPI program sends each other one, with any MPI.
  *
- *     gavotte shim --count -o libgavotte-count.so                  (or: mpicc -O2 -shared -fPIC -o ... counting.c)
+ *     gavotte shim --count -o libgavotte-count.so                  (or: mpicc -O2 -shared -fPIC -o ... counting.c -ldl)
  *     LD_PRELOAD=./libgavotte-count.so GAVOTTE_COUNTS=job          in the environment of every rank
  *
  * Each rank writes job.RANK.pmpi when it calls MPI_Finalize: no message is sent, no rank waits. `gavotte profile pmpi`
- * reads them. A line `RANK EXACT SHAPED BROUGHT` counts bytes between this rank and that one:
+ * reads them. A line `RANK EXACT CALLED LEAST SHAPED MOST WIRE BROUGHT` counts bytes between this rank and that one:
  *
- * - EXACT: sent to it by messages, puts, and collectives in which each byte has one sender and one receiver (alltoall,
- *   scatter, gather, allgather);
- * - SHAPED: sent to it by other collectives in the shape assumed for them. A broadcast and a reduction are stars. An
- *   allreduce, a reduce-scatter and a scan are rings;
+ * - EXACT: sent to it by messages and puts;
+ * - CALLED: sent to it by collectives, if each byte goes from the rank that has it to the rank that wants it;
+ * - LEAST, SHAPED, MOST: bounds and an estimate of what collectives sent to it with the library's own algorithms;
+ * - WIRE: what collectives sent to it, as the library itself counts it (`wire counted`; counting_wire.h);
  * - BROUGHT: fetched from it by gets.
  *
- * `loose` is how much more any pair may have carried if the library uses other shapes.
- *
- * Not counted: intercommunicators, one-sided accumulates with MPI_REPLACE, neighbourhood collectives, MPI-IO, and Fortran
- * programs whose calls do not pass through the C binding.
+ * counting_calls.h has the calls of C, counting_fortran.h those of Fortran that pass the C binding by. `uncounted` are
+ * bytes to ranks outside MPI_COMM_WORLD, as of programs that spawn others. Partitioned communication and persistent
+ * collectives are not counted.
  */
+#define _GNU_SOURCE
 #include <mpi.h>
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef unsigned long long Bytes;
 
-static int me = -1, ranks, keyval = MPI_KEYVAL_INVALID;
-static Bytes *exact, *shaped, *brought, loose, uncounted;
+enum { COLUMNS = 7 };
+static int me = -1, ranks, keyval = MPI_KEYVAL_INVALID, owner, reported;
+static Bytes *exact, *called, *least, *shaped, *most, *wire, *brought, uncounted;
 static MPI_Group world;
 
-/* A persistent send: what each start of it sends. */
+/* How often a call was counted: a call of Fortran counts itself unless it has reached the C binding. */
+static _Thread_local unsigned long reached;
+
+/* Counts of a vector collective: `int`, or MPI_Count in calls that end in `_c`. */
+typedef struct {
+    const void *at;
+    int wide;
+} Counts;
+#define VECTOR(counts) ((Counts){(counts), sizeof *(counts) > sizeof(int)})
+
+static Bytes count_at(Counts counts, int at) {
+    return counts.wide ? (Bytes)((const MPI_Count *)counts.at)[at] : (Bytes)((const int *)counts.at)[at];
+}
+
+/* A persistent send: what each start of it sends, and whether the library made it for a collective. */
 typedef struct Persistent {
     MPI_Request request;
-    int target;
+    int target, internal;
     Bytes size;
     struct Persistent *next;
 } Persistent;
-static Persistent *persistent;
+
+enum { BUCKETS = 1024 };
+static Persistent *persistent[BUCKETS];
+
+static Persistent **bucket_of(MPI_Request request) {
+    size_t number = (size_t)request;
+    return &persistent[(number ^ number >> 7 ^ number >> 17) % BUCKETS];
+}
+
+static const Persistent *persistent_of(MPI_Request request) {
+    for (const Persistent *each = *bucket_of(request); each; each = each->next)
+        if (each->request == request) return each;
+    return NULL;
+}
+
+static void forget_request(MPI_Request request) {
+    for (Persistent **each = bucket_of(request); *each; each = &(*each)->next)
+        if ((*each)->request == request) {
+            Persistent *gone = *each;
+            *each = gone->next;
+            free(gone);
+            return;
+        }
+}
+
+static void remember_request(MPI_Request request, int target, int internal, Bytes size) {
+    Persistent *fresh = malloc(sizeof *fresh), **bucket = bucket_of(request);
+    forget_request(request);
+    if (!fresh) return;
+    *fresh = (Persistent){request, target, internal, size, *bucket};
+    *bucket = fresh;
+}
 
 static void begin(void) {
+    if (exact) return;
     PMPI_Comm_rank(MPI_COMM_WORLD, &me);
     PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
     PMPI_Comm_group(MPI_COMM_WORLD, &world);
-    exact = calloc(3 * (size_t)ranks, sizeof *exact);
-    shaped = exact ? exact + ranks : NULL, brought = exact ? exact + 2 * (size_t)ranks : NULL;
+    Bytes *all = calloc(COLUMNS * (size_t)ranks, sizeof *all);
+    if (!all) return;
+    Bytes **columns[COLUMNS] = {&called, &least, &shaped, &most, &wire, &brought, &exact};
+    for (int i = 0; i < COLUMNS; i++) *columns[i] = all + (size_t)i * (size_t)ranks;
+    owner = getpid();
 }
+
+/* The ranks that a communicator reaches, by their rank in MPI_COMM_WORLD; kept with it. Those of an intercommunicator
+ * are its remote group, and `local` has its own group. */
+typedef struct {
+    int n, own, inter, locals;
+    int *local;
+    int map[];
+} Members;
 
 static int drop(MPI_Comm comm, int key, void *value, void *extra) {
     (void)comm, (void)key, (void)extra;
@@ -52,440 +112,437 @@ static int drop(MPI_Comm comm, int key, void *value, void *extra) {
     return MPI_SUCCESS;
 }
 
-/* The ranks in MPI_COMM_WORLD of a communicator's, kept with it; NULL where they have none. */
-static const int *members(MPI_Comm comm, int *size) {
-    int inter = 0, found = 0, *map = NULL;
-    if (!exact || comm == MPI_COMM_NULL) return NULL;
-    PMPI_Comm_test_inter(comm, &inter);
-    if (inter) return NULL;
-    PMPI_Comm_size(comm, size);
-    if (keyval == MPI_KEYVAL_INVALID) PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, drop, &keyval, NULL);
-    PMPI_Comm_get_attr(comm, keyval, &map, &found);
-    if (found) return map;
-    int *own = malloc(sizeof *own * (size_t)*size);
-    map = malloc(sizeof *map * (size_t)*size);
-    MPI_Group group;
-    if (!own || !map) return free(own), free(map), NULL;
-    for (int i = 0; i < *size; i++) own[i] = i;
-    PMPI_Comm_group(comm, &group);
-    PMPI_Group_translate_ranks(group, *size, own, world, map);
-    PMPI_Group_free(&group);
+static void translate(MPI_Group group, int n, int *map) {
+    int *own = malloc(sizeof *own * (size_t)(n ? n : 1));
+    for (int i = 0; i < n; i++) map[i] = MPI_UNDEFINED;
+    if (own) {
+        for (int i = 0; i < n; i++) own[i] = i;
+        PMPI_Group_translate_ranks(group, n, own, world, map);
+    }
     free(own);
-    PMPI_Comm_set_attr(comm, keyval, map);
-    return map;
+    PMPI_Group_free(&group);
+}
+
+static const Members *members(MPI_Comm comm) {
+    int inter = 0, found = 0, locals = 0, n;
+    Members *kept = NULL;
+    MPI_Group group;
+    reached++;
+    if (!exact || comm == MPI_COMM_NULL) return NULL;
+    if (keyval == MPI_KEYVAL_INVALID) PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, drop, &keyval, NULL);
+    PMPI_Comm_get_attr(comm, keyval, &kept, &found);
+    if (found) return kept;
+    PMPI_Comm_test_inter(comm, &inter);
+    PMPI_Comm_size(comm, &n);
+    if (inter) locals = n, PMPI_Comm_remote_size(comm, &n);
+    kept = malloc(sizeof *kept + sizeof(int) * (size_t)(n + locals));
+    if (!kept) return NULL;
+    *kept = (Members){.n = n, .inter = inter, .locals = locals, .local = kept->map + n};
+    PMPI_Comm_rank(comm, &kept->own);
+    if (inter)
+        PMPI_Comm_remote_group(comm, &group);
+    else
+        PMPI_Comm_group(comm, &group);
+    translate(group, n, kept->map);
+    if (inter) {
+        PMPI_Comm_group(comm, &group);
+        translate(group, locals, kept->local);
+    }
+    PMPI_Comm_set_attr(comm, keyval, kept);
+    return kept;
 }
 
 static Bytes size_of(Bytes count, MPI_Datatype type) {
-    int size = 0;
-    if (type == MPI_DATATYPE_NULL || PMPI_Type_size(type, &size) != MPI_SUCCESS || size < 0) return 0;
+    MPI_Count size = 0;
+    if (type == MPI_DATATYPE_NULL || PMPI_Type_size_x(type, &size) != MPI_SUCCESS || size < 0) return 0;
     return count * (Bytes)size;
 }
 
-static void add(Bytes *to, MPI_Comm comm, int target, Bytes size) {
-    int n;
-    const int *map = members(comm, &n);
-    if (target == MPI_PROC_NULL || !size) return;
-    if (!map || target < 0 || target >= n || map[target] == MPI_UNDEFINED) {
-        uncounted += size;
-        return;
+/* Add bytes to a rank of a communicator, and tell whether it is one of MPI_COMM_WORLD. */
+static int add(Bytes *to, const Members *all, int target, Bytes size) {
+    if (target < 0 || !size) return 0; /* MPI_PROC_NULL, MPI_ROOT */
+    if (!all || target >= all->n || all->map[target] == MPI_UNDEFINED) {
+        if (to == exact || to == called) __atomic_fetch_add(&uncounted, size, __ATOMIC_RELAXED);
+        return 0;
     }
-    to[map[target]] += size;
-}
-
-static void add_others(Bytes *to, MPI_Comm comm, Bytes size) {
-    int n = 0, own;
-    if (!members(comm, &n)) return;
-    PMPI_Comm_rank(comm, &own);
-    for (int i = 0; i < n; i++)
-        if (i != own) add(to, comm, i, size);
+    __atomic_fetch_add(&to[all->map[target]], size, __ATOMIC_RELAXED);
+    return 1;
 }
 
 /* ---- messages ---- */
 
-#define SEND(name)                                                                                                     \
-    int MPI_##name(const void *buffer, int count, MPI_Datatype type, int target, int tag, MPI_Comm comm) {             \
-        add(exact, comm, target, size_of((Bytes)count, type));                                                         \
-        return PMPI_##name(buffer, count, type, target, tag, comm);                                                    \
-    }
-SEND(Send)
-SEND(Ssend)
-SEND(Bsend)
-SEND(Rsend)
-
-#define ISEND(name)                                                                                                    \
-    int MPI_##name(const void *buffer, int count, MPI_Datatype type, int target, int tag, MPI_Comm comm,               \
-                   MPI_Request *request) {                                                                             \
-        add(exact, comm, target, size_of((Bytes)count, type));                                                         \
-        return PMPI_##name(buffer, count, type, target, tag, comm, request);                                           \
-    }
-ISEND(Isend)
-ISEND(Issend)
-ISEND(Ibsend)
-ISEND(Irsend)
-
-#define SEND_INIT(name)                                                                                                \
-    int MPI_##name(const void *buffer, int count, MPI_Datatype type, int target, int tag, MPI_Comm comm,               \
-                   MPI_Request *request) {                                                                             \
-        int n, code = PMPI_##name(buffer, count, type, target, tag, comm, request);                                    \
-        const int *map = members(comm, &n);                                                                            \
-        Persistent *fresh = code == MPI_SUCCESS && map && target >= 0 && target < n ? malloc(sizeof *fresh) : NULL;    \
-        if (fresh) {                                                                                                   \
-            *fresh = (Persistent){*request, map[target], size_of((Bytes)count, type), persistent};                     \
-            persistent = fresh;                                                                                        \
-        }                                                                                                              \
-        return code;                                                                                                   \
-    }
-SEND_INIT(Send_init)
-SEND_INIT(Ssend_init)
-SEND_INIT(Bsend_init)
-SEND_INIT(Rsend_init)
-
-static void started(MPI_Request request) {
-    for (Persistent *each = persistent; each; each = each->next)
-        if (each->request == request && each->target >= 0) {
-            exact[each->target] += each->size;
-            return;
-        }
+static void count_send(Bytes count, MPI_Datatype type, int target, MPI_Comm comm) {
+    add(exact, members(comm), target, size_of(count, type));
 }
 
-int MPI_Start(MPI_Request *request) {
-    started(*request);
-    return PMPI_Start(request);
+static void count_send_init(Bytes count, MPI_Datatype type, int target, MPI_Comm comm, MPI_Request request) {
+    const Members *all = members(comm);
+    int known = all && target < all->n && target >= 0 && all->map[target] != MPI_UNDEFINED;
+    if (target >= 0) remember_request(request, known ? all->map[target] : -1, 0, size_of(count, type));
 }
 
-int MPI_Startall(int count, MPI_Request requests[]) {
-    for (int i = 0; i < count; i++) started(requests[i]);
-    return PMPI_Startall(count, requests);
+static void count_start(MPI_Request request) {
+    const Persistent *each = persistent_of(request);
+    reached++;
+    if (!exact || !each || each->internal) return;
+    if (each->target < 0)
+        uncounted += each->size;
+    else
+        exact[each->target] += each->size;
 }
 
-int MPI_Request_free(MPI_Request *request) {
-    for (Persistent **each = &persistent; *each; each = &(*each)->next)
-        if ((*each)->request == *request) {
-            Persistent *gone = *each;
-            *each = gone->next;
-            free(gone);
-            break;
-        }
-    return PMPI_Request_free(request);
-}
-
-int MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, int target, int out_tag, void *in, int in_count,
-                 MPI_Datatype in_type, int source, int in_tag, MPI_Comm comm, MPI_Status *status) {
-    add(exact, comm, target, size_of((Bytes)out_count, out_type));
-    return PMPI_Sendrecv(out, out_count, out_type, target, out_tag, in, in_count, in_type, source, in_tag, comm, status);
-}
-
-int MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int target, int out_tag, int source, int in_tag,
-                         MPI_Comm comm, MPI_Status *status) {
-    add(exact, comm, target, size_of((Bytes)count, type));
-    return PMPI_Sendrecv_replace(buffer, count, type, target, out_tag, source, in_tag, comm, status);
-}
+#include "counting_wire.h"
 
 /* ---- one-sided ---- */
 
 static void one_sided(Bytes *to, MPI_Win window, int target, Bytes size) {
     MPI_Group group;
     int rank = MPI_UNDEFINED;
+    reached++;
     if (!to || target < 0) return;
     PMPI_Win_get_group(window, &group);
     PMPI_Group_translate_ranks(group, 1, &target, world, &rank);
     PMPI_Group_free(&group);
-    if (rank != MPI_UNDEFINED) to[rank] += size;
+    if (rank != MPI_UNDEFINED)
+        to[rank] += size;
+    else
+        uncounted += size;
 }
 
-int MPI_Put(const void *origin, int count, MPI_Datatype type, int target, MPI_Aint at, int target_count,
-            MPI_Datatype target_type, MPI_Win window) {
-    one_sided(exact, window, target, size_of((Bytes)count, type));
-    return PMPI_Put(origin, count, type, target, at, target_count, target_type, window);
+static void count_put(Bytes count, MPI_Datatype type, int target, MPI_Win window) {
+    one_sided(exact, window, target, size_of(count, type));
 }
 
-int MPI_Accumulate(const void *origin, int count, MPI_Datatype type, int target, MPI_Aint at, int target_count,
-                   MPI_Datatype target_type, MPI_Op op, MPI_Win window) {
-    one_sided(exact, window, target, size_of((Bytes)count, type));
-    return PMPI_Accumulate(origin, count, type, target, at, target_count, target_type, op, window);
+static void count_get(Bytes count, MPI_Datatype type, int target, MPI_Win window) {
+    one_sided(brought, window, target, size_of(count, type));
 }
 
-int MPI_Get(void *origin, int count, MPI_Datatype type, int target, MPI_Aint at, int target_count,
-            MPI_Datatype target_type, MPI_Win window) {
-    one_sided(brought, window, target, size_of((Bytes)count, type));
-    return PMPI_Get(origin, count, type, target, at, target_count, target_type, window);
+/* What goes there, and what comes back. `MPI_NO_OP` sends nothing. */
+static void count_fetch(Bytes count, MPI_Datatype type, Bytes back, MPI_Datatype back_type, int target, MPI_Op op,
+                        MPI_Win window) {
+    one_sided(exact, window, target, op == MPI_NO_OP ? 0 : size_of(count, type));
+    one_sided(brought, window, target, size_of(back, back_type));
 }
 
 /* ---- collectives ---- */
 
-static void star_out(MPI_Comm comm, int root, Bytes size) {
-    int own;
-    PMPI_Comm_rank(comm, &own);
-    if (own == root) add_others(shaped, comm, size);
-    loose += size;
+/* A collective that libraries carry out in one way: each rank that has bytes sends them to each that wants them. */
+static void direct(const Members *all, int target, Bytes size) {
+    if (!add(called, all, target, size)) return;
+    add(least, all, target, size), add(shaped, all, target, size), add(most, all, target, size);
 }
 
-static void star_in(MPI_Comm comm, int root, Bytes size) {
-    int own;
-    PMPI_Comm_rank(comm, &own);
-    if (own != root) add(shaped, comm, root, size);
-    loose += size;
+/* An intercommunicator's collectives have no shape of their own here. */
+static void stated(const Members *all, int target, Bytes size) {
+    if (add(called, all, target, size) && all->inter) add(shaped, all, target, size);
 }
 
-/* Each edge of a ring of n carries the vector's shares of its n - 1 steps. */
-static void ring(MPI_Comm comm, Bytes size, int rounds) {
-    int own, n = 1;
-    if (!members(comm, &n) || n < 2) return;
-    PMPI_Comm_rank(comm, &own);
-    add(shaped, comm, (own + 1) % n, (Bytes)rounds * size / (Bytes)n * (Bytes)(n - 1));
-    loose += (Bytes)rounds * size;
+#include "counting_shapes.h"
+
+#define SHAPE(estimate)                                                                                                \
+    do {                                                                                                               \
+        if (all && !all->inter && all->n > 1) estimate;                                                                \
+    } while (0)
+
+static void stated_all(const Members *all, Bytes size) {
+    for (int i = 0; all && i < all->n; i++)
+        if (all->inter || i != all->own) stated(all, i, size);
 }
 
-static void scattered(MPI_Comm comm, int root, int count, const int *counts, MPI_Datatype type) {
-    int own, n = 0;
-    PMPI_Comm_rank(comm, &own);
-    if (own != root || !members(comm, &n)) return;
-    for (int i = 0; i < n; i++)
-        if (i != own) add(exact, comm, i, size_of((Bytes)(counts ? counts[i] : count), type));
+/* Any rank of the communicator may pass this much on to any other. */
+static void at_most(const Members *all, Bytes size) {
+    for (int i = 0; all && i < all->n; i++)
+        if (all->inter || i != all->own) add(most, all, i, size);
+    for (int i = 0; all && i < all->locals; i++)
+        if (i != all->own && all->local[i] != MPI_UNDEFINED) most[all->local[i]] += size;
 }
 
-static void exchanged(MPI_Comm comm, int count, const int *counts, MPI_Datatype type, const MPI_Datatype *types) {
-    int own, n = 0;
-    PMPI_Comm_rank(comm, &own);
-    if (!members(comm, &n)) return;
-    for (int i = 0; i < n; i++)
-        if (i != own) add(exact, comm, i, size_of((Bytes)(counts ? counts[i] : count), types ? types[i] : type));
+static int is_root(const Members *all, int root) { return all && (all->inter ? root == MPI_ROOT : root == all->own); }
+
+/* This rank's bytes go to the root. */
+static int is_leaf(const Members *all, int root) { return all && root >= 0 && (all->inter || root != all->own); }
+
+/* Each rank passes shares of the vector on to the next one. */
+static void ring(const Members *all, Bytes size, Bytes rounds) {
+    if (!all || all->n < 1 || (!all->inter && all->n < 2)) return;
+    if (all->inter)
+        stated(all, all->own % all->n, size);
+    else
+        stated(all, (all->own + 1) % all->n, rounds * size / (Bytes)all->n * (Bytes)(all->n - 1));
 }
 
-static void gathered(MPI_Comm comm, int root, Bytes size) {
-    int own;
-    PMPI_Comm_rank(comm, &own);
-    if (own != root) add(exact, comm, root, size);
+static void count_bcast(Bytes count, MPI_Datatype type, int root, MPI_Comm comm) {
+    const Members *all = members(comm);
+    Bytes size = size_of(count, type);
+    if (is_root(all, root)) stated_all(all, size);
+    SHAPE(shape_bcast(all, root, size));
+    at_most(all, 2 * size);
 }
 
-static Bytes own_part(const void *out, int count, MPI_Datatype type, const int *counts, int in_count, MPI_Datatype in_type,
-                      MPI_Comm comm) {
-    int own;
-    if (out != MPI_IN_PLACE) return size_of((Bytes)count, type);
-    PMPI_Comm_rank(comm, &own);
-    return size_of((Bytes)(counts ? counts[own] : in_count), in_type);
+static void count_reduce(Bytes count, MPI_Datatype type, int root, MPI_Comm comm) {
+    const Members *all = members(comm);
+    Bytes size = size_of(count, type);
+    if (is_leaf(all, root)) stated(all, root, size);
+    SHAPE(shape_reduce(all, root, size));
+    at_most(all, 2 * size);
 }
 
-static Bytes total(const int *counts, MPI_Datatype type, MPI_Comm comm) {
+static void count_allreduce(Bytes count, MPI_Datatype type, MPI_Comm comm) {
+    const Members *all = members(comm);
+    Bytes size = size_of(count, type);
+    ring(all, size, 2);
+    SHAPE(shape_allreduce(all, size));
+    at_most(all, 2 * size);
+}
+
+static void count_scan(Bytes count, MPI_Datatype type, MPI_Comm comm) {
+    const Members *all = members(comm);
+    Bytes size = size_of(count, type);
+    if (all && all->own + 1 < all->n) stated(all, all->own + 1, size);
+    SHAPE(shape_scan(all, size));
+    at_most(all, size);
+}
+
+static Bytes total(const Members *all, Counts counts, MPI_Datatype type) {
     Bytes sum = 0;
-    int n = 0;
-    if (members(comm, &n))
-        for (int i = 0; i < n; i++) sum += size_of((Bytes)counts[i], type);
-    return sum;
+    for (int i = 0; all && i < (all->inter ? all->locals : all->n); i++) sum += count_at(counts, i);
+    return size_of(sum, type);
 }
 
-int MPI_Bcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
-    star_out(comm, root, size_of((Bytes)count, type));
-    return PMPI_Bcast(buffer, count, type, root, comm);
+static void count_reduce_scatter(Bytes whole, MPI_Comm comm) {
+    const Members *all = members(comm);
+    ring(all, whole, 1);
+    SHAPE(shape_reduce_scatter(all, whole));
+    at_most(all, 2 * whole);
 }
 
-int MPI_Ibcast(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm, MPI_Request *request) {
-    star_out(comm, root, size_of((Bytes)count, type));
-    return PMPI_Ibcast(buffer, count, type, root, comm, request);
+static void count_reduce_scatterv(Counts counts, MPI_Datatype type, MPI_Comm comm) {
+    count_reduce_scatter(total(members(comm), counts, type), comm);
 }
 
-int MPI_Reduce(const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm) {
-    star_in(comm, root, size_of((Bytes)count, type));
-    return PMPI_Reduce(out, in, count, type, op, root, comm);
+static void count_reduce_scatter_block(Bytes count, MPI_Datatype type, MPI_Comm comm) {
+    const Members *all = members(comm);
+    count_reduce_scatter(all ? size_of(count * (Bytes)(all->inter ? all->locals : all->n), type) : 0, comm);
 }
 
-int MPI_Ireduce(const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm,
-                MPI_Request *request) {
-    star_in(comm, root, size_of((Bytes)count, type));
-    return PMPI_Ireduce(out, in, count, type, op, root, comm, request);
+static void count_scatter(Bytes count, MPI_Datatype type, Bytes in_count, MPI_Datatype in_type, int root,
+                          MPI_Comm comm) {
+    const Members *all = members(comm);
+    int sends = is_root(all, root);
+    Bytes size = !all || root == MPI_PROC_NULL ? 0 : sends ? size_of(count, type) : size_of(in_count, in_type);
+    if (sends) stated_all(all, size);
+    SHAPE(shape_tree_out(all, root, 0, size));
+    if (all) at_most(all, size * (Bytes)(all->n > all->locals ? all->n : all->locals));
 }
 
-int MPI_Allreduce(const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-    ring(comm, size_of((Bytes)count, type), 2);
-    return PMPI_Allreduce(out, in, count, type, op, comm);
+static void count_scatterv(Counts counts, MPI_Datatype type, int root, MPI_Comm comm) {
+    const Members *all = members(comm);
+    if (!is_root(all, root)) return;
+    for (int i = 0; i < all->n; i++)
+        if (all->inter || i != all->own) direct(all, i, size_of(count_at(counts, i), type));
 }
 
-int MPI_Iallreduce(const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-                   MPI_Request *request) {
-    ring(comm, size_of((Bytes)count, type), 2);
-    return PMPI_Iallreduce(out, in, count, type, op, comm, request);
+/* `in_count` is that of the root, which alone knows it in an intercommunicator. */
+static void count_gather(int in_place, Bytes count, MPI_Datatype type, Bytes in_count, MPI_Datatype in_type, int root,
+                         MPI_Comm comm) {
+    const Members *all = members(comm);
+    int receives = is_root(all, root);
+    Bytes size = !all || root == MPI_PROC_NULL ? 0
+                 : receives && (in_place || all->inter) ? size_of(in_count, in_type)
+                                                        : size_of(count, type);
+    if (is_leaf(all, root)) stated(all, root, size);
+    SHAPE(shape_tree_in(all, root, 0, size));
+    if (all) at_most(all, size * (Bytes)(all->n > all->locals ? all->n : all->locals));
 }
 
-int MPI_Scan(const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-    ring(comm, size_of((Bytes)count, type), 1);
-    return PMPI_Scan(out, in, count, type, op, comm);
+static void count_gatherv(Bytes count, MPI_Datatype type, int root, MPI_Comm comm) {
+    const Members *all = members(comm);
+    if (is_leaf(all, root)) direct(all, root, size_of(count, type));
 }
 
-int MPI_Iscan(const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-              MPI_Request *request) {
-    ring(comm, size_of((Bytes)count, type), 1);
-    return PMPI_Iscan(out, in, count, type, op, comm, request);
+static void count_allgather(int in_place, Bytes count, MPI_Datatype type, Bytes in_count, MPI_Datatype in_type,
+                            MPI_Comm comm) {
+    const Members *all = members(comm);
+    Bytes size = in_place ? size_of(in_count, in_type) : size_of(count, type);
+    stated_all(all, size);
+    SHAPE(shape_allgather(all, size * (Bytes)all->n));
+    if (all) at_most(all, (Bytes)(all->n + all->locals) * size);
 }
 
-int MPI_Reduce_scatter(const void *out, void *in, const int counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-    ring(comm, total(counts, type, comm), 1);
-    return PMPI_Reduce_scatter(out, in, counts, type, op, comm);
+static void count_allgatherv(int in_place, Bytes count, MPI_Datatype type, Counts counts, MPI_Datatype in_type,
+                             MPI_Comm comm) {
+    const Members *all = members(comm);
+    if (!all) return;
+    Bytes sum = 0, own = in_place ? size_of(count_at(counts, all->own), in_type) : size_of(count, type);
+    for (int i = 0; i < all->n; i++) sum += size_of(count_at(counts, i), in_type);
+    stated_all(all, own);
+    SHAPE(shape_allgather(all, sum));
+    at_most(all, sum + (all->inter ? own * (Bytes)all->locals : 0));
 }
 
-int MPI_Ireduce_scatter(const void *out, void *in, const int counts[], MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-                        MPI_Request *request) {
-    ring(comm, total(counts, type, comm), 1);
-    return PMPI_Ireduce_scatter(out, in, counts, type, op, comm, request);
+static void count_alltoall(int in_place, Bytes count, MPI_Datatype type, Bytes in_count, MPI_Datatype in_type,
+                           MPI_Comm comm) {
+    const Members *all = members(comm);
+    Bytes size = in_place ? size_of(in_count, in_type) : size_of(count, type);
+    stated_all(all, size);
+    SHAPE(shape_alltoall(all, size));
+    if (all) at_most(all, (Bytes)all->n * size);
 }
 
-int MPI_Reduce_scatter_block(const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-    int n = 1;
-    PMPI_Comm_size(comm, &n);
-    ring(comm, size_of((Bytes)count * (Bytes)n, type), 1);
-    return PMPI_Reduce_scatter_block(out, in, count, type, op, comm);
+static void count_alltoallv(Counts counts, MPI_Datatype type, MPI_Comm comm) {
+    const Members *all = members(comm);
+    for (int i = 0; all && i < all->n; i++)
+        if (all->inter || i != all->own) direct(all, i, size_of(count_at(counts, i), type));
 }
 
-int MPI_Ireduce_scatter_block(const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
-                              MPI_Request *request) {
-    int n = 1;
-    PMPI_Comm_size(comm, &n);
-    ring(comm, size_of((Bytes)count * (Bytes)n, type), 1);
-    return PMPI_Ireduce_scatter_block(out, in, count, type, op, comm, request);
+static void count_alltoallw(Counts counts, const MPI_Datatype *types, MPI_Comm comm) {
+    const Members *all = members(comm);
+    for (int i = 0; all && i < all->n; i++)
+        if (all->inter || i != all->own) direct(all, i, size_of(count_at(counts, i), types[i]));
 }
 
-int MPI_Scatter(const void *out, int count, MPI_Datatype type, void *in, int in_count, MPI_Datatype in_type,
-                int root, MPI_Comm comm) {
-    scattered(comm, root, count, NULL, type);
-    return PMPI_Scatter(out, count, type, in, in_count, in_type, root, comm);
+/* ---- collectives among neighbours of a topology ---- */
+
+/* The ranks that this one sends to in neighbourhood collectives; the caller frees them. */
+static int *neighbours(MPI_Comm comm, int *n) {
+    int kind = MPI_UNDEFINED, in = 0, weighted = 0, own = 0, *list = NULL;
+    *n = 0;
+    PMPI_Topo_test(comm, &kind);
+    if (kind == MPI_CART) {
+        int dimensions = 0;
+        PMPI_Cartdim_get(comm, &dimensions);
+        list = malloc(sizeof *list * (size_t)(2 * dimensions + 1));
+        for (int i = 0; list && i < dimensions; i++, *n += 2)
+            PMPI_Cart_shift(comm, i, 1, &list[2 * i], &list[2 * i + 1]);
+    } else if (kind == MPI_GRAPH) {
+        PMPI_Comm_rank(comm, &own);
+        PMPI_Graph_neighbors_count(comm, own, n);
+        list = malloc(sizeof *list * (size_t)(*n + 1));
+        if (list) PMPI_Graph_neighbors(comm, own, *n, list);
+    } else if (kind == MPI_DIST_GRAPH) {
+        PMPI_Dist_graph_neighbors_count(comm, &in, n, &weighted);
+        int *rest = malloc(sizeof *rest * (size_t)(2 * in + *n + 1));
+        list = malloc(sizeof *list * (size_t)(*n + 1));
+        if (list && rest) PMPI_Dist_graph_neighbors(comm, in, rest, rest + in, *n, list, rest + 2 * in);
+        free(rest);
+    }
+    if (!list) *n = 0;
+    return list;
 }
 
-int MPI_Iscatter(const void *out, int count, MPI_Datatype type, void *in, int in_count, MPI_Datatype in_type,
-                 int root, MPI_Comm comm, MPI_Request *request) {
-    scattered(comm, root, count, NULL, type);
-    return PMPI_Iscatter(out, count, type, in, in_count, in_type, root, comm, request);
+static void count_neighbours(Bytes count, MPI_Datatype type, MPI_Comm comm) {
+    const Members *all = members(comm);
+    int n, *list = neighbours(comm, &n);
+    for (int i = 0; i < n; i++) direct(all, list[i], size_of(count, type));
+    free(list);
 }
 
-int MPI_Scatterv(const void *out, const int counts[], const int places[], MPI_Datatype type, void *in, int in_count,
-                 MPI_Datatype in_type, int root, MPI_Comm comm) {
-    scattered(comm, root, 0, counts, type);
-    return PMPI_Scatterv(out, counts, places, type, in, in_count, in_type, root, comm);
+static void count_neighboursv(Counts counts, MPI_Datatype type, const MPI_Datatype *types, MPI_Comm comm) {
+    const Members *all = members(comm);
+    int n, *list = neighbours(comm, &n);
+    for (int i = 0; i < n; i++) direct(all, list[i], size_of(count_at(counts, i), types ? types[i] : type));
+    free(list);
 }
 
-int MPI_Iscatterv(const void *out, const int counts[], const int places[], MPI_Datatype type, void *in, int in_count,
-                  MPI_Datatype in_type, int root, MPI_Comm comm, MPI_Request *request) {
-    scattered(comm, root, 0, counts, type);
-    return PMPI_Iscatterv(out, counts, places, type, in, in_count, in_type, root, comm, request);
+/* ---- the calls ---- */
+
+#define CALL(name) MPI_##name
+#define REAL(name) PMPI_##name
+#define N int
+#define A int
+#include "counting_calls.h"
+#undef CALL
+#undef REAL
+#undef N
+#undef A
+
+#if MPI_VERSION >= 4
+#define LARGE
+#define CALL(name) MPI_##name##_c
+#define REAL(name) PMPI_##name##_c
+#define N MPI_Count
+#define A MPI_Aint
+#include "counting_calls.h"
+#endif
+
+int MPI_Start(MPI_Request *request) {
+    count_start(*request);
+    return PMPI_Start(request);
 }
 
-int MPI_Gather(const void *out, int count, MPI_Datatype type, void *in, int in_count, MPI_Datatype in_type, int root,
-               MPI_Comm comm) {
-    gathered(comm, root, size_of((Bytes)count, type));
-    return PMPI_Gather(out, count, type, in, in_count, in_type, root, comm);
+int MPI_Startall(int count, MPI_Request requests[]) {
+    for (int i = 0; i < count; i++) count_start(requests[i]);
+    return PMPI_Startall(count, requests);
 }
 
-int MPI_Igather(const void *out, int count, MPI_Datatype type, void *in, int in_count, MPI_Datatype in_type,
-                int root, MPI_Comm comm, MPI_Request *request) {
-    gathered(comm, root, size_of((Bytes)count, type));
-    return PMPI_Igather(out, count, type, in, in_count, in_type, root, comm, request);
-}
-
-int MPI_Gatherv(const void *out, int count, MPI_Datatype type, void *in, const int counts[], const int places[],
-                MPI_Datatype in_type, int root, MPI_Comm comm) {
-    gathered(comm, root, size_of((Bytes)count, type));
-    return PMPI_Gatherv(out, count, type, in, counts, places, in_type, root, comm);
-}
-
-int MPI_Igatherv(const void *out, int count, MPI_Datatype type, void *in, const int counts[], const int places[],
-                 MPI_Datatype in_type, int root, MPI_Comm comm, MPI_Request *request) {
-    gathered(comm, root, size_of((Bytes)count, type));
-    return PMPI_Igatherv(out, count, type, in, counts, places, in_type, root, comm, request);
-}
-
-int MPI_Allgather(const void *out, int count, MPI_Datatype type, void *in, int in_count, MPI_Datatype in_type,
-                  MPI_Comm comm) {
-    add_others(exact, comm, own_part(out, count, type, NULL, in_count, in_type, comm));
-    return PMPI_Allgather(out, count, type, in, in_count, in_type, comm);
-}
-
-int MPI_Iallgather(const void *out, int count, MPI_Datatype type, void *in, int in_count, MPI_Datatype in_type,
-                   MPI_Comm comm, MPI_Request *request) {
-    add_others(exact, comm, own_part(out, count, type, NULL, in_count, in_type, comm));
-    return PMPI_Iallgather(out, count, type, in, in_count, in_type, comm, request);
-}
-
-int MPI_Allgatherv(const void *out, int count, MPI_Datatype type, void *in, const int counts[], const int places[],
-                   MPI_Datatype in_type, MPI_Comm comm) {
-    add_others(exact, comm, own_part(out, count, type, counts, 0, in_type, comm));
-    return PMPI_Allgatherv(out, count, type, in, counts, places, in_type, comm);
-}
-
-int MPI_Iallgatherv(const void *out, int count, MPI_Datatype type, void *in, const int counts[], const int places[],
-                    MPI_Datatype in_type, MPI_Comm comm, MPI_Request *request) {
-    add_others(exact, comm, own_part(out, count, type, counts, 0, in_type, comm));
-    return PMPI_Iallgatherv(out, count, type, in, counts, places, in_type, comm, request);
-}
-
-int MPI_Alltoall(const void *out, int count, MPI_Datatype type, void *in, int in_count, MPI_Datatype in_type,
-                 MPI_Comm comm) {
-    exchanged(comm, out == MPI_IN_PLACE ? in_count : count, NULL, out == MPI_IN_PLACE ? in_type : type, NULL);
-    return PMPI_Alltoall(out, count, type, in, in_count, in_type, comm);
-}
-
-int MPI_Ialltoall(const void *out, int count, MPI_Datatype type, void *in, int in_count, MPI_Datatype in_type,
-                  MPI_Comm comm, MPI_Request *request) {
-    exchanged(comm, out == MPI_IN_PLACE ? in_count : count, NULL, out == MPI_IN_PLACE ? in_type : type, NULL);
-    return PMPI_Ialltoall(out, count, type, in, in_count, in_type, comm, request);
-}
-
-int MPI_Alltoallv(const void *out, const int counts[], const int places[], MPI_Datatype type, void *in,
-                  const int in_counts[], const int in_places[], MPI_Datatype in_type, MPI_Comm comm) {
-    exchanged(comm, 0, out == MPI_IN_PLACE ? in_counts : counts, out == MPI_IN_PLACE ? in_type : type, NULL);
-    return PMPI_Alltoallv(out, counts, places, type, in, in_counts, in_places, in_type, comm);
-}
-
-int MPI_Ialltoallv(const void *out, const int counts[], const int places[], MPI_Datatype type, void *in,
-                   const int in_counts[], const int in_places[], MPI_Datatype in_type, MPI_Comm comm,
-                   MPI_Request *request) {
-    exchanged(comm, 0, out == MPI_IN_PLACE ? in_counts : counts, out == MPI_IN_PLACE ? in_type : type, NULL);
-    return PMPI_Ialltoallv(out, counts, places, type, in, in_counts, in_places, in_type, comm, request);
-}
-
-int MPI_Alltoallw(const void *out, const int counts[], const int places[], const MPI_Datatype types[], void *in,
-                  const int in_counts[], const int in_places[], const MPI_Datatype in_types[], MPI_Comm comm) {
-    exchanged(comm, 0, out == MPI_IN_PLACE ? in_counts : counts, MPI_BYTE, out == MPI_IN_PLACE ? in_types : types);
-    return PMPI_Alltoallw(out, counts, places, types, in, in_counts, in_places, in_types, comm);
-}
-
-int MPI_Ialltoallw(const void *out, const int counts[], const int places[], const MPI_Datatype types[], void *in,
-                   const int in_counts[], const int in_places[], const MPI_Datatype in_types[], MPI_Comm comm,
-                   MPI_Request *request) {
-    exchanged(comm, 0, out == MPI_IN_PLACE ? in_counts : counts, MPI_BYTE, out == MPI_IN_PLACE ? in_types : types);
-    return PMPI_Ialltoallw(out, counts, places, types, in, in_counts, in_places, in_types, comm, request);
+int MPI_Request_free(MPI_Request *request) {
+    forget_request(*request);
+    return PMPI_Request_free(request);
 }
 
 /* ---- the end ---- */
 
-static void report(void) {
+static void report(int whole) {
     const char *name = getenv("GAVOTTE_COUNTS");
     char path[4096], aside[4100];
-    if (!exact || !name || !*name) return;
-    if (snprintf(path, sizeof path, "%s.%d.pmpi", name, me) >= (int)sizeof path) return;
+    if (!exact || reported || !name || !*name) return;
+    reported = 1;
+    if (whole) wire_end();
+    if (snprintf(path, sizeof path, "%s.%d.pmpi", name, me) >= (int)sizeof path) {
+        fprintf(stderr, "gavotte: GAVOTTE_COUNTS is too long\n");
+        return;
+    }
     snprintf(aside, sizeof aside, "%s~", path);
     FILE *file = fopen(aside, "w");
     if (!file) {
         fprintf(stderr, "gavotte: %s cannot be written\n", aside);
         return;
     }
-    fprintf(file, "gavotte/pmpi/1 rank %d of %d\nloose %llu\nuncounted %llu\n", me, ranks, loose, uncounted);
+    fprintf(file, "gavotte/pmpi/2 rank %d of %d\n", me, ranks);
+    fprintf(file, "wire %s\nuncounted %llu\n", wire_live ? "counted" : "estimated", uncounted);
+    if (!whole) fprintf(file, "unfinished 1\n");
     for (int i = 0; i < ranks; i++)
-        if (exact[i] || shaped[i] || brought[i]) fprintf(file, "%d %llu %llu %llu\n", i, exact[i], shaped[i], brought[i]);
+        if (exact[i] || called[i] || shaped[i] || most[i] || wire[i] || brought[i])
+            fprintf(file, "%d %llu %llu %llu %llu %llu %llu %llu\n", i, exact[i], called[i], least[i], shaped[i],
+                    most[i], wire_live ? wire[i] : 0, brought[i]);
     fprintf(file, "end\n");
     if (fclose(file) || rename(aside, path)) fprintf(stderr, "gavotte: %s cannot be written\n", path);
 }
 
+static void started(void) {
+    if (exact) return;
+    begin();
+    wire_begin();
+}
+
 int MPI_Init(int *count, char ***words) {
     int code = PMPI_Init(count, words);
-    if (code == MPI_SUCCESS) begin();
+    if (code == MPI_SUCCESS) started();
     return code;
 }
 
 int MPI_Init_thread(int *count, char ***words, int wanted, int *given) {
     int code = PMPI_Init_thread(count, words, wanted, given);
-    if (code == MPI_SUCCESS) begin();
+    if (code == MPI_SUCCESS) started();
     return code;
 }
 
 int MPI_Finalize(void) {
-    report();
+    report(1);
     return PMPI_Finalize();
+}
+
+#include "counting_fortran.h"
+
+/* A rank that ends without MPI_Finalize leaves its counts; one whose start went past this library says so. */
+__attribute__((destructor)) static void leave(void) {
+    const char *name = getenv("GAVOTTE_COUNTS");
+    int initialised = 0;
+    if (exact) {
+        if (owner == getpid()) report(0);
+        return;
+    }
+    if (!name || !*name) return;
+    PMPI_Initialized(&initialised);
+    if (initialised) fprintf(stderr, "gavotte: this process was not counted: it does not start MPI by MPI_Init\n");
 }

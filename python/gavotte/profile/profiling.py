@@ -11,7 +11,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import FORMAT, App
 from gavotte.formats.files.reading import validate
 from gavotte.formats.parts.rates import format_bytes
-from gavotte.profile.gathering import Request
+from gavotte.profile.gathering import COLLECTIVES, Request
 from gavotte.profile.series import by_phase
 from gavotte.profile.sources import SOURCES
 from gavotte.profile.traffic import Traffic
@@ -129,11 +129,16 @@ def read_traffic(source: str, request: Request) -> Traffic:
         raise GavotteError(
             f"an interval of {request.every_s} s makes no series", hint="use a positive number of seconds"
         )
+    if request.collectives not in COLLECTIVES:
+        raise GavotteError(
+            f"`{request.collectives}` is no way to attribute collectives", hint=f"use {' or '.join(COLLECTIVES)}"
+        )
     for given, takes, what in (
         (request.every_s, reader.timed, "times"),
         (request.listen, reader.listens, "exports to listen for"),
         (request.hosts, reader.watches, "hosts to watch"),
         (request.interface, reader.captures, "packets to capture"),
+        (None if request.collectives == "wire" else request.collectives, reader.counts_calls, "calls of collectives"),
     ):
         if given is not None and not takes:
             raise GavotteError(f"{source} has no {what}", hint="leave that option out")
@@ -144,7 +149,7 @@ def app_of(
     traffic: Traffic, *, name: str, cpus: float = 1.0, memory_bytes: int = 0, min_bytes: int | None = None
 ) -> Profile:
     """Make an App from Traffic; a series is split into phases. Arguments and errors are those of `profile`."""
-    pairs = {pair: count.bytes for pair, count in traffic.counts.items() if pair[0] != pair[1]}
+    pairs = {pair: count.bytes for pair, count in traffic.counts.items() if pair[0] != pair[1] and count.bytes}
     largest = max(pairs.values(), default=0)
     least = max(math.ceil(largest * NOISE_SHARE) if min_bytes is None else min_bytes, 0)
     where = traffic.inputs[0]

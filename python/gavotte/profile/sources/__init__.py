@@ -36,6 +36,7 @@ class Source:
         listens: whether it can receive its input over UDP.
         watches: whether it watches running processes, without input files.
         captures: whether it can capture packets on an interface.
+        counts_calls: whether it knows a collective by its call, and not only by the messages that it consists of.
     """
 
     read: Reader
@@ -46,6 +47,7 @@ class Source:
     listens: bool = False
     watches: bool = False
     captures: bool = False
+    counts_calls: bool = False
 
 
 def _exports(kind: str, what: str) -> Source:
@@ -90,6 +92,7 @@ SOURCES: dict[str, Source] = {
         rank,
         "Read what the counting shim saw of an MPI program: ranks become tasks.",
         "The *.pmpi files of all ranks of one run.",
+        counts_calls=True,
     ),
     "spark": Source(
         read_spark,
