@@ -64,7 +64,8 @@ def run(folder: Path, library: str, program: list[str | Path], settings: Mapping
         build_shim(shim, mpicc=compiler(library), counting=True)
     own = {"LD_PRELOAD": str(shim), "GAVOTTE_COUNTS": str(folder / "job"), **(settings or {})}
     if library == "openmpi":
-        line = ["mpirun.openmpi", "-n", "4", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "vader,self"]
+        line = ["mpirun.openmpi", "-n", "4", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "vader,tcp,self"]
+        line += ["--mca", "btl_tcp_if_include", "lo"]
         line += [word for key, value in own.items() for word in ("-x", f"{key}={value}")]
     else:
         line = [str(MPICH / "mpiexec"), "-n", "4"]
@@ -93,7 +94,8 @@ def of_ranks(traffic: Traffic) -> dict[tuple[int, int], Count]:
 
 def monitored(folder: Path, *program: str | Path) -> Traffic:
     """Run a program again, without the shim and with Open MPI's monitoring; return what that counted."""
-    words = ["mpirun.openmpi", "-n", "4", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "vader,self"]
+    words = ["mpirun.openmpi", "-n", "4", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "vader,tcp,self"]
+    words += ["--mca", "btl_tcp_if_include", "lo"]
     words += ["--mca", "pml_monitoring_enable", "2", "--mca", "pml_monitoring_enable_output", "3"]
     words += ["--mca", "pml_monitoring_filename", str(folder / "mon")]
     environment = os.environ | ROOT | {"TMPDIR": str(folder)}
@@ -252,6 +254,34 @@ def test_a_rank_that_leaves_early_is_named(tmp_path: Path) -> None:
         "ranks have no file among t",
         "ranks ended without MPI_Fi",
     ]
+
+
+SPAWNING = """
+import sys
+from mpi4py import MPI
+import numpy as np
+parent = MPI.Comm.Get_parent()
+if parent == MPI.COMM_NULL:
+    parts = MPI.COMM_SELF.Spawn(sys.executable, args=[__file__], maxprocs=1)
+    parts.Send(np.zeros(5000, dtype="b"), dest=0)
+    parts.Disconnect()
+    c = MPI.COMM_WORLD
+    c.Sendrecv(np.zeros(700, dtype="b"), dest=(c.rank + 1) % c.size, recvbuf=np.empty(700, dtype="b"))
+else:
+    parent.Recv(np.empty(5000, dtype="b"), source=0)
+    parent.Disconnect()
+"""
+
+
+@pytest.mark.slow
+@needs_openmpi
+def test_spawned_programs_have_files_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "job.py").write_text(SPAWNING)
+    files = run(tmp_path, "openmpi", [sys.executable, tmp_path / "job.py"])
+    result = counted(*files)
+    assert (result.seen["message_bytes"], result.seen["uncounted_bytes"]) == (4 * 700, 4 * 5000)
+    assert "20000 bytes went to ranks outside MPI_COMM_WORLD" in result.warnings[0]
+    assert len(list(tmp_path.glob("job-spawned-*.0.pmpi"))) == 4
 
 
 FILE = """gavotte/pmpi/2 rank {rank} of 3

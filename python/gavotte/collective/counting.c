@@ -28,7 +28,7 @@
 typedef unsigned long long Bytes;
 
 enum { COLUMNS = 7 };
-static int me = -1, ranks, keyval = MPI_KEYVAL_INVALID, owner, reported;
+static int me = -1, ranks, keyval = MPI_KEYVAL_INVALID, owner, reported, is_spawned;
 static Bytes *exact, *called, *least, *shaped, *most, *wire, *brought, uncounted;
 static MPI_Group world;
 
@@ -95,6 +95,9 @@ static void begin(void) {
     if (!all) return;
     Bytes **columns[COLUMNS] = {&called, &least, &shaped, &most, &wire, &brought, &exact};
     for (int i = 0; i < COLUMNS; i++) *columns[i] = all + (size_t)i * (size_t)ranks;
+    MPI_Comm parent = MPI_COMM_NULL;
+    PMPI_Comm_get_parent(&parent);
+    is_spawned = parent != MPI_COMM_NULL;
     owner = getpid();
 }
 
@@ -482,13 +485,26 @@ int MPI_Request_free(MPI_Request *request) {
 
 /* ---- the end ---- */
 
+/* Spawned programs have ranks from 0 on, too: the number of their job keeps their files apart from their parent's. */
+static const char *spawned_job(void) {
+    static const char *names[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID"};
+    static char made[80];
+    const char *job = NULL;
+    if (!is_spawned) return "";
+    for (int i = 0; i < 3 && !job; i++) job = getenv(names[i]);
+    snprintf(made, sizeof made, "-spawned-%.60s", job ? job : "job");
+    for (char *each = made; *each; each++)
+        if (*each == '/' || *each == '.') *each = '-';
+    return made;
+}
+
 static void report(int whole) {
     const char *name = getenv("GAVOTTE_COUNTS");
     char path[4096], aside[4100];
     if (!exact || reported || !name || !*name) return;
     reported = 1;
     if (whole) wire_end();
-    if (snprintf(path, sizeof path, "%s.%d.pmpi", name, me) >= (int)sizeof path) {
+    if (snprintf(path, sizeof path, "%s%s.%d.pmpi", name, spawned_job(), me) >= (int)sizeof path) {
         fprintf(stderr, "gavotte: GAVOTTE_COUNTS is too long\n");
         return;
     }
