@@ -319,7 +319,7 @@ _Row = tuple[int, str, str, int, int, int]
 
 def captured(
     paths: Sequence[str], names: Sequence[str] | None, every_s: float | None
-) -> tuple[list[_Row], list[tuple[str, float]], bool, tuple[float, float] | None]:
+) -> tuple[list[_Row], list[tuple[str, float]], list[tuple[str, int]], bool, tuple[float, float] | None]:
     """Count the payload in captures of packets.
 
     Args:
@@ -328,8 +328,8 @@ def captured(
         every_s: length of an interval; None makes one interval.
 
     Returns:
-        Rows of interval, source, target, bytes and their 95 % interval; other counters; whether a file ends within a
-        record; times of the first and last packet.
+        Rows of interval, source, target, bytes and their 95 % interval; other counters; why packets were skipped, with
+        their numbers; whether a file ends within a record; times of the first and last packet.
 
     Raises:
         FormatError: when a file is not a capture, or damaged.
@@ -395,6 +395,15 @@ class Exports:
 
     def rows(self) -> list[_Row]:
         """Return rows as in `captured`."""
+
+    def skipped(self) -> list[tuple[str, int]]:
+        """Return why samples or flows were skipped, with their numbers."""
+
+    def others(self) -> list[tuple[str, int]]:
+        """Return why packets and datagrams are no exports of this kind, with their numbers."""
+
+    def damage(self) -> str | None:
+        """Return what is wrong with the first damaged datagram."""
 
     def counters(self) -> list[tuple[str, float]]:
         """Return the other counters."""

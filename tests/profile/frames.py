@@ -47,6 +47,12 @@ def ip(source: str, target: str, protocol: int, inner: dpkt.Packet) -> bytes:
     return bytes(dpkt.ip6.IP6(src=packed(source), dst=packed(target), nxt=protocol, plen=len(inner), data=inner))
 
 
+def over_ip6(protocol: int, body: bytes) -> bytes:
+    """A frame of Ethernet and IPv6 with this content."""
+    head = struct.pack(">IHBB", 6 << 28, len(body), protocol, 64) + packed("fd00::1") + packed("fd00::2")
+    return ethernet(head + body)
+
+
 def ethernet(packet: bytes, *vlans: int) -> bytes:
     kind = 0x0800 if packet[0] >> 4 == 4 else 0x86DD
     tags = b"".join(struct.pack(">HH", 0x8100, vlan) for vlan in vlans)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import dpkt
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -44,8 +45,9 @@ JUMP_BYTES = 64 << 20
 
 
 def read(content: bytes, folder: Path, names: list[str] | None = None) -> tuple[dict[tuple[str, str], int], Any]:
-    rows, counters, truncated, _ = captured([str(write(folder, content))], names, None)
-    return {(source, target): size for _, source, target, size, *_ in rows}, {**dict(counters), "truncated": truncated}
+    rows, counters, skipped, truncated, _ = captured([str(write(folder, content))], names, None)
+    sums = {(source, target): size for _, source, target, size, *_ in rows}
+    return sums, {**dict(counters), "truncated": truncated, "skipped": dict(skipped)}
 
 
 def payload(folder: Path, frame: bytes, link: int = RAW, *, wire: int | None = None) -> int:
@@ -59,7 +61,7 @@ def payload(folder: Path, frame: bytes, link: int = RAW, *, wire: int | None = N
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_both_formats_plain_and_gzip(tmp_path: Path, build: Any, pack: Any) -> None:
     path = write(tmp_path, pack(build([udp(payload=10), udp(payload=200), udp(payload=3000)])))
-    rows, counters, truncated, whole_s = captured([str(path)], None, None)
+    rows, counters, _, truncated, whole_s = captured([str(path)], None, None)
     assert [row[1:4] for row in rows] == [(A, B, 3210)]
     assert (dict(counters)["packets"], truncated) == (3, False)
     assert whole_s is not None
@@ -72,7 +74,7 @@ def test_pcap_in_either_byte_order_and_resolution(tmp_path: Path, order: Any, ma
     frame = udp(payload=9)
     content = struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 262144, RAW)
     content += struct.pack(order + "IIII", 10, 500, len(frame), 90) + frame
-    rows, _, _, whole_s = captured([str(write(tmp_path, content))], None, None)
+    rows, _, _, _, whole_s = captured([str(write(tmp_path, content))], None, None)
     assert rows[0][3] == 9
     assert whole_s == pytest.approx((10 + 500 * tick_s,) * 2, abs=1e-10)
 
@@ -93,7 +95,7 @@ def test_pcapng_sections_interfaces_and_resolutions(tmp_path: Path, order: Any) 
     simple = struct.pack(order + "I", len(raw)) + raw
     content = section + block(1, nano) + block(1, binary) + block(5, bytes(12)) + block(6, packet) + block(2, old)
     content += section + block(1, binary) + block(3, simple)
-    rows, counters, truncated, whole_s = captured([str(write(tmp_path, content))], None, None)
+    rows, counters, _, truncated, whole_s = captured([str(write(tmp_path, content))], None, None)
     assert dict(counters)["packets"] == 3
     # The same flow at another interface counts where it was first seen: 1 byte of the second section is interface 0's.
     assert sum(row[3] for row in rows) == 1
@@ -122,9 +124,12 @@ def test_a_cut_gzip_keeps_the_whole_records(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is neither pcap nor pcapng"),
+        (b"", "is empty"),
         (b"\xd4\xc3", "is neither pcap nor pcapng"),
-        (pcap_bytes([])[:20], "is neither pcap nor pcapng"),
+        (pcap_bytes([])[:20], "ends within its header"),
+        (b"\x28\xb5\x2f\xfd and so on", "is compressed by zstd; unpack it first"),
+        (b"GMBU and so on", "is a capture of Network Monitor; convert it first: editcap"),
+        (bytes(100), "is no capture: it begins with zeros"),
         (b"hello, this is no capture", "is neither pcap nor pcapng"),
         (gzip.compress(b"nor is this", mtime=0), "is neither pcap nor pcapng"),
         (b"\x1f\x8b but no gzip", "damaged gzip"),
@@ -173,6 +178,10 @@ def over_ip(protocol: int, inner: bytes) -> bytes:
     return bytes(head) + inner
 
 
+def ppp(packet: bytes) -> bytes:
+    return struct.pack(">H", 0x0021 if packet[0] >> 4 == 4 else 0x0057) + packet
+
+
 @pytest.mark.parametrize("ends", [(A, B), (A6, B6)])
 @pytest.mark.parametrize(
     ("link", "wrap"),
@@ -194,6 +203,20 @@ def over_ip(protocol: int, inner: bytes) -> bytes:
         (RAW, lambda p: over_ip(47, struct.pack(">HHI", 0x2000, 0x0800, 5) + p)),
         (RAW, lambda p: over_ip(4, p)),
         (ETHERNET, lambda p: bytes(12) + struct.pack(">HI", 0x8847, 16 << 12 | 0x1FF) + p),
+        (ETHERNET, lambda p: bytes(12) + struct.pack(">HBBHH", 0x8864, 0x11, 0, 7, len(p) + 2) + ppp(p)),
+        (ETHERNET, lambda p: bytes(12) + struct.pack(">H6s", len(p) + 8, b"\xaa\xaa\3\0\0\0") + ethernet(p)[12:]),
+        (9, lambda p: ppp(p)),
+        (9, lambda p: b"\xff\3" + ppp(p)),
+        (9, lambda p: ppp(p)[1:]),
+        (50, lambda p: b"\xff\3" + ppp(p)),
+        (50, lambda p: b"\x0f\0" + ethernet(p)[12:]),
+        (104, lambda p: b"\x8f\0" + ethernet(p)[12:]),
+        (166, lambda p: b"\1\3" + ppp(p)),
+        (204, lambda p: b"\1\xff\3" + ppp(p)),
+        (51, lambda p: struct.pack(">BBHH", 0x11, 0, 7, len(p) + 2) + ppp(p)),
+        (242, lambda p: bytes(40) + ethernet(p)[12:14] + b"\0\0" + p),
+        (239, lambda p: b"\2\0\0\0" + struct.pack("<HHI", 8, 2, 1) + struct.pack("<HH", len(p) + 4, 9) + p),
+        (RAW, lambda p: over_ip(103, struct.pack(">BBHI", 0x21, 0, 0, 0) + p)),
     ],
 )
 def test_every_link_type_and_tunnel(tmp_path: Path, link: Any, wrap: Callable[[bytes], bytes], ends: Any) -> None:
@@ -225,8 +248,87 @@ def test_tunnels_without_end_are_left(tmp_path: Path) -> None:
 
 
 def test_an_unknown_link_type_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match="record 1: link type 105 is not known; capture Ethernet"):
+    with pytest.raises(FormatError, match=r"has packets of link type 105 \(802.11\) only, which is not read; capture"):
         read(pcap_bytes([tcp()], 105), tmp_path)
+
+
+def test_packets_of_an_unknown_link_type_do_not_hide_the_others(tmp_path: Path) -> None:
+    """The first packet of a pcapng file may be that of a USB interface."""
+
+    def block(kind: int, body: bytes) -> bytes:
+        body += bytes(-len(body) % 4)
+        return struct.pack("<II", kind, 12 + len(body)) + body + struct.pack("<I", 12 + len(body))
+
+    content = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+    for link in (220, RAW):
+        content += block(1, struct.pack("<HHI", link, 0, 0))
+    for interface in (0, 1):
+        packet = udp(payload=9)
+        content += block(6, struct.pack("<IIIII", interface, 0, 1, len(packet), len(packet)) + packet)
+    sums, seen = read(content, tmp_path)
+    assert sums == {(A, B): 9}
+    assert seen["skipped"] == {"link type 220 (USB)": 1}
+
+
+def test_a_null_register_of_pim_carries_nothing(tmp_path: Path) -> None:
+    inner = bytearray(tcp(payload=0)[:20])
+    inner[9] = 103
+    register = over_ip(103, struct.pack(">BBHI", 0x21, 0, 0, 0x40000000) + bytes(inner))
+    hello = over_ip(103, struct.pack(">BBH", 0x20, 0, 0) + bytes(20))
+    sums, seen = read(pcap_bytes([register, hello]), tmp_path)
+    assert (sums, seen["skipped"]) == ({}, {"PIM": 2})
+
+
+def test_a_tunnel_without_tcp_or_udp_is_no_payload(tmp_path: Path) -> None:
+    arp = bytes(12) + b"\x08\x06" + bytes(28)
+    sums, seen = read(pcap_bytes([over_udp(4789, vxlan(arp)), over_udp(6081, geneve(arp))]), tmp_path)
+    assert (sums, seen["skipped"]) == ({}, {"ARP": 2})
+
+
+def test_zeros_after_the_last_packet_end_the_capture(tmp_path: Path) -> None:
+    """As in a sparse file: 10 GB of zeros would be 600 million records without data."""
+    path = write(tmp_path, pcap_bytes(FRAMES))
+    with path.open("r+b") as stream:
+        stream.truncate(10_000_000_000)
+    rows, counters, _, truncated, _ = captured([str(path)], None, None)
+    assert sum(row[3] for row in rows) > 0
+    assert (dict(counters)["packets"], dict(counters)["blank_files"], truncated) == (3, 1, False)
+
+
+def test_bytes_that_were_not_captured_are_below_the_interval(tmp_path: Path) -> None:
+    def interval(*starts: int) -> tuple[int, int, int]:
+        frames = [tcp(seq=start, payload=100) for start in starts]
+        rows, *_ = captured([str(write(tmp_path, pcap_bytes(frames)))], None, None)
+        return rows[0][3], rows[0][4], rows[0][5]
+
+    assert interval(0, 100, 200) == (300, 300, 300)
+    assert interval(0, 100, 900, 1000) == (1100, 400, 1100)
+    assert interval(0, 200, 100) == (300, 300, 300), "a late packet fills the gap"
+    assert interval(0, 1000, 500, 100, 800) == (1100, 400, 1100), "one gap is followed"
+    assert interval(0, 200, 0, 200) == (300, 200, 300), "others sent again do not"
+    # Ten forged packets, each 20 MB on.
+    assert interval(*range(0, 200_000_000, 20_000_000)) == (180_000_100, 1000, 180_000_100)
+
+
+def test_the_table_of_pairs_is_bounded_and_keeps_the_largest(tmp_path: Path) -> None:
+    """Each address is seen once, as in a scan, but for one pair."""
+    count = 400_000
+    frame = np.zeros((count, 16 + 42), dtype=np.uint8)
+    frame[:, 0:4] = np.frombuffer(struct.pack("<I", 1), np.uint8)
+    frame[:, 8:16] = np.frombuffer(struct.pack("<II", 42, 42 + 100), np.uint8)
+    packet = frame[:, 16:]
+    packet[:, 12:14], packet[:, 14], packet[:, 16:18], packet[:, 23] = (8, 0), 0x45, (0, 128), 17
+    number = np.arange(count, dtype=">u4")
+    packet[:, 26:30] = (number + (10 << 24)).view(np.uint8).reshape(-1, 4)
+    packet[:, 30:34] = (10, 255, 0, 1)
+    packet[::2, 26:30] = (10, 200, 0, 1)
+    packet[:, 38:40] = (0, 108)
+    path = write(tmp_path, pcap_bytes([], ETHERNET) + frame.tobytes())
+    rows, counters, *_ = captured([str(path)], None, None)
+    seen = dict(counters)
+    assert len(rows) <= 1 << 17
+    assert max((row[3], row[1]) for row in rows) == (count // 2 * 100, "10.200.0.1")
+    assert sum(row[3] for row in rows) + seen["unplaced_bytes"] == count * 100
 
 
 def test_lengths_come_from_headers(tmp_path: Path) -> None:
@@ -297,8 +399,10 @@ def test_each_byte_of_a_connection_counts_once(tmp_path: Path) -> None:
     assert (size, seen["duplicate_packets"], seen["duplicate_bytes"]) == (250, 2, 250)
     start = (1 << 32) - 150
     assert total(tmp_path, *(seg(start + n * 100, 100) for n in range(5)), seg(start + 100, 100))[0] == 500, "wraps"
-    size, seen = total(tmp_path, seg(0, 100), seg(300, 100), seg(100, 200))
+    size, seen = total(tmp_path, seg(0, 100), seg(300, 100))
     assert (size, seen["unseen_bytes"]) == (400, 200), "what the capture missed"
+    size, seen = total(tmp_path, seg(0, 100), seg(300, 100), seg(100, 200))
+    assert (size, seen["unseen_bytes"], seen["duplicate_bytes"]) == (400, 0, 0), "what came late"
     assert total(tmp_path, seg(0, 100), seg(5000, 0), seg(100, 100))[0] == 200, "a bare acknowledgement"
 
 

@@ -18,6 +18,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.examples import examples
+from tests.profile import frames
+from tests.profile.export_bytes import (
+    ETHERNET_HEADER,
+    FLOW_FIELDS,
+    IP_HEADER,
+    MPLS_HEADER,
+    PPP_HEADER,
+    RING_HEADER,
+    counter_sample,
+    flow,
+    flow_sample,
+    ipfix,
+    options_template,
+    sflow,
+    template,
+)
 from tests.profile.recording import METERS, available, ethernet, record, write
 from tests.profile.test_fuzz import mutate
 from tests.shell import GAVOTTE, gavotte
@@ -189,11 +205,88 @@ def test_a_series_adds_up_to_the_whole() -> None:
     assert all(span.end_s - span.start_s == 1.0 for span in series.spans if span.start_s and span.end_s)
 
 
+def told(folder: Path, source: str, *payloads: bytes) -> Traffic:
+    write(folder / "few.pcap", [(1.0, each, ("127.0.0.1", 9)) for each in payloads])
+    return profile(source, folder / "few.pcap", name="job", min_bytes=0).traffic
+
+
+ICMP = frames.over_ip6(58, bytes(64))
+UNREAD = [
+    (
+        "sflow",
+        [sflow(counter_sample(), counter_sample())],
+        "(no flow samples, 2 counter samples); switch on flow sampling at the agent",
+    ),
+    (
+        "sflow",
+        [sflow(flow_sample(ICMP), counter_sample())],
+        "(1 flow sample: 1 ICMPv6, 1 counter sample)",
+    ),
+    ("sflow", [sflow(flow_sample(bytes(64), protocol=RING_HEADER))], "(1 flow sample: 1 sFlow header protocol 3)"),
+    ("sflow", [sflow(counter_sample())[:60]], "all sFlow version 5 datagrams are damaged: "),
+    ("sflow", [ipfix()], "contains no sFlow version 5 datagram (1 packet: 1 IPFIX)"),
+    ("ipfix", [ipfix(options_template(256, [(149, 4), (34, 4)]), (256, bytes(8)))], "(no flows, 1 record of options)"),
+    ("ipfix", [ipfix((300, bytes(25)))], "(no flows, 1 set without its template); capture for longer"),
+    (
+        "ipfix",
+        [ipfix(template(256, FLOW_FIELDS), (256, flow("10.0.0.1", "10.0.0.2", protocol=1, octets=99, packets=1)))],
+        "(1 flow: 1 ICMP)",
+    ),
+    ("netflow", [b"\0\5 this is a request of some program"], "(1 packet: 1 other UDP datagrams)"),
+]
+
+
+@pytest.mark.parametrize(("source", "payloads", "message"), UNREAD)
+def test_a_refusal_says_what_the_datagrams_are(tmp_path: Path, source: str, payloads: Any, message: str) -> None:
+    with pytest.raises(GavotteError) as caught:
+        told(tmp_path, source, *payloads)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_cut_datagrams_are_named(tmp_path: Path) -> None:
+    whole = sflow(counter_sample())
+    frame = frames.udp(payload=len(whole), ports=(9, 6343))[:28] + whole
+    path = frames.write(tmp_path, frames.pcap_bytes([frame], snap=96))
+    with pytest.raises(GavotteError, match="all sFlow version 5 datagrams are damaged: 1 of 1 are cut; capture them"):
+        profile("sflow", path, name="job")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "wrap"),
+    [
+        (ETHERNET_HEADER, frames.ethernet),
+        (IP_HEADER, bytes),
+        (PPP_HEADER, lambda p: b"\xff\3\0\x21" + p),
+        (MPLS_HEADER, lambda p: struct.pack(">I", 16 << 12 | 0x1FF) + p),
+    ],
+)
+def test_sampled_headers_of_each_protocol(tmp_path: Path, protocol: int, wrap: Any) -> None:
+    traffic = told(tmp_path, "sflow", sflow(flow_sample(wrap(frames.tcp(payload=1000)), protocol=protocol)))
+    assert {pair: count.bytes for pair, count in traffic.counts.items()} == {("10.0.0.1", "10.0.0.2"): 10_000}
+
+
+def test_each_sampler_of_a_meter_has_its_own_rate(tmp_path: Path) -> None:
+    """One in 100 by the first, given as a size and a population, and one in 10 by the second."""
+    options = options_template(257, [(302, 4), (309, 4), (310, 4)])
+    rates = struct.pack(">III", 1, 1, 100) + struct.pack(">III", 2, 2, 20)
+    flows = flow("10.0.0.1", "10.0.0.2", protocol=17, octets=1028, packets=1, sampler=1)
+    flows += flow("10.0.0.3", "10.0.0.4", protocol=17, octets=1028, packets=1, sampler=2)
+    traffic = told(tmp_path, "ipfix", ipfix(options, template(256, FLOW_FIELDS), (257, rates), (256, flows)))
+    counts = {pair: count.bytes for pair, count in traffic.counts.items()}
+    assert counts == {("10.0.0.1", "10.0.0.2"): 100_000, ("10.0.0.3", "10.0.0.4"): 10_000}
+    assert traffic.seen["options"] == 2
+
+
 @pytest.mark.slow
 def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     for source, words, report in (
         ("sflow", [HERE / "pmacctd-9.pcap.gz"], "contains no sFlow version 5 datagram"),
-        ("ipfix", [HERE / "pmacctd-9.pcap.gz"], "contains no IPFIX datagram; check exporter and port; it has 38"),
+        (
+            "ipfix",
+            [HERE / "pmacctd-9.pcap.gz"],
+            "contains no IPFIX datagram (38 packets: 38 NetFlow version 9); check exporter, port",
+        ),
         ("netflow", [EXAMPLE / "pagerank.pcap.gz"], "contains no NetFlow version 5 or 9 datagram"),
         ("netflow", [], "nothing to read by netflow; name at least one file, or where to listen"),
         ("sflow", ["--listen", "vm1:99"], "`vm1:99` is not an address to listen at; use e.g. 0.0.0.0:6343"),

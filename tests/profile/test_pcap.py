@@ -11,6 +11,7 @@ from tests.profile.frames import (
     B,
     C,
     ethernet,
+    over_ip6,
     pcap_bytes,
     pcapng_bytes,
     sll2,
@@ -22,6 +23,7 @@ from tests.profile.profiled import from_pcap
 
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.app import App, read_app, write_app
+from gavotte.profile import profile
 
 TASKS = {B: "rank-0", A: "rank-1"}
 
@@ -76,6 +78,25 @@ def test_several_captures_count_a_byte_once(tmp_path: Path) -> None:
     assert (report.packets, report.bytes) == (4, 220)
 
 
+def test_a_refusal_names_what_was_skipped(tmp_path: Path) -> None:
+    arp = bytes(12) + b"\x08\x06" + bytes(28)
+    packets = [over_ip6(58, bytes(8)), over_ip6(103, bytes(8)), arp, arp, ethernet(tcp(payload=0))]
+    path = write(tmp_path, pcap_bytes(packets, ETHERNET))
+    with pytest.raises(FormatError) as caught:
+        from_pcap(path, name="job")
+    problem = "contains no payload between two addresses (5 packets: 2 ARP, 1 ICMPv6, 1 PIM, 1 without payload)"
+    assert str(caught.value) == f"{path}: {problem}; capture while the application runs"
+
+
+def test_pairs_whose_bytes_are_jumps_are_named(tmp_path: Path) -> None:
+    """Ten packets of 100 bytes whose numbers claim 180 MB."""
+    forged = [tcp(A, B, 100, seq=number * 20_000_000) for number in range(10)]
+    lossy = [tcp(A, C, 1000, seq=number * 1100) for number in range(100)]
+    (line,) = profile("pcap", write(tmp_path, pcap_bytes([*forged, *lossy])), name="job").traffic.warnings
+    assert line.startswith(f"180 MB of 180 MB from {A} to {B} were not captured: TCP's sequence numbers jump over them")
+    assert profile("pcap", write(tmp_path, pcap_bytes(lossy)), name="job").traffic.warnings == []
+
+
 def test_noise_is_left_out_and_reported(tmp_path: Path) -> None:
     frames = [tcp(A, B, 60000), tcp(B, A, 60), tcp(A, C, 59)]
     path = write(tmp_path, pcap_bytes(frames))
@@ -106,11 +127,14 @@ def test_a_truncated_file_is_told(tmp_path: Path) -> None:
 
 def test_requests_that_cannot_be_met(tmp_path: Path) -> None:
     path = write(tmp_path, gzip.compress(pcap_bytes([tcp(A, C)])))
-    with pytest.raises(FormatError, match="contains no payload between the named tasks; profile it without names"):
+    with pytest.raises(
+        FormatError,
+        match=r"contains no payload between the named tasks \(1 packet: 1 with .* for other ends\); profile it",
+    ):
         from_pcap(path, TASKS, name="job")
-    with pytest.raises(FormatError, match="contains no payload between two addresses; capture while"):
+    with pytest.raises(FormatError, match=r"contains no payload between two addresses \(no packets\); capture while"):
         from_pcap(write(tmp_path, pcap_bytes([]), "empty.pcap"), name="job")
-    with pytest.raises(FormatError, match="record 1: link type 105 is not known"):
+    with pytest.raises(FormatError, match="has packets of link type 105"):
         from_pcap(write(tmp_path, pcap_bytes([tcp()], 105), "wifi.pcap"), name="job")
     with pytest.raises(FormatError, match="name"):
         from_pcap(path, name="two words")

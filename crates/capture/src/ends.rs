@@ -107,6 +107,11 @@ impl Directory {
         end
     }
 
+    /// The number of ends whose names were given.
+    pub fn given(&self) -> End {
+        self.given as End
+    }
+
     /// The name of an end.
     pub fn name(&self, end: End) -> &str {
         &self.names[end as usize]

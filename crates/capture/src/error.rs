@@ -8,6 +8,15 @@ pub enum CaptureError {
     /// The first bytes are not those of a capture.
     #[error("is neither pcap nor pcapng; use a capture of `tcpdump -w` or Wireshark")]
     NotACapture,
+    /// The first bytes are those of another format that is known.
+    #[error("is {0}; {1}")]
+    OtherFormat(&'static str, &'static str),
+    /// A file without a byte.
+    #[error("is empty; capture again")]
+    Empty,
+    /// A file that ends before its first record.
+    #[error("ends within its header; copy or capture it again")]
+    NoHeader,
     /// A record that violates the format.
     #[error("record {record}: {problem}; copy or capture it again")]
     Damaged {
@@ -16,14 +25,9 @@ pub enum CaptureError {
         /// The problem with it.
         problem: String,
     },
-    /// Packets of an unsupported link type.
-    #[error("record {record}: link type {link} is not known; capture Ethernet, Linux cooked or raw IP")]
-    UnknownLink {
-        /// Counted from 1.
-        record: u64,
-        /// The link type's number at tcpdump.org.
-        link: u32,
-    },
+    /// All packets have unsupported link types, named here.
+    #[error("has packets of {0} only, which is not read; capture Ethernet, Linux cooked, PPP or raw IP")]
+    UnknownLinks(String),
     /// Compressed data that do not unpack.
     #[error("damaged gzip; copy or capture it again")]
     Gzip,

@@ -19,8 +19,10 @@ use netflow_parser::{AutoScopedParser, FieldValue, IpfixField, NetflowPacket, Ne
 use crate::cells::Counter;
 use crate::cells::{Cells, Numbers, Row, Sum};
 use crate::ends::{Directory, End};
+use crate::exports::kind_of;
 use crate::interval::sampled_range;
 use crate::sampled::gap;
+use crate::skipped::{Skip, Skipped};
 
 /// TCP's header without options, with the options that Linux sends, and with the longest possible options.
 const TCP_BYTES: [f64; 3] = [20.0, 32.0, 60.0];
@@ -29,6 +31,10 @@ const UDP_BYTES: [f64; 3] = [8.0, 8.0, 8.0];
 /// A flow that spans more intervals counts in the last one.
 const MOST_INTERVALS: i64 = 10_000;
 const MOST_SOURCES: usize = 1 << 14;
+
+/// Exporters whose templates are kept, and the most bytes of each one's data that wait for their template.
+const MOST_EXPORTERS: usize = 256;
+const MOST_WAITING_BYTES: usize = 256 << 10;
 
 /// The exports to read; others are counted and skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +83,7 @@ struct Flow {
     target: Option<IpAddr>,
     source_port: u16,
     target_port: u16,
-    protocol: u8,
+    protocol: Option<u8>,
     octets: u64,
     packets: u64,
     back_octets: u64,
@@ -92,16 +98,23 @@ struct Flow {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Sampling {
+    /// The number of the sampler, of which a meter may have several.
+    sampler: Option<u64>,
     interval: Option<u64>,
     packets: Option<u64>,
     space: Option<u64>,
+    size: Option<u64>,
+    population: Option<u64>,
 }
 
 impl Sampling {
     /// The number of packets that one sample stands for.
     fn rate(self) -> Option<f64> {
-        match (self.packets, self.space) {
-            (Some(packets), Some(space)) if packets > 0 => Some(1.0 + space as f64 / packets as f64),
+        match (self.packets, self.space, self.size, self.population) {
+            (Some(packets), Some(space), ..) if packets > 0 => Some(1.0 + space as f64 / packets as f64),
+            (.., Some(size), Some(population)) if size > 0 && population >= size => {
+                Some(population as f64 / size as f64)
+            }
             _ => self
                 .interval
                 .filter(|interval| *interval > 0)
@@ -119,13 +132,16 @@ pub struct Flows {
     ends: Directory,
     cells: Cells<Octets>,
     views: Numbers<(Exporter, bool)>,
-    rates: HashMap<Exporter, f64>,
+    /// By exporter and sampler; without a sampler, the rate that was reported last.
+    rates: HashMap<(Exporter, Option<u64>), f64>,
     sequences: HashMap<Exporter, Option<u32>>,
     datagrams: u64,
-    other: u64,
+    others: Skipped,
     damaged: u64,
+    damage: Option<String>,
     records: u64,
-    ignored: u64,
+    options: u64,
+    skipped: Skipped,
     ignored_bytes: f64,
     untold: u64,
     lost: u64,
@@ -140,24 +156,27 @@ impl Flows {
     pub fn new(kind: Kind, ends: Directory, every_s: Option<f64>) -> Self {
         let mut pending = PendingFlowsConfig::default();
         pending.max_pending_flows = 64;
-        pending.max_total_bytes = 4 << 20;
+        pending.max_total_bytes = MOST_WAITING_BYTES;
         let builder = NetflowParser::builder()
             .with_cache_size(1024)
             .with_pending_flows(pending);
-        let parser = AutoScopedParser::try_with_builder(builder).and_then(|parser| parser.with_max_sources(256));
+        let parser =
+            AutoScopedParser::try_with_builder(builder).and_then(|parser| parser.with_max_sources(MOST_EXPORTERS));
         Self {
             kind,
             parser: parser.expect("limits that the parser takes"),
+            cells: Cells::new(&ends, every_s),
             ends,
-            cells: Cells::new(every_s),
             views: Numbers::new(),
             rates: HashMap::new(),
             sequences: HashMap::new(),
             datagrams: 0,
-            other: 0,
+            others: Skipped::default(),
             damaged: 0,
+            damage: None,
             records: 0,
-            ignored: 0,
+            options: 0,
+            skipped: Skipped::default(),
             ignored_bytes: 0.0,
             untold: 0,
             lost: 0,
@@ -167,19 +186,21 @@ impl Flows {
 
     /// Reads a datagram from an exporter. A damaged datagram, or one of another version, is counted and skipped.
     pub fn datagram(&mut self, exporter: SocketAddr, payload: &[u8]) {
-        let wanted = match payload {
-            [0, 5 | 7 | 9, ..] => self.kind == Kind::NetFlow,
-            [0, 10, ..] => self.kind == Kind::Ipfix,
+        let kind = kind_of(payload);
+        let wanted = match kind {
+            "NetFlow version 5" | "NetFlow version 7" | "NetFlow version 9" => self.kind == Kind::NetFlow,
+            "IPFIX" => self.kind == Kind::Ipfix,
             _ => false,
         };
         if !wanted {
-            self.other += 1;
+            self.others.add(Skip::Datagram(kind));
             return;
         }
         self.datagrams += 1;
         let parsed = self.parser.parse_from_source(exporter, payload);
-        if parsed.error.is_some() {
+        if let Some(error) = &parsed.error {
             self.damaged += 1;
+            self.damage.get_or_insert_with(|| error.to_string());
         }
         for packet in parsed.packets {
             match packet {
@@ -207,7 +228,7 @@ impl Flows {
                 target: Some(set.dst_addr.into()),
                 source_port: set.src_port,
                 target_port: set.dst_port,
-                protocol: set.protocol_number,
+                protocol: Some(set.protocol_number),
                 octets: set.d_octets.into(),
                 packets: set.d_pkts.into(),
                 start_s: Some(boot_s + f64::from(set.first) * 1e-3),
@@ -289,10 +310,15 @@ impl Flows {
     }
 
     fn sampling(&mut self, exporter: Exporter, sampling: Sampling) {
-        if let Some(rate) = sampling.rate()
-            && (self.rates.len() < MOST_SOURCES || self.rates.contains_key(&exporter))
-        {
-            self.rates.insert(exporter, rate);
+        self.options += 1;
+        let Some(rate) = sampling.rate() else {
+            return;
+        };
+        for sampler in [None, sampling.sampler] {
+            let key = (exporter, sampler);
+            if self.rates.len() < MOST_SOURCES || self.rates.contains_key(&key) {
+                self.rates.insert(key, rate);
+            }
         }
     }
 
@@ -305,7 +331,8 @@ impl Flows {
         let rate = flow
             .sampling
             .rate()
-            .or(self.rates.get(&exporter).copied())
+            .or_else(|| self.rates.get(&(exporter, flow.sampling.sampler)).copied())
+            .or_else(|| self.rates.get(&(exporter, None)).copied())
             .unwrap_or(1.0);
         self.flow(exporter, rate, &flow);
     }
@@ -313,19 +340,21 @@ impl Flows {
     fn flow(&mut self, exporter: Exporter, rate: f64, flow: &Flow) {
         self.records += 1;
         self.octets += (flow.octets + flow.back_octets) as f64 * rate;
-        let headers = match flow.protocol {
-            6 => TCP_BYTES,
-            17 => UDP_BYTES,
-            _ => {
-                self.ignored += 1;
+        let ends = (flow.source, flow.target);
+        let counted = match (flow.protocol, ends) {
+            (Some(6), (Some(source), Some(target))) => Ok((TCP_BYTES, source, target)),
+            (Some(17), (Some(source), Some(target))) => Ok((UDP_BYTES, source, target)),
+            (Some(6 | 17), _) => Err(Skip::NoAddress),
+            (Some(other), _) => Err(Skip::Protocol(other)),
+            (None, _) => Err(Skip::NoProtocol),
+        };
+        let (headers, source, target) = match counted {
+            Ok(parts) => parts,
+            Err(why) => {
+                self.skipped.add(why);
                 self.ignored_bytes += (flow.octets + flow.back_octets) as f64 * rate;
                 return;
             }
-        };
-        let (Some(source), Some(target)) = (flow.source, flow.target) else {
-            self.ignored += 1;
-            self.ignored_bytes += (flow.octets + flow.back_octets) as f64 * rate;
-            return;
         };
         let ip = if source.is_ipv4() { 20.0 } else { 40.0 };
         let source = SocketAddr::new(source.to_canonical(), flow.source_port);
@@ -360,7 +389,7 @@ impl Flows {
     }
 
     /// Divides a flow among the intervals that it spans, as if its rate had been constant.
-    fn spread(&mut self, view: u32, pair: (End, End), flow: &Flow, sum: &Octets) {
+    fn spread(&mut self, view: Option<u32>, pair: (End, End), flow: &Flow, sum: &Octets) {
         let last = self.cells.interval(flow.end_s);
         let first = self.cells.interval(flow.start_s.or(flow.end_s)).min(last);
         let (Some(every_s), Some(start_s), Some(end_s)) = (self.cells.every_s(), flow.start_s, flow.end_s) else {
@@ -388,23 +417,55 @@ impl Flows {
 
     /// Bytes by pair, each from the view that saw most of it.
     pub fn rows(&self) -> Vec<Row> {
-        self.cells.rows(&self.ends, |_, _| 0_u8, |_| 1.0, 0.0)
+        self.cells.rows(|_, _| 0_u8, |_| 1.0, 0.0)
+    }
+
+    /// The ends that rows name.
+    pub fn ends(&self) -> &Directory {
+        &self.ends
+    }
+
+    /// The datagrams of other kinds.
+    pub fn others(&self) -> &Skipped {
+        &self.others
+    }
+
+    /// What is wrong with the first damaged datagram.
+    pub fn damage(&self) -> Option<&str> {
+        self.damage.as_deref()
+    }
+
+    /// The flows without payload that counts.
+    pub fn skipped(&self) -> &Skipped {
+        &self.skipped
+    }
+
+    /// The sets of flows whose template has not come: those that still wait, and those for which no room was left.
+    fn untold(&self) -> u64 {
+        let parsers = self.parser.ipfix_info().into_iter().map(|(_, info)| info);
+        let parsers = parsers.chain(self.parser.v9_info().into_iter().map(|(_, info)| info));
+        let waiting: usize = parsers
+            .map(|info| info.v9.pending_flow_count + info.ipfix.pending_flow_count)
+            .sum();
+        self.untold + waiting as u64
     }
 
     /// The counters of skipped and unplaced data.
     pub fn counters(&self) -> Vec<Counter> {
         vec![
             ("datagrams", self.datagrams as f64),
-            ("other_datagrams", self.other as f64),
+            ("other_datagrams", self.others.total() as f64),
             ("damaged_datagrams", self.damaged as f64),
             ("exporters", self.sequences.len() as f64),
             ("flows", self.records as f64),
-            ("ignored_flows", self.ignored as f64),
+            ("options", self.options as f64),
+            ("ignored_flows", self.skipped.total() as f64),
             ("ignored_bytes", self.ignored_bytes.round()),
-            ("untold_sets", self.untold as f64),
+            ("untold_sets", self.untold() as f64),
             ("lost_records", self.lost as f64),
             ("ip_bytes", self.octets.round()),
             ("unplaced_bytes", self.cells.unplaced_bytes),
+            ("folded_pairs", self.cells.folded_pairs as f64),
         ]
     }
 }
@@ -421,7 +482,7 @@ impl Flow {
         match field {
             1 | 85 => self.octets = self.octets.max(number()),
             2 | 86 => self.packets = self.packets.max(number()),
-            4 => self.protocol = value.as_u8().unwrap_or(0),
+            4 => self.protocol = value.as_u8(),
             7 => self.source_port = number() as u16,
             8 | 27 => self.source = address().filter(known).or(self.source),
             11 => self.target_port = number() as u16,
@@ -431,11 +492,14 @@ impl Flow {
             23 if self.octets == 0 => self.octets = number(),
             24 if self.packets == 0 => self.packets = number(),
             34 | 50 => self.sampling.interval = Some(number()),
+            48 | 302 => self.sampling.sampler = Some(number()),
             61 => self.outgoing = number() == 1,
             150 | 152 | 154 | 156 => self.start_s = Some(number() as f64 * 1e-3),
             151 | 153 | 155 | 157 => self.end_s = Some(number() as f64 * 1e-3),
             305 => self.sampling.packets = Some(number()),
             306 => self.sampling.space = Some(number()),
+            309 => self.sampling.size = Some(number()),
+            310 => self.sampling.population = Some(number()),
             _ => {}
         }
     }
@@ -482,6 +546,7 @@ fn iana_number(field: Iana) -> u16 {
         Iana::SourceIpv6address => 27,
         Iana::DestinationIpv6address => 28,
         Iana::SamplingInterval => 34,
+        Iana::SamplerId => 48,
         Iana::SamplerRandomInterval => 50,
         Iana::FlowDirection => 61,
         Iana::OctetTotalCount => 85,
@@ -496,6 +561,9 @@ fn iana_number(field: Iana) -> u16 {
         Iana::FlowEndNanoseconds => 157,
         Iana::SamplingPacketInterval => 305,
         Iana::SamplingPacketSpace => 306,
+        Iana::SelectorId => 302,
+        Iana::SamplingSize => 309,
+        Iana::SamplingPopulation => 310,
         _ => u16::MAX,
     }
 }

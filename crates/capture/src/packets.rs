@@ -7,21 +7,23 @@ use crate::cells::{Cells, Row};
 use crate::ends::Directory;
 use crate::error::CaptureError;
 use crate::records::read_records;
-use crate::segment::{UnknownLink, decode};
-use crate::tally::{Tally, sockets};
+use crate::segment::decode;
+use crate::skipped::Skipped;
+use crate::tally::{Fresh, Tally, sockets};
 
 /// Payload by pair of ends, from one capture or from one capture per host.
 #[derive(Debug)]
 pub struct Packets {
     ends: Directory,
-    cells: Cells<u64>,
+    cells: Cells<Fresh>,
     files: u32,
     records: u64,
-    ignored: u64,
+    skipped: Skipped,
     again: u64,
     again_bytes: u64,
-    unseen_bytes: u64,
+    unseen_bytes: i64,
     truncated: bool,
+    blank: u64,
     span_s: f64,
     whole_s: Option<(f64, f64)>,
 }
@@ -30,15 +32,16 @@ impl Packets {
     /// An empty collection.
     pub fn new(ends: Directory, every_s: Option<f64>) -> Self {
         Self {
+            cells: Cells::new(&ends, every_s),
             ends,
-            cells: Cells::new(every_s),
             files: 0,
             records: 0,
-            ignored: 0,
+            skipped: Skipped::default(),
             again: 0,
             again_bytes: 0,
             unseen_bytes: 0,
             truncated: false,
+            blank: 0,
             span_s: 0.0,
             whole_s: None,
         }
@@ -52,35 +55,41 @@ impl Packets {
         let mut tally = Tally::default();
         let mut times: Option<(f64, f64)> = None;
         let view = self.files;
-        let mut record_number = 0;
+        let mut skipped = Skipped::default();
+        let mut unseen_bytes = 0;
         let ending = read_records(input, |record| {
-            record_number += 1;
             if let Some(time_s) = record.time_s {
                 let (first, last) = times.unwrap_or((time_s, time_s));
                 times = Some((first.min(time_s), last.max(time_s)));
             }
-            let segment = decode(record).map_err(|UnknownLink(link)| CaptureError::UnknownLink {
-                record: record_number,
-                link,
-            })?;
-            let Some(segment) = segment else {
-                self.ignored += 1;
-                return Ok(());
+            let segment = match decode(record) {
+                Ok(segment) => segment,
+                Err(why) => {
+                    skipped.add(why);
+                    return Ok(());
+                }
             };
             let fresh = tally.fresh(&segment);
-            if fresh > 0 {
+            if fresh != Fresh::default() {
+                unseen_bytes += fresh.unseen_bytes;
                 let (source, target) = sockets(&segment);
                 let pair = self.ends.pair(source, target);
-                self.cells.add(view, pair, self.cells.interval(record.time_s), &fresh);
+                self.cells
+                    .add(Some(view), pair, self.cells.interval(record.time_s), &fresh);
             }
             Ok(())
         })?;
+        if let Some(refusal) = skipped.refusal(ending.records) {
+            return Err(refusal);
+        }
+        self.skipped.merge(&skipped);
+        self.blank += u64::from(ending.blank);
         self.files += 1;
         self.records += ending.records;
         self.truncated |= ending.truncated;
         self.again += tally.duplicate_packets;
         self.again_bytes += tally.duplicate_bytes;
-        self.unseen_bytes += tally.unseen_bytes;
+        self.unseen_bytes += unseen_bytes;
         if let Some((first, last)) = times {
             self.span_s = self.span_s.max(last - first);
             let (from, until) = self.whole_s.unwrap_or((first, last));
@@ -101,18 +110,30 @@ impl Packets {
 
     /// Bytes by pair, each from the capture that saw most of it.
     pub fn rows(&self) -> Vec<Row> {
-        self.cells.rows(&self.ends, |_, _| 0_u8, |_| 1.0, 0.0)
+        self.cells.rows(|_, _| 0_u8, |_| 1.0, 0.0)
+    }
+
+    /// The ends that rows name.
+    pub fn ends(&self) -> &Directory {
+        &self.ends
+    }
+
+    /// The packets without payload that counts.
+    pub fn skipped(&self) -> &Skipped {
+        &self.skipped
     }
 
     /// The counters of duplicate, unseen and unplaced data.
     pub fn counters(&self) -> Vec<Counter> {
         vec![
             ("packets", self.records as f64),
-            ("ignored_packets", self.ignored as f64),
+            ("ignored_packets", self.skipped.total() as f64),
             ("duplicate_packets", self.again as f64),
             ("duplicate_bytes", self.again_bytes as f64),
-            ("unseen_bytes", self.unseen_bytes as f64),
+            ("unseen_bytes", self.unseen_bytes.max(0) as f64),
             ("unplaced_bytes", self.cells.unplaced_bytes),
+            ("folded_pairs", self.cells.folded_pairs as f64),
+            ("blank_files", self.blank as f64),
             ("span_s", self.span_s),
         ]
     }
@@ -128,6 +149,10 @@ mod tests {
         let file: &[u8] = include_bytes!("../../../fuzz/corpus/captures/cut-ipv6-extension");
         let mut packets = Packets::new(Directory::default(), None);
         assert!(packets.read(file).is_err(), "further on it is damaged");
-        assert!(packets.rows().iter().all(|row| row.source.starts_with("10.0.0.1")));
+        let rows = packets.rows();
+        assert!(
+            rows.iter()
+                .all(|row| packets.ends().name(row.source).starts_with("10.0.0.1"))
+        );
     }
 }

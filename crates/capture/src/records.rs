@@ -42,6 +42,8 @@ pub struct Ending {
     pub records: u64,
     /// Whether the file ended within a further record.
     pub truncated: bool,
+    /// Whether zeros follow the last record, as in a sparse file or after a crash. They are not read.
+    pub blank: bool,
 }
 
 /// Reads the records of a capture in order.
@@ -54,6 +56,9 @@ pub fn read_records(
 ) -> Result<Ending, CaptureError> {
     let mut input = input;
     let (head, input) = peeked(&mut input, 4)?;
+    if head.is_empty() {
+        return Err(CaptureError::Empty);
+    }
     if head.starts_with(&[0x1f, 0x8b]) {
         let (_, unpacked) = peeked(MultiGzDecoder::new(input), 4).map_err(|error| match error {
             CaptureError::Io(_) => CaptureError::Gzip,
@@ -129,7 +134,7 @@ fn plain<R: Read>(
         [0xd4, 0xc3, 0xb2, 0xa1] | [0xa1, 0xb2, 0xc3, 0xd4] | [0x4d, 0x3c, 0xb2, 0xa1] | [0xa1, 0xb2, 0x3c, 0x4d] => {
             LegacyPcapReader::new(WINDOW_BYTES, &mut watched).map(|reader| walk(reader, each))
         }
-        _ => return Err(CaptureError::NotACapture),
+        start => return Err(other_format(start)),
     };
     if let Some(problem) = watched.failed {
         return Err(match failure {
@@ -137,9 +142,39 @@ fn plain<R: Read>(
             other => other,
         });
     }
-    let mut ending = walked.map_err(|_| CaptureError::NotACapture)??;
+    // Without a valid byte order, the length of the first block means nothing.
+    let known = !head.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a])
+        || matches!(
+            head.get(8..12),
+            Some([0x4d, 0x3c, 0x2b, 0x1a] | [0x1a, 0x2b, 0x3c, 0x4d])
+        );
+    let failure = if known && (head.len() as u32) < first {
+        CaptureError::NoHeader
+    } else {
+        CaptureError::NotACapture
+    };
+    let mut ending = walked.map_err(|_| failure)??;
     ending.truncated |= watched.cut;
     Ok(ending)
+}
+
+/// The error for a file that starts like this.
+fn other_format(start: &[u8]) -> CaptureError {
+    const UNPACK: &str = "unpack it first";
+    const CONVERT: &str = "convert it first: editcap -F pcapng";
+    let (name, remedy) = match start {
+        [0x28, 0xb5, 0x2f, 0xfd] => ("compressed by zstd", UNPACK),
+        [0xfd, b'7', b'z', b'X'] => ("compressed by xz", UNPACK),
+        [b'B', b'Z', b'h', _] => ("compressed by bzip2", UNPACK),
+        [0x04, 0x22, 0x4d, 0x18] => ("compressed by lz4", UNPACK),
+        [b'P', b'K', 3, 4] => ("a zip archive", UNPACK),
+        [b's', b'n', b'o', b'o'] => ("a snoop capture", CONVERT),
+        b"GMBU" | b"RTSS" => ("a capture of Network Monitor", CONVERT),
+        [0x34, 0xcd, 0xb2, 0xa1] | [0xa1, 0xb2, 0xcd, 0x34] => ("pcap in Kuznetzov's variant", CONVERT),
+        [0, 0, 0, 0] => ("no capture: it begins with zeros", "copy or capture it again"),
+        _ => return CaptureError::NotACapture,
+    };
+    CaptureError::OtherFormat(name, remedy)
 }
 
 /// Converts a pcapng resolution: a power of ten, or, with the highest bit set, a power of two.
@@ -190,6 +225,12 @@ fn walk(
             return Err(damaged("is too short for a block"));
         }
         match reader.next() {
+            Ok((_, PcapBlockOwned::Legacy(packet)))
+                if (packet.ts_sec, packet.ts_usec, packet.caplen, packet.origlen) == (0, 0, 0, 0) =>
+            {
+                ending.blank = true;
+                return Ok(ending);
+            }
             Ok((size, block)) => {
                 if let Some(record) = section.record(&block).map_err(damaged)? {
                     ending.records = number;

@@ -13,9 +13,11 @@ use sflow_parser::{SampleData, parse_datagram};
 use crate::cells::Counter;
 use crate::cells::{Cells, Numbers, Row, Sum};
 use crate::ends::{Directory, End};
+use crate::exports::kind_of;
 use crate::interval::sampled_range;
 use crate::records::Record;
-use crate::segment::{LINK_ETHERNET, LINK_IP, decode};
+use crate::segment::{LINK_ETHERNET, LINK_IP, LINK_MPLS, LINK_PPP, decode};
+use crate::skipped::{Skip, Skipped};
 use crate::tally::sockets;
 
 /// A larger gap means that the agent restarted.
@@ -98,10 +100,12 @@ pub struct Samples {
     sources: HashMap<(Agent, u32, u32), Source>,
     addresses: HashMap<End, IpAddr>,
     datagrams: u64,
-    other: u64,
+    others: Skipped,
     damaged: u64,
+    damage: Option<String>,
     taken: u64,
-    ignored: u64,
+    counters: u64,
+    skipped: Skipped,
     frame_bytes: f64,
 }
 
@@ -109,18 +113,20 @@ impl Samples {
     /// An empty collection.
     pub fn new(ends: Directory, every_s: Option<f64>) -> Self {
         Self {
+            cells: Cells::new(&ends, every_s),
             ends,
-            cells: Cells::new(every_s),
             pooled: Sampled::default(),
             views: Numbers::new(),
             agents: HashMap::new(),
             sources: HashMap::new(),
             addresses: HashMap::new(),
             datagrams: 0,
-            other: 0,
+            others: Skipped::default(),
             damaged: 0,
+            damage: None,
             taken: 0,
-            ignored: 0,
+            counters: 0,
+            skipped: Skipped::default(),
             frame_bytes: 0.0,
         }
     }
@@ -128,14 +134,18 @@ impl Samples {
     /// Reads a datagram from an address. A datagram that is damaged or not sFlow version 5 is counted and skipped.
     pub fn datagram(&mut self, from: IpAddr, payload: &[u8], time_s: Option<f64>) {
         if !payload.starts_with(&[0, 0, 0, 5]) {
-            self.other += 1;
+            self.others.add(Skip::Datagram(kind_of(payload)));
             return;
         }
-        let Ok(datagram) = parse_datagram(payload) else {
-            self.damaged += 1;
-            return;
-        };
         self.datagrams += 1;
+        let datagram = match parse_datagram(payload) {
+            Ok(datagram) => datagram,
+            Err(error) => {
+                self.damaged += 1;
+                self.damage.get_or_insert_with(|| error.to_string());
+                return;
+            }
+        };
         let address = match datagram.agent_address {
             Address::IPv4(address) => Some(IpAddr::from(address)),
             Address::IPv6(address) => Some(IpAddr::from(address).to_canonical()),
@@ -164,6 +174,7 @@ impl Samples {
                     self.lost(agent, source, flow.sequence_number, flow.drops);
                     self.flow(agent, side, flow.sampling_rate, &flow.flow_records, time_s);
                 }
+                SampleData::CountersSample(_) | SampleData::CountersSampleExpanded(_) => self.counters += 1,
                 _ => {}
             }
         }
@@ -193,13 +204,16 @@ impl Samples {
         self.taken += 1;
         let rate = f64::from(rate.max(1));
         let Some(found) = records.iter().find_map(read) else {
-            self.ignored += 1;
+            self.skipped.add(Skip::NoHeader);
             return;
         };
         self.frame_bytes += found.frame_bytes as f64 * rate;
-        let Some((source, target)) = found.sockets else {
-            self.ignored += 1;
-            return;
+        let (source, target) = match found.sockets {
+            Ok(sockets) => sockets,
+            Err(why) => {
+                self.skipped.add(why);
+                return;
+            }
         };
         let payload = found.payload_bytes as f64;
         if found.payload_bytes == 0 {
@@ -239,7 +253,27 @@ impl Samples {
         };
         // The mean size that samples stand for, weighted by bytes, because the packets that carry most bytes are large.
         let unit = self.pooled.squares / self.pooled.whole.max(1.0);
-        self.cells.rows(&self.ends, rank, scale, unit)
+        self.cells.rows(rank, scale, unit)
+    }
+
+    /// The ends that rows name.
+    pub fn ends(&self) -> &Directory {
+        &self.ends
+    }
+
+    /// The datagrams of other kinds.
+    pub fn others(&self) -> &Skipped {
+        &self.others
+    }
+
+    /// What is wrong with the first damaged datagram.
+    pub fn damage(&self) -> Option<&str> {
+        self.damage.as_deref()
+    }
+
+    /// The samples without payload that counts.
+    pub fn skipped(&self) -> &Skipped {
+        &self.skipped
     }
 
     /// The counters of skipped, lost and unplaced data.
@@ -247,16 +281,18 @@ impl Samples {
         let sum = |of: fn(&Loss) -> u64| self.agents.values().map(of).sum::<u64>() as f64;
         vec![
             ("datagrams", self.datagrams as f64),
-            ("other_datagrams", self.other as f64),
+            ("other_datagrams", self.others.total() as f64),
             ("damaged_datagrams", self.damaged as f64),
             ("lost_datagrams", sum(|loss| loss.datagrams)),
             ("agents", self.agents.len() as f64),
             ("samples", self.taken as f64),
-            ("ignored_samples", self.ignored as f64),
+            ("ignored_samples", self.skipped.total() as f64),
+            ("counter_samples", self.counters as f64),
             ("lost_samples", sum(|loss| loss.lost)),
             ("dropped_samples", sum(|loss| loss.dropped)),
             ("frame_bytes", self.frame_bytes.round()),
             ("unplaced_bytes", self.cells.unplaced_bytes),
+            ("folded_pairs", self.cells.folded_pairs as f64),
         ]
     }
 }
@@ -283,7 +319,7 @@ fn side(source: u32, input: u32, output: u32) -> Side {
 struct Found {
     frame_bytes: u64,
     payload_bytes: u64,
-    sockets: Option<(SocketAddr, SocketAddr)>,
+    sockets: Result<(SocketAddr, SocketAddr), Skip>,
 }
 
 fn read(record: &FlowRecord) -> Option<Found> {
@@ -292,11 +328,13 @@ fn read(record: &FlowRecord) -> Option<Found> {
             let link = match header.protocol {
                 HeaderProtocol::EthernetIso88023 => LINK_ETHERNET,
                 HeaderProtocol::Ipv4 | HeaderProtocol::Ipv6 => LINK_IP,
-                _ => {
+                HeaderProtocol::Ppp | HeaderProtocol::Pos => LINK_PPP,
+                HeaderProtocol::Mpls => LINK_MPLS,
+                other => {
                     return Some(Found {
                         frame_bytes: header.frame_length.into(),
                         payload_bytes: 0,
-                        sockets: None,
+                        sockets: Err(Skip::Header(other as u32)),
                     });
                 }
             };
@@ -308,7 +346,7 @@ fn read(record: &FlowRecord) -> Option<Found> {
                 wire_bytes: frame_bytes.saturating_sub(header.stripped.into()),
                 data: &header.header,
             };
-            let segment = decode(&record).ok().flatten();
+            let segment = decode(&record);
             Some(Found {
                 frame_bytes,
                 payload_bytes: segment.map_or(0, |segment| segment.payload_bytes),
@@ -343,6 +381,9 @@ fn headless(length: u32, protocol: u32, source: (IpAddr, u32), target: (IpAddr, 
     Found {
         frame_bytes: length.into(),
         payload_bytes: headers.map_or(0, |headers| u64::from(length).saturating_sub(headers)),
-        sockets: headers.map(|_| (socket(source), socket(target))),
+        sockets: match headers {
+            Some(_) => Ok((socket(source), socket(target))),
+            None => Err(Skip::Protocol(protocol as u8)),
+        },
     }
 }

@@ -3,7 +3,8 @@
 //! TCP numbers its bytes, so the progress of its sequence numbers is the number of bytes that a connection carried.
 //!
 //! * A retransmission, or a packet that `tcpdump -i any` caught twice, on its way in and out, makes no progress.
-//! * A packet that the capture dropped, or that a sampling capture left out, shows in the next one's number.
+//! * A packet that the capture dropped, or that a sampling capture left out, shows in the next one's number. Such bytes
+//!   count as unseen, until a late packet brings them. A forged number would claim them, too.
 //!
 //! UDP has no numbers. A flow counts only at the place where it was first seen (interface, direction).
 
@@ -30,6 +31,47 @@ struct Connection {
     first: u32,
     /// Sequence number after the furthest byte.
     following: u32,
+    /// The numbers of the last bytes that were jumped over: the first, and how many.
+    gap: (u32, u32),
+}
+
+impl Connection {
+    fn new(first: u32, following: u32) -> Self {
+        Self {
+            first,
+            following,
+            gap: (first, 0),
+        }
+    }
+
+    /// Takes bytes that come late out of the gap; returns how many of them were missing.
+    fn fill(&mut self, sequence: u32, count: u32) -> u32 {
+        let (start, missing) = self.gap;
+        // Both ends relative to the gap's start; a segment may begin before it.
+        let begin = i64::from(sequence.wrapping_sub(start).cast_signed());
+        let end = (begin + i64::from(count)).min(missing.into());
+        let begin = begin.max(0);
+        if end <= begin {
+            return 0;
+        }
+        let (before, after) = (begin as u32, missing - end as u32);
+        // One gap is kept: the larger rest.
+        self.gap = if before > after {
+            (start, before)
+        } else {
+            (start.wrapping_add(end as u32), after)
+        };
+        (end - begin) as u32
+    }
+}
+
+/// New bytes of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fresh {
+    /// Bytes that were not counted before.
+    pub bytes: u64,
+    /// The change of the bytes that only a gap in the sequence numbers indicates; negative when a late packet fills it.
+    pub unseen_bytes: i64,
 }
 
 /// What a capture has seen of the flows so far.
@@ -41,8 +83,6 @@ pub struct Tally {
     pub duplicate_packets: u64,
     /// Payload that was counted before.
     pub duplicate_bytes: u64,
-    /// Bytes counted only from gaps in the sequence numbers.
-    pub unseen_bytes: u64,
 }
 
 impl Default for Tally {
@@ -60,63 +100,66 @@ impl Tally {
             vantages: LruCache::new(kept),
             duplicate_packets: 0,
             duplicate_bytes: 0,
-            unseen_bytes: 0,
         }
     }
 
-    /// The number of new bytes that a segment adds to its flow.
-    pub fn fresh(&mut self, segment: &Segment<'_>) -> u64 {
+    /// The new bytes that a segment adds to its flow.
+    pub fn fresh(&mut self, segment: &Segment<'_>) -> Fresh {
         match segment.sequence {
             Some(sequence) => self.stream(segment, sequence),
             None => self.datagram(segment),
         }
     }
 
-    fn stream(&mut self, segment: &Segment<'_>, sequence: u32) -> u64 {
+    fn stream(&mut self, segment: &Segment<'_>, sequence: u32) -> Fresh {
         let count = segment.payload_bytes;
+        let whole = Fresh {
+            bytes: count,
+            unseen_bytes: 0,
+        };
         let bare = !segment.starts && count == 0; // an acknowledgement or reset: its number proves nothing
         let end = sequence.wrapping_add(count as u32);
         let Some(connection) = self.connections.get_mut(&key(segment)) else {
             if !bare {
-                self.connections.put(
-                    key(segment),
-                    Connection {
-                        first: sequence,
-                        following: end,
-                    },
-                );
+                self.connections.put(key(segment), Connection::new(sequence, end));
             }
-            return count;
+            return whole;
         };
         if bare {
-            return 0;
+            return Fresh::default();
         }
         let jump = i64::from(sequence.wrapping_sub(connection.following).cast_signed());
         let restarts = segment.starts && sequence != connection.first;
         if restarts || !(-JUMP_BYTES..=JUMP_BYTES).contains(&jump) {
-            *connection = Connection {
-                first: sequence,
-                following: end,
-            };
-            return count;
+            *connection = Connection::new(sequence, end);
+            return whole;
         }
-        let fresh = (jump + count as i64).max(0) as u64;
-        if fresh > 0 {
+        let bytes = (jump + count as i64).max(0) as u64;
+        let mut unseen_bytes = jump.max(0);
+        if jump > 0 {
+            connection.gap = (connection.following, jump as u32);
+        } else {
+            unseen_bytes = -i64::from(connection.fill(sequence, count as u32));
+        }
+        if bytes > 0 {
             connection.following = end;
         }
-        self.unseen_bytes += jump.max(0) as u64;
-        self.again(count, count - fresh.min(count));
-        fresh
+        let old = count - bytes.min(count);
+        self.again(count, old.saturating_sub(unseen_bytes.min(0).unsigned_abs()));
+        Fresh { bytes, unseen_bytes }
     }
 
-    fn datagram(&mut self, segment: &Segment<'_>) -> u64 {
+    fn datagram(&mut self, segment: &Segment<'_>) -> Fresh {
         let count = segment.payload_bytes;
         let vantage = *self.vantages.get_or_insert(key(segment), || segment.vantage);
         if vantage != segment.vantage {
             self.again(count, count);
-            return 0;
+            return Fresh::default();
         }
-        count
+        Fresh {
+            bytes: count,
+            unseen_bytes: 0,
+        }
     }
 
     fn again(&mut self, count: u64, old: u64) {

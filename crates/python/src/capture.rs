@@ -1,23 +1,38 @@
 //! Traffic between pairs of ends in bytes, from captures and from flow meters.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read, stdin};
 use std::net::{IpAddr, SocketAddr};
 
-use gavotte_capture::{CaptureError, Counter, Directory, Flows, Kind, Packets, Row, Samples, read_datagrams};
+use gavotte_capture::{
+    CaptureError, Counter, Directory, Ending, Flows, Kind, Packets, Row, Samples, Skipped, read_datagrams,
+};
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 
 use crate::errors::Error;
 
 /// Interval, source, target, bytes, and the ends of the 95 % interval of the bytes.
-type RowTuple = (i64, String, String, u64, u64, u64);
+type RowTuple = (i64, Py<PyString>, Py<PyString>, u64, u64, u64);
 
-fn tuples(rows: Vec<Row>) -> Vec<RowTuple> {
+/// Reasons why packets were skipped, with the number of packets.
+type Reasons = Vec<(String, u64)>;
+
+/// The rows with their ends' names, each of which is one Python string.
+fn tuples(py: Python<'_>, rows: Vec<Row>, ends: &Directory) -> Vec<RowTuple> {
+    let mut names: HashMap<u32, Py<PyString>> = HashMap::new();
+    let mut name = |end: u32| {
+        let known = names
+            .entry(end)
+            .or_insert_with(|| PyString::new(py, ends.name(end)).unbind());
+        known.clone_ref(py)
+    };
     let tuple = |row: Row| {
         (
             row.interval,
-            row.source,
-            row.target,
+            name(row.source),
+            name(row.target),
             row.bytes,
             row.low_bytes,
             row.high_bytes,
@@ -73,7 +88,7 @@ fn directory(names: Option<Vec<String>>) -> Result<Directory, Error> {
     )
 }
 
-type Captured = (Vec<RowTuple>, Vec<Counter>, bool, Option<(f64, f64)>);
+type Captured = (Vec<RowTuple>, Vec<Counter>, Reasons, bool, Option<(f64, f64)>);
 
 /// Reads captures of packets.
 #[pyfunction]
@@ -88,14 +103,17 @@ pub(crate) fn captured(
         for path in &paths {
             packets.read(opened(path)?).map_err(format(path))?;
         }
-        Ok::<_, Error>((
-            tuples(packets.rows()),
-            packets.counters(),
-            packets.truncated(),
-            packets.whole_s(),
-        ))
+        let rows = packets.rows();
+        Ok::<_, Error>((packets, rows))
     };
-    Ok(py.detach(read)?)
+    let (packets, rows) = py.detach(read)?;
+    Ok((
+        tuples(py, rows, packets.ends()),
+        packets.counters(),
+        packets.skipped().named(),
+        packets.truncated(),
+        packets.whole_s(),
+    ))
 }
 
 enum Reader {
@@ -116,6 +134,11 @@ impl Reader {
 #[pyclass(module = "gavotte._core")]
 pub(crate) struct Exports {
     reader: Reader,
+    /// Packets of captures that are no datagrams.
+    others: Skipped,
+    /// Datagrams of which a capture has a part only.
+    cut: u64,
+    blank: u64,
 }
 
 #[pymethods]
@@ -129,7 +152,12 @@ impl Exports {
             "ipfix" => Reader::Flows(Box::new(Flows::new(Kind::Ipfix, ends, every_s))),
             _ => return Err(Error::Value(format!("`{kind}` is not an export")).into()),
         };
-        Ok(Self { reader })
+        Ok(Self {
+            reader,
+            others: Skipped::default(),
+            cut: 0,
+            blank: 0,
+        })
     }
 
     /// Reads one datagram.
@@ -140,28 +168,66 @@ impl Exports {
 
     /// Reads the datagrams in a capture; returns whether it ends within a record.
     fn capture(&mut self, py: Python<'_>, path: &str) -> PyResult<bool> {
-        let read = || {
+        let Self {
+            reader,
+            others,
+            cut,
+            blank,
+        } = self;
+        let read = || -> Result<Ending, Error> {
             let each = |found: &gavotte_capture::Datagram<'_>| {
-                self.reader.datagram(found.source, found.payload, found.time_s);
+                *cut += u64::from(found.cut);
+                reader.datagram(found.source, found.payload, found.time_s);
             };
-            read_datagrams(opened(path)?, each).map_err(format(path))
+            read_datagrams(opened(path)?, others, each).map_err(format(path))
         };
-        Ok(py.detach(read).map(|ending| ending.truncated)?)
+        let ending = py.detach(read)?;
+        *blank += u64::from(ending.blank);
+        Ok(ending.truncated)
     }
 
     /// Bytes by pair.
-    fn rows(&self) -> Vec<RowTuple> {
-        tuples(match &self.reader {
-            Reader::Samples(samples) => samples.rows(),
-            Reader::Flows(flows) => flows.rows(),
-        })
+    fn rows(&self, py: Python<'_>) -> Vec<RowTuple> {
+        match &self.reader {
+            Reader::Samples(samples) => tuples(py, samples.rows(), samples.ends()),
+            Reader::Flows(flows) => tuples(py, flows.rows(), flows.ends()),
+        }
+    }
+
+    /// Reasons why samples or flows were skipped, with their numbers.
+    fn skipped(&self) -> Reasons {
+        match &self.reader {
+            Reader::Samples(samples) => samples.skipped().named(),
+            Reader::Flows(flows) => flows.skipped().named(),
+        }
+    }
+
+    /// Reasons why packets of captures, and datagrams, are no exports of this kind, with their numbers.
+    fn others(&self) -> Reasons {
+        let mut others = self.others.clone();
+        others.merge(match &self.reader {
+            Reader::Samples(samples) => samples.others(),
+            Reader::Flows(flows) => flows.others(),
+        });
+        others.named()
+    }
+
+    /// What is wrong with the first damaged datagram.
+    fn damage(&self) -> Option<&str> {
+        match &self.reader {
+            Reader::Samples(samples) => samples.damage(),
+            Reader::Flows(flows) => flows.damage(),
+        }
     }
 
     /// The counters of skipped, lost and unplaced data.
     fn counters(&self) -> Vec<Counter> {
-        match &self.reader {
+        let mut counters = match &self.reader {
             Reader::Samples(samples) => samples.counters(),
             Reader::Flows(flows) => flows.counters(),
-        }
+        };
+        counters.push(("cut_datagrams", self.cut as f64));
+        counters.push(("blank_files", self.blank as f64));
+        counters
     }
 }

@@ -9,6 +9,7 @@ from dataclasses import replace
 from gavotte.errors import FormatError, GavotteError
 from gavotte.profile.gathering import Gathering, Request
 from gavotte.profile.naming import canonical_address
+from gavotte.profile.skips import Skips
 from gavotte.profile.traffic import Count, Traffic
 
 Row = tuple[int, str, str, int, int, int]
@@ -35,6 +36,7 @@ def traffic_of(
     request: Request,
     seen: Mapping[str, int | float | bool],
     whole_s: tuple[float, float] | None = None,
+    skips: Skips | None = None,
 ) -> Traffic:
     """Return the traffic between tasks, from counts between addresses.
 
@@ -46,6 +48,7 @@ def traffic_of(
         request: gives the tasks and the length of intervals.
         seen: the source's other counters.
         whole_s: Unix time of the begin and the end, if known.
+        skips: what the reader could not count, for the message if nothing counts.
 
     Raises:
         FormatError: when no two tasks have payload between them.
@@ -60,8 +63,9 @@ def traffic_of(
         seen, whole_s=whole_s, order=_by_number, others_bytes=int(seen.get("unplaced_bytes", 0))
     )
     if not any(count.bytes for count in traffic.counts.values()):
-        raise nothing(traffic.inputs[0], request)
-    return traffic
+        described = "" if skips is None else f" ({skips.described(traffic.unattributed_bytes)})"
+        raise nothing(traffic.inputs[0], request, described, skips.remedy if skips else None)
+    return traffic if skips is None else replace(traffic, skipped=skips.reasons)
 
 
 class Ends:
@@ -134,12 +138,19 @@ class Ends:
         return _task(end) if _is_end(end) else end.replace("/", ":")  # which no task's name may have
 
 
-def nothing(where: str, request: Request) -> FormatError:
-    """Return the error for a source in which no two tasks have payload between them."""
-    between, remedy = ("two addresses", "capture while the application runs")
+def nothing(where: str, request: Request, described: str = "", remedy: str | None = None) -> FormatError:
+    """Return the error for a source in which no two tasks have payload between them.
+
+    Args:
+        where: the input's name.
+        request: gives the tasks.
+        described: what the input contains instead, in brackets.
+        remedy: what to do; None for the usual remedy.
+    """
+    between, usual = ("two addresses", "capture while the application runs")
     if request.tasks is not None:
-        between, remedy = ("the named tasks", "profile it without names to see its addresses")
-    return FormatError(where, "", f"contains no payload between {between}", remedy)
+        between, usual = ("the named tasks", "profile it without names to see its addresses")
+    return FormatError(where, "", f"contains no payload between {between}{described}", remedy or usual)
 
 
 def _is_end(key: str) -> bool:

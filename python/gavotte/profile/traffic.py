@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_bytes
 from gavotte.tables import Tabular, square
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+JUMP_SHARE = 0.001
+"""Share of all bytes, 0 to 1, that a pair must miss before a warning names it. Pairs below are left out of an App."""
 
 LOSSES = {
     "damaged_datagrams": "datagrams were damaged",
@@ -23,10 +28,11 @@ LOSSES = {
     "dropped_packets": "packets came faster than they were read; TCP sequence numbers made up for most of them",
     "closed_unseen": "connections ended between two samples; the bytes since the earlier sample are missing",
     "uncounted_datagrams": "datagrams found no room in the kernel's table",
-    "unplaced_bytes": "bytes found no room in the tables",
     "missing_ranks": "ranks have no file among the inputs; what they sent is missing",
     "unfinished_ranks": "ranks ended without MPI_Finalize; the last of their messages may be missing",
     "uncounted_bytes": "bytes went to ranks outside MPI_COMM_WORLD, as of spawned programs; no pair has them",
+    "unplaced_bytes": "bytes of the smallest pairs found no room in the tables; --tasks keeps all pairs of the tasks",
+    "blank_files": "captures end in zeros, as after a crash; all packets before the zeros are counted",
 }
 """Counters of a source that indicate missing bytes."""
 
@@ -84,6 +90,7 @@ class Traffic(Tabular):
             the source did not keep is left out.
         seen: the source's other counters by name, for the report.
         doubts: reasons of this input why the counts may be wrong, one line each.
+        skipped: number of packets, samples or flows that carry no payload that counts, by reason.
     """
 
     inputs: tuple[str, ...]
@@ -94,6 +101,7 @@ class Traffic(Tabular):
     strangers: Mapping[tuple[str, str], int] = field(default_factory=dict)
     seen: Mapping[str, int | float | bool] = field(default_factory=dict)
     doubts: tuple[str, ...] = ()
+    skipped: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def counts(self) -> dict[tuple[str, str], Count]:
@@ -125,7 +133,25 @@ class Traffic(Tabular):
             )
         if self.seen.get("truncated"):
             lines.append("the capture ends within a packet; all packets before it are counted")
-        return [*lines, *self.doubts]
+        return [*lines, *self._jumps(), *self.doubts]
+
+    def _jumps(self) -> list[str]:
+        """Return a line if most bytes of a pair were not captured: only a jump of sequence numbers indicates them."""
+        if not self.seen.get("unseen_bytes"):
+            return []
+        counts = self.counts
+        least = JUMP_SHARE * sum(count.bytes for count in counts.values())
+        missing = {pair: count.bytes - count.low_bytes for pair, count in counts.items()}
+        pairs = [pair for pair, size in missing.items() if size > max(counts[pair].bytes / 2, least)]
+        if not pairs:
+            return []
+        largest = max(pairs, key=missing.__getitem__)
+        others = f", and in {counted(len(pairs) - 1, 'other pair')}" if len(pairs) > 1 else ""
+        sizes = f"{format_bytes(missing[largest])} of {format_bytes(counts[largest].bytes)}"
+        return [
+            f"{sizes} from {largest[0]} to {largest[1]} were not captured{others}: TCP's sequence numbers "
+            "jump over them; a forged packet does the same"
+        ]
 
     def to_numpy(self, key: Literal["bytes", "low_bytes", "high_bytes"] = "bytes") -> npt.NDArray[np.int64]:
         """Return the bytes between tasks as a (T, T) matrix in the order of `tasks`, row = source, column = target."""

@@ -9,8 +9,12 @@ from gavotte.errors import FormatError, GavotteError
 from gavotte.profile.ends import keys_of, traffic_of
 from gavotte.profile.gathering import Request
 from gavotte.profile.listening import receive
+from gavotte.profile.skips import Skips, counted_others
 from gavotte.profile.traffic import Traffic
 from gavotte.terms.unix_clock import UnixClock
+
+MOST_SHOWN = 100
+"""Most characters of a decoder's message that an error repeats."""
 
 _NAMES = {"sflow": "sFlow version 5", "netflow": "NetFlow version 5 or 9", "ipfix": "IPFIX"}
 
@@ -43,15 +47,46 @@ def read_exports(kind: str) -> Callable[[Request], Traffic]:
         counters = {key: int(value) for key, value in exports.counters()}
         where = str(request.inputs[0]) if request.inputs else str(request.listen)
         if not counters["datagrams"]:
-            others = f"; it has {counters['other_datagrams']} of other kinds" if counters["other_datagrams"] else ""
-            raise FormatError(where, "", f"contains no {_NAMES[kind]} datagram", f"check exporter and port{others}")
+            packets = Skips("packet", sum(number for _, number in exports.others()), dict(exports.others()))
+            problem = f"contains no {_NAMES[kind]} datagram ({packets.described()})"
+            raise FormatError(where, "", problem, "check exporter, port and the kind of export")
         if counters["damaged_datagrams"] >= counters["datagrams"]:
-            raise FormatError(
-                where, "", f"all {_NAMES[kind]} datagrams are damaged", "capture them whole: tcpdump -s 0"
-            )
+            raise _all_damaged(where, kind, counters, exports.damage() or "")
         seen: dict[str, int | float | bool] = {**counters, "truncated": truncated}
         if request.listen is not None:
             seen["socket_drops"] = dropped
-        return traffic_of(exports.rows(), request, seen, (start_s, clock()) if request.listen else None)
+        whole_s = (start_s, clock()) if request.listen else None
+        return traffic_of(exports.rows(), request, seen, whole_s, _skips(counters, dict(exports.skipped())))
 
     return read
+
+
+def _skips(counters: dict[str, int], reasons: dict[str, int]) -> Skips:
+    """Return what the datagrams contain that does not count."""
+    if "samples" in counters:
+        others = counted_others({("counter sample", "counter samples"): counters["counter_samples"]})
+        remedy = None if counters["samples"] else "switch on flow sampling at the agent"
+        return Skips("flow sample", counters["samples"], reasons, others, remedy)
+    untold = counters["untold_sets"]
+    others = counted_others(
+        {
+            ("record of options", "records of options"): counters["options"],
+            ("set without its template", "sets without their template"): untold,
+        }
+    )
+    waits = untold and not counters["flows"]
+    remedy = "capture for longer, until the meter repeats its templates" if waits else None
+    return Skips("flow", counters["flows"], reasons, others, remedy)
+
+
+def _all_damaged(where: str, kind: str, counters: dict[str, int], damage: str) -> FormatError:
+    """Return the error for an input in which no datagram can be decoded."""
+    number = counters["damaged_datagrams"]
+    if counters["cut_datagrams"]:
+        problem = f"all {_NAMES[kind]} datagrams are damaged: {counters['cut_datagrams']} of {number} are cut"
+        return FormatError(where, "", problem, "capture them whole: tcpdump -s 0")
+    shown = " ".join(damage.split())[:MOST_SHOWN].replace("; ", ", ")
+    if "{" in shown:  # bytes of the datagram, which no reader understands
+        shown = "no set in them can be decoded"
+    problem = f"all {_NAMES[kind]} datagrams are damaged: {shown[:1].lower()}{shown[1:]}"
+    return FormatError(where, "", problem, "check exporter, port and the kind of export")
