@@ -35,6 +35,7 @@ class Request:
             capture.
         collectives: one of `COLLECTIVES`, how sources that count calls attribute the bytes of a collective. `wire` = to
             the ranks between which the MPI library sends them, `call` = to those that have and want them.
+        waiting: called with what the reader of the inputs waits for, if it takes long.
     """
 
     inputs: Sequence[str | Path]
@@ -46,6 +47,7 @@ class Request:
     ready: Callable[[str], None] | None = None
     interface: str | None = None
     collectives: str = "wire"
+    waiting: Callable[[str], None] | None = None
 
 
 def of_ranks(request: Request, ranks: int) -> Request:

@@ -11,6 +11,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import FORMAT, App
 from gavotte.formats.files.reading import validate
 from gavotte.formats.parts.rates import format_bytes
+from gavotte.profile.attending import attend
 from gavotte.profile.gathering import COLLECTIVES, Request
 from gavotte.profile.series import by_phase
 from gavotte.profile.sources import SOURCES
@@ -142,7 +143,9 @@ def read_traffic(source: str, request: Request) -> Traffic:
     ):
         if given is not None and not takes:
             raise GavotteError(f"{source} has no {what}", hint="leave that option out")
-    return reader.read(request)
+    if request.waiting is None or live:
+        return reader.read(request)
+    return attend(lambda: reader.read(request), [str(each) for each in request.inputs], request.waiting)
 
 
 def app_of(
