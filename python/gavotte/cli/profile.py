@@ -31,6 +31,7 @@ from gavotte.profile import (
     Source,
     Traffic,
     app_of,
+    belief,
     compare,
     merge,
     parse_task,
@@ -39,6 +40,7 @@ from gavotte.profile import (
     read_profile,
     read_tasks,
     read_traffic,
+    read_witness,
 )
 
 STRANGERS_SHOWN = 100
@@ -108,6 +110,7 @@ def _command(key: str, source: Source) -> Callable[..., None]:
             _waiting,
             asked.interface,
             asked.collectives,
+            note,
         )
         with progress("profiling", limit_s=asked.for_s):
             traffic = read_traffic(key, request)
@@ -122,7 +125,7 @@ def _command(key: str, source: Source) -> Callable[..., None]:
             write_app(output, profiled.app)
         warn(profiled.warnings)
         if as_json:
-            emit_json(_document(profiled))
+            emit_json({"source": key, **_document(profiled)})
             warn(profiled.traffic.warnings)
         else:
             _show(profiled)
@@ -176,9 +179,12 @@ def _document(profiled: Profile) -> dict[str, object]:
         "unattributed": [
             {"source": source, "target": target, "bytes": size} for (source, target), size in _largest(profiled)
         ],
+        "start_s": profiled.traffic.spans[0].start_s if profiled.traffic.spans else None,
+        "end_s": profiled.traffic.spans[-1].end_s if profiled.traffic.spans else None,
         **_series(profiled.traffic),
         "app": profiled.app.model_dump(exclude_none=True),
         "report": profiled.report,
+        "skipped": dict(profiled.traffic.skipped),
     }
 
 
@@ -252,14 +258,17 @@ def diff(
 ) -> None:
     """Test whether an application sends as before. Exits with 0 if alike, 3 if different, 4 if it cannot tell."""
     result = compare(read_profile(first), read_profile(second), threshold=threshold)
+    believed = belief(read_witness(first), read_witness(second))
     if as_json:
         keys = ("source", "target", "first_share", "second_share")
         rows = [dict(zip(keys, row, strict=True)) for row in result.pairs]
-        emit_json({"verdict": result.verdict, **vars(result), "pairs": rows})
+        emit_json({"verdict": result.verdict, **vars(result), "believed": believed, "pairs": rows})
     else:
         rows_shown = [[source, target, f"{a:.1%}", f"{b:.1%}"] for source, target, a, b in result.pairs[:10]]
         emit_table(["from", "to", "first", "second"], rows_shown, words=["to"])
         note(_moved(result))
+        if believed is not None:
+            note(believed)
     leave(result.verdict)
 
 

@@ -3,6 +3,7 @@
 Each source of traffic is one file in `sources` and returns one `Traffic`. `profile` turns the Traffic into an App.
 """
 
+from gavotte.profile.believing import EXACTNESS, Witness, belief, read_witness
 from gavotte.profile.comparing import CHANGED_SHARE, ProfileDifference, compare, merge, read_profile
 from gavotte.profile.gathering import Request
 from gavotte.profile.naming import parse_task, read_tasks
@@ -14,6 +15,7 @@ from gavotte.profile.traffic import Count, Traffic, TrafficSpan
 __all__ = [
     "CHANGED_SHARE",
     "DAY_S",
+    "EXACTNESS",
     "NOISE_SHARE",
     "SOURCES",
     "Count",
@@ -24,7 +26,9 @@ __all__ = [
     "Source",
     "Traffic",
     "TrafficSpan",
+    "Witness",
     "app_of",
+    "belief",
     "compare",
     "merge",
     "parse_task",
@@ -34,4 +38,5 @@ __all__ = [
     "read_profile",
     "read_tasks",
     "read_traffic",
+    "read_witness",
 ]
