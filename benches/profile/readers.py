@@ -28,6 +28,7 @@ from gavotte._core import Exports
 HOSTS, CONNECTIONS, PAYLOAD_BYTES = 16, 64, 1460
 FRAME_BYTES = 14 + 40 + PAYLOAD_BYTES
 BLOCK_FRAMES = 6400
+FLOWS_MILLIONS = 1.0
 
 
 def make_capture(path: Path, size_bytes: int) -> int:
@@ -113,6 +114,77 @@ def bench_captures(folder: Path, gigabytes: float, runs: int, rows: list[list[st
     return flat
 
 
+def make_flows(path: Path, count: int) -> int:
+    """Write a pcap of this many flows between as many pairs of hosts, two packets each; return its payload."""
+    row = np.zeros((2 * count, 16 + 54), dtype=np.uint8)
+    number = np.repeat(np.arange(count), 2)
+    row[:, 0:4] = (1_700_000_000 + number // 10_000).astype("<u4").view(np.uint8).reshape(-1, 4)
+    row[:, 8:16] = np.frombuffer(np.array([54, FRAME_BYTES], "<u4").tobytes(), np.uint8)
+    frame = row[:, 16:]
+    frame[:, 12:14] = (8, 0)
+    frame[:, 14] = 0x45
+    frame[:, 16:18] = divmod(40 + PAYLOAD_BYTES, 256)
+    frame[:, 23] = 6
+    source, target = number % 1000, number // 1000
+    for at, hosts in ((26, source), (30, target + 1000)):
+        frame[:, at : at + 4] = (hosts + (10 << 24)).astype(">u4").view(np.uint8).reshape(-1, 4)
+    frame[:, 34:38] = np.array([40000, 5000], ">u2").view(np.uint8)
+    frame[1::2, 38:42] = np.frombuffer(np.array([PAYLOAD_BYTES + 1], ">u4").tobytes(), np.uint8)
+    frame[0::2, 38:42] = np.frombuffer(np.array([1], ">u4").tobytes(), np.uint8)
+    frame[:, 46] = 0x50
+    with path.open("wb") as stream:
+        stream.write(np.array([0xA1B2C3D4, 4 << 16 | 2, 0, 0, 262144, 1], "<u4").tobytes())
+        stream.write(row.tobytes())
+    return 2 * count * PAYLOAD_BYTES
+
+
+def flow_exports(count: int) -> list[bytes]:
+    """Return datagrams of NetFlow version 5 with this many flows, each between another pair of hosts."""
+    row = np.zeros((count, 48), dtype=np.uint8)
+    number = np.arange(count)
+    for at, hosts in ((0, number % 1000), (4, number // 1000 + 1000)):
+        row[:, at : at + 4] = (hosts + (10 << 24)).astype(">u4").view(np.uint8).reshape(-1, 4)
+    row[:, 16:24] = np.frombuffer(np.array([10, 15_000], ">u4").tobytes(), np.uint8)
+    row[:, 32:36] = np.array([40000, 5000], ">u2").view(np.uint8)
+    row[:, 38] = 6
+    head = np.array([1000, 1_700_000_000, 0], ">u4").tobytes()
+    made = []
+    for first in range(0, count, 30):
+        flows = row[first : first + 30]
+        start = np.array([5, len(flows)], ">u2").tobytes() + head + np.array([first, 0], ">u4").tobytes()
+        made.append(start + flows.tobytes())
+    return made
+
+
+def bench_flows(folder: Path, millions: float, rows: list[list[str]]) -> bool:
+    """Compare memory with many flows and with a quarter of them; report whether it is the same, within a tenth."""
+    count = int(millions * 1e6)
+    script = "from gavotte.profile import profile; import sys; "
+    script += "t = profile('pcap', sys.argv[1], name='b').traffic; assert t.bytes == int(sys.argv[2]), t.bytes"
+    print(f"\n{count} flows, each between another pair of hosts")
+    peaks: dict[str, list[float]] = {"capture": [], "--listen": []}
+    for flows in (count // 4, count):
+        path = folder / "flows.pcap"
+        payload_bytes = make_flows(path, flows)
+        cpu_s, peak_mb = timed([sys.executable, "-c", script, str(path), str(payload_bytes)], 1)
+        peaks["capture"].append(peak_mb)
+        size_bytes = path.stat().st_size
+        rows.append([f"capture of {flows} flows, gavotte", f"{size_bytes / cpu_s / 1e9:.3f}", "", f"{peak_mb:.0f}"])
+        print(f"capture of {flows} flows: {cpu_s:.2f} CPU-s, at most {peak_mb:.0f} MB")
+        port, made = 2055, flow_exports(flows)
+        listener = str(Path(sys.executable).with_name("gavotte"))
+        words = [listener, "profile", "netflow", "--listen", f"127.0.0.1:{port}", "--json"]
+        cpu_s, peak_mb = heard(words, port, made)
+        peaks["--listen"].append(peak_mb)
+        sent_bytes = sum(map(len, made))
+        name = f"NetFlow over UDP of {flows} flows, gavotte --listen"
+        rows.append([name, *_cells(len(made), sent_bytes, cpu_s), f"{peak_mb:.0f}"])
+        print(f"{name}: {cpu_s:.2f} CPU-s, at most {peak_mb:.0f} MB")
+    flat = all(most <= 1.1 * few for few, most in peaks.values())
+    print(f"memory for four times as many flows: {'the same' if flat else 'MORE'}")
+    return flat
+
+
 def bench_exports(seconds: float) -> None:
     print("\nexports of real meters, repeated")
     for meter in sorted(METERS):
@@ -179,10 +251,15 @@ def heard(command: list[str], port: int, payloads: list[bytes]) -> tuple[float, 
     time.sleep(2.0)
     if process.poll() is not None:
         raise SystemExit(f"{command[0]} did not listen")
-    (most,) = re.findall(r"VmHWM:\s*(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
     process.send_signal(signal.SIGTERM)
-    _, _, used = os.wait4(process.pid, 0)
-    return used.ru_utime + used.ru_stime, float(most) / 1e3
+    most = "0"
+    # What it prints at its end takes memory, too.
+    while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
+        peaks = re.findall(r"VmHWM:\s*(\d+) kB", Path(f"/proc/{process.pid}/status").read_text())
+        most = peaks[0] if peaks else most
+        time.sleep(0.01)
+    process.returncode = 0
+    return ended[2].ru_utime + ended[2].ru_stime, float(most) / 1e3
 
 
 def _cells(count: int, size_bytes: int, cpu_s: float) -> list[str]:
@@ -197,6 +274,8 @@ def bench(gigabytes: float, runs: int, seconds: float, rows: list[list[str]]) ->
     """Print speed and memory of all readers, and add a row each; report whether memory is flat."""
     with tempfile.TemporaryDirectory() as folder:
         flat = bench_captures(Path(folder), gigabytes, runs, rows)
+    with tempfile.TemporaryDirectory() as folder:
+        flat &= bench_flows(Path(folder), FLOWS_MILLIONS, rows)
     with tempfile.TemporaryDirectory() as folder:
         bench_samples(Path(folder), 50_000, rows)
     bench_exports(seconds)
