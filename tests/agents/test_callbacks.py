@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.agents.callbacks import MOST_HOSTS, Closed, closed_paths, open_lines
+from gavotte.agents.callbacks import (
+    LIMIT_S,
+    MOST_GREETED,
+    MOST_HOSTS,
+    ROUND_S,
+    SEARCH_S,
+    Closed,
+    closed_paths,
+    open_lines,
+)
 from gavotte.errors import AgentError
 
 
@@ -16,6 +25,8 @@ class Walls:
 
     def __init__(self, fate: Callable[[str, str], pb.Reception]) -> None:
         self.greeted: list[tuple[str, str]] = []
+        self.rounds: list[int] = []
+        self.waited_s = 0.0
         self.called: dict[str, Sequence[str]] = {}
         self._fate = fate
 
@@ -25,6 +36,9 @@ class Walls:
         assert tcp_only
         assert limit_s > 0
         self.greeted += [(source, target) for source, targets in peers.items() for target in targets]
+        self.rounds.append(max(map(len, peers.values())))
+        fates = [self._fate(source, target) for source, targets in peers.items() for target in targets]
+        self.waited_s += LIMIT_S if pb.RECEPTION_SILENT in fates else 0.0
         return {
             source: [pb.Greeting(peer=target, tcp=self._fate(source, target)) for target in targets]
             for source, targets in peers.items()
@@ -53,11 +67,32 @@ def test_a_host_that_no_other_reaches_is_closed(names: str, fate: pb.Reception) 
     assert closed_paths(into(), list(names)) == Closed()
 
 
-def test_each_host_of_a_large_run_greets_three_others() -> None:
+def test_no_other_host_greets_one_that_three_did_not_reach() -> None:
     walls = into("h7")
     assert closed_paths(walls, LARGE).one_way == {(name, "h7") for name in LARGE if name != "h7"}
-    assert len(walls.greeted) == len(set(walls.greeted)) == 300
+    assert len(walls.greeted) == len(set(walls.greeted)) == 100 * 99 - 96
     assert all(source != target for source, target in walls.greeted)
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_a_single_closed_pair_of_a_large_run_is_found(both: bool) -> None:
+    pairs = {("h3", "h70")} | ({("h70", "h3")} if both else set())
+    walls = Walls(lambda *pair: pb.RECEPTION_SILENT if pair in pairs else pb.RECEPTION_ANSWERED)
+    closed = closed_paths(walls, LARGE)
+    assert closed == (Closed(both_ways=frozenset(pairs)) if both else Closed(frozenset(pairs)))
+
+
+@pytest.mark.parametrize("each_s", [1e-4, 1e-3, 2e-2])
+def test_a_search_among_many_hosts_ends_in_time(each_s: float) -> None:
+    walls = into("h1", "h50")
+    closed = closed_paths(walls, LARGE, clock=lambda: each_s * len(walls.greeted) + walls.waited_s)
+    assert closed.both_ways == {("h1", "h50"), ("h50", "h1")}
+    assert len(closed.one_way) == 2 * 98
+    # The three greetings of each host are the least. A slow round is the last one.
+    assert 300 <= len(walls.greeted) <= max(300, (SEARCH_S + ROUND_S) / each_s + 300)
+    assert max(walls.rounds) <= MOST_GREETED
+    if each_s < 1e-3:
+        assert len(walls.greeted) > 9000
 
 
 def test_each_host_of_a_small_run_greets_all_others() -> None:

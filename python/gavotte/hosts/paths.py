@@ -6,6 +6,7 @@ Input: enrolled agents. Output: one `Path` per pair. The agents send each other 
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +36,10 @@ RECEPTIONS = {
 """Possible outcomes of a greeting, in words."""
 
 MOST_PEERS = 64
-"""Each host greets at most this many others; on more hosts, every host greets and is greeted by this many."""
+"""Each host greets at most this many others at the same time."""
+
+TESTS_S = 10.0
+"""Time after which no further greetings begin. On a few hundred hosts, all pairs are greeted by then."""
 
 SHORTEST_HOLD_S = 60.0
 """The run ends long before this. If the controller dies, the lease ends the run."""
@@ -78,7 +82,7 @@ class Path:
 
 
 def try_paths(fleet: Fleet, names: Sequence[str]) -> tuple[tuple[Path, ...], list[str]]:
-    """Let every host greet every other, at most `MOST_PEERS` each. Enrols the fleet's agents and releases them.
+    """Let every host greet every other, for at most `TESTS_S`. Enrols the fleet's agents and releases them.
 
     Args:
         fleet: agents that were checked, in a shared run that is not enrolled yet.
@@ -108,33 +112,34 @@ def try_paths(fleet: Fleet, names: Sequence[str]) -> tuple[tuple[Path, ...], lis
 def _greeted(fleet: Fleet) -> tuple[tuple[Path, ...], list[str]]:
     hosts = fleet.hosts
     places = {host.name: place for place, host in enumerate(hosts)}
-    peers = {
-        host.name: [hosts[(places[host.name] + offset) % len(hosts)].name for offset in offsets(len(hosts))]
-        for host in hosts
-    }
     addresses = {host.name: {without_zone(each) for each in (host.address, *host.addresses)} for host in hosts}
-    paths, warnings = list[Path](), list[str]()
-    greeted = fleet.greet(peers)
+    greetings, warnings = list[tuple[str, pb.Greeting]](), list[str]()
+    until_s = time.monotonic() + TESTS_S
+    for ahead in rounds(len(hosts)):
+        sources = [host.name for host in hosts if host.name not in fleet.lost]
+        peers = {name: [hosts[(places[name] + offset) % len(hosts)].name for offset in ahead] for name in sources}
+        for source, answers in fleet.greet(peers).items():
+            if isinstance(answers, AgentError):
+                warnings.append(f"{source}: its paths were not tested: {answers.message}")
+            else:
+                greetings += [(source, each) for each in answers if each.peer in places]
+        if warnings or time.monotonic() > until_s:
+            break
     arrivals = fleet.heard(places)
-    for source, greetings in greeted.items():
-        if isinstance(greetings, AgentError):
-            warnings.append(f"{source}: its paths were not tested: {greetings.message}")
-            continue
-        paths += [
-            Path(
-                source,
-                each.peer,
-                fleet.address(each.peer, source),
-                fleet.address(source, each.peer),
-                fleet.health[each.peer].data_port,
-                RECEPTIONS.get(each.tcp, TURNED_AWAY),
-                _udp_word(each, has_arrived=not addresses[source].isdisjoint(arrivals.get(each.peer, ()))),
-                each.tcp_error,
-                each.udp_error,
-            )
-            for each in greetings
-            if each.peer in places
-        ]
+    paths = [
+        Path(
+            source,
+            each.peer,
+            fleet.address(each.peer, source),
+            fleet.address(source, each.peer),
+            fleet.health[each.peer].data_port,
+            RECEPTIONS.get(each.tcp, TURNED_AWAY),
+            _udp_word(each, has_arrived=not addresses[source].isdisjoint(arrivals.get(each.peer, ()))),
+            each.tcp_error,
+            each.udp_error,
+        )
+        for source, each in greetings
+    ]
     return tuple(sorted(paths, key=lambda path: (places[path.source], places[path.target]))), warnings
 
 
@@ -143,9 +148,15 @@ def _udp_word(greeting: pb.Greeting, *, has_arrived: bool) -> str:
     return ANSWER_LOST if word == SILENT and has_arrived else word
 
 
-def offsets(hosts: int) -> list[int]:
-    """Return how far ahead in the list each host's peers are: all others, or `MOST_PEERS` evenly spread ones."""
+def rounds(hosts: int) -> list[list[int]]:
+    """Return how far ahead in the list each host's peers are, round by round.
+
+    In all rounds together, each host greets every other once. In a round, each host greets and is greeted by at most
+    `MOST_PEERS`. The first round's are spread evenly.
+    """
     others = hosts - 1
     if others <= MOST_PEERS:
-        return list(range(1, hosts))
-    return [1 + place * others // MOST_PEERS for place in range(MOST_PEERS)]
+        return [list(range(1, hosts))]
+    first = [1 + place * others // MOST_PEERS for place in range(MOST_PEERS)]
+    rest = sorted(set(range(1, hosts)) - set(first))
+    return [first, *(rest[at : at + MOST_PEERS] for at in range(0, len(rest), MOST_PEERS))]
