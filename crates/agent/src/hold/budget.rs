@@ -75,6 +75,11 @@ impl Reservation<'_> {
         self.unspent = self.unspent.saturating_sub(bytes);
     }
 
+    /// Reserves bytes again that were spent but have not arrived.
+    pub fn restore(&mut self, bytes: u64) {
+        self.unspent += bytes;
+    }
+
     /// Raises an empty reservation to up to `bytes`, for a send whose length is not known in advance.
     ///
     /// # Errors
@@ -116,7 +121,8 @@ mod tests {
                 cap: 100
             }
         );
-        first.spend(50);
+        first.spend(60);
+        first.restore(10);
         drop(first);
         assert_eq!(allowance.taken(), 50);
     }

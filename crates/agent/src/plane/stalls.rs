@@ -9,7 +9,8 @@
 //!    connections to that peer.
 //! 3. If smaller segments arrive and larger ones do not, routers may fragment an IPv4 connection's packets from then on.
 //!    The kernel repeats its segment 1.4 or 3 s after the stall began, and the connection continues.
-//! 4. An IPv6 connection is closed, so that its work begins again on another one, with smaller segments.
+//! 4. An IPv6 connection is closed. Its work continues on another one, with smaller segments and the bytes that the peer
+//!    has not acknowledged.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,7 +26,6 @@ use tokio::task::AbortHandle;
 use tokio::time::sleep;
 use tracing::{Instrument, debug, info};
 
-use crate::error::WorkError;
 use crate::hold::Hold;
 use crate::plane::{Plane, segments};
 
@@ -52,12 +52,18 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Returns the error of a connection's work, or the reason why the connection was closed, if it was.
-    pub fn reason(watched: Option<&Self>, error: WorkError) -> WorkError {
-        match watched {
-            Some(watched) if watched.closed.load(Ordering::Relaxed) => WorkError::Narrowed,
-            _ => error,
+    /// Returns how many bytes the peer has not acknowledged, if the connection was closed. The kernel then forgets them
+    /// when the stream is dropped, and the peer learns that the connection is over.
+    pub fn undelivered_bytes(&self) -> Option<u64> {
+        if !self.closed.load(Ordering::Relaxed) {
+            return None;
         }
+        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        let socket = socket.as_ref()?;
+        if let Err(error) = tcp::reset_when_closed(socket) {
+            debug!(%error, "the kernel continues to send");
+        }
+        tcp::undelivered_bytes(socket).ok()
     }
 }
 

@@ -55,6 +55,12 @@ impl Entry {
         self.handed.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Takes back bytes that were lost with their connection.
+    pub(super) fn take_back(&self, bytes: u64) {
+        let less = |handed: u64| Some(handed.saturating_sub(bytes));
+        let _ = self.handed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
     /// Watches a connection, or stops when the transfer is over: an open copy would keep the connection from closing.
     pub(super) fn watch(&self, socket: Option<OwnedFd>) {
         *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;

@@ -42,6 +42,15 @@ pub(super) fn get_option(fd: BorrowedFd<'_>, level: i32, name: i32, value: &mut 
     checked(result).map(|_| (length as usize).min(value.len()))
 }
 
+/// Returns the number of bytes in a TCP socket's send queue: those that the peer has not acknowledged.
+pub(super) fn queued_bytes(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut count: libc::c_int = 0;
+    // SAFETY: the kernel writes one int through the pointer, which is live and exclusive.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCOUTQ, &raw mut count) };
+    checked(result)?;
+    checked(count)
+}
+
 /// Waits until the socket is readable or `until` has passed. Returns whether it is readable.
 pub(super) fn wait_readable(fd: BorrowedFd<'_>, until: Instant) -> io::Result<bool> {
     wait(fd, libc::POLLIN, until)

@@ -108,6 +108,26 @@ pub fn shut_down(socket: &impl AsFd) -> Result<(), SocketError> {
         .map_err(SocketError::system("end a connection"))
 }
 
+/// Returns how many of the written bytes the peer's kernel has not acknowledged, for a connection that `shut_down` has ended.
+///
+/// # Errors
+/// If the socket is no TCP connection.
+pub fn undelivered_bytes(socket: &impl AsFd) -> Result<u64, SocketError> {
+    let queued = raw::queued_bytes(socket.as_fd()).map_err(SocketError::system("read a connection's queue"))?;
+    // The end of the stream counts as a byte.
+    Ok(queued.saturating_sub(1) as u64)
+}
+
+/// Makes the kernel reset a connection when it is closed, and forget its bytes (`SO_LINGER`).
+///
+/// # Errors
+/// If the system rejects the option.
+pub fn reset_when_closed(socket: &impl AsFd) -> Result<(), SocketError> {
+    let linger = [1i32.to_ne_bytes(), 0i32.to_ne_bytes()].concat();
+    raw::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_LINGER, &linger)
+        .map_err(SocketError::system("reset a connection"))
+}
+
 /// Closes a connection when the other side has acknowledged nothing for `patience`, even if nothing is sent
 /// (`TCP_USER_TIMEOUT` and keep-alive).
 ///
@@ -247,7 +267,7 @@ pub fn discard(socket: &impl AsFd, most: usize) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
 
     fn pair() -> (TcpStream, TcpStream) {
@@ -303,6 +323,38 @@ mod tests {
                     assert_eq!(i32::from_ne_bytes(value), libc::IP_PMTUDISC_DONT);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_closed_connection_knows_what_was_not_delivered() {
+        for full in [false, true] {
+            let (mut near, mut far) = pair();
+            near.set_nonblocking(true).unwrap();
+            let mut written = near.write(&[1; 1000]).unwrap();
+            while full {
+                match near.write(&[1; 1 << 16]) {
+                    Ok(count) => written += count,
+                    Err(_) => break,
+                }
+            }
+            // The first bytes arrive at the peer's kernel, although no program reads them.
+            far.peek(&mut [0]).unwrap();
+            while !full && info(&near).unwrap().unacknowledged > 0 {
+                std::thread::yield_now();
+            }
+            shut_down(&near).unwrap();
+            reset_when_closed(&near).unwrap();
+            let lost = undelivered_bytes(&near).unwrap();
+            assert_eq!(lost > 0, full);
+            assert!(lost < written as u64);
+            drop(near);
+            // An end that has arrived cannot be taken back.
+            let end = far.read_to_end(&mut Vec::new());
+            assert_eq!(
+                end.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionReset),
+                full
+            );
         }
     }
 

@@ -64,10 +64,13 @@ impl Drop for Spending<'_> {
     }
 }
 
-/// What one connection carried.
+/// What one connection carried, with those that replaced it.
+#[derive(Default)]
 struct Carried {
-    report: Report,
+    bytes: u64,
     retransmits: u64,
+    /// What the receiver reported; empty if all is well.
+    error: String,
 }
 
 /// The connections of a transfer. Those that are still in progress end with this.
@@ -102,12 +105,12 @@ impl Lanes {
         while confirmed < bytes {
             tokio::select! {
                 ended = self.tasks.join_next() => match ended {
-                    Some(Ok(carried)) => if let Some(Carried { report, retransmits }) = carried? {
-                        done.retransmits += retransmits;
-                        if !report.error.is_empty() {
-                            return Err(WorkError::Receiver(report.error));
+                    Some(Ok(carried)) => if let Some(carried) = carried? {
+                        done.retransmits += carried.retransmits;
+                        if !carried.error.is_empty() {
+                            return Err(WorkError::Receiver(carried.error));
                         }
-                        confirmed += report.bytes;
+                        confirmed += carried.bytes;
                         done.bytes = confirmed;
                     },
                     Some(Err(error)) => {
@@ -193,13 +196,44 @@ impl Common {
         }
     }
 
-    /// Sends over one connection while any bytes are left, and waits for what its receiver got.
+    /// Sends over one connection while any bytes are left, and waits for what its receiver got. A connection that was
+    /// closed because its path's MTU shrank is replaced.
     async fn carry(&self, pool: &Pool, mut connection: Connection) -> Result<Carried, WorkError> {
-        let carried = self.send_all(pool, &mut connection).await;
-        carried.map_err(|error| Watched::reason(connection.watched.as_ref(), error))
+        let mut carried = Carried::default();
+        loop {
+            let mut sent_bytes = 0;
+            let sent = self.send_all(pool, &mut connection, &mut sent_bytes).await;
+            carried.retransmits += tcp::info(&connection.stream).map_or(0, |info| info.retransmits);
+            let error = match sent {
+                Ok(report) => {
+                    carried.bytes += report.bytes;
+                    carried.error = report.error;
+                    return Ok(carried);
+                }
+                Err(error) => error,
+            };
+            let Some(lost_bytes) = connection.watched.as_ref().and_then(Watched::undelivered_bytes) else {
+                return Err(error);
+            };
+            let lost_bytes = lost_bytes.min(sent_bytes);
+            pool.give_back(lost_bytes);
+            pool.entry.take_back(lost_bytes);
+            carried.bytes += sent_bytes - lost_bytes;
+            debug!(
+                transfer = pool.transfer.id,
+                lost_bytes, "continues on another connection"
+            );
+            drop(connection);
+            connection = self.replaced(&pool.transfer).await?;
+        }
     }
 
-    async fn send_all(&self, pool: &Pool, connection: &mut Connection) -> Result<Carried, WorkError> {
+    async fn send_all(
+        &self,
+        pool: &Pool,
+        connection: &mut Connection,
+        sent_bytes: &mut u64,
+    ) -> Result<Report, WorkError> {
         let Connection { stream, channel, .. } = connection;
         let mut paces = self.paces.clone();
         let pace_bps = || self.pace_bps(&pool.transfer);
@@ -220,15 +254,14 @@ impl Common {
             }
             let taken = pool.take(portion_bytes(now_bps));
             let sent = stream::send_now(stream, taken);
-            let sent_bytes = *sent.as_ref().unwrap_or(&0);
-            pool.give_back(taken - sent_bytes);
-            turn.sends(sent_bytes);
+            let now_bytes = *sent.as_ref().unwrap_or(&0);
+            pool.give_back(taken - now_bytes);
+            turn.sends(now_bytes);
+            *sent_bytes += now_bytes;
             pool.entry.add(sent?);
         }
         stream.shutdown().await.map_err(WorkError::io("end the stream"))?;
-        let report = channel.receive(stream).await?;
-        let retransmits = tcp::info(&*stream).map_or(0, |info| info.retransmits);
-        Ok(Carried { report, retransmits })
+        Ok(channel.receive(stream).await?)
     }
 }
 

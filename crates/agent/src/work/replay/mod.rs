@@ -16,12 +16,13 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{interval, timeout};
 use tonic::{Status, async_trait};
-use tracing::{Instrument, error, info};
+use tracing::{Instrument, debug, error, info};
 
 use crate::contract::agents::{Ready, ReplayReply, ReplayRequest, Transfer, TransferDone, replay_reply::Event};
 use crate::contract::data::{Report, hello::Work};
 use crate::error::{WorkError, within};
 use crate::hold::Hold;
+use crate::hold::budget::Reservation;
 use crate::hold::jobs::{Job, Paces, State};
 use crate::plane::Plane;
 use crate::plane::dial::{Call, Connection};
@@ -271,45 +272,89 @@ impl Common {
         drop(connected);
         let start = self.started().await?;
         done.start_s = start.elapsed().as_secs_f64();
-        if let Some(Connection {
-            mut stream,
-            mut channel,
-            watched,
-            ..
-        }) = connection
-        {
-            let paced = self.paced(transfer, &stream, entry)?;
-            let sending = async {
-                let mut handed = None;
-                while reservation.unspent() > 0 {
-                    let most = self.room(transfer, &stream, &mut handed).await?;
-                    entry.add(stream::send_at_most(&stream, &mut reservation, most).await?);
-                }
-                Ok::<Report, WorkError>(channel.receive(&mut stream).await?)
-            };
-            let sending = async {
-                tokio::select! {
-                    biased;
-                    sent = sending => sent,
-                    error = paced => Err(error),
-                }
-            };
-            let limit = self.limit.saturating_sub(start.elapsed());
-            let sent = within("send and confirm", limit, self.watching(peer, sending)).await;
-            entry.watch(None);
-            done.retransmits = tcp::info(&stream).map_or(0, |info| info.retransmits);
-            done.bytes = transfer.bytes - reservation.unspent();
-            done.finish_s = start.elapsed().as_secs_f64();
-            let report = sent.map_err(|error| Watched::reason(watched.as_ref(), error))?;
-            if !report.error.is_empty() {
-                return Err(WorkError::Receiver(report.error));
-            }
-            done.bytes = report.bytes;
-            done.bin_bytes = report.bin_bytes;
-        } else {
+        let Some(mut connection) = connection else {
             done.finish_s = done.start_s;
+            return Ok(());
+        };
+        let limit = self.limit.saturating_sub(start.elapsed());
+        let whole = async {
+            loop {
+                let sent = self.send(transfer, &mut connection, &mut reservation, entry).await;
+                entry.watch(None);
+                done.retransmits += tcp::info(&connection.stream).map_or(0, |info| info.retransmits);
+                let error = match sent {
+                    Ok(report) => return Ok(report),
+                    Err(error) => error,
+                };
+                let Some(lost_bytes) = connection.watched.as_ref().and_then(Watched::undelivered_bytes) else {
+                    return Err(error);
+                };
+                if transfer.bin_s > 0.0 {
+                    // The receiver's bins of the first bytes are lost.
+                    return Err(WorkError::Narrowed);
+                }
+                let lost_bytes = lost_bytes.min(transfer.bytes - reservation.unspent());
+                reservation.restore(lost_bytes);
+                entry.take_back(lost_bytes);
+                debug!(transfer = transfer.id, lost_bytes, "continues on another connection");
+                let rest = Transfer {
+                    bytes: reservation.unspent(),
+                    ..transfer.clone()
+                };
+                if rest.bytes == 0 {
+                    // Only the receiver's confirmation was lost.
+                    return Ok(Report::default());
+                }
+                connection = self.replaced(&rest).await?;
+            }
+        };
+        let sent = within("send and confirm", limit, whole).await;
+        entry.watch(None);
+        done.bytes = transfer.bytes - reservation.unspent();
+        done.finish_s = start.elapsed().as_secs_f64();
+        let report = sent?;
+        if !report.error.is_empty() {
+            return Err(WorkError::Receiver(report.error));
         }
+        done.bin_bytes = report.bin_bytes;
         Ok(())
+    }
+
+    /// Sends all reserved bytes over a connection. Returns the receiver's confirmation.
+    async fn send(
+        &self,
+        transfer: &Transfer,
+        connection: &mut Connection,
+        reservation: &mut Reservation<'_>,
+        entry: &Entry,
+    ) -> Result<Report, WorkError> {
+        let Connection { stream, channel, .. } = connection;
+        let paced = self.paced(transfer, stream, entry)?;
+        let sending = async {
+            let mut handed = None;
+            while reservation.unspent() > 0 {
+                let most = self.room(transfer, stream, &mut handed).await?;
+                entry.add(stream::send_at_most(stream, reservation, most).await?);
+            }
+            Ok::<Report, WorkError>(channel.receive(stream).await?)
+        };
+        let sending = async {
+            tokio::select! {
+                biased;
+                sent = sending => sent,
+                error = paced => Err(error),
+            }
+        };
+        self.watching(self.target(&transfer.target)?, sending).await
+    }
+
+    /// Opens a connection in place of one that was closed because its path's MTU shrank.
+    async fn replaced(&self, transfer: &Transfer) -> Result<Connection, WorkError> {
+        let connecting = self.connect(self.target(&transfer.target)?, transfer).await;
+        connecting.map_err(|error| {
+            debug!(%error, transfer = transfer.id, "no other connection");
+            WorkError::Narrowed
+        })
     }
 
     fn target(&self, name: &str) -> Result<SocketAddr, WorkError> {
