@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.builders import network
 
-from gavotte.formats.network import Group, LinkVerdict, Network
+from gavotte.formats.network import Group, Host, LinkVerdict, Network
 from gavotte.formats.parts.counting import listed
 from gavotte.terms.limits import limits_of, link_rows
 from gavotte.terms.standouts import host_sentences, link_sentences, standouts
@@ -122,3 +122,10 @@ def test_long_lists_are_shortened() -> None:
         "n0, n1, n2 and n3",
         "n0, n1, n2 and 3 more",
     ]
+
+
+def test_a_network_without_pairs_needs_no_matrix() -> None:
+    size = 50_000
+    hosts = [Host(name=f"n{i}", egress_bps=43e6 if i == 5 else 287e6, ingress_bps=287e6) for i in range(size)]
+    sentences = standouts(Network(format="gavotte/network/1", hosts=hosts))
+    assert sentences == ["n5 sends 6.7 times slower than the others: 43.0 Mbit/s instead of 287 Mbit/s"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from gavotte.formats.history import Floats
-from gavotte.formats.network import Group, Network
+from gavotte.formats.network import Network
 from gavotte.formats.parts.counting import listed
 from gavotte.formats.parts.rates import format_rate, in_one_unit
 from gavotte.terms.limits import ends_of, limits_of
@@ -26,7 +26,13 @@ LINKS = 6
 def standouts(network: Network) -> list[str]:
     """Return what stands out in a Network, one sentence each: slow hosts first, then links that hosts share."""
     machines = [host.machine or host.name for host in network.hosts]
-    slow = host_sentences(network.names, network.to_numpy() if network.any_rate else _capped(network), machines)
+    if network.any_rate:
+        slow = host_sentences(network.names, network.to_numpy(), machines)
+    else:
+        # A Network without pairs may have very many hosts: no matrix of them fits into memory.
+        caps = ([host.egress_bps for host in network.hosts], [host.ingress_bps for host in network.hosts])
+        sends_bps, receives_bps = (np.array([cap or np.nan for cap in each]) for each in caps)
+        slow = _sentences(network.names, {"sends": sends_bps, "receives": receives_bps})
     return [*slow, *link_sentences(network)]
 
 
@@ -41,9 +47,13 @@ def host_sentences(names: Sequence[str], rates_bps: Floats, machines: Sequence[o
         rates_bps: (N, N), row = source, NaN = unknown.
         machines: the machine of each host; hosts of one machine are very fast to each other. Empty = one host each.
     """
-    machine = np.array([str(each) for each in machines or names])
+    machine = np.unique([str(each) for each in machines or names], return_inverse=True)[1]
     outside = np.where(machine[:, None] != machine[None, :], rates_bps, np.nan)
-    best = {"sends": _best(outside, axis=1), "receives": _best(outside, axis=0)}
+    return _sentences(names, {"sends": _best(outside, axis=1), "receives": _best(outside, axis=0)})
+
+
+def _sentences(names: Sequence[str], best: dict[str, Floats]) -> list[str]:
+    """Return the sentences about hosts from the best rate of each, for each verb."""
     slow = {verb: _slow(rates) for verb, rates in best.items()}
     sentences = []
     if slow["sends"] and slow["sends"] == slow["receives"]:
@@ -62,15 +72,15 @@ def link_sentences(network: Network) -> list[str]:
     twins = {end: ends_of(verdict) for verdict in network.verdicts if verdict.rate_bps for end in ends_of(verdict)}
     proven = {end for end, limit in limits.items() if limit.certain}
     covered: set[str] = set()
+    sends_bps = {host.name: host.egress_bps for host in network.hosts}
+    receives_bps = {host.name: host.ingress_bps for host in network.hosts}
     sentences = []
     for group in network.groups:
         parts: list[tuple[float, str]] = []
-        for end, cap_bps, way in (
-            (f"out of {group.name}", group.up_bps, "out of"),
-            (f"into {group.name}", group.down_bps, "into"),
-        ):
-            known = cap_bps and (end in proven or not network.verdicts) and _binds(network, group, way, cap_bps)
-            if cap_bps and known and end not in covered:
+        for way, cap_bps, caps_bps in (("out of", group.up_bps, sends_bps), ("into", group.down_bps, receives_bps)):
+            end = f"{way} {group.name}"
+            known = (end in proven or not network.verdicts) and end not in covered
+            if cap_bps and known and _binds(group.members, caps_bps, cap_bps):
                 # Ends that no experiment can distinguish are one link, which is named once.
                 covered.update(twins.get(end, [end]))
                 parts.append((cap_bps, f"{way} {'it' if parts else group.name}"))
@@ -82,25 +92,10 @@ def link_sentences(network: Network) -> list[str]:
     return sentences
 
 
-def _binds(network: Network, group: Group, way: str, cap_bps: float) -> bool:
+def _binds(members: Sequence[str], caps_bps: Mapping[str, float | None], limit_bps: float) -> bool:
     """Return whether the members could together use more than a group's limit."""
-    members = set(group.members)
-    if len(members) < 2:
-        return False
-    caps = [host.egress_bps if way == "out of" else host.ingress_bps for host in network.hosts if host.name in members]
-    return any(not cap for cap in caps) or sum(cap or 0.0 for cap in caps) > cap_bps
-
-
-def _capped(network: Network) -> Floats:
-    """Return the rates of pairs as far as caps of hosts limit them, for a Network that has no others."""
-    out, into = (
-        np.array([cap or np.nan for cap in caps])
-        for caps in (
-            [host.egress_bps for host in network.hosts],
-            [host.ingress_bps for host in network.hosts],
-        )
-    )
-    return np.asarray(np.fmin(out[:, None], into[None, :]))
+    caps = [caps_bps[name] for name in members]
+    return len(caps) > 1 and (not all(caps) or sum(cap or 0.0 for cap in caps) > limit_bps)
 
 
 def _best(rates_bps: Floats, axis: int) -> Floats:
@@ -114,7 +109,7 @@ def _slow(rates_bps: Floats) -> list[int]:
     known = np.flatnonzero(np.isfinite(rates_bps))
     if len(known) < FEWEST:
         return []
-    slow = [int(host) for host in known if rates_bps[host] * SLOWER <= np.median(rates_bps[known])]
+    slow = known[rates_bps[known] * SLOWER <= np.median(rates_bps[known])].tolist()
     return slow if 2 * len(slow) < len(known) else []
 
 
