@@ -2,6 +2,7 @@
 
     make bench-profile                                      all of it, 25 minutes
     make bench-profile ARGS="job"                           the matrices of Open MPI and Dask side by side
+    make bench-profile ARGS="collectives"                   the shim's counts of each collective next to a capture
     make bench-profile ARGS="overhead --runs 5"             the cost of each source to these jobs
     make bench-profile ARGS="loop"                          profiled, placed again, run again
     make bench-profile ARGS="readers --gigabytes 2"         speed and memory next to tcpdump, tshark and sfcapd
@@ -19,12 +20,15 @@ import sys
 from pathlib import Path
 
 from benches.machine import machine
-from benches.profile import predictors, readers, spark
+from benches.profile import collectives, predictors, readers, spark
 from benches.profile.job import DaskJob, MpiJob, Size, compare, missing, overhead, standing
 from benches.profile.loop import loop
 from benches.profile.recording import Recording
 
-PARTS = ("job", "overhead", "loop", "readers", "predictors", "spark")
+PARTS = ("job", "collectives", "overhead", "loop", "readers", "predictors", "spark")
+
+COLLECTIVE_BYTES = (4096, 262_144)
+"""Bytes of each rank in the comparison of collectives: below and above the thresholds of the libraries."""
 
 
 def main() -> int:
@@ -83,8 +87,17 @@ def main() -> int:
     if costs:
         origin = f"{asked.runs} interleaved runs each, {what}"
         recording.keep("profile-overhead", "What a source costs the job", "overhead", origin, columns, costs, bars)
+    rows: list[list[str]] = []
+    if "collectives" in parts:
+        good &= collectives.bench(asked.tasks, COLLECTIVE_BYTES, rows)
+        columns = ["collective", "misplaced (wire)", "counts", "misplaced (call)", "pairs within the interval"]
+        bars = {"kind": "bars", "columns": [1, 3], "unit": "% of the bytes"}
+        origin = f"{asked.tasks} ranks, a host each"
+        recording.keep(
+            "profile-collectives", "Collectives counted and captured", "collectives", origin, columns, rows, bars
+        )
     if "loop" in parts:
-        rows: list[list[str]] = []
+        rows = []
         good &= loop(size.unit_bytes, asked.runs, asked.seed, rows)
         columns = ["setting", "as it was, s", "placed again, s", "by the model", "predicted", "saved", "within"]
         bars = {"kind": "bars", "columns": [1, 2], "unit": "seconds"}
