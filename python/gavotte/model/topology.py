@@ -8,7 +8,7 @@ from typing import Literal
 
 from gavotte.formats.network import Group, LinkVerdict, Sharing
 from gavotte.formats.parts.evidence import Evidence
-from gavotte.formats.parts.rates import format_rate
+from gavotte.formats.parts.rates import common_unit, format_in
 from gavotte.model.ratelimit import LinkFinding, find_limits
 from gavotte.terms.hierarchy import Hierarchy, limited_groups
 
@@ -59,6 +59,7 @@ def structure_of(hierarchy: Hierarchy, evidence: Sequence[Evidence]) -> Structur
     4. None otherwise.
     """
     findings = find_limits(hierarchy, evidence)
+    unit = common_unit(rate for record in evidence for rate in (record.sum_bps, sum(record.alone_bps)))
     out: dict[int, float] = {}
     into: dict[int, float] = {}
     tested_out, tested_into = set[int](), set[int]()
@@ -79,7 +80,7 @@ def structure_of(hierarchy: Hierarchy, evidence: Sequence[Evidence]) -> Structur
         tested_into=tuple(host in tested_into for host in range(hierarchy.size)),
         groups=limited_groups(hierarchy, out, into),
         sharing=_sharing(hierarchy, findings),
-        verdicts=tuple(_verdict(hierarchy, finding) for finding in findings),
+        verdicts=tuple(_verdict(hierarchy, finding, unit) for finding in findings),
         failed=tuple(hierarchy.label(finding.link) for finding in findings if finding.failed),
     )
 
@@ -103,7 +104,7 @@ def _sharing(hierarchy: Hierarchy, findings: Sequence[LinkFinding]) -> Sharing |
     return None
 
 
-def _verdict(hierarchy: Hierarchy, finding: LinkFinding) -> LinkVerdict:
+def _verdict(hierarchy: Hierarchy, finding: LinkFinding, unit: tuple[str, float]) -> LinkVerdict:
     if finding.finding == "limited":
         verdict: Literal["hose", "machine", "tor", "aggregate", "open", "unknown"] = _VERDICTS[
             _innermost(hierarchy, finding)
@@ -115,15 +116,18 @@ def _verdict(hierarchy: Hierarchy, finding: LinkFinding) -> LinkVerdict:
         verdict=verdict,
         rate_bps=finding.rate_bps,
         at_least_bps=finding.at_least_bps or None,
-        evidence="; ".join([finding.reason] * bool(finding.reason) + [_words(e) for e in finding.experiments[:3]]),
+        evidence="; ".join(
+            [finding.reason] * bool(finding.reason) + [_words(e, unit) for e in finding.experiments[:3]]
+        ),
     )
 
 
-def _words(record: Evidence) -> str:
+def _words(record: Evidence, unit: tuple[str, float]) -> str:
     """Return a short description of one experiment: its pairs, their rates together and one by one, and its overlap."""
     sources, targets = ({pair[end] for pair in record.pairs} for end in (0, 1))
     what = f"{len(record.pairs)} pairs from {_some(sources)} to {_some(targets)}"
-    sums = f"{format_rate(record.sum_bps)} together, {format_rate(sum(record.alone_bps))} one by one"
+    together, alone = (f"{format_in(rate, unit[1])} {unit[0]}" for rate in (record.sum_bps, sum(record.alone_bps)))
+    sums = f"{together} together, {alone} one by one"
     return f"{what}: {sums}, {1e3 * record.overlap_s:.0f} ms"
 
 
