@@ -77,11 +77,16 @@ def broadcast(
     with progress("sending", BYTES) as advance:
         held: dict[str, int] = {}
 
+        def announce(plan: BroadcastPlan) -> None:
+            _planned(plan)
+            held.update(dict.fromkeys(plan.receivers, 0))
+            advance(0, plan.bytes * len(held))
+
         def watch(host: str, done: int, total: int) -> None:
             held[host] = done
-            advance(sum(held.values()), total * max(1, len(held)))
+            advance(sum(held.values()), total * len(held))
 
-        result = send(question, BroadcastSession(_planned, watch, times=asked.times))
+        result = send(question, BroadcastSession(announce, watch, times=asked.times))
     for line in _changes(result.changes, question.output):
         note(line)
     warn(result.warnings)

@@ -125,7 +125,10 @@ def watch(
 
         def alive(taken: int, here: int, listed: int) -> None:
             each = f", one every {asked.every:g} s" if asked.hosts is not None else ""
-            living(f"{counted(taken, what)} so far{each}, {here} of {counted(listed, 'host')} present")
+            so_far = (
+                f"{counted(taken, what)} so far" if asked.count is None else f"{taken} of {counted(asked.count, what)}"
+            )
+            living(f"{so_far}{each}, {here} of {counted(listed, 'host')} present")
 
         end = keep(
             question,
