@@ -107,11 +107,14 @@ def _reassessed(
     from gavotte.formats.app import read_app
     from gavotte.formats.history import History
     from gavotte.formats.placement import read_placement
-    from gavotte.model import model
+    from gavotte.model import find_constant, model
     from gavotte.place import Running
     from gavotte.watch import reassess
 
-    networks = [model(side, seed=seed) if isinstance(side, History) else side for side in sides]
+    networks = [
+        model(side, constant=find_constant(side, seed=seed, fill=True)) if isinstance(side, History) else side
+        for side in sides
+    ]
     placement = read_placement(path).spelled_as(networks[0].names)
     placement.check_stays("a comparison")
     known = {name.lower() for name in networks[1].names}
@@ -148,22 +151,15 @@ def _document(result: NetworkComparison, again: tuple[Reassessment, bool] | None
 
 def _emit_paths(result: NetworkComparison, *, every: bool) -> None:
     """Print the paths that differ, then the undecided ones; the largest differences first."""
-    order = {"different": 0, "cannot tell": 1, "alike": 2}
-    rows = [
-        each
-        for each in result.paths
-        if every or each.verdict == "different" or (each.verdict == "cannot tell" and each.quantity == "rate_bps")
-    ]
-    rows.sort(key=lambda each: (order[each.verdict], each.quantity != "rate_bps", -abs(each.relative or 0.0)))
-    if not rows:
+    shown, total = (list(result.paths), 0) if every else result.worst(SHOWN)
+    if not shown:
         return
     if result.findings:
         typer.echo()
-    shown = rows if every else rows[:SHOWN]
     columns = ["from", "to", "of", "before", "now", "difference", "95 % interval", "verdict", "could be seen", "needs"]
     emit_table(columns, [_row(each) for each in shown], words=("to", "of", "95 % interval", "verdict"))
-    if len(rows) > len(shown):
-        note(f"showing {len(shown)} of {len(rows)} rows; use --all or --json for more")
+    if total > len(shown):
+        note(f"showing {len(shown)} of {total} rows; use --all or --json for more")
 
 
 def _row(each: PathDifference) -> list[str]:
@@ -189,6 +185,10 @@ def _percent(relative: float | None) -> str:
 
 def _sentence(result: NetworkComparison) -> str:
     """Return the verdict, the number of paths for each, and what would decide the others."""
+    import numpy as np
+
+    from gavotte.terms.equivalence import CANNOT_TELL
+
     counts, within = result.counts, f"{100 * result.margin:g} %"
     total = counted(len(result.pairs), "path")
     if result.verdict == "alike":
@@ -200,9 +200,9 @@ def _sentence(result: NetworkComparison) -> str:
             return f"different: the rates of {alike} are alike{rest}, but not all else is"
         rest = f"{counts['alike']} are alike, {counts['cannot tell']} undecided"
         return f"different: the rates of {counts['different']} of {total} by more than {within}; {rest}"
-    open_ = [each for each in result.paths if each.quantity == "rate_bps" and each.verdict == "cannot tell"]
-    seen = [each.detectable for each in open_ if each.detectable is not None]
-    needs = [each.snapshots for each in open_ if each.snapshots is not None]
-    least = f"; a difference of {100 * max(seen):.0f} % could have been seen on each" if seen else ""
-    remedy = f"; about {counted(max(needs), 'snapshot')} each would decide" if needs else "; measure more snapshots"
-    return f"cannot tell: the rates of {len(open_)} of {total} with a margin of {within}{least}{remedy}"
+    judged = result.rate.judgement
+    open_ = judged.verdict == CANNOT_TELL
+    seen, needs = (each[open_ & np.isfinite(each)] for each in (judged.detectable, judged.repetitions))
+    least = f"; a difference of {100 * seen.max():.0f} % could have been seen on each" if seen.size else ""
+    remedy = f"; about {counted(int(needs.max()), 'snapshot')} each would decide" if needs.size else "; measure more"
+    return f"cannot tell: the rates of {int(open_.sum())} of {total} with a margin of {within}{least}{remedy}"

@@ -6,8 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -75,7 +74,7 @@ class PathDifference:
         reason: why there is no verdict; empty if there is one.
     """
 
-    quantity: Literal["rate_bps", "latency_s"]
+    quantity: str
     source: str
     target: str
     before: float | None
@@ -193,34 +192,57 @@ class NetworkComparison(Tabular):
             lines.append(f"whether the latency has changed is undecided on {open_} of {int(known.sum())} paths")
         return lines
 
-    @cached_property
+    @property
     def paths(self) -> tuple[PathDifference, ...]:
         """The comparison of each pair's rate, then of each pair's latency."""
-        return (*self._rows("rate_bps", self.rate), *self._rows("latency_s", self.latency))
+        every = range(len(self.pairs))
+        return tuple(
+            self._row(name, quantity, n)
+            for name, quantity in (("rate_bps", self.rate), ("latency_s", self.latency))
+            for n in every
+        )
+
+    def worst(self, most: int) -> tuple[list[PathDifference], int]:
+        """Return the paths that differ, then those whose rate is undecided, and the number of both.
+
+        Args:
+            most: number of paths to return at most, those with the largest differences.
+        """
+        rows: list[PathDifference] = []
+        total = 0
+        for name, quantity, code in (
+            ("rate_bps", self.rate, DIFFERENT),
+            ("latency_s", self.latency, DIFFERENT),
+            ("rate_bps", self.rate, CANNOT_TELL),
+        ):
+            which = np.flatnonzero(quantity.judgement.verdict == code)
+            size = np.nan_to_num(np.abs(quantity.judgement.relative[which]))
+            order = which[np.argsort(-size, kind="stable")]
+            total += len(order)
+            rows += [self._row(name, quantity, n) for n in order[: max(most - len(rows), 0)].tolist()]
+        return rows, total
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one row per pair and quantity, with the fields of PathDifference."""
         return [vars(each) for each in self.paths]
 
-    def _rows(self, name: Literal["rate_bps", "latency_s"], quantity: Quantity) -> list[PathDifference]:
+    def _row(self, name: str, quantity: Quantity, n: int) -> PathDifference:
         result = quantity.judgement
-        return [
-            PathDifference(
-                name,
-                self.hosts[source],
-                self.hosts[target],
-                _known(quantity.before.mean[n]),
-                _known(quantity.now.mean[n]),
-                _known(result.relative[n]),
-                _known(result.low[n]),
-                _known(result.high[n]),
-                VERDICTS[result.verdict[n]],
-                _known(result.detectable[n]),
-                None if math.isnan(result.repetitions[n]) else int(result.repetitions[n]),
-                self._reason(quantity, n),
-            )
-            for n, (source, target) in enumerate(self.pairs.tolist())
-        ]
+        source, target = self.pairs[n].tolist()
+        return PathDifference(
+            name,
+            self.hosts[source],
+            self.hosts[target],
+            _known(quantity.before.mean[n]),
+            _known(quantity.now.mean[n]),
+            _known(result.relative[n]),
+            _known(result.low[n]),
+            _known(result.high[n]),
+            VERDICTS[result.verdict[n]],
+            _known(result.detectable[n]),
+            None if math.isnan(result.repetitions[n]) else int(result.repetitions[n]),
+            self._reason(quantity, n),
+        )
 
     def _reason(self, quantity: Quantity, n: int) -> str:
         if quantity.judgement.verdict[n] != CANNOT_TELL:

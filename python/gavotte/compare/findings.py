@@ -140,23 +140,27 @@ def grouped(changes: Changes) -> tuple[list[Set], list[int]]:
         if compared.sum() >= LEAST_ALL and alike.sum() >= TOGETHER * compared.sum():
             rest = np.flatnonzero(changed & ~way).tolist()
             return [_set(None, (), alike, int(compared.sum()), factor)], _largest(rest, factor)
+    size = len(changes.hosts)
+    kinds = [(end, way) for end in (0, 1) for way in (up, ~up)]
+
+    def counted_of(which: Mask, end: int) -> Ints:
+        return np.bincount(changes.pairs[which, end], minlength=size)
+
+    most = [counted_of(compared, end) for end, _ in kinds]
+    alike_of = [counted_of(changed & way, end) for end, way in kinds]
     sets: list[Set] = []
     left = changed.copy()
-    while True:
-        best: tuple[int, Set, Mask] | None = None
-        for end in (0, 1):
-            for host in np.unique(changes.pairs[left, end]).tolist():
-                mine = compared & (changes.pairs[:, end] == host)
-                for way in (up, ~up):
-                    alike = changed & mine & way
-                    explained = int((left & alike).sum())
-                    enough = explained >= 2 and alike.sum() >= TOGETHER * mine.sum()
-                    if enough and (best is None or explained > best[0]):
-                        best = explained, _set(host, (end,), alike, int(mine.sum()), factor), alike
-        if best is None:
+    while left.any():
+        explained = np.array([counted_of(left & way, end) for end, way in kinds])
+        enough = [alike >= TOGETHER * np.fmax(total, 1) for alike, total in zip(alike_of, most, strict=True)]
+        explained[~np.array(enough) | (explained < 2)] = 0
+        kind, host = (int(index) for index in np.unravel_index(int(explained.argmax()), explained.shape))
+        if not explained[kind, host]:
             break
-        sets.append(best[1])
-        left &= ~best[2]
+        end, way = kinds[kind]
+        alike = changed & way & (changes.pairs[:, end] == host)
+        sets.append(_set(host, (end,), alike, int(most[kind][host]), factor))
+        left &= ~alike
     return _joined(sets, factor), _largest(np.flatnonzero(left).tolist(), factor)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Literal, Self
 
 import numpy as np
@@ -38,6 +39,8 @@ POWER = 0.8
 """Chance, 0 to 1, with which a difference counts as one that could have been seen."""
 MOST_REPETITIONS = 10_000
 """Repetitions beyond which no number is given."""
+COUNTS = np.unique(np.concatenate([np.arange(2.0, 100.0), np.geomspace(100, MOST_REPETITIONS, 200).round()]))
+"""Numbers of repetitions among which the least sufficient one is chosen."""
 
 
 @dataclass(frozen=True)
@@ -236,27 +239,28 @@ def _repetitions(
         levels: significance of `alike` and, after correction, of `different`.
         wanted: where the number is of use.
     """
-    one, two = np.abs(first.mean), np.abs(second.mean)
+    one = np.abs(first.mean)
     single = [each.error * np.sqrt(np.fmax(each.count, 1)) for each in (first, second)]
     seen = np.abs(second.mean - first.mean) - margin * one
     least = np.full(one.shape, np.inf)
-    for scatter, gap, tails in (
-        (np.hypot(single[1], (1 + margin) * single[0]), margin * one, (levels[0], (1 - POWER) / 2)),
-        (np.hypot(single[1], single[0]), seen, (levels[1] / 2, 1 - POWER)),
-    ):
-        low, high = np.full(one.shape, 1.0), np.full(one.shape, float(MOST_REPETITIONS))
-        for _ in range(math.ceil(math.log2(MOST_REPETITIONS))):
-            middle = np.floor((low + high) / 2)
-            enough = _reach(middle, tails) * scatter <= gap * np.sqrt(middle)
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        reached = (gap > 0) & (_reach(high, tails) * scatter <= gap * np.sqrt(high))
-        least = np.where(reached, np.fmin(least, high), least)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for scatter, gap, tails in (
+            (np.hypot(single[1], (1 + margin) * single[0]), margin * one, (levels[0], (1 - POWER) / 2)),
+            (np.hypot(single[1], single[0]), seen, (levels[1] / 2, 1 - POWER)),
+        ):
+            first_enough = np.searchsorted(-_bridged(tails), -np.where(gap > 0, gap / scatter, 0.0))
+            least = np.fmin(least, np.append(COUNTS, np.inf)[first_enough])
     # The data at hand had bad luck if they are no fewer.
-    least = np.fmax(least, np.fmax(np.minimum(first.count, second.count) + 1, 2))
-    return np.where(wanted & np.isfinite(least) & np.isfinite(two), least, np.nan)
+    least = np.fmax(least, np.minimum(first.count, second.count) + 1)
+    known = np.isfinite(single[0]) & np.isfinite(single[1]) & np.isfinite(seen) & (least <= MOST_REPETITIONS)
+    return np.where(wanted & known, least, np.nan)
 
 
-def _reach(count: Floats, tails: tuple[float, float]) -> Floats:
-    """Return the standard errors between a bound and a mean that is found beyond it, for this many values a side."""
-    freedom = np.fmax(2 * count - 2, 1)
-    return np.asarray(special.stdtrit(freedom, 1 - tails[0]) + special.stdtrit(freedom, 1 - tails[1]))
+@lru_cache(maxsize=16)
+def _bridged(tails: tuple[float, float]) -> Floats:
+    """Return the gap between a bound and a mean that is found beyond it, for each of `COUNTS` values a side.
+
+    The gap is in standard deviations of one value. It falls as the number of values grows.
+    """
+    reach = sum(special.stdtrit(2 * COUNTS - 2, 1 - tail) for tail in tails)
+    return np.asarray(reach / np.sqrt(COUNTS), dtype=np.float64)
