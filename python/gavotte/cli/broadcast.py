@@ -137,9 +137,9 @@ def _conclude(result: BroadcastResult, output: str) -> None:
     if result.elapsed_s is not None:
         plan, over = result.plan, ""
         if result.ratio is not None:
-            over = f", {result.ratio:.2f} times the lower bound of {plan.bound_s:.3f} s, set by {plan.port}"
+            over = f", {result.ratio:.2f} times the lower bound of {plan.bound_s:.3f} s ({plan.port})"
         elif plan.estimate_s is not None:
-            over = f"; a short probe of the ports gave an estimate of {plan.estimate_s:.2g} s, set by {plan.port}"
+            over = f"; a short probe of the ports gave an estimate of {plan.estimate_s:.2g} s ({plan.port})"
         copies = len(result.receivers) - len(result.lost)
         note(f"{copies} {'copy' if copies == 1 else 'copies'} in {result.elapsed_s:.3f} s{over}")
     if result.lost:
