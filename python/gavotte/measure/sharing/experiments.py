@@ -152,9 +152,8 @@ def cost_of_sharing(
         history: rates of pairs, and `hops`.
         seed: seed of the choice of pairs, the same as of the experiments.
         price_per_gb: price of 10^9 bytes that cross the network.
-        known: an earlier Network, for the caps of hosts and groups, which decide what is tried again; None = each host
-            sends as much as it does on its fastest path, and links that the History has evidence for carry as much as
-            they did then.
+        known: an earlier Network, for the caps of hosts and groups, which decide what is tried again. With None, each
+            host sends as much as on its fastest path, and shared links carry what the History's evidence says.
     """
     tree, rate = hierarchy_of(history.hosts, history.hops), typical_rate(history)
     trips = RoundTrips(round_trips_of(history))
