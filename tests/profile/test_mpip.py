@@ -54,12 +54,23 @@ def test_nothing_to_place_for_is_an_error(tmp_path: Path) -> None:
         profile("mpip", write(tmp_path, MPIP_REPORT), name="ring", min_bytes=6_000_000)
 
 
+def stating(*calls: tuple[str, str], sites: tuple[str, ...] = ()) -> str:
+    """Return the report of the ring of 5.013 MB, with what its calls sent and with further call sites."""
+    rows = "".join(f"{call:17} {at}    *   320   6000   6000   6000 {size}\n" for at, (call, size) in enumerate(calls))
+    all_sites = "".join(f"  {at}   0 ring.c   7 main   {call}\n" for at, call in enumerate(sites, 1))
+    section = "@--- Callsite Message Sent statistics (all, sent bytes) -------------------"
+    before, after = MPIP_REPORT.split("-------", 1)
+    return f"{before}@--- Callsites: {len(sites)} ---\n{all_sites}{section}\n{rows}-------{after}"
+
+
 @examples(200)
-@given(at=st.integers(0, len(MPIP_REPORT)), cut=st.integers(0, 40), put=st.text(max_size=12))
-def test_any_damage_is_one_line(tmp_path: Path, at: int, cut: int, put: str) -> None:
+@given(share=st.floats(0, 1), cut=st.integers(0, 40), put=st.text(max_size=12), states=st.booleans())
+def test_any_damage_is_one_line(tmp_path: Path, share: float, cut: int, put: str, states: bool) -> None:
     result = ""
+    text = stating(("Isend", "5.013e+06"), ("Bcast", "2e+04"), sites=("Isend",)) if states else MPIP_REPORT
+    at = round(share * len(text))
     try:
-        profile("mpip", write(tmp_path, MPIP_REPORT[:at] + put + MPIP_REPORT[at + cut :]), name="ring", min_bytes=0)
+        profile("mpip", write(tmp_path, text[:at] + put + text[at + cut :]), name="ring", min_bytes=0)
     except GavotteError as error:
         result = str(error)
     except UnicodeEncodeError:  # a lone surrogate has an impossible rank or size in a file
@@ -86,15 +97,6 @@ def test_real_reports_have_64_ranks_and_sums_that_agree() -> None:
 def test_a_real_report_whose_matrix_lacks_its_collectives_is_refused(name: str, words: str) -> None:
     with pytest.raises(FormatError, match=words):
         profile("mpip", next(REAL.glob(f"{name}.*.mpiP")), name="real", min_bytes=0)
-
-
-def stating(*calls: tuple[str, str], sites: tuple[str, ...] = ()) -> str:
-    """Return the report of the ring of 5.013 MB, with what its calls sent and with further call sites."""
-    rows = "".join(f"{call:17} {at}    *   320   6000   6000   6000 {size}\n" for at, (call, size) in enumerate(calls))
-    all_sites = "".join(f"  {at}   0 ring.c   7 main   {call}\n" for at, call in enumerate(sites, 1))
-    section = "@--- Callsite Message Sent statistics (all, sent bytes) -------------------"
-    before, after = MPIP_REPORT.split("-------", 1)
-    return f"{before}@--- Callsites: {len(sites)} ---\n{all_sites}{section}\n{rows}-------{after}"
 
 
 def test_a_matrix_without_a_kind_of_messages_is_refused_by_name(tmp_path: Path) -> None:

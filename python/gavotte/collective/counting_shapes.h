@@ -131,8 +131,12 @@ static void shape_reduce_scatter(const Members *all, Bytes whole) {
     int power = power_below(all->n), work = shape_fold(all, whole, 0, 0);
     if (work < 0) return;
     if (all->own < 2 * (all->n - power)) shape(all, all->own - 1, block);
-    for (int mask = 1; mask < power; mask *= 2)
-        shape(all, unfolded(all, work ^ mask, 0), whole * (Bytes)mask / (Bytes)power);
+    for (int mask = 1; mask < power; mask *= 2) {
+        /* The blocks of the partner's half; a rank that another one was folded into has two. */
+        int next = work ^ mask, first = next / mask * mask, doubled = all->n - power - first;
+        int blocks = mask + (doubled < 0 ? 0 : doubled < mask ? doubled : mask);
+        shape(all, unfolded(all, next, 0), block * (Bytes)blocks);
+    }
 }
 
 /* `whole` is what each rank has in the end. */

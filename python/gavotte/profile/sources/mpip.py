@@ -130,15 +130,20 @@ def _stated(lines: list[str]) -> tuple[Counter[str], bool]:
         fields = line.split()
         try:
             if section.startswith("@--- Callsite Message Sent") and len(fields) == 8 and fields[2] == "*":
-                whole[fields[0]] += min(int(float(fields[7])), _MOST_BYTES)
+                whole[fields[0]] += _bytes(fields[7])
             elif section.startswith("@--- Aggregate Sent Message") and len(fields) == 6 and fields[1].isdecimal():
-                largest[fields[0]] += min(int(float(fields[3])), _MOST_BYTES)
+                largest[fields[0]] += _bytes(fields[3])
                 sites += 1
         except (ValueError, OverflowError):
             continue
     if whole:
         return whole, True
     return largest, sites < _LISTED
+
+
+def _bytes(word: str) -> int:
+    """Return a number of bytes that the report rounds, as `1.716e+11`."""
+    return min(max(int(float(word)), 0), _MOST_BYTES)
 
 
 def _calls(lines: list[str]) -> set[str]:
