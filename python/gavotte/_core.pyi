@@ -129,6 +129,9 @@ class Conductor:
     def lost(self, host: int, why: str, now_s: float) -> None:
         """Record that a host no longer takes part."""
 
+    def separate(self, pairs: list[tuple[int, int]]) -> None:
+        """Record pairs of child and parent that cannot connect."""
+
     def broken(self, child: int, parent: int, why: str, now_s: float) -> None:
         """Record that a host can get nothing more from a parent."""
 
@@ -282,9 +285,20 @@ class Ranks:
         """
 
     def messages_s(
-        self, *, source: Sequence[int], target: Sequence[int], size_bytes: Sequence[float]
+        self,
+        *,
+        source: Sequence[int],
+        target: Sequence[int],
+        size_bytes: Sequence[float],
+        start_s: Sequence[float] = ...,
     ) -> tuple[float, str]:
         """Return the seconds of concurrent messages between ranks, and what held the last one back.
+
+        Args:
+            source: sending rank of each message.
+            target: receiving rank of each message.
+            size_bytes: size of each message.
+            start_s: time that each message's connection needs to start, without a latency; empty = none.
 
         Raises:
             ValueError: naming the invalid argument.

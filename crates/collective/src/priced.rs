@@ -2,7 +2,7 @@
 
 use gavotte_fluid::Platform;
 
-use gavotte_net::Volume;
+use gavotte_net::{Seconds, Volume};
 
 use crate::error::TreeError;
 use crate::exchange::Message;
@@ -87,15 +87,18 @@ impl Ranks {
         cheapest(rings, |ring| ring.seconds, price).map(|(seconds, ring)| FoundRing { seconds, ..ring })
     }
 
-    /// Seconds of messages that all start at the same time, and the link that limits the last one.
+    /// Seconds of messages that start at the same time, and the link that limits the last one. `start_s` has the time that
+    /// each connection needs to start; messages beyond its end need none.
     ///
     /// # Errors
     ///
     /// If the fluid model refuses the messages.
-    pub fn messages_s(&self, messages: &[Message]) -> Result<(f64, String), TreeError> {
+    pub fn messages_s(&self, messages: &[Message], start_s: &[f64]) -> Result<(f64, String), TreeError> {
+        let starts = start_s.iter().copied().chain(std::iter::repeat(0.0));
         let sent = messages
             .iter()
-            .map(|message| (message.source, message.target, Volume(message.bytes)));
+            .zip(starts)
+            .map(|(message, start_s)| (Seconds(start_s), message.source, message.target, Volume(message.bytes)));
         let Priced { seconds, holder } = Script::of_messages(self.count(), sent).price(self)?;
         Ok((seconds, holder.map_or_else(String::new, |link| self.link_name(link))))
     }

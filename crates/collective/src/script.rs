@@ -100,11 +100,11 @@ impl Script {
         script
     }
 
-    /// Messages that all start at the same time.
-    pub(crate) fn of_messages(ranks: usize, messages: impl Iterator<Item = (usize, usize, Volume)>) -> Self {
+    /// Messages, each with its start.
+    pub(crate) fn of_messages(ranks: usize, messages: impl Iterator<Item = (Seconds, usize, usize, Volume)>) -> Self {
         let mut script = Self::new(ranks);
-        for (source, target, bytes) in messages {
-            script.send_at(Seconds(0.0), source, target, bytes);
+        for (start, source, target, bytes) in messages {
+            script.send_at(start, source, target, bytes);
         }
         script
     }

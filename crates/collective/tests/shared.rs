@@ -138,6 +138,6 @@ fn exchanges_bring_partners_into_one_rack() {
         target: hosts[each.target],
         ..each
     });
-    assert!((ranks.messages_s(&at).unwrap().0 - 1.0).abs() < 1e-6);
-    assert!((ranks.messages_s(&messages).unwrap().0 - 2.0).abs() < 1e-6);
+    assert!((ranks.messages_s(&at, &[]).unwrap().0 - 1.0).abs() < 1e-6);
+    assert!((ranks.messages_s(&messages, &[]).unwrap().0 - 2.0).abs() < 1e-6);
 }

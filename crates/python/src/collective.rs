@@ -201,17 +201,18 @@ impl Ranks {
         Ok(seconds.map_err(Error::from)?)
     }
 
-    /// The duration of messages that are all sent at the same time, and the link that limits the last one.
-    #[pyo3(signature = (*, source, target, size_bytes))]
+    /// The duration of messages that are sent at the same time, each after its start, and the link that limits the last one.
+    #[pyo3(signature = (*, source, target, size_bytes, start_s=vec![]))]
     fn messages_s(
         &self,
         py: Python<'_>,
         source: Vec<usize>,
         target: Vec<usize>,
         size_bytes: Vec<f64>,
+        start_s: Vec<f64>,
     ) -> PyResult<(f64, String)> {
         let messages = messages(source, target, size_bytes);
-        let seconds = py.detach(|| self.0.messages_s(&messages));
+        let seconds = py.detach(|| self.0.messages_s(&messages, &start_s));
         Ok(seconds.map_err(Error::from)?)
     }
 

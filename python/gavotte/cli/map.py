@@ -53,7 +53,8 @@ def map_(
         order = keys(placed, running)
     replayed: list[float] | None = None
     if snapshots is not None:
-        replayed = times_s(read, ranks_over(snapshots, list(placed.assignment.values()), net)).tolist()
+        at = list(placed.assignment.values())
+        replayed = times_s(read, ranks_over(snapshots, at, net), net, at).tolist()
     if output is not None:
         write_placement(output, placed)
     if as_json:

@@ -1,7 +1,8 @@
 """Map an App's tasks to a Network's hosts, one task a host, as in the RPCA paper, section II-C.
 
-A mapping's time is that of all its transfers when they start together and share links as the Network says. Unlike
-`place`, which looks at one link at a time, a mapping has one task a host and counts latencies.
+A mapping's time is that of all its transfers when they begin together and share links as the Network says. Each
+transfer first waits for as long as its connection needs to start, as in `simulate`. Unlike `place`, which looks at one
+link at a time, a mapping has one task a host and counts latencies.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from gavotte.formats.app import App, Constraints
 from gavotte.formats.history import Floats
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
+from gavotte.tables import matrix
+from gavotte.terms.loss import with_loss
+from gavotte.terms.ramp import starts_s
+from gavotte.terms.usage import starts_slowly
 
 Ints = npt.NDArray[np.int64]
 
@@ -44,6 +49,7 @@ class _Problem:
         target: (E,) index of each message's receiving task.
         bytes: (E,) size of each message.
         per_byte_s: (N, N) seconds a byte of a message alone on its path, row = source.
+        starts: the Network on which connections need time to start; None = no start counts.
     """
 
     ranks: _core.Ranks
@@ -52,11 +58,15 @@ class _Problem:
     target: Ints
     bytes: Floats
     per_byte_s: Floats
+    starts: Network | None
 
     def at(self, hosts: Ints) -> dict[str, list[Any]]:
         """Return the messages as arguments of `Ranks.messages_s`, for tasks on these hosts: (T,) host indices."""
-        ends = {"source": hosts[self.source].tolist(), "target": hosts[self.target].tolist()}
-        return ends | {"size_bytes": self.bytes.tolist()}
+        source, target = hosts[self.source], hosts[self.target]
+        ends = {"source": source.tolist(), "target": target.tolist(), "size_bytes": self.bytes.tolist()}
+        if self.starts is not None:
+            ends["start_s"] = _starts_s(self.starts, source, target, self.bytes)
+        return ends
 
 
 def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int = 0) -> Placement:
@@ -125,18 +135,27 @@ def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int
     )
 
 
-def times_s(app: App, snapshots: Iterable[_core.Ranks]) -> Floats:
+def times_s(
+    app: App, snapshots: Iterable[_core.Ranks], network: Network | None = None, hosts: Sequence[str] = ()
+) -> Floats:
     """Return the time of a mapping's transfers in each of n snapshots.
 
     Args:
         app: the application with the transfers.
         snapshots: for each snapshot, the tasks as ranks on their hosts; see `gavotte.collective.ranks_over`.
+        network: the Network by which connections need time to start; None = no start counts.
+        hosts: the host of each task; only used with a Network.
 
     Returns:
         (n,) seconds.
     """
-    source, target, sizes = (column.tolist() for column in _messages(app))
-    return np.array([on.messages_s(source=source, target=target, size_bytes=sizes)[0] for on in snapshots])
+    source, target, sizes = _messages(app)
+    start_s: list[float] = []
+    if network is not None and (slow := _slow(network, app)) is not None:
+        at = np.array([slow.names.index(host) for host in hosts], dtype=np.int64)
+        start_s = _starts_s(slow, at[source], at[target], sizes)
+    ends: dict[str, list[Any]] = {"source": source.tolist(), "target": target.tolist(), "size_bytes": sizes.tolist()}
+    return np.array([on.messages_s(**ends, start_s=start_s)[0] for on in snapshots])
 
 
 def keys(placement: Placement, hosts: Sequence[str]) -> list[int]:
@@ -174,7 +193,20 @@ def _problem(network: Network, app: App) -> _Problem:
         ranks = _core.Ranks(_core.Network(network.cautious()), list(range(len(network.hosts))))
     except ValueError as error:
         raise GavotteError(str(error)) from None
-    return _Problem(ranks, len(app.task), *_messages(app), ranks.alpha_beta()[1])
+    starts = _slow(network, app)
+    return _Problem(ranks, len(app.task), *_messages(app), ranks.alpha_beta()[1], starts)
+
+
+def _slow(network: Network, app: App) -> Network | None:
+    """Return the Network for `_starts_s` if the starts of connections count, as they do for `simulate`."""
+    network = with_loss(network)
+    return network if starts_slowly(network, [app]) else None
+
+
+def _starts_s(network: Network, source: Ints, target: Ints, size_bytes: Floats) -> list[float]:
+    """Return the seconds that each message's connection needs to start, without the latency of its path."""
+    latency_s = np.nan_to_num(matrix(network.latency_s)[source, target])
+    return list(np.maximum(starts_s(network, size_bytes, (source, target)) - latency_s, 0.0))
 
 
 def _alike_once(network: Network, tasks: int) -> Network:
