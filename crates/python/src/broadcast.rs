@@ -146,6 +146,10 @@ impl Conductor {
         self.inner.lost(host, why, Seconds(now_s));
     }
 
+    fn separate(&mut self, pairs: Vec<(usize, usize)>) {
+        self.inner.separate(&pairs);
+    }
+
     fn broken(&mut self, child: usize, parent: usize, why: &str, now_s: f64) {
         self.inner.broken(child, parent, why, Seconds(now_s));
     }

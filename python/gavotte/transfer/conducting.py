@@ -241,6 +241,13 @@ class Run:
 
     def _connect(self) -> None:
         """Let all hosts connect to their parents."""
+        ends = sorted(pair for pair in self._fleet.walls if self._at.keys() >= set(pair))
+        if ends:
+            self._conductor.separate([(self._at[child], self._at[parent]) for parent, child in ends])
+        for parent, child in ends:
+            # Each pair is closed both ways.
+            if parent < child:
+                self._changes.append(self._fleet.wall(parent, child))
         self._conduct()
         flows = self._conductor.flows()
         self._connecting = {(self._names[parent], self._names[child]) for parent, child, _ in flows}

@@ -176,6 +176,33 @@ impl Tree {
         false
     }
 
+    /// Moves hosts so that few edges are in `avoided` (child, parent). The tree becomes a chain if that has fewer of them.
+    pub fn rearrange(&mut self, avoided: &BTreeSet<(usize, usize)>) {
+        let shapes = [self.shape, Shape::Chain];
+        let trees = shapes.map(|shape| self.arranged(shape, avoided));
+        let cost = |tree: &Self| {
+            tree.edges()
+                .filter(|&(parent, child)| avoided.contains(&(child, parent)))
+                .count()
+        };
+        if let Some(tree) = trees.into_iter().min_by_key(cost) {
+            *self = tree;
+        }
+    }
+
+    /// A tree of the same hosts. Each place gets the first remaining host of the present order that fits.
+    fn arranged(&self, shape: Shape, avoided: &BTreeSet<(usize, usize)>) -> Self {
+        let mut order = self.order.clone();
+        for at in 1..order.len() {
+            let parent = order[shape.parent(at)];
+            let fits = |&place: &usize| !avoided.contains(&(order[place], parent));
+            if let Some(place) = (at..order.len()).find(fits) {
+                order[at..=place].rotate_right(1);
+            }
+        }
+        Self { shape, order }
+    }
+
     /// Makes `heir` the root in place of the old one, which leaves the tree.
     pub fn crown(&mut self, old: usize, heir: usize) {
         self.remove(heir);

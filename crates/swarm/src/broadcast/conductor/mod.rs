@@ -319,6 +319,32 @@ impl Conductor {
         self.without(host, now_s);
     }
 
+    /// Records pairs of child and parent that cannot connect. Call it when all hosts of the start have opened their
+    /// copies. A child that no other host can reach keeps its parents: it is lost when its subscriptions break.
+    pub fn separate(&mut self, pairs: &[(usize, usize)]) {
+        let apart: BTreeSet<(usize, usize)> = pairs.iter().copied().collect();
+        let source = self.ground.source();
+        let mut reached = vec![source];
+        let mut left: Vec<usize> = self.ground.receivers().to_vec();
+        left.retain(|&host| self.nodes[host].takes_part());
+        while let Some(at) =
+            (left.iter()).position(|child| reached.iter().any(|&parent| !apart.contains(&(*child, parent))))
+        {
+            reached.push(left.swap_remove(at));
+        }
+        let within = |&(child, parent): &(usize, usize)| reached.contains(&child) && reached.contains(&parent);
+        self.avoided.extend(apart.into_iter().filter(within));
+        if let Overlay::Tree(tree) = &mut self.overlay {
+            tree.rearrange(&self.avoided);
+            return;
+        }
+        for child in reached {
+            if self.avoided.contains(&(child, source)) {
+                self.reassign(child);
+            }
+        }
+    }
+
     /// Records that a subscription of a child to a parent broke.
     pub fn broken(&mut self, child: usize, parent: usize, why: &str, Seconds(now_s): Seconds) {
         if !self.nodes[child].takes_part() || !self.nodes[parent].takes_part() {
