@@ -23,8 +23,9 @@ from gavotte.formats.network import Group, LinkVerdict, Network
 from gavotte.formats.placement import Placement
 from gavotte.model import model
 from gavotte.report import Outcome, report
-from gavotte.report.grid import LABEL_PX, LETTERS, grid, shortened
+from gavotte.report.grid import LABEL_PX, grid
 from gavotte.report.traffic import CROWD, SPACING_PX, host_bytes, ring
+from gavotte.terms.labels import LETTERS, shortened
 from gavotte.terms.limits import limits_of
 from gavotte.terms.standouts import standouts
 

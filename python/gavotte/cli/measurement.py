@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gavotte.cli.by_tcp import documented, mark, note_fast, several
-from gavotte.cli.output import emit_findings, emit_table, note, verbose, with_information
+from gavotte.cli.output import GAP, emit_findings, emit_table, note, stdout, verbose, with_information
 from gavotte.formats.history import VERDICTS, Floats, History, Ints, Proof
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import common_unit, format_bytes, format_in, format_rate
 from gavotte.terms.goodput import MTU_BYTES
+from gavotte.terms.labels import shortened
 
 if TYPE_CHECKING:
     from gavotte.measure import Measurement
@@ -178,8 +179,11 @@ def _print_rates(result: Measurement) -> None:
         ]
         for i in shown
     ]
+    names = [history.hosts[host] for host in shown]
+    if sum(len(name) + GAP for name in names) > stdout().width:
+        names = shortened(names)
     if rows:
-        emit_table([unit, *(history.hosts[host] for host in shown)], rows)
+        emit_table([unit, *names], rows)
 
 
 PROOFS = {

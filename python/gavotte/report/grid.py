@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gavotte.formats.history import Floats, Ints
+from gavotte.terms.labels import shortened
 
 VIRIDIS = ("440154", "472d7b", "3b528b", "2c728e", "21918c", "28ae80", "5ec962", "addc30", "fde725")
 """Palette of nine colours, dark to light: matplotlib's viridis, perceptually even and readable by the colour-blind."""
@@ -30,8 +31,6 @@ LABEL_PX = 12.0
 """Distance from one label to the next. If cells are smaller, only some rows and columns are labelled."""
 LETTER_PX = 6.7
 """Width of a letter of the labels, which are monospace at 11 pixels."""
-LETTERS = 24
-"""Most letters of a label; longer names are shortened in the middle."""
 HOVERED = 400
 """Most rows of a matrix with hover texts. The numbers of a larger one would make the page too big."""
 
@@ -145,24 +144,6 @@ def grid(
         unknown=bool((np.isnan(values) & off_diagonal).any()),
         hover=hover,
     )
-
-
-def shortened(names: Sequence[str]) -> list[str]:
-    """Return shorter names for labels, at most `LETTERS` letters each.
-
-    1. The domain that all names share is removed.
-    2. If a name is still longer than `LETTERS`, the first letters that all share are removed.
-    3. A name that is still longer loses its middle.
-    """
-    parts = [name.split(".") for name in names]
-    while len(parts) > 1 and min(map(len, parts)) > 1 and len({each[-1] for each in parts}) == 1:
-        parts = [each[:-1] for each in parts]
-    short = [".".join(each) for each in parts]
-    if max(map(len, short)) > LETTERS:
-        same = next((k for k, letters in enumerate(zip(*short, strict=False)) if len(set(letters)) > 1), 0)
-        short = [f"…{name[same:]}" for name in short] if same > 1 else short
-    half = LETTERS // 2
-    return [name if len(name) <= LETTERS else f"{name[: half - 1]}…{name[-half:]}" for name in short]
 
 
 def number(value: float) -> str:

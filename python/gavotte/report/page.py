@@ -23,9 +23,10 @@ from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.names import known_as, meant
 from gavotte.formats.parts.rates import common_unit, format_bytes, format_in
 from gavotte.formats.placement import Placement
-from gavotte.report.grid import CLEAR, Grid, Layer, grid, layer_values, shortened
+from gavotte.report.grid import CLEAR, Grid, Layer, grid, layer_values
 from gavotte.report.traffic import SUNSET, Busy, Ring, busy, host_bytes, ring
 from gavotte.report.trust import SOUND, WORDS, aligned, over_time, standing, utc
+from gavotte.terms.labels import shortened
 from gavotte.terms.limits import Limit, LinkRow, limits_of, link_rows
 from gavotte.terms.norm import TOLERANCE
 from gavotte.terms.standouts import standouts

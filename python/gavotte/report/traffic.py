@@ -13,7 +13,8 @@ from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.parts.rates import format_bytes, format_rate
 from gavotte.formats.placement import Placement
-from gavotte.report.grid import LETTER_PX, coloured, shortened
+from gavotte.report.grid import LETTER_PX, coloured
+from gavotte.terms.labels import shortened
 
 SUNSET = ("f6c667", "f08a4b", "d1495b", "8b2f6b", "3b1c5a")
 """Palette of flows by the time they take: light = short, dark = long."""
