@@ -57,6 +57,7 @@ def days(tmp_path: Path) -> Path:
         ("monday.npz a.app.toml", 1, "error: a.app.toml: is an App; use a History"),
         ("monday.npz nowhere --store s.sqlite3", 1, "error: s.sqlite3"),
         ("monday.npz tuesday.npz --margin much", 2, "`much` is not a share"),
+        ("monday.npz tuesday.npz --significance 60%", 2, "--significance: use more than 0%, and at most 50%"),
         ("monday.npz tuesday.npz --margin 5", 2, "`5` has no unit: use 5%"),
         ("monday.npz tuesday.npz --margin 0.05", 0, "each within 5 %"),
         ("monday.npz tuesday.npz --app a.app.toml", 2, "--app and --placement need each other"),

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SHOWN = 20
 """Most paths in the table, unless all are asked for."""
 
+MOST_SIGNIFICANCE = 0.5
+
 _SIDE = "A History, a Network, or a series of the store: NAME, NAME@2026-11-20, or NAME@FROM..TO."
 
 
@@ -48,8 +50,17 @@ class ToleranceOptions:
         show_default=False,
     )
     significance: float = option(
-        "Probability of a false alarm over all paths together.", "SHARE", default=0.05, min=1e-9, max=0.5
+        "Probability of a false alarm over all paths together, at most 50%. By default 5%.",
+        "PERCENT",
+        default=0.05,
+        parser=share,
+        show_default=False,
     )
+
+    def __post_init__(self) -> None:
+        """Check the significance."""
+        if not 0 < self.significance <= MOST_SIGNIFICANCE:
+            raise typer.BadParameter(f"--significance: use more than 0%, and at most {100 * MOST_SIGNIFICANCE:g}%")
 
 
 @dataclass(frozen=True)
