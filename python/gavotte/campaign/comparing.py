@@ -12,6 +12,7 @@ import numpy as np
 
 from gavotte.campaign.running import METRIC
 from gavotte.errors import GavotteError
+from gavotte.formats.parts.counting import counted
 from gavotte.formats.record import Sample
 from gavotte.terms.equivalence import SIGNIFICANCE, VERDICTS, Means, Verdict, judge, whole
 
@@ -92,7 +93,7 @@ class Comparison:
     @property
     def warnings(self) -> list[str]:
         """Lines that say what was not compared; at most two lines."""
-        untested = f"{self.untested} scenarios have fewer than two values on a side and were not tested"
+        untested = f"not tested for lack of two values on a side: {counted(self.untested, 'scenario')}"
         same = "both campaigns are the same samples, which says nothing about another run"
         return [untested] * (self.untested > 0) + [same] * self.same
 
