@@ -40,6 +40,7 @@ def test_open_mpi_counts_what_the_program_sent() -> None:
     assert content.seen["collective_bytes"] == content.bytes - content.seen["message_bytes"]
     assert content.counts["rank0", "rank1"] == Count.exact(20_000 + 1_601_000)
     assert (content.seen["missing_ranks"], content.unattributed_bytes) == (0, 0)
+    assert ["no messages that MPI_Start sends" in line for line in content.warnings] == [True]
     # An allreduce and a broadcast of 800 kB and an alltoall move at least the data that other ranks must get.
     assert content.seen["collective_bytes"] >= 2 * 800_000 * 3 / 4 * 4
 
@@ -47,6 +48,7 @@ def test_open_mpi_counts_what_the_program_sent() -> None:
 def test_a_rank_without_its_file_is_told() -> None:
     content = read("ompi", *PROF[:3])
     assert content.seen["missing_ranks"] == 1
+    assert content.warnings[0] == "1 ranks have no file among the inputs; what they sent is missing"
     assert not any(source == "rank3" for source, _ in content.counts)
     with pytest.raises(FormatError, match="is rank 0's, as"):
         read("ompi", PROF[0], PROF[0])
