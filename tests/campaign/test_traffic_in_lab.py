@@ -102,7 +102,9 @@ def test_each_direction_has_its_own_rate(taken: tuple[Path, dict[str, Sample]]) 
     assert 140e6 < forward.value < 210e6
     assert 40e6 < reverse.value < 60e6
     assert metric(both, "forward_bps") + metric(both, "reverse_bps") == pytest.approx(both.value)
-    assert metric(both, "forward_bps") > 2 * metric(both, "reverse_bps") > 0
+    # The other direction's queue at b delays the acknowledgements of this one.
+    assert metric(both, "forward_bps") > 1.2 * metric(both, "reverse_bps")
+    assert 30e6 < metric(both, "reverse_bps") < 60e6
     ends = [(each["source"], each["target"]) for each in both.metadata["pairs"]]
     assert ends == [("a", "b"), ("b", "a")]
 
