@@ -4,6 +4,7 @@
     make bench-profile ARGS="job"                           the matrices of Open MPI and Dask side by side
     make bench-profile ARGS="collectives"                   the shim's counts of each collective next to a capture
     make bench-profile ARGS="overhead --runs 5"             the cost of each source to these jobs
+    make bench-profile ARGS="overhead --apart"              the same, the sources on processors of their own
     make bench-profile ARGS="loop"                          profiled, placed again, run again
     make bench-profile ARGS="readers --gigabytes 2"         speed and memory next to tcpdump, tshark and sfcapd
     make bench-profile ARGS="predictors"                    errors on made weeks and on a recorded series
@@ -40,6 +41,7 @@ def main() -> int:
     parser.add_argument("--rate", type=int, default=100, help="of each host, Mbit/s")
     parser.add_argument("--unit", type=float, default=0.5, help="MB; pairs send one to eight")
     parser.add_argument("--sampling", type=int, default=10, help="one packet in N, for sFlow")
+    parser.add_argument("--apart", action="store_true", help="half of the processors for the job, half for the sources")
     parser.add_argument("--runs", type=int, default=5, help="of each way")
     parser.add_argument("--gigabytes", type=float, default=2.0, help="of the capture that is made and read")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each reader of exports")
@@ -65,7 +67,7 @@ def main() -> int:
     if lacking := missing():
         print(f"without {', '.join(lacking)}: no jobs are run")
         parts = [each for each in parts if each in ("readers", "predictors")]
-    size = Size(asked.tasks, asked.rate, int(asked.unit * 1e6), asked.sampling)
+    size = Size(asked.tasks, asked.rate, int(asked.unit * 1e6), asked.sampling, asked.apart)
     known: dict[str, type[MpiJob | DaskJob]] = {"mpi": MpiJob, "dask": DaskJob}
     recording = Recording(asked.record, asked.seed)
     seen: list[list[str]] = []
@@ -82,7 +84,7 @@ def main() -> int:
     bars = {"kind": "bars", "columns": [1], "unit": "% of a pair's bytes"}
     if seen:
         recording.keep("profile-sources", "One run, seen by all at once", "job", what, columns, seen, bars)
-    columns = ["compared", "seconds", "longer by"]
+    columns = ["compared", "seconds", "longer by", "of a processor on each host"]
     bars = {"kind": "bars", "columns": [2], "unit": "% of the job's time"}
     if costs:
         origin = f"{asked.runs} interleaved runs each, {what}"

@@ -3,12 +3,13 @@
     mpirun ... python exchange.py FILE ROUNDS [COMPUTING_S]
 
 Before each round a rank sleeps for COMPUTING_S, as if it computed on a processor of its own. It prints the seconds from
-when all ranks begin until all have their data. It runs within the lab, and imports nothing of ours.
+when all ranks begin until all have their data. JOB_CPUS is a JSON list of its processors. It runs within the lab, and imports nothing of ours.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -19,6 +20,8 @@ from mpi4py import MPI
 
 def main() -> None:
     """Send, receive, and have rank 0 print the time."""
+    if cpus := json.loads(os.environ.get("JOB_CPUS", "[]")):
+        os.sched_setaffinity(0, cpus)
     world = MPI.COMM_WORLD
     rank, rounds = world.rank, int(sys.argv[2])
     computing_s = float(sys.argv[3]) if len(sys.argv) > 3 else 0.0

@@ -8,6 +8,7 @@ messages.
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import statistics
@@ -50,6 +51,18 @@ class Size:
     mbit: int
     unit_bytes: int
     sampling: int
+    apart: bool = False
+
+    @property
+    def job_cpus(self) -> set[int]:
+        """Processors of the job: the first half, if sources have processors of their own, else all."""
+        cpus = sorted(os.sched_getaffinity(1))
+        return set(cpus[: len(cpus) // 2]) if self.apart else set(cpus)
+
+    @property
+    def pinned(self) -> list[str]:
+        """Words before a command of the job."""
+        return ["taskset", "-c", ",".join(map(str, sorted(self.job_cpus)))] if self.apart else []
 
 
 def matrix_of(tasks: int, unit_bytes: int, seed: int) -> Matrix:
@@ -68,6 +81,7 @@ class Job:
         self.spare = f"h{size.tasks}"
         self.file = folder / "matrix.json"
         self.file.write_text(json.dumps(matrix.tolist()))
+        self.ran_s = 1.0
         self.watchers = Observers(session, self.hosts, self.spare, folder, size.sampling)
 
     def seconds(self, done: subprocess.CompletedProcess[str]) -> float:
@@ -109,6 +123,7 @@ class MpiJob(Job):
         counting = {"LD_PRELOAD": str(self.folder / "count.so"), "GAVOTTE_COUNTS": str(self.folder / "job")}
         program: list[str | Path] = [HERE / "exchange.py", self.file, str(ROUNDS)]
         environment = counting if self._preload else {}
+        environment |= {"JOB_CPUS": json.dumps(sorted(self.size.job_cpus))}
         return self.seconds(
             mpi.launch(
                 self.session,
@@ -138,7 +153,9 @@ class DaskJob(Job):
         log = self._ends.enter_context((folder / "dask.log").open("wb"))
 
         def start(host: str, *line: str) -> None:
-            process = session.exec(host, [sys.executable, "-m", "dask", *line], stdout=log, stderr=log, cwd=folder)
+            process = session.exec(
+                host, [*size.pinned, sys.executable, "-m", "dask", *line], stdout=log, stderr=log, cwd=folder
+            )
             self._ends.callback(process.wait)
             self._ends.callback(process.terminate)
 
@@ -167,6 +184,7 @@ class DaskJob(Job):
     def run(self) -> float:
         """Run the job; return the seconds of the workers' gathering."""
         program = [
+            *self.size.pinned,
             sys.executable,
             HERE / "shuffle.py",
             self._scheduler,
@@ -179,10 +197,24 @@ class DaskJob(Job):
 
 
 @contextmanager
+def closing_cpus(cpus: set[int]) -> Iterator[None]:
+    """Give this process these processors back at the end."""
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cpus)
+
+
+@contextmanager
 def standing(kind: type[MpiJob | DaskJob], size: Size, seed: int) -> Iterator[MpiJob | DaskJob]:
     """The job in a lab, ready to run."""
     matrix = matrix_of(size.tasks, size.unit_bytes, seed)
+    all_cpus = os.sched_getaffinity(0)
+    if size.apart:
+        # What the lab and the sources start inherits this; the job's own commands take the other half.
+        os.sched_setaffinity(0, all_cpus - size.job_cpus)
     with (
+        closing_cpus(all_cpus),
         tempfile.TemporaryDirectory(prefix="gvt-profile-", ignore_cleanup_errors=True) as scratch,
         lab.session(star([f"{size.mbit}mbit"] * (size.tasks + 1)), source="bench-profile") as session,
     ):
@@ -201,7 +233,9 @@ def watched(job: MpiJob | DaskJob, sources: tuple[str, ...]) -> tuple[float, dic
         for each in sources:
             begin = getattr(job, each, None) or getattr(job.watchers, each)
             readers[each] = stack.enter_context(begin())
+        began_s = time.monotonic()
         seconds = job.run()
+        job.ran_s = time.monotonic() - began_s
     return seconds, {each: read() for each, read in readers.items()}
 
 
@@ -259,6 +293,7 @@ def overhead(job: MpiJob | DaskJob, runs: int, seed: int, rows: list[list[str]])
     if "dask" in ways:
         ways.remove("dask")  # logs that are always kept
     times: dict[str, list[float]] = {each: [] for each in ways}
+    shares: dict[str, list[float]] = {each: [] for each in ways}
     draw = random.Random(seed)
     began_s = time.monotonic()
     watched(job, tuple(ways[1:]))  # caches
@@ -267,16 +302,23 @@ def overhead(job: MpiJob | DaskJob, runs: int, seed: int, rows: list[list[str]])
     for _ in range(runs):
         for each in draw.sample(ways, len(ways)):
             times[each].append(watched(job, () if each == "nothing" else (each,))[0])
+            used_s = job.watchers.processor_s.pop(each, None)
+            if used_s is not None:
+                shares[each].append(used_s / job.ran_s / job.size.tasks)
     base = statistics.fmean(times["nothing"])
-    print(f"seconds of the job with one source, {runs} interleaved runs each, seed {seed}")
-    print(f"{'source':>8} {'median':>8} {'mean':>8} {'s.e.':>7} {'longer by':>10} {'s.e.':>7}")
+    where = "processors of their own" if job.size.apart else "the job's processors"
+    print(f"seconds of the job with one source on {where}, {runs} interleaved runs each, seed {seed}")
+    print(
+        f"{'source':>8} {'median':>8} {'mean':>8} {'s.e.':>7} {'longer by':>10} {'s.e.':>7}  share of a processor a host"
+    )
     for each in ways:
         mean, error = statistics.fmean(times[each]), _error(times[each])
         spread = (error**2 + _error(times["nothing"]) ** 2) ** 0.5 / base
         more = f"{mean / base - 1:>+10.2%} {spread:>7.2%}" if each != "nothing" else ""
-        share = "" if each == "nothing" else f"{mean / base - 1:+.1%} ± {spread:.1%}"
-        rows.append([f"{job.library}, {each}", f"{mean:.3f} ± {error:.3f}", share])
-        print(f"{each:>8} {statistics.median(times[each]):>8.3f} {mean:>8.3f} {error:>7.3f} {more}")
+        longer = "" if each == "nothing" else f"{mean / base - 1:+.1%} ± {spread:.1%}"
+        share = f"{statistics.fmean(shares[each]):.2%}" if shares[each] else ""
+        rows.append([f"{job.library}, {each}", f"{mean:.3f} ± {error:.3f}", longer, share])
+        print(f"{each:>8} {statistics.median(times[each]):>8.3f} {mean:>8.3f} {error:>7.3f} {more}  {share:>8}")
 
 
 def _error(values: list[float]) -> float:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gavotte import lab
@@ -31,6 +32,20 @@ EXPORT_S = 2.5
 """Longest time that pmacct's agents keep samples: they fill a datagram, or wait a second."""
 
 Tasks = dict[str, str]
+
+
+def spent_s(folder: Path) -> float:
+    """Return the processor seconds up to now of the programs whose command line has this folder.
+
+    pmacct's agents rename themselves, so they cannot be counted.
+    """
+    ticks = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            if str(folder).encode() in (process / "cmdline").read_bytes():
+                fields = (process / "stat").read_text().rpartition(")")[2].split()
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def said(process: subprocess.Popen[str], word: str) -> list[str]:
@@ -83,7 +98,11 @@ class Observers:
     def __init__(self, session: lab.Session, hosts: Sequence[str], collector: str, folder: Path, rate: int) -> None:
         self._lab, self._hosts, self._collector, self._folder, self._rate = session, hosts, collector, folder, rate
         self._address = {host.name: host.address for host in read_inventory(session.hosts_file).host}
-        self._tasks = folder / "tasks"
+        self._own = folder / "observers"
+        self._own.mkdir(exist_ok=True)
+        self.processor_s: dict[str, float] = {}
+        """Processor seconds of `pcap` and `live` on all hosts, in the last run of each."""
+        self._tasks = self._own / "tasks"
         self._tasks.write_text("".join(f"{self._address[host]} t{n}\n" for n, host in enumerate(hosts)))
 
     @contextmanager
@@ -91,7 +110,12 @@ class Observers:
         """Run programs on hosts, from when each has printed `word` until the block ends."""
         started = [
             self._lab.exec(
-                host, line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+                host,
+                line,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
             )
             for host, line in lines
         ]
@@ -112,11 +136,13 @@ class Observers:
     @contextmanager
     def pcap(self) -> Iterator[Callable[[], dict[str, object]]]:
         """Run one tcpdump a host, for the host's egress."""
-        files = [self._folder / f"{host}.pcap" for host in self._hosts]
+        files = [self._own / f"{host}.pcap" for host in self._hosts]
         words = ["tcpdump", "-i", "eth0", "-Q", "out", "-B", "16384", "-s", str(SNAP_BYTES), "-Z", "root", "-w"]
         lines = [(host, [*words, str(file)]) for host, file in zip(self._hosts, files, strict=True)]
         with self._running(lines, "listening", stop=signal.SIGINT):
+            began_s = spent_s(self._own)
             yield lambda: self._profile("pcap", *map(str, files))
+            self.processor_s["pcap"] = spent_s(self._own) - began_s
             time.sleep(0.5)
 
     @contextmanager
@@ -124,10 +150,10 @@ class Observers:
         """Run one pmacct a host that samples, and our collector."""
         words = [GAVOTTE, "profile", "sflow", "--listen", f"{self._address[self._collector]}:{SFLOW_PORT}"]
         words += ["--tasks", str(self._tasks), "--json"]
-        result = self._folder / "sflow.json"
+        result = self._own / "sflow.json"
         lines = []
         for host in self._hosts:
-            config = self._folder / f"{host}.pmacct"
+            config = self._own / f"{host}.pmacct"
             config.write_text(AGENT.format(collector=self._address[self._collector], port=SFLOW_PORT, rate=self._rate))
             lines.append((host, ["pmacctd", "-f", str(config)]))
         with result.open("w") as output:
@@ -145,7 +171,7 @@ class Observers:
     @contextmanager
     def live(self) -> Iterator[Callable[[], dict[str, object]]]:
         """Have the agents read sockets."""
-        result = self._folder / "live.json"
+        result = self._own / "live.json"
         words = [GAVOTTE, "profile", "live", "--hosts", "lab", "--for", str(LONGEST_S), "--tasks", str(self._tasks)]
         with result.open("w") as output:
             watching = subprocess.Popen(
@@ -153,11 +179,20 @@ class Observers:
             )
             try:
                 messages = said(watching, "waiting")
-                yield lambda: _read(result, messages)
+                began_s = time.monotonic()
+                yield lambda: self._watched(result, messages, time.monotonic() - began_s)
                 time.sleep(0.5)
             finally:
                 watching.send_signal(signal.SIGINT)
                 watching.wait(START_S)
+
+    def _watched(self, result: Path, messages: list[str], span_s: float) -> dict[str, object]:
+        """Return what the agents have seen, and keep their share of processor time for the span of the job."""
+        document = _read(result, messages)
+        report = document["report"]
+        assert isinstance(report, dict)
+        self.processor_s["live"] = report["processor_s"] * min(span_s / max(report["span_s"], 1e-9), 1.0)
+        return document
 
     def _profile(self, source: str, *inputs: str) -> dict[str, object]:
         words = [GAVOTTE, "profile", source, *inputs, "--tasks", str(self._tasks), "--min-bytes", "0", "--json"]
