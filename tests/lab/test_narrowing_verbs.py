@@ -103,7 +103,7 @@ def test_a_live_profile_counts_each_byte_once(path: Shrinking, tmp_path: Path) -
             ended_with(stack, sender)
             arrived = sum(sum(bins) for bins in json.loads(sink.communicate(timeout=60)[0])["bins"].values())
         counted = json.loads(profiling.communicate(timeout=60)[0])
-    assert arrived > BYTES // 4
+    assert arrived > BYTES // 10
     assert max(each["bytes"] for each in counted["pairs"]) == pytest.approx(arrived, rel=0.01)
 
 
