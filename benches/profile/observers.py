@@ -34,18 +34,18 @@ EXPORT_S = 2.5
 Tasks = dict[str, str]
 
 
-def spent_s(folder: Path) -> float:
-    """Return the processor seconds up to now of the programs whose command line has this folder.
+def spent_s(folder: Path) -> dict[int, float]:
+    """Return the processor seconds up to now of each program whose command line has this folder, by process.
 
     pmacct's agents rename themselves, so they cannot be counted.
     """
-    ticks = 0
+    seconds = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
             if str(folder).encode() in (process / "cmdline").read_bytes():
                 fields = (process / "stat").read_text().rpartition(")")[2].split()
-                ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+                seconds[int(process.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return seconds
 
 
 def said(process: subprocess.Popen[str], word: str) -> list[str]:
@@ -142,7 +142,8 @@ class Observers:
         with self._running(lines, "listening", stop=signal.SIGINT):
             began_s = spent_s(self._own)
             yield lambda: self._profile("pcap", *map(str, files))
-            self.processor_s["pcap"] = spent_s(self._own) - began_s
+            ended_s = spent_s(self._own)
+            self.processor_s["pcap"] = sum(each - began_s.get(process, 0.0) for process, each in ended_s.items())
             time.sleep(0.5)
 
     @contextmanager
