@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import tempfile
@@ -49,6 +50,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def runtime() -> Iterator[Path]:
     """A runtime folder of the tests' own, with a short path, so that no lab of the user's is touched."""
+    for name in ("COLUMNS", "LINES"):
+        # pytest loads readline, which sets both behind Python's back, and commands would wrap their tables.
+        os.unsetenv(name)
     folder = Path(tempfile.mkdtemp(prefix="gvt-", dir="/tmp"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(RUNTIME_DIR_VARIABLE, str(folder))
