@@ -59,9 +59,7 @@ impl Spec {
         } = asked;
         let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         if time.is_zero() || time > MAX_TIME {
-            return refuse(format!(
-                "datagrams.seconds: above 0 and at most an hour, not {seconds}"
-            ));
+            return refuse(format!("datagrams.seconds: above 0 and at most an hour, not {seconds}"));
         }
         if payload_bytes != 0 && !(HEADER_BYTES..=MAX_PAYLOAD_BYTES).contains(&(payload_bytes as usize)) {
             return refuse(format!(
@@ -236,10 +234,7 @@ impl Stream {
         loop {
             let due = begin + Duration::from_secs_f64(sent as f64 * spacing_s);
             let late = Instant::now().duration_since(begin);
-            if due >= begin + self.spec.time
-                || late >= self.spec.time + SEND_LIMIT / 2
-                || cut.load(Ordering::Relaxed)
-            {
+            if due >= begin + self.spec.time || late >= self.spec.time + SEND_LIMIT / 2 || cut.load(Ordering::Relaxed) {
                 return (sent, Ok(()));
             }
             let early = due.saturating_duration_since(Instant::now());

@@ -1,7 +1,8 @@
 //! The gated train, the ping-pong and the traceroute between agents on loopback. No result depends on speed.
 
 use gavotte_agent::contract::agents::{
-    Bulk, Datagrams, Echo, GatedTrain, PingPong, ProbeReply, Traceroute, Verdict, probe::Kind, probe_reply::Result as Outcome,
+    Bulk, Datagrams, Echo, GatedTrain, PingPong, ProbeReply, Traceroute, Verdict, probe::Kind,
+    probe_reply::Result as Outcome,
 };
 use gavotte_probe::gated::parse_trace;
 
@@ -156,7 +157,9 @@ async fn connections_keep_to_the_packets_that_were_asked_for() {
     let agents = three().await;
     enrol(&agents).await;
     let asked = |mtu_bytes| {
-        let Kind::Bulk(plain) = bulk(0.05, 2) else { unreachable!() };
+        let Kind::Bulk(plain) = bulk(0.05, 2) else {
+            unreachable!()
+        };
         Kind::Bulk(Bulk { mtu_bytes, ..plain })
     };
     let reply = once(&agents, asked(1400)).await;
