@@ -148,7 +148,7 @@ mod tests {
     fn a_cut_extension_header_is_no_payload() {
         let file: &[u8] = include_bytes!("../../../fuzz/corpus/captures/cut-ipv6-extension");
         let mut packets = Packets::new(Directory::default(), None);
-        assert!(packets.read(file).is_err(), "further on it is damaged");
+        assert!(packets.read(file).is_ok(), "zeros end it before its damage");
         let rows = packets.rows();
         assert!(
             rows.iter()
