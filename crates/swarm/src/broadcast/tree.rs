@@ -176,10 +176,20 @@ impl Tree {
         false
     }
 
-    /// Moves hosts so that few edges are in `avoided` (child, parent). The tree becomes a chain if that has fewer of them.
+    /// Moves hosts so that few edges are in `avoided` (child, parent). The tree takes another shape if that has fewer of
+    /// them.
     pub fn rearrange(&mut self, avoided: &BTreeSet<(usize, usize)>) {
-        let shapes = [self.shape, Shape::Chain];
-        let trees = shapes.map(|shape| self.arranged(shape, avoided));
+        let mut separated_first = self.order.clone();
+        if let Some(receivers) = separated_first.get_mut(1..) {
+            receivers.sort_by_key(|host| !avoided.iter().any(|(child, parent)| child == host || parent == host));
+        }
+        let mut trees = Vec::new();
+        for shape in [self.shape, Shape::Chain, Shape::Binary] {
+            for order in [&self.order, &separated_first] {
+                let order = order.clone();
+                trees.push(Self { shape, order }.arranged(avoided));
+            }
+        }
         let cost = |tree: &Self| {
             tree.edges()
                 .filter(|&(parent, child)| avoided.contains(&(child, parent)))
@@ -190,17 +200,16 @@ impl Tree {
         }
     }
 
-    /// A tree of the same hosts. Each place gets the first remaining host of the present order that fits.
-    fn arranged(&self, shape: Shape, avoided: &BTreeSet<(usize, usize)>) -> Self {
-        let mut order = self.order.clone();
-        for at in 1..order.len() {
-            let parent = order[shape.parent(at)];
-            let fits = |&place: &usize| !avoided.contains(&(order[place], parent));
-            if let Some(place) = (at..order.len()).find(fits) {
-                order[at..=place].rotate_right(1);
+    /// The tree in which each place has the first remaining host of the order that fits.
+    fn arranged(mut self, avoided: &BTreeSet<(usize, usize)>) -> Self {
+        for at in 1..self.order.len() {
+            let parent = self.order[self.shape.parent(at)];
+            let fits = |&place: &usize| !avoided.contains(&(self.order[place], parent));
+            if let Some(place) = (at..self.order.len()).find(fits) {
+                self.order[at..=place].rotate_right(1);
             }
         }
-        Self { shape, order }
+        self
     }
 
     /// Makes `heir` the root in place of the old one, which leaves the tree.
