@@ -94,11 +94,11 @@ impl Ranks {
     ///
     /// If the fluid model refuses the messages.
     pub fn messages_s(&self, messages: &[Message], start_s: &[f64]) -> Result<(f64, String), TreeError> {
-        let starts = start_s.iter().copied().chain(std::iter::repeat(0.0));
+        let delays_s = start_s.iter().copied().chain(std::iter::repeat(0.0));
         let sent = messages
             .iter()
-            .zip(starts)
-            .map(|(message, start_s)| (Seconds(start_s), message.source, message.target, Volume(message.bytes)));
+            .zip(delays_s)
+            .map(|(message, delay_s)| (Seconds(delay_s), message.source, message.target, Volume(message.bytes)));
         let Priced { seconds, holder } = Script::of_messages(self.count(), sent).price(self)?;
         Ok((seconds, holder.map_or_else(String::new, |link| self.link_name(link))))
     }

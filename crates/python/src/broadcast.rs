@@ -146,6 +146,7 @@ impl Conductor {
         self.inner.lost(host, why, Seconds(now_s));
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "a list of pairs comes by value")]
     fn separate(&mut self, pairs: Vec<(usize, usize)>) {
         self.inner.separate(&pairs);
     }
