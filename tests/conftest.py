@@ -50,13 +50,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def runtime() -> Iterator[Path]:
     """A runtime folder of the tests' own, with a short path, so that no lab of the user's is touched."""
-    for name in ("COLUMNS", "LINES"):
-        # pytest loads readline, which sets both behind Python's back, and commands would wrap their tables.
-        os.unsetenv(name)
     folder = Path(tempfile.mkdtemp(prefix="gvt-", dir="/tmp"))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(RUNTIME_DIR_VARIABLE, str(folder))
         patch.delenv(LAB_VARIABLE, raising=False)
+        for name in ("COLUMNS", "LINES"):
+            # pytest loads readline, which sets both behind Python's back, and commands would wrap their tables.
+            os.environ[name] = ""
+            patch.delenv(name)
         # Commands start 80 ms sooner, and tests start thousands of them.
         for name, value in SLIM.items():
             patch.setenv(name, value)

@@ -18,6 +18,7 @@ from tests.shell import gavotte
 from gavotte import lab
 from gavotte.formats.guarantee import Guarantee
 from gavotte.formats.inventory import Inventory, read_inventory
+from gavotte.formats.network import write_network
 from gavotte.guarantee import apply, clear
 from gavotte.measure import measure
 from gavotte.model import model
@@ -66,7 +67,9 @@ def test_transfers_take_as_long_as_their_bound(cloud: lab.Session, tmp_path: Pat
     assert not done.lost
     assert (tmp_path / "copy-c").read_bytes() == file.read_bytes()
     matrix.write_text("source,target,bytes\na,b,2000000\nb,c,2000000\nc,a,2000000\n")
-    moved = gavotte("shuffle", matrix, "--hosts", cloud.hosts_file, "--json", env=cloud.environment())
+    write_network(tmp_path / "n.network.json", known)
+    words = ("--network", tmp_path / "n.network.json", "--hosts", cloud.hosts_file, "--json")
+    moved = gavotte("shuffle", matrix, *words, env=cloud.environment())
     assert moved.returncode == 0, moved.stderr
     assert json.loads(moved.stdout)["ratio"] < 1.1
 

@@ -51,7 +51,7 @@ def test_what_programs_see(here: Path) -> None:
 def test_policies_beside_each_other(here: Path) -> None:
     done = simulate(here, "trace.csv", "--policy", "fair", "--policy", "sebf", "--port-bps", "8mbit")
     assert [line.split() for line in done.stdout.splitlines()] == [
-        ["policy", "average", "s", "p95", "s", "longest", "s", "against", "fair"],
+        ["policy", "average", "s", "95", "%", "within", "s", "longest", "s", "against", "fair"],
         ["fair", "5.00", "6.80", "7.00", "1.00", "x"],
         ["sebf", "4.00", "6.70", "7.00", "1.25", "x"],
     ]

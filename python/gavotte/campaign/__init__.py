@@ -9,7 +9,7 @@ from gavotte.campaign.journal import Journal, write_samples
 from gavotte.campaign.osmef import read_osmef
 from gavotte.campaign.planning import CampaignPlan, Planned, check_budget, plan
 from gavotte.campaign.reporting import report
-from gavotte.campaign.running import Done, Remaining, remaining, run
+from gavotte.campaign.running import Done, RemainingSamples, remaining, run
 from gavotte.campaign.scheduling import check_rounds, round_path, rounds
 from gavotte.campaign.shapes import like_iperf3, like_opensearch
 from gavotte.campaign.tabling import write_parquet
@@ -22,7 +22,7 @@ __all__ = [
     "Done",
     "Journal",
     "Planned",
-    "Remaining",
+    "RemainingSamples",
     "archive",
     "check_budget",
     "check_rounds",

@@ -64,7 +64,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Remaining:
+class RemainingSamples:
     """What a run would still take, given its file.
 
     Attributes:
@@ -88,8 +88,13 @@ class Remaining:
         return asdict(self)
 
 
-def remaining(plan: CampaignPlan, path: str | Path, *, resume: bool) -> Remaining:
+def remaining(plan: CampaignPlan, path: str | Path, *, resume: bool) -> RemainingSamples:
     """Check the file of a run as the run would, change nothing, and return what remains to be taken.
+
+    Args:
+        plan: plan of the campaign.
+        path: file of its samples.
+        resume: whether the file may hold samples already.
 
     Raises:
         GavotteError: when the file holds samples without `resume`, or belongs to another campaign.
@@ -101,7 +106,7 @@ def remaining(plan: CampaignPlan, path: str | Path, *, resume: bool) -> Remainin
     left = [each for each in plan.samples if each.sample not in present]
     must = [each for each in left if not each.optional]
     seconds, size = plan.cost(must)
-    return Remaining(len(present), len(must), len(left) - len(must), cut_bytes, seconds, size)
+    return RemainingSamples(len(present), len(must), len(left) - len(must), cut_bytes, seconds, size)
 
 
 def run(

@@ -22,6 +22,11 @@ def round_path(path: str | Path, time_s: float) -> Path:
 def check_rounds(path: str | Path, *, every_s: float, resume: bool) -> None:
     """Check that each round gets a file of its own.
 
+    Args:
+        path: file of the samples, perhaps with `{time}` in its name.
+        every_s: time between the starts of two rounds; 0 = there is one round.
+        resume: whether an earlier run is continued.
+
     Raises:
         GavotteError: when rounds would write one file, or the name of a file to resume is unknown.
     """

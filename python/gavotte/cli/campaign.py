@@ -18,7 +18,7 @@ from gavotte.cli.writing import to_write
 from gavotte.formats.parts.counting import counted
 
 if TYPE_CHECKING:
-    from gavotte.campaign import Archive, CampaignPlan, Comparison, Done, Remaining
+    from gavotte.campaign import Archive, CampaignPlan, Comparison, Done, RemainingSamples
     from gavotte.formats.campaign import Campaign
     from gavotte.formats.record import Sample
 
@@ -209,7 +209,7 @@ def _archive(where: ArchiveOptions) -> Archive:
     return Archive(prometheus=where.prometheus, opensearch=where.opensearch, index=where.index)
 
 
-def _tell_remaining(left: Remaining, output: Path) -> None:
+def _tell_remaining(left: RemainingSamples, output: Path) -> None:
     from gavotte.formats.parts.rates import format_bytes
 
     if left.present or left.cut_bytes:
@@ -359,7 +359,7 @@ def export(
     records: RecordsFile,
     output: Annotated[Path, to_write("Write the table or the lines to this file.", "R.parquet")],
     json_like: str | None = option(
-        "Write a line of JSON for each sample instead, as this tool has it.", "iperf3|opensearch"
+        "Instead of a table, a line of JSON for each sample, as this tool has it.", "iperf3|opensearch"
     ),
     index: str = option("Index of the samples in OpenSearch.", "NAME", default="gavotte-campaign"),
     as_json: Json = False,
