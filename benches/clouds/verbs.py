@@ -125,14 +125,14 @@ def shuffle(stage: Stage) -> Outcome:
     """Time as a multiple of the lower bound."""
     rows = [f"{a},{b},{3 * MB}" for a in stage.condition.names[:3] for b in stage.condition.names[:3] if a != b]
     (stage.folder / "bytes.csv").write_text("source,target,bytes\n" + "\n".join(rows) + "\n")
-    result = stage.gavotte("shuffle", "bytes.csv", "--hosts", "lab")
+    result = stage.gavotte("shuffle", "bytes.csv", "--hosts", "lab", "--network", "n.network.json")
     least_s = result["estimate_s"]
     return _times(stage, result["elapsed_s"] / least_s if least_s else None)
 
 
 def _times(stage: Stage, ratio: float | None) -> Outcome:
     if ratio is None:
-        return Outcome(True, "no bound")
+        return Outcome(not stage.condition.capped, "no bound")
     most = stage.condition.most_of_bound
     return Outcome(ratio <= most or not stage.condition.capped, f"{ratio:.2f}", f"at most {most:.2f} is the goal")
 
