@@ -12,6 +12,19 @@ fn weights() -> impl Strategy<Value = f64> {
     ]
 }
 
+#[test]
+fn light_flows_keep_the_level_of_heavy_ones_that_fill_both_links() {
+    let flows: [(&[u32], f64); 4] = [
+        (&[0, 1], 613_558_614.212_856_5),
+        (&[0], 3.0),
+        (&[0, 1], 1.0),
+        (&[1], 3.0),
+    ];
+    let held: Vec<_> = max_min(&[4.0, 4.0], &flows).into_iter().flatten().collect();
+    assert!(held[3].level >= held[0].level, "{held:?}");
+    assert!((held[3].level / held[0].level - 1.0).abs() < 1e-6, "{held:?}");
+}
+
 proptest! {
     /// Bertsekas and Gallager, 6.5.2: an allocation is max-min fair under two conditions. No link is overloaded, and
     /// each flow crosses a full link on which no flow has a higher rate per weight.
