@@ -1,11 +1,10 @@
 //! Sends packets to a peer at an even rate over UDP, or receives them: loss, order, jitter and one-way delays. The
 //! packets have the format of a train's, and the receiver judges them by the kernel's timestamps.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use gavotte_probe::drain::{Drain, MAX_DRAIN};
+use gavotte_probe::drain::MAX_DRAIN;
 use gavotte_probe::packet::{HEADER_BYTES, MAX_PAYLOAD_BYTES, Packet, PacketKey};
 use gavotte_probe::sockets::SocketError;
 use gavotte_probe::sockets::path::Path;
@@ -18,8 +17,7 @@ use crate::error::WorkError;
 use crate::plane::dial::{Call, Connection};
 use crate::plane::leash::Leash;
 use crate::plane::stream::MAX_BINS;
-use crate::work::cpu::Meter;
-use crate::work::inbound::{Inbound, clock_error, stamp_error};
+use crate::work::collecting::{self, Packets, Seen};
 use crate::work::kind::{Answer, Ask};
 use crate::work::sizing::size;
 use crate::work::visit::Visit;
@@ -155,41 +153,12 @@ impl Answer for Spec {
             let _: Clock = connection.receive("compare the clocks", COMPARE_LIMIT).await?;
             connection.send(&Clock { unix_ns: now_ns() }).await?;
         }
-        let (_leash, cut) = Leash::new();
-        let meter = Meter::start();
-        let done = Arc::new(AtomicBool::new(false));
-        let limit = self.time + SEND_LIMIT + MAX_DRAIN;
-        let collector = Collector {
-            inbound: Inbound::new(
-                receiver,
-                visit.guest.remote,
-                visit.guest.hold.secret.packet_key(),
-                probe_id,
-            ),
-            probe_id,
-            bin_s: self.bin_s,
-            done: Arc::clone(&done),
-            cut,
-            deadline: Instant::now() + limit,
-        };
-        let collecting = tokio::task::spawn_blocking(move || collector.run());
-        let connection = &mut visit.guest.connection;
-        let sent: Report = connection.receive("wait for the end of the datagrams", limit).await?;
-        if !sent.error.is_empty() {
-            // The sender knows the error already; there is nothing to report.
-            return Ok(());
-        }
-        done.store(true, Ordering::Relaxed);
-        let mut report = match collecting.await.map_err(|_| WorkError::Over)? {
-            Ok(report) => report,
-            Err(error) => Report {
-                error: error.to_string(),
-                ..Report::default()
-            },
-        };
-        report.cpu = meter.share();
-        report.withheld = Some(meter.withheld());
-        connection.send(&report).await
+        let (limit, bin_s) = (self.time + SEND_LIMIT + MAX_DRAIN, self.bin_s);
+        let operation = "wait for the end of the datagrams";
+        collecting::answer(visit, (receiver, probe_id), operation, limit, move |packets| {
+            collect(packets, bin_s)
+        })
+        .await
     }
 }
 
@@ -259,77 +228,40 @@ impl Stream {
     }
 }
 
-/// The receiving end.
-struct Collector {
-    inbound: Inbound,
-    probe_id: u64,
-    bin_s: f64,
-    done: Arc<AtomicBool>,
-    cut: Arc<AtomicBool>,
-    deadline: Instant,
-}
-
-impl Collector {
-    fn run(mut self) -> Result<Report, SocketError> {
-        let mut arrived = Arrived::new(self.bin_s, MAX_BINS, MAX_PACKETS as u64);
-        let mut drain = Drain::new(self.deadline);
-        let mut unstamped = 0u64;
-        while !self.cut.load(Ordering::Relaxed) {
-            let now = Instant::now();
-            if self.done.load(Ordering::Relaxed) {
-                drain.sender_done(now);
-            }
-            let Some(until) = drain.listen(now) else {
-                break;
-            };
-            let mut count = 0;
-            self.inbound.read(until, |key, piece| {
-                let packet = Packet::read(key, piece.bytes).ok();
-                let Some(packet) = packet.filter(|packet| packet.probe_id == self.probe_id && packet.burst == 0) else {
-                    return false;
-                };
-                let Some(stamp_ns) = piece.stamp_ns else {
-                    unstamped += 1;
-                    return false;
-                };
-                arrived.record(packet.seq, packet.sent_ns, stamp_ns, piece.payload_bytes);
-                count += 1;
-                true
-            })?;
-            if count > 0 {
-                drain.packets_came(Instant::now(), count);
-            }
+/// Records packets until their sender is done.
+fn collect(mut packets: Packets, bin_s: f64) -> Result<Report, SocketError> {
+    let mut arrived = Arrived::new(bin_s, MAX_BINS, MAX_PACKETS as u64);
+    packets.record(|packet, piece| {
+        if packet.burst != 0 {
+            return Seen::Other;
         }
-        let clock_error = clock_error(self.inbound.clock_was_set());
-        let bytes = arrived.bytes();
-        let delays = arrived.delays();
-        Ok(Report {
-            bytes,
+        let Some(stamp_ns) = piece.stamp_ns else {
+            return Seen::Unstamped;
+        };
+        arrived.record(packet.seq, packet.sent_ns, stamp_ns, piece.payload_bytes);
+        Seen::Fresh
+    })?;
+    let report = packets.report();
+    let delays = arrived.delays();
+    Ok(Report {
+        bytes: arrived.bytes(),
+        seconds: arrived.span_s(),
+        datagrams: Some(DatagramsResult {
+            received: arrived.received(),
+            repeated: arrived.repeated(),
+            late: arrived.late(),
+            overflow: report.overflow,
             seconds: arrived.span_s(),
-            hops: self.inbound.hops(),
-            overflow: self.inbound.overflow(),
-            error: if clock_error.is_empty() {
-                stamp_error(unstamped)
-            } else {
-                clock_error
-            },
-            datagrams: Some(DatagramsResult {
-                received: arrived.received(),
-                repeated: arrived.repeated(),
-                late: arrived.late(),
-                overflow: self.inbound.overflow(),
-                seconds: arrived.span_s(),
-                jitter_s: arrived.jitter_s(),
-                least_delay_s: delays.least_s,
-                median_delay_s: delays.median_s,
-                high_delay_s: delays.high_s,
-                most_delay_s: delays.most_s,
-                bin_bytes: arrived.into_bins(),
-                ..DatagramsResult::default()
-            }),
-            ..Report::default()
-        })
-    }
+            jitter_s: arrived.jitter_s(),
+            least_delay_s: delays.least_s,
+            median_delay_s: delays.median_s,
+            high_delay_s: delays.high_s,
+            most_delay_s: delays.most_s,
+            bin_bytes: arrived.into_bins(),
+            ..DatagramsResult::default()
+        }),
+        ..report
+    })
 }
 
 #[cfg(test)]

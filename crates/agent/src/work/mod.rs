@@ -5,13 +5,14 @@
 //!   `excuse` and `callback`.
 //! * `schedule` asks round by round; `reception` and `visit` answer.
 //! * `ping` precedes every probe.
-//! * `inbound` receives the packets of a train, and `sizing` finds how large they may be.
+//! * `inbound` receives the packets of a train, `collecting` until their sender is done. `sizing` finds how large they may be.
 //! * `ledger` counts the bytes that a replay has moved.
 //! * `cpu` measures how busy the host was, and `withheld` for how long the agent had no core.
 
 pub mod broadcast;
 pub mod bulk;
 pub mod callback;
+mod collecting;
 pub mod cpu;
 pub mod datagrams;
 pub mod echo;

@@ -1,14 +1,13 @@
 //! Sends a packet train to a peer, or receives one: bursts over UDP, everything else on the authenticated TCP
 //! connection. The bursts run on blocking threads, which sleep and poll and never spin.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use gavotte_probe::choreo::{self, BurstArrivals};
-use gavotte_probe::drain::{Drain, MAX_DRAIN};
+use gavotte_probe::drain::MAX_DRAIN;
 use gavotte_probe::mtu::{Family, LEAST_V4_BYTES, MOST_BYTES};
-use gavotte_probe::packet::{HEADER_BYTES, Packet};
+use gavotte_probe::packet::HEADER_BYTES;
 use gavotte_probe::sockets::SocketError;
 use gavotte_probe::sockets::path::Path;
 use gavotte_probe::sockets::sender::TrainSender;
@@ -22,8 +21,7 @@ use crate::contract::data::Report;
 use crate::error::WorkError;
 use crate::plane::dial::{Call, Connection};
 use crate::plane::leash::Leash;
-use crate::work::cpu::Meter;
-use crate::work::inbound::{Inbound, clock_error, stamp_error};
+use crate::work::collecting::{self, Packets, Seen};
 use crate::work::kind::{Answer, Ask};
 use crate::work::sizing::{RESTARTS, confirm, size};
 use crate::work::visit::Visit;
@@ -111,41 +109,16 @@ impl Ask for Shape {
 impl Answer for Shape {
     async fn answer(&self, visit: &mut Visit) -> Result<(), WorkError> {
         let (receiver, probe_id) = visit.await_train().await?;
-        let (_leash, cut) = Leash::new();
-        let meter = Meter::start();
-        let done = Arc::new(AtomicBool::new(false));
         let limit = (1 + RESTARTS as u32) * (self.pauses() + SEND_LIMIT) + MAX_DRAIN;
-        let collector = Collector {
-            inbound: Inbound::new(
-                receiver,
-                visit.guest.remote,
-                visit.guest.hold.secret.packet_key(),
-                probe_id,
-            ),
-            probe_id,
-            shape: *self,
-            done: Arc::clone(&done),
-            cut,
-            deadline: Instant::now() + limit,
-        };
-        let collecting = tokio::task::spawn_blocking(move || collector.run());
-        let connection = &mut visit.guest.connection;
-        let sent: Report = connection.receive("wait for the train's end", limit).await?;
-        if !sent.error.is_empty() {
-            // The sender knows the error already; there is nothing to report.
-            return Ok(());
-        }
-        done.store(true, Ordering::Relaxed);
-        let mut report = match collecting.await.map_err(|_| WorkError::Over)? {
-            Ok(report) => report,
-            Err(error) => Report {
-                error: error.to_string(),
-                ..Report::default()
-            },
-        };
-        report.cpu = meter.share();
-        report.withheld = Some(meter.withheld());
-        connection.send(&report).await
+        let shape = *self;
+        collecting::answer(
+            visit,
+            (receiver, probe_id),
+            "wait for the train's end",
+            limit,
+            move |packets| collect(packets, shape),
+        )
+        .await
     }
 }
 
@@ -224,71 +197,38 @@ fn judge(report: Report, shape: Shape, sent: u64, rtt_s: f64, mss_bytes: u32) ->
     (result, error)
 }
 
-struct Collector {
-    inbound: Inbound,
-    probe_id: u64,
-    shape: Shape,
-    done: Arc<AtomicBool>,
-    cut: Arc<AtomicBool>,
-    deadline: Instant,
-}
-
-impl Collector {
-    fn run(mut self) -> Result<Report, SocketError> {
-        let mut arrivals = Arrivals::new(self.shape);
-        let (mut shape, mut begun) = (self.shape, 0);
-        let mut drain = Drain::new(self.deadline);
-        let mut unstamped = 0u64;
-        while !arrivals.is_complete() && !self.cut.load(Ordering::Relaxed) {
-            let now = Instant::now();
-            if self.done.load(Ordering::Relaxed) {
-                drain.sender_done(now);
-            }
-            let Some(until) = drain.listen(now) else {
-                break;
-            };
-            let mut count = 0;
-            self.inbound.read(until, |key, piece| {
-                let packet = Packet::read(key, piece.bytes).ok();
-                let Some(packet) = packet.filter(|packet| packet.probe_id == self.probe_id) else {
-                    return false;
-                };
-                // The first packet shows the size of all packets; smaller ones later show that the train restarted.
-                if (HEADER_BYTES as u32..shape.payload_bytes()).contains(&piece.payload_bytes) && begun <= RESTARTS {
-                    begun += 1;
-                    shape = shape.fitting(piece.payload_bytes);
-                    arrivals = Arrivals::new(shape);
-                }
-                if piece.payload_bytes != shape.payload_bytes() {
-                    return false;
-                }
-                let Some(stamp_ns) = piece.stamp_ns else {
-                    unstamped += 1;
-                    return false;
-                };
-                let fresh = arrivals.record(packet.burst, packet.seq, stamp_ns);
-                count += u32::from(fresh);
-                fresh
-            })?;
-            if count > 0 {
-                drain.packets_came(Instant::now(), count);
-            }
+/// Records a train until it is complete or its sender is done.
+fn collect(mut packets: Packets, asked: Shape) -> Result<Report, SocketError> {
+    let (mut shape, mut begun) = (asked, 0);
+    let mut arrivals = Arrivals::new(shape);
+    packets.record(|packet, piece| {
+        // The first packet shows the size of all packets; smaller ones later show that the train restarted.
+        if (HEADER_BYTES as u32..shape.payload_bytes()).contains(&piece.payload_bytes) && begun <= RESTARTS {
+            begun += 1;
+            shape = shape.fitting(piece.payload_bytes);
+            arrivals = Arrivals::new(shape);
         }
-        let clock_error = clock_error(self.inbound.clock_was_set());
-        Ok(Report {
-            bytes: arrivals.received() * u64::from(shape.payload_bytes()),
-            seconds: arrivals.span_s(),
-            bursts: arrivals.bursts().iter().map(Burst::from).collect(),
-            hops: self.inbound.hops(),
-            overflow: self.inbound.overflow(),
-            error: if clock_error.is_empty() {
-                stamp_error(unstamped)
-            } else {
-                clock_error
-            },
-            ..Report::default()
-        })
-    }
+        if piece.payload_bytes != shape.payload_bytes() {
+            return Seen::Other;
+        }
+        let Some(stamp_ns) = piece.stamp_ns else {
+            return Seen::Unstamped;
+        };
+        let fresh = arrivals.record(packet.burst, packet.seq, stamp_ns);
+        if arrivals.is_complete() {
+            Seen::Last
+        } else if fresh {
+            Seen::Fresh
+        } else {
+            Seen::Other
+        }
+    })?;
+    Ok(Report {
+        bytes: arrivals.received() * u64::from(shape.payload_bytes()),
+        seconds: arrivals.span_s(),
+        bursts: arrivals.bursts().iter().map(Burst::from).collect(),
+        ..packets.report()
+    })
 }
 
 impl From<&BurstArrivals> for Burst {
