@@ -6,23 +6,23 @@
 //! stands for.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use netflow_parser::static_versions::v5::V5;
 use netflow_parser::variable_versions::PendingFlowsConfig;
-use netflow_parser::variable_versions::ipfix::lookup::IANAIPFixField as Iana;
-use netflow_parser::variable_versions::ipfix::lookup::ReverseInformationElement as Reverse;
 use netflow_parser::variable_versions::ipfix::{self, IPFix};
 use netflow_parser::variable_versions::v9::{self, V9};
-use netflow_parser::{AutoScopedParser, FieldValue, IpfixField, NetflowPacket, NetflowParser};
+use netflow_parser::{AutoScopedParser, NetflowPacket, NetflowParser};
 
 use crate::cells::Counter;
 use crate::cells::{Cells, Numbers, Row, Sum};
 use crate::ends::{Directory, End};
 use crate::exports::kind_of;
+use crate::flow_records::{Flow, Sampling, flow_of};
+use crate::intake::Intake;
 use crate::interval::sampled_range;
 use crate::sampled::gap;
-use crate::skipped::{Skip, Skipped};
+use crate::skipped::Skip;
 
 /// TCP's header without options, with the options that Linux sends, and with the longest possible options.
 const TCP_BYTES: [f64; 3] = [20.0, 32.0, 60.0];
@@ -76,72 +76,20 @@ impl Sum for Octets {
     }
 }
 
-/// One direction of a flow as a meter reports it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Flow {
-    source: Option<IpAddr>,
-    target: Option<IpAddr>,
-    source_port: u16,
-    target_port: u16,
-    protocol: Option<u8>,
-    octets: u64,
-    packets: u64,
-    back_octets: u64,
-    back_packets: u64,
-    start_s: Option<f64>,
-    end_s: Option<f64>,
-    start_up_ms: Option<u64>,
-    end_up_ms: Option<u64>,
-    outgoing: bool,
-    sampling: Sampling,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Sampling {
-    /// The number of the sampler, of which a meter may have several.
-    sampler: Option<u64>,
-    interval: Option<u64>,
-    packets: Option<u64>,
-    space: Option<u64>,
-    size: Option<u64>,
-    population: Option<u64>,
-}
-
-impl Sampling {
-    /// The number of packets that one sample stands for.
-    fn rate(self) -> Option<f64> {
-        match (self.packets, self.space, self.size, self.population) {
-            (Some(packets), Some(space), ..) if packets > 0 => Some(1.0 + space as f64 / packets as f64),
-            (.., Some(size), Some(population)) if size > 0 && population >= size => {
-                Some(population as f64 / size as f64)
-            }
-            _ => self
-                .interval
-                .filter(|interval| *interval > 0)
-                .map(|interval| interval as f64),
-        }
-    }
-}
-
 type Exporter = (IpAddr, u32);
 
 /// The flows that meters exported.
 pub struct Flows {
     kind: Kind,
     parser: AutoScopedParser,
-    ends: Directory,
+    intake: Intake,
     cells: Cells<Octets>,
     views: Numbers<(Exporter, bool)>,
     /// By exporter and sampler; without a sampler, the rate that was reported last.
     rates: HashMap<(Exporter, Option<u64>), f64>,
     sequences: HashMap<Exporter, Option<u32>>,
-    datagrams: u64,
-    others: Skipped,
-    damaged: u64,
-    damage: Option<String>,
     records: u64,
     options: u64,
-    skipped: Skipped,
     ignored_bytes: f64,
     untold: u64,
     lost: u64,
@@ -166,17 +114,12 @@ impl Flows {
             kind,
             parser: parser.expect("limits that the parser takes"),
             cells: Cells::new(&ends, every_s),
-            ends,
+            intake: Intake::new(ends),
             views: Numbers::new(),
             rates: HashMap::new(),
             sequences: HashMap::new(),
-            datagrams: 0,
-            others: Skipped::default(),
-            damaged: 0,
-            damage: None,
             records: 0,
             options: 0,
-            skipped: Skipped::default(),
             ignored_bytes: 0.0,
             untold: 0,
             lost: 0,
@@ -193,14 +136,13 @@ impl Flows {
             _ => false,
         };
         if !wanted {
-            self.others.add(Skip::Datagram(kind));
+            self.intake.others.add(Skip::Datagram(kind));
             return;
         }
-        self.datagrams += 1;
+        self.intake.datagrams += 1;
         let parsed = self.parser.parse_from_source(exporter, payload);
         if let Some(error) = &parsed.error {
-            self.damaged += 1;
-            self.damage.get_or_insert_with(|| error.to_string());
+            self.intake.reject(error);
         }
         for packet in parsed.packets {
             match packet {
@@ -351,7 +293,7 @@ impl Flows {
         let (headers, source, target) = match counted {
             Ok(parts) => parts,
             Err(why) => {
-                self.skipped.add(why);
+                self.intake.skipped.add(why);
                 self.ignored_bytes += (flow.octets + flow.back_octets) as f64 * rate;
                 return;
             }
@@ -359,7 +301,7 @@ impl Flows {
         let ip = if source.is_ipv4() { 20.0 } else { 40.0 };
         let source = SocketAddr::new(source.to_canonical(), flow.source_port);
         let target = SocketAddr::new(target.to_canonical(), flow.target_port);
-        let pair = self.ends.pair(source, target);
+        let pair = self.intake.ends.pair(source, target);
         let view = self.views.of((exporter, flow.outgoing));
         for (pair, octets, packets) in [
             (pair, flow.octets, flow.packets),
@@ -420,24 +362,9 @@ impl Flows {
         self.cells.rows(|_, _| 0_u8, |_| 1.0, 0.0)
     }
 
-    /// The ends that rows name.
-    pub fn ends(&self) -> &Directory {
-        &self.ends
-    }
-
-    /// The datagrams of other kinds.
-    pub fn others(&self) -> &Skipped {
-        &self.others
-    }
-
-    /// What is wrong with the first damaged datagram.
-    pub fn damage(&self) -> Option<&str> {
-        self.damage.as_deref()
-    }
-
-    /// The flows without payload that counts.
-    pub fn skipped(&self) -> &Skipped {
-        &self.skipped
+    /// What has been received.
+    pub fn intake(&self) -> &Intake {
+        &self.intake
     }
 
     /// The sets of flows whose template has not come: those that still wait, and those for which no room was left.
@@ -453,13 +380,13 @@ impl Flows {
     /// The counters of skipped and unplaced data.
     pub fn counters(&self) -> Vec<Counter> {
         vec![
-            ("datagrams", self.datagrams as f64),
-            ("other_datagrams", self.others.total() as f64),
-            ("damaged_datagrams", self.damaged as f64),
+            ("datagrams", self.intake.datagrams as f64),
+            ("other_datagrams", self.intake.others.total() as f64),
+            ("damaged_datagrams", self.intake.damaged as f64),
             ("exporters", self.sequences.len() as f64),
             ("flows", self.records as f64),
             ("options", self.options as f64),
-            ("ignored_flows", self.skipped.total() as f64),
+            ("ignored_flows", self.intake.skipped.total() as f64),
             ("ignored_bytes", self.ignored_bytes.round()),
             ("untold_sets", self.untold() as f64),
             ("lost_records", self.lost as f64),
@@ -467,103 +394,5 @@ impl Flows {
             ("unplaced_bytes", self.cells.unplaced_bytes),
             ("folded_pairs", self.cells.folded_pairs as f64),
         ]
-    }
-}
-
-impl Flow {
-    /// Reads a field by its number, which is the same in NetFlow version 9 and at IANA.
-    fn take(&mut self, field: u16, value: &FieldValue) {
-        let number = || value.as_u64().unwrap_or(0);
-        let address = || match value {
-            FieldValue::Ip4Addr(address) => Some(IpAddr::from(*address)),
-            FieldValue::Ip6Addr(address) => Some(IpAddr::from(*address)),
-            _ => None,
-        };
-        match field {
-            1 | 85 => self.octets = self.octets.max(number()),
-            2 | 86 => self.packets = self.packets.max(number()),
-            4 => self.protocol = value.as_u8(),
-            7 => self.source_port = number() as u16,
-            8 | 27 => self.source = address().filter(known).or(self.source),
-            11 => self.target_port = number() as u16,
-            12 | 28 => self.target = address().filter(known).or(self.target),
-            21 => self.end_up_ms = Some(number()),
-            22 => self.start_up_ms = Some(number()),
-            23 if self.octets == 0 => self.octets = number(),
-            24 if self.packets == 0 => self.packets = number(),
-            34 | 50 => self.sampling.interval = Some(number()),
-            48 | 302 => self.sampling.sampler = Some(number()),
-            61 => self.outgoing = number() == 1,
-            150 | 152 | 154 | 156 => self.start_s = Some(number() as f64 * 1e-3),
-            151 | 153 | 155 | 157 => self.end_s = Some(number() as f64 * 1e-3),
-            305 => self.sampling.packets = Some(number()),
-            306 => self.sampling.space = Some(number()),
-            309 => self.sampling.size = Some(number()),
-            310 => self.sampling.population = Some(number()),
-            _ => {}
-        }
-    }
-}
-
-/// Dual-stack templates fill the family that a flow does not use with zeros.
-fn known(address: &IpAddr) -> bool {
-    *address != IpAddr::V4(Ipv4Addr::UNSPECIFIED) && !address.is_unspecified()
-}
-
-/// A flow from IPFIX fields, and the start time of the meter.
-fn flow_of(record: &[(IpfixField, FieldValue)]) -> (Flow, Option<f64>) {
-    let mut flow = Flow::default();
-    let mut boot_s = None;
-    for (field, value) in record {
-        match field {
-            IpfixField::IANA(Iana::SystemInitTimeMilliseconds) => boot_s = value.as_u64().map(|ms| ms as f64 * 1e-3),
-            IpfixField::IANA(iana) => flow.take(iana_number(*iana), value),
-            IpfixField::ReverseInformationElement(
-                Reverse::ReverseOctetDeltaCount | Reverse::ReverseOctetTotalCount,
-            ) => {
-                flow.back_octets = value.as_u64().unwrap_or(0);
-            }
-            IpfixField::ReverseInformationElement(
-                Reverse::ReversePacketDeltaCount | Reverse::ReversePacketTotalCount,
-            ) => flow.back_packets = value.as_u64().unwrap_or(0),
-            _ => {}
-        }
-    }
-    (flow, boot_s)
-}
-
-fn iana_number(field: Iana) -> u16 {
-    match field {
-        Iana::OctetDeltaCount => 1,
-        Iana::PacketDeltaCount => 2,
-        Iana::ProtocolIdentifier => 4,
-        Iana::SourceTransportPort => 7,
-        Iana::SourceIpv4address => 8,
-        Iana::DestinationTransportPort => 11,
-        Iana::DestinationIpv4address => 12,
-        Iana::FlowEndSysUpTime => 21,
-        Iana::FlowStartSysUpTime => 22,
-        Iana::SourceIpv6address => 27,
-        Iana::DestinationIpv6address => 28,
-        Iana::SamplingInterval => 34,
-        Iana::SamplerId => 48,
-        Iana::SamplerRandomInterval => 50,
-        Iana::FlowDirection => 61,
-        Iana::OctetTotalCount => 85,
-        Iana::PacketTotalCount => 86,
-        Iana::FlowStartSeconds => 150,
-        Iana::FlowEndSeconds => 151,
-        Iana::FlowStartMilliseconds => 152,
-        Iana::FlowEndMilliseconds => 153,
-        Iana::FlowStartMicroseconds => 154,
-        Iana::FlowEndMicroseconds => 155,
-        Iana::FlowStartNanoseconds => 156,
-        Iana::FlowEndNanoseconds => 157,
-        Iana::SamplingPacketInterval => 305,
-        Iana::SamplingPacketSpace => 306,
-        Iana::SelectorId => 302,
-        Iana::SamplingSize => 309,
-        Iana::SamplingPopulation => 310,
-        _ => u16::MAX,
     }
 }

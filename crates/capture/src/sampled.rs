@@ -14,10 +14,11 @@ use crate::cells::Counter;
 use crate::cells::{Cells, Numbers, Row, Sum};
 use crate::ends::{Directory, End};
 use crate::exports::kind_of;
+use crate::intake::Intake;
 use crate::interval::sampled_range;
 use crate::records::Record;
 use crate::segment::{LINK_ETHERNET, LINK_IP, LINK_MPLS, LINK_PPP, decode};
-use crate::skipped::{Skip, Skipped};
+use crate::skipped::Skip;
 use crate::tally::sockets;
 
 /// A larger gap means that the agent restarted.
@@ -91,7 +92,7 @@ struct Loss {
 /// The samples of sFlow agents.
 #[derive(Debug)]
 pub struct Samples {
-    ends: Directory,
+    intake: Intake,
     cells: Cells<Sampled>,
     /// The sum over all pairs.
     pooled: Sampled,
@@ -99,13 +100,8 @@ pub struct Samples {
     agents: HashMap<Agent, Loss>,
     sources: HashMap<(Agent, u32, u32), Source>,
     addresses: HashMap<End, IpAddr>,
-    datagrams: u64,
-    others: Skipped,
-    damaged: u64,
-    damage: Option<String>,
     taken: u64,
     counters: u64,
-    skipped: Skipped,
     frame_bytes: f64,
 }
 
@@ -114,19 +110,14 @@ impl Samples {
     pub fn new(ends: Directory, every_s: Option<f64>) -> Self {
         Self {
             cells: Cells::new(&ends, every_s),
-            ends,
+            intake: Intake::new(ends),
             pooled: Sampled::default(),
             views: Numbers::new(),
             agents: HashMap::new(),
             sources: HashMap::new(),
             addresses: HashMap::new(),
-            datagrams: 0,
-            others: Skipped::default(),
-            damaged: 0,
-            damage: None,
             taken: 0,
             counters: 0,
-            skipped: Skipped::default(),
             frame_bytes: 0.0,
         }
     }
@@ -134,15 +125,14 @@ impl Samples {
     /// Reads a datagram from an address. A datagram that is damaged or not sFlow version 5 is counted and skipped.
     pub fn datagram(&mut self, from: IpAddr, payload: &[u8], time_s: Option<f64>) {
         if !payload.starts_with(&[0, 0, 0, 5]) {
-            self.others.add(Skip::Datagram(kind_of(payload)));
+            self.intake.others.add(Skip::Datagram(kind_of(payload)));
             return;
         }
-        self.datagrams += 1;
+        self.intake.datagrams += 1;
         let datagram = match parse_datagram(payload) {
             Ok(datagram) => datagram,
             Err(error) => {
-                self.damaged += 1;
-                self.damage.get_or_insert_with(|| error.to_string());
+                self.intake.reject(&error);
                 return;
             }
         };
@@ -204,14 +194,14 @@ impl Samples {
         self.taken += 1;
         let rate = f64::from(rate.max(1));
         let Some(found) = records.iter().find_map(read) else {
-            self.skipped.add(Skip::NoHeader);
+            self.intake.skipped.add(Skip::NoHeader);
             return;
         };
         self.frame_bytes += found.frame_bytes as f64 * rate;
         let (source, target) = match found.sockets {
             Ok(sockets) => sockets,
             Err(why) => {
-                self.skipped.add(why);
+                self.intake.skipped.add(why);
                 return;
             }
         };
@@ -219,7 +209,7 @@ impl Samples {
         if found.payload_bytes == 0 {
             return;
         }
-        let pair = self.ends.pair(source, target);
+        let pair = self.intake.ends.pair(source, target);
         self.addresses.insert(pair.0, source.ip());
         self.addresses.insert(pair.1, target.ip());
         let view = self.views.of((agent, side));
@@ -256,37 +246,22 @@ impl Samples {
         self.cells.rows(rank, scale, unit)
     }
 
-    /// The ends that rows name.
-    pub fn ends(&self) -> &Directory {
-        &self.ends
-    }
-
-    /// The datagrams of other kinds.
-    pub fn others(&self) -> &Skipped {
-        &self.others
-    }
-
-    /// What is wrong with the first damaged datagram.
-    pub fn damage(&self) -> Option<&str> {
-        self.damage.as_deref()
-    }
-
-    /// The samples without payload that counts.
-    pub fn skipped(&self) -> &Skipped {
-        &self.skipped
+    /// What has been received.
+    pub fn intake(&self) -> &Intake {
+        &self.intake
     }
 
     /// The counters of skipped, lost and unplaced data.
     pub fn counters(&self) -> Vec<Counter> {
         let sum = |of: fn(&Loss) -> u64| self.agents.values().map(of).sum::<u64>() as f64;
         vec![
-            ("datagrams", self.datagrams as f64),
-            ("other_datagrams", self.others.total() as f64),
-            ("damaged_datagrams", self.damaged as f64),
+            ("datagrams", self.intake.datagrams as f64),
+            ("other_datagrams", self.intake.others.total() as f64),
+            ("damaged_datagrams", self.intake.damaged as f64),
             ("lost_datagrams", sum(|loss| loss.datagrams)),
             ("agents", self.agents.len() as f64),
             ("samples", self.taken as f64),
-            ("ignored_samples", self.skipped.total() as f64),
+            ("ignored_samples", self.intake.skipped.total() as f64),
             ("counter_samples", self.counters as f64),
             ("lost_samples", sum(|loss| loss.lost)),
             ("dropped_samples", sum(|loss| loss.dropped)),

@@ -6,7 +6,7 @@ use std::io::{Read, stdin};
 use std::net::{IpAddr, SocketAddr};
 
 use gavotte_capture::{
-    CaptureError, Counter, Directory, Ending, Flows, Kind, Packets, Row, Samples, Skipped, read_datagrams,
+    CaptureError, Counter, Directory, Ending, Flows, Intake, Kind, Packets, Row, Samples, Skipped, read_datagrams,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -128,6 +128,13 @@ impl Reader {
             Self::Flows(flows) => flows.datagram(source, payload),
         }
     }
+
+    fn intake(&self) -> &Intake {
+        match self {
+            Self::Samples(samples) => samples.intake(),
+            Self::Flows(flows) => flows.intake(),
+        }
+    }
 }
 
 /// The exports of flow meters: sFlow, NetFlow or IPFIX.
@@ -188,36 +195,28 @@ impl Exports {
 
     /// Bytes by pair.
     fn rows(&self, py: Python<'_>) -> Vec<RowTuple> {
-        match &self.reader {
-            Reader::Samples(samples) => tuples(py, samples.rows(), samples.ends()),
-            Reader::Flows(flows) => tuples(py, flows.rows(), flows.ends()),
-        }
+        let rows = match &self.reader {
+            Reader::Samples(samples) => samples.rows(),
+            Reader::Flows(flows) => flows.rows(),
+        };
+        tuples(py, rows, &self.reader.intake().ends)
     }
 
     /// Reasons why samples or flows were skipped, with their numbers.
     fn skipped(&self) -> Reasons {
-        match &self.reader {
-            Reader::Samples(samples) => samples.skipped().named(),
-            Reader::Flows(flows) => flows.skipped().named(),
-        }
+        self.reader.intake().skipped.named()
     }
 
     /// Reasons why packets of captures, and datagrams, are no exports of this kind, with their numbers.
     fn others(&self) -> Reasons {
         let mut others = self.others.clone();
-        others.merge(match &self.reader {
-            Reader::Samples(samples) => samples.others(),
-            Reader::Flows(flows) => flows.others(),
-        });
+        others.merge(&self.reader.intake().others);
         others.named()
     }
 
     /// What is wrong with the first damaged datagram.
     fn damage(&self) -> Option<&str> {
-        match &self.reader {
-            Reader::Samples(samples) => samples.damage(),
-            Reader::Flows(flows) => flows.damage(),
-        }
+        self.reader.intake().damage.as_deref()
     }
 
     /// The counters of skipped, lost and unplaced data.
