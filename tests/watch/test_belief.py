@@ -148,7 +148,7 @@ def test_a_placement_on_a_slow_host_is_worth_leaving_and_when() -> None:
     # x leaves the slow host at 100 Mbit/s, or swaps with y.
     assert reassessed.migration_s == pytest.approx(8.0)
     assert reassessed.runs == pytest.approx(8 / 72)
-    assert "pays after 1 runs" in reassessed.text
+    assert "with 2 tasks moved in 8.00 s, which pays after 1 run" in reassessed.text
 
 
 def test_a_placement_elsewhere_stays() -> None:
@@ -186,7 +186,7 @@ def test_who_stands_in_the_way_of_a_restart_moves_and_that_costs() -> None:
     assert reassessed.assignment["y"] in "cd"
     assert reassessed.restart == ("x",)
     assert reassessed.migration_s == pytest.approx(0.8)
-    assert "restarted and 1 tasks moved in 0.80 s; restart x on b" in reassessed.text
+    assert "restarted and 1 task moved in 0.80 s; restart x on b" in reassessed.text
     reassessed = reassess(before, before, running, gone={"a", "b"})
     assert (reassessed.assignment, reassessed.now_s, reassessed.restart) == (None, None, ("x", "y"))
     assert reassessed.text.startswith("the hosts of x, y are gone, and no other placement fits: ")

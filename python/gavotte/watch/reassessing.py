@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
+from gavotte.formats.parts.counting import counted
 from gavotte.formats.placement import Placement
 from gavotte.place import Running, evaluate, place
 from gavotte.place.merge import task_key
@@ -79,17 +80,18 @@ def reassess(
     worth = saved_s > WORTH * stay.completion_s
     chosen = best if worth else stay
     migration_s = _migration_s(left, apps, places, chosen.assignment, lost)
-    how = "" if math.isinf(migration_s) else f" in {migration_s:.2f} s"
-    runs = migration_s / saved_s if worth and how else None
+    # Tasks without memory move at once.
+    how = f" in {migration_s:.2f} s" if 0 < migration_s < math.inf else ""
+    runs = migration_s / saved_s if worth and math.isfinite(migration_s) else None
     moved = sum(chosen.assignment[task] != host for task, host in places.items()) - len(lost)
     text = f"predicted {before_s:.2f} s before, {stay.completion_s:.2f} s now"
     if lost:
         text += " with what was lost restarted"
     if worth:
-        text += f", {chosen.completion_s:.2f} s with {moved} tasks moved{how}"
-        text += "" if runs is None else f", which pays after {math.ceil(runs)} runs"
+        text += f", {chosen.completion_s:.2f} s with {counted(moved, 'task')} moved{how}"
+        text += f", which pays after {counted(math.ceil(runs), 'run')}" if runs else ""
     elif moved:
-        text += f" and {moved} tasks moved{how}"
+        text += f" and {counted(moved, 'task')} moved{how}"
     elif not lost:
         text += ": no other placement is better"
     if lost:
