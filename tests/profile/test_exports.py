@@ -205,7 +205,7 @@ def test_a_series_adds_up_to_the_whole() -> None:
     assert all(span.end_s - span.start_s == 1.0 for span in series.spans if span.start_s and span.end_s)
 
 
-def told(folder: Path, source: str, *payloads: bytes) -> Traffic:
+def traffic_of(folder: Path, source: str, *payloads: bytes) -> Traffic:
     write(folder / "few.pcap", [(1.0, each, ("127.0.0.1", 9)) for each in payloads])
     return profile(source, folder / "few.pcap", name="job", min_bytes=0).traffic
 
@@ -239,7 +239,7 @@ UNREAD = [
 @pytest.mark.parametrize(("source", "payloads", "message"), UNREAD)
 def test_a_refusal_says_what_the_datagrams_are(tmp_path: Path, source: str, payloads: Any, message: str) -> None:
     with pytest.raises(GavotteError) as caught:
-        told(tmp_path, source, *payloads)
+        traffic_of(tmp_path, source, *payloads)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -262,7 +262,7 @@ def test_cut_datagrams_are_named(tmp_path: Path) -> None:
     ],
 )
 def test_sampled_headers_of_each_protocol(tmp_path: Path, protocol: int, wrap: Any) -> None:
-    traffic = told(tmp_path, "sflow", sflow(flow_sample(wrap(frames.tcp(payload=1000)), protocol=protocol)))
+    traffic = traffic_of(tmp_path, "sflow", sflow(flow_sample(wrap(frames.tcp(payload=1000)), protocol=protocol)))
     assert {pair: count.bytes for pair, count in traffic.counts.items()} == {("10.0.0.1", "10.0.0.2"): 10_000}
 
 
@@ -272,7 +272,7 @@ def test_each_sampler_of_a_meter_has_its_own_rate(tmp_path: Path) -> None:
     rates = struct.pack(">III", 1, 1, 100) + struct.pack(">III", 2, 2, 20)
     flows = flow("10.0.0.1", "10.0.0.2", protocol=17, octets=1028, packets=1, sampler=1)
     flows += flow("10.0.0.3", "10.0.0.4", protocol=17, octets=1028, packets=1, sampler=2)
-    traffic = told(tmp_path, "ipfix", ipfix(options, template(256, FLOW_FIELDS), (257, rates), (256, flows)))
+    traffic = traffic_of(tmp_path, "ipfix", ipfix(options, template(256, FLOW_FIELDS), (257, rates), (256, flows)))
     counts = {pair: count.bytes for pair, count in traffic.counts.items()}
     assert counts == {("10.0.0.1", "10.0.0.2"): 100_000, ("10.0.0.3", "10.0.0.4"): 10_000}
     assert traffic.seen["options"] == 2
