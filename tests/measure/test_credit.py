@@ -12,11 +12,12 @@ from tests.measure.played_network import PlayedNetwork
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.measure import Measurement, measure
-from gavotte.measure.plan.credit import Sending, Sendings, SpentCredits, find_credit
+from gavotte.measure.plan.credit import Sending, Sendings, SpentCredits
 from gavotte.measure.plan.methods import METHODS
 from gavotte.measure.plan.methods.bulk import bulk
 from gavotte.model import model
 from gavotte.terms import Pair
+from gavotte.terms.credit import find_credit
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 BIN_S = 0.01

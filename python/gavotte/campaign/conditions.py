@@ -17,6 +17,7 @@ CLOCK_S = 1e-4
 """Difference of two clocks, in seconds, that is tolerated in addition to the error of their comparison."""
 SHOWN = 3
 """Most samples that a line names; of more, it gives the number."""
+AVERAGE = "a credit ran out, so the capacity is the average of two rates; `sustained_bps` is the rate from then on"
 CONSTANT = ("kernel", "congestion", "clock_source", "governor", "cpus")
 """Entries of an endpoint's state that must not change during a campaign."""
 
@@ -30,6 +31,8 @@ def unclean(samples: Sequence[Sample]) -> list[str]:
         beside = sample.metadata.get("beside")
         for other in beside if isinstance(beside, list) else ():
             findings[f"another run was active: {other}"][""].add(sample.sample)
+        if "sustained_bps" in sample.metrics:
+            findings[AVERAGE][sample.source].add(sample.sample)
         if clocks := _clocks(sample):
             findings[clocks][""].add(sample.sample)
         if not before:

@@ -86,7 +86,8 @@ class Sent:
         capacity_bps: goodput of all pairs together, bit/s.
         connection_bps: goodput of each connection, bit/s; empty if the engine reports none.
         bins_bps: goodput of all pairs together in each bin of time, bit/s; gives the confidence interval. Empty if the
-            engine reports none.
+            engine reports none. The first bin, in which connections start, and the last one are left out.
+        bin_s: width of a bin.
         retransmits: TCP segments sent again; None = unknown.
         rtt_loaded_s: mean of the connections' smoothed RTT under load; None = unknown.
         rtt_idle_s: RTT before the load; None = unknown.
@@ -106,6 +107,7 @@ class Sent:
     capacity_bps: float
     connection_bps: list[float]
     bins_bps: list[float] = field(default_factory=list)
+    bin_s: float = 0.0
     retransmits: int | None = None
     rtt_loaded_s: float | None = None
     rtt_idle_s: float | None = None

@@ -187,6 +187,7 @@ def read_iperf3(out: str, err: str = "") -> Sent:
             capacity_bps=float(end["sum_received"]["bits_per_second"]),
             connection_bps=[float(stream["got_bps"]) for stream in streams],
             bins_bps=[float(each["sum"]["bits_per_second"]) for each in report.get("intervals", [])][1:-1],
+            bin_s=max((float(each["sum"].get("seconds", 0.0)) for each in report.get("intervals", [])), default=0.0),
             retransmits=end["sum_sent"].get("retransmits"),
             rtt_loaded_s=sum(rtts) / len(rtts) if rtts else None,
             sender_cpu=cpu["host_total"] / 100 if "host_total" in cpu else None,

@@ -24,7 +24,7 @@ from gavotte.campaign.states import accounts
 from gavotte.campaign.statistics import mean_interval, variation
 from gavotte.errors import GavotteError
 from gavotte.formats.files.reading import write_text
-from gavotte.formats.parts.rates import format_rate
+from gavotte.formats.parts.rates import format_bytes, format_rate
 from gavotte.formats.record import Sample
 from gavotte.terms.equivalence import MOST_REPETITIONS
 
@@ -39,6 +39,8 @@ CPU = (
 EXTRAS = {
     "forward_bps": "forward",
     "reverse_bps": "reverse",
+    "sustained_bps": "after credit",
+    "credit_bytes": "credit",
     "segment_bytes": "segment bytes",
     "offered_bps": "offered",
     "loss": "loss",
@@ -294,6 +296,8 @@ def _value(name: str, value: float) -> str:
         return format_rate(value)
     if name.endswith("_s"):
         return f"{1e3 * value:.3g}"
+    if name.endswith("_bytes") and name != "segment_bytes":
+        return format_bytes(value)
     if name in ("distance", "hops", "retransmits", "segment_bytes"):
         return f"{value:.4g}"
     return f"{value:.3f}"

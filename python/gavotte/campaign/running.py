@@ -26,6 +26,7 @@ from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.campaign import JOINED
 from gavotte.formats.record import Quantity, Sample
 from gavotte.terms import Progress
+from gavotte.terms.credit import Credit, find_credit, is_credit
 
 logger = logging.getLogger(__name__)
 
@@ -382,6 +383,10 @@ def metrics(
     if planned.direction == "both" and len(sent.pair_bps) == len(planned.pairs):
         one_of["forward_bps"] = (sum(sent.pair_bps[::2]), "bit/s")
         one_of["reverse_bps"] = (sum(sent.pair_bps[1::2]), "bit/s")
+    if credit := spent_credit(planned, sent):
+        one_of["peak_bps"] = (credit.peak_bps, "bit/s")
+        one_of["credit_bytes"] = (credit.size_bytes, "bytes")
+        one_of["sustained_bps"] = (credit.rate_bps, "bit/s")
     if sent.segment_bytes:
         one_of["segment_bytes"] = (sent.segment_bytes, "bytes")
     if planned.rate_bps is not None:
@@ -403,6 +408,16 @@ def metrics(
         cores = connection_cores(planned, sent, side, before, after)
         metrics[f"{side}_cpu_connection"] = Quantity(value=cores, unit="cores")
     return metrics
+
+
+def spent_credit(planned: Planned, sent: Sent) -> Credit | None:
+    """Return the credit that a sample's one sender used up; None = its rate did not fall for good."""
+    if len({source for source, _ in planned.pairs}) > 1 or len(sent.bins_bps) < 2 or not sent.bin_s:
+        return None
+    # The first bin is taken like the second one. `find_credit` leaves out the last one, which is not in `bins_bps`.
+    bins_bps = [sent.bins_bps[0], *sent.bins_bps, 0.0]
+    credit = find_credit([rate_bps * sent.bin_s / 8 for rate_bps in bins_bps], sent.bin_s)
+    return credit if credit and is_credit(credit.size_bytes, credit.rate_bps, credit.peak_bps) else None
 
 
 def connection_cores(

@@ -5,8 +5,12 @@ Each such host has `peak_bps` (C), `burst_bytes` (b) and `egress_bps` (r) in the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from gavotte.terms.goodput import transfer_s
 
@@ -31,8 +35,69 @@ def has_credit(host: Host) -> bool:
     return bool(rate_bps and peak_bps and burst_bytes and is_credit(burst_bytes, rate_bps, peak_bps))
 
 
+WINDOW_S, MOST_WINDOWS = 0.05, 200
+"""Rates of a transfer are taken over windows this long, or longer ones if there were more than this many."""
+
+SIDE_WINDOWS = 4
+"""Windows that a transfer has before and after its rate falls, at least."""
+
+FALLS = 1.2
+"""C is at least this many times r. A smaller fall is noise."""
+
+SIDE_SHARE = 0.8
+"""Share of the windows on either side that are on their side of the middle between C and r, at least."""
+
 CAP_BUCKET_BYTES = 200_000.0
 """A bucket of at least this depth belongs to a host's cap. A smaller one may belong to a link in front of the cap."""
+
+
+@dataclass(frozen=True)
+class Credit:
+    """Credit of a host, seen as a rate that fell for good after some bytes.
+
+    Attributes:
+        peak_bps: C, TCP goodput before.
+        rate_bps: r, TCP goodput after.
+        size_bytes: b, TCP payload that was sent ahead of r until then.
+    """
+
+    peak_bps: float
+    rate_bps: float
+    size_bytes: float
+
+
+def find_credit(bin_bytes: Sequence[float], bin_s: float) -> Credit | None:
+    """Return the credit that a transfer used up; None if its rate did not fall for good.
+
+    1. The two levels with the smallest sum of absolute logarithmic deviations from their medians are found.
+    2. C is the median before, r the mean after. The window in which the rate falls counts as neither.
+    3. b is what was sent until then, that window included, less what r alone would have sent.
+
+    Args:
+        bin_bytes: payload that arrived in each bin. The last one may not be complete and is left out.
+        bin_s: their width.
+    """
+    bins = np.asarray(bin_bytes[:-1], dtype=np.float64)
+    each = max(round(WINDOW_S / bin_s), math.ceil(len(bins) / MOST_WINDOWS), 1)
+    sums = bins[: len(bins) // each * each].reshape(-1, each).sum(axis=1)
+    if len(sums) < 2 * SIDE_WINDOWS + 1:
+        return None
+    logs = np.log(np.maximum(sums, 1.0))
+    splits = range(SIDE_WINDOWS, len(sums) - SIDE_WINDOWS)
+    split = min(splits, key=lambda at: _spread(logs[:at]) + _spread(logs[at + 1 :]))
+    before, after = sums[:split], sums[split + 1 :]
+    high, low = float(np.median(before)), float(after.mean())
+    middle = math.sqrt(high * max(low, 1.0))
+    clear = (before > middle).mean() >= SIDE_SHARE and (after < middle).mean() >= SIDE_SHARE
+    if high < FALLS * low or not clear:
+        return None
+    window_s = each * bin_s
+    ahead = float(sums[: split + 1].sum()) - low * (split + 1)
+    return Credit(8 * high / window_s, 8 * low / window_s, max(0.0, ahead))
+
+
+def _spread(logs: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    return float(np.abs(logs - np.median(logs)).sum())
 
 
 def beyond_seen(network: Network, sent_bytes: Sequence[float], *, least_s: float) -> list[int]:

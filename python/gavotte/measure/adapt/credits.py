@@ -6,10 +6,10 @@ import math
 
 from gavotte.measure.adapt.results import with_credit
 from gavotte.measure.adapt.state import State
-from gavotte.measure.plan.credit import Credit, Sending
+from gavotte.measure.plan.credit import Sending
 from gavotte.measure.plan.methods.method import LOWER_BOUNDS, Reading
 from gavotte.terms import Pair
-from gavotte.terms.credit import OWN, is_credit
+from gavotte.terms.credit import OWN, Credit, is_credit
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 
 

@@ -15,8 +15,8 @@ from gavotte.measure.adapt.state import State
 from gavotte.measure.adapt.streams import LEAST_FALLBACK_BYTES
 from gavotte.measure.adapt.withheld import FRESH_S, REPEATS
 from gavotte.measure.plan.concurrency import LoadedReading
-from gavotte.measure.plan.credit import FALLS
 from gavotte.terms import Pair
+from gavotte.terms.credit import FALLS
 
 logger = logging.getLogger(__name__)
 

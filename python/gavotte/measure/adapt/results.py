@@ -12,9 +12,9 @@ from gavotte.agents import agent_pb2 as pb
 from gavotte.formats.history import BY_TCP, VERDICTS, History, Ints, Proof
 from gavotte.formats.inventory import Inventory
 from gavotte.measure.adapt.withheld import Gap, waited_share
-from gavotte.measure.plan.credit import Credit
 from gavotte.measure.plan.methods.method import LOWER_BOUNDS, Reading, refused
 from gavotte.terms import Pair
+from gavotte.terms.credit import Credit
 from gavotte.terms.goodput import goodput_per_wire
 
 

@@ -15,11 +15,12 @@ from gavotte.measure.adapt.spending import Spending
 from gavotte.measure.adapt.streams import Streams
 from gavotte.measure.plan.concurrency import EVERYTHING, Concurrency, LoadedReading, Sent
 from gavotte.measure.plan.cost import LOST_S
-from gavotte.measure.plan.credit import Credit, Sendings, SpentCredits
+from gavotte.measure.plan.credit import Sendings, SpentCredits
 from gavotte.measure.plan.opening import Opening
 from gavotte.measure.plan.path_plan import PathPlan
 from gavotte.measure.plan.round_trips import RoundTrips
 from gavotte.terms import Pair
+from gavotte.terms.credit import Credit
 
 
 class State:

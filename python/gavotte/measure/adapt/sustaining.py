@@ -12,12 +12,11 @@ from gavotte.measure.adapt.events import Answered, Keep, SendRounds, Steps
 from gavotte.measure.adapt.results import with_credit
 from gavotte.measure.adapt.state import State
 from gavotte.measure.adapt.withheld import find_gap
-from gavotte.measure.plan.credit import FALLS, Credit
 from gavotte.measure.plan.methods.bulk import bulk
 from gavotte.measure.plan.methods.method import Method, Reading
 from gavotte.measure.plan.rounds import packed
 from gavotte.terms import Pair
-from gavotte.terms.credit import OWN, is_credit
+from gavotte.terms.credit import FALLS, OWN, Credit, is_credit
 
 
 def sustain(state: State) -> Steps[None]:

@@ -1,83 +1,21 @@
 """Hosts that send at C until they have sent b bytes ahead of r, and at r from then on.
 
-Providers let instances collect such a credit while they send little: seconds to minutes of C. Two things show it: the
-bytes of one long TCP transfer over time, and the rates of one host's probes in the order in which they were sent.
+Providers let instances collect such a credit while they send little: seconds to minutes of C. The rates of one host's
+probes show it, in the order in which they were sent. So do the bytes of one long transfer (`terms.credit.find_credit`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from gavotte.terms import Pair
-from gavotte.terms.credit import is_credit
-
-WINDOW_S, MOST_WINDOWS = 0.05, 200
-"""Rates of a transfer are taken over windows this long, or longer ones if there were more than this many."""
-
-SIDE_WINDOWS = 4
-"""Windows that a transfer has before and after its rate falls, at least."""
-
-FALLS = 1.2
-"""C is at least this many times r. A smaller fall is noise."""
-
-SIDE_SHARE = 0.8
-"""Share of the windows on either side that are on their side of the middle between C and r, at least."""
+from gavotte.terms.credit import FALLS, Credit, is_credit
 
 PROBES_AFTER = 2
 """Probes of a host after its rate fell, at least, and of those before it."""
-
-
-@dataclass(frozen=True)
-class Credit:
-    """Credit of a host, seen as a rate that fell for good after some bytes.
-
-    Attributes:
-        peak_bps: C, TCP goodput before.
-        rate_bps: r, TCP goodput after.
-        size_bytes: b, TCP payload that was sent ahead of r until then.
-    """
-
-    peak_bps: float
-    rate_bps: float
-    size_bytes: float
-
-
-def find_credit(bin_bytes: Sequence[float], bin_s: float) -> Credit | None:
-    """Return the credit that a transfer used up; None if its rate did not fall for good.
-
-    1. The two levels with the smallest sum of absolute logarithmic deviations from their medians are found.
-    2. C is the median before, r the mean after. The window in which the rate falls counts as neither.
-    3. b is what was sent until then, that window included, less what r alone would have sent.
-
-    Args:
-        bin_bytes: payload that arrived in each bin. The last one may not be complete and is left out.
-        bin_s: their width.
-    """
-    bins = np.asarray(bin_bytes[:-1], dtype=np.float64)
-    each = max(round(WINDOW_S / bin_s), math.ceil(len(bins) / MOST_WINDOWS), 1)
-    sums = bins[: len(bins) // each * each].reshape(-1, each).sum(axis=1)
-    if len(sums) < 2 * SIDE_WINDOWS + 1:
-        return None
-    logs = np.log(np.maximum(sums, 1.0))
-    splits = range(SIDE_WINDOWS, len(sums) - SIDE_WINDOWS)
-    split = min(splits, key=lambda at: _spread(logs[:at]) + _spread(logs[at + 1 :]))
-    before, after = sums[:split], sums[split + 1 :]
-    high, low = float(np.median(before)), float(after.mean())
-    middle = math.sqrt(high * max(low, 1.0))
-    clear = (before > middle).mean() >= SIDE_SHARE and (after < middle).mean() >= SIDE_SHARE
-    if high < FALLS * low or not clear:
-        return None
-    window_s = each * bin_s
-    ahead = float(sums[: split + 1].sum()) - low * (split + 1)
-    return Credit(8 * high / window_s, 8 * low / window_s, max(0.0, ahead))
-
-
-def _spread(logs: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-    return float(np.abs(logs - np.median(logs)).sum())
 
 
 @dataclass(frozen=True)

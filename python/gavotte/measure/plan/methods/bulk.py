@@ -9,8 +9,8 @@ from itertools import zip_longest
 from typing import Literal
 
 from gavotte.agents import agent_pb2 as pb
-from gavotte.measure.plan.credit import find_credit
 from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS, Method, Play, Reading
+from gavotte.terms.credit import find_credit
 from gavotte.terms.goodput import goodput_per_wire
 
 FAR_S = 0.004
