@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import tomli_w
 from benches.clouds.stage import CommandError, Stage, pairs
+
+from gavotte.formats.network import read_network
+from gavotte.formats.parts.rates import parse_rate
 
 MB = 1_000_000
 TIMEOUT_S = 0.2
@@ -91,6 +95,9 @@ def model(stage: Stage) -> Outcome:
 def place_and_run(stage: Stage) -> Outcome:
     """Predicted and real completion agree within 10 %, the half round trip aside in which the last receiver confirms.
 
+    Where `model` says how much less one connection may get at a loss that too few packets were counted to show, the
+    real time may be as much longer.
+
     The transfers take 2.7 s. In those of 0.7 s a sender whose acknowledgements wait behind its receiver's own data ended
     its slow start early in every second run, which took 1.3 times as long.
     """
@@ -107,7 +114,17 @@ def place_and_run(stage: Stage) -> Outcome:
     if not ran["predicted_s"]:
         return Outcome(True, "-")
     ratio = (ran["completion_s"] - stage.condition.round_trip_s / 2) / ran["predicted_s"]
-    return Outcome(0.85 <= ratio <= 1.10, f"{ratio:.2f}", f"{ran['completion_s']:.2f} of {ran['predicted_s']:.2f} s")
+    most = 1.10 * _named_share(stage)
+    figure = f"{ratio:.2f}" + (f" of {most:.2f}" if ratio > 1.10 else "")
+    return Outcome(0.85 <= ratio <= most, figure, f"{ran['completion_s']:.2f} of {ran['predicted_s']:.2f} s")
+
+
+def _named_share(stage: Stage) -> float:
+    """Return how many times its named rate a path has without loss, as the Network's note says; 1 = there is no note."""
+    notes = read_network(stage.folder / "n.network.json").notes
+    pattern = re.compile(r"connection gets (\S+) (\S+)/s of (\S+) (\S+)/s from")
+    named = [match for note in notes if (match := pattern.search(note))]
+    return max((parse_rate(each[3] + each[4]) / parse_rate(each[1] + each[2]) for each in named), default=1.0)
 
 
 def broadcast(stage: Stage) -> Outcome:
