@@ -168,7 +168,7 @@ def place(
             answer,
             placement,
             answer.interrupted or late.is_set(),
-            warnings,
+            [*warnings, *answer.warnings],
             answer.worth(rate_error=reporting.rate_error, least_saving_s=reporting.least_saving),
             _forecast(answer, reporting),
             reporting.least_saving,

@@ -29,7 +29,7 @@ class Report:
         answer: the answer.
         placement: its Placement as it is written.
         interrupted: whether a signal came before or after the answer.
-        warnings: about the question.
+        warnings: about the question and the answer.
         worth: the gain over placing blindly; None = it was not estimated.
         forecast: the run time predicted from earlier runs; None = not requested.
         least_saving_s: a smaller saving is not worth it.
