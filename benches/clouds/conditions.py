@@ -90,6 +90,11 @@ class Condition:
         return (mtu - IP_BYTES[self.addresses] - TCP_BYTES) / (mtu + ETHERNET_BYTES)
 
     @property
+    def connections(self) -> tuple[int, ...]:
+        """Numbers of TCP connections whose rate counts as a path's: one, or also several where nothing limits."""
+        return (1,) if self.capped else (1, 4)
+
+    @property
     def loss(self) -> float:
         """Largest share of packets that a path loses, both ways of its ends counted."""
         shares = sorted((float(keys.get("loss", 0.0)) for keys in (self.host, self.host, self.far)), reverse=True)
