@@ -44,6 +44,9 @@ SIDE_WINDOWS = 4
 FALLS = 1.2
 """C is at least this many times r. A smaller fall is noise."""
 
+UNSETTLED = 0.25
+"""Share of the windows after the fall in which TCP still recovers from it."""
+
 SIDE_SHARE = 0.8
 """Share of the windows on either side that are on their side of the middle between C and r, at least."""
 
@@ -71,7 +74,9 @@ def find_credit(bin_bytes: Sequence[float], bin_s: float) -> Credit | None:
 
     1. The two levels with the smallest sum of absolute logarithmic deviations from their medians are found.
     2. C is the median before, r the mean after. The window in which the rate falls counts as neither.
-    3. b is what was sent until then, that window included, less what r alone would have sent.
+    3. r leaves out the first `UNSETTLED` of the windows after it. TCP recovers from the losses of the fall, and bytes
+       that waited for lost ones count when they are read: r was 3 % too high with them.
+    4. b is what was sent until r is settled, less what r alone would have sent.
 
     Args:
         bin_bytes: payload that arrived in each bin. The last one may not be complete and is left out.
@@ -91,8 +96,10 @@ def find_credit(bin_bytes: Sequence[float], bin_s: float) -> Credit | None:
     clear = (before > middle).mean() >= SIDE_SHARE and (after < middle).mean() >= SIDE_SHARE
     if high < FALLS * low or not clear:
         return None
-    window_s = each * bin_s
-    ahead = float(sums[: split + 1].sum()) - low * (split + 1)
+    unsettled = math.ceil(UNSETTLED * len(after))
+    low = float(after[unsettled:].mean())
+    window_s, until = each * bin_s, split + 1 + unsettled
+    ahead = float(sums[:until].sum()) - low * until
     return Credit(8 * high / window_s, 8 * low / window_s, max(0.0, ahead))
 
 
