@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import chi2
 from tests import builders
 
 from gavotte.formats.history import Floats, History, Proof
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_rate
 from gavotte.model import model
-from gavotte.model.lossy import random_loss, unseen_loss
+from gavotte.model.lossy import LEAST_LOST, random_loss, uncertain_loss, unseen_loss
 from gavotte.terms.loss import connection_bps
 
 
@@ -100,3 +101,24 @@ def test_loss_that_the_counts_cannot_show_is_named_on_far_paths() -> None:
     assert not unseen_loss(made, rates / 100, far)
     assert not unseen_loss(history(np.zeros((3, 3)), packets=10**7), rates, far)
     assert not unseen_loss(history(of_hosts(0.005, 0.005, 0.005)), rates, far)
+
+
+def test_few_lost_packets_leave_one_connection_uncertain() -> None:
+    made = history(of_hosts(0.005, 0.005, 0.005), packets=100)
+    assert made.unqueued_lost is not None
+    rates, far = np.where(np.eye(3, dtype=bool), np.nan, 40e6), np.full((3, 3), 0.02)
+    lost, shares = int(made.unqueued_lost.sum()), random_loss(made)
+    assert LEAST_LOST <= lost < 12
+    assert shares is not None
+    (note,) = uncertain_loss(made, rates, far)
+    assert note.startswith(f"{lost} of 600 packets were lost at random, which shows a loss between ")
+    # Garwood's interval of seven counts is 2.8 to 14.4.
+    low, high = (float(chi2.ppf(share, 2 * count)) / 2 / 600 for share, count in ((0.025, lost), (0.975, lost + 1)))
+    assert f"between {100 * low:.2g} and {100 * high:.2g} %" in note
+    usual_bps = float(connection_bps(shares[0, 1], 0.04, 1448))
+    assert f"where predictions assume {format_rate(usual_bps)}; 6 paths as uncertain" in note
+    network = model(replace(made, alpha_s=np.where(np.eye(3, dtype=bool), np.nan, 0.02)[None]))
+    assert any("were lost at random" in each for each in network.notes)
+    assert not uncertain_loss(made, rates, np.full((3, 3), 0.0001))
+    assert not uncertain_loss(history(of_hosts(0.005, 0.005, 0.005), packets=10**6), rates, far)
+    assert not uncertain_loss(history(np.zeros((3, 3)), packets=300), rates, far)

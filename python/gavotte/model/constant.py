@@ -17,7 +17,7 @@ from gavotte.model.choosing import Choice, choose, estimate, lasting, undisturbe
 from gavotte.model.estimators import ESTIMATORS
 from gavotte.model.filling import Filled, filled, filled_series
 from gavotte.model.intervals import lower_bps
-from gavotte.model.lossy import random_loss, unseen_loss
+from gavotte.model.lossy import random_loss, uncertain_loss, unseen_loss
 from gavotte.model.moved import Cut
 from gavotte.model.topology import Structure, structure_of
 from gavotte.tables import nullable
@@ -225,6 +225,7 @@ def model(
             *_earlier(estimated),
             *_failed(structure),
             *unseen_loss(history, rate_bps, estimated.latency_s),
+            *uncertain_loss(history, rate_bps, estimated.latency_s),
         ],
         rate_low_bps=nullable(rate_low_bps),
         excess=nullable(excess) if (excess > 0).any() else [],

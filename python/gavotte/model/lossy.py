@@ -106,6 +106,45 @@ def unseen_loss(history: History, rate_bps: Floats, latency_s: Floats) -> list[s
     ]
 
 
+def uncertain_loss(history: History, rate_bps: Floats, latency_s: Floats) -> list[str]:
+    """Return a note if too few packets were lost to predict one connection on far paths; empty = enough, or none.
+
+    Of n packets of the whole network, k were lost. The ends of the 95 % interval of k are half of the chi-squared
+    quantiles of 2 k and 2 (k + 1) degrees of freedom (Garwood 1936). The loss of each path is at least as uncertain.
+
+    Args:
+        history: the counts.
+        rate_bps: (N, N) rates.
+        latency_s: (N, N) latencies, one way.
+    """
+    from scipy.stats import chi2
+
+    shares = random_loss(history)
+    if shares is None or not shares.any() or history.unqueued is None or history.unqueued_lost is None:
+        return []
+    packets, lost = int(history.unqueued.sum()), int(history.unqueued_lost.sum())
+    ends = chi2.ppf((1 - SURELY) / 2, 2 * lost) / 2, chi2.ppf((1 + SURELY) / 2, 2 * (lost + 1)) / 2
+    trips_s = np.nan_to_num(latency_s + latency_s.T)
+    most_bps, usual_bps, least_bps = (
+        np.fmin(rate_bps, connection_bps(np.minimum(shares * count / lost, 1.0), trips_s, TCP_PAYLOAD_BYTES))
+        for count in (ends[0], lost, ends[1])
+    )
+    with np.errstate(invalid="ignore"):
+        kept = np.where((trips_s >= FAR_S) & np.isfinite(rate_bps), least_bps / most_bps, 1.0)
+    count = int((kept < LITTLE).sum())
+    if not count:
+        return []
+    worst = np.unravel_index(np.argmin(kept), kept.shape)
+    source, target = (history.hosts[place] for place in worst)
+    low, high = (100 * min(1.0, end / packets) for end in ends)
+    return [
+        f"{lost} of {counted(packets, 'packet')} were lost at random, which shows a loss between {low:.2g} and "
+        f"{high:.2g} %. One TCP connection gets {format_rate(float(least_bps[worst]))} to "
+        f"{format_rate(float(most_bps[worst]))} from {source} to {target}, where predictions assume "
+        f"{format_rate(float(usual_bps[worst]))}; {counted(count, 'path')} as uncertain"
+    ]
+
+
 def _lost_at_all(history: History) -> Floats:
     """Return the share of packets that each path's trains lost, for whatever reason; 1 where it is unknown."""
     if history.proof is None or history.unqueued is None:
