@@ -49,6 +49,7 @@ def test_a_rank_without_its_file_is_told() -> None:
     content = read("ompi", *PROF[:3])
     assert content.seen["missing_ranks"] == 1
     assert content.warnings[0] == "1 ranks have no file among the inputs; what they sent is missing"
+    assert "mca_coll_monitoring.so" in content.warnings[-1]
     assert not any(source == "rank3" for source, _ in content.counts)
     with pytest.raises(FormatError, match="is rank 0's, as"):
         read("ompi", PROF[0], PROF[0])

@@ -92,14 +92,19 @@ def of_ranks(traffic: Traffic) -> dict[tuple[int, int], Count]:
     return {(int(s[4:]), int(t[4:])): count for (s, t), count in traffic.counts.items() if count.bytes}
 
 
-def monitored(folder: Path, *program: str | Path) -> Traffic:
-    """Run a program again, without the shim and with Open MPI's monitoring; return what that counted."""
+def run_monitored(folder: Path, *program: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a program without the shim and with Open MPI's monitoring, whose files are `mon.*.prof`."""
     words = ["mpirun.openmpi", "-n", "4", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "vader,tcp,self"]
     words += ["--mca", "btl_tcp_if_include", "lo"]
     words += ["--mca", "pml_monitoring_enable", "2", "--mca", "pml_monitoring_enable_output", "3"]
     words += ["--mca", "pml_monitoring_filename", str(folder / "mon")]
     environment = os.environ | ROOT | {"TMPDIR": str(folder)}
-    ran = subprocess.run([*words, *program], capture_output=True, text=True, env=environment, timeout=100, check=False)
+    return subprocess.run([*words, *program], capture_output=True, text=True, env=environment, timeout=100, check=False)
+
+
+def monitored(folder: Path, *program: str | Path) -> Traffic:
+    """Run a program again and return what Open MPI's monitoring counted."""
+    ran = run_monitored(folder, *program)
     assert ran.returncode == 0, ran.stderr
     return profile("ompi", sorted(folder.glob("mon.*.prof")), name="job", min_bytes=0).traffic
 
@@ -189,6 +194,22 @@ def test_no_kind_of_call_is_missed(library: str, kind: str, tmp_path: Path) -> N
     assert wire.seen["message_bytes"] == exact[kind]
     # Collectives among neighbours have one shape in both libraries.
     assert wire.seen["estimated"] == (library == "mpich" and kind in ("across", "one-sided"))
+
+
+@pytest.mark.slow
+@needs_openmpi
+def test_a_crash_in_open_mpis_monitoring_is_named(tmp_path: Path) -> None:
+    """Its counter of collectives takes each neighbourhood for a grid; nothing is left of such a job."""
+    program = built(tmp_path, compiler("openmpi"), PROGRAMS / "calls.c")
+    crashed = run_monitored(tmp_path, program, "neighbours")
+    assert crashed.returncode != 0
+    assert "mca_coll_monitoring.so" in crashed.stderr
+    assert list(tmp_path.glob("mon.*.prof")) == []
+    refused = gavotte("profile", "ompi", tmp_path / "mon.*.prof")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.count("\n") == 1
+    assert "no such file; check the path; if a rank crashed in mca_coll_monitoring.so, " in refused.stderr
+    assert refused.stderr.endswith("count this program by `gavotte shim --count` and `gavotte profile pmpi`\n")
 
 
 def around() -> dict[tuple[int, int], Count]:

@@ -9,13 +9,16 @@ This command leaves one file per rank, `job.0.prof` and so on. All lines that ar
 - `S` and `R`: bytes that one-sided operations put and got.
 
 The lines `C` and `D` are skipped: they count the collectives a second time, as their callers see them. The component
-that counts them crashes in collectives among the neighbours of a distributed graph. Messages that MPI_Start sends go
+that counts them (`mca_coll_monitoring`) takes every neighbourhood for a Cartesian grid. A rank therefore crashes in
+collectives among the neighbours of a distributed graph, usually by a division by zero. mpirun then ends the job before
+any rank has written its file. Without that component, ranks crash in Open MPI's start. Messages that MPI_Start sends go
 past the monitoring from Open MPI 4 on, and no line shows that.
 """
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from gavotte.errors import FormatError
 from gavotte.formats.files.reading import read_text
@@ -30,6 +33,11 @@ NO_STARTS = (
     "count it by `gavotte profile pmpi`"
 )
 """What no file of the component shows."""
+CRASH = (
+    "if a rank crashed in mca_coll_monitoring.so, Open MPI's monitoring is at fault: it cannot count collectives among "
+    "the neighbours of a distributed graph; count this program by `gavotte shim --count` and `gavotte profile pmpi`"
+)
+"""Why ranks may have left no file, and the remedy."""
 
 
 def read_ompi(request: Request) -> Traffic:
@@ -40,13 +48,15 @@ def read_ompi(request: Request) -> Traffic:
         number of ranks whose file is not among the inputs, so that the bytes they sent are not known.
 
     Raises:
-        FormatError: when a file is not the component's, or two files are of the same rank.
+        FormatError: when a file is missing or not the component's, or two files are of the same rank.
     """
     sums: dict[tuple[int, int], int] = {}
     kinds = dict.fromkeys(_KINDS.values(), 0)
     path_of: dict[int, str] = {}
     highest = -1
     for path in map(str, request.inputs):
+        if path.endswith(".prof") and not Path(path).exists():
+            raise FormatError(path, "", "no such file", f"check the path; {CRASH}")
         lines = read_text(path).splitlines()
         if not any(line.startswith(("# POINT TO POINT", "# COLLECTIVES")) for line in lines):
             remedy = "use *.prof of pml_monitoring_enable_output 3"
@@ -77,4 +87,4 @@ def read_ompi(request: Request) -> Traffic:
         gathering.add(str(source), str(target), Count.exact(size))
     missing = highest + 1 - len(path_of)
     seen = {"ranks": highest + 1, "missing_ranks": missing, **kinds}
-    return gathering.traffic(seen, doubts=[NO_STARTS])
+    return gathering.traffic(seen, doubts=[NO_STARTS, *([f"some ranks left no file; {CRASH}"] if missing else [])])
