@@ -30,6 +30,27 @@ fn a_table_in_any_order_of_columns() {
 }
 
 #[test]
+fn sizes_with_a_unit() {
+    let bytes = |size: &str| {
+        let trace = read(&format!("coflow,arrival_s,source,target,bytes\nc,0,a,b,{size}\n"));
+        trace.map(|trace| trace.bytes()).map_err(|error| error.to_string())
+    };
+    for (size, number) in [
+        ("5MB", 5e6),
+        ("1.5 kB", 1500.0),
+        ("0gb", 0.0),
+        ("2tb", 2e12),
+        ("1e6", 1e6),
+    ] {
+        assert_eq!(bytes(size), Ok(number), "{size}");
+    }
+    for size in ["5MiB", "MB", "-1MB", "1e3MB", "nanMB", "5  MB", "9999999TB", "5\u{e9}B", "\u{20ac}"] {
+        let wanted = "does not fit; write a number of bytes from 0 on, or a size such as 5MB";
+        assert_eq!(bytes(size), Err(format!("line 2: bytes: `{size}` {wanted}")));
+    }
+}
+
+#[test]
 fn a_public_trace() {
     let trace = read("4 2\n1 500 2 0 3 1 2:10.0\n7 1000 1 1 2 0:1.0 1:3.0\n").expect("sound");
     assert_eq!(trace.ports.len(), 4);
@@ -63,7 +84,7 @@ fn mistakes_in_a_table_are_named() {
     );
     assert_eq!(
         line("c,0,a,b,nan,0,1"),
-        "line 2: bytes: `nan` does not fit; write a number of bytes from 0 on"
+        "line 2: bytes: `nan` does not fit; write a number of bytes from 0 on, or a size such as 5MB"
     );
     assert!(line("c,0,a,b,1,1.5,1").starts_with("line 2: class: `1.5` does not fit; write a whole number"));
     assert!(line("c,0,a,b,1,0,0").starts_with("line 2: weight: `0` does not fit; write a number from 0.001 to 1000"));

@@ -9,6 +9,8 @@ use super::error::TraceError;
 use super::listed::{Listed, Names, Trace};
 
 const COLUMNS: [&str; 7] = ["coflow", "arrival_s", "source", "target", "bytes", "class", "weight"];
+/// Units of sizes, in powers of 1000.
+const UNITS: [(&str, f64); 4] = [("kb", 1e3), ("mb", 1e6), ("gb", 1e9), ("tb", 1e12)];
 /// The first this many columns are required.
 const NEEDED: usize = 5;
 
@@ -53,7 +55,7 @@ pub(super) fn read(reader: impl Read) -> Result<Trace, TraceError> {
             None => trace.coflows.push(head),
         }
         let (source, target) = (ports.number(row.text(2)?), ports.number(row.text(3)?));
-        let bytes = row.number(4, "a number of bytes from 0 on", |b: f64| (0.0..=1e18).contains(&b))?;
+        let bytes = row.size(4)?;
         trace.coflows[number].flows.push((source, target, bytes));
     }
     trace.ports = ports.listed;
@@ -83,6 +85,20 @@ fn places(header: &StringRecord) -> Result<[Option<usize>; 7], TraceError> {
     }
 }
 
+/// Reads bytes with or without a unit. `byte_matrix.py` reads lists of flows in the same way.
+fn bytes_of(text: &str) -> Option<f64> {
+    let start = text.len().checked_sub(2).filter(|&start| text.is_char_boundary(start));
+    let (number, unit) = start.map_or((text, ""), |start| text.split_at(start));
+    match UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)) {
+        Some((_, bytes)) => {
+            let number = number.strip_suffix(' ').unwrap_or(number);
+            let decimal = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+            Some(number.parse::<f64>().ok().filter(|_| decimal)? * bytes)
+        }
+        None => text.parse().ok(),
+    }
+}
+
 struct Row<'a> {
     record: &'a StringRecord,
     places: [Option<usize>; 7],
@@ -108,6 +124,17 @@ impl Row<'_> {
         let text = self.text(column)?;
         let wrong = || self.error(column, format!("`{text}` does not fit; write {range}"));
         text.parse().ok().filter(|&value| ok(value)).ok_or_else(wrong)
+    }
+
+    /// Bytes: a number, or one with a unit such as `5MB`.
+    fn size(&self, column: usize) -> Result<f64, TraceError> {
+        let text = self.text(column)?;
+        let wrong = || {
+            let range = "a number of bytes from 0 on, or a size such as 5MB";
+            self.error(column, format!("`{text}` does not fit; write {range}"))
+        };
+        let bytes = bytes_of(text).ok_or_else(wrong)?;
+        Some(bytes).filter(|bytes| (0.0..=1e18).contains(bytes)).ok_or_else(wrong)
     }
 
     /// The number in an optional column; an empty field counts as missing.
