@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from gavotte.campaign import (
     like_opensearch,
     round_path,
     rounds,
+    shapes,
     write_samples,
 )
 from gavotte.campaign import remote_write_pb2 as pb
@@ -190,6 +193,70 @@ def test_opensearch_gets_documents_with_ids() -> None:
     assert "distance" not in document["result"]
 
 
+def kinds(value: Any, where: str = "") -> dict[str, str]:
+    """Return the type that OpenSearch's dynamic mapping gives each field of a document."""
+    if isinstance(value, dict):
+        return {name: kind for key, each in value.items() for name, kind in kinds(each, f"{where}.{key}").items()}
+    if isinstance(value, list):
+        return kinds(value[0], where) if value else {}
+    dated = isinstance(value, str) and re.match(r"\d{4}[-/]\d\d[-/]\d\d", value) is not None
+    kind = {bool: "boolean", int: "long", float: "float", str: "date" if dated else "text"}
+    return {} if value is None else {where: kind[type(value)]}
+
+
+def check_bulk(headers: dict[str, str], body: bytes, mapping: dict[str, str]) -> int:
+    """Check a request by the rules of OpenSearch's documentation of its bulk interface; return its documents.
+
+    https://docs.opensearch.org/latest/api-reference/document-apis/bulk/ and .../index-apis/create-index/. A number
+    whose first value was a whole one would be rounded in all later documents, so that no field may change its type.
+    """
+    assert headers["Content-Type"] == "application/x-ndjson"
+    assert body.endswith(b"\n")
+    assert len(body) < 100 * 2**20
+    lines = [json.loads(line) for line in body.decode().removesuffix("\n").split("\n")]
+    for action, document in zip(lines[::2], lines[1::2], strict=True):
+        ((operation, target),) = action.items()
+        assert operation == "index"
+        assert set(target) == {"_index", "_id"}
+        assert re.fullmatch(r"[^A-Z-_+][^A-Z :,\"*+/\\|?#<>]*", target["_index"])
+        assert 0 < len(target["_id"].encode()) <= 512
+        assert datetime.fromisoformat(document["@timestamp"])
+        for name, kind in kinds(document).items():
+            assert mapping.setdefault(name, kind) == kind, name
+    return len(lines) // 2
+
+
+def test_requests_follow_opensearchs_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapes, "BODY_BYTES", 100_000)
+    long = "\u00e9" * 300
+    udp: dict[str, Any] = {
+        "metrics": {"loss": Quantity(value=0)},
+        "metadata": {"protocol": "udp", "rate_bps": 5_000_000, "mtu_bytes": 1280},
+    }
+    samples = [
+        *(sample("near", number, 1e8 + number / 3, connections=2, **TCP) for number in range(200)),
+        sample("u", 0, 4.8e6, **udp),
+        sample("u", 1, 4.8e6, **udp | {"metrics": {"loss": Quantity(value=0.5)}}),
+        *(sample("near", 0, 1e8).model_copy(update={"sample": long + end}) for end in "ab"),
+    ]
+    with inbox() as (url, box):
+        archive(samples, Archive(opensearch=url))
+    mapping: dict[str, str] = {}
+    assert sum(check_bulk(headers, body, mapping) for _, headers, body in box.posts) == len(samples)
+    assert len(box.posts) > 1
+    names = re.findall(rb'"_id": "(.*?)"', b"".join(body for _, _, body in box.posts))
+    assert len(set(names)) == len(samples)
+    assert mapping[".result.loss"] == mapping[".test.spec.bandwidth"] == "float"
+
+
+@pytest.mark.parametrize("index", ["Paths", "_paths", "-paths", "a b", "a,b", "a/b", "", "..", "x" * 256])
+def test_a_name_that_no_index_can_have_is_refused(index: str) -> None:
+    with pytest.raises(GavotteError, match="cannot be the name of an index in OpenSearch"):
+        Archive(opensearch="http://127.0.0.1:9", index=index)
+    with pytest.raises(GavotteError, match="cannot be the name of an index in OpenSearch"):
+        like_opensearch(repeated("near", [1e8]), index)
+
+
 @pytest.mark.parametrize(
     ("code", "content", "says"),
     [
@@ -243,5 +310,8 @@ def test_each_round_has_its_file() -> None:
     assert round_path("r-{time}.jsonl", 1_700_000_000.4) == Path("r-20231114T221320Z.jsonl")
     with pytest.raises(GavotteError, match="a file for each round"):
         check_rounds("r.jsonl", every_s=60.0, resume=False)
+    with pytest.raises(GavotteError, match="--count 2 needs a file for each round"):
+        check_rounds("r.jsonl", every_s=0.0, resume=False, count=2)
+    check_rounds("r.jsonl", every_s=0.0, resume=False, count=1)
     with pytest.raises(GavotteError, match="--resume needs the name"):
         check_rounds("r-{time}.jsonl", every_s=0.0, resume=True)

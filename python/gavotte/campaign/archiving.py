@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from gavotte.campaign.shapes import INDEX, like_opensearch
+from gavotte.campaign.shapes import INDEX, bulk_bodies, check_index
 from gavotte.errors import GavotteError
 from gavotte.formats.record import Sample
 
@@ -42,8 +42,9 @@ class Archive:
         """Check the addresses.
 
         Raises:
-            GavotteError: when one is not an address that HTTP knows.
+            GavotteError: when one is not an address that HTTP knows, or the index cannot have its name.
         """
+        check_index(self.index)
         for url in (self.prometheus, self.opensearch):
             if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
                 raise GavotteError(f"`{url}` is not an address", hint="use e.g. http://host:9090/api/v1/write")
@@ -73,9 +74,9 @@ def archive(samples: Sequence[Sample], to: Archive) -> None:
         }
         _post(to.prometheus, remote_write(samples), headers)
     if to.opensearch is not None:
-        body = like_opensearch(samples, to.index).encode()
         url = to.opensearch.rstrip("/") + "/_bulk"
-        _check_bulk(url, _post(url, body, {"Content-Type": "application/x-ndjson"}))
+        for body in bulk_bodies(samples, to.index):
+            _check_bulk(url, _post(url, body, {"Content-Type": "application/x-ndjson"}))
 
 
 def remote_write(samples: Sequence[Sample]) -> bytes:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from gavotte import _core
 from gavotte.campaign.comparing import value_of
 from gavotte.campaign.states import accounts
+from gavotte.errors import GavotteError
 from gavotte.formats.record import Sample
 
 INDEX = "gavotte-campaign"
 """Name of the OpenSearch index, unless another is given."""
+MOST_ID_BYTES = 512
+"""Longest `_id` of a document that OpenSearch accepts in a bulk request, from version 2.9 on."""
+MOST_NAME_BYTES = 255
+"""Longest name of an index."""
+BODY_BYTES = 5_000_000
+"""Size at which a bulk request is complete. OpenSearch refuses requests above 100 MB, and smaller ones go faster."""
+_INDEX = re.compile(r"[^-_+\s,:\"*/\\|?#<>][^\s,:\"*+/\\|?#<>]*")
 LATEST_S = 2.5e11
 """Latest Unix time that is written as a date."""
 
@@ -102,6 +112,7 @@ def document(sample: Sample) -> dict[str, Any]:
     result |= {name: quantity.value for name, quantity in sample.metrics.items()}
     # OpenSearch makes an array of numbers a field with several values.
     result["connection_bps"] = sample.connection_bps or result.get("connection_bps")
+    rate_bps = details.get("rate_bps")
     time_s = min(max(sample.time_s, 0.0), LATEST_S)
     return {
         "@timestamp": datetime.fromtimestamp(time_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
@@ -115,7 +126,8 @@ def document(sample: Sample) -> dict[str, Any]:
                 "duration": sample.seconds,
                 "parallel": sample.connections,
                 "udp": details.get("protocol") == "udp",
-                "bandwidth": details.get("rate_bps"),
+                # OpenSearch rounds all values of a field whose first one is whole.
+                "bandwidth": float(rate_bps) if isinstance(rate_bps, int | float) else None,
                 "mtu": details.get("mtu_bytes"),
                 "direction": details.get("direction", "forward"),
                 "congestion": details.get("congestion_used"),
@@ -139,11 +151,48 @@ def like_opensearch(samples: Sequence[Sample], index: str = INDEX) -> str:
 
     A sample has the same `_id` whenever it is sent, so that sending it again changes nothing.
     """
-    lines = []
+    return b"".join(bulk_bodies(samples, index)).decode()
+
+
+def bulk_bodies(samples: Iterable[Sample], index: str = INDEX) -> Iterator[bytes]:
+    """Yield the lines of `like_opensearch` in bodies that OpenSearch accepts, each of about `BODY_BYTES`.
+
+    Raises:
+        GavotteError: when an index cannot have this name.
+    """
+    check_index(index)
+    body = bytearray()
     for sample in samples:
-        name = f"{sample.campaign}/{sample.sample}@{sample.time_s:.3f}"
-        lines += [{"index": {"_index": index, "_id": name}}, document(sample)]
-    return "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
+        for line in ({"index": {"_index": index, "_id": _id_of(sample)}}, document(sample)):
+            body += json.dumps(line, allow_nan=False).encode() + b"\n"
+        if len(body) >= BODY_BYTES:
+            yield bytes(body)
+            body.clear()
+    if body:
+        yield bytes(body)
+
+
+def check_index(index: str) -> None:
+    """Refuse names that OpenSearch refuses for an index.
+
+    Raises:
+        GavotteError: naming the rule.
+    """
+    fits = _INDEX.fullmatch(index) and index not in (".", "..") and len(index.encode()) <= MOST_NAME_BYTES
+    if not fits or index != index.lower():
+        raise GavotteError(
+            f"`{index}` cannot be the name of an index in OpenSearch",
+            hint='use small letters, digits, dots, - and _, with a letter or digit first, such as "gavotte-campaign"',
+        )
+
+
+def _id_of(sample: Sample) -> str:
+    """Return the `_id` of a sample's document. Long names are cut, and told apart by a digest of the whole."""
+    name = f"{sample.campaign}/{sample.sample}@{sample.time_s:.3f}"
+    if len(name.encode()) <= MOST_ID_BYTES:
+        return name
+    digest = "~" + hashlib.sha256(name.encode()).hexdigest()
+    return name.encode()[: MOST_ID_BYTES - len(digest)].decode(errors="ignore") + digest
 
 
 def _pairs(sample: Sample) -> list[tuple[str, str, float]]:
