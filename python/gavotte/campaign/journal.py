@@ -118,7 +118,7 @@ def read_journal(path: str | Path, *, resume: bool) -> tuple[list[Sample], int]:
 
 
 def _holds_samples(path: str | Path) -> GavotteError:
-    return GavotteError(f"{path}: holds samples already", hint="go on with them with --resume, or write another file")
+    return GavotteError(f"{path}: holds samples already", hint="continue the file with --resume, or write another one")
 
 
 def sound_bytes(path: str | Path) -> int:

@@ -19,20 +19,22 @@ def round_path(path: str | Path, time_s: float) -> Path:
     return Path(str(path).replace(TIME, time.strftime(TIME_FORMAT, time.gmtime(time_s))))
 
 
-def check_rounds(path: str | Path, *, every_s: float, resume: bool) -> None:
+def check_rounds(path: str | Path, *, every_s: float, resume: bool, count: int | None = None) -> None:
     """Check that each round gets a file of its own.
 
     Args:
         path: file of the samples, perhaps with `{time}` in its name.
         every_s: time between the starts of two rounds; 0 = there is one round.
         resume: whether an earlier run is continued.
+        count: number of rounds; None = one, or without end if they have an interval.
 
     Raises:
         GavotteError: when rounds would write one file, or the name of a file to resume is unknown.
     """
-    if every_s > 0 and TIME not in str(path):
+    if (every_s > 0 or (count or 1) > 1) and TIME not in str(path):
         raise GavotteError(
-            "--every needs a file for each round", hint=f"put {TIME} into the name, as in -o r-{TIME}.jsonl"
+            f"{'--every' if every_s > 0 else f'--count {count}'} needs a file for each round",
+            hint=f"put {TIME} into the name, as in -o r-{TIME}.jsonl",
         )
     if resume and TIME in str(path):
         raise GavotteError("--resume needs the name of a file", hint=f"name the file itself, without {TIME}")

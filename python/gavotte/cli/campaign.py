@@ -115,7 +115,7 @@ def run(
     asked = read_campaign(file)
     planned = _planned(asked)
     bound_s = _check_cost(planned, cost)
-    check_rounds(output, every_s=when.every, resume=when.resume)
+    check_rounds(output, every_s=when.every, resume=when.resume, count=when.count)
     to = _archive(where)
     _tell_cost(planned)
     if when.dry_run:
@@ -144,7 +144,7 @@ def run(
             # The next round may succeed.
             if not when.every or (when.count is not None and number + 1 >= when.count):
                 raise
-            warn([f"round {number + 1}: {error.message}"])
+            warn([f"round {number + 1}: {error}"])
 
 
 def _take(
@@ -244,7 +244,7 @@ def _tell_cost(planned: CampaignPlan) -> None:
         else ""
     )
     note(
-        f"{len(planned.samples) - optional} samples, about {planned.seconds:.0f} s and "
+        f"{counted(len(planned.samples) - optional, 'sample')}, about {planned.seconds:.0f} s and "
         f"{format_bytes(planned.bytes)}{more}; seed {planned.campaign.seed}"
     )
 
