@@ -156,7 +156,7 @@ def paths(
         raise GavotteError("--resume needs the file that was being measured", hint="name it with -o")
     question = _question(hosts, probe, asked, costing, work)
     check_pilot(question, show.pilot)
-    piloted = not work.resume and needs_pilot(question, show.pilot, dry_run=show.dry_run)
+    piloted = not work.resume and needs_pilot(question, show.pilot)
     # A pilot and the measurement share their connections, which take long to open by SSH.
     with reaching(question.inventory) if piloted else nullcontext(None) as reach:
         plan = plan_with(

@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 ALIKE = 1.02
 """Rates that differ by at most this factor are printed as one."""
 
-LEAST_HOSTS = 6
-LEAST_SHARING = 4
-"""Fewest hosts for which a measurement takes a pilot automatically: without and with experiments.
+FEW_HOSTS = 5
+"""Most hosts for which an automatic pilot tests no links, unless experiments follow.
 
-A pilot sends N of the N (N - 1) probes of N hosts, and tests their links. For fewer hosts it takes about as long as
-what it predicts. A dry run has nothing else to do.
+A pilot sends N of the N (N - 1) probes of N hosts, and the tests of their links take most of its time. Racks of
+this few hosts change the cost by less than a factor of two. A dry run has nothing else to do.
 """
 
 SHARE = 4
@@ -59,19 +58,19 @@ def check_pilot(question: MeasureQuestion, wanted: bool | None) -> None:
         )
 
 
-def needs_pilot(question: MeasureQuestion, wanted: bool | None, *, dry_run: bool) -> bool:
+def needs_pilot(question: MeasureQuestion, wanted: bool | None) -> bool:
     """Return whether to take a pilot: as the user wants, or where an estimate without one may be far off.
 
     Args:
         question: the measurement.
         wanted: `--pilot` or `--no-pilot`; None = neither.
-        dry_run: whether nothing but the estimate is wanted.
     """
-    if wanted is not None:
-        return wanted
-    hosts = len(question.inventory.host)
-    least = 3 if dry_run else LEAST_SHARING if question.sharing else LEAST_HOSTS
-    return bool(question.doubt) and hosts >= least
+    return bool(question.doubt) if wanted is None else wanted
+
+
+def _tests_links(question: MeasureQuestion, terms: PilotTerms) -> bool:
+    """Return whether a pilot also tests the links that pairs may share."""
+    return terms.asked or terms.dry_run or question.sharing or len(question.inventory.host) > FEW_HOSTS
 
 
 def pilot_of(question: MeasureQuestion, terms: PilotTerms) -> Pilot | None:
@@ -92,11 +91,12 @@ def pilot_of(question: MeasureQuestion, terms: PilotTerms) -> Pilot | None:
 
     limits = question.limits
     most_bytes = limits.bytes if terms.asked or limits.bytes is None else limits.bytes // SHARE
-    cost = pilot_cost(question.inventory.names, most_bytes=most_bytes, price_per_gb=limits.price_per_gb)
+    links = _tests_links(question, terms)
+    cost = pilot_cost(question.inventory.names, most_bytes=most_bytes, price_per_gb=limits.price_per_gb, links=links)
     money = f", {cost.money:.2f} in money" if limits.price_per_gb else ""
     why = "" if terms.asked else f" because {question.doubt} (--no-pilot refuses it)"
     note(
-        f"taking a pilot first{why}: about {cost.seconds:.0f} s, {format_bytes(cost.bytes)}{money} if hosts send "
+        f"taking a pilot first{why}: about {cost.seconds:.1f} s, {format_bytes(cost.bytes)}{money} if hosts send "
         f"{format_rate(ASSUMED_RATE_BPS)}, at most {format_bytes(cost.max_bytes)}"
     )
     try:
@@ -107,6 +107,7 @@ def pilot_of(question: MeasureQuestion, terms: PilotTerms) -> Pilot | None:
                 most_bytes=most_bytes,
                 take_over=terms.take_over,
                 reach=terms.reach,
+                links=links,
             )
     except AgentError as error:
         if terms.asked:
@@ -124,7 +125,7 @@ def pilot_note(pilot: Pilot) -> None:
     rates = " to ".join(format_rate(bps) for bps in (known_bps[:1] + known_bps[-1:])) or "at unknown rates"
     if known_bps and known_bps[-1] <= ALIKE * known_bps[0]:
         rates = format_rate(known_bps[0])
-    full = "the pilot filled no shared link"
+    full = "the pilot filled no shared link" if pilot.links else "links were not tested"
     if pilot.shared:
         link, bps = min(pilot.shared.items(), key=lambda shared: shared[1])
         full = f"{counted(len(pilot.shared), 'shared link')} filled, for example {link} at {format_rate(bps)}"

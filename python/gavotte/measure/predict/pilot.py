@@ -94,6 +94,7 @@ class Pilot:
         bytes_sent: payload of all hosts.
         seconds: wall time, without set-up.
         missing: hosts that took no part, with the reason.
+        links: whether links that pairs may share were tested.
     """
 
     inventory: Inventory
@@ -106,6 +107,7 @@ class Pilot:
     bytes_sent: int = 0
     seconds: float = 0.0
     missing: dict[str, str] = field(default_factory=dict)
+    links: bool = True
 
     @property
     def usual_bps(self) -> float:
@@ -124,7 +126,9 @@ class Pilot:
         return [f"{host}: {reason}" for host, reason in self.missing.items()]
 
 
-def pilot_cost(names: Sequence[str], *, most_bytes: int | None = None, price_per_gb: float = 0.0) -> Cost:
+def pilot_cost(
+    names: Sequence[str], *, most_bytes: int | None = None, price_per_gb: float = 0.0, links: bool = True
+) -> Cost:
     """Return what a pilot costs, before anything is known of its hosts.
 
     The bytes are those of paths of `ASSUMED_RATE_BPS`, and grow with the rate. The seconds hardly do.
@@ -133,11 +137,12 @@ def pilot_cost(names: Sequence[str], *, most_bytes: int | None = None, price_per
         names: the hosts.
         most_bytes: as in `take_pilot`.
         price_per_gb: price of 10^9 bytes that cross the network.
+        links: as in `take_pilot`.
     """
     size, plan = len(names), plan_paths(names)
     probe_bytes, probe_s = plan.method.typical(ASSUMED_RATE_BPS)
     test_bytes = ASSUMED_RATE_BPS / 8 * TRAIN_MORE * TRAIN_HOLD_S
-    tests = TEST_ROUNDS if size > 2 else 0
+    tests = TEST_ROUNDS if links and size > 2 else 0
     limit_bytes = min(size * LEAST_PROBES * TRAIN_BYTES, most_bytes or sys.maxsize)
     usual_bytes = min(int(size * probe_bytes + tests * (size // 2) * test_bytes), limit_bytes)
     tests_s = tests * (TEST_SETUP_S + TRAIN_PAUSE_S + TRAIN_MORE * TRAIN_HOLD_S)
@@ -158,6 +163,7 @@ def take_pilot(
     most_bytes: int | None = None,
     take_over: bool = False,
     reach: Reach | None = None,
+    links: bool = True,
 ) -> Pilot:
     """Send the few probes of a pilot, and return their results.
 
@@ -168,6 +174,7 @@ def take_pilot(
             take more stay untested; None = what usual paths take.
         take_over: as in `measure`.
         reach: open connections to the agents, for a measurement that follows; None = they are opened and closed.
+        links: whether to test the links that pairs may share. These tests take most of a pilot's time.
 
     Raises:
         GavotteError: for fewer than two hosts.
@@ -181,7 +188,7 @@ def take_pilot(
         if len(fleet.hosts) < 2:
             name, reason = next(iter(fleet.away.items()))
             raise AgentError(f"only one agent can be used; {name}: {reason}")
-        return _Probing(fleet, method, seed, math.inf if most_bytes is None else most_bytes).run()
+        return _Probing(fleet, method, seed, math.inf if most_bytes is None else most_bytes).run(links=links)
 
 
 class _Probing:
@@ -196,7 +203,7 @@ class _Probing:
         self._streams = Streams(method)
         self._taken: dict[Pair, Taken] = {}
 
-    def run(self) -> Pilot:
+    def run(self, *, links: bool) -> Pilot:
         began_s = time.monotonic()
         names = self._plan.names
         concurrency = Concurrency(len(names), {}, tolerance=self._plan.method.tolerance)
@@ -209,7 +216,7 @@ class _Probing:
         concurrency.see(tree)
         first = opening(self._plan.first, concurrency)
         rate = self._rates(tree, concurrency)
-        shared = self._shared(tree, first, rate)
+        shared = self._shared(tree, first, rate) if links else {}
         for pair in permutations(range(tree.size), 2):
             rate[pair] = min([rate[pair], *(shared.get(tree.label(link), math.inf) for link in tree.path(*pair))])
         inventory = self._fleet.inventory
@@ -224,6 +231,7 @@ class _Probing:
             bytes_sent=self._bytes_sent,
             seconds=time.monotonic() - began_s,
             missing=dict(self._fleet.away),
+            links=links,
         )
 
     def _sending(self, schedule: Schedule, round_s: float) -> Iterator[Answer]:
