@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import subprocess
@@ -9,16 +10,39 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tests.forking import Forks
 
 GAVOTTE = Path(sys.executable).with_name("gavotte")
 
 
-def gavotte(*words: str | Path, timeout: float = 110, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end, with any status; options as of `subprocess.run`."""
+def gavotte(
+    *words: str | Path, timeout: float = 110, fresh: bool = False, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end, with any status; options as of `subprocess.run`.
+
+    Args:
+        words: its arguments.
+        timeout: seconds after which it is killed.
+        fresh: start Python for it, instead of forking a process that has loaded the command.
+        options: of `subprocess.run`. Those other than `cwd` and `env` need a fresh process.
+    """
     line = [GAVOTTE, *words]
+    env = options.get("env") or os.environ
+    if not fresh and options.keys() <= {"cwd", "env"} and forks().fits(env):
+        return forks().run([os.fspath(word) for word in line], options.get("cwd") or Path.cwd(), env, timeout)
     return subprocess.run(line, capture_output=True, text=True, timeout=timeout, check=False, **options)
+
+
+@cache
+def forks() -> Forks:
+    """Return the process that forks itself for each command of this worker's tests."""
+    running = Forks()
+    atexit.register(running.close)
+    return running
 
 
 VERDICTS = {
