@@ -1,8 +1,8 @@
 """Compares placement with greedy, the baselines and partitioners.
 
-    make bench-place [ARGS="small|middle|large|real|ranks [--quick] [--seed 0]"]
+    make bench-place [ARGS="small|middle|large|real|ranks|job [--quick] [--seed 0]"]
 
-Without a size it runs all five, few instances of each and no lab, in some ten minutes. `judge`, which shares no code
+Without a size it runs all six, few instances of each and no lab, in some ten minutes. `judge`, which shares no code
 with the product, computes the time of every answer.
 """
 
@@ -10,9 +10,16 @@ from __future__ import annotations
 
 import sys
 
-from benches.place import large, middle, ranks, real, small
+from benches.place import job, large, middle, ranks, real, small
 
-SIZES = {"small": small.main, "middle": middle.main, "large": large.main, "real": real.main, "ranks": ranks.main}
+SIZES = {
+    "small": small.main,
+    "middle": middle.main,
+    "large": large.main,
+    "real": real.main,
+    "ranks": ranks.main,
+    "job": job.main,
+}
 
 BRIEF = {
     "small": ["--quick"],
@@ -20,6 +27,7 @@ BRIEF = {
     "large": ["--quick"],
     "real": ["--quick", "--no-lab"],
     "ranks": [],
+    "job": ["--runs", "1"],
 }
 """Arguments of each size if none is chosen."""
 
