@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests import builders
+from tests.building import Builds
 
 from gavotte import lab
 from gavotte.agents.runtime import LAB_VARIABLE, RUNTIME_DIR_VARIABLE
@@ -63,6 +64,13 @@ def runtime() -> Iterator[Path]:
             patch.setenv(name, value)
         yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def builds(tmp_path_factory: pytest.TempPathFactory) -> Builds:
+    """Programs that are compiled once for all workers, whose own folders are in one folder."""
+    own = tmp_path_factory.getbasetemp()
+    return Builds((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "builds")
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.building import Builds
 from tests.examples import examples
 from tests.profile.test_fuzz import mutate
 from tests.shell import gavotte
@@ -57,11 +59,20 @@ def compiler(library: str) -> str:
     return str(MPICH / "mpicc") if library == "mpich" else "mpicc.openmpi"
 
 
-def run(folder: Path, library: str, program: list[str | Path], settings: Mapping[str, str] | None = None) -> list[Path]:
+def counter(builds: Builds, library: str) -> Path:
+    """Return the shim that counts."""
+    return builds.once(f"count-{library}.so", lambda path: build_shim(path, mpicc=compiler(library), counting=True))
+
+
+def run(
+    builds: Builds,
+    folder: Path,
+    library: str,
+    program: list[str | Path],
+    settings: Mapping[str, str] | None = None,
+) -> list[Path]:
     """Run a program with four ranks and the shim; return the ranks' files."""
-    shim = folder / "count.so"
-    if not shim.exists():
-        build_shim(shim, mpicc=compiler(library), counting=True)
+    shim = counter(builds, library)
     own = {"LD_PRELOAD": str(shim), "GAVOTTE_COUNTS": str(folder / "job"), **(settings or {})}
     if library == "openmpi":
         line = ["mpirun.openmpi", "-n", "4", "--oversubscribe", "--bind-to", "none", "--mca", "btl", "vader,tcp,self"]
@@ -82,9 +93,10 @@ def run(folder: Path, library: str, program: list[str | Path], settings: Mapping
     return sorted(folder.glob("job.*.pmpi"))
 
 
-def built(folder: Path, compiler: str, *words: str | Path) -> Path:
-    subprocess.run([compiler, "-o", folder / "program", *words], check=True, timeout=100)
-    return folder / "program"
+def built(builds: Builds, compiler: str, *words: str | Path) -> Path:
+    """Return a program, or an object file, of these arguments of the compiler."""
+    name = "-".join(re.sub(r"\W", "", Path(word).name) for word in (compiler, *words))
+    return builds.once(name, lambda path: subprocess.run([compiler, "-o", path, *words], check=True, timeout=100))
 
 
 def of_ranks(traffic: Traffic) -> dict[tuple[int, int], Count]:
@@ -116,9 +128,9 @@ def messages(source: int, target: int) -> int:
 
 @pytest.mark.slow
 @needs_openmpi
-def test_collectives_are_what_open_mpi_itself_counts(tmp_path: Path) -> None:
+def test_collectives_are_what_open_mpi_itself_counts(builds: Builds, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(JOB)
-    files = run(tmp_path, "openmpi", [sys.executable, tmp_path / "job.py"])
+    files = run(builds, tmp_path, "openmpi", [sys.executable, tmp_path / "job.py"])
     result = counted(*files)
     truth = monitored(tmp_path, sys.executable, tmp_path / "job.py")
     assert (result.seen["missing_ranks"], result.seen["uncounted_bytes"], result.seen["estimated"]) == (0, 0, False)
@@ -135,9 +147,9 @@ def test_collectives_are_what_open_mpi_itself_counts(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_openmpi
-def test_calls_are_counted_as_they_state_their_bytes(tmp_path: Path) -> None:
+def test_calls_are_counted_as_they_state_their_bytes(builds: Builds, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(JOB)
-    files = run(tmp_path, "openmpi", [sys.executable, tmp_path / "job.py"])
+    files = run(builds, tmp_path, "openmpi", [sys.executable, tmp_path / "job.py"])
     result = of_ranks(counted(*files, collectives="call"))
     for source in range(4):
         for target in range(4):
@@ -152,11 +164,15 @@ def test_calls_are_counted_as_they_state_their_bytes(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["openmpi", pytest.param("mpich", marks=needs_mpich)])
 @needs_openmpi
-def test_estimates_hold_what_the_library_sends(library: str, tmp_path: Path) -> None:
+def test_estimates_hold_what_the_library_sends(library: str, builds: Builds, tmp_path: Path) -> None:
     """Open MPI's own counts, with its monitoring hidden from the shim; MPICH has the same shapes and other shares."""
     (tmp_path / "job.py").write_text(JOB)
     files = run(
-        tmp_path, library, [sys.executable, tmp_path / "job.py"], {"GAVOTTE_WIRE": "0", "MPI4PY_MPIABI": library}
+        builds,
+        tmp_path,
+        library,
+        [sys.executable, tmp_path / "job.py"],
+        {"GAVOTTE_WIRE": "0", "MPI4PY_MPIABI": library},
     )
     result = counted(*files)
     assert result.seen["estimated"]
@@ -183,9 +199,9 @@ for _target in (1, 2, 3):
 @pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("kind", CALLS)
-def test_no_kind_of_call_is_missed(library: str, kind: str, tmp_path: Path) -> None:
-    program = built(tmp_path, compiler(library), PROGRAMS / "calls.c")
-    files = run(tmp_path, library, [program, kind])
+def test_no_kind_of_call_is_missed(library: str, kind: str, builds: Builds, tmp_path: Path) -> None:
+    program = built(builds, compiler(library), PROGRAMS / "calls.c")
+    files = run(builds, tmp_path, library, [program, kind])
     result = counted(*files, collectives="call")
     assert of_ranks(result) == {pair: Count.exact(size) for pair, size in CALLS[kind].items()}
     assert result.seen["uncounted_bytes"] == 0
@@ -198,9 +214,9 @@ def test_no_kind_of_call_is_missed(library: str, kind: str, tmp_path: Path) -> N
 
 @pytest.mark.slow
 @needs_openmpi
-def test_a_crash_in_open_mpis_monitoring_is_named(tmp_path: Path) -> None:
+def test_a_crash_in_open_mpis_monitoring_is_named(builds: Builds, tmp_path: Path) -> None:
     """Its counter of collectives takes each neighbourhood for a grid; nothing is left of such a job."""
-    program = built(tmp_path, compiler("openmpi"), PROGRAMS / "calls.c")
+    program = built(builds, compiler("openmpi"), PROGRAMS / "calls.c")
     crashed = run_monitored(tmp_path, program, "neighbours")
     assert crashed.returncode != 0
     assert "mca_coll_monitoring.so" in crashed.stderr
@@ -223,9 +239,9 @@ def around() -> dict[tuple[int, int], Count]:
 @pytest.mark.slow
 @needs_fortran
 @pytest.mark.parametrize("words", [(), ("-DF08",)])
-def test_fortran_is_counted(words: tuple[str, ...], tmp_path: Path) -> None:
-    program = built(tmp_path, "mpifort.openmpi", *words, PROGRAMS / "ring.F90")
-    files = run(tmp_path, "openmpi", [program])
+def test_fortran_is_counted(words: tuple[str, ...], builds: Builds, tmp_path: Path) -> None:
+    program = built(builds, "mpifort.openmpi", *words, PROGRAMS / "ring.F90")
+    files = run(builds, tmp_path, "openmpi", [program])
     assert len(files) == 4
     assert of_ranks(counted(*files, collectives="call")) == around()
     whole = counted(*files)
@@ -236,35 +252,30 @@ def test_fortran_is_counted(words: tuple[str, ...], tmp_path: Path) -> None:
 @pytest.mark.slow
 @needs_fortran
 @pytest.mark.parametrize("words", [(), ("-DF08",)])
-def test_a_program_in_c_with_a_part_in_fortran_is_counted(words: tuple[str, ...], tmp_path: Path) -> None:
-    part = tmp_path / "ring.o"
-    compile_part: list[str | Path] = [
-        "mpifort.openmpi",
-        "-DSUBROUTINE",
-        *words,
-        "-c",
-        "-o",
-        part,
-        PROGRAMS / "ring.F90",
-    ]
-    subprocess.run(compile_part, check=True, timeout=100)
-    subprocess.run(["mpicc.openmpi", "-c", "-o", tmp_path / "main.o", PROGRAMS / "main.c"], check=True, timeout=100)
-    program = built(tmp_path, "mpifort.openmpi", tmp_path / "main.o", part)
-    result = of_ranks(counted(*run(tmp_path, "openmpi", [program]), collectives="call"))
+def test_a_program_in_c_with_a_part_in_fortran_is_counted(
+    words: tuple[str, ...], builds: Builds, tmp_path: Path
+) -> None:
+    part = built(builds, "mpifort.openmpi", "-DSUBROUTINE", *words, "-c", PROGRAMS / "ring.F90")
+    main = built(builds, "mpicc.openmpi", "-c", PROGRAMS / "main.c")
+    objects = [(tmp_path / name, path) for name, path in (("main.o", main), ("ring.o", part))]
+    for link, path in objects:
+        link.symlink_to(path)
+    program = tmp_path / "program"
+    subprocess.run(["mpifort.openmpi", "-o", program, *(link for link, _ in objects)], check=True, timeout=100)
+    result = of_ranks(counted(*run(builds, tmp_path, "openmpi", [program]), collectives="call"))
     wanted = around()
     assert result == wanted | {(0, 1): Count.exact(wanted[0, 1].bytes + 1)}
 
 
 @pytest.mark.slow
 @needs_openmpi
-def test_a_rank_that_leaves_early_is_named(tmp_path: Path) -> None:
+def test_a_rank_that_leaves_early_is_named(builds: Builds, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(
         "import mpi4py\nmpi4py.rc.finalize = False\nfrom mpi4py import MPI\nimport numpy as np\nc = MPI.COMM_WORLD\n"
         "c.Sendrecv(np.zeros(9000, dtype='b'), dest=(c.rank + 1) % c.size, recvbuf=np.empty(9000, dtype='b'))\n"
         "c.Barrier()\n"
     )
-    build_shim(tmp_path / "count.so", counting=True)
-    own = {"LD_PRELOAD": str(tmp_path / "count.so"), "GAVOTTE_COUNTS": str(tmp_path / "job")}
+    own = {"LD_PRELOAD": str(counter(builds, "openmpi")), "GAVOTTE_COUNTS": str(tmp_path / "job")}
     environment = os.environ | ROOT | own
     subprocess.run([sys.executable, tmp_path / "job.py"], env=environment, timeout=100, check=False)
     text = (tmp_path / "job.0.pmpi").read_text()
@@ -296,9 +307,9 @@ else:
 
 @pytest.mark.slow
 @needs_openmpi
-def test_spawned_programs_have_files_of_their_own(tmp_path: Path) -> None:
+def test_spawned_programs_have_files_of_their_own(builds: Builds, tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(SPAWNING)
-    files = run(tmp_path, "openmpi", [sys.executable, tmp_path / "job.py"])
+    files = run(builds, tmp_path, "openmpi", [sys.executable, tmp_path / "job.py"])
     result = counted(*files)
     assert (result.seen["message_bytes"], result.seen["uncounted_bytes"]) == (4 * 700, 4 * 5000)
     assert "20000 bytes went to ranks outside MPI_COMM_WORLD" in result.warnings[0]
