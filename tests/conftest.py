@@ -31,8 +31,8 @@ SMALL_CLOUD = builders.topology(
 )
 
 
-# Reading the tests takes each worker 17 s, and half of that if compiled files are kept. An environment that forbids them
-# in the tree gets them elsewhere.
+# Reading all tests takes each worker 17 s, and half of that if compiled files are kept. An environment that forbids
+# them in the tree gets them elsewhere.
 if sys.dont_write_bytecode:
     sys.dont_write_bytecode = False
     sys.pycache_prefix = str(Path(__file__).parents[1] / "target" / "pycache")

@@ -84,6 +84,10 @@ class AgentError(GavotteError):
         self.failure = failure
 
 
+class NoAgentsError(AgentError):
+    """Fewer agents can be used than any work needs: a second try at once would fail as well."""
+
+
 class BusyError(AgentError):
     """An agent is reachable, but another run holds it.
 

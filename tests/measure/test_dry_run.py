@@ -209,3 +209,13 @@ def test_only_paths_that_may_be_fast_cost_bytes_of_fast_paths(
     assert f"at most {'2.30 GB' if rate_bps == 5e9 else '384 MB'}, about" in result.stderr
     limited = CliRunner().invoke(app, [*words, "--budget", "20GB"])
     assert "more, only if paths" not in limited.stderr
+
+
+def test_no_host_sends_for_more_than_a_day(tmp_path: Path) -> None:
+    hosts = tmp_path / "h.hosts.toml"
+    write_inventory(hosts, inventory(["a", "b"]))
+    words = ["measure", "--hosts", str(hosts), "--dry-run", "--no-pilot", "--sustain"]
+    refused = CliRunner().invoke(app, [*words, "1e99"])
+    assert isinstance(refused.exception, GavotteError)
+    assert "hosts cannot send for 1e+99 s; use 0 to 86400" in str(refused.exception)
+    assert CliRunner().invoke(app, [*words, "86400"]).exit_code == 0

@@ -224,6 +224,16 @@ def test_without_agents_the_estimate_says_what_it_lacks(tmp_path: Path) -> None:
     assert "the estimate may be off by more than a factor of two: no rate of a path is known" in ran.stderr
 
 
+def test_a_run_without_agents_fails_once(tmp_path: Path) -> None:
+    network = PlayedNetwork(Oracle(racks()), seed=1)
+    hosts = tmp_path / "h.hosts.toml"
+    write_inventory(hosts, network.inventory)
+    ran = CliRunner().invoke(app, ["measure", "--hosts", str(hosts)])
+    assert isinstance(ran.exception, GavotteError)
+    assert str(ran.exception).startswith("none of 12 agents can be used")
+    assert len(ran.stderr.splitlines()) == 1
+
+
 def test_a_missing_host_is_measured_all_the_same_if_it_is_back(tmp_path: Path) -> None:
     network = PlayedNetwork(Oracle(racks()), seed=1)
     ran = commanded(tmp_path, network, "--json", missing=["vm3"])

@@ -12,7 +12,7 @@ from contextlib import contextmanager, nullcontext
 
 from gavotte.agents.fleet import LEASE_S, RENEWALS, Budget, Fleet
 from gavotte.agents.reach import Reach, reaching
-from gavotte.errors import AgentError, BusyError
+from gavotte.errors import BusyError, NoAgentsError
 from gavotte.formats.inventory import Inventory
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ def enrolled(
         fleet.check()
         if not fleet.hosts:
             name, reason = next(iter(fleet.missing.items()))
-            raise AgentError(f"none of {len(fleet.missing)} agents can be used; {name}: {reason}")
+            raise NoAgentsError(f"none of {len(fleet.missing)} agents can be used; {name}: {reason}")
         try:
             _enrol_in_turn(fleet, budget, take_over=take_over)
             with _renewing(fleet):

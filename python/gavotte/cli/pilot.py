@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gavotte.cli.output import note, warn
 from gavotte.cli.progress import progress
-from gavotte.errors import AgentError, GavotteError
+from gavotte.errors import AgentError, GavotteError, NoAgentsError
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_bytes, format_rate
 
@@ -84,7 +84,7 @@ def pilot_of(question: MeasureQuestion, terms: PilotTerms) -> Pilot | None:
         the pilot; None if it failed.
 
     Raises:
-        AgentError: when it failed and the user asked for it.
+        AgentError: when it failed and the user asked for it, or no agents can be used and a measurement would follow.
     """
     from gavotte.measure import pilot_cost, take_pilot
     from gavotte.measure.plan.methods.method import ASSUMED_RATE_BPS
@@ -110,7 +110,8 @@ def pilot_of(question: MeasureQuestion, terms: PilotTerms) -> Pilot | None:
                 links=links,
             )
     except AgentError as error:
-        if terms.asked:
+        # A measurement would wait for the same agents again, and then fail.
+        if terms.asked or (isinstance(error, NoAgentsError) and not terms.dry_run):
             raise
         warn([f"no pilot: {error.message}; the estimate may be off by more than a factor of two"])
         return None

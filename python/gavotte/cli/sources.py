@@ -29,7 +29,8 @@ def read_measured(text: str, store: str | None) -> History | Network:
     Raises:
         GavotteError: when it cannot be read.
     """
-    from gavotte.formats.files.kinds import HEAD_BYTES, kind_of
+    from gavotte.errors import FormatError
+    from gavotte.formats.files.kinds import HEAD_BYTES, kind_of, named
     from gavotte.formats.history import read_history
     from gavotte.formats.network import read_network
     from gavotte.store import open_store, read_series_file
@@ -45,6 +46,8 @@ def read_measured(text: str, store: str | None) -> History | Network:
     if path.is_file():
         with path.open("rb") as stream:
             kind = kind_of(stream.read(HEAD_BYTES))
+    if kind not in ("", "history", "network"):
+        raise FormatError(text, "", f"is {named(kind)}", "use a History or a Network")
     return read_network(path) if kind == "network" or path.suffix == ".json" else read_history(path)
 
 

@@ -291,6 +291,8 @@ def read_history(path: str | Path) -> History:
         raise
     except FileNotFoundError:
         raise FormatError(name, "", "no such file", "check the path") from None
+    except IsADirectoryError:
+        raise FormatError(name, "", "is a folder", "name a file in it") from None
     except MemoryError:
         raise FormatError(name, "", "is larger than the memory of this machine", "is the file damaged?") from None
     except Exception as error:

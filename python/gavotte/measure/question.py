@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,6 +18,9 @@ from gavotte.measure.plan.path_plan import PathPlan, plan_paths
 from gavotte.terms import Progress
 
 Enough = Callable[[History], bool]
+
+MOST_SUSTAINED_S = 86_400.0
+"""Longest time for which hosts may send without a pause: a day."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,8 @@ class MeasureQuestion:
         Raises:
             GavotteError: for a bad field, too small a budget, or fewer than two hosts.
         """
-        if not (math.isfinite(self.sustain_s) and self.sustain_s >= 0):
-            raise GavotteError(f"hosts cannot send for {self.sustain_s} s", hint="use 0 or more")
+        if not 0 <= self.sustain_s <= MOST_SUSTAINED_S:
+            raise GavotteError(f"hosts cannot send for {self.sustain_s:g} s", hint="use 0 to 86400, which is a day")
         if self.sustain_s and not self.again:
             raise GavotteError("a credit that runs out needs repeated probes", hint="measure doubtful paths again")
         plan = plan_paths(

@@ -23,7 +23,7 @@ import numpy as np
 
 from gavotte.agents import Budget, Fleet, Reach, enrolled
 from gavotte.agents.schedule import Answer, Schedule, carry_out
-from gavotte.errors import AgentError
+from gavotte.errors import AgentError, NoAgentsError
 from gavotte.formats.history import Floats, Ints
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import FORMAT, Host, Network
@@ -187,7 +187,7 @@ def take_pilot(
     with enrolled(inventory, budget, purpose="pilot", take_over=take_over, reach=reach) as fleet:
         if len(fleet.hosts) < 2:
             name, reason = next(iter(fleet.away.items()))
-            raise AgentError(f"only one agent can be used; {name}: {reason}")
+            raise NoAgentsError(f"only one agent can be used; {name}: {reason}")
         return _Probing(fleet, method, seed, math.inf if most_bytes is None else most_bytes).run(links=links)
 
 
