@@ -14,12 +14,12 @@ setup: ## Install requirements and build .venv/bin/gavotte
 demo: setup ## Measure an emulated cloud, place an application, run it, show the gain
 	@.venv/bin/gavotte demo
 
-# Labs mostly wait for packets. Lints and Rust's tests use the idle processor time, at a low priority.
+# Labs mostly wait for packets. Lints, Rust's tests and tests of the docs use the idle processor time, at a low priority.
 WHEN_IDLE := $(shell command -v chrt >/dev/null && echo chrt --idle 0)
 
-test: setup ## All checks and tests: labs alongside lints and Rust's tests, then Python's tests without packets
+test: setup ## All checks and tests: labs alongside lints, Rust's tests and those of the docs, then Python's tests without packets
 	@$(MAKE) --no-print-directory -j 2 --output-sync=line test-lab checks
-	$(PYTHON) -m pytest -q -n 2 --durations=10 -m "not lab"
+	$(PYTHON) -m pytest -q -n 2 --durations=10 -m "not lab" --ignore tests/docs
 
 test-lab:
 	@# Two cores suffice for four labs, since their tests mostly wait for packets and deadlines. Next to a fifth, four of 460 tests
@@ -30,6 +30,7 @@ checks:
 	$(WHEN_IDLE) $(MAKE) --no-print-directory lint-rust lint-python
 	@# Else rustdoc warns of make's job server, which it cannot reach.
 	$(WHEN_IDLE) env -u MAKEFLAGS -u MFLAGS cargo test --workspace --quiet --locked
+	$(WHEN_IDLE) $(PYTHON) -m pytest -q -o timeout=900 -m "not lab" tests/docs
 
 test-fast: setup ## The inner loop: no lab, no slow tests, few examples of each property; about a minute
 	@$(MAKE) --no-print-directory -j 2 --output-sync=line fast-rust fast-python

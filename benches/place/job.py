@@ -39,7 +39,7 @@ RANKS = 4
 RATES_MBIT = (20, 60, 30, 60, 40, 60)
 """Egress of the hosts. Round-robin takes the first four."""
 JOBS = {
-    "mostly computes": ["--steps", "12", "--bodies", "1024", "--attributes", "0"],
+    "little at stake": ["--steps", "12", "--bodies", "384", "--attributes", "0"],
     "mostly sends": ["--steps", "12", "--bodies", "512", "--attributes", "4000"],
 }
 
