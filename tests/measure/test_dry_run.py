@@ -63,7 +63,7 @@ def test_it_plans_as_the_run_does(
 ) -> None:
     hosts, network = tmp_path / "h.hosts.toml", tmp_path / "n.network.json"
     write_inventory(hosts, inventory(NAMES))
-    words = ["measure", "--hosts", str(hosts), "--method", "bulk", "--count", "2", "--json", *some]
+    words = ["measure", "--hosts", str(hosts), "--method", "bulk", "--count", "2", "--json", "--no-pilot", *some]
     if known is not None:
         write_network(network, known)
         words += ["--network", str(network)]

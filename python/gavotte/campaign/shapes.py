@@ -187,7 +187,7 @@ def check_index(index: str) -> None:
 
 
 def _id_of(sample: Sample) -> str:
-    """Return the `_id` of a sample's document. Long names are cut, and told apart by a digest of the whole."""
+    """Return the `_id` of a sample's document. Long names are cut, and a digest of the whole name follows."""
     name = f"{sample.campaign}/{sample.sample}@{sample.time_s:.3f}"
     if len(name.encode()) <= MOST_ID_BYTES:
         return name
