@@ -100,7 +100,8 @@ def test_guarantees_are_applied_and_removed(cloud: lab.Session, set_clock: dict[
     wanted = tmp_path / "g.guarantee.toml"
     wanted.write_text('format = "gavotte/guarantee/1"\n[[guarantee]]\nhost = "a"\negress = "20mbit"\n')
     hosts = ("--hosts", cloud.hosts_file)
-    run(set_clock, "guarantee", "apply", wanted, *hosts)
+    applied = run(set_clock, "guarantee", "apply", wanted, *hosts)
+    assert "a has its guarantee, but limits no pair until its peers have guarantees, too" in applied.stderr
     assert "a" in run(set_clock, "guarantee", "status", *hosts).stdout
     run(set_clock, "guarantee", "clear", *hosts)
 

@@ -97,3 +97,14 @@ def test_a_host_that_dies_is_named(runtime: Path) -> None:
             shuffle(flows, inventory, truth, progress=kill)
         with pytest.raises(GavotteError, match="unknown mode `fast`"):
             shuffle(flows, inventory, truth, mode="fast")
+
+
+@pytest.mark.lab
+def test_too_little_time_is_named(small_cloud: lab.Session, tmp_path: Path) -> None:
+    (tmp_path / "bytes.csv").write_text("source,target,bytes\na,c,90MB\n")
+    line = ("shuffle", tmp_path / "bytes.csv", "--hosts", small_cloud.hosts_file, "--max-seconds", "1")
+    done = gavotte(*line)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "error: a to c: not done within 1 s; give the shuffle more time with --max-seconds"
+    )

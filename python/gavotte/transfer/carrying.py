@@ -210,6 +210,7 @@ class _Shuffle:
                 transfer.pace_bps, transfer.spread = max(1, round(self._slacks[flow] * paces[flow])), True
                 transfer.round_trip_s = self._spread_s[flow]
             asked[self._flows[flow].source].append(transfer)
+        began_s = time.monotonic()
         replay = Replay(self._fleet, asked, congestion=CONGESTION, max_seconds=max_seconds, report_s=REPORT_S)
         for _, event in replay.events():
             if isinstance(event, AgentError):
@@ -221,6 +222,12 @@ class _Shuffle:
                 continue
             if event.error:
                 ends = self._flows[self._flow_of[event.id]]
+                if "timed out" in event.error and time.monotonic() - began_s >= 0.9 * max_seconds:
+                    raise AgentError(
+                        f"{ends.source} to {ends.target}: not done within {max_seconds:g} s",
+                        hint="give the shuffle more time with --max-seconds",
+                        failure=event.failure,
+                    )
                 raise AgentError(f"{ends.source} to {ends.target}: {event.error}", failure=event.failure)
             self._done(event)
             if self._network is not None and time.monotonic() > self._paced_s + REPORT_S:
