@@ -81,7 +81,7 @@ def pilot_of(question: MeasureQuestion, terms: PilotTerms) -> Pilot | None:
         terms: how to take it.
 
     Returns:
-        the pilot; None if it failed.
+        the pilot; None if it failed, or if UDP is blocked between few hosts: the pilot predicts no path by TCP.
 
     Raises:
         AgentError: when it failed and the user asked for it, or no agents can be used and a measurement would follow.
@@ -116,6 +116,9 @@ def pilot_of(question: MeasureQuestion, terms: PilotTerms) -> Pilot | None:
         warn([f"no pilot: {error.message}; the estimate may be off by more than a factor of two"])
         return None
     pilot_note(pilot)
+    if pilot.blocked and not links:
+        warn(["UDP is blocked on a path: the estimate may be off by more than a factor of two"])
+        return None
     return pilot
 
 

@@ -95,6 +95,7 @@ class Pilot:
         seconds: wall time, without set-up.
         missing: hosts that took no part, with the reason.
         links: whether links that pairs may share were tested.
+        blocked: number of probed paths on which UDP is blocked. No pilot predicts what measuring by TCP costs there.
     """
 
     inventory: Inventory
@@ -108,6 +109,7 @@ class Pilot:
     seconds: float = 0.0
     missing: dict[str, str] = field(default_factory=dict)
     links: bool = True
+    blocked: int = 0
 
     @property
     def usual_bps(self) -> float:
@@ -232,6 +234,7 @@ class _Probing:
             seconds=time.monotonic() - began_s,
             missing=dict(self._fleet.away),
             links=links,
+            blocked=len(self._streams.blocked),
         )
 
     def _sending(self, schedule: Schedule, round_s: float) -> Iterator[Answer]:
