@@ -32,6 +32,7 @@ __all__ = [
     "Ranks",
     "Simulated",
     "SocketWatch",
+    "blocks_checksum",
     "build_profile",
     "captured",
     "column_quantile",
@@ -45,6 +46,7 @@ __all__ = [
     "policies",
     "principal",
     "protections",
+    "serving_order",
     "simulate_guarded",
     "version",
     "wss",
@@ -63,6 +65,13 @@ def build_profile() -> str:
 
 def policies() -> list[str]:
     """Return the names of the policies that place in one pass, the best known first."""
+
+def blocks_checksum(hashes: bytes) -> bytes:
+    """Return the checksum of an object: BLAKE3 of its blocks' hashes, which are 32 bytes each.
+
+    Raises:
+        ValueError: when the length is no multiple of 32.
+    """
 
 def mechanisms() -> list[str]:
     """Return the names of the mechanisms of a broadcast. Of two with the same cost, the first is chosen."""
@@ -1239,6 +1248,9 @@ def order_rates(network: Network, name: str, coflows: Sequence[_Underway]) -> tu
     Raises:
         ValueError: for an unknown policy.
     """
+
+def serving_order(network: Network, name: str, coflows: Sequence[_Underway]) -> list[int]:
+    """Return the order in which a policy serves transfers, as their indices. Arguments and errors are as above."""
 
 @final
 class CoflowTrace:

@@ -7,6 +7,7 @@ use gavotte_swarm::broadcast::conductor::Standing;
 use gavotte_swarm::broadcast::ground::{Ground, GroundError};
 use gavotte_swarm::broadcast::layout::Layout;
 use gavotte_swarm::broadcast::mechanism::{Mechanism, UnknownMechanism};
+use gavotte_swarm::broadcast::replica::checksum;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -233,4 +234,15 @@ impl Conductor {
 #[pyfunction]
 pub(crate) fn mechanisms() -> Vec<&'static str> {
     Mechanism::ALL.map(Mechanism::name).to_vec()
+}
+
+/// The checksum of an object with these block hashes, 32 bytes each.
+#[pyfunction]
+pub(crate) fn blocks_checksum(hashes: &[u8]) -> PyResult<[u8; 32]> {
+    let (hashes, rest) = hashes.as_chunks::<32>();
+    if rest.is_empty() {
+        Ok(checksum(hashes))
+    } else {
+        Err(PyValueError::new_err("a hash has 32 bytes"))
+    }
 }

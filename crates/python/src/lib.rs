@@ -24,7 +24,7 @@ mod _core {
     #[pymodule_export]
     use crate::answers::{Bottleneck, Compact, Completion, Explanation, Found, LinkTime, Proven};
     #[pymodule_export]
-    use crate::broadcast::{BroadcastGround, Conductor, mechanisms};
+    use crate::broadcast::{BroadcastGround, Conductor, blocks_checksum, mechanisms};
     #[pymodule_export]
     use crate::capture::{Exports, captured};
     #[pymodule_export]
@@ -42,7 +42,7 @@ mod _core {
     #[pymodule_export]
     use crate::sockets::SocketWatch;
     #[pymodule_export]
-    use crate::transfer::{CoflowTrace, order_names, order_rates, wss};
+    use crate::transfer::{CoflowTrace, order_names, order_rates, serving_order, wss};
 
     /// The version of the compiled module.
     #[pyfunction]

@@ -54,22 +54,14 @@ pub(crate) struct UnderwayOf {
     flows: Vec<(usize, usize, f64)>,
 }
 
-/// The rates that a policy gives to running transfers, and the time at which it must be called again.
-#[pyfunction]
-#[allow(clippy::needless_pass_by_value, reason = "a list comes by value")]
-pub(crate) fn order_rates<'py>(
-    py: Python<'py>,
-    network: &Network,
-    name: &str,
-    coflows: Vec<UnderwayOf>,
-) -> PyResult<(Bound<'py, PyArray1<f64>>, f64)> {
-    let policy = policy(name)?;
+/// A network's fabric, and transfers on it.
+fn placed(network: &Network, coflows: &[UnderwayOf]) -> (Fabric, Vec<orders::Coflow>) {
     let mut fabric = Fabric::network(Arc::clone(&network.0));
     let flow = |fabric: &mut Fabric, &(source, target, left_bytes): &(usize, usize, f64)| orders::Flow {
         path: fabric.path(source, target),
         left_bytes,
     };
-    let coflows: Vec<orders::Coflow> = coflows
+    let coflows = coflows
         .iter()
         .zip(0..)
         .map(|(coflow, number)| orders::Coflow {
@@ -81,9 +73,32 @@ pub(crate) fn order_rates<'py>(
             flows: coflow.flows.iter().map(|each| flow(&mut fabric, each)).collect(),
         })
         .collect();
+    (fabric, coflows)
+}
+
+/// The rates that a policy gives to running transfers, and the time at which it must be called again.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, reason = "a list comes by value")]
+pub(crate) fn order_rates<'py>(
+    py: Python<'py>,
+    network: &Network,
+    name: &str,
+    coflows: Vec<UnderwayOf>,
+) -> PyResult<(Bound<'py, PyArray1<f64>>, f64)> {
+    let policy = policy(name)?;
+    let (fabric, coflows) = placed(network, &coflows);
     let rates_bps = policy.rates(&coflows, &fabric);
     let again_s = policy.again_s(&coflows, &rates_bps);
     Ok((rates_bps.into_pyarray(py), again_s))
+}
+
+/// The order in which a policy serves transfers, as their indices.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, reason = "a list comes by value")]
+pub(crate) fn serving_order(network: &Network, name: &str, coflows: Vec<UnderwayOf>) -> PyResult<Vec<usize>> {
+    let policy = policy(name)?;
+    let (fabric, coflows) = placed(network, &coflows);
+    Ok(policy.order(&coflows, &fabric))
 }
 
 /// The network that coflows run over.

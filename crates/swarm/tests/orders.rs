@@ -182,6 +182,24 @@ proptest! {
     }
 
     #[test]
+    fn all_have_one_place_in_the_order_and_the_input_decides_none(
+        mut fabric in fabrics(), drawn in coflows(), turn in 0_usize..8,
+    ) {
+        let coflows = on(&mut fabric, &drawn);
+        let mut turned = coflows.clone();
+        turned.rotate_left(turn % coflows.len());
+        for name in names() {
+            let numbers = |coflows: &[Coflow]| -> Vec<u64> {
+                let order = by_name(name).order(coflows, &fabric);
+                order.into_iter().map(|at| coflows[at].number).collect()
+            };
+            let order = numbers(&coflows);
+            prop_assert_eq!(&order, &numbers(&turned), "{}", name);
+            prop_assert_eq!(order.iter().collect::<std::collections::BTreeSet<_>>().len(), coflows.len());
+        }
+    }
+
+    #[test]
     fn the_first_by_arrival_is_as_fast_as_alone(mut fabric in fabrics(), drawn in coflows()) {
         let coflows = on(&mut fabric, &drawn);
         let rates_bps = by_name("fifo").rates(&coflows, &fabric);

@@ -25,7 +25,11 @@ pub struct Bssi;
 
 impl Policy for Bssi {
     fn rates(&self, coflows: &[Coflow], fabric: &Fabric) -> Vec<f64> {
-        in_order(coflows, fabric, &order(coflows, fabric))
+        in_order(coflows, fabric, &self.order(coflows, fabric))
+    }
+
+    fn order(&self, coflows: &[Coflow], fabric: &Fabric) -> Vec<usize> {
+        order(coflows, fabric)
     }
 }
 

@@ -43,6 +43,13 @@ pub trait Policy: Send + Sync {
     /// limits.
     fn rates(&self, coflows: &[Coflow], fabric: &Fabric) -> Vec<f64>;
 
+    /// The order in which coflows are served, as their indices. If not all can run, those at the front do.
+    ///
+    /// Policies that serve all at once go by arrival.
+    fn order(&self, coflows: &[Coflow], _fabric: &Fabric) -> Vec<usize> {
+        sorted(coflows, |_| 0.0)
+    }
+
     /// How long these rates stay valid in seconds, even if no coflow arrives or ends earlier.
     fn again_s(&self, _coflows: &[Coflow], _rates_bps: &[f64]) -> f64 {
         f64::INFINITY

@@ -55,7 +55,7 @@ impl Policy for DClas {
     fn rates(&self, coflows: &[Coflow], fabric: &Fabric) -> Vec<f64> {
         let mut rates_bps = vec![0.0; flow_count(coflows)];
         let ranges = ranges(coflows);
-        let order = sorted(coflows, |coflow| f64::from(self.queue(coflow)));
+        let order = self.order(coflows, fabric);
         let queues: Vec<&[usize]> = order
             .chunk_by(|&a, &b| self.queue(&coflows[a]) == self.queue(&coflows[b]))
             .collect();
@@ -74,6 +74,10 @@ impl Policy for DClas {
             room.give_rest(&coflows[at].flows, equal, &mut rates_bps[ranges[at].clone()]);
         }
         rates_bps
+    }
+
+    fn order(&self, coflows: &[Coflow], _fabric: &Fabric) -> Vec<usize> {
+        sorted(coflows, |coflow| f64::from(self.queue(coflow)))
     }
 
     /// Until the first coflow leaves its queue.

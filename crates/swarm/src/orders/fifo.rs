@@ -1,6 +1,6 @@
 //! First come, first served (Orchestra, section 5): the next coflow gets what the oldest one leaves unused.
 
-use super::coflow::{Coflow, Policy, flow_count, sorted};
+use super::coflow::{Coflow, Policy, flow_count};
 use super::room::Room;
 use crate::fabric::Fabric;
 
@@ -10,7 +10,7 @@ pub struct Fifo;
 
 impl Policy for Fifo {
     fn rates(&self, coflows: &[Coflow], fabric: &Fabric) -> Vec<f64> {
-        in_order(coflows, fabric, &sorted(coflows, |_| 0.0))
+        in_order(coflows, fabric, &self.order(coflows, fabric))
     }
 }
 

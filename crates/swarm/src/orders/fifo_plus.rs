@@ -1,6 +1,6 @@
 //! FIFO+ (Orchestra, section 7.4): order of arrival, but each later coflow keeps a small share of every link.
 
-use super::coflow::{Coflow, Policy, flow_count, ranges, sorted};
+use super::coflow::{Coflow, Policy, flow_count, ranges};
 use super::room::Room;
 use crate::fabric::Fabric;
 
@@ -25,7 +25,7 @@ impl Policy for FifoPlus {
     fn rates(&self, coflows: &[Coflow], fabric: &Fabric) -> Vec<f64> {
         let mut rates_bps = vec![0.0; flow_count(coflows)];
         let mut room = Room::new(fabric, 1.0);
-        let order = sorted(coflows, |_| 0.0);
+        let order = self.order(coflows, fabric);
         let ranges = ranges(coflows);
         let later = order.get(1..).unwrap_or_default();
         let share = self.share.min(MOST / later.len().max(1) as f64);

@@ -22,7 +22,7 @@ impl Default for Priority {
 impl Policy for Priority {
     fn rates(&self, coflows: &[Coflow], fabric: &Fabric) -> Vec<f64> {
         let mut rates_bps = vec![0.0; flow_count(coflows)];
-        let order = sorted(coflows, |coflow| f64::from(coflow.class));
+        let order = self.order(coflows, fabric);
         let highest = order.first().map_or(0, |&at| coflows[at].class);
         let ranges = ranges(coflows);
         let mut low = Room::new(fabric, self.low_share);
@@ -33,5 +33,9 @@ impl Policy for Priority {
         room.take(coflows, &rates_bps);
         room.give_in_order(coflows, &order, &mut rates_bps);
         rates_bps
+    }
+
+    fn order(&self, coflows: &[Coflow], _fabric: &Fabric) -> Vec<usize> {
+        sorted(coflows, |coflow| f64::from(coflow.class))
     }
 }

@@ -10,6 +10,10 @@ pub struct Scf;
 
 impl Policy for Scf {
     fn rates(&self, coflows: &[Coflow], fabric: &Fabric) -> Vec<f64> {
-        in_order(coflows, fabric, &sorted(coflows, Coflow::left_bytes))
+        in_order(coflows, fabric, &self.order(coflows, fabric))
+    }
+
+    fn order(&self, coflows: &[Coflow], _fabric: &Fabric) -> Vec<usize> {
+        sorted(coflows, Coflow::left_bytes)
     }
 }

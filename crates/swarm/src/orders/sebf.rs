@@ -12,11 +12,14 @@ pub struct Sebf;
 
 impl Policy for Sebf {
     fn rates(&self, coflows: &[Coflow], fabric: &Fabric) -> Vec<f64> {
+        in_order(coflows, fabric, &self.order(coflows, fabric))
+    }
+
+    fn order(&self, coflows: &[Coflow], fabric: &Fabric) -> Vec<usize> {
         let mut loads = Loads::new(fabric);
-        let order = sorted(coflows, |coflow| {
+        sorted(coflows, |coflow| {
             loads.count(fabric, &coflow.flows);
             loads.slowest_s(fabric.rates_bps())
-        });
-        in_order(coflows, fabric, &order)
+        })
     }
 }

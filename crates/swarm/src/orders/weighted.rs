@@ -6,7 +6,7 @@
 //! 1. On the link that decides when it ends, a coflow's weight does not depend on its number of flows.
 //! 2. A coflow that is alone is as fast as possible.
 
-use super::coflow::{Coflow, Policy, flow_count};
+use super::coflow::{Coflow, Policy, flow_count, sorted};
 use super::loads::Loads;
 use super::room::max_min_rates;
 use crate::fabric::Fabric;
@@ -26,5 +26,10 @@ impl Policy for Weighted {
             weights.extend(coflow.flows.iter().map(|flow| weight(flow.left_bytes)));
         }
         max_min_rates(coflows, fabric, &weights)
+    }
+
+    /// The heaviest first: a coflow that waits has no share at all.
+    fn order(&self, coflows: &[Coflow], _fabric: &Fabric) -> Vec<usize> {
+        sorted(coflows, |coflow| -coflow.weight)
     }
 }
