@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from tests import builders, shell
 
-from gavotte.cli.broadcast import _causes, _changes
+from gavotte.cli.broadcast import _changes
 from gavotte.formats.network import write_network
+from gavotte.transfer.outcome import causes
 
 pytestmark = pytest.mark.slow
 
@@ -95,7 +96,7 @@ def test_a_mistake_is_one_line(here: Path, arguments: tuple[str, ...], message: 
 
 def test_a_cause_that_many_receivers_share_is_named_once() -> None:
     lost = {f"vm{i}": f"/x/copies/vm{i}.partial: No such file or directory (os error 2)" for i in range(1, 8)}
-    assert _causes(lost | {"b": "no agent"}, "/x/copies/{host}") == [
+    assert causes(lost | {"b": "no agent"}, "/x/copies/{host}") == [
         "vm1, vm2, vm3, vm4 and 3 more: /x/copies/{host}.partial: No such file or directory (os error 2)",
         "b: no agent",
     ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from gavotte.transfer import BroadcastPlan, BroadcastQuestion, BroadcastResult
 
 GONE = " no longer takes part: "
-SHOWN = 4
-"""Most hosts that a message names for one cause."""
 
 
 @dataclass(frozen=True)
@@ -143,15 +141,7 @@ def _conclude(result: BroadcastResult, output: str) -> None:
         copies = len(result.receivers) - len(result.lost)
         note(f"{copies} {'copy' if copies == 1 else 'copies'} in {result.elapsed_s:.3f} s{over}")
     if result.lost:
-        unwritten = any(".partial: " in why for why in result.lost.values())
-        remedy = "give -o a folder that each receiver has, may write to and has room in" if unwritten else ""
-        if any(".partial: No such file" in why for why in result.lost.values()):
-            remedy = f"make the folder `{PurePath(output).parent}` on each of them, or {remedy}"
-        raise GavotteError(
-            f"{len(result.lost)} of {len(result.receivers)} receivers did not get the file: "
-            f"{'; '.join(_causes(result.lost, output))}",
-            hint=remedy,
-        )
+        raise GavotteError(result.loss_message(output), hint=result.remedy(output))
 
 
 def _changes(changes: Sequence[str], output: str) -> list[str]:
@@ -161,6 +151,8 @@ def _changes(changes: Sequence[str], output: str) -> list[str]:
         changes: events, one line each.
         output: path of the copies, with `{host}` for the receiver's name.
     """
+    from gavotte.transfer.outcome import causes
+
     lost: dict[str, str] = {}
     lines = []
     for line in changes:
@@ -169,23 +161,7 @@ def _changes(changes: Sequence[str], output: str) -> list[str]:
             lost[host] = why
         else:
             lines.append(line)
-    return [*lines, *(f"no longer take part: {cause}" for cause in _causes(lost, output))]
-
-
-def _causes(lost: Mapping[str, str], output: str) -> list[str]:
-    """Return each cause once, after the hosts that it kept from their copies.
-
-    Args:
-        lost: host to cause.
-        output: path of the copies, which causes name with the receiver's name in place of `{host}`.
-    """
-    hosts: dict[str, list[str]] = {}
-    for host, why in lost.items():
-        hosts.setdefault(why.replace(output.replace("{host}", host), output), []).append(host)
-    return [
-        f"{', '.join(names[:SHOWN])}{f' and {len(names) - SHOWN} more' * (len(names) > SHOWN)}: {why}"
-        for why, names in hosts.items()
-    ]
+    return [*lines, *(f"no longer take part: {cause}" for cause in causes(lost, output))]
 
 
 def _planned(plan: BroadcastPlan) -> None:

@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any
 
 from gavotte.tables import Tabular
 from gavotte.transfer.planning import BroadcastPlan
+
+SHOWN = 4
+"""Number of hosts that one cause names."""
+
+
+def shown(names: Sequence[str]) -> str:
+    """Return the first names of a list, and the number of the others."""
+    return f"{', '.join(names[:SHOWN])}{f' and {len(names) - SHOWN} more' * (len(names) > SHOWN)}"
+
+
+def causes(lost: Mapping[str, str], output: str) -> list[str]:
+    """Return each cause once, after the hosts that it kept from their copies.
+
+    Args:
+        lost: host to cause.
+        output: path of the copies, which causes name with the receiver's name in place of `{host}`.
+    """
+    hosts: dict[str, list[str]] = {}
+    for host, why in lost.items():
+        hosts.setdefault(why.replace(output.replace("{host}", host), output), []).append(host)
+    return [f"{shown(names)}: {why}" for why, names in hosts.items()]
 
 
 @dataclass
@@ -69,6 +92,28 @@ class BroadcastResult(Tabular):
     def lost(self) -> dict[str, str]:
         """Receivers without a complete copy, and why."""
         return {each.host: each.error for each in self.receivers if not each.ok}
+
+    def loss_message(self, output: str) -> str:
+        """Return how many receivers have no copy, which, and why.
+
+        Args:
+            output: path of the copies, with `{host}` for the receiver's name.
+        """
+        lost = self.lost
+        why = "; ".join(causes(lost, output))
+        return f"{len(lost)} of {len(self.receivers)} receivers did not get the file: {why}"
+
+    def remedy(self, output: str) -> str:
+        """Return what the user can do so that the lost receivers get their copies. Arguments as above."""
+        lost = self.lost
+        unwritten = [host for host, why in lost.items() if ".partial: " in why]
+        if any(".partial: No such file" in why for why in lost.values()):
+            folder = f"make the folder `{PurePosixPath(output).parent}` on each of them, or "
+        else:
+            folder = ""
+        if unwritten:
+            return f"{folder}give -o a folder that each receiver has, may write to and has room in"
+        return f"send it again to {shown(list(lost))}: what has arrived there is not sent again"
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one row per receiver."""
