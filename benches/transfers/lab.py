@@ -1,10 +1,12 @@
-"""Four equal shuffles and three of a high class on real packets, sent by the controller of transfers.
+"""Four equal shuffles, three of a high class, and small ones behind many on real packets, sent by the controller.
 
-    make bench-transfers ARGS="lab [--runs 5 --hosts 5 --mbit 20 --only four priority --max-seconds 300 --record docs/results/data]"
+    make bench-transfers ARGS="lab [--runs 5 --hosts 5 --mbit 20 --only four priority behind --max-seconds 300
+                               --record docs/results/data]"
 
 Every host sends as much to every other. T is the time of one shuffle alone at the ports' goodput (1448/1514 of the wire
 rate), so it contains no measurement. Policies are interleaved. The expected time is printed first; after
-`--max-seconds` no round begins. Orchestra's figures are next to ours: on EC2 (Fig. 14 and 15), and in a fluid.
+`--max-seconds` no round begins. `behind` has 20 transfers of a low class from one host to another, and then 100 kB of a
+high class, between two idle hosts and between the same two. Orchestra's figures are next to ours: on EC2 (Fig. 14 and 15), and in a fluid.
 """
 
 from __future__ import annotations
@@ -43,11 +45,20 @@ LOW_T, HIGH_T, HIGH_AT = 10.0, 1.28, 3.04
 0.2 GB.
 """
 
-ROUND_S = {"four": 4.0, "priority": (LOW_T + 3 * HIGH_T) / 2}
+LOW_COUNT, SMALL_BYTES = 20, 100_000
+"""Transfers of the low class, and bytes of those that come after them."""
+
+WAIT_GOAL_S = 0.5
+"""Most by which they may take longer than alone."""
+
+ROUND_S = {"four": 4.0, "priority": (LOW_T + 3 * HIGH_T) / 2, "behind": 0.5}
 """How long one policy keeps all ports busy once, in T."""
 
 AROUND_S = 2.5
 """Additional time: enrolment, first looks, release."""
+
+SETTLED_S = 1.0
+"""Time until all transfers that may run do so."""
 
 PATIENCE = 3.0
 """A transfer has failed if it takes this many times as long as all of its round should."""
@@ -123,7 +134,26 @@ def priority(controller: Controller, names: Sequence[str], given: argparse.Names
     return [took_s(controller, low, limit_s), *high]
 
 
-CASES = {"four": (four, ("fair", "fifo", "fifo+")), "priority": (priority, ("fair", "priority"))}
+def behind(controller: Controller, names: Sequence[str], given: argparse.Namespace) -> list[float]:
+    """Return the time of a small transfer alone, and behind many on idle and on the same hosts, in seconds."""
+    limit_s = PATIENCE * round_s("behind", given) + given.alone * LOW_COUNT
+    one, two, three, four, *_ = names
+    elsewhere, same = [HostBytes(three, four, SMALL_BYTES)], [HostBytes(one, two, SMALL_BYTES)]
+    alone_s = took_s(controller, controller.submit(elsewhere), limit_s)
+    size = round(given.alone * 1e6 * given.mbit * GOODPUT_PER_WIRE / 8)
+    low = [controller.submit([HostBytes(one, two, size)], priority_class=1) for _ in range(LOW_COUNT)]
+    threading.Event().wait(SETTLED_S)
+    high = [took_s(controller, controller.submit(flows, priority_class=0), limit_s) for flows in (elsewhere, same)]
+    for transfer in low:
+        controller.cancel(transfer.id)
+    return [alone_s, *high]
+
+
+CASES = {
+    "four": (four, ("fair", "fifo", "fifo+")),
+    "priority": (priority, ("fair", "priority")),
+    "behind": (behind, ("priority", "sebf")),
+}
 
 
 def show(columns: Row, rows: Sequence[Row]) -> None:
@@ -188,27 +218,49 @@ def table_of_priority(runs: Mapping[str, list[list[float]]], idle: Mapping[str, 
     return columns, rows
 
 
+def table_of_behind(runs: Mapping[str, list[list[float]]], idle: Mapping[str, float]) -> tuple[Row, list[Row]]:
+    """Print the times next to those without other transfers."""
+    rows, worst_s = [], 0.0
+    for policy, each in runs.items():
+        alone_s, idle_s, same_s = (statistics.median(times) for times in zip(*each, strict=True))
+        worst_s = max(worst_s, idle_s - alone_s, same_s - alone_s)
+        rows.append([policy, f"{alone_s:.2f}", f"{idle_s:.2f}", f"{same_s:.2f}", f"{idle[policy]:.0%}"])
+    met = "met" if worst_s <= WAIT_GOAL_S else "missed"
+    print(f"small transfers wait {worst_s:.2f} s for others (goal {WAIT_GOAL_S} s: {met})")
+    return ["policy", "alone, s", "between idle hosts, s", "between the same hosts, s", "least idle share"], rows
+
+
 def record(
     folder: Path, name: str, table: tuple[Row, list[Row]], given: argparse.Namespace, about: str, runs: int
 ) -> None:
     """Write the numbers for docs/results."""
     columns, rows = table
-    four_of = name == "four"
     write_figure(
         folder / f"orchestra-{name}-lab.json",
-        title="Four equal shuffles on real packets" if four_of else "Priorities on real packets",
+        title=TITLES[name],
         command=f'make bench-transfers ARGS="lab --only {name} --runs {given.runs} --alone {given.alone:g}"',
         about=about,
         seed="none",
         samples=f"{runs} runs each, {given.hosts} hosts of {given.mbit:g} Mbit/s",
         plot={
             "kind": "bars",
-            "columns": [1, 3] if four_of else [1, 2, 3, 4],
-            "unit": "average completion time, T" if four_of else "completion time, s",
+            "columns": PLOTTED[name],
+            "unit": "average completion time, T" if name == "four" else "completion time, s",
         },
         columns=columns,
         rows=[[f"`{row[0]}`", *row[1:]] for row in rows],
     )
+
+
+TABLES = {"four": table_of_four, "priority": table_of_priority, "behind": table_of_behind}
+
+TITLES = {
+    "four": "Four equal shuffles on real packets",
+    "priority": "Priorities on real packets",
+    "behind": "Small transfers behind many on real packets",
+}
+
+PLOTTED = {"four": [1, 3], "priority": [1, 2, 3, 4], "behind": [1, 2, 3]}
 
 
 def main(words: Sequence[str]) -> None:
@@ -250,7 +302,7 @@ def main(words: Sequence[str]) -> None:
                     after = processor_times()
                     share = (after[1] - before[1]) / max(1.0, after[0] - before[0])
                     idle[policy] = min(share, idle.get(policy, 1.0))
-        table = (table_of_four if name == "four" else table_of_priority)(runs, idle)
+        table = TABLES[name](runs, idle)
         show(*table)
         if given.record:
             record(given.record, name, table, given, about, min(map(len, runs.values())))

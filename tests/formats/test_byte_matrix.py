@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gavotte.errors import FormatError
-from gavotte.formats.parts.byte_matrix import HostBytes, read_byte_matrix
+from gavotte.formats.parts.byte_matrix import HostBytes, merged, read_byte_matrix
 
 
 def read(tmp_path: Path, text: str) -> list[HostBytes]:
@@ -66,3 +66,9 @@ def test_any_text_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, t
         assert all(row.bytes >= 0 for row in read_byte_matrix(path))
     except FormatError as error:
         assert str(path) in str(error)
+
+
+def test_flows_with_the_same_ends_are_merged_in_order() -> None:
+    flows = [HostBytes("a", "b", 5), HostBytes("b", "a", 1), HostBytes("a", "b", 2)]
+    assert merged(flows) == [HostBytes("a", "b", 7), HostBytes("b", "a", 1)]
+    assert merged(flows[:2]) == flows[:2]

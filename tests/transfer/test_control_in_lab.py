@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +25,8 @@ from gavotte.formats.network import write_network
 from gavotte.formats.parts.byte_matrix import HostBytes
 from gavotte.formats.parts.transfer import Copies, MemoryQueue
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
-from gavotte.transfer import Client, Controller
+from gavotte.transfer import Client, Controller, serving
+from gavotte.transfer.admission import ON_HOST
 
 RATE = 40 * MBIT
 CLOUD = builders.topology([{"name": name, "egress": "40mbit"} for name in "abc"])
@@ -88,6 +90,77 @@ def test_the_high_class_goes_first_and_a_cancelled_one_ends(cloud: lab.Session) 
         assert controller.wait(waiting.id, 60.0).state == "done"
     with pytest.raises(GavotteError, match="there is no transfer 9"):
         controller.cancel(9)
+
+
+@pytest.mark.lab
+def test_many_of_a_low_class_keep_a_higher_one_waiting_nowhere(cloud: lab.Session) -> None:
+    controller = Controller(read_inventory(cloud.hosts_file), TRUTH, MemoryQueue(), "priority")
+    with running(controller):
+        low = [controller.submit([HostBytes("a", "b", 50_000_000)], priority_class=1) for _ in range(ON_HOST + 4)]
+        until(lambda: sum(controller.get(each.id).moved_bytes > 0 for each in low) > 1)
+        assert [controller.get(each.id).state for each in low].count("running") == ON_HOST
+        # Neither between other hosts, nor on a host where as many run as may.
+        for source, target in ("ca", "ab"):
+            high = controller.submit([HostBytes(source, target, 100_000)], priority_class=0)
+            assert controller.wait(high.id, 60.0).state == "done"
+            assert not any(controller.get(each.id).over for each in low)
+        for each in low:
+            controller.cancel(each.id)
+    assert {controller.get(each.id).state for each in low} == {"cancelled"}
+
+
+@pytest.mark.lab
+def test_a_suspended_transfer_goes_on_with_what_is_left(cloud: lab.Session, tmp_path: Path) -> None:
+    controller = Controller(read_inventory(cloud.hosts_file), TRUTH, MemoryQueue(), "priority")
+    (tmp_path / "object").write_bytes(os.urandom(4_000_000))
+    copies = Copies(str(tmp_path / "object"), "a", str(tmp_path / "copy-{host}"), "chain")
+    with running(controller):
+        shuffle = controller.submit([HostBytes("b", "c", 6_000_000)], priority_class=2)
+        broadcast = controller.submit([HostBytes("a", "c", 0)], copies=copies, priority_class=2)
+        both = (shuffle.id, broadcast.id)
+        until(lambda: all(controller.get(number).moved_bytes > 500_000 for number in both))
+        # As many others as run on host c, which moves no byte for them.
+        others = [controller.submit([HostBytes("c", "c", 30_000_000)], priority_class=1) for _ in range(ON_HOST)]
+        until(lambda: all(controller.get(number).state == "queued" for number in both))
+        kept = [controller.get(number).moved_bytes for number in both]
+        for each in others:
+            controller.cancel(each.id)
+        done = [controller.wait(number, 60.0) for number in both]
+    assert [(each.state, each.error) for each in done] == [("done", "")] * 2
+    assert min(kept) > 500_000
+    assert [each.moved_bytes for each in done] == [6_000_000, 4_000_000]
+    assert (tmp_path / "copy-c").read_bytes() == (tmp_path / "object").read_bytes()
+
+
+@pytest.mark.lab
+def test_a_controller_that_is_interrupted_ends_at_once_and_the_next_goes_on(cloud: lab.Session, tmp_path: Path) -> None:
+    socket = tmp_path / "t.sock"
+    first = subprocess.Popen(served(cloud, tmp_path), stderr=subprocess.PIPE, text=True)
+    try:
+        until(lambda: there(socket))
+        with Client(socket) as client:
+            client.submit([HostBytes("a", "b", 15_000_000)])
+        until(lambda: listed(socket)[0]["moved_bytes"] > 1_000_000)
+        # A command that waits for a transfer keeps no controller alive, and ends with the reason.
+        waiting = subprocess.Popen(
+            [GAVOTTE, "transfers", "wait", "1", "--socket", socket], stderr=subprocess.PIPE, text=True
+        )
+        until(lambda: Path(f"/proc/{waiting.pid}").exists())
+        first.send_signal(signal.SIGINT)
+        assert "stopped" in first.communicate(timeout=15)[1]
+        assert "no controller of transfers listens" in waiting.communicate(timeout=30)[1]
+    finally:
+        first.kill()
+        first.wait()
+    second = subprocess.Popen(served(cloud, tmp_path), stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: there(socket))
+        assert listed(socket)[0]["moved_bytes"] > 1_000_000
+        with Client(socket) as client:
+            assert client.wait(1, 60.0)["state"] == "done"
+    finally:
+        second.send_signal(signal.SIGTERM)
+        second.wait(30)
 
 
 @pytest.mark.lab
@@ -193,6 +266,8 @@ def test_what_makes_no_sense_is_refused() -> None:
     for flows, options, message in (
         ([], {}, "without flows"),
         ([HostBytes("a", "q", 1)], {}, "`q` is not a host"),
+        ([HostBytes("a", "b", 1 << 61)], {}, "use 0 to 1152921504606846976"),
+        ([HostBytes("a", "b", -1)], {}, "-1 bytes from `a` to `b`"),
         ([HostBytes("a", "b", 1)], {"weight": 0.0}, "weight"),
         ([HostBytes("a", "b", 1)], {"priority_class": -1}, "class"),
     ):
@@ -201,6 +276,26 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(GavotteError, match="no policy `best`"):
         Controller(inventory, TRUTH, MemoryQueue(), "best")
     assert controller.list() == []
+
+
+def test_flows_with_the_same_ends_become_one(tmp_path: Path) -> None:
+    controller = Controller(builders.inventory("abc"), TRUTH, MemoryQueue())
+    flows = [HostBytes("abc"[number % 3], "abc"[number // 3 % 3], 1) for number in range(100_000)]
+    with serving(controller, tmp_path / "t.sock"), Client(tmp_path / "t.sock") as client:
+        entry = client.submit(flows)
+    assert entry["bytes"] == 100_000
+    assert len(controller.get(1).flows) == 9
+
+
+def test_who_waits_is_told_that_the_controller_has_stopped(tmp_path: Path) -> None:
+    controller = Controller(builders.inventory("abc"), TRUTH, MemoryQueue())
+    stop = threading.Event()
+    with serving(controller, tmp_path / "t.sock"), Client(tmp_path / "t.sock") as client:
+        number = client.submit([HostBytes("a", "b", 1)])["id"]
+        stop.set()
+        controller.run(stop)
+        with pytest.raises(GavotteError, match="no controller of transfers listens"):
+            client.wait(number, 60.0)
 
 
 @pytest.mark.lab

@@ -53,6 +53,16 @@ class Asking:
         """Call one short method at several agents at once. Return each agent's reply or error."""
         return aside(lambda: self._answers(method, requests, CALL_DEADLINE_S))
 
+    def interrupt(self) -> None:
+        """Close all streams of the run's agents. Returns at once; any thread may call this."""
+        calls = [call for own in list(self._open.values()) for call in list(own)]
+
+        def close() -> None:
+            for call in calls:
+                call.cancel()
+
+        threading.Thread(target=close, daemon=True, name="interrupt").start()
+
     def _answers(self, method: str, requests: Mapping[str, Any], deadline_s: float) -> dict[str, Any]:
         gone = self.lost.keys() | self.missing.keys()
         calls = {

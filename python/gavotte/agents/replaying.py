@@ -61,6 +61,10 @@ class Replay:
         }
         self._fleet.pace(self._id, {source: changes for source, changes in own.items() if changes})
 
+    def stop(self) -> None:
+        """End the transfers at all agents. Returns at once; any thread may call this."""
+        self._fleet.interrupt()
+
     def events(self) -> Iterator[tuple[str, pb.TransferDone | pb.Moved | AgentError]]:
         """Start the transfers, once.
 

@@ -11,26 +11,27 @@ from dataclasses import replace
 from gavotte.errors import GavotteError
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
-from gavotte.formats.parts.byte_matrix import HostBytes
+from gavotte.formats.parts.byte_matrix import HostBytes, merged, spelled_as
 from gavotte.formats.parts.names import known_as, meant
 from gavotte.formats.parts.transfer import Copies, Transfer, TransferQueue, checked
 from gavotte.terms.unix_clock import UnixClock
+from gavotte.transfer.admission import admitted, crowded, holdable
 from gavotte.transfer.credit_levels import CreditLevels
-from gavotte.transfer.orders import order_rates
+from gavotte.transfer.orders import Coflow, order_rates, serving_order
 from gavotte.transfer.question import HOST, output_paths
-from gavotte.transfer.spelling import spelled_copies, spelled_flows, spelled_network
+from gavotte.transfer.spelling import spelled_copies, spelled_network
 from gavotte.transfer.underway import BroadcastUnderWay, UnderWay, check_copies, under_way
 
 logger = logging.getLogger(__name__)
-
-AT_ONCE = 16
-"""Most transfers that run at one time. An agent accepts 64 holds, and other users need some."""
 
 TICK_S = 0.25
 """Longest time between two orderings, as unknown sizes show in the bytes sent. Arrivals and ends also cause one."""
 
 SAVE_S = 1.0
 """Time between two times that progress is stored, so that a controller that is killed can continue from it."""
+
+STOP_S = 3.0
+"""Time that a controller which stops gives its transfers to release their agents. Leases of the others end."""
 
 
 class Controller:
@@ -64,7 +65,10 @@ class Controller:
         self._clock = clock or UnixClock()
         self._changed = threading.Condition()
         self._transfers = {transfer.id: transfer for transfer in queue.all()}
+        self._unfinished = {number for number, transfer in self._transfers.items() if not transfer.over}
+        self._waiting: dict[int, tuple[Transfer, frozenset[str], Coflow]] = {}
         self._live: dict[int, UnderWay] = {}
+        self._stopped = False
         self._warned: set[str] = set()
         self._warn: Callable[[str], None] = lambda _: None
 
@@ -81,7 +85,8 @@ class Controller:
         """Queue a transfer.
 
         Args:
-            flows: bytes from host to host; for a broadcast, from its source to each receiver, 0 bytes.
+            flows: bytes from host to host, and one flow comes of all with the same ends; for a broadcast, from its
+                source to each receiver, 0 bytes.
             copies: the copies of a broadcast; None = a shuffle.
             name: for people.
             user: its owner.
@@ -92,17 +97,20 @@ class Controller:
             GavotteError: for hosts that the inventory or the Network does not have, numbers out of range, and a
                 broadcast that cannot be paced.
         """
-        flows = spelled_flows(flows, self._hosts)
+        flows = spelled_as(flows, self._hosts)
         copies = None if copies is None else spelled_copies(copies, self._hosts)
         checked(flows, weight=weight, priority_class=priority_class)
-        for host in (end for flow in flows for end in (flow.source, flow.target)):
+        for host in dict.fromkeys(end for flow in flows for end in (flow.source, flow.target)):
             self._check_host(host)
-        if copies is not None:
+        if copies is None:
+            flows = merged(flows)
+        else:
             check_copies(copies, flows)
         new = Transfer(0, name, user, priority_class, weight, tuple(flows), submitted_s=self._clock(), copies=copies)
         with self._changed:
             queued = self._queue.add(new)
             self._transfers[queued.id] = queued
+            self._unfinished.add(queued.id)
             self._changed.notify_all()
         return queued
 
@@ -160,25 +168,31 @@ class Controller:
         Raises:
             GavotteError: when none has that number.
         """
-        transfer = self.get(number)
+        self.get(number)
         with self._changed:
-            live = self._live.get(number)
+            live, transfer = self._live.get(number), self._transfers[number]
             if live is not None:
+                live.suspended = False
                 live.cancel()
             elif not transfer.over:
                 self._end(transfer, "cancelled", "")
         return self.get(number) if live is None else self.wait(number, 10.0)
 
     def wait(self, number: int, seconds: float) -> Transfer:
-        """Return when a transfer is over or the time is up.
+        """Return when a transfer is over, the controller has stopped, or the time is up.
 
         Raises:
             GavotteError: when none has that number.
         """
         self.get(number)
         with self._changed:
-            self._changed.wait_for(lambda: self._transfers[number].over, seconds)
+            self._changed.wait_for(lambda: self._transfers[number].over or self._stopped, seconds)
         return self.get(number)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `run` has ended."""
+        return self._stopped
 
     def run(self, stop: threading.Event, warn: Callable[[str], None] = lambda _: None) -> None:
         """Carry out transfers until `stop` is set. The next controller continues those that are running then.
@@ -192,7 +206,7 @@ class Controller:
         try:
             while not stop.is_set():
                 with self._changed:
-                    self._begin()
+                    self._admit()
                     self._order()
                     if time.monotonic() - saved_s > SAVE_S:
                         saved_s = time.monotonic()
@@ -203,31 +217,60 @@ class Controller:
             with self._changed:
                 under_way = list(self._live.values())
                 for live in under_way:
-                    self._queue.save(replace(self._now(live.transfer), state="queued"))
+                    live.suspended = True
                     live.cancel()
+                self._stopped = True
+                self._changed.notify_all()
+                for live in under_way:
+                    self._queue.save(replace(self._now(live.transfer), state="queued"))
+            end_s = time.monotonic() + STOP_S
             for live in under_way:
                 if live.thread is not None:
-                    live.thread.join(10.0)
+                    live.thread.join(max(0.0, end_s - time.monotonic()))
 
     def _now(self, transfer: Transfer) -> Transfer:
         live = self._live.get(transfer.id)
         return transfer if live is None else replace(live.now(), state=transfer.state)
 
-    def _begin(self) -> None:
-        """Start waiting transfers, in order of arrival."""
-        for number, transfer in self._transfers.items():
-            if len(self._live) >= AT_ONCE:
-                return
-            if transfer.over or number in self._live:
-                continue
-            started_s = transfer.started_s if transfer.started_s is not None else self._clock()
-            running = replace(transfer, state="running", started_s=started_s)
-            self._transfers[number] = running
-            self._queue.save(running)
-            live = under_way(running)
-            self._live[number] = live
-            live.thread = threading.Thread(target=self._carry, args=(live,), daemon=True, name=f"transfer-{number}")
-            live.thread.start()
+    def _admit(self) -> None:
+        """Start and suspend transfers, so that those run on each host that the policy serves first."""
+        waiting = {number: self._described(number) for number in sorted(self._unfinished)}
+        hosts = {number: own for number, (_, own, _) in waiting.items()}
+        order, running = list(hosts), set(hosts)
+        if crowded(hosts):
+            coflows = [
+                self._live[number].coflow() if number in self._live else coflow
+                for number, (_, _, coflow) in waiting.items()
+            ]
+            order = [order[index] for index in serving_order(self._network, self.policy, coflows)]
+            running = admitted(order, hosts)
+        for number, live in self._live.items():
+            if number not in running and not live.cancelled:
+                live.suspend()
+        for number in order:
+            if number in running and number not in self._live and holdable(number, hosts, self._live):
+                self._begin(number)
+
+    def _described(self, number: int) -> tuple[Transfer, frozenset[str], Coflow]:
+        """Return an unfinished transfer, its hosts, and what a policy may know about it while it waits."""
+        transfer = self._transfers[number]
+        known = self._waiting.get(number)
+        if known is None or known[0] is not transfer:
+            hosts = frozenset(end for flow in transfer.flows for end in (flow.source, flow.target))
+            known = self._waiting[number] = (transfer, hosts, under_way(transfer).coflow())
+        return known
+
+    def _begin(self, number: int) -> None:
+        """Start a waiting transfer."""
+        transfer = self._transfers[number]
+        started_s = transfer.started_s if transfer.started_s is not None else self._clock()
+        running = replace(transfer, state="running", started_s=started_s)
+        self._transfers[number] = running
+        self._queue.save(running)
+        live = under_way(running)
+        self._live[number] = live
+        live.thread = threading.Thread(target=self._carry, args=(live,), daemon=True, name=f"transfer-{number}")
+        live.thread.start()
 
     def _order(self) -> None:
         """Give each flow the rate that the policy decides."""
@@ -246,16 +289,31 @@ class Controller:
     def _end(self, transfer: Transfer, state: str, error: str) -> None:
         ended = replace(self._now(transfer), state=state, error=error, finished_s=self._clock())  # type: ignore[arg-type]
         self._live.pop(transfer.id, None)
+        self._waiting.pop(transfer.id, None)
+        self._unfinished.discard(transfer.id)
         self._transfers[transfer.id] = ended
-        self._queue.save(ended)
+        self._save(ended)
         self._changed.notify_all()
+
+    def _queue_again(self, transfer: Transfer) -> None:
+        """Let a suspended transfer wait with what it has moved."""
+        waiting = replace(self._now(transfer), state="queued", receivers=())
+        self._live.pop(transfer.id, None)
+        self._transfers[transfer.id] = waiting
+        self._save(waiting)
+        self._changed.notify_all()
+
+    def _save(self, transfer: Transfer) -> None:
+        """Store the state of a transfer. A controller that stops has stored all; then its store may be closed."""
+        if not self._stopped:
+            self._queue.save(transfer)
 
     def _carry(self, live: UnderWay) -> None:
         """Carry out one transfer, from its holds to its end, in a thread of its own."""
         state, error = "failed", ""
         try:
             live.carry(self._inventory, self._network, self._changed)
-            state = "cancelled" if live.cancelled else "done"
+            state = "cancelled" if live.cancelled and not live.complete else "done"
         except GavotteError as failure:
             error = str(failure)
         except Exception as failure:
@@ -267,4 +325,7 @@ class Controller:
                     self._warned.add(warning)
                     self._warn(warning)
             live.cancel()
-            self._end(live.transfer, state, error)
+            if live.suspended and state == "cancelled":
+                self._queue_again(live.transfer)
+            else:
+                self._end(live.transfer, state, error)

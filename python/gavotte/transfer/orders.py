@@ -75,25 +75,9 @@ def order_rates(network: Network, policy: str, coflows: Sequence[Coflow]) -> Ord
     Raises:
         GavotteError: for an unknown policy or host, or a number out of range.
     """
-    for coflow in coflows:
-        if not (0 < coflow.weight < np.inf and 0 <= coflow.class_ < 2**32 and 0 <= coflow.sent_bytes < np.inf):
-            raise GavotteError(
-                f"weight {coflow.weight}, class {coflow.class_}, {coflow.sent_bytes} bytes sent",
-                hint="a weight is above 0, a class and bytes from 0 on",
-            )
     # A flow that has ended gets no share, though its coflow is still running: the share would idle.
     open_ = [np.array([flow[2] != 0 for flow in each.flows], bool) for each in coflows]
-    placed = [
-        _Placed(
-            each.arrival_s,
-            [flow for flow, wants in zip(flows_on(network, each.flows), own, strict=True) if wants],
-            each.class_,
-            each.weight,
-            each.sent_bytes,
-        )
-        for each, own in zip(coflows, open_, strict=True)
-        if own.any()
-    ]
+    placed = [each for each in (_placed(network, coflow) for coflow in coflows) if each.flows]
     try:
         rates_bps, again_s = _core.order_rates(_core.Network(network.cautious()), policy, placed)
     except ValueError as error:
@@ -103,3 +87,34 @@ def order_rates(network: Network, policy: str, coflows: Sequence[Coflow]) -> Ord
     for own, wants, shares in zip(rates, open_, np.split(rates_bps, ends[:-1]), strict=False):
         own[wants] = shares
     return OrderRates(rates, again_s)
+
+
+def serving_order(network: Network, policy: str, coflows: Sequence[Coflow]) -> list[int]:
+    """Return the order in which a policy serves transfers, as their indices; those at the front run if not all can.
+
+    Where sizes decide, a transfer of unknown size, such as a broadcast that has not begun, is at the front.
+
+    Args:
+        network: hosts and the links between them.
+        policy: one of `POLICIES`.
+        coflows: running and waiting transfers.
+
+    Raises:
+        GavotteError: as `order_rates`.
+    """
+    placed = [_placed(network, coflow) for coflow in coflows]
+    try:
+        return _core.serving_order(_core.Network(network.cautious()), policy, placed)
+    except ValueError as error:
+        raise GavotteError(str(error)) from None
+
+
+def _placed(network: Network, coflow: Coflow) -> _Placed:
+    """Return a coflow with the indices of its hosts, and without flows that have ended."""
+    if not (0 < coflow.weight < np.inf and 0 <= coflow.class_ < 2**32 and 0 <= coflow.sent_bytes < np.inf):
+        raise GavotteError(
+            f"weight {coflow.weight}, class {coflow.class_}, {coflow.sent_bytes} bytes sent",
+            hint="a weight is above 0, a class and bytes from 0 on",
+        )
+    flows = [flow for flow in flows_on(network, coflow.flows) if flow[2] != 0]
+    return _Placed(coflow.arrival_s, flows, coflow.class_, coflow.weight, coflow.sent_bytes)

@@ -18,8 +18,8 @@ import grpc
 from gavotte.agents.calls import aside
 from gavotte.agents.runtime import runtime_dir
 from gavotte.errors import GavotteError
-from gavotte.formats.parts.byte_matrix import HostBytes
-from gavotte.formats.parts.transfer import STATES, Copied, Copies, Transfer
+from gavotte.formats.parts.byte_matrix import HostBytes, merged
+from gavotte.formats.parts.transfer import STATES, Copied, Copies, Transfer, checked
 from gavotte.transfer import queue_pb2 as pb
 from gavotte.transfer.control import Controller
 from gavotte.transfer.queue_pb2_grpc import TransfersServicer, TransfersStub, add_TransfersServicer_to_server
@@ -29,6 +29,9 @@ WAIT_S = 60.0
 
 CALL_S = 10.0
 """Deadline of a call that only exchanges a few bytes."""
+
+FLOWS_PER_S = 10_000.0
+"""Flows that a controller accepts in a second even if its machine is busy: the deadline of a large transfer."""
 
 MOST_BYTES = 64 << 20
 """Most bytes of one message: a shuffle of a million flows has 40 MB."""
@@ -128,9 +131,12 @@ class _Service(TransfersServicer):
     def Wait(self, request: Any, context: Any) -> Any:  # noqa: N802
         seconds = request.seconds if 0 < request.seconds <= WAIT_S else WAIT_S
         try:
-            return _entry(self._controller.wait(request.id, seconds))
+            waited = self._controller.wait(request.id, seconds)
         except GavotteError as error:
             _refuse(context, grpc.StatusCode.NOT_FOUND, error)
+        if self._controller.stopped and not waited.over:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the controller has stopped")
+        return _entry(waited)
 
 
 def _refuse(context: Any, code: grpc.StatusCode, error: GavotteError) -> NoReturn:
@@ -190,14 +196,15 @@ class Client:
         weight: float = 1.0,
     ) -> dict[str, Any]:
         """Queue a transfer. Arguments are those of `Controller.submit`. Returns its entry, as in `list`."""
+        checked(flows, weight=weight, priority_class=priority_class)
         request = pb.SubmitRequest(
             name=name,
             user=user,
-            flows=[pb.Flow(source=flow.source, target=flow.target, bytes=flow.bytes) for flow in flows],
+            flows=[pb.Flow(source=flow.source, target=flow.target, bytes=flow.bytes) for flow in merged(flows)],
             priority_class=priority_class,
             weight=weight,
         )
-        return _read_entry(self._call("Submit", request))
+        return _read_entry(self._call("Submit", request, CALL_S + len(request.flows) / FLOWS_PER_S))
 
     def submit_broadcast(
         self,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from gavotte.formats.network import Network
-from gavotte.formats.parts.byte_matrix import HostBytes
 from gavotte.formats.parts.names import known_as
 from gavotte.formats.parts.transfer import Copies
 
@@ -21,14 +20,6 @@ def spelled_network(network: Network, names: Collection[str]) -> Network:
         group.model_copy(update={"members": [own[member] for member in group.members]}) for group in network.groups
     ]
     return network.model_copy(update={"hosts": hosts, "groups": groups})
-
-
-def spelled_flows(flows: Sequence[HostBytes], names: Collection[str]) -> list[HostBytes]:
-    """Return flows that spell their ends as the inventory does."""
-    return [
-        dataclasses.replace(flow, source=known_as(flow.source, names), target=known_as(flow.target, names))
-        for flow in flows
-    ]
 
 
 def spelled_copies(copies: Copies, names: Collection[str]) -> Copies:

@@ -52,6 +52,8 @@ class UnderWay:
         moved: bytes of each of its flows that have been sent.
         started: whether its rates can be set.
         cancelled: whether it is to end.
+        suspended: whether it waits again after that, with what it has moved.
+        complete: whether all of it has moved.
     """
 
     def __init__(self, transfer: Transfer) -> None:
@@ -59,6 +61,8 @@ class UnderWay:
         self.moved = list(transfer.moved or [0] * len(transfer.flows))
         self.started = False
         self.cancelled = False
+        self.suspended = False
+        self.complete = False
         self.thread: threading.Thread | None = None
         self.warnings: list[str] = []
 
@@ -82,6 +86,11 @@ class UnderWay:
     def cancel(self) -> None:
         """End it. Does not wait."""
         self.cancelled = True
+
+    def suspend(self) -> None:
+        """End it for now, since others go first. Does not wait."""
+        self.suspended = True
+        self.cancel()
 
     def carry(self, inventory: Inventory, network: Network, changed: threading.Condition) -> None:
         """Carry it out, in a thread of its own.
@@ -117,6 +126,10 @@ def check_copies(copies: Copies, flows: Sequence[HostBytes]) -> None:
     output_paths(copies.output, targets)
 
 
+def _flows_left(transfer: Transfer) -> list[Flow]:
+    return [(flow.source, flow.target, float(left)) for flow, left in zip(transfer.flows, transfer.left(), strict=True)]
+
+
 def under_way(transfer: Transfer) -> UnderWay:
     """Return the kind of running transfer that suits a transfer."""
     return ShuffleUnderWay(transfer) if transfer.copies is None else BroadcastUnderWay(transfer, transfer.copies)
@@ -134,8 +147,7 @@ class ShuffleUnderWay(UnderWay):
 
     def flows(self) -> Sequence[Flow]:
         """Return all requested flows."""
-        now = self.now()
-        return [(flow.source, flow.target, float(left)) for flow, left in zip(now.flows, now.left(), strict=True)]
+        return _flows_left(self.now())
 
     def pace(self, rates_bps: Sequence[float]) -> None:
         """Pass changes on to `_pace`."""
@@ -151,9 +163,11 @@ class ShuffleUnderWay(UnderWay):
             self._wake.set()
 
     def cancel(self) -> None:
-        """End it."""
+        """End it. Its agents' streams are closed, since an agent that hangs would say nothing more."""
         super().cancel()
         self._wake.set()
+        if self._replay is not None:
+            self._replay.stop()
 
     def carry(self, inventory: Inventory, network: Network, changed: threading.Condition) -> None:  # noqa: ARG002
         """Carry it out. All flows are held until they are paced."""
@@ -164,6 +178,7 @@ class ShuffleUnderWay(UnderWay):
                 held = pb.Transfer(id=number, target=flow.target, bytes=size, pace_bps=pace_word(0.0))
                 asked[flow.source].append(held)
         if not asked:
+            self.complete = True
             return
         used = {end for flow in transfer.flows for end in (flow.source, flow.target)}
         most = max(sum(each.bytes for each in own) for own in asked.values())
@@ -178,6 +193,8 @@ class ShuffleUnderWay(UnderWay):
                 raise AgentError(f"host {name} cannot be used: {reason}")
             replay = Replay(fleet, asked, congestion=CONGESTION, max_seconds=MOST_S - CONNECT_S, report_s=REPORT_S)
             self._replay = replay
+            if self.cancelled:
+                return
             threading.Thread(target=self._pace, daemon=True, name=f"pace-{transfer.id}").start()
             for _, event in replay.events():
                 if self.cancelled:
@@ -186,6 +203,7 @@ class ShuffleUnderWay(UnderWay):
                     raise event
                 with changed:
                     self._heard(event, before, changed)
+            self.complete = True
 
     def _heard(self, event: pb.Moved | pb.TransferDone, before: list[int], changed: threading.Condition) -> None:
         if isinstance(event, pb.Moved):
@@ -224,8 +242,8 @@ class BroadcastUnderWay(UnderWay):
         self._guard = threading.Condition()
 
     def flows(self) -> Sequence[Flow]:
-        """Return the current subscriptions."""
-        return self._flows
+        """Return the current subscriptions; before the first, what each receiver lacks, as sent by the source."""
+        return self._flows if self.started else _flows_left(self.now())
 
     def pace(self, rates_bps: Sequence[float]) -> None:
         """Keep changes for `limits`."""
@@ -265,12 +283,12 @@ class BroadcastUnderWay(UnderWay):
         )
         result = send(question, BroadcastSession(planned, watch, pacing=self))
         self.warnings = result.warnings
+        self.complete = not result.lost
         became = (Copied(each.host, each.finish_s, each.ok, each.error, each.joined_s) for each in result.receivers)
         with changed:
             self.transfer = replace(self.transfer, receivers=tuple(became))
         if result.lost and not self.cancelled:
-            lost = "; ".join(f"{host}: {why}" for host, why in result.lost.items())
-            raise AgentError(f"{len(result.lost)} of {len(result.receivers)} receivers did not get the file: {lost}")
+            raise AgentError(result.loss_message(copies.output), hint=result.remedy(copies.output))
 
     def join(self, joined: Transfer) -> None:
         """Add the newest receiver of the transfer. The caller holds the `changed` of `carry`.

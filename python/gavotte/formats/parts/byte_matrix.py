@@ -41,7 +41,18 @@ def spelled_as(flows: Sequence[HostBytes], known: Collection[str]) -> list[HostB
     """Return the flows with each host's name in the upper and lower case that `known` uses for the host."""
     names = {name for flow in flows for name in (flow.source, flow.target)}
     spelling = {name: known_as(name, known) for name in names}
+    if all(name == spelled for name, spelled in spelling.items()):
+        return list(flows)
     return [HostBytes(spelling[flow.source], spelling[flow.target], flow.bytes) for flow in flows]
+
+
+def merged(flows: Sequence[HostBytes]) -> list[HostBytes]:
+    """Return one flow for each pair of hosts, with the bytes of all its flows, in order of first appearance."""
+    sums: dict[tuple[str, str], int] = {}
+    for flow in flows:
+        pair = flow.source, flow.target
+        sums[pair] = sums.get(pair, 0) + flow.bytes
+    return list(flows) if len(sums) == len(flows) else [HostBytes(*pair, size) for pair, size in sums.items()]
 
 
 def read_byte_matrix(path: str | Path) -> list[HostBytes]:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from gavotte.errors import GavotteError
-from gavotte.formats.parts.byte_matrix import HostBytes
+from gavotte.formats.parts.byte_matrix import MOST_BYTES, HostBytes
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "cancelled")
@@ -191,6 +191,11 @@ def checked(flows: Sequence[HostBytes], *, weight: float, priority_class: int) -
     """
     if not flows:
         raise GavotteError("a transfer without flows", hint="give at least one")
+    for flow in flows:
+        if not 0 <= flow.bytes <= MOST_BYTES:
+            raise GavotteError(
+                f"{flow.bytes} bytes from `{flow.source}` to `{flow.target}`", hint=f"use 0 to {MOST_BYTES}"
+            )
     if not 1e-3 <= weight <= 1e3:
         raise GavotteError(f"the weight {weight} is out of range", hint="use 0.001 to 1000")
     if not 0 <= priority_class < 1000:
