@@ -127,7 +127,10 @@ def _renewing(fleet: Fleet) -> Iterator[None]:
 
     def beat() -> None:
         try:
-            while not over.wait(LEASE_S / RENEWALS):
+            # An agent that does not answer must not delay the next renewal of the others.
+            next_s = time.monotonic() + LEASE_S / RENEWALS
+            while not over.wait(max(0.0, next_s - time.monotonic())):
+                next_s = time.monotonic() + LEASE_S / RENEWALS
                 fleet.renew()
         except ValueError as error:
             # The channels may be closed during the last renewal.

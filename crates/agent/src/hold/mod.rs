@@ -29,6 +29,13 @@ use crate::hold::rounds::Rounds;
 use crate::hold::secret::Secret;
 use crate::hold::shelf::Shelf;
 
+/// Pause between two checks whether a lease has ended.
+const LOOK: Duration = Duration::from_millis(500);
+/// If a check comes this much later than planned, this agent had no processor for a while.
+const STARVED: Duration = Duration::from_millis(500);
+/// Time that an agent without a processor gives renewals that arrived meanwhile.
+const CATCH_UP: Duration = Duration::from_secs(2);
+
 /// Largest number of characters in a run's user or purpose.
 const MAX_LABEL: usize = 100;
 
@@ -179,8 +186,11 @@ impl Hold {
     }
 
     /// Whether the hold was released or has expired.
+    ///
+    /// Only [`Hold::lapse`] decides that a lease has ended. A renewal that waited for this agent's processor is still in
+    /// time.
     pub fn is_over(&self) -> bool {
-        *self.over.borrow() || Instant::now() >= self.end_by()
+        *self.over.borrow() || Instant::now() >= self.ends
     }
 
     /// Renews the lease from now on.
@@ -233,7 +243,11 @@ impl Hold {
     async fn lapse(&self) {
         let end_by = async {
             while Instant::now() < self.end_by() {
-                tokio::time::sleep_until(self.end_by()).await;
+                let planned = self.end_by().min(Instant::now() + LOOK);
+                tokio::time::sleep_until(planned).await;
+                if planned.elapsed() > STARVED && Instant::now() >= self.end_by() {
+                    self.expires.send_replace(Instant::now() + CATCH_UP.min(self.lease));
+                }
             }
         };
         tokio::select! {

@@ -266,6 +266,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_renewal_that_waited_for_this_agents_processor_is_in_time() {
+        let holds = Holds::new(CAPS);
+        let leased = EnrolRequest {
+            lease_s: 10.0,
+            ..shared("one")
+        };
+        let hold = holds.enrol(leased).unwrap();
+        tokio::task::yield_now().await;
+        tokio::time::advance(Duration::from_secs(30)).await;
+        tokio::task::yield_now().await;
+        holds.of("one").unwrap().renew();
+        tokio::time::sleep(Duration::from_secs(8)).await;
+        assert!(!hold.is_over());
+        assert!(outlived(&hold).await);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_hold_ends_when_its_lease_is_not_renewed() {
         let holds = Holds::new(CAPS);
         let leased = |run_id: &str| EnrolRequest {
