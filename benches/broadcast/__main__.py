@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benches.broadcast.cases import PRINTED, Case, case
+from benches.broadcast.cases import FAULTS, PRINTED, Case, case
 from benches.broadcast.ways import OURS, PEERS, Outcome, ways
 from benches.machine import machine, processor_times
 from benches.recorded import write_figure
@@ -81,13 +81,13 @@ def same_racks(cloud: Case, partitions: Sequence[int]) -> bool:
 
 
 def carry_out(cloud: Case, file: Path, base: Path, given: argparse.Namespace, kind: str) -> dict[str, list[Run]]:
-    """Run each way this many times in turn, in one lab; in the case of a death, in one lab a run."""
+    """Run each way this many times in turn, in one lab; in the case of a fault, in one lab a run."""
     runs: dict[str, list[Run]] = {}
-    dying = cloud.network.names[len(cloud.network.names) // 2] if kind == "death" else None
+    dying = cloud.network.names[len(cloud.network.names) // 2] if kind in FAULTS else None
     wanted = given.ways[:1] if dying else given.ways
     times = base / f"{kind}-{len(cloud.network.names)}-{file.name}.json"
     for first in range(given.runs if dying else 1):
-        # A host that has died is left out of the next run.
+        # A host with a fault is left out of the next run.
         with lab.session(cloud.topology, source="bench") as session:
             if "clustering" in wanted:
                 (train,) = ways(["cornet"], None, times).values()
@@ -95,7 +95,7 @@ def carry_out(cloud: Case, file: Path, base: Path, given: argparse.Namespace, ki
                     with folder(base) as scratch:
                         train(session, cloud, file, scratch)
             for run in [first] if dying else range(given.runs):
-                for name, way in ways(wanted, dying, times).items():
+                for name, way in ways(wanted, dying, times, kind).items():
                     with folder(base) as scratch:
                         before = processor_times()
                         try:

@@ -16,7 +16,12 @@ PRINTED = {
     "mixed": "mixed uplinks",
     "racks": "three racks",
     "death": "a relay dies half-way",
+    "hang": "a relay hangs half-way",
+    "cut": "a relay's link goes down half-way",
 }
+
+FAULTS = ("death", "hang", "cut")
+"""Cases in which something happens to a relay, each run in a lab of its own."""
 
 
 @dataclass(frozen=True)

@@ -70,14 +70,27 @@ Way = Callable[[lab.Session, Case, Path, Path], Outcome]
 """Runs broadcasts in a lab, with a folder for the copies."""
 
 
-def kill(session: lab.Session, name: str) -> None:
-    """End a host's agent, as a crash would."""
+def signalled(session: lab.Session, name: str, number: signal.Signals) -> None:
+    """Send a signal to a host's agent."""
     mark = f"{session.folder}/{name}.sock"
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with suppress(OSError):
                 if mark in (folder / "cmdline").read_text().split("\0"):
-                    os.kill(int(folder.name), signal.SIGKILL)
+                    os.kill(int(folder.name), number)
+
+
+def cut(session: lab.Session, name: str) -> None:
+    """Take a host's link down."""
+    session.run(name, ["ip", "link", "set", "eth0", "down"])
+
+
+HAPPENS: dict[str, Callable[[lab.Session, str], None]] = {
+    "death": partial(signalled, number=signal.SIGKILL),
+    "hang": partial(signalled, number=signal.SIGSTOP),
+    "cut": cut,
+}
+"""What happens to a relay in each case of a fault."""
 
 
 def ours(
@@ -89,14 +102,15 @@ def ours(
     mechanism: str,
     times: Path,
     dying: str | None = None,
+    fault: str = "",
 ) -> Outcome:
-    """Broadcast by one of our mechanisms; `victim` dies when it has half."""
+    """Broadcast by one of our mechanisms; something happens to the host `dying` when it has half."""
     watched: list[str] = []
 
     def watch(name: str, held: int, total: int) -> None:
         if name == dying and 2 * held >= total and not watched:
             watched.append(name)
-            kill(session, name)
+            HAPPENS[fault](session, name)
 
     question = BroadcastQuestion(
         str(file),
@@ -199,12 +213,12 @@ def openmpi(session: lab.Session, cloud: Case, file: Path, scratch: Path, *, pip
     return Outcome([float(each) for each in report["seconds"]])
 
 
-def ways(wanted: list[str], dying: str | None, times: Path) -> dict[str, Way]:
+def ways(wanted: list[str], dying: str | None, times: Path, fault: str = "") -> dict[str, Way]:
     """Return the function of each way whose program is installed."""
     values: dict[str, Way] = {}
     for name in wanted:
         if name in OURS:
-            values[name] = partial(ours, mechanism=name, dying=dying, times=times)
+            values[name] = partial(ours, mechanism=name, dying=dying, fault=fault, times=times)
         elif name == "http":
             values[name] = http
         elif name == "libtorrent" and importlib.util.find_spec("libtorrent") is not None:

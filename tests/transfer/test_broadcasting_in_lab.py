@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 from tests import builders
+from tests.faults import plug, to_agent, unplug
 from tests.shell import GAVOTTE, gavotte, processes_of, until
 
 from gavotte import lab
 from gavotte.agents.runtime import RUNTIME_DIR_VARIABLE
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.inventory import read_inventory
+from gavotte.formats.network import Network
 from gavotte.transfer import BroadcastResult, BroadcastSession, broadcast
 from gavotte.transfer.planning import Mechanism
 
@@ -80,6 +82,11 @@ def when(share: float, what: Callable[[], None], *, host: str) -> Callable[[str,
             what()
 
     return watch
+
+
+def equal(rate_bps: float) -> Network:
+    """Hosts that send this much each, so that they are in a chain in their given order."""
+    return builders.network([{"name": name, "egress_bps": rate_bps, "ingress_bps": rate_bps} for name in HOSTS])
 
 
 def test_each_mechanism_brings_the_same_bytes(cloud: lab.Session, file: Path, tmp_path: Path) -> None:
@@ -147,6 +154,78 @@ def test_a_relay_that_dies_is_named_and_nobody_else_is_hurt(
     assert right(result, large) == {"h1", "h3", "h4", "h5"}
     assert list(result.lost) == ["h2"]
     assert "h2" in " ".join(result.changes)
+
+
+@pytest.mark.parametrize("mechanism", ["chain", "tree", "mesh"])
+def test_nobody_waits_for_a_relay_that_hangs(
+    cloud: lab.Session, large: Path, tmp_path: Path, mechanism: Mechanism
+) -> None:
+    watch = when(0.3, lambda: to_agent(cloud, "h1", signal.SIGSTOP), host="h1")
+    result = broadcast(
+        str(large),
+        read_inventory(cloud.hosts_file),
+        "h0",
+        str(tmp_path / "out-{host}"),
+        network=equal(10e6),
+        mechanism=mechanism,
+        session=BroadcastSession(watch=watch),
+    )
+    assert right(result, large) == {"h2", "h3", "h4", "h5"}
+    assert list(result.lost) == ["h1"]
+    # A call to it would have waited for an answer.
+    assert "its agent has reported nothing for" in result.lost["h1"]
+
+
+@pytest.mark.parametrize("mechanism", ["chain", "mesh"])
+def test_a_relay_without_a_link_is_put_aside_at_its_first_stall(
+    cloud: lab.Session, large: Path, tmp_path: Path, mechanism: Mechanism
+) -> None:
+    def watch(name: str, held: int, total: int) -> None:
+        if name == "h1":
+            unplugged(name, held, total)
+        if name == "h5" and held == total:
+            plug(cloud, "h1", routes[0])
+
+    routes: list[str] = []
+    unplugged = when(0.3, lambda: routes.append(unplug(cloud, "h1")), host="h1")
+    result = broadcast(
+        str(large),
+        read_inventory(cloud.hosts_file),
+        "h0",
+        str(tmp_path / "out-{host}"),
+        network=equal(10e6),
+        mechanism=mechanism,
+        session=BroadcastSession(watch=watch),
+    )
+    assert right(result, large) >= {"h2", "h3", "h4", "h5"}
+    changes = " ".join(result.changes)
+    if mechanism == "chain":
+        assert any(line.startswith("h1 ") and line.endswith("is put last") for line in result.changes), changes
+    else:
+        assert "h1 gets no bytes and passes on no blocks any more" in changes
+    assert "h2 gets no bytes" not in changes
+
+
+@pytest.mark.parametrize("mechanism", ["chain", "mesh"])
+def test_a_source_that_changes_meanwhile_is_the_reason(
+    cloud: lab.Session, large: Path, tmp_path: Path, mechanism: Mechanism
+) -> None:
+    def change() -> None:
+        with large.open("r+b") as source:
+            source.seek(5_000_000)
+            source.write(bytes(1_000_000))
+
+    result = broadcast(
+        str(large),
+        read_inventory(cloud.hosts_file),
+        "h0",
+        str(tmp_path / "out-{host}"),
+        network=equal(20e6),
+        mechanism=mechanism,
+        session=BroadcastSession(watch=when(0.2, change, host="h1")),
+    )
+    assert right(result, large) == set()
+    assert set(result.lost.values()) == {f"{large} on h0 changed while it was sent"}
 
 
 def test_a_source_that_dies_after_a_full_copy_is_not_missed(large: Path, tmp_path: Path) -> None:

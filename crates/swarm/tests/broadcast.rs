@@ -461,6 +461,27 @@ fn a_slow_relay_is_put_last_and_hurts_only_itself() {
 }
 
 #[test]
+fn a_relay_that_is_as_slow_as_believed_is_not_blamed() {
+    let uplinks = vec![2000.0, 2000.0, 500.0, 500.0, 2000.0];
+    let case = Case {
+        mechanism: Mechanism::Chain,
+        bytes: 60_000,
+        uplinks: uplinks.clone(),
+        deaths: vec![],
+        late: vec![],
+        apart: BTreeSet::new(),
+        orphans: false,
+        wrong: 0,
+        held_s: 0.0,
+    };
+    let mut world = World::new(&case, &uplinks);
+    world.conduct();
+    world.run(&case);
+    assert!((1..5).all(|host| world.finished(host)));
+    assert_eq!(world.conductor.log(), Vec::<String>::new());
+}
+
+#[test]
 fn who_comes_late_costs_the_others_nothing() {
     for mechanism in &Mechanism::ALL[..4] {
         let case = |late: Vec<(usize, f64)>| Case {
@@ -516,4 +537,61 @@ fn a_source_that_dies_early_is_told() {
         };
         assert!(why.contains("blocks were lost with h0"), "{why}");
     }
+}
+
+/// A broadcast to 1, 2 and 3, of which 2 and 3 grow until `until_s` and 1 gets nothing after the first second.
+fn with_a_dead_link(mechanism: Mechanism, until_s: f64) -> Conductor {
+    let ground = Ground::new(&network(&[1000.0; 4]), 0, &[1, 2, 3]).unwrap();
+    let layout = Layout::new(90_000, 10_000).unwrap();
+    // Without a prediction no host counts as slow.
+    let predicted = Seconds(if mechanism == Mechanism::Chain {
+        f64::INFINITY
+    } else {
+        90.0
+    });
+    let mut conductor = Conductor::new(ground, layout, mechanism, PIECE_BYTES, predicted, vec![], 1);
+    for host in 0..4 {
+        let have = if host == 0 { Blocks::all(9) } else { Blocks::none(9) };
+        conductor.opened(host, have, Bytes(if host == 0 { 90_000 } else { 0 }), Seconds(0.0));
+    }
+    conductor.changes();
+    let mut now_s = 0.0;
+    while now_s < until_s {
+        now_s += 0.1;
+        for host in 1..4 {
+            // In a chain those behind host 1 get no more than it has.
+            let grows_s = if host == 1 || mechanism == Mechanism::Chain {
+                f64::min(now_s, 1.0)
+            } else {
+                now_s
+            };
+            let bytes = (1000.0 * grows_s) as u64;
+            let mut have = Blocks::none(9);
+            (0..(bytes / 10_000) as u32).for_each(|block| have.insert(block));
+            conductor.progress(host, have, Bytes(bytes), Seconds(now_s));
+        }
+        conductor.tick(Seconds(now_s));
+        conductor.changes();
+    }
+    conductor
+}
+
+#[test]
+fn a_host_without_bytes_is_put_last_before_others_wait_for_it() {
+    let mut conductor = with_a_dead_link(Mechanism::Chain, 2.9);
+    assert_eq!(conductor.edges()[0], (0, 1));
+    conductor = with_a_dead_link(Mechanism::Chain, 3.2);
+    assert_eq!(conductor.edges().last().unwrap().1, 1, "{:?}", conductor.log());
+    assert!(conductor.log().iter().all(|line| line.starts_with("h1 ")));
+}
+
+#[test]
+fn a_helper_without_bytes_passes_nothing_on() {
+    let feeds = |conductor: &Conductor| conductor.flows().iter().filter(|(parent, _, _)| *parent == 1).count();
+    assert_eq!(feeds(&with_a_dead_link(Mechanism::Mesh, 2.9)), 2);
+    let conductor = with_a_dead_link(Mechanism::Mesh, 3.2);
+    assert_eq!(feeds(&conductor), 0);
+    assert_eq!(conductor.standing(1), &Standing::Live);
+    let conductor = with_a_dead_link(Mechanism::Mesh, 40.0);
+    assert!(matches!(conductor.standing(1), Standing::Lost(_)));
 }

@@ -6,6 +6,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.asking import Asking
@@ -167,9 +168,9 @@ class Orders(Asking):
         """
         return self._streams("Broadcast", requests, deadline_s, silence_s, joining)
 
-    def splice(self, requests: Mapping[str, pb.SpliceRequest]) -> dict[str, AgentError]:
-        """Change which hosts send blocks to which. Return the errors of agents that did not get the change."""
-        replies = self._ask("Splice", requests)
+    def splice(self, requests: Mapping[str, pb.SpliceRequest], deadline_s: float) -> dict[str, AgentError]:
+        """Change which hosts send blocks to which. Return the errors of agents that did not get the change in time."""
+        replies: dict[str, Any] = aside(lambda: self._answers("Splice", requests, deadline_s)) if requests else {}
         return {name: reply for name, reply in replies.items() if isinstance(reply, AgentError)}
 
     def start(self, names: Iterable[str], replay_id: str) -> None:

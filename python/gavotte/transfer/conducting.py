@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import queue
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gavotte import _core
 from gavotte.agents import Fleet
@@ -15,6 +17,7 @@ from gavotte.transfer.joining import Latecomers
 from gavotte.transfer.outcome import BroadcastResult, Receiver
 from gavotte.transfer.planning import BroadcastPlan
 from gavotte.transfer.question import BroadcastQuestion, BroadcastSession
+from gavotte.transfer.reporting import Reporting
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +42,27 @@ LAST_WORD_S = 2.0
 
 SILENCE_S = 30.0
 """All hosts are given up when all of them together have been silent for this long."""
+
+SILENT_S = 1.8
+"""A receiver that reports nothing for this long, while others report, no longer takes part, and is retried.
+
+Its process hangs, or it is unreachable. This is shorter than the time after which a host without new bytes is moved.
+"""
+
+SILENT_REPORTS = 6.0
+"""On a machine that is short of processors, all reports are late. The time then is this many average intervals."""
+
+QUIET_REPORTS = 3.0
+"""A host that missed this many reports gets its changes in the background, since a call to it may take long."""
+
+SPLICE_S = 2.5
+"""Deadline of a change that an agent has to accept."""
+
+CORRUPT = "was corrupt"
+"""Words of an agent that got a block whose hash is not that of the manifest."""
+
+CHECK_S = 60.0
+"""Longest time that the end waits for the source to read its object again, if blocks from it were corrupt."""
 
 READ_S = 600.0
 """Longest time that the source may take to read its file, and a receiver to check an earlier broadcast's remains."""
@@ -81,7 +105,9 @@ class Run:
         self._receivers = {name: Receiver(name, path) for name, path in question.paths.items()}
         self._changes: list[str] = []
         self._setup_s = 0.0
-        self._checksum = ""
+        self._manifest_checksum = _core.blocks_checksum(manifest.hashes)
+        self._source_check: threading.Thread | None = None
+        self._source_change = ""
         self._sent_bytes = 0
         self._id = fleet.run_id
         self._latecomers = Latecomers(fleet)
@@ -100,6 +126,8 @@ class Run:
         self._asked_s = self._conducted_s = 0.0
         self._connecting: set[tuple[str, str]] | None = None
         self._connect_until_s = 0.0
+        self._reporting = Reporting()
+        self._failed_calls: queue.SimpleQueue[tuple[str, AgentError]] = queue.SimpleQueue()
         if self._pacing is not None:
             self._conductor.hold()
 
@@ -136,6 +164,8 @@ class Run:
                     break
                 if (reason := self.doubt()) and not any(each.bytes for each in self._receivers.values()):
                     raise AgentError(reason)
+                if self._source_change:
+                    break
                 over_s = over_s if self._conductor.is_over() else self._now()
                 if self._now() > max_seconds:
                     for host in self._receivers:
@@ -144,7 +174,27 @@ class Run:
         finally:
             stream.close()  # type: ignore[attr-defined]
             self._latecomers.stop()
+        if self._source_check is not None and any(not each.ok for each in self._receivers.values()):
+            self._source_check.join(CHECK_S)
         return self._conclude()
+
+    def _check_source(self) -> None:
+        """Compare the source's object with its manifest, once and in the background: blocks from it were corrupt."""
+        if self._source_check is not None:
+            return
+        path, source = str(self._question.content), self._plan.source
+
+        def check() -> None:
+            try:
+                now = self._fleet.manifest(source, path, block_bytes=self._manifest.block_bytes, deadline_s=READ_S)
+            except (AgentError, ValueError) as error:
+                logger.info("%s: cannot be read again: %s", source, error)
+                return
+            if (now.bytes, now.hashes) != (self._manifest.bytes, self._manifest.hashes):
+                self._source_change = f"{path} on {source} changed while it was sent"
+
+        self._source_check = threading.Thread(target=check, daemon=True, name="check-source")
+        self._source_check.start()
 
     def _request(self, name: str) -> pb.BroadcastRequest:
         source = name == self._plan.source
@@ -189,6 +239,7 @@ class Run:
     def _heard(self, name: str, reply: pb.BroadcastReply | AgentError) -> bool:
         """Handle an agent's reply. Return whether the broadcast is over."""
         now_s, at = self._now(), self._at[name]
+        self._reporting.heard(name, time.monotonic())
         reply_is_progress = not isinstance(reply, AgentError) and reply.HasField("progress")
         if isinstance(reply, AgentError):
             self._lose(name, reply.message)
@@ -202,15 +253,19 @@ class Run:
         elif reply.HasField("broken"):
             parent = self._at.get(reply.broken.parent)
             self._settle(name, reply.broken.parent)
+            if reply.broken.parent == self._plan.source and CORRUPT in reply.broken.error:
+                self._check_source()
             if parent is not None:
                 self._conductor.broken(at, parent, reply.broken.error, now_s)
         elif reply.HasField("connected"):
             self._settle(name, reply.connected.parent)
         elif reply.HasField("kept"):
-            self._conductor.kept(at)
-            receiver = self._receivers[name]
-            receiver.ok, receiver.finish_s, receiver.bytes = True, now_s, self._plan.bytes
-            self._checksum = reply.kept.checksum.hex()
+            if reply.kept.checksum == self._manifest_checksum:
+                self._conductor.kept(at)
+                receiver = self._receivers[name]
+                receiver.ok, receiver.finish_s, receiver.bytes = True, now_s, self._plan.bytes
+            else:
+                self._lose(name, "the checksum of its copy is not that of the source's manifest")
         elif reply.HasField("failed"):
             self._lose(name, reply.failed.error)
         if not self._expected:
@@ -222,6 +277,7 @@ class Run:
             if not reply_is_progress or time.monotonic() >= self._conducted_s + CONDUCT_S:
                 self._conducted_s = time.monotonic()
                 self._limit()
+                self._lose_silent()
                 self._conductor.tick(self._now())
                 self._conduct()
         return self._conductor.is_over()
@@ -284,8 +340,7 @@ class Run:
             )
             for host, peers in self._conductor.answers(self._now())
         }
-        for name, error in self._fleet.splice(answers).items():
-            self._lose(name, f"its agent does not answer ({error})")
+        self._splice(answers)
         while changes := self._conductor.changes():
             requests = {
                 self._names[host]: pb.SpliceRequest(
@@ -298,11 +353,45 @@ class Run:
                 )
                 for host, feeds in changes
             }
-            for name, error in self._fleet.splice(requests).items():
-                self._lose(name, f"its agent does not answer ({error})")
+            self._splice(requests)
         for line in self._conductor.log():
             logger.info("%.2f s: %s", self._now(), line)
             self._changes.append(line)
+
+    def _splice(self, requests: Mapping[str, pb.SpliceRequest]) -> None:
+        """Send changes to agents. Agents that did not report lately get them in the background."""
+        quiet = self._reporting.silent(QUIET_REPORTS * REPORT_S) if self._start_s is not None else set()
+
+        def tell(name: str) -> None:
+            try:
+                errors = self._fleet.splice({name: requests[name]}, SPLICE_S)
+            except ValueError as error:
+                # The channels are closed, because the broadcast has ended meanwhile.
+                logger.debug("%s: a change was not delivered: %s", name, error)
+                return
+            for failure in errors.values():
+                self._failed_calls.put((name, failure))
+
+        for name in requests.keys() & quiet:
+            threading.Thread(target=tell, args=(name,), daemon=True, name=f"splice-{name}").start()
+        prompt = {name: request for name, request in requests.items() if name not in quiet}
+        for name, error in self._fleet.splice(prompt, SPLICE_S).items():
+            self._lose(name, f"its agent does not answer ({error})")
+
+    def _lose_silent(self) -> None:
+        """Continue without receivers whose agents hang or are unreachable."""
+        while not self._failed_calls.empty():
+            name, error = self._failed_calls.get()
+            if name not in self._fleet.away:
+                self._lose(name, f"its agent does not answer ({error})")
+        if self._start_s is None:
+            return
+        least_s = max(SILENT_S, SILENT_REPORTS * self._reporting.interval_s)
+        for name in sorted(self._reporting.silent(least_s) - self._fleet.away.keys() - {self._plan.source}):
+            why = f"its agent has reported nothing for {least_s:.1f} s"
+            self._lose(name, why)
+            if not self._receivers[name].ok:
+                self._latecomers.seek(name, why)
 
     def _limit(self) -> None:
         """Apply new limits, and report which flows can be limited."""
@@ -318,6 +407,7 @@ class Run:
 
     def _lose(self, name: str, why: str) -> None:
         self._expected.discard(name)
+        self._reporting.forget(name)
         known = self._conductor.loss(self._at[name]) is not None
         if name == self._plan.source and self._start_s is None:
             raise AgentError(f"the source {name} cannot send: {why}")
@@ -330,6 +420,8 @@ class Run:
         for each in receivers:
             if not each.ok:
                 loss = self._conductor.loss(self._at[each.host]) or self._latecomers.sought.get(each.host)
+                if self._source_change and (loss is None or CORRUPT in loss):
+                    loss = self._source_change
                 each.error = loss or "the broadcast ended before its copy was complete"
         finished = [each.finish_s for each in receivers if each.finish_s is not None]
         return BroadcastResult(
@@ -337,7 +429,7 @@ class Run:
             receivers,
             self._setup_s,
             max(finished, default=None),
-            self._checksum,
+            self._manifest_checksum.hex() if any(each.ok for each in receivers) else "",
             self._sent_bytes,
             [*self._changes, *self._conductor.log()],
             self._fleet.warnings,

@@ -24,7 +24,12 @@ impl Conductor {
     /// Looks for hosts that are stalled or fall behind.
     pub fn tick(&mut self, Seconds(now_s): Seconds) {
         self.bereaved(now_s);
-        let hosts: Vec<usize> = self.ground.receivers().to_vec();
+        let mut hosts: Vec<usize> = self.ground.receivers().to_vec();
+        if let Overlay::Tree(tree) = &self.overlay {
+            // From the root down: a host that waits for a stalled parent is not the cause.
+            let places: BTreeMap<usize, usize> = tree.order().iter().copied().zip(0..).collect();
+            hosts.sort_by_key(|host| places.get(host).copied().unwrap_or(usize::MAX));
+        }
         for &host in &hosts {
             if self.nodes[host].standing != Standing::Live {
                 continue;
@@ -48,13 +53,17 @@ impl Conductor {
                 self.nodes[host].grew_s = now_s;
                 continue;
             }
-            let [parent] = fed[..] else { continue };
+            let [parent] = fed[..] else {
+                self.check_helper(host, now_s);
+                continue;
+            };
             if self.nodes[parent].bytes() <= self.nodes[host].bytes() {
                 // The host waits for blocks that its parent lacks too, for example after a corrupt block.
                 self.nodes[host].grew_s = now_s;
             } else if now_s - self.nodes[host].grew_s > STALL_S
                 && now_s - self.nodes[parent].grew_s.max(self.settled_s) > 0.0
             {
+                self.free_children(host, parent, now_s);
                 self.broken(
                     host,
                     parent,
@@ -65,6 +74,52 @@ impl Conductor {
         }
         if now_s - self.settled_s > SETTLE_S {
             self.demote_slow(now_s);
+        }
+    }
+
+    /// Moves a host that gets no bytes to a place without children, so that no other host waits for it. Whether its own
+    /// link or its parent's is down shows later.
+    fn free_children(&mut self, host: usize, parent: usize, now_s: f64) {
+        let Overlay::Tree(tree) = &self.overlay else { return };
+        let mut changed = tree.clone();
+        if !tree.has_children(host) || !changed.demote(host, &self.avoided) || changed == *tree {
+            return;
+        }
+        self.overlay = Overlay::Tree(changed);
+        self.settled_s = now_s;
+        let text = format!(
+            "{} gets no bytes from {} and is put last",
+            self.name(host),
+            self.name(parent)
+        );
+        self.log.push(text);
+    }
+
+    /// Relieves a mesh's helper that gets no bytes although its parents have blocks for it. If it gets none for long, it
+    /// is lost.
+    fn check_helper(&mut self, host: usize, now_s: f64) {
+        let silent_s = now_s - self.nodes[host].grew_s.max(self.settled_s);
+        if silent_s <= STALL_S || !matches!(self.overlay, Overlay::Mesh(..)) {
+            return;
+        }
+        let lacking = Blocks::all(self.layout.count()).without(&self.nodes[host].have);
+        let offered = |parent: usize| !self.nodes[parent].have.within(&lacking).is_empty();
+        let feeds = self.given.get(&host).into_iter().flatten();
+        let waits = feeds.filter(|feed| feed.pace_bps > 0.0 && offered(feed.parent)).count();
+        if waits == 0 {
+            return;
+        }
+        if silent_s > ALONE_S {
+            let why = format!("no host's bytes arrived for {ALONE_S} s");
+            self.lost(host, &why, Seconds(now_s));
+        } else if let Overlay::Mesh(helpers, _) = &self.overlay
+            && helpers.contains(&host)
+        {
+            self.reassign(host);
+            self.log.push(format!(
+                "{} gets no bytes and passes on no blocks any more",
+                self.name(host)
+            ));
         }
     }
 
@@ -189,7 +244,10 @@ impl Conductor {
             } else {
                 above.rate()
             };
-            let should = should.map(|should| should.min(self.limit_of(parent, child) / 8.0));
+            // An edge that the plan knows to be slow is no fault of its hosts.
+            let planned_bps = self.carries.1.get(&(parent, child)).copied().unwrap_or(f64::INFINITY);
+            let most_bps = planned_bps.min(self.limit_of(parent, child));
+            let should = should.map(|should| should.min(most_bps / 8.0));
             let Some(should) = should.filter(|should| *should > 0.0 && gets < SLOW * should) else {
                 continue;
             };
