@@ -9,6 +9,10 @@ column is its speed-up of weighted over standard shuffles on EC2, and the predic
     make bench-shuffle ARGS="guaranteed [--runs 5]"
 
 Shuffles next to bandwidth guarantees: `python -m benches.shuffle guaranteed --help`.
+
+    make bench-shuffle ARGS="skewed [--matrices 5 --cross 2]"
+
+Skewed matrices over oversubscribed racks: `python -m benches.shuffle skewed --help`.
 """
 
 from __future__ import annotations
@@ -20,7 +24,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from benches import guaranteed
+from benches import guaranteed, skewed
 from benches.machine import machine, processor_times
 from benches.recorded import write_figure
 from benches.topologies import star
@@ -68,6 +72,9 @@ def main() -> None:
     """Print one row for each topology and mode."""
     if sys.argv[1:2] == ["guaranteed"]:
         guaranteed.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["skewed"]:
+        skewed.main(sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=5, help="of each kind")

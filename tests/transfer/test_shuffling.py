@@ -8,7 +8,7 @@ from tests.builders import MBIT, network
 
 from gavotte.errors import GavotteError
 from gavotte.transfer import wss_bound, wss_rates
-from gavotte.transfer.shuffling import credited, round_trips_s, spread_s
+from gavotte.transfer.shuffling import credited, early, round_trips_s, slowest_flows, spread_s
 
 
 @pytest.mark.parametrize(("private", "seconds"), [(2, 4), (3, 6), (4, 8)])
@@ -74,3 +74,22 @@ def test_mistakes_are_one_line(flow: tuple[str, str, float], message: str) -> No
     with pytest.raises(GavotteError) as caught:
         wss_rates(network(2, MBIT), [flow])
     assert str(caught.value) == message
+
+
+def test_flows_over_the_slowest_link_are_distinguished() -> None:
+    racks = [{"name": "rack0", "members": ["a", "b"], "up_bps": 4 * MBIT, "down_bps": 80 * MBIT}]
+    cloud = network("abcd", egress_bps=8 * MBIT, ingress_bps=8 * MBIT, groups=racks, sharing="groups")
+    flows = [("a", "c", 1e6), ("c", "d", 1e6), ("b", "d", 1e6), ("a", "b", 1e6), ("b", "c", 0.0)]
+    assert slowest_flows(cloud, flows) == {0, 2}
+
+
+def test_small_flows_end_before_the_others() -> None:
+    cloud = network("abc", egress_bps=8 * MBIT, ingress_bps=80 * MBIT)
+    flows = [("a", "b", 7.8e6), ("a", "c", 0.2e6), ("b", "c", 0.0)]
+    rates_bps, bound_s = wss_rates(cloud, early(flows))
+    assert bound_s == pytest.approx(8.8)
+    assert rates_bps.sum() == pytest.approx(8 * MBIT)
+    assert 8 * 0.2e6 / rates_bps[1] == pytest.approx(1.76)
+    # Flows of similar sizes end together, at the bound.
+    alike = [("a", "b", 2e6), ("a", "c", 1e6)]
+    assert early(alike) == alike

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections import defaultdict
@@ -20,7 +21,18 @@ from gavotte.formats.parts.names import unknown_host
 from gavotte.tables import Tabular
 from gavotte.terms import Progress
 from gavotte.transfer.planning import FAR_S
-from gavotte.transfer.shuffling import credited, round_trips_s, spread_s, wss_bound, wss_rates
+from gavotte.transfer.shuffling import (
+    credited,
+    early,
+    round_trips_s,
+    slowest_flows,
+    spread_s,
+    wss_bound,
+    wss_rates,
+)
+from gavotte.transfer.slack import SLACK, Slack
+
+logger = logging.getLogger(__name__)
 
 MODES = ("paced", "connections", "standard")
 """Mechanisms by which a shuffle reaches its rates.
@@ -36,15 +48,18 @@ CONGESTION = "cubic"
 MOST_CONNECTIONS = 32
 """Most connections of one pair: many small windows in one shallow queue lose more than they gain."""
 
-SLACK = 1.02
-"""Paces exceed the rates by this factor, so that a link with a slightly low rate in the Network is full all the same.
-
-A flow can also catch up with what it lost in its start.
-"""
-
 FAR_SLACK = 1.0
-"""Value of `SLACK` on far paths. Acknowledgements of the opposite direction already make a queue grow there, and a lost
-packet costs several round trips."""
+"""Share of the slack on far paths. Acknowledgements of the opposite direction already make a queue grow there, and a
+lost packet costs several round trips."""
+
+PAUSES = 10.0
+"""Pause between two changes of paces, as a multiple of the time that a change takes."""
+
+MOST_DISTINGUISHED = 300
+"""Most flows of which those on the slowest link are distinguished, in some hundredths of a second."""
+
+LOOK_S = 1.0
+"""Time between two looks at which link is the slowest."""
 
 REPORT_S = 0.2
 """Time between two reports of an agent, and the shortest time between two changes of paces."""
@@ -192,22 +207,26 @@ class _Shuffle:
         self._moved = [0] * len(self._bytes)
         self._finish_s = [0.0] * len(flows)
         self._retransmits = [0] * len(flows)
-        self._paced_s = 0.0
+        self._paced_s = self._pacing_s = 0.0
+        self._slack = Slack()
+        self._slowest: frozenset[int] = frozenset()
+        self._looked_s = 0.0
         self._spread_s: list[float] = []
         self._slacks: list[float] = []
         if self._network is not None:
             self._spread_s = spread_s(self._network, _left(flows))
             trips_s = round_trips_s(self._network, _left(flows))
-            self._slacks = [SLACK if each < FAR_S else FAR_SLACK for each in trips_s]
+            self._slacks = [1.0 if each < FAR_S else FAR_SLACK / SLACK for each in trips_s]
 
     def run(self, max_seconds: float) -> list[FlowResult]:
         asked: dict[str, list[pb.Transfer]] = defaultdict(list)
-        paces = None if self._network is None else wss_rates(self._network, _left(self._flows))[0]
+        paces = None if self._network is None else wss_rates(self._network, early(_left(self._flows)))[0]
         for number, (flow, size) in enumerate(zip(self._flow_of, self._bytes, strict=True)):
             transfer = pb.Transfer(id=number, target=self._flows[flow].target, bytes=size)
             if paces is not None and math.isfinite(paces[flow]):
                 # A flow of pace 0 waits until others leave it some, and a pace of 1 is the word for that.
-                transfer.pace_bps, transfer.spread = max(1, round(self._slacks[flow] * paces[flow])), True
+                pace_bps = self._slack.factor * self._slacks[flow] * paces[flow]
+                transfer.pace_bps, transfer.spread = max(1, round(pace_bps)), True
                 transfer.round_trip_s = self._spread_s[flow]
             asked[self._flows[flow].source].append(transfer)
         began_s = time.monotonic()
@@ -219,6 +238,7 @@ class _Shuffle:
                 for number, moved in zip(event.ids, event.bytes, strict=True):
                     self._moved[number] = moved
                 self._report()
+                self._steer(replay)
                 continue
             if event.error:
                 ends = self._flows[self._flow_of[event.id]]
@@ -230,9 +250,7 @@ class _Shuffle:
                     )
                 raise AgentError(f"{ends.source} to {ends.target}: {event.error}", failure=event.failure)
             self._done(event)
-            if self._network is not None and time.monotonic() > self._paced_s + REPORT_S:
-                self._paced_s = time.monotonic()
-                self._pace(replay, self._network)
+            self._steer(replay)
         return [
             FlowResult(flow.source, flow.target, flow.bytes, finish_s, retransmits)
             for flow, finish_s, retransmits in zip(self._flows, self._finish_s, self._retransmits, strict=True)
@@ -249,14 +267,42 @@ class _Shuffle:
         if self._progress is not None:
             self._progress(sum(self._moved), sum(self._bytes))
 
-    def _pace(self, replay: Replay, network: Network) -> None:
-        """Give the rates of ended flows to the others. A paced flow is one transfer."""
+    def _steer(self, replay: Replay) -> None:
+        """Pace all flows by what is left of each, if the last paces are old enough."""
+        now_s = time.monotonic()
+        if self._network is not None and now_s > self._paced_s + max(REPORT_S, PAUSES * self._pacing_s):
+            self._pace(replay, self._network, now_s)
+            self._paced_s = time.monotonic()
+            self._pacing_s = self._paced_s - now_s
+
+    def _pace(self, replay: Replay, network: Network, now_s: float) -> None:
+        """Give flows that lag behind higher rates, and all what ended or slower flows leave.
+
+        A paced flow is one transfer.
+        """
         left = [
             (flow.source, flow.target, float(flow.bytes - moved))
             for flow, moved in zip(self._flows, self._moved, strict=True)
         ]
         paces: dict[str, dict[int, float]] = defaultdict(dict)
-        for number, rate_bps in enumerate(wss_rates(network, left)[0].tolist()):
+        rates_bps = wss_rates(network, early(left))[0].tolist()
+        self._look(network, left, now_s)
+        moved_bytes = sum(self._moved[number] for number in self._slowest)
+        self._slack.observe(now_s, moved_bytes, sum(rates_bps[number] for number in self._slowest))
+        logger.debug("paces are %.2f times the rates", self._slack.factor)
+        for number, rate_bps in enumerate(rates_bps):
             if rate_bps > 0:
-                paces[self._flows[number].source][number] = self._slacks[number] * rate_bps
+                factor = self._slack.factor if number in self._slowest else SLACK
+                pace_bps = factor * self._slacks[number] * rate_bps
+                paces[self._flows[number].source][number] = pace_bps
         replay.pace(paces)
+
+    def _look(self, network: Network, left: Sequence[tuple[str, str, float]], now_s: float) -> None:
+        """Find out from time to time which flows cross the slowest link."""
+        if len(left) > MOST_DISTINGUISHED or now_s < self._looked_s + LOOK_S:
+            return
+        slowest, self._looked_s = slowest_flows(network, left), now_s
+        # A flow that has ended decides no more, but what it has moved counts.
+        if slowest - self._slowest or any(left[number][2] > 0 for number in self._slowest - slowest):
+            self._slowest = slowest
+            self._slack.restart()

@@ -20,6 +20,12 @@ FIRST_WINDOW = 10
 ROOM = 2.5
 """By how much the windows of a flow's connections exceed its rate where packets are lost, since windows vary."""
 
+SMALL = 0.25
+"""Share of the mean bytes left below which a flow of a shuffle is small."""
+
+NEARLY = 1e-3
+"""A link needs almost as long as the slowest if this share of all bytes in addition makes it the slowest."""
+
 MOST_MORE = 4.0
 """Most times as many connections as without loss."""
 
@@ -62,6 +68,39 @@ def wss_bound(network: Network, flows: Sequence[Flow]) -> tuple[float, str | Non
     """
     _, bound_s, link = _wss(credited(network, flows), flows)
     return bound_s, link
+
+
+def early(flows: Sequence[Flow]) -> list[Flow]:
+    """Return flows with at least `SMALL` of the mean bytes that unfinished flows have left.
+
+    Rates for these let small flows end before the others. At the end, the last packet of a slow flow that is lost
+    would cost a timeout, and no other flow would have bytes left for the link.
+    """
+    lefts = [left for _, _, left in flows if left > 0]
+    least = SMALL * sum(lefts) / max(1, len(lefts))
+    return [(source, target, max(left, least) if left > 0 else left) for source, target, left in flows]
+
+
+def slowest_flows(network: Network, flows: Sequence[Flow]) -> frozenset[int]:
+    """Return the indices of the flows that cross the link which decides the bound, or one that needs almost as long.
+
+    Args:
+        network: hosts and the links between them, for a host with a credit as `credited` returns them.
+        flows: bytes from host to host.
+
+    Raises:
+        GavotteError: as `wss_rates`.
+    """
+    placed, core = flows_on(network, flows), _core.Network(network.cautious())
+    bound_s = _core.wss(core, placed)[1]
+    step = NEARLY * sum(left for _, _, left in placed)
+    longer = []
+    for index, (source, target, left) in enumerate(placed):
+        # A flow decides the bound if the shuffle takes longer with a few more of its bytes.
+        more = [*placed[:index], (source, target, left + step), *placed[index + 1 :]]
+        if left > 0 and _core.wss(core, more)[1] > bound_s:
+            longer.append(index)
+    return frozenset(longer)
 
 
 def credited(network: Network, flows: Sequence[Flow]) -> Network:
