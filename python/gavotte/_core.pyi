@@ -90,8 +90,30 @@ class BroadcastGround:
     def bound(self, size_bytes: int) -> tuple[float, str]:
         """Return the least seconds of any mechanism, and the port that sets them; 0 when nothing known limits."""
 
+    def links(self, best: bool) -> tuple[list[float], list[str], list[list[int]]]:
+        """Return rate in bit/s and name of each link that may limit, and the numbers of the links of each pair.
+
+        Pairs are in the order of sending and receiving member, the source first. With `best`, a host without a cap is
+        as fast as its best path.
+        """
+
+    def rehearse(self, mechanism: str, size_bytes: int, partitions: Sequence[int], seed: int) -> float:
+        """Return the seconds of a Cornet that is played with these partitions, by host; infinite after 200 s.
+
+        Raises:
+            ValueError: for another mechanism.
+        """
+
+    def packing_price(
+        self, size_bytes: int, trees: Sequence[tuple[float, Sequence[tuple[int, int]]]]
+    ) -> tuple[float, int]:
+        """Return seconds and bytes of a piece of several trees: rate in bit/s, and parent and child of each edge."""
+
     def prices(self, size_bytes: int, partitions: Sequence[int]) -> list[tuple[str, float, int]]:
-        """Return name, seconds and bytes of a piece of each mechanism. The partitions, by host, are Cornet's."""
+        """Return name, seconds and bytes of a piece of each mechanism but the packing.
+
+        The partitions, by host, are Cornet's.
+        """
 
 @final
 class Conductor:
@@ -116,6 +138,9 @@ class Conductor:
         Raises:
             ValueError: for an unknown mechanism, or invalid blocks.
         """
+
+    def plant(self, trees: Sequence[tuple[float, Sequence[tuple[int, int]]]]) -> None:
+        """Set the trees of a packing: rate in bit/s, and parent and child of each edge."""
 
     def absent(self, host: int) -> None:
         """Record, before the start, that a receiver is missing. No host waits for it, and it may join."""

@@ -93,7 +93,7 @@ def test_each_mechanism_brings_the_same_bytes(cloud: lab.Session, file: Path, tm
     line: list[str | Path] = ["broadcast", file, "--hosts", "lab", "--from", "h0", "--json"]
     line += ["--times", tmp_path / "times.json"]
     environment = {**os.environ, **cloud.environment()}
-    for mechanism in ("chain", "tree", "binomial", "mesh", "cornet", "topology", "clustering", "auto"):
+    for mechanism in ("chain", "tree", "binomial", "mesh", "packing", "cornet", "topology", "clustering", "auto"):
         output = tmp_path / (mechanism + "-{host}")
         done = gavotte(*line, "-o", output, "--mechanism", mechanism, env=environment)
         assert done.returncode == 0, done.stderr
@@ -137,7 +137,7 @@ def test_what_is_there_is_not_sent_again(cloud: lab.Session, file: Path, tmp_pat
     assert 900_000 < result.source_sent_bytes < 1_200_000
 
 
-@pytest.mark.parametrize("mechanism", ["chain", "tree", "mesh"])
+@pytest.mark.parametrize("mechanism", ["chain", "tree", "mesh", "packing"])
 def test_a_relay_that_dies_is_named_and_nobody_else_is_hurt(
     cloud: lab.Session, large: Path, tmp_path: Path, mechanism: Mechanism
 ) -> None:

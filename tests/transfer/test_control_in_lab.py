@@ -182,7 +182,7 @@ def test_a_broadcast_waits_for_a_shuffle_that_came_first(cloud: lab.Session, tmp
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("mechanism", ["tree", "mesh"])
+@pytest.mark.parametrize("mechanism", ["tree", "mesh", "packing"])
 def test_broadcasts_of_one_queue_share_and_can_be_cancelled(cloud: lab.Session, tmp_path: Path, mechanism: str) -> None:
     controller = Controller(read_inventory(cloud.hosts_file), TRUTH, MemoryQueue(), "fair")
     small, large = tmp_path / "small", tmp_path / "large"

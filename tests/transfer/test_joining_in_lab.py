@@ -77,7 +77,7 @@ def when(share: float, what: Callable[[], None], *, host: str) -> Callable[[str,
     return watch
 
 
-@pytest.mark.parametrize("mechanism", ["chain", "mesh", "cornet"])
+@pytest.mark.parametrize("mechanism", ["chain", "mesh", "packing", "cornet"])
 def test_a_host_that_comes_late_has_it_and_costs_nobody(
     cloud: lab.Session, file: Path, tmp_path: Path, mechanism: Mechanism
 ) -> None:

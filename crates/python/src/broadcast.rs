@@ -1,12 +1,16 @@
 //! Broadcasts: the duration of each mechanism, and the conductor of a running broadcast.
 
+use std::collections::BTreeMap;
+
 use gavotte_net::{Bandwidth, Bytes, Seconds};
 use gavotte_swarm::broadcast as swarm;
 use gavotte_swarm::broadcast::blocks::Blocks;
 use gavotte_swarm::broadcast::conductor::Standing;
 use gavotte_swarm::broadcast::ground::{Ground, GroundError};
 use gavotte_swarm::broadcast::layout::Layout;
-use gavotte_swarm::broadcast::mechanism::{Mechanism, UnknownMechanism};
+use gavotte_swarm::broadcast::mechanism::{Mechanism, UnknownMechanism, packing_price};
+use gavotte_swarm::broadcast::packing::Branching;
+use gavotte_swarm::broadcast::rehearsal::Rehearsal;
 use gavotte_swarm::broadcast::replica::checksum;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -29,6 +33,17 @@ impl From<UnknownMechanism> for Error {
 /// Parent, blocks (empty = all that are missing), pace in bit/s (0 = none) and round trip in seconds (0 = unknown).
 type Feed = (usize, Vec<u8>, u64, f64);
 
+/// Rate in bit/s of a tree, and parent and child of each edge.
+type Tree = (f64, Vec<(usize, usize)>);
+
+fn branchings(trees: Vec<Tree>) -> Vec<Branching> {
+    let branching = |(rate_bps, edges): Tree| Branching {
+        rate_bps,
+        parents: edges.into_iter().map(|(parent, child)| (child, parent)).collect(),
+    };
+    trees.into_iter().map(branching).collect()
+}
+
 /// A peer, and its blocks.
 type Holder = (usize, Vec<u8>);
 
@@ -50,7 +65,47 @@ impl BroadcastGround {
         (bound.seconds, bound.port)
     }
 
-    /// Name, seconds and piece size in bytes of each mechanism; equally fast ones in order of preference. The
+    /// Rate in bit/s and name of each link that may limit a broadcast; and, by sending and receiving member, the source
+    /// first, the numbers of the links between them. `best` as in [`Ground::best`].
+    fn links(&self, best: bool) -> (Vec<f64>, Vec<String>, Vec<Vec<usize>>) {
+        let network = if best { self.0.best() } else { self.0.network() };
+        let members: Vec<usize> = self.0.members().collect();
+        let mut numbers = BTreeMap::new();
+        let (mut rates_bps, mut names, mut ways) = (Vec::new(), Vec::new(), Vec::new());
+        for (&m, &n) in members.iter().flat_map(|m| members.iter().map(move |n| (m, n))) {
+            let mut way = Vec::new();
+            network.for_each_link(m, n, |link| {
+                if network.decides(link) {
+                    way.push(*numbers.entry(network.link_index(link)).or_insert_with(|| {
+                        rates_bps.push(network.rate(link).bps());
+                        names.push(network.link_name(link));
+                        rates_bps.len() - 1
+                    }));
+                }
+            });
+            ways.push(way);
+        }
+        (rates_bps, names, ways)
+    }
+
+    /// Seconds of a Cornet that is played with these partitions, by host.
+    fn rehearse(&self, mechanism: &str, size_bytes: u64, partitions: Vec<usize>, seed: u64) -> PyResult<f64> {
+        let layout = Layout::new(size_bytes, Layout::block_bytes_for(size_bytes));
+        let layout = layout.ok_or_else(|| PyValueError::new_err("the object has too many blocks"))?;
+        let mechanism: Mechanism = mechanism.parse().map_err(Error::from)?;
+        if !mechanism.is_cornet() {
+            return Err(PyValueError::new_err(format!("{mechanism} is no Cornet")));
+        }
+        Ok(Rehearsal::new(&self.0, layout, mechanism, partitions, seed).run())
+    }
+
+    /// Seconds and piece size in bytes of several trees.
+    fn packing_price(&self, size_bytes: u64, trees: Vec<Tree>) -> (f64, u32) {
+        let price = packing_price(&self.0, Bytes(size_bytes), &branchings(trees));
+        (price.seconds, price.piece_bytes)
+    }
+
+    /// Name, seconds and piece size in bytes of each mechanism but the packing; equally fast ones in order of preference. The
     /// partitions, by host, are for mechanisms that keep to partitions.
     #[allow(clippy::needless_pass_by_value, reason = "a list of numbers comes by value")]
     fn prices(&self, size_bytes: u64, partitions: Vec<usize>) -> Vec<(&'static str, f64, u32)> {
@@ -62,7 +117,8 @@ impl BroadcastGround {
             };
             mechanism.price(&self.0, Bytes(size_bytes), kept)
         };
-        let prices = Mechanism::ALL.into_iter().map(price);
+        let priced = Mechanism::ALL.into_iter().filter(|&each| each != Mechanism::Packing);
+        let prices = priced.map(price);
         let columns = |price: swarm::mechanism::Price| (price.mechanism.name(), price.seconds, price.piece_bytes);
         prices.map(columns).collect()
     }
@@ -104,6 +160,11 @@ impl Conductor {
             ),
             blocks: layout.count(),
         })
+    }
+
+    /// Sets the trees of a packing.
+    fn plant(&mut self, trees: Vec<Tree>) {
+        self.inner.plant(branchings(trees));
     }
 
     /// Notes before the start that a receiver is unreachable. It may join later.

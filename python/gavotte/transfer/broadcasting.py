@@ -14,11 +14,12 @@ from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.transfer.blocktimes import BlockTimes, default_path
-from gavotte.transfer.conducting import CORNETS, READ_S, Run
+from gavotte.transfer.conducting import READ_S, Run
 from gavotte.transfer.guaranteed import unpaced_warning
 from gavotte.transfer.knocking import Knock
 from gavotte.transfer.outcome import BroadcastResult
 from gavotte.transfer.planning import (
+    CORNETS,
     FAR_BLOCK_BYTES,
     BroadcastPlan,
     Mechanism,

@@ -15,7 +15,7 @@ from gavotte.errors import AgentError, GavotteError
 from gavotte.transfer.blocktimes import BlockTimes
 from gavotte.transfer.joining import Latecomers
 from gavotte.transfer.outcome import BroadcastResult, Receiver
-from gavotte.transfer.planning import BroadcastPlan
+from gavotte.transfer.planning import CORNETS, BroadcastPlan
 from gavotte.transfer.question import BroadcastQuestion, BroadcastSession
 from gavotte.transfer.reporting import Reporting
 
@@ -66,9 +66,6 @@ CHECK_S = 60.0
 
 READ_S = 600.0
 """Longest time that the source may take to read its file, and a receiver to check an earlier broadcast's remains."""
-
-CORNETS = ("cornet", "topology", "clustering")
-"""Mechanisms in which receivers choose themselves what they fetch."""
 
 
 class Run:
@@ -122,6 +119,8 @@ class Run:
             self._plan.partitions,
             question.seed,
         )
+        if self._plan.trees:
+            self._conductor.plant([(tree.rate_bps, tree.edges) for tree in self._plan.trees])
         self._pacing = session.pacing
         self._asked_s = self._conducted_s = 0.0
         self._connecting: set[tuple[str, str]] | None = None

@@ -4,21 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Literal, get_args
 
 from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 from gavotte.terms.credit import with_credits
+from gavotte.transfer.packing import GAP, PackedTree, pack
 from gavotte.transfer.spelling import spelled_network
 
-Mechanism = Literal["auto", "chain", "tree", "binomial", "mesh", "cornet", "topology", "clustering"]
+Mechanism = Literal["auto", "chain", "tree", "binomial", "mesh", "packing", "cornet", "topology", "clustering"]
 """`auto` chooses the mechanism with the shortest predicted time."""
 
 MECHANISMS: tuple[Mechanism, ...] = get_args(Mechanism)
 
 WORTH = 0.95
 """Receivers fetch only within their rack if that should take less than this share of the time without racks."""
+
+NEAR = 1.02
+"""`auto` packs no trees if the fastest other mechanism takes at most this many times the bound."""
+
+CORNETS = ("cornet", "topology", "clustering")
+"""Mechanisms in which receivers choose themselves what they fetch. `auto` takes none of them."""
+
+REHEARSALS = 3
+"""Times that a Cornet is played to predict it. Single plays differ by 10 %."""
+
+CORNET_LOSS = 1.0
+"""Measured time of a Cornet divided by its played time."""
+
+REHEARSED_S = 10.0
+"""Longest bound of an object that is played. A larger object takes longer in proportion: its blocks are larger."""
+
+REHEARSED_MOST = 100
+"""Most receivers of a Cornet that is played."""
+
+WORTH_S = 0.1
+"""`auto` packs no trees if they could save less than this: HiGHS has to be loaded, and solves for 0.01 to 1 s."""
 
 MESH_MOST = 64
 """Most receivers of a mesh. Each connects to all others; of the 9,900 connections of 100, agents refused some."""
@@ -46,8 +69,8 @@ class BroadcastPlan:
         source: host that has it.
         receivers: receiving hosts.
         mechanism: how it is sent.
-        bound_s: least time of any mechanism by the Network (`_core.BroadcastGround.bound`); None = nothing known limits
-            it, or no Network was given.
+        bound_s: least time of any mechanism by the Network's ports (`_core.BroadcastGround.bound`), or its cuts if
+            trees were packed (`packing.pack`); None = nothing known limits it, or no Network was given.
         port: the port that sets that bound, or `estimate_s`, in words.
         predicted_s: predicted time of this mechanism; None = nothing is known.
         piece_bytes: bytes that a host forwards at a time.
@@ -57,6 +80,7 @@ class BroadcastPlan:
         ground: the state from which it was predicted.
         estimate_s: least time of any mechanism by a probe of a moment, where no Network was given. It is no bound,
             since ports may be faster or slower afterwards; None = nothing was probed.
+        trees: trees of a packing; none for other mechanisms.
     """
 
     bytes: int
@@ -71,6 +95,7 @@ class BroadcastPlan:
     partitions: tuple[int, ...]
     ground: _core.BroadcastGround
     estimate_s: float | None = None
+    trees: tuple[PackedTree, ...] = ()
 
     def ratio(self, elapsed_s: float | None) -> float | None:
         """Return a time divided by the lower bound; None without a bound."""
@@ -104,8 +129,8 @@ def plan_broadcast(
         probed: whether the Network comes from a probe of a moment, so that it gives an estimate and no bound.
 
     Raises:
-        GavotteError: for a host that the Network does not have, or that is named twice, an unknown mechanism, or a mesh
-            of more than `MESH_MOST` receivers.
+        GavotteError: for a host that the Network does not have, or that is named twice, or an unknown mechanism. Also
+            for a mesh of more than `MESH_MOST` receivers, or a packing where nothing known limits.
     """
     if mechanism not in MECHANISMS:
         raise GavotteError(f"there is no mechanism `{mechanism}`", hint=f"use one of {', '.join(MECHANISMS)}")
@@ -129,7 +154,30 @@ def plan_broadcast(
         prices["topology"] = next(
             each[1:] for each in ground.prices(size_bytes, _racks(network)) if each[0] == "topology"
         )
-    able = [name for name in prices if name != "mesh" or not crowded]
+    if mechanism in CORNETS and bound_s > 0 and len(receivers) <= REHEARSED_MOST:
+        # `topology` is compared with `cornet` below.
+        for name in dict.fromkeys(("cornet", mechanism)):
+            kept = [0] * len(at) if name == "cornet" else partitions
+            prices[name] = (_rehearsed_s(ground, name, size_bytes, bound_s, kept), prices[name][1])
+    able = [name for name in prices if name not in CORNETS and (name != "mesh" or not crowded)]
+    trees: tuple[PackedTree, ...] = ()
+    least_s = min(prices[name][0] for name in able)
+    if mechanism == "packing" or (
+        mechanism == "auto" and bound_s > 0 and least_s > NEAR * bound_s and least_s - bound_s > WORTH_S
+    ):
+        members = [at[name] for name in (source, *receivers)]
+        packing = pack(ground, members)
+        if packing is None and mechanism == "packing":
+            raise GavotteError("no trees can be packed", hint="use auto, or fewer receivers, and a Network with rates")
+        if packing is not None:
+            trees = packing.trees
+            prices["packing"] = ground.packing_price(size_bytes, [(tree.rate_bps, tree.edges) for tree in trees])
+            able.append("packing")
+            # A host without a cap may be as fast as its best path, so only then the bound needs trees of its own.
+            known = all(host.egress_bps and host.ingress_bps for host in network.hosts)
+            loosest = packing if known else pack(ground, members, best=True)
+            if loosest is not None and loosest.bound_s(size_bytes) > (1 + GAP) * bound_s:
+                bound_s, port = loosest.bound_s(size_bytes), loosest.limit
     chosen = min(able, key=lambda name: prices[name][0]) if mechanism == "auto" else mechanism
     limited = bound_s > 0
     if chosen == "topology" and limited and prices[chosen][0] > WORTH * prices["cornet"][0]:
@@ -150,6 +198,7 @@ def plan_broadcast(
         partitions=tuple(partitions if mechanism in ("topology", "clustering") else [0] * len(at)),
         ground=ground,
         estimate_s=bound_s if limited and probed else None,
+        trees=trees if chosen == "packing" else (),
     )
 
 
@@ -160,6 +209,16 @@ def far_apart(network: Network, names: Sequence[str]) -> bool:
         (network.pair_latency_s(m, n) or 0.0) + (network.pair_latency_s(n, m) or 0.0) for m in at for n in at if m < n
     )
     return max(round_trips_s, default=0.0) >= FAR_S
+
+
+def _rehearsed_s(
+    ground: _core.BroadcastGround, mechanism: str, size_bytes: int, bound_s: float, partitions: Sequence[int]
+) -> float:
+    """Return the predicted time of a Cornet."""
+    scale = max(1.0, bound_s / REHEARSED_S)
+    part_bytes = max(1, int(size_bytes / scale))
+    plays_s = [ground.rehearse(mechanism, part_bytes, partitions, seed) for seed in range(REHEARSALS)]
+    return max(bound_s, CORNET_LOSS * median(plays_s) * scale)
 
 
 def _racks(network: Network) -> list[int]:

@@ -19,9 +19,8 @@ from gavotte.formats.parts.byte_matrix import HostBytes
 from gavotte.formats.parts.transfer import Copied, Copies, Transfer
 from gavotte.transfer.broadcasting import send
 from gavotte.transfer.carrying import CONGESTION
-from gavotte.transfer.conducting import CORNETS
 from gavotte.transfer.orders import Coflow
-from gavotte.transfer.planning import MECHANISMS, BroadcastPlan
+from gavotte.transfer.planning import CORNETS, MECHANISMS, BroadcastPlan
 from gavotte.transfer.question import BroadcastQuestion, BroadcastSession, output_paths
 from gavotte.transfer.shuffling import Flow
 

@@ -1,5 +1,6 @@
 //! The mechanisms that bring an object to many hosts, and a prediction of how long each takes.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -10,6 +11,7 @@ use super::cornet::Round;
 use super::ground::Ground;
 use super::layout::FAR_BLOCK_BYTES;
 use super::mesh::Shares;
+use super::packing::{self, Branching};
 use super::tree::{Shape, Tree};
 
 /// Smallest piece: three full packets.
@@ -40,6 +42,8 @@ pub enum Mechanism {
     Binomial,
     /// The paced mesh, in which the source sends each block once.
     Mesh,
+    /// Several trees at once, which the controller plans: see [`Packing`](super::packing::Packing).
+    Packing,
     /// Cornet as published.
     Cornet,
     /// Cornet within partitions that are known racks.
@@ -55,11 +59,12 @@ pub struct UnknownMechanism(String);
 
 impl Mechanism {
     /// All mechanisms. If two take the same time, the first in this list is chosen.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Chain,
         Self::Tree,
         Self::Binomial,
         Self::Mesh,
+        Self::Packing,
         Self::Cornet,
         Self::Topology,
         Self::Clustering,
@@ -72,13 +77,15 @@ impl Mechanism {
             Self::Tree => "tree",
             Self::Binomial => "binomial",
             Self::Mesh => "mesh",
+            Self::Packing => "packing",
             Self::Cornet => "cornet",
             Self::Topology => "topology",
             Self::Clustering => "clustering",
         }
     }
 
-    /// Predicts how long the mechanism takes. `partitions` are those of a Cornet, by host.
+    /// Predicts how long the mechanism takes. `partitions` are those of a Cornet, by host. A packing takes for ever:
+    /// [`packing::seconds`](super::packing::seconds) knows its trees.
     pub fn price(self, ground: &Ground, size: Bytes, partitions: &[usize]) -> Price {
         let bytes = size.0;
         let (seconds, piece_bytes) = match self.shape() {
@@ -91,12 +98,11 @@ impl Mechanism {
                     piece_bytes,
                 )
             }
+            None if self == Self::Packing => (f64::INFINITY, MIN_PIECE_BYTES as u32),
             None => {
-                // Each of n receivers has n flows to pace: 50 receivers took 2.64 times the bound.
-                let crowd = (ground.receivers().len() as f64 / MESH_RECEIVERS).max(1.0).powi(2);
                 let shares = Shares::new(ground, size);
                 (
-                    MESH_LOSS * crowd * shares.seconds + shares.latency_s(ground),
+                    MESH_LOSS * crowd(ground.receivers().len()) * shares.seconds + shares.latency_s(ground),
                     piece_bytes(ground, bytes, 2),
                 )
             }
@@ -119,7 +125,7 @@ impl Mechanism {
             Self::Chain => Some(Shape::Chain),
             Self::Tree => Some(Shape::Binary),
             Self::Binomial => Some(Shape::Binomial),
-            Self::Mesh | Self::Cornet | Self::Topology | Self::Clustering => None,
+            Self::Mesh | Self::Packing | Self::Cornet | Self::Topology | Self::Clustering => None,
         }
     }
 }
@@ -148,6 +154,33 @@ pub struct Price {
     pub seconds: f64,
     /// Piece size in bytes that this prediction assumes.
     pub piece_bytes: u32,
+}
+
+/// Slowdown of a packing compared with its fluid model, because of the pauses of many paced flows.
+const PACKING_LOSS: f64 = 1.03;
+
+/// Slowdown of receivers that each have this many parents to be paced: 50 receivers of a mesh took 2.64 times the bound.
+fn crowd(parents: usize) -> f64 {
+    (parents as f64 / MESH_RECEIVERS).max(1.0).powi(2)
+}
+
+/// Predicts how long several trees take together.
+pub fn packing_price(ground: &Ground, size: Bytes, trees: &[Branching]) -> Price {
+    // All first pieces together delay the object by this many hops: a tree of rate r that starts d later carries r d less.
+    let hops = trees
+        .iter()
+        .map(|tree| tree.parents.keys().map(|&host| tree.depth(host)).max().unwrap_or(0));
+    let piece_bytes = piece_bytes(ground, size.0, hops.sum());
+    let parents_of = |host: &usize| {
+        let parents = trees.iter().filter_map(|tree| tree.parents.get(host));
+        parents.collect::<BTreeSet<_>>().len()
+    };
+    let parents = ground.receivers().iter().map(parents_of).max().unwrap_or(0);
+    Price {
+        mechanism: Mechanism::Packing,
+        seconds: PACKING_LOSS * crowd(parents) * packing::seconds(trees, ground, size, piece_bytes),
+        piece_bytes,
+    }
 }
 
 /// A piece size so small that the hops to the deepest host add little time, but not smaller: each piece costs every

@@ -13,6 +13,8 @@ pub mod ground;
 pub mod layout;
 pub mod mechanism;
 pub mod mesh;
+pub mod packing;
+pub mod rehearsal;
 pub mod replica;
 pub mod serving;
 pub mod tree;

@@ -26,8 +26,11 @@ impl Conductor {
         {
             self.carries = (Some(tree.clone()), tree.carries(&self.ground));
         }
+        if let Overlay::Packing(packing) = &self.overlay {
+            self.carries.1 = packing.edges();
+        }
         self.adopt();
-        self.mesh_room = self.mesh_room();
+        self.mesh_room = self.room();
         for host in self.ground.receivers().to_vec() {
             if self.nodes[host].standing != Standing::Live {
                 continue;
@@ -72,26 +75,30 @@ impl Conductor {
         self.nodes[host].late || feeds.iter().any(limit)
     }
 
-    /// By link: its rate as a multiple of the rates of all flows of a mesh that cross it.
-    fn mesh_room(&self) -> BTreeMap<usize, f64> {
+    /// By link: its rate as a multiple of the rates of all flows of a mesh or a packing that cross it.
+    fn room(&self) -> BTreeMap<usize, f64> {
         let network = self.ground.network();
         let mut loads = BTreeMap::<usize, f64>::new();
-        for (m, n, bps) in self.mesh_flows() {
+        let flows = match &self.overlay {
+            Overlay::Packing(_) => (self.carries.1.iter()).map(|(&(m, n), &bps)| (m, n, bps)).collect(),
+            _ => self.mesh_flows(),
+        };
+        for (m, n, bps) in flows {
             network.for_each_link(m, n, |link| *loads.entry(network.link_index(link)).or_default() += bps);
         }
         let room = |(link, bps): (usize, f64)| (link, network.rate(network.link(link)).bps() / bps);
         loads.into_iter().map(room).collect()
     }
 
-    /// How much faster than necessary a flow of a mesh may be.
-    fn headroom(&self, m: usize, n: usize) -> f64 {
+    /// How much faster than necessary a flow of a mesh or a packing may be, at least `least` times.
+    fn headroom(&self, m: usize, n: usize, least: f64) -> f64 {
         let network = self.ground.network();
         let mut room = CATCHING_UP;
         network.for_each_link(m, n, |link| {
             let of_link = self.mesh_room.get(&network.link_index(link));
             room = room.min(of_link.copied().unwrap_or(f64::INFINITY));
         });
-        room.max(HEADROOM)
+        room.max(least)
     }
 
     /// The feeds of a host, by the overlay.
@@ -118,6 +125,43 @@ impl Conductor {
                 .into_iter()
                 .collect(),
             Overlay::Cornet(_) => Vec::new(),
+            Overlay::Packing(_) if self.nodes[host].late => (self.adopted.get(&host).copied())
+                .filter(|&parent| self.nodes[parent].takes_part())
+                .map(|parent| Feed {
+                    parent,
+                    blocks: lacking,
+                    pace_bps: f64::INFINITY,
+                })
+                .into_iter()
+                .collect(),
+            Overlay::Packing(packing) => {
+                let mut by_parent: BTreeMap<usize, Blocks> = BTreeMap::new();
+                for block in lacking.iter() {
+                    if let Some(parent) = packing.parent(host, block)
+                        && self.nodes[parent].takes_part()
+                    {
+                        let blocks = by_parent.entry(parent);
+                        blocks
+                            .or_insert_with(|| Blocks::none(self.layout.count()))
+                            .insert(block);
+                    }
+                }
+                let pace = |parent: usize| {
+                    let least = if parent == self.ground.source() {
+                        ROOT_HEADROOM
+                    } else {
+                        HEADROOM
+                    };
+                    let planned = self.carries.1.get(&(parent, host)).copied();
+                    planned.map_or(f64::INFINITY, |bps| self.headroom(parent, host, least) * bps)
+                };
+                let feed = |(parent, blocks)| Feed {
+                    parent,
+                    blocks,
+                    pace_bps: pace(parent),
+                };
+                by_parent.into_iter().map(feed).collect()
+            }
             Overlay::Mesh(helpers, seconds) => {
                 let mut by_parent: BTreeMap<usize, (Blocks, u64)> = BTreeMap::new();
                 let mut load: BTreeMap<usize, u32> = BTreeMap::new();
@@ -149,7 +193,7 @@ impl Conductor {
                 // would come ever more slowly.
                 let pace = |parent: usize, bytes: u64| {
                     if *seconds > 0.0 {
-                        self.headroom(parent, host) * 8.0 * bytes as f64 / seconds
+                        self.headroom(parent, host, HEADROOM) * 8.0 * bytes as f64 / seconds
                     } else {
                         f64::INFINITY
                     }

@@ -18,6 +18,7 @@ impl Conductor {
         self.nodes[host].standing = Standing::Absent;
         match &mut self.overlay {
             Overlay::Tree(tree) => tree.remove(host),
+            Overlay::Packing(packing) => packing.remove(host),
             Overlay::Mesh(helpers, seconds) => {
                 let here = |host: &usize| self.nodes[*host].standing != Standing::Absent;
                 let here: Vec<usize> = self.ground.receivers().iter().copied().filter(here).collect();
@@ -48,6 +49,7 @@ impl Conductor {
         (node.have, node.grew_s) = (Blocks::none(self.layout.count()), now_s);
         node.marks.clear();
         node.breaks.clear();
+        node.failures = 0;
         self.avoided.retain(|&(child, parent)| child != host && parent != host);
         self.given.remove(&host);
         self.adopted.remove(&host);
@@ -57,9 +59,9 @@ impl Conductor {
         self.log.push(format!("{} joins after {now_s:.1} s", self.name(host)));
     }
 
-    /// Gives each late host of a tree a parent, and keeps its present parent if possible.
+    /// Gives each late host of one or several trees a parent, and keeps its present parent if possible.
     pub(super) fn adopt(&mut self) {
-        if !matches!(self.overlay, Overlay::Tree(_)) {
+        if !matches!(self.overlay, Overlay::Tree(_) | Overlay::Packing(_)) {
             return;
         }
         let late = |host: &usize| self.nodes[*host].late && self.nodes[*host].standing == Standing::Live;
@@ -115,13 +117,10 @@ impl Conductor {
         below
     }
 
-    /// Parent and child of each edge of a tree whose child still lacks blocks, including late hosts.
+    /// Parent and child of each edge of trees whose child still lacks blocks, including late hosts.
     fn busy(&self) -> Vec<(usize, usize)> {
-        let Overlay::Tree(tree) = &self.overlay else {
-            return Vec::new();
-        };
         let adopted = self.adopted.iter().map(|(&child, &parent)| (parent, child));
-        let edges = tree.edges().chain(adopted);
+        let edges = self.edges().into_iter().chain(adopted);
         edges.filter(|(_, child)| self.lacks(*child)).collect()
     }
 
@@ -163,7 +162,7 @@ impl Conductor {
             }
         };
         match &self.overlay {
-            Overlay::Tree(_) => {
+            Overlay::Tree(_) | Overlay::Packing(_) => {
                 for (&(parent, child), &bps) in &self.carries.1 {
                     take(parent, child, bps);
                 }

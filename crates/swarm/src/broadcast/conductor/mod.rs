@@ -18,11 +18,12 @@ use super::ground::Ground;
 use super::layout::Layout;
 use super::mechanism::Mechanism;
 use super::mesh::Shares;
+use super::packing::{Branching, Packing};
 use super::tree::Tree;
 
 /// Rates are averaged over this time.
 const WINDOW_S: f64 = 1.5;
-/// A host counts as unreachable after more than this many broken subscriptions.
+/// A host counts as unreachable after more than this many broken subscriptions between which no byte arrives.
 const BREAKS: u32 = 4;
 
 /// Blocks that a host gets from one parent.
@@ -63,6 +64,8 @@ struct Node {
     /// The host joined a running broadcast.
     late: bool,
     breaks: BTreeMap<usize, u32>,
+    /// Subscriptions that broke since bytes last arrived.
+    failures: u32,
 }
 
 impl Node {
@@ -87,6 +90,7 @@ enum Overlay {
     Tree(Tree),
     /// The host that passes on each block, and the planned time in seconds; 0 for no pace.
     Mesh(Vec<usize>, f64),
+    Packing(Packing),
     /// Receivers fetch from peers that the tracker names.
     Cornet(Tracker),
 }
@@ -96,6 +100,7 @@ enum Overlay {
 pub struct Conductor {
     ground: Ground,
     layout: Layout,
+    piece_bytes: u32,
     overlay: Overlay,
     nodes: Vec<Node>,
     given: BTreeMap<usize, Vec<Feed>>,
@@ -103,6 +108,8 @@ pub struct Conductor {
     adopted: BTreeMap<usize, usize>,
     /// The rate that each edge of a tree can carry in bit/s, and the tree for which they were computed.
     carries: (Option<Tree>, BTreeMap<(usize, usize), f64>),
+    /// By child and parent of a packing: the number of blocks that the parent has yet to send, and when it last changed.
+    pending: BTreeMap<(usize, usize), (u32, f64)>,
     /// How far the links of a mesh are from full, as a multiple of their loads, by link.
     mesh_room: BTreeMap<usize, f64>,
     /// Limits from outside in bit/s, by parent and child; 0 = wait.
@@ -136,6 +143,14 @@ impl Conductor {
             Overlay::Cornet(Tracker::new(partitions, ground_hosts))
         } else if let Some(shape) = mechanism.shape() {
             Overlay::Tree(Tree::new(shape, &ground, Bytes(bytes), piece_bytes))
+        } else if mechanism == Mechanism::Packing {
+            Overlay::Packing(Packing::new(
+                Vec::new(),
+                &ground,
+                Bytes(bytes),
+                layout.count(),
+                piece_bytes,
+            ))
         } else {
             let shares = Shares::new(&ground, Bytes(bytes));
             Overlay::Mesh(shares.assign(layout.count()), shares.seconds)
@@ -149,6 +164,7 @@ impl Conductor {
             gone: false,
             late: false,
             breaks: BTreeMap::new(),
+            failures: 0,
         };
         let nodes = vec![node; ground.network().hosts().len()];
         let expected_bytes_per_s = if predicted_s > 0.0 {
@@ -159,11 +175,13 @@ impl Conductor {
         Self {
             ground,
             layout,
+            piece_bytes,
             overlay,
             nodes,
             given: BTreeMap::new(),
             adopted: BTreeMap::new(),
             carries: (None, BTreeMap::new()),
+            pending: BTreeMap::new(),
             mesh_room: BTreeMap::new(),
             limits: BTreeMap::new(),
             unlimited_bps: f64::INFINITY,
@@ -176,10 +194,17 @@ impl Conductor {
         }
     }
 
-    /// Parent and child of each edge of a tree; empty for other mechanisms.
+    /// Sets the trees of a packing. Call it before the start, or later with trees of the hosts that take part.
+    pub fn plant(&mut self, trees: Vec<Branching>) {
+        let (bytes, count) = (Bytes(self.layout.bytes()), self.layout.count());
+        self.overlay = Overlay::Packing(Packing::new(trees, &self.ground, bytes, count, self.piece_bytes));
+    }
+
+    /// Parent and child of each edge of one or several trees; empty for other mechanisms.
     pub fn edges(&self) -> Vec<(usize, usize)> {
         match &self.overlay {
             Overlay::Tree(tree) => tree.edges().collect(),
+            Overlay::Packing(packing) => packing.edges().into_keys().collect(),
             Overlay::Mesh(..) | Overlay::Cornet(..) => Vec::new(),
         }
     }
@@ -279,6 +304,7 @@ impl Conductor {
         let node = &mut self.nodes[host];
         if bytes > node.bytes() || node.marks.is_empty() {
             node.grew_s = now_s;
+            node.failures = 0;
         }
         node.have = have;
         node.marks.push_back((now_s, bytes));
@@ -338,6 +364,10 @@ impl Conductor {
             tree.rearrange(&self.avoided);
             return;
         }
+        if let Overlay::Packing(packing) = &mut self.overlay {
+            packing.rearrange(&self.avoided);
+            return;
+        }
         for child in reached {
             if self.avoided.contains(&(child, source)) {
                 self.reassign(child);
@@ -355,7 +385,8 @@ impl Conductor {
         node.grew_s = now_s;
         *node.breaks.entry(parent).or_default() += 1;
         let times = node.breaks[&parent];
-        if node.breaks.values().sum::<u32>() > BREAKS {
+        node.failures += 1;
+        if node.failures > BREAKS {
             let whom: Vec<_> = node.breaks.keys().copied().collect();
             let whom: Vec<_> = whom.into_iter().map(|host| self.name(host).to_owned()).collect();
             let why = format!("it could get no blocks from {}: {why}", whom.join(", "));
@@ -376,7 +407,7 @@ impl Conductor {
         );
         self.log.push(text);
         if self.nodes[child].late {
-            if matches!(self.overlay, Overlay::Tree(_)) && self.foster(child).is_none() {
+            if matches!(self.overlay, Overlay::Tree(_) | Overlay::Packing(_)) && self.foster(child).is_none() {
                 let why = format!("no host is left that could send it the object: {why}");
                 self.lost(child, &why, Seconds(now_s));
             }
@@ -385,6 +416,11 @@ impl Conductor {
             if !moved && !tree.demote(child, &self.avoided) {
                 let why = format!("no host is left that could send it the object: {why}");
                 self.lost(child, &why, Seconds(now_s));
+            }
+        } else if let Overlay::Packing(packing) = &mut self.overlay {
+            if let Some(stuck) = packing.rearrange(&self.avoided) {
+                let why = format!("no host is left that could send it the object: {why}");
+                self.lost(stuck, &why, Seconds(now_s));
             }
         } else if parent == source {
             self.reassign(child);

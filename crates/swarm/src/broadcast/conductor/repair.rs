@@ -9,6 +9,8 @@ use super::{Conductor, Overlay, Standing};
 
 /// A host is cut off from its parent if no bytes arrive for this long although the parent has more.
 const STALL_S: f64 = 2.0;
+/// The same if the next block does not arrive within this many times its time at the planned rate.
+const SLOW_BLOCKS: f64 = 4.0;
 /// A host that chooses its own peers is cut off from all of them after this long.
 const ALONE_S: f64 = 30.0;
 /// A host is slow if it gets less than this share of what its parent gets or should send.
@@ -57,6 +59,10 @@ impl Conductor {
                 self.check_helper(host, now_s);
                 continue;
             };
+            if matches!(self.overlay, Overlay::Packing(_)) && !self.nodes[host].late {
+                // `break_stalled` looks at each tree.
+                continue;
+            }
             if self.nodes[parent].bytes() <= self.nodes[host].bytes() {
                 // The host waits for blocks that its parent lacks too, for example after a corrupt block.
                 self.nodes[host].grew_s = now_s;
@@ -71,6 +77,10 @@ impl Conductor {
                     Seconds(now_s),
                 );
             }
+        }
+        if matches!(self.overlay, Overlay::Packing(_)) {
+            self.break_stalled(now_s);
+            self.rebalance();
         }
         if now_s - self.settled_s > SETTLE_S {
             self.demote_slow(now_s);
@@ -130,6 +140,8 @@ impl Conductor {
             // The new root depends on the blocks that the others have.
             Overlay::Tree(tree) if tree.order()[0] == host => {}
             Overlay::Tree(tree) => tree.remove(host),
+            Overlay::Packing(_) if self.ground.source() == host => {}
+            Overlay::Packing(packing) => packing.remove(host),
             Overlay::Mesh(..) => self.reassign(host),
             Overlay::Cornet(_) => {}
         }
@@ -199,14 +211,16 @@ impl Conductor {
             }
             return;
         }
-        let Overlay::Tree(tree) = &mut self.overlay else {
-            return;
+        let root = match &self.overlay {
+            Overlay::Tree(tree) => tree.order()[0],
+            Overlay::Packing(_) => source,
+            Overlay::Mesh(..) | Overlay::Cornet(_) => return,
         };
-        let root = tree.order()[0];
         if !self.nodes[root].gone {
             return;
         }
-        if let Some(&heir) = live.iter().find(|&&host| self.nodes[host].have.is_full()) {
+        let heir = live.iter().copied().find(|&host| self.nodes[host].have.is_full());
+        if let (Overlay::Tree(tree), Some(heir)) = (&mut self.overlay, heir) {
             tree.crown(root, heir);
         } else {
             let holder = |block: u32| {
@@ -226,6 +240,51 @@ impl Conductor {
             self.name(root)
         );
         self.log.push(text);
+    }
+
+    /// Breaks the subscriptions of a packing whose parents have blocks to send but send none.
+    fn break_stalled(&mut self, now_s: f64) {
+        let mut pending = BTreeMap::new();
+        let mut stalled = Vec::new();
+        for (&child, feeds) in &self.given {
+            if self.nodes[child].standing != Standing::Live {
+                continue;
+            }
+            for feed in feeds {
+                let lacking = feed.blocks.without(&self.nodes[child].have);
+                let count = lacking.within(&self.nodes[feed.parent].have).len();
+                let mark = self.pending.get(&(child, feed.parent)).copied();
+                let (_, since_s) = mark
+                    .filter(|&(before, _)| count > 0 && feed.pace_bps > 0.0 && before == lacking.len())
+                    .unwrap_or((0, now_s));
+                let block_s = 8.0 * f64::from(self.layout.block_bytes()) / feed.pace_bps.max(1.0);
+                if now_s - since_s.max(self.settled_s) > STALL_S.max(SLOW_BLOCKS * block_s) {
+                    stalled.push((child, feed.parent));
+                }
+                pending.insert((child, feed.parent), (lacking.len(), since_s));
+            }
+        }
+        self.pending = pending;
+        for (child, parent) in stalled {
+            self.pending.remove(&(child, parent));
+            self.broken(
+                child,
+                parent,
+                &format!("no block arrived for {STALL_S} s"),
+                Seconds(now_s),
+            );
+        }
+    }
+
+    /// Moves blocks of a packing to trees that have sent all of theirs.
+    fn rebalance(&mut self) {
+        let mut out = Blocks::none(self.layout.count());
+        for &host in self.ground.receivers() {
+            out.add(&self.nodes[host].have);
+        }
+        if let Overlay::Packing(packing) = &mut self.overlay {
+            packing.rebalance(&out);
+        }
     }
 
     /// Moves a host that slows others down to a place without children.

@@ -1,0 +1,301 @@
+"""Pack several trees into a network, which together carry a broadcast as fast as any mechanism could.
+
+The rate of a broadcast is at most the optimum of a linear program: each tree from the source to all receivers has a
+rate, and the trees that cross a link have no more than its rate together. For the cuts of a graph and its trees this is
+Edmonds' theorem (1973); Cui, Li and Nahrstedt (2004) state it for overlays whose edges share links. Column generation
+solves it: the cheapest tree at the prices of the links is the next to try, and proves the optimum when it costs 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gavotte import _core
+
+Floats = npt.NDArray[np.float64]
+Parents = npt.NDArray[np.int64]
+
+MOST_MEMBERS = 65
+"""Most hosts for which trees are packed, the source included: a second for 50, ten for 100."""
+
+GAP = 1e-3
+"""Relative distance to the optimum at which the search ends."""
+
+MOST_TRIES = 300
+"""Most trees that are tried. Clouds of 30 hosts need up to 20."""
+
+GIVEN_UP = 0.01
+"""Share of the optimum that may be given up for fewer trees. Each tree needs time until its last host has a piece."""
+
+MOST_CHILDREN = 4
+"""Most children that a host gets when a tree is made shallower."""
+
+SLACK = 1e-4
+"""Relative excess of a link's load that counts as rounding."""
+
+
+@dataclass(frozen=True)
+class PackedTree:
+    """One tree of a packing.
+
+    Attributes:
+        rate_bps: rate at which each of its edges carries its share of the object.
+        edges: parent and child of each edge, as numbers of hosts.
+    """
+
+    rate_bps: float
+    edges: tuple[tuple[int, int], ...]
+
+    @property
+    def depth(self) -> int:
+        """Largest number of edges between the source and a receiver."""
+        depths: dict[int, int] = {}
+        for parent, child in self.edges:
+            # Edges are in an order in which parents come before their children.
+            depths[child] = depths.get(parent, 0) + 1
+        return max(depths.values(), default=0)
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Trees that share the links of a network.
+
+    Attributes:
+        trees: the trees, the fastest first.
+        most_bps: rate that no mechanism exceeds.
+        limit: the link that costs most at the optimum, in words.
+    """
+
+    trees: tuple[PackedTree, ...]
+    most_bps: float
+    limit: str
+
+    @property
+    def rate_bps(self) -> float:
+        """Rate of all trees together."""
+        return sum(tree.rate_bps for tree in self.trees)
+
+    def bound_s(self, size_bytes: int) -> float:
+        """Return the least time in which any mechanism brings an object of this size to all receivers."""
+        return 8.0 * size_bytes / self.most_bps
+
+
+def pack(ground: _core.BroadcastGround, members: Sequence[int], *, best: bool = False, seed: int = 0) -> Packing | None:
+    """Return trees that together are as fast as any broadcast, less `GIVEN_UP`.
+
+    Args:
+        ground: the network, its source and receivers.
+        members: numbers of the source and the receivers in the network, in the ground's order.
+        best: whether a host without a cap counts as fast as its best path, as bounds need it, or its median path.
+        seed: decides between trees of equal cost.
+
+    Returns:
+        None if no link limits some tree, or for more than `MOST_MEMBERS` hosts.
+    """
+    if not 1 < len(members) <= MOST_MEMBERS:
+        return None
+    rates_bps, names, ways = ground.links(best)
+    if not rates_bps:
+        return None
+    search = _Search(np.array(rates_bps), ways, len(members), np.random.default_rng(seed))
+    most = search.solve()
+    if most is None:
+        return None
+    most_bps, prices = most
+    trees = search.shallow(search.fewer())
+    return Packing(
+        tuple(
+            PackedTree(rate, tuple((members[m], members[n]) for m, n in _edges(parents)))
+            for rate, parents in sorted(trees, key=lambda tree: -tree[0])
+        ),
+        most_bps,
+        names[int(np.argmax(prices * search.rates))],
+    )
+
+
+class _Search:
+    """Column generation over the trees of one broadcast. Members are numbered from 0, the source."""
+
+    def __init__(
+        self, rates_bps: Floats, ways: Sequence[Sequence[int]], size: int, random: np.random.Generator
+    ) -> None:
+        self.rates = rates_bps
+        self._size = size
+        self._random = random
+        self._ways = ways
+        self._pairs = np.repeat(np.arange(size * size), [len(way) for way in ways])
+        self._links = np.array([link for way in ways for link in way], dtype=np.int64)
+        self._scale = float(rates_bps.max())
+        self._model = self._new_model()
+        self._trees: list[Parents] = []
+        self._loads: list[Floats] = []
+        self._flows: Floats = np.zeros(0)
+
+    def solve(self) -> tuple[float, Floats] | None:
+        """Return the highest rate of any broadcast and the price of each link, or None if nothing limits it."""
+        prices: Floats = 1 / self.rates
+        least, rate, tried = np.inf, 0.0, set()
+        for _ in range(MOST_TRIES):
+            costs = np.bincount(self._pairs, prices[self._links], self._size**2).reshape(self._size, self._size)
+            noise = self._random.random(costs.shape)
+            parents = cheapest_tree(costs * (1 + 1e-7 * noise) + 1e-9 * noise * costs.max())
+            crossed = self._load(parents)
+            cost = float(crossed @ prices)
+            if cost <= 0 and not rate:
+                return None
+            # Prices that are scaled until the cheapest tree costs 1 are a feasible dual: their value is a bound.
+            least = min(least, float(prices @ self.rates) / cost if cost > 0 else np.inf)
+            key = parents.tobytes()
+            if key in tried or (rate and least <= rate * (1 + GAP)):
+                break
+            tried.add(key)
+            self._add(parents, crossed)
+            rate, self._flows, prices = self._solved()
+        return max(least, rate), prices
+
+    def fewer(self) -> list[int]:
+        """Keep few of the trees that the optimum uses, and return their numbers."""
+        least = (1 - GIVEN_UP) * self._flows.sum()
+        used = self._flows > 1e-6 * self._flows.sum()
+        for tree in np.flatnonzero(~used):
+            self._model.changeColBounds(int(tree), 0.0, 0.0)
+        for tree in sorted(np.flatnonzero(used), key=self._flows.__getitem__):
+            self._model.changeColBounds(int(tree), 0.0, 0.0)
+            rate, flows, _ = self._solved()
+            if rate >= least:
+                self._flows = flows
+            else:
+                self._model.changeColBounds(int(tree), 0.0, np.inf)
+        return [int(tree) for tree in np.flatnonzero(self._flows > 0)]
+
+    def shallow(self, kept: Sequence[int]) -> list[tuple[float, Parents]]:
+        """Return rate and parents of these trees, moved nearer to the source where no link gets too much."""
+        trees = [(float(self._flows[tree]), self._trees[tree].copy()) for tree in kept]
+        total = sum((self._flows[tree] * self._loads[tree] for tree in kept), self.rates * 0)
+        room = np.maximum(self.rates * (1 + SLACK) - total, 0.0)
+        for rate, parents in trees:
+            while self._raise_one(rate, parents, room):
+                pass
+        return trees
+
+    def _raise_one(self, rate: float, parents: Parents, room: Floats) -> bool:
+        """Move the deepest host that can move to a parent nearer to the source. Return whether one was moved."""
+        depths = _depths(parents)
+        children = np.bincount(parents[1:], minlength=self._size)
+        by_depth = np.argsort(depths, kind="stable")
+        for child in by_depth[:0:-1]:
+            old = self._ways[parents[child] * self._size + child]
+            for parent in by_depth:
+                if depths[parent] + 1 >= depths[child]:
+                    break
+                new = self._ways[parent * self._size + child]
+                if children[parent] < MOST_CHILDREN and all(room[link] >= rate for link in new if link not in old):
+                    room[list(old)] += rate
+                    room[list(new)] -= rate
+                    parents[child] = parent
+                    return True
+        return False
+
+    def _load(self, parents: Parents) -> Floats:
+        """Return how often a tree crosses each link."""
+        crossed = [link for host in range(1, self._size) for link in self._ways[parents[host] * self._size + host]]
+        return np.bincount(crossed, minlength=len(self.rates)).astype(np.float64)
+
+    def _new_model(self) -> Any:
+        """Return a linear program with a row per link and no tree yet."""
+        import highspy
+
+        model = highspy.Highs()  # type: ignore[no-untyped-call]
+        model.setOptionValue("output_flag", False)
+        nothing = np.zeros(0, dtype=np.int32)
+        # Rates near 1, since tolerances of the solver are absolute.
+        for rate in self.rates / self._scale:
+            model.addRow(-np.inf, float(rate), 0, nothing, nothing.astype(np.float64))
+        return model
+
+    def _add(self, parents: Parents, load: Floats) -> None:
+        """Add a tree to the linear program."""
+        crossed = np.flatnonzero(load).astype(np.int32)
+        self._model.addCol(-1.0, 0.0, np.inf, len(crossed), crossed, load[crossed])
+        self._trees.append(parents)
+        self._loads.append(load)
+
+    def _solved(self) -> tuple[float, Floats, Floats]:
+        """Return the highest rate of all trees, the rate of each, and the price of each link."""
+        self._model.run()
+        solution = self._model.getSolution()
+        flows = np.maximum(np.array(solution.col_value), 0.0) * self._scale
+        return float(flows.sum()), flows, np.maximum(-np.array(solution.row_dual), 0.0)
+
+
+def cheapest_tree(costs: Floats) -> Parents:
+    """Return the parent of each host in the cheapest tree that is rooted at host 0 (Chu and Liu, 1965; Edmonds, 1967).
+
+    Args:
+        costs: (N, N) cost of the edge from row to column.
+
+    Returns:
+        (N,) parents; that of host 0 is -1.
+    """
+    size = len(costs)
+    costs = costs.copy()
+    np.fill_diagonal(costs, np.inf)
+    costs[:, 0] = np.inf
+    parents: Parents = costs.argmin(axis=0)
+    parents[0] = -1
+    circle = np.array(_circle(parents), dtype=np.int64)
+    if not len(circle):
+        return parents
+    # The circle becomes one host, the last. An edge into it replaces the circle's edge to the same host.
+    within = np.zeros(size, dtype=bool)
+    within[circle] = True
+    outside = np.flatnonzero(~within)
+    count = len(outside)
+    smaller = np.full((count + 1, count + 1), np.inf)
+    smaller[:count, :count] = costs[np.ix_(outside, outside)]
+    into = costs[np.ix_(outside, circle)] - costs[parents[circle], circle]
+    entries = into.argmin(axis=1)
+    smaller[:count, count] = into[np.arange(count), entries]
+    out = costs[np.ix_(circle, outside)]
+    exits = out.argmin(axis=0)
+    smaller[count, :count] = out[exits, np.arange(count)]
+    inner = cheapest_tree(smaller)
+    for at, host in enumerate(outside):
+        if host != 0:
+            parents[host] = circle[exits[at]] if inner[at] == count else outside[inner[at]]
+    parents[circle[entries[inner[count]]]] = outside[inner[count]]
+    return parents
+
+
+def _circle(parents: Parents) -> list[int]:
+    """Return the hosts of a circle of parents; empty if each host leads to host 0."""
+    seen = np.zeros(len(parents), dtype=np.int64)
+    for start in range(1, len(parents)):
+        host, path = start, []
+        while host > 0 and not seen[host]:
+            seen[host] = start
+            path.append(host)
+            host = int(parents[host])
+        if host > 0 and seen[host] == start:
+            return path[path.index(host) :]
+    return []
+
+
+def _depths(parents: Parents) -> npt.NDArray[np.int64]:
+    """Return the number of edges between host 0 and each host."""
+    depths = np.zeros(len(parents), dtype=np.int64)
+    above = parents.copy()
+    while (above >= 0).any():
+        depths += above >= 0
+        above = np.where(above >= 0, parents[above], -1)
+    return depths
+
+
+def _edges(parents: Parents) -> list[tuple[int, int]]:
+    """Return parent and child of each edge, parents before their children."""
+    return [(int(parents[child]), int(child)) for child in np.argsort(_depths(parents), kind="stable")[1:]]
