@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, zip_longest
 from statistics import median_high
+from typing import TypeVar
 
 from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Step, carry_out
-from gavotte.formats.network import Network
+from gavotte.formats.network import Group, Network
 from gavotte.transfer.planning import nothing_known
+
+Key = TypeVar("Key")
 
 PROBE_S = 0.5
 """Time for which each host sends. A shaper's bucket of 32 kB is less than 1 % of what 50 Mbit/s carry in that time."""
@@ -34,12 +40,53 @@ STRETCH = 5
 LIKE = 0.9
 """Hops at least this much of the fastest are alike: no port was measured through a slower one."""
 
+GLANCED = 48
+"""Most hosts between which path lengths are counted. Each host glances at all others, one after another."""
+
+_GLANCE = pb.Probe(burst_train=pb.BurstTrain(bursts=1, packets=2, payload_bytes=64))
+GLANCE_S = 1.0
+"""Longest time of a glance: usually some milliseconds, or 0.2 s if every packet is lost."""
+
+MACHINE_HOPS = 1
+"""Path length between hosts of one machine, where other paths are longer."""
+
+Rates = dict[tuple[str, str], float]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where hosts are, as far as path lengths show.
+
+    Attributes:
+        machines: number of the machine of each host.
+        racks: number of the rack of each host.
+    """
+
+    machines: dict[str, int]
+    racks: dict[str, int]
+
+    def in_rack(self, rack: int) -> list[str]:
+        """Return the hosts of a rack, so that neighbours in the list share a machine only if they must."""
+        by_machine: dict[int, list[str]] = {}
+        for host, own in self.racks.items():
+            if own == rack:
+                by_machine.setdefault(self.machines[host], []).append(host)
+        turns = zip_longest(*sorted(by_machine.values(), key=len, reverse=True))
+        return [host for turn in turns for host in turn if host is not None]
+
+    @property
+    def rack_numbers(self) -> list[int]:
+        """All racks."""
+        return sorted(set(self.racks.values()))
+
 
 def look(fleet: Fleet, hosts: Sequence[str], *, of: Sequence[str] = ()) -> Network:
-    """Let each host send to the next for `PROBE_S`, all at once, so that each port carries one connection.
+    """Probe the port of each host, and the line of each rack, for `PROBE_S` each.
 
-    A hop is as slow as the slower of its two ports. If hops differ, each host then sends to the one before it, and a
-    port counts as fast as its faster hop.
+    1. Path lengths show which hosts share a machine and which a rack.
+    2. Each host sends to the next of its rack, all at once, never to one on the same machine. If hops differ, each then
+       sends to the one before it. A hop is as slow as the slower of its ports, so a port counts as its faster hop.
+    3. All hosts of each rack send to the next rack, then to the one before it. A line counts as the larger sum.
 
     Args:
         fleet: enrolled agents.
@@ -47,39 +94,142 @@ def look(fleet: Fleet, hosts: Sequence[str], *, of: Sequence[str] = ()) -> Netwo
         of: all hosts of the Network, if not these alone; the others count as the median of these.
 
     Returns:
-        a Network whose hosts have caps where the probes succeeded. The links between them are unknown.
+        a Network whose hosts and racks have caps where the probes succeeded.
     """
     everywhere = all(STEADY in health.congestion_available for health in fleet.health.values())
-    hops = _hops(fleet, hosts, STEADY if everywhere else COMMON)
-    if len(hosts) > 2 and hops and min(hops.values()) < LIKE * max(hops.values()):
-        hops |= _hops(fleet, hosts[::-1], STEADY if everywhere else COMMON)
+    congestion = STEADY if everywhere else COMMON
+    places = _places(fleet, hosts)
+    racks = places.rack_numbers
+    hops = [_hops(fleet, [pair for rack in racks for pair in _ring(places, rack)], congestion)]
+    if hops[0] and min(hops[0].values()) < LIKE * max(hops[0].values()):
+        # In a rack of two, each host has sent to the other already.
+        racks = [rack for rack in racks if len(places.in_rack(rack)) > 2]
+        hops.append(_hops(fleet, [pair for rack in racks for pair in _ring(places, rack, back=True)], congestion))
+    lines = _between_racks(fleet, places, congestion)
     sends: dict[str, float] = {}
     receives: dict[str, float] = {}
-    for (source, target), rate_bps in hops.items():
-        sends[source] = max(rate_bps, sends.get(source, 0.0))
-        receives[target] = max(rate_bps, receives.get(target, 0.0))
-    for rates in (sends, receives):
-        if rates:
-            middle_bps = float(median_high(rates.values()))
-            rates.update(dict.fromkeys(set(of or hosts) - set(hosts), middle_bps))
+    ups: dict[int, float] = {}
+    downs: dict[int, float] = {}
+    for rates in (*hops, *lines):
+        _raise(sends, rates, lambda source, _: source)
+        _raise(receives, rates, lambda _, target: target)
+    for rates in lines:
+        _raise(ups, rates, lambda source, _: places.racks[source])
+        _raise(downs, rates, lambda _, target: places.racks[target])
+    for caps in (sends, receives):
+        if caps:
+            middle_bps = float(median_high(caps.values()))
+            caps.update(dict.fromkeys(set(of or hosts) - set(hosts), middle_bps))
     network = nothing_known(of or hosts)
-    caps = [
-        host.model_copy(update={"egress_bps": sends.get(host.name), "ingress_bps": receives.get(host.name)})
+    shared = Counter(places.machines.values())
+    known = [
+        host.model_copy(
+            update={
+                "egress_bps": sends.get(host.name),
+                "ingress_bps": receives.get(host.name),
+                "machine": f"machine{places.machines[host.name]}"
+                if host.name in places.machines and shared[places.machines[host.name]] > 1
+                else None,
+            }
+        )
         for host in network.hosts
     ]
-    return network.model_copy(update={"hosts": caps})
+    groups = [
+        Group(name=f"rack{rack}", members=places.in_rack(rack), up_bps=ups.get(rack), down_bps=downs.get(rack))
+        for rack in places.rack_numbers
+    ]
+    sharing: dict[str, object] = {"groups": groups, "sharing": "groups"} if len(groups) > 1 else {}
+    return network.model_copy(update={"hosts": known, **sharing})
 
 
-def _hops(fleet: Fleet, hosts: Sequence[str], congestion: str) -> dict[tuple[str, str], float]:
-    """Return the rate in bit/s from each host to the next, where the probe succeeded."""
+def _raise(caps: dict[Key, float], rates: Rates, key: Callable[[str, str], Key]) -> None:
+    """Raise the caps to the sums of rates that were measured at the same time, by source and target."""
+    sums: dict[Key, float] = {}
+    for pair, rate in rates.items():
+        sums[key(*pair)] = sums.get(key(*pair), 0.0) + rate
+    for each, rate in sums.items():
+        caps[each] = max(rate, caps.get(each, 0.0))
+
+
+def _places(fleet: Fleet, hosts: Sequence[str]) -> Places:
+    """Return where hosts are. Without path lengths, each is on a machine of its own, and all are in one rack."""
+    size = len(hosts)
+    lengths: dict[tuple[int, int], int] = {}
+    if 2 < size <= GLANCED:
+        at = {name: number for number, name in enumerate(hosts)}
+        schedule = [[Step(hosts[m], hosts[n], _GLANCE) for m, n in turn] for turn in _disjoint(size)]
+        for answer in carry_out(fleet, schedule, round_s=GLANCE_S):
+            if answer.reply is not None and answer.reply.hops:
+                lengths[at[answer.source], at[answer.target]] = answer.reply.hops
+    kinds = sorted(set(lengths.values()))
+    if len(kinds) < 2:
+        return Places({host: number for number, host in enumerate(hosts)}, dict.fromkeys(hosts, 0))
+    rack_hops = next(length for length in kinds if length > MACHINE_HOPS)
+    machines = _joined(size, [pair for pair, length in lengths.items() if length <= MACHINE_HOPS])
+    racks = _joined(size, [pair for pair, length in lengths.items() if length <= rack_hops])
+    # A host of which nothing is known may be anywhere: it counts as one of the first rack.
+    seen = {host for pair in lengths for host in pair}
+    return Places(
+        dict(zip(hosts, machines, strict=True)),
+        {name: racks[number] if number in seen else racks[0] for number, name in enumerate(hosts)},
+    )
+
+
+def _joined(size: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
+    """Return the least number that each number is connected with, itself included."""
+    least = list(range(size))
+    for m, n in pairs:
+        one, other = least[m], least[n]
+        if one != other:
+            least = [min(one, other) if number in (one, other) else number for number in least]
+    return least
+
+
+def _disjoint(size: int) -> Iterator[list[tuple[int, int]]]:
+    """Yield rounds of disjoint pairs, so that each pair is in one of them (the circle method)."""
+    circle = list(range(size + size % 2))
+    for _ in range(len(circle) - 1):
+        pairs = zip(circle[: len(circle) // 2], reversed(circle[len(circle) // 2 :]), strict=True)
+        yield [pair for pair in pairs if max(pair) < size]
+        circle[1:] = [circle[-1], *circle[1:-1]]
+
+
+def _ring(places: Places, rack: int, *, back: bool = False) -> list[tuple[str, str]]:
+    """Return each host of a rack with the next one on another machine, or with the one before it."""
+    hosts = places.in_rack(rack)[:: -1 if back else 1]
+    pairs = []
+    for at, host in enumerate(hosts):
+        others = (other for other in hosts[at + 1 :] + hosts[:at] if places.machines[other] != places.machines[host])
+        pairs += [(host, other) for other in islice(others, 1)]
+    return pairs
+
+
+def _between_racks(fleet: Fleet, places: Places, congestion: str) -> list[Rates]:
+    """Return the rates between hosts of each rack and the next one, and of each rack and the one before it."""
+    racks = [places.in_rack(rack) for rack in places.rack_numbers]
+    rounds = []
+    for shift in (1, -1) if len(racks) > 2 else range(1, len(racks)):
+        steps = []
+        for number, senders in enumerate(racks):
+            receivers = racks[(number + shift) % len(racks)]
+            # All hosts of the larger rack take part.
+            count = max(len(senders), len(receivers))
+            steps += [(senders[at % len(senders)], receivers[at % len(receivers)]) for at in range(count)]
+        rounds.append(_hops(fleet, steps, congestion))
+    return rounds
+
+
+def _hops(fleet: Fleet, pairs: Sequence[tuple[str, str]], congestion: str) -> Rates:
+    """Return the rate in bit/s of each pair while all send at once, where the probe succeeded."""
     bulk = pb.Bulk(seconds=PROBE_S, flows=1, congestion=congestion, bin_s=PROBE_S / BINS, settled=True)
-    ring = list(zip(hosts, [*hosts[1:], hosts[0]], strict=True))
-    schedule = [[Step(source, target, pb.Probe(bulk=bulk)) for source, target in ring]]
-    rates: dict[tuple[str, str], float] = {}
+    schedule = [[Step(source, target, pb.Probe(bulk=bulk)) for source, target in pairs]]
+    rates: Rates = {}
+    if not pairs:
+        return rates
     answers = list(carry_out(fleet, schedule, round_s=PROBE_S + SETTLING_S + 2.0))
     if congestion == STEADY and any(answer.failure == pb.FAILURE_CONGESTION for answer in answers):
         # The host has BBR, but its user may not use it.
-        return _hops(fleet, hosts, COMMON)
+        return _hops(fleet, pairs, COMMON)
     for answer in answers:
         if answer.reply is None or answer.error:
             continue
