@@ -1,10 +1,14 @@
 """Compares our broadcasts in the lab with other ways to copy a file to many hosts, as multiples of the lower bound.
 
+    make bench-broadcast ARGS=ugly
     make bench-broadcast [ARGS="--case equal racks --receivers 10 30 --mb 10 50 --runs 5 --ways auto cornet libtorrent"]
 
 The bound is the object over the slowest necessary port at the goodput of one TCP hop (1448/1514 of the wire rate). It
 comes from the topology, so it contains no measurement. Ways are interleaved. Each line shows the idle share of the
 processors: if it is small, the processors limited the transfers and not the network.
+
+`ugly` predicts each way in 40 random clouds of unequal, oversubscribed racks, as multiples of the least time of any
+mechanism (`gavotte.transfer.packing`). It then runs the ways in the first `--clouds` of them in the lab.
 
 Ports carry the object in about 4 s, at most at 100 Mbit/s, unless `--mbit` gives their rate. `--train` broadcasts by
 Cornet come before those in which `clustering` infers the racks from their block times.
@@ -25,7 +29,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benches.broadcast.cases import FAULTS, PRINTED, Case, case
+from benches.broadcast.cases import Case, FAULTS, PRINTED, case
+from benches.broadcast.ugly import compare as compare_ugly, ugly
 from benches.broadcast.ways import OURS, PEERS, Outcome, ways
 from benches.machine import machine, processor_times
 from benches.recorded import write_figure
@@ -37,6 +42,9 @@ from gavotte.transfer import plan_broadcast
 
 BOUND_S = 4.0
 """Time of the object through one port if no rate is given."""
+
+CLOUDS = 40
+"""Ugly clouds whose times are predicted."""
 
 MOST_MBIT = 100.0
 """Above this rate the processors limit the transfers."""
@@ -167,8 +175,37 @@ def record(given: argparse.Namespace, rows: list[list[str]], curves: dict[str, l
         )
 
 
+def ugly_clouds(given: argparse.Namespace) -> None:
+    """Predict each way in the ugly clouds, then run the ways in some of them, and print both over the bound."""
+    size_bytes = int(given.mb[0] * 1e6)
+    compare_ugly(range(CLOUDS), size_bytes)
+    over: dict[str, list[float]] = {}
+    with folder(Path(tempfile.gettempdir())) as base:
+        file = base / "object"
+        file.write_bytes(random.Random(given.seed).randbytes(size_bytes))
+        for number in given.clouds:
+            cloud = ugly(number)
+            plan = plan_broadcast(cloud.network, "h0", cloud.network.names[1:], size_bytes, mechanism="packing")
+            assert plan.bound_s is not None
+            print(f"cloud {number} in the lab: {len(plan.receivers)} receivers, bound {plan.bound_s:.2f} s")
+            predicted = plan_broadcast(cloud.network, "h0", cloud.network.names[1:], size_bytes, mechanism="cornet")
+            for name, done in carry_out(cloud, file, base, given, "ugly").items():
+                row(name, done, plan.bound_s)
+                over.setdefault(name, []).append(statistics.median(run.last_s for run in done) / plan.bound_s)
+                seconds = predicted.prices.get(name)
+                if name == "cornet" and seconds:
+                    off = statistics.median(run.last_s for run in done) / seconds - 1
+                    print(f"    its prediction of {seconds:.1f} s was off by {100 * off:+.0f} %", flush=True)
+    for name, ratios in over.items():
+        print(f"{name:12} median {statistics.median(ratios):5.2f} x bound, most {max(ratios):5.2f}, n = {len(ratios)}")
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=["cases", "ugly"], default="cases")
+    parser.add_argument(
+        "--clouds", type=int, nargs="*", default=[], help="of `ugly`: seeds of clouds to run in the lab"
+    )
     parser.add_argument("--case", choices=PRINTED, nargs="*", default=list(PRINTED))
     parser.add_argument("--receivers", type=int, nargs="*", default=[10], help="as 1 10 25 50 100")
     parser.add_argument("--mb", type=float, nargs="*", default=[10.0], help="sizes of the object, as 10 50 200")
@@ -191,6 +228,9 @@ def main() -> None:
     given = arguments()
     about_machine = machine()
     print(about_machine, f"seed {given.seed}", sep="\n")
+    if given.what == "ugly":
+        ugly_clouds(given)
+        return
     lines: list[str] = []
     rows: list[list[str]] = []
     curves: dict[str, list[float]] = {}

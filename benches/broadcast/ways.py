@@ -25,7 +25,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.inventory import read_inventory
 from gavotte.transfer import BroadcastQuestion, BroadcastSession, send
 
-OURS = ("auto", "chain", "tree", "binomial", "mesh", "cornet", "topology", "clustering")
+OURS = ("auto", "chain", "tree", "binomial", "mesh", "packing", "cornet", "topology", "clustering")
 PEERS = ("http", "libtorrent", "openmpi", "openmpi-pipeline")
 PORT = 8000
 LIMIT_S = 300.0
