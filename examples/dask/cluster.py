@@ -87,7 +87,7 @@ def senders(scheduler: str, hosts: str, workers: int) -> Iterator[tuple[Client, 
         yield (
             client,
             {
-                "gavotte": Scatter(client, read_inventory(hosts), source="h0"),
+                "gavotte": Scatter(client, read_inventory(hosts), source="h0", least_bytes=0),
                 "dask": lambda data: client.scatter(data, broadcast=True, hash=False),
             },
         )

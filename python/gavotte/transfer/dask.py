@@ -34,6 +34,12 @@ from gavotte.transfer.planning import Mechanism
 
 logger = logging.getLogger(__name__)
 
+LEAST_BYTES = 2_000_000
+"""Default size below which Dask's own scatter sends an object; `examples/dask/sizes.py` measures it.
+
+A broadcast costs calls to agents and new connections, while Dask has its connections already.
+"""
+
 ALIGNED = 64
 """Each buffer of an object begins at a multiple of this many bytes, as NumPy prefers it."""
 
@@ -64,9 +70,10 @@ class Scatter:
         mechanism: how; `auto` chooses the one with the shortest predicted time.
         folder: absolute path of the folder for copies until workers have read them.
         seed: seed of all random choices.
+        least_bytes: objects that are smaller when pickled are sent by Dask's own scatter; 0 = none.
 
     Attributes:
-        last: result of the newest broadcast; None = none was needed.
+        last: result of the newest broadcast; None = none was needed, or Dask's own scatter sent the object.
 
     Raises:
         GavotteError: when this machine, or a worker's, is not in the inventory.
@@ -82,6 +89,7 @@ class Scatter:
         mechanism: Mechanism = "auto",
         folder: str = MEMORY,
         seed: int = 0,
+        least_bytes: int = LEAST_BYTES,
     ) -> None:
         self.last: BroadcastResult | None = None
         self._client = client
@@ -90,6 +98,7 @@ class Scatter:
         self._mechanism: Mechanism = mechanism
         self._folder = folder
         self._seed = seed
+        self._least_bytes = least_bytes
         self._source = _own(inventory) if source is None else source
         self._sending: Broadcast | None = None
         client.register_plugin(Copies())
@@ -107,6 +116,10 @@ class Scatter:
         workers = self._workers()
         if not workers:
             raise GavotteError("the cluster has no workers", hint="wait for them: client.wait_for_workers(1)")
+        parts = packed(data)
+        if sum(memoryview(part).nbytes for part in parts) < self._least_bytes:
+            self.last = None
+            return self._client.scatter(data, broadcast=True, hash=False)
         targets = sorted(set(workers.values()) - {self._source})
         name = f"gavotte-{secrets.token_hex(8)}"
         path = Path(self._folder) / f"{name}-{self._source}"
@@ -114,7 +127,7 @@ class Scatter:
         try:
             with path.open("xb") as file:
                 path.chmod(0o600)
-                file.writelines(packed(data))
+                file.writelines(parts)
             if targets:
                 self.last = self._to(targets).send(str(path), name)
                 paths |= {each.host: each.path for each in self.last.receivers if each.ok}
