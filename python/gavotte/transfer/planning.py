@@ -43,6 +43,9 @@ REHEARSED_MOST = 100
 WORTH_S = 0.1
 """`auto` packs no trees if they could save less than this: HiGHS has to be loaded, and solves for 0.01 to 1 s."""
 
+PROBED_WORTH = 1.1
+"""Where rates are only probed, `auto` takes trees that should take at most this many times the least time."""
+
 MESH_MOST = 64
 """Most receivers of a mesh. Each connects to all others; of the 9,900 connections of 100, agents refused some."""
 
@@ -162,9 +165,10 @@ def plan_broadcast(
     able = [name for name in prices if name not in CORNETS and (name != "mesh" or not crowded)]
     trees: tuple[PackedTree, ...] = ()
     least_s = min(prices[name][0] for name in able)
-    if mechanism == "packing" or (
-        mechanism == "auto" and bound_s > 0 and least_s > NEAR * bound_s and least_s - bound_s > WORTH_S
-    ):
+    # Trees can exceed the rates of a probe, and shift blocks to those that are faster than it showed.
+    adapts = probed and len(receivers) > 1
+    near = not adapts and (least_s <= NEAR * bound_s or least_s - bound_s <= WORTH_S)
+    if mechanism == "packing" or (mechanism == "auto" and bound_s > 0 and not near):
         members = [at[name] for name in (source, *receivers)]
         packing = pack(ground, members)
         if packing is None and mechanism == "packing":
@@ -179,6 +183,8 @@ def plan_broadcast(
             if loosest is not None and loosest.bound_s(size_bytes) > (1 + GAP) * bound_s:
                 bound_s, port = loosest.bound_s(size_bytes), loosest.limit
     chosen = min(able, key=lambda name: prices[name][0]) if mechanism == "auto" else mechanism
+    if adapts and trees and mechanism == "auto" and prices["packing"][0] <= PROBED_WORTH * prices[chosen][0]:
+        chosen = "packing"
     limited = bound_s > 0
     if chosen == "topology" and limited and prices[chosen][0] > WORTH * prices["cornet"][0]:
         # Racks without a slow link between them would only keep peers apart.

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from statistics import median_high
-from typing import TypeVar
 
 from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.schedule import Step, carry_out
 from gavotte.formats.network import Group, Network
 from gavotte.transfer.planning import nothing_known
-
-Key = TypeVar("Key")
 
 PROBE_S = 0.5
 """Time for which each host sends. A shaper's bucket of 32 kB is less than 1 % of what 50 Mbit/s carry in that time."""
@@ -86,7 +83,8 @@ def look(fleet: Fleet, hosts: Sequence[str], *, of: Sequence[str] = ()) -> Netwo
     1. Path lengths show which hosts share a machine and which a rack.
     2. Each host sends to the next of its rack, all at once, never to one on the same machine. If hops differ, each then
        sends to the one before it. A hop is as slow as the slower of its ports, so a port counts as its faster hop.
-    3. All hosts of each rack send to the next rack, then to the one before it. A line counts as the larger sum.
+    3. The fastest host of each rack sends to the next rack, then to the one before it. If no line slows it down, all
+       hosts send together. A line counts as the larger rate.
 
     Args:
         fleet: enrolled agents.
@@ -105,17 +103,12 @@ def look(fleet: Fleet, hosts: Sequence[str], *, of: Sequence[str] = ()) -> Netwo
         # In a rack of two, each host has sent to the other already.
         racks = [rack for rack in racks if len(places.in_rack(rack)) > 2]
         hops.append(_hops(fleet, [pair for rack in racks for pair in _ring(places, rack, back=True)], congestion))
-    lines = _between_racks(fleet, places, congestion)
     sends: dict[str, float] = {}
     receives: dict[str, float] = {}
-    ups: dict[int, float] = {}
-    downs: dict[int, float] = {}
-    for rates in (*hops, *lines):
-        _raise(sends, rates, lambda source, _: source)
-        _raise(receives, rates, lambda _, target: target)
-    for rates in lines:
-        _raise(ups, rates, lambda source, _: places.racks[source])
-        _raise(downs, rates, lambda _, target: places.racks[target])
+    for (source, target), rate in (hop for rates in hops for hop in rates.items()):
+        sends[source] = max(rate, sends.get(source, 0.0))
+        receives[target] = max(rate, receives.get(target, 0.0))
+    ups, downs = _lines(fleet, places, congestion, sends, receives)
     for caps in (sends, receives):
         if caps:
             middle_bps = float(median_high(caps.values()))
@@ -140,15 +133,6 @@ def look(fleet: Fleet, hosts: Sequence[str], *, of: Sequence[str] = ()) -> Netwo
     ]
     sharing: dict[str, object] = {"groups": groups, "sharing": "groups"} if len(groups) > 1 else {}
     return network.model_copy(update={"hosts": known, **sharing})
-
-
-def _raise(caps: dict[Key, float], rates: Rates, key: Callable[[str, str], Key]) -> None:
-    """Raise the caps to the sums of rates that were measured at the same time, by source and target."""
-    sums: dict[Key, float] = {}
-    for pair, rate in rates.items():
-        sums[key(*pair)] = sums.get(key(*pair), 0.0) + rate
-    for each, rate in sums.items():
-        caps[each] = max(rate, caps.get(each, 0.0))
 
 
 def _places(fleet: Fleet, hosts: Sequence[str]) -> Places:
@@ -204,19 +188,51 @@ def _ring(places: Places, rack: int, *, back: bool = False) -> list[tuple[str, s
     return pairs
 
 
-def _between_racks(fleet: Fleet, places: Places, congestion: str) -> list[Rates]:
-    """Return the rates between hosts of each rack and the next one, and of each rack and the one before it."""
-    racks = [places.in_rack(rack) for rack in places.rack_numbers]
-    rounds = []
+def _lines(
+    fleet: Fleet, places: Places, congestion: str, sends: dict[str, float], receives: dict[str, float]
+) -> tuple[dict[int, float], dict[int, float]]:
+    """Return the rates out of and into each rack. A host whose port is not known yet gets the rate that it shows here.
+
+    Connections that share a line do not begin at the same moment, so the sum of their rates is too high on a busy
+    machine. One connection therefore comes first. If it is slower than the ports of its hosts, it shows the line.
+    """
+    racks = {rack: places.in_rack(rack) for rack in places.rack_numbers}
+    numbers = list(racks)
+    ups: dict[int, float] = {}
+    downs: dict[int, float] = {}
     for shift in (1, -1) if len(racks) > 2 else range(1, len(racks)):
-        steps = []
-        for number, senders in enumerate(racks):
-            receivers = racks[(number + shift) % len(racks)]
-            # All hosts of the larger rack take part.
-            count = max(len(senders), len(receivers))
-            steps += [(senders[at % len(senders)], receivers[at % len(receivers)]) for at in range(count)]
-        rounds.append(_hops(fleet, steps, congestion))
-    return rounds
+        following = {rack: numbers[(at + shift) % len(numbers)] for at, rack in enumerate(numbers)}
+        best = {
+            (
+                max(racks[m], key=lambda host: sends.get(host, 0.0)),
+                max(racks[n], key=lambda host: receives.get(host, 0)),
+            )
+            for m, n in following.items()
+        }
+        lines = {
+            (places.racks[m], places.racks[n]): rate for (m, n), rate in _hops(fleet, sorted(best), congestion).items()
+        }
+        for m, n in sorted(best):
+            between = (places.racks[m], places.racks[n])
+            ports = min(sends.get(m, 0.0), receives.get(n, 0.0))
+            if lines.get(between, 0.0) < LIKE * ports:
+                following.pop(between[0], None)
+        pairs = [
+            (racks[m][at % len(racks[m])], racks[n][at % len(racks[n])])
+            for m, n in following.items()
+            for at in range(max(len(racks[m]), len(racks[n])))
+        ]
+        sums: dict[tuple[int, int], float] = {}
+        for (source, target), rate in _hops(fleet, pairs, congestion).items():
+            between = (places.racks[source], places.racks[target])
+            sums[between] = sums.get(between, 0.0) + rate
+            sends.setdefault(source, rate)
+            receives.setdefault(target, rate)
+        for between in lines.keys() | sums.keys():
+            rate = max(lines.get(between, 0.0), sums.get(between, 0.0))
+            ups[between[0]] = max(rate, ups.get(between[0], 0.0))
+            downs[between[1]] = max(rate, downs.get(between[1], 0.0))
+    return ups, downs
 
 
 def _hops(fleet: Fleet, pairs: Sequence[tuple[str, str]], congestion: str) -> Rates:
