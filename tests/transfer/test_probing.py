@@ -100,3 +100,23 @@ def test_lines_of_racks_are_probed_and_no_neighbour_on_the_same_machine_is() -> 
     assert [sorted(group.members) for group in network.groups] == [list("abc"), list("def")]
     assert [group.up_bps for group in network.groups] == [pytest.approx(15e6)] * 2
     assert [group.down_bps for group in network.groups] == [pytest.approx(15e6)] * 2
+
+
+def test_a_port_that_one_hop_showed_is_not_as_slow_as_the_other_end_of_it() -> None:
+    """Host a sends at 5 Mbit/s, all else is 40; every hop into b but that from a fails."""
+
+    def say(parts: Mapping[str, pb.MeasureRequest]) -> Replies:
+        for name, part in parts.items():
+            for probe in part.probes:
+                reply = pb.ProbeReply(round=probe.round, peer=probe.peer, seconds=0.5, bytes_sent=10)
+                if probe.HasField("burst_train"):
+                    reply.burst_train.received = 2
+                elif probe.peer == "b" and name != "a":
+                    reply.error = "it took too long"
+                else:
+                    reply.bulk.flows.add(seconds=0.5, bin_bytes=[int((5e6 if name == "a" else 40e6) / 800)] * 50)
+                yield name, reply
+
+    network = look(PlayedFleet("abcd", say), list("abcd"))
+    assert [host.ingress_bps for host in network.hosts] == [pytest.approx(40e6)] * 4
+    assert network.hosts[0].egress_bps == pytest.approx(5e6)

@@ -108,6 +108,13 @@ def look(fleet: Fleet, hosts: Sequence[str], *, of: Sequence[str] = ()) -> Netwo
     for (source, target), rate in (hop for rates in hops for hop in rates.items()):
         sends[source] = max(rate, sends.get(source, 0.0))
         receives[target] = max(rate, receives.get(target, 0.0))
+    if len(hops) > 1:
+        # A port that only one hop has shown may be faster than the other end of that hop.
+        for caps, end in ((sends, 0), (receives, 1)):
+            shown = Counter(pair[end] for rates in hops for pair in rates)
+            middle_bps = float(median_high(caps.values()))
+            once = {host for rack in racks for host in places.in_rack(rack) if shown[host] == 1}
+            caps.update({host: max(caps[host], middle_bps) for host in once})
     ups, downs = _lines(fleet, places, congestion, sends, receives)
     for caps in (sends, receives):
         if caps:
