@@ -198,7 +198,7 @@ def _ring(places: Places, rack: int, *, back: bool = False) -> list[tuple[str, s
 def _lines(
     fleet: Fleet, places: Places, congestion: str, sends: dict[str, float], receives: dict[str, float]
 ) -> tuple[dict[int, float], dict[int, float]]:
-    """Return the rates out of and into each rack. A host whose port is not known yet gets the rate that it shows here.
+    """Return the rates out of and into each rack. Raise the ports' rates to those shown here.
 
     Connections that share a line do not begin at the same moment, so the sum of their rates is too high on a busy
     machine. One connection therefore comes first. If it is slower than the ports of its hosts, it shows the line.
@@ -233,8 +233,8 @@ def _lines(
         for (source, target), rate in _hops(fleet, pairs, congestion).items():
             between = (places.racks[source], places.racks[target])
             sums[between] = sums.get(between, 0.0) + rate
-            sends.setdefault(source, rate)
-            receives.setdefault(target, rate)
+            sends[source] = max(rate, sends.get(source, 0.0))
+            receives[target] = max(rate, receives.get(target, 0.0))
         for between in lines.keys() | sums.keys():
             rate = max(lines.get(between, 0.0), sums.get(between, 0.0))
             ups[between[0]] = max(rate, ups.get(between[0], 0.0))
