@@ -1125,6 +1125,8 @@ def simulate_guarded(
     step_s: float,
     window_s: float,
     packet_bytes: float,
+    marks: bool | None = None,
+    buffer_s: float | None = None,
 ) -> Guarded:
     """Simulate flows of hosts with bandwidth guarantees.
 
@@ -1141,6 +1143,8 @@ def simulate_guarded(
         step_s: time from one state to the next.
         window_s: window in which guarantees are judged.
         packet_bytes: size of a full packet, headers included: the path's MTU.
+        marks: whether links mark packets; None = as the protection assumes.
+        buffer_s: capacity of the queue before a link, in seconds of its rate; None = 4 ms.
 
     Raises:
         ValueError: naming the first invalid value.

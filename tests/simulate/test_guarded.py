@@ -15,7 +15,16 @@ from tests import builders, shell
 from gavotte.errors import GavotteError
 from gavotte.formats.guarantee import FORMAT, Guarantee
 from gavotte.formats.topology import Topology
-from gavotte.simulate import PROTECTIONS, Background, Conditions, Flows, simulate, simulate_guarded
+from gavotte.simulate import (
+    PROTECTIONS,
+    Background,
+    Conditions,
+    Flows,
+    GuardedSimulation,
+    Queues,
+    simulate,
+    simulate_guarded,
+)
 from gavotte.terms.goodput import goodput_per_wire
 
 HOSTS = ["x", "t", "z", "w"]
@@ -73,7 +82,7 @@ def test_what_programs_see(here: Path) -> None:
     done = gavotte(here, "--until", "8", "--json", "-o", "finish.csv")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
-    assert report["guarantee"]["protection"] == "ecn"
+    assert report["guarantee"]["protection"] == "auto"
     pair = report["guarantee"]["pairs"][0]
     assert (pair["source"], pair["target"]) == ("x", "z")
     assert pair["guarantee_bps"] == pytest.approx(45e6, rel=0.01)
@@ -97,7 +106,7 @@ def test_guarantees_are_kept_by_those_that_give_them(protection: str) -> None:
     rates = [float(pair.rates_bps[10:].mean()) for pair in done.pairs]
     assert done.protection == protection
     assert sum(rates) <= 100e6 * 1.001
-    if protection in ("static", "ecn", "elasticswitch-ecn"):
+    if protection in ("static", "auto", "ecn", "elasticswitch-ecn"):
         assert min(rates) > 0.97 * 45e6
 
 
@@ -132,9 +141,28 @@ def test_a_host_says_why_it_had_less() -> None:
     assert math.isnan(simulate_guarded(network(), flows(1), guarantee(), Conditions(until_s=3)).hosts[1].met)
 
 
+def test_queues_mark_or_do_not_and_may_be_deep() -> None:
+    def run(queues: Queues) -> GuardedSimulation:
+        eight = Flows(np.array([0] + [1] * 8), np.array([2] + [3] * 8), np.full(9, 10**12), np.zeros(9))
+        return simulate_guarded(network(), eight, guarantee(), Conditions(until_s=6), queues=queues)
+
+    for queues, marked in [(Queues(), False), (Queues(marks=True), True), (Queues(buffer_s=0.1), False)]:
+        own = run(queues).pairs[0]
+        assert (own.marks > 0) == marked
+        assert own.met == 1.0, queues
+    assert run(Queues(buffer_s=0.1)).pairs[1].held in ("waited", "growing")
+    with pytest.raises(GavotteError, match="a queue of 0 s"):
+        Queues(buffer_s=0)
+
+
 def test_constants_can_be_changed_by_name() -> None:
-    plain = simulate_guarded(network(), flows(), guarantee(), Conditions(until_s=3))
-    other = simulate_guarded(network(), flows(), guarantee(), Conditions(until_s=3), parameters={"mark_decrease": 0.5})
+    def run(**parameters: float) -> GuardedSimulation:
+        marking = Queues(marks=True)
+        return simulate_guarded(
+            network(), flows(), guarantee(), Conditions(until_s=3), parameters=parameters, queues=marking
+        )
+
+    plain, other = run(), run(mark_decrease=0.5)
     assert plain.pairs[0].rate_bps != other.pairs[0].rate_bps
     with pytest.raises(GavotteError, match="there is no parameter `beta`; use one of headroom, phantom_drain"):
         simulate_guarded(network(), flows(), guarantee(), parameters={"beta": 1.0})
@@ -170,6 +198,7 @@ def test_a_host_without_a_guarantee_is_not_slowed() -> None:
     ("words", "message", "status"),
     [
         (("--protection", "magic"), "`magic` is not a protection", 2),
+        (("--queue", "0"), "a queue of 0 s", 1),
         (("--tcp",), "leave out the other options", 2),
         (("--poisson", "*:*:1:1MB"), "leave out the other options", 2),
         (("--alpha", "1"), "leave out --alpha", 2),

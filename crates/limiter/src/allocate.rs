@@ -11,12 +11,14 @@ pub struct Feedback {
     pub rate_bps: f64,
     /// Bytes that were lost, as the receiver reports.
     pub lost_bytes: f64,
-    /// Bytes that arrived marked or waited too long, as the receiver reports.
+    /// Bytes that arrived marked, as the receiver reports.
     pub marked_bytes: f64,
-    /// Whether packets were marked. If not, `marked_bytes` are bytes that waited too long.
-    pub marks: bool,
+    /// Bytes that waited too long in the network, as the receiver reports.
+    pub waited_bytes: f64,
     /// Bytes that arrived, as the receiver reports.
     pub bytes: f64,
+    /// The rate at which they arrived, in bit/s; zero = unknown.
+    pub arrived_bps: f64,
 }
 
 /// The reason for a pair's present limit.
@@ -30,6 +32,8 @@ pub enum Held {
     Lost,
     /// Packets were marked in the last period.
     Marked,
+    /// Packets waited too long in the last period.
+    Waited,
     /// The pair waits after congestion (Hold-Increase).
     Holding,
     /// The limit is at its maximum.
@@ -41,12 +45,20 @@ pub enum Held {
 /// The limit of one pair.
 #[derive(Clone, Debug)]
 pub struct Allocator {
-    /// The constants in use: one of the two sets.
+    /// The constants in use: one of the three sets.
     rules: Allocation,
     marked: Allocation,
+    delayed: Allocation,
     unmarked: Allocation,
-    /// When packets were marked last.
+    /// When packets were marked last, and when they waited last.
     marks_s: Option<f64>,
+    waits_s: Option<f64>,
+    /// When there was a sign of congestion last, or the pair was created.
+    sign_s: f64,
+    /// Whether the limit has grown faster than usual since then.
+    rushed: bool,
+    /// The rate at which bytes have arrived recently; zero = unknown.
+    arrived_bps: f64,
     guarantee_bps: f64,
     ceiling_bps: f64,
     /// The weighted, TCP-like rate (the paper's `R_W`).
@@ -72,8 +84,13 @@ const LEAST_BPS: f64 = 50e3;
 const REPORT_MOST_S: f64 = 0.5;
 /// Largest number of growth steps for one report; the longest report covers 34 steps of 15 ms.
 const MOST_STEPS: f64 = 100.0;
-/// A path marks packets if it marked some within this time. A pair that sends little sees few of its path's marks.
-const MARKS_S: f64 = 10.0;
+/// A pair takes at least this many reports to be calm, and for its exponential growth to become e times as fast: its
+/// reports are all that it sees of the path.
+const RARE_REPORTS: f64 = 3.0;
+/// A path marks or delays packets if it did within this time. A pair that sends little sees few of its path's marks.
+const SIGN_S: f64 = 10.0;
+/// Time over which the rate of arrivals is averaged, in seconds.
+const ARRIVED_S: f64 = 0.1;
 
 impl Allocator {
     /// Creates the allocator of a new pair.
@@ -91,8 +108,13 @@ impl Allocator {
         Self {
             rules: *rules,
             marked: *rules,
+            delayed: *rules,
             unmarked: *rules,
             marks_s: None,
+            waits_s: None,
+            sign_s: now_s,
+            rushed: false,
+            arrived_bps: 0.0,
             guarantee_bps,
             ceiling_bps,
             weighted_bps: start_bps.max(guarantee_bps).min(ceiling_bps),
@@ -111,10 +133,12 @@ impl Allocator {
 
     /// Returns this allocator with other constants for congestion without marks.
     ///
-    /// They apply from the first loss or wait on a path without marks until packets are marked.
+    /// On a path without marks, `delayed` applies from the first wait on, and `unmarked` from the first loss on if
+    /// packets have not waited. The constants of [`Self::new`] apply before, and as soon as packets are marked.
     #[must_use]
-    pub fn without_marks(self, unmarked: &Allocation) -> Self {
+    pub fn without_marks(self, delayed: &Allocation, unmarked: &Allocation) -> Self {
         Self {
+            delayed: *delayed,
             unmarked: *unmarked,
             ..self
         }
@@ -131,11 +155,17 @@ impl Allocator {
         self.heard_s = now_s;
         self.guarantee_bps = guarantee_bps;
         self.choose(now_s, feedback);
+        self.smooth(elapsed_s, feedback);
         let limit_bps = self.bounded(self.weighted_bps);
-        // Packets that are marked or lost now were sent before the last fall had an effect.
+        // Packets that are marked or lost now were sent before the last fall had an effect. A fall by waiting depends on
+        // what arrives, so that it may be repeated.
         let hears = now_s >= self.deaf_until_s;
-        let congested = hears && (feedback.lost_bytes > 0.0 || feedback.marked_bytes > 0.0);
-        self.held = if congested {
+        let congested = feedback.lost_bytes > 0.0 || feedback.marked_bytes > 0.0;
+        let waited = feedback.waited_bytes > 0.0;
+        if congested || waited {
+            self.sign_s = now_s;
+        }
+        self.held = if (hears && congested) || waited {
             self.fall(now_s, elapsed_s, limit_bps, feedback)
         } else if now_s < self.hold_until_s.max(self.deaf_until_s) {
             Held::Holding
@@ -144,7 +174,7 @@ impl Allocator {
             self.weighted_bps += self.rules.unused_decrease * (used_bps.max(guarantee_bps).min(limit_bps) - limit_bps);
             Held::Unused
         } else {
-            self.grow(elapsed_s, limit_bps);
+            self.grow(now_s, elapsed_s, limit_bps);
             Held::Growing
         };
         self.fresh = false;
@@ -190,12 +220,32 @@ impl Allocator {
 
     /// Chooses the constants by the signs of congestion that the path has shown.
     fn choose(&mut self, now_s: f64, feedback: &Feedback) {
-        if feedback.marks {
-            (self.rules, self.marks_s) = (self.marked, Some(now_s));
+        if feedback.marked_bytes > 0.0 {
+            self.marks_s = Some(now_s);
         }
-        let congested = feedback.lost_bytes > 0.0 || feedback.marked_bytes > 0.0;
-        if congested && self.marks_s.is_none_or(|marks_s| now_s - marks_s > MARKS_S) {
+        if feedback.waited_bytes > 0.0 {
+            self.waits_s = Some(now_s);
+        }
+        let recent = |at_s: Option<f64>| at_s.is_some_and(|at_s| now_s - at_s <= SIGN_S);
+        if recent(self.marks_s) {
+            self.rules = self.marked;
+        } else if recent(self.waits_s) {
+            self.rules = self.delayed;
+        } else if feedback.lost_bytes > 0.0 {
             self.rules = self.unmarked;
+        }
+    }
+
+    /// Averages the rate of arrivals over a time that has a few reports of a fast pair.
+    fn smooth(&mut self, elapsed_s: f64, feedback: &Feedback) {
+        let now_bps = feedback.arrived_bps;
+        if now_bps > 0.0 {
+            let part = if self.arrived_bps > 0.0 {
+                1.0 - (-elapsed_s / ARRIVED_S).exp()
+            } else {
+                1.0
+            };
+            self.arrived_bps += part * (now_bps - self.arrived_bps);
         }
     }
 
@@ -204,56 +254,102 @@ impl Allocator {
         rate_bps.max(least).max(LEAST_BPS).min(self.ceiling_bps)
     }
 
+    /// Reduces the limit. Each sign has its own factor, and the lowest one counts.
+    ///
+    /// A fall by waiting starts from the rate that arrived. Together, all pairs of a full link then send less than the
+    /// link carries, however far they were above that, and the queue drains. As long as it drains, that rate stays the
+    /// same, so that further reports of the same queue reduce nothing.
     fn fall(&mut self, now_s: f64, elapsed_s: f64, limit_bps: f64, feedback: &Feedback) -> Held {
         let rules = &self.rules;
-        let arrived = feedback.bytes.max(feedback.marked_bytes);
-        let marked = if arrived > 0.0 {
-            feedback.marked_bytes / arrived
-        } else {
-            0.0
-        };
-        let lost = if feedback.lost_bytes > 0.0 {
-            rules.loss_decrease
-        } else {
-            0.0
-        };
-        self.goal_bps = limit_bps;
+        let share = |part: f64| part / feedback.bytes.max(part).max(1.0);
+        let (marked, waited) = (share(feedback.marked_bytes), share(feedback.waited_bytes));
+        let hears = now_s >= self.deaf_until_s;
+        let again = self.grown_s == 0.0 && self.goal_bps > 0.0;
+        let mut goal_bps = limit_bps;
+        if waited > 0.0 && again {
+            goal_bps = self.goal_bps.max(limit_bps);
+        }
+        if (waited > 0.0 || self.rushed) && self.arrived_bps > 0.0 {
+            goal_bps = goal_bps.min(self.arrived_bps);
+        }
         // A report that covers a long time stands for as many falls as that time would have had.
         let falls = (elapsed_s / (rules.deaf_periods.ceil().max(1.0) * rules.period_s)).max(1.0);
-        let rate_bps = limit_bps * (1.0 - lost).min((1.0 - rules.mark_decrease * marked).powf(falls));
+        let by_loss = if hears && feedback.lost_bytes > 0.0 {
+            1.0 - rules.loss_decrease
+        } else {
+            1.0
+        };
+        let by_marks = if hears {
+            (1.0 - rules.mark_decrease * marked).powf(falls)
+        } else {
+            1.0
+        };
+        let by_delay = 1.0 - rules.delay_decrease * waited;
+        let rate_bps = limit_bps.min(goal_bps * by_loss.min(by_marks).min(by_delay));
+        let goal_bps = if waited > 0.0 && !again {
+            goal_bps - rules.delay_yield * (goal_bps - self.guarantee_bps).max(0.0)
+        } else {
+            goal_bps
+        };
+        self.goal_bps = goal_bps;
         self.weighted_bps = if self.fresh { self.guarantee_bps } else { rate_bps };
         self.low_bps = self.bounded(self.weighted_bps);
-        (self.grown_s, self.beyond) = (0.0, 0.0);
-        self.deaf_until_s = now_s + rules.deaf_periods * rules.period_s;
-        let held = rules.hold_per_loss * feedback.lost_bytes + rules.hold_per_mark * feedback.marked_bytes;
-        let hold_s = 8.0 * held / self.guarantee_bps.max(LEAST_BPS);
-        self.hold_until_s = self.hold_until_s.max(now_s + hold_s.min(rules.hold_most_s));
+        (self.grown_s, self.beyond, self.rushed) = (0.0, 0.0, false);
+        if hears && (feedback.lost_bytes > 0.0 || marked > 0.0) {
+            self.deaf_until_s = now_s + rules.deaf_periods * rules.period_s;
+            let held = rules.hold_per_loss * feedback.lost_bytes + rules.hold_per_mark * feedback.marked_bytes;
+            let hold_s = 8.0 * held / self.guarantee_bps.max(LEAST_BPS);
+            self.hold_until_s = self.hold_until_s.max(now_s + hold_s.min(rules.hold_most_s));
+        }
         if feedback.lost_bytes > 0.0 {
             Held::Lost
-        } else {
+        } else if feedback.marked_bytes > 0.0 {
             Held::Marked
+        } else {
+            Held::Waited
         }
     }
 
     /// Grows the limit. A report that covers a long time stands for as many steps as that time would have had. Each
     /// step starts from the result of the step before. On a far path time counts for less, so that the limit grows by as
     /// much in a round trip as on a near path.
-    fn grow(&mut self, elapsed_s: f64, mut limit_bps: f64) {
+    ///
+    /// After [`Allocation::calm_s`] without a sign of congestion, a pair grows exponentially. The step is in proportion to
+    /// its guarantee, so that pairs on one link approach shares by guarantees. As its reports are the pair's only view of
+    /// the path, each of them allows a small factor at most.
+    fn grow(&mut self, now_s: f64, elapsed_s: f64, mut limit_bps: f64) {
         let rules = &self.rules;
-        let elapsed_s = elapsed_s * (rules.near_s / self.round_trip_s).min(1.0);
-        let steps = (elapsed_s / rules.period_s).ceil().clamp(1.0, MOST_STEPS);
-        let (each_s, periods) = (elapsed_s / steps, elapsed_s / rules.period_s / steps);
+        let rare_s = RARE_REPORTS * elapsed_s;
+        let calm_s = now_s - self.sign_s - rules.calm_s.max(rare_s);
+        let near = (rules.near_s / self.round_trip_s).min(1.0);
+        let start_bps = limit_bps;
+        let concave_s = elapsed_s * near;
+        let steps = (concave_s / rules.period_s).ceil().clamp(1.0, MOST_STEPS);
+        let (each_s, most_s) = (concave_s / steps, rules.beyond_most_s * near);
+        let each_beyond_s = each_s.min(most_s / steps);
+        let periods = each_beyond_s / rules.period_s;
         for _ in 0..steps as u32 {
             self.grown_s += each_s;
             let left = (1.0 - self.grown_s * rules.time_scalar).max(0.0);
-            limit_bps += if limit_bps < self.goal_bps && left > 0.0 {
+            if limit_bps < self.goal_bps && left > 0.0 {
                 let curve_bps = self.goal_bps - (self.goal_bps - self.low_bps) * left.powi(3);
-                (curve_bps - limit_bps).max(0.0)
+                limit_bps = limit_bps.max(curve_bps);
             } else {
                 let caution = (self.guarantee_bps / limit_bps).min(1.0).powf(rules.rate_caution);
                 self.beyond += periods;
-                rules.delta_bps * (self.guarantee_bps / rules.weight_unit_bps) * self.beyond * periods * caution
-            };
+                let weight = self.guarantee_bps / rules.weight_unit_bps;
+                limit_bps += rules.delta_bps * weight * self.beyond * periods * caution
+                    + rules.steady * self.guarantee_bps * each_beyond_s;
+            }
+        }
+        if calm_s > 0.0 {
+            // The exponent is bounded, since the growth is, too.
+            let times = (near * calm_s / rules.calm_grow_s.max(rare_s)).min(20.0).exp();
+            let rushed_bps = start_bps + self.guarantee_bps * times * elapsed_s * near;
+            let rushed_bps = rushed_bps.min(start_bps * (1.0 + rules.calm_most * near));
+            if rushed_bps > limit_bps {
+                (limit_bps, self.rushed) = (rushed_bps, true);
+            }
         }
         self.weighted_bps = limit_bps;
     }

@@ -11,6 +11,8 @@ pub struct Counts {
     pub lost_bytes: f64,
     /// Bytes that arrived marked (CE), or that the phantom queue of the receiving edge would have marked.
     pub marked_bytes: f64,
+    /// Bytes that arrived after waiting too long in the network.
+    pub waited_bytes: f64,
 }
 
 impl Counts {
@@ -37,6 +39,7 @@ impl<K: Copy + Ord> Arrivals<K> {
         own.bytes += counts.bytes;
         own.lost_bytes += counts.lost_bytes;
         own.marked_bytes += counts.marked_bytes;
+        own.waited_bytes += counts.waited_bytes;
     }
 
     /// Returns the report for each source, and resets the counts.
@@ -67,7 +70,7 @@ mod tests {
         let counts = |bytes, lost_bytes| Counts {
             bytes,
             lost_bytes,
-            marked_bytes: 0.0,
+            ..Counts::default()
         };
         arrivals.note("a", counts(700.0, 300.0));
         arrivals.note("b", counts(2000.0, 0.0));

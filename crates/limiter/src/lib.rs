@@ -7,7 +7,7 @@
 //!   ([`Partitioner::partition`]) and exchanges [`Offer`]s with the other ends. The guarantee of a pair is the lower of
 //!   the shares of its two ends.
 //! - An [`Arrivals`] runs at each receiving host and reports lost and marked packets of its pairs. A [`Delay`] for each
-//!   pair measures how long its packets wait, which replaces marks if no queue marks.
+//!   pair measures how long its packets wait, which shows congestion if no queue marks.
 //! - An [`Allocator`] runs at the sending end of each pair. It computes the pair's limit from the reports: never less
 //!   than its guarantee, and more while no link is congested.
 //! - [`divide`] divides the guarantee of a tenant among its hosts.

@@ -21,8 +21,7 @@ fn hose([egress_bps, ingress_bps, egress_limit_bps, ingress_limit_bps]: [f64; 4]
     }
 }
 
-/// The time limit of the polish after a search, as a share of the search's limit. The other constants are its smallest
-/// and largest value in seconds.
+/// A protection with other constants.
 fn protected(name: &str, parameters: &BTreeMap<String, f64>) -> PyResult<fluid::Protection> {
     let names = |names: &[&str]| names.join(", ");
     let mut known = fluid::Protection::named(name).ok_or_else(|| {
@@ -46,7 +45,7 @@ fn protected(name: &str, parameters: &BTreeMap<String, f64>) -> PyResult<fluid::
 #[pyfunction]
 #[allow(clippy::too_many_arguments, reason = "keywords on the Python side")]
 #[allow(clippy::needless_pass_by_value, reason = "lists and arrays come by value")]
-#[pyo3(signature = (platform, flows, *, hoses, tenants, protection, parameters, udp, until_s, seed, step_s, window_s, packet_bytes))]
+#[pyo3(signature = (platform, flows, *, hoses, tenants, protection, parameters, udp, until_s, seed, step_s, window_s, packet_bytes, marks=None, buffer_s=None))]
 pub(crate) fn simulate_guarded(
     py: Python<'_>,
     platform: &Platform,
@@ -61,6 +60,8 @@ pub(crate) fn simulate_guarded(
     step_s: f64,
     window_s: f64,
     packet_bytes: f64,
+    marks: Option<bool>,
+    buffer_s: Option<f64>,
 ) -> PyResult<Guarded> {
     let flows = flows.flows()?;
     let hoses: Vec<fluid::Hose> = hoses.into_iter().map(hose).collect();
@@ -71,15 +72,20 @@ pub(crate) fn simulate_guarded(
             hose: hose(rates),
         })
         .collect();
-    let known = protected(protection, &parameters)?;
+    let mut known = protected(protection, &parameters)?;
+    if let Some(marks) = marks {
+        known.drain = if marks { known.parameters.phantom_drain } else { 0.0 };
+    }
     let guarding = fluid::Guarding {
         hoses: &hoses,
         tenants: &tenants,
         method: known.method,
         parameters: known.parameters,
+        adapts: known.adapts,
         queues: fluid::Queues {
             drain: known.drain,
             packet_bytes,
+            buffer_s: buffer_s.unwrap_or(fluid::Queues::default().buffer_s),
             ..fluid::Queues::default()
         },
         udp: udp.as_ref().map(PyReadonlyArray1::as_slice).transpose()?,
@@ -152,6 +158,7 @@ fn word(held: Held) -> &'static str {
         Held::Unused => "unused",
         Held::Lost => "lost",
         Held::Marked => "marked",
+        Held::Waited => "waited",
         Held::Holding => "holding",
         Held::Ceiling => "ceiling",
         Held::Silent => "silent",

@@ -17,6 +17,10 @@ const FIXED_BYTES: usize = 72;
 /// in order.
 const ACKED: usize = 120;
 const RECEIVED: usize = 128;
+/// Offsets in `tcp_info` of the bytes that wait in the socket, and of the microseconds in which the receiver's window
+/// was closed.
+const WAITING: usize = 144;
+const CLOSED: usize = 176;
 // States in which a FIN has used up a sequence number.
 const FIN_WAIT_2: u8 = 5;
 const CLOSE_WAIT: u8 = 8;
@@ -34,6 +38,8 @@ pub(crate) struct Socket {
     pub(crate) there: SocketAddr,
     /// Payload that the other end has acknowledged, and payload that arrived in order. `None` for UDP.
     pub(crate) bytes: Option<(u64, u64)>,
+    /// Payload that was not sent yet, and how long the receiver's window was closed so far, in microseconds.
+    pub(crate) waiting: Option<(u32, u64)>,
 }
 
 /// The kernel's answers.
@@ -48,6 +54,14 @@ impl Diag {
         let asking = Netlink::sockets()?;
         let hearing = Hearing::sockets(ENDED).ok();
         Ok(Self { asking, hearing })
+    }
+
+    /// Only for reading counters.
+    pub(crate) fn asking() -> io::Result<Self> {
+        Ok(Self {
+            asking: Netlink::sockets()?,
+            hearing: None,
+        })
     }
 
     /// Whether the kernel reports the last counts of a connection when it ends.
@@ -119,6 +133,7 @@ fn socket(body: &[u8], ended: bool) -> Option<Socket> {
     Some(Socket {
         cookie: u64::from(u32_at(body, 44)?) | u64::from(u32_at(body, 48)?) << 32,
         inode: u32_at(body, 68)?,
+        waiting: info.and_then(|info| Some((u32_at(info, WAITING)?, u64_at(info, CLOSED)?))),
         here: end(4, 8)?,
         there: end(6, 24)?,
         bytes: bytes.map(|(acked, received)| {

@@ -6,11 +6,13 @@
 //!
 //! Both cover the network namespace of the thread that creates the [`Watch`].
 
+mod backlog;
 mod datagrams;
 mod diag;
 mod owners;
 mod watch;
 
+pub use backlog::Backlog;
 pub use datagrams::try_counting as try_counting_datagrams;
 pub use owners::Owner;
 pub use watch::{Moved, Report, Watch};

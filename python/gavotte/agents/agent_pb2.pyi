@@ -77,6 +77,7 @@ class GuardMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     GUARD_MODE_ECN: _ClassVar[GuardMode]
     GUARD_MODE_LOSS: _ClassVar[GuardMode]
+    GUARD_MODE_AUTO: _ClassVar[GuardMode]
 
 class GuardRemains(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -129,6 +130,7 @@ RECEPTION_FORBIDDEN: Reception
 RECEPTION_TURNED_AWAY: Reception
 GUARD_MODE_ECN: GuardMode
 GUARD_MODE_LOSS: GuardMode
+GUARD_MODE_AUTO: GuardMode
 GUARD_REMAINS_NOTHING: GuardRemains
 GUARD_REMAINS_STATIC: GuardRemains
 
@@ -1227,7 +1229,7 @@ class MixedHosts(_message.Message):
     def __init__(self, address: _Optional[str] = ..., hosts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GuardedReply(_message.Message):
-    __slots__ = ("guarded", "run_id", "user", "device", "without_bpf", "age_s", "pairs", "silent", "cpu_s", "control_bytes", "error", "self", "inside", "egress_bps", "ingress_bps", "mixed")
+    __slots__ = ("guarded", "run_id", "user", "device", "without_bpf", "age_s", "pairs", "silent", "cpu_s", "control_bytes", "error", "self", "inside", "egress_bps", "ingress_bps", "mixed", "unlisted_bps")
     GUARDED_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -1244,6 +1246,7 @@ class GuardedReply(_message.Message):
     EGRESS_BPS_FIELD_NUMBER: _ClassVar[int]
     INGRESS_BPS_FIELD_NUMBER: _ClassVar[int]
     MIXED_FIELD_NUMBER: _ClassVar[int]
+    UNLISTED_BPS_FIELD_NUMBER: _ClassVar[int]
     guarded: bool
     run_id: str
     user: str
@@ -1260,7 +1263,8 @@ class GuardedReply(_message.Message):
     egress_bps: float
     ingress_bps: float
     mixed: _containers.RepeatedCompositeFieldContainer[MixedHosts]
-    def __init__(self_, guarded: bool = ..., run_id: _Optional[str] = ..., user: _Optional[str] = ..., device: _Optional[str] = ..., without_bpf: _Optional[str] = ..., age_s: _Optional[float] = ..., pairs: _Optional[_Iterable[_Union[GuardedPair, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ..., cpu_s: _Optional[float] = ..., control_bytes: _Optional[int] = ..., error: _Optional[str] = ..., self: _Optional[str] = ..., inside: _Optional[_Iterable[_Union[GuardedReply, _Mapping]]] = ..., egress_bps: _Optional[float] = ..., ingress_bps: _Optional[float] = ..., mixed: _Optional[_Iterable[_Union[MixedHosts, _Mapping]]] = ...) -> None: ...
+    unlisted_bps: float
+    def __init__(self_, guarded: bool = ..., run_id: _Optional[str] = ..., user: _Optional[str] = ..., device: _Optional[str] = ..., without_bpf: _Optional[str] = ..., age_s: _Optional[float] = ..., pairs: _Optional[_Iterable[_Union[GuardedPair, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ..., cpu_s: _Optional[float] = ..., control_bytes: _Optional[int] = ..., error: _Optional[str] = ..., self: _Optional[str] = ..., inside: _Optional[_Iterable[_Union[GuardedReply, _Mapping]]] = ..., egress_bps: _Optional[float] = ..., ingress_bps: _Optional[float] = ..., mixed: _Optional[_Iterable[_Union[MixedHosts, _Mapping]]] = ..., unlisted_bps: _Optional[float] = ...) -> None: ...
 
 class UnguardRequest(_message.Message):
     __slots__ = ()

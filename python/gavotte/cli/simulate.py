@@ -53,9 +53,20 @@ class QuestionOptions:
         "Simulate agents that keep this Guarantee, with TCP windows and queues that mark and drop.", "G.guarantee.toml"
     )
     protection: str | None = option(
-        "With --guarantee: ecn or loss (the mode of the Guarantee by default), elasticswitch-ecn or "
+        "With --guarantee: auto, ecn or loss (the mode of the Guarantee by default), elasticswitch-ecn or "
         "elasticswitch-loss as in the paper, static, seawall, or none.",
         "NAME",
+    )
+    marks: bool | None = option(
+        "With --guarantee: whether switches mark packets. By default they do if the protection relies on marks.",
+        "--marks/--no-marks",
+        default=None,
+    )
+    queue_s: float | None = option(
+        "With --guarantee: capacity of the queue before a link, in seconds of its rate. [default: 0.004]",
+        "SECONDS",
+        "--queue",
+        min=0,
     )
     until_s: float = option("Stop at this time even if flows are left.", "SECONDS", "--until", default=math.inf, min=0)
     accuracy: float = option(
@@ -126,6 +137,8 @@ def _check_together(first: Path, rest: list[Path], asked: QuestionOptions) -> No
         raise typer.BadParameter("use one list of flows; only a Placement, with --network, takes several files")
     if not guarded and asked.protection is not None:
         raise typer.BadParameter("--protection needs --guarantee")
+    if not guarded and (asked.marks is not None or asked.queue_s is not None):
+        raise typer.BadParameter("--marks and --queue need --guarantee")
     if asked.accuracy and (guarded or asked.network is not None):
         raise typer.BadParameter("--accuracy is for lists of flows without guarantees")
     if guarded and (asked.network is not None or asked.tcp or asked.poisson or asked.on_off):
@@ -168,7 +181,7 @@ def _guarded(
 ) -> tuple[list[str], Simulation, dict[str, Any]]:
     """Return the same for flows of hosts with guarantees."""
     from gavotte.formats.guarantee import read_guarantee
-    from gavotte.simulate import PROTECTIONS, host_names, read_flows, simulate_guarded
+    from gavotte.simulate import PROTECTIONS, Queues, host_names, read_flows, simulate_guarded
 
     protection = asked.protection
     if protection is not None and protection not in PROTECTIONS:
@@ -177,8 +190,9 @@ def _guarded(
     guarantees, flows = read_guarantee(asked.guarantee), read_flows(paths[0], host_names(platform))
     if conditions.alpha_s:
         raise typer.BadParameter("--guarantee has its own round trips; leave out --alpha")
+    queues = Queues(asked.marks) if asked.queue_s is None else Queues(asked.marks, asked.queue_s)
     with progress("simulating"):
-        done = simulate_guarded(platform, flows, guarantees, conditions, protection=protection)
+        done = simulate_guarded(platform, flows, guarantees, conditions, protection=protection, queues=queues)
     shown = ("source", "target", "guarantee_bps", "limit_bps", "rate_bps", "met", "marks", "lost_bytes", "held")
     document = {
         "protection": done.protection,

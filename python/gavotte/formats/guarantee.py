@@ -86,8 +86,8 @@ class Guarantee(Written):
     Attributes:
         format: version of the format.
         headroom: share of every link that is not guaranteed to any host.
-        mode: sign of congestion: `ecn`, marks and drops, and where nothing marks also how long packets wait; `loss`,
-            drops and how long packets wait.
+        mode: signs of congestion: `auto`, marks, drops and how long packets wait; `ecn`, marks and drops, and only
+            where nothing marks how long packets wait; `loss`, drops and how long packets wait.
         remains: what stays on a host whose agent is killed: `nothing`, or `static`, each pair's guarantee as its limit
             until an agent starts on that host again.
         guarantee: one entry per host. Hosts that are not named have no guarantee and are not slowed.
@@ -96,7 +96,7 @@ class Guarantee(Written):
 
     format: Literal["gavotte/guarantee/1"]
     headroom: Annotated[float, Field(ge=0, le=0.9)] = DEFAULT_HEADROOM
-    mode: Literal["ecn", "loss"] = "ecn"
+    mode: Literal["auto", "ecn", "loss"] = "auto"
     remains: Literal["nothing", "static"] = "nothing"
     guarantee: Annotated[list[HostGuarantee], Field(min_length=1, max_length=MOST_HOSTS)]
     tenant: Annotated[list[Tenant], Field(max_length=MOST_HOSTS)] = []

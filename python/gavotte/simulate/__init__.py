@@ -10,7 +10,14 @@ if TYPE_CHECKING:
     from gavotte.simulate.background import parse_on_off, parse_poisson
     from gavotte.simulate.conditions import Conditions
     from gavotte.simulate.flows import Background, Flows, read_flows, write_finish
-    from gavotte.simulate.guarded import PROTECTIONS, GuardedSimulation, HostGuard, PairGuard, simulate_guarded
+    from gavotte.simulate.guarded import (
+        PROTECTIONS,
+        GuardedSimulation,
+        HostGuard,
+        PairGuard,
+        Queues,
+        simulate_guarded,
+    )
     from gavotte.simulate.placement import PlacementSimulation, replay_placement, simulate_placement
     from gavotte.simulate.platform import host_names, read_platform
     from gavotte.simulate.roundtrips import tcp_weights
@@ -27,6 +34,7 @@ __all__ = [
     "LinkUse",
     "PairGuard",
     "PlacementSimulation",
+    "Queues",
     "Simulation",
     "Underway",
     "host_names",
@@ -48,7 +56,7 @@ _HOMES = {
     "background": ("parse_on_off", "parse_poisson"),
     "conditions": ("Conditions",),
     "flows": ("Background", "Flows", "read_flows", "write_finish"),
-    "guarded": ("PROTECTIONS", "GuardedSimulation", "HostGuard", "PairGuard", "simulate_guarded"),
+    "guarded": ("PROTECTIONS", "GuardedSimulation", "HostGuard", "PairGuard", "Queues", "simulate_guarded"),
     "placement": ("PlacementSimulation", "replay_placement", "simulate_placement"),
     "platform": ("host_names", "read_platform"),
     "roundtrips": ("tcp_weights",),

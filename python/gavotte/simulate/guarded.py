@@ -24,14 +24,18 @@ from gavotte.tables import Tabular
 from gavotte.terms.goodput import MTU_BYTES, network_goodput, path_goodput, topology_mtu_bytes
 
 PROTECTIONS = tuple(_core.protections())
-"""Names of the ways to protect hosts from each other. `loss` and `ecn` are Gavotte's own, the modes of a Guarantee."""
+"""Names of the ways to protect hosts from each other. Gavotte's own are `auto`, `ecn` and `loss`, the modes of a
+Guarantee."""
 
 STEP_S = 0.001
 WINDOW_S = 0.2
 
+QUEUE_S = 0.004
+
 WHY = {
     "lost": "packets are lost on the way",
     "marked": "a link on the way is full",
+    "waited": "packets wait too long on the way",
     "holding": "it waits after congestion",
     "growing": "its flows send less than they may",
     "unused": "its flows send less than they may",
@@ -40,6 +44,30 @@ WHY = {
     "": "nothing limits others",
 }
 """Reason why a pair did not get its guarantee, in words, by `PairGuard.held`."""
+
+
+@dataclass(frozen=True)
+class Queues:
+    """Queues of switches, for simulations with guarantees.
+
+    Attributes:
+        marks: whether switches mark packets by phantom queues; None = as the protection assumes. Of Gavotte's own,
+            `ecn` assumes marks, and `auto` and `loss` assume none, as in most clouds.
+        buffer_s: capacity of the queue before a link, in seconds of the link's rate.
+        step_s: length of a time step, in seconds.
+    """
+
+    marks: bool | None = None
+    buffer_s: float = QUEUE_S
+    step_s: float = STEP_S
+
+    def __post_init__(self) -> None:
+        """Check the capacity."""
+        if not 0 < self.buffer_s <= 10:
+            raise GavotteError(f"a queue of {self.buffer_s:g} s", hint="use more than 0 and at most 10 s")
+
+
+USUAL = Queues()
 
 
 @dataclass(frozen=True)
@@ -56,8 +84,8 @@ class PairGuard(Tabular):
             less. Only windows in which it had bytes to send all the time count. NaN = no such window, or no guarantee.
         marks: share of the pair's bytes that was marked, 0 to 1.
         lost_bytes: bytes that were lost on the way.
-        held: reason for the pair's last limit: lost, marked, holding, growing, unused, ceiling, silent; empty = no
-            limiter.
+        held: reason for the pair's last limit: lost, marked, waited, holding, growing, unused, ceiling, silent;
+            empty = no limiter.
         rates_bps: (W,) rate that arrived in each window from time 0 on.
     """
 
@@ -119,14 +147,14 @@ def simulate_guarded(
     *,
     protection: str | None = None,
     parameters: Mapping[str, float] | None = None,
-    step_s: float = STEP_S,
+    queues: Queues = USUAL,
     window_s: float = WINDOW_S,
 ) -> GuardedSimulation:
     """Simulate flows over a network whose hosts have bandwidth guarantees, in small time steps.
 
     Each pair of hosts sends through a rate limiter. The agents' own code adjusts it every 15 ms from the bytes that the
-    receiver counted. TCP flows have windows that grow and shrink as CUBIC's do. Queues drop packets; if the protection
-    uses marks, phantom queues mark packets.
+    receiver counted. TCP flows have windows that grow and shrink as CUBIC's do. Queues drop packets. Where switches
+    mark, phantom queues mark packets.
 
     Args:
         network: hosts and the links between them.
@@ -137,7 +165,7 @@ def simulate_guarded(
             receiver's addresses. The other conditions do not apply.
         protection: one of `PROTECTIONS`; None = the Guarantee's mode.
         parameters: constants of partitioning and allocation to change, by their names in crate `limiter`.
-        step_s: length of a time step, in seconds.
+        queues: the switches' queues, and the time step.
         window_s: length of the windows over which guarantees are judged, in seconds.
 
     Raises:
@@ -176,8 +204,10 @@ def simulate_guarded(
             udp=flows.udp,
             until_s=conditions.until_s,
             seed=seed,
-            step_s=step_s,
+            step_s=queues.step_s,
             window_s=window_s,
+            marks=queues.marks,
+            buffer_s=queues.buffer_s,
             packet_bytes=layers.packet_bytes(set(zip(flows.source.tolist(), flows.target.tolist(), strict=True))),
         )
     except (ValueError, TypeError, OverflowError) as error:

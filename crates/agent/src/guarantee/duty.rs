@@ -76,6 +76,8 @@ pub struct Duty {
     pub names: Vec<IpAddr>,
     /// Whether the limiter uses ECN marks, and packets are made ECN-capable.
     pub ecn: bool,
+    /// Whether waiting counts even where packets are marked.
+    pub waits: bool,
     /// Whether every pair is limited to its guarantee.
     pub fixed: bool,
     /// The limiter's constants.
@@ -111,10 +113,11 @@ impl Duty {
         if request.hosts.len() > MAX_HOSTS {
             return Err(format!("hosts: at most {MAX_HOSTS}, not {}", request.hosts.len()));
         }
-        let ecn = request.mode == i32::from(GuardMode::Ecn);
+        let ecn = request.mode != i32::from(GuardMode::Loss);
+        let waits = request.mode != i32::from(GuardMode::Ecn);
         let mut parameters = Parameters::default();
         if !ecn {
-            parameters.allocation = parameters.unmarked;
+            parameters.allocation = parameters.delayed;
         }
         for constant in &request.constants {
             if !constant.value.is_finite() || constant.value < 0.0 {
@@ -161,6 +164,7 @@ impl Duty {
             peers,
             names: addresses,
             ecn,
+            waits,
             fixed: request.fixed,
             parameters,
             key,
@@ -329,6 +333,19 @@ mod tests {
         assert!(refused(|r| r.constants = vec![constant("speed", 1.0)]).contains("`speed`"));
         assert!(refused(|r| r.constants = vec![constant("delta_bps", -1.0)]).contains("`delta_bps`"));
         assert!(refused(|r| r.hosts[2].data_port = 65_535).contains("65535"));
+    }
+
+    #[test]
+    fn each_mode_has_its_signs() {
+        let signs = [GuardMode::Auto, GuardMode::Ecn, GuardMode::Loss].map(|mode| {
+            let duty = Duty::all(&GuardRequest {
+                mode: mode.into(),
+                ..request()
+            });
+            let duty = duty.unwrap().remove(0);
+            (duty.ecn, duty.waits)
+        });
+        assert_eq!(signs, [(true, true), (true, false), (false, true)]);
     }
 
     #[test]

@@ -14,8 +14,10 @@ use thiserror::Error;
 
 use crate::guarantee::duty::{Duty, Hose};
 use crate::guarantee::peer::{Peer, around_bytes};
+use crate::guarantee::sockets::Sockets;
 use crate::guarantee::talk::{Matter, Order, TalkKey, Word, first_number};
 use crate::guarantee::tenant::Part;
+use crate::guarantee::unlisted::Unlisted;
 use crate::guarantee::wire::{Wire, now_us};
 
 /// Threshold of the phantom queue of a host without active pairs, in bytes.
@@ -71,6 +73,10 @@ pub(super) struct Keeper {
     pub(super) applied: Instant,
     partition_s: f64,
     busy: bool,
+    /// What waits in the host's sockets.
+    pub(super) sockets: Sockets,
+    /// What arrives from hosts that are not in the set.
+    pub(super) unlisted: Unlisted,
     number: u64,
     pub(super) control_bytes: u64,
 }
@@ -100,6 +106,8 @@ impl Keeper {
             applied: Instant::now(),
             partition_s: 0.0,
             busy: false,
+            sockets: Sockets::open(),
+            unlisted: Unlisted::default(),
             number: first_number(),
             control_bytes: 0,
             duty,
@@ -301,6 +309,9 @@ impl Keeper {
             self.partition(now_s);
             self.phantom();
             self.forget_idle(now_s)?;
+            self.judge(now_s);
+            let listed = self.others.keys().map(|peer| self.shaper.received(*peer).bytes).sum();
+            self.unlisted.count(now_s, self.shaper.device(), listed);
         }
         self.set_rates(now_s)?;
         self.say(now_s);
@@ -363,7 +374,7 @@ impl Keeper {
             return;
         };
         let round_trip = other.incoming.round_trip(&tally);
-        if let Some(feedback) = other.out.report(now_s, tally)
+        if let Some(feedback) = other.out.report(now_s, word.sent_us, tally)
             && let Some(allocator) = &mut other.out.allocator
         {
             if let Some(round_trip) = round_trip {
@@ -378,8 +389,9 @@ impl Keeper {
     fn count_arrivals(&mut self, now_s: f64) {
         for (peer, other) in &mut self.others {
             let received = self.shaper.received(*peer);
-            let most_s = self.duty.parameters.unmarked.delay_most_s;
-            let counts = other.incoming.count(now_s, received, self.duty.ecn, most_s);
+            let Duty { ecn, waits, .. } = self.duty;
+            let most_s = self.duty.parameters.delayed.delay_most_s;
+            let counts = other.incoming.count(now_s, received, ecn, waits, most_s);
             if !other.mixed.is_empty() {
                 continue;
             }
@@ -426,7 +438,7 @@ impl Keeper {
                     other.out.guarantee_bps = guarantee_bps;
                     let fresh =
                         Allocator::new(Seconds(now_s), Bandwidth(guarantee_bps), start, most, &rules.allocation);
-                    other.out.allocator = Some(fresh.without_marks(&rules.unmarked));
+                    other.out.allocator = Some(fresh.without_marks(&rules.delayed, &rules.unmarked));
                 }
             }
         }
@@ -503,6 +515,24 @@ impl Keeper {
         Ok(())
     }
 
+    /// Judges the windows of pairs that depend on what waits in sockets.
+    fn judge(&mut self, now_s: f64) {
+        if !self.others.values().any(|other| other.out.asks()) {
+            return;
+        }
+        let targets = self.sockets.targets(now_s);
+        for (peer, other) in &mut self.others {
+            match &targets {
+                Some(targets) => {
+                    let addresses = other.addresses(&self.duty.peers[peer]);
+                    let waits = addresses.iter().any(|address| targets.contains(address));
+                    other.out.answer(now_s, waits);
+                }
+                None => other.out.skip(),
+            }
+        }
+    }
+
     fn set_rates(&mut self, now_s: f64) -> Result<(), KeepError> {
         let duty = &self.duty;
         let rates: Vec<_> = self
@@ -528,7 +558,7 @@ impl Keeper {
     /// Sends the other hosts what has changed.
     fn say(&mut self, now_s: f64) {
         let mut messages = self.part.say(&self.duty, now_s);
-        let timed = self.duty.parameters.unmarked.delay_most_s > 0.0;
+        let timed = self.duty.parameters.delayed.delay_most_s > 0.0;
         for (peer, other) in &mut self.others {
             if !other.is_due(now_s, around_bytes(self.duty.peers[peer].place.ip()), timed) {
                 continue;

@@ -9,10 +9,12 @@ mod inside;
 mod keeping;
 pub mod orphan;
 mod peer;
+mod sockets;
 mod standing;
 pub mod talk;
 mod telling;
 mod tenant;
+mod unlisted;
 mod wire;
 
 pub use standing::{Guarantees, GuardError};

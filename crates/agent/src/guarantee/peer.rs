@@ -1,5 +1,6 @@
 //! One other host, and the two pairs between it and this agent's host.
 
+use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
 use gavotte_limiter::{Allocator, Counts, Delay, Feedback, Held, Offer};
@@ -14,6 +15,10 @@ use crate::guarantee::talk::{BYTES, Numbers, Tally, UNIT_BYTES};
 const WINDOW_S: f64 = 0.2;
 /// A window in which the pair reaches this share of its guarantee has met it.
 const MET: f64 = 0.95;
+/// Windows of this time are reported.
+const REMEMBERED_S: f64 = 60.0;
+/// A limiter that is used to this share holds back more than passes.
+const FULL_USE: f64 = 0.9;
 /// Size that a lost packet is assumed to have had before any packet has arrived: full, at MTU 1500.
 const FULL_PACKET_BYTES: f64 = 1514.0;
 /// A report is sent after this many times its own size has arrived, so that feedback stays at a thousandth of the
@@ -64,7 +69,11 @@ pub(super) struct Outgoing {
     at_report: Sent,
     report_s: f64,
     tally: Option<Tally>,
+    /// When the receiver sent its last report, by its own clock.
+    told_us: Option<u32>,
     window: Window,
+    /// What has been judged in the last minute.
+    judged: Judged,
     marks: u64,
     lost: u64,
     /// Whether the receiver cannot distinguish this host's packets from those of another host.
@@ -76,11 +85,41 @@ pub(super) struct Outgoing {
 struct Window {
     begin_s: f64,
     bytes: u64,
-    /// Whether packets were lost, marked, or refused by a full queue.
+    sent_bytes: u64,
+    /// Whether packets were lost, marked or delayed, or refused by a full queue.
     trouble: bool,
+    refused: bool,
     rate_bps: f64,
-    count: u64,
-    unmet: u64,
+    /// Whether the window is over, and whether bytes waited in sockets has to be known to judge it.
+    open_question: bool,
+}
+
+/// Windows of the last minute, by second.
+#[derive(Debug, Default)]
+struct Judged(VecDeque<(f64, u32, u32)>);
+
+impl Judged {
+    fn note(&mut self, now_s: f64, met: bool) {
+        let second = now_s.floor();
+        match self.0.back_mut() {
+            Some((at, count, unmet)) if (*at - second).abs() < 0.5 => {
+                *count += 1;
+                *unmet += u32::from(!met);
+            }
+            _ => self.0.push_back((second, 1, u32::from(!met))),
+        }
+        while self.0.front().is_some_and(|(at, ..)| now_s - at > REMEMBERED_S) {
+            self.0.pop_front();
+        }
+    }
+
+    /// The number of windows, and of those that were unmet.
+    fn sums(&self, now_s: f64) -> (u64, u64) {
+        let recent = self.0.iter().filter(|(at, ..)| now_s - at <= REMEMBERED_S);
+        recent.fold((0, 0), |(windows, all_unmet), (_, count, unmet)| {
+            (windows + u64::from(*count), all_unmet + u64::from(*unmet))
+        })
+    }
 }
 
 impl Outgoing {
@@ -88,14 +127,16 @@ impl Outgoing {
     pub(super) fn count(&mut self, now_s: f64, now: Sent) -> (u64, bool) {
         let bytes = now.bytes.saturating_sub(self.seen.bytes);
         let refused = now.dropped > self.seen.dropped;
-        self.window.trouble |= refused;
+        self.window.refused |= refused;
+        self.window.sent_bytes += bytes;
         self.untold_bytes += bytes;
         (self.seen, self.seen_s) = (now, now_s);
         (bytes, bytes > 0 || refused)
     }
 
-    /// Records the receiver's report. Returns the feedback for the allocator, if the report has any news.
-    pub(super) fn report(&mut self, now_s: f64, tally: Tally) -> Option<Feedback> {
+    /// Records the receiver's report, which left at `told_us` by its clock. Returns the feedback for the allocator, if the
+    /// report has any news.
+    pub(super) fn report(&mut self, now_s: f64, told_us: u32, tally: Tally) -> Option<Feedback> {
         // Use the time between counts, not the time between reports: packets arrive in bursts.
         let since_s = self.seen_s - self.report_s;
         if since_s <= 0.0 {
@@ -105,6 +146,7 @@ impl Outgoing {
         let before = self.tally.replace(tally);
         let sent = std::mem::replace(&mut self.at_report, self.seen);
         self.report_s = self.seen_s;
+        let told_before_us = self.told_us.replace(told_us);
         let before = before?;
         let since = |now: u32, before: u32| {
             let units = now.wrapping_sub(before);
@@ -114,11 +156,11 @@ impl Outgoing {
         let bytes = since(tally.units, before.units)?;
         let lost = since(tally.lost_units, before.lost_units)?;
         let marked = since(tally.marked_units, before.marked_units)?;
+        let waited = since(tally.waited_units, before.waited_units)?;
         self.lost += u64::from(tally.lost.wrapping_sub(before.lost));
-        let marks = tally.marked.wrapping_sub(before.marked);
-        self.marks += u64::from(marks);
+        self.marks += u64::from(tally.marked.wrapping_sub(before.marked));
         self.window.bytes += bytes as u64;
-        self.window.trouble |= lost > 0.0 || marked > 0.0;
+        self.window.trouble |= lost > 0.0 || marked > 0.0 || waited > 0.0;
         self.judge(now_s);
         let own_bps = 8.0 * self.seen.bytes.saturating_sub(sent.bytes) as f64 / since_s;
         // Packets that the class dropped could have been sent.
@@ -128,14 +170,23 @@ impl Outgoing {
             rate_bps: if full { own_bps.max(limit_bps) } else { own_bps },
             lost_bytes: lost,
             marked_bytes: marked,
-            marks: marks > 0,
+            waited_bytes: waited,
             bytes,
+            arrived_bps: told_before_us.map_or(0.0, |before_us| {
+                let arriving_s = f64::from(told_us.wrapping_sub(before_us)) * 1e-6;
+                // A clock that was set back gives a time that is much too long.
+                if arriving_s > 0.0 && arriving_s < 60.0 {
+                    8.0 * bytes / arriving_s
+                } else {
+                    0.0
+                }
+            }),
         })
     }
 
     /// Forgets the receiver's counts after the receiver restarted.
     pub(super) fn forget(&mut self) {
-        self.tally = None;
+        (self.tally, self.told_us) = (None, None);
     }
 
     /// Records whether the receiver knows which of the packets that it receives are this host's.
@@ -166,22 +217,53 @@ impl Outgoing {
 
     /// Closes a window that is over. It is called for each report, since only reports show what arrived.
     fn judge(&mut self, now_s: f64) {
+        let limit_bps = self.allocator.as_ref().map(|own| own.limit_bps(Seconds(now_s)));
         let window = &mut self.window;
         let elapsed_s = now_s - window.begin_s;
         if elapsed_s < WINDOW_S {
             return;
         }
         window.rate_bps = 8.0 * window.bytes as f64 / elapsed_s;
-        if self.allocator.is_some() && (window.bytes > 0 || window.trouble) && elapsed_s < WINDOW_S + 2.0 * BEAT_S {
-            window.count += 1;
-            window.unmet += u64::from(window.trouble && window.rate_bps < MET * self.guarantee_bps);
+        let sent_bps = 8.0 * window.sent_bytes as f64 / elapsed_s;
+        window.open_question = false;
+        if let Some(limit_bps) = limit_bps
+            && (window.bytes > 0 || window.trouble || window.refused)
+            && elapsed_s < WINDOW_S + 2.0 * BEAT_S
+        {
+            let least_bps = MET * self.guarantee_bps;
+            if window.rate_bps >= least_bps {
+                self.judged.note(now_s, true);
+            } else if window.refused || sent_bps >= FULL_USE * limit_bps.max(self.guarantee_bps) {
+                self.judged.note(now_s, false);
+            } else {
+                window.open_question = true;
+            }
         }
-        (window.begin_s, window.bytes, window.trouble) = (now_s, 0, false);
+        (window.begin_s, window.bytes, window.sent_bytes) = (now_s, 0, 0);
+        (window.trouble, window.refused) = (false, false);
+    }
+
+    /// Whether the last window can only be judged by the bytes that wait in sockets.
+    pub(super) fn asks(&self) -> bool {
+        self.window.open_question
+    }
+
+    /// Judges the last window. Less than the guarantee has arrived, so the guarantee was met only if nothing waited in
+    /// the pair's sockets.
+    pub(super) fn answer(&mut self, now_s: f64, waits: bool) {
+        if std::mem::take(&mut self.window.open_question) {
+            self.judged.note(now_s, !waits);
+        }
+    }
+
+    /// Leaves the last window unjudged.
+    pub(super) fn skip(&mut self) {
+        self.window.open_question = false;
     }
 
     /// Whether there is anything to report about the pair.
     pub(super) fn was_active(&self) -> bool {
-        self.window.count > 0 || self.allocator.is_some()
+        self.judged.0.back().is_some() || self.allocator.is_some()
     }
 
     /// The pair's state for a controller.
@@ -198,19 +280,21 @@ impl Outgoing {
             Some(Held::Growing) => "grows",
             Some(Held::Unused) => "uses less than its limit",
             Some(Held::Lost) => "packets were lost",
-            Some(Held::Marked) => "packets were marked or waited too long",
+            Some(Held::Marked) => "packets were marked",
+            Some(Held::Waited) => "packets waited too long",
             Some(Held::Holding) => "waits after congestion",
             Some(Held::Ceiling) => "has reached its maximum",
             Some(Held::Silent) => "its receiver's agent is silent: static guarantee",
         };
+        let (windows, unmet) = self.judged.sums(now_s);
         GuardedPair {
             guarantee_bps: self.guarantee_bps,
             limit_bps,
             rate_bps: if active { self.window.rate_bps } else { 0.0 },
             marks: self.marks,
             lost: self.lost,
-            windows: self.window.count,
-            unmet: self.window.unmet,
+            windows,
+            unmet,
             why: why.into(),
             ..GuardedPair::default()
         }
@@ -265,9 +349,9 @@ impl Incoming {
         (own_us != 0 && other_us != 0 && sum_us <= MOST_ROUND_TRIP_US).then(|| Seconds(f64::from(sum_us) * 1e-6))
     }
 
-    /// Counts what arrived since the last call. ECN marks count if `marks` is set. Bytes that waited much longer than
-    /// `most_s` count as marked while no packets are marked, because a queue that marks does not grow.
-    pub(super) fn count(&mut self, now_s: f64, now: Received, marks: bool, most_s: f64) -> Counts {
+    /// Counts what arrived since the last call. ECN marks count if `marks` is set. Bytes that waited longer than `most_s`
+    /// count as delayed. Unless `waits` is set, they do so only while no packets are marked.
+    pub(super) fn count(&mut self, now_s: f64, now: Received, marks: bool, waits: bool, most_s: f64) -> Counts {
         let packets = now.packets.saturating_sub(self.seen.packets);
         let bytes = now.bytes.saturating_sub(self.seen.bytes);
         let ce = if marks { now.ce - self.seen.ce } else { 0 };
@@ -286,7 +370,7 @@ impl Incoming {
         if marked > 0 {
             self.marks_s = Some(now_s);
         }
-        let waited = if self.marks_s.is_some_and(|marks_s| now_s - marks_s <= MARKS_S) {
+        let waited = if !waits && self.marks_s.is_some_and(|marks_s| now_s - marks_s <= MARKS_S) {
             0.0
         } else {
             self.delay.marked(Seconds(now_s), Seconds(most_s))
@@ -294,7 +378,8 @@ impl Incoming {
         Counts {
             bytes: bytes as f64,
             lost_bytes: lost as f64 * mean,
-            marked_bytes: (marked as f64 * mean).max(waited * bytes as f64),
+            marked_bytes: marked as f64 * mean,
+            waited_bytes: waited * bytes as f64,
         }
     }
 
@@ -304,6 +389,7 @@ impl Incoming {
             sum.bytes += counts.bytes;
             sum.lost_bytes += counts.lost_bytes;
             sum.marked_bytes += counts.marked_bytes;
+            sum.waited_bytes += counts.waited_bytes;
         }
     }
 
@@ -321,6 +407,7 @@ impl Incoming {
             units: units(self.total.bytes),
             lost_units: units(self.total.lost_bytes),
             marked_units: units(self.total.marked_bytes),
+            waited_units: units(self.total.waited_bytes),
             lost: self.lost_packets as u32,
             marked: self.marked_packets as u32,
             transit_us: self.transit_us(),
@@ -340,6 +427,8 @@ pub(super) struct Peer {
     pub(super) heard: [Option<Offer>; 2],
     reported_s: f64,
     reported: [Option<Offer>; 2],
+    /// Whether the last report had bytes that waited too long.
+    reported_waits: bool,
     /// Where its datagrams come from, once one has arrived.
     origin: Option<SocketAddr>,
     /// Where its last datagram came from.
@@ -400,6 +489,7 @@ impl Peer {
             bytes,
             lost_bytes,
             marked_bytes,
+            waited_bytes,
         } = self.incoming.untold;
         let sent = if timed { self.out.untold_bytes as f64 } else { 0.0 };
         let worth = bytes.max(sent) >= (WORTH_TELLING * (BYTES as u64 + around_bytes)) as f64;
@@ -410,12 +500,14 @@ impl Peer {
         let due = begins
             || (lost_bytes > 0.0 && since_s >= TELL_LOSS_S)
             || (worth && since_s >= TELL_S)
-            || (marked_bytes > 0.0 && since_s >= TELL_MARKS_S)
+            || (waited_bytes > 0.0 && !self.reported_waits && since_s >= TELL_S)
+            || (marked_bytes + waited_bytes > 0.0 && since_s >= TELL_MARKS_S)
             || (since_s >= TELL_OFFER_S && news(OTHER_OFFER))
             || (since_s >= TELL_QUITE_S && news(QUITE_OTHER_OFFER))
             || ((active || bytes > 0.0) && since_s >= BEAT_S);
         if due {
             (self.reported_s, self.reported, self.incoming.untold) = (now_s, offers, Counts::default());
+            self.reported_waits = waited_bytes > 0.0;
             self.out.untold_bytes = 0;
         }
         due
@@ -443,6 +535,25 @@ fn differs(now: Option<Offer>, before: Option<Offer>, heard: Option<Offer>, by: 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_wait_is_reported_soon() {
+        let mut peer = Peer::default();
+        let waited = Counts {
+            bytes: 3000.0,
+            waited_bytes: 3000.0,
+            ..Counts::default()
+        };
+        let mut due_at = Vec::new();
+        for step in 1..=10_u32 {
+            let now_s = 0.05 * f64::from(step);
+            peer.incoming.charge(&waited);
+            if peer.is_due(now_s, 42, true) {
+                due_at.push(step);
+            }
+        }
+        assert_eq!(due_at, [1, 5, 9]);
+    }
 
     #[test]
     fn an_offer_above_the_other_ends_is_no_news() {
@@ -513,30 +624,95 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_long_counts_as_marked_where_nothing_marks() {
-        let mut incoming = Incoming::default();
+    fn what_waits_long_counts_with_marks_or_without() {
         let received = |packets| Received {
             packets,
             bytes: 1500 * packets,
             ce: packets,
             ..Received::default()
         };
-        for (place, queue_us) in [0, 20_000, 20_000].into_iter().enumerate() {
-            incoming.time(0.1 * place as f64, 4_000_000_000_u32.wrapping_add(queue_us));
-        }
-        // Marks are ignored, and waiting is allowed.
-        assert!(incoming.count(0.2, received(10), false, 0.0).marked_bytes.abs() < f64::EPSILON);
-        assert!((incoming.count(0.2, received(20), false, 0.01).marked_bytes - 15_000.0).abs() < 1.0);
-        // Marks count, and for a while nothing else does.
-        assert!((incoming.count(0.2, received(30), true, 0.01).marked_bytes - 15_000.0).abs() < 1.0);
-        let unmarked = |packets| Received {
-            ce: 30,
-            ..received(packets)
+        let queue = || {
+            let mut incoming = Incoming::default();
+            for (place, queue_us) in [0, 20_000, 20_000].into_iter().enumerate() {
+                incoming.time(0.1 * place as f64, 4_000_000_000_u32.wrapping_add(queue_us));
+            }
+            incoming
         };
-        incoming.time(2.0, 4_000_020_000_u32);
-        incoming.time(2.1, 4_000_020_000_u32);
-        assert!(incoming.count(2.1, unmarked(40), true, 0.01).marked_bytes.abs() < f64::EPSILON);
-        assert!((incoming.count(2.3, unmarked(50), true, 0.01).marked_bytes - 15_000.0).abs() < 1.0);
+        let bytes = |counts: Counts| [counts.marked_bytes, counts.waited_bytes].map(|bytes| bytes.round() as u64);
+        // By mode: whether marks count, and whether waits count where packets are marked.
+        assert_eq!(bytes(queue().count(0.2, received(10), true, true, 0.01)), [15_000; 2]);
+        assert_eq!(bytes(queue().count(0.2, received(10), true, false, 0.01)), [15_000, 0]);
+        assert_eq!(bytes(queue().count(0.2, received(10), false, true, 0.01)), [0, 15_000]);
+        assert_eq!(bytes(queue().count(0.2, received(10), false, true, 0.0)), [0, 0]);
+        // In mode `ecn`, they count again some time after the last mark.
+        let mut incoming = queue();
+        incoming.count(0.2, received(10), true, false, 0.01);
+        for at_s in [2.2, 2.3] {
+            incoming.time(at_s, 4_000_020_000_u32);
+        }
+        let unmarked = Received { ce: 10, ..received(20) };
+        assert_eq!(bytes(incoming.count(2.3, unmarked, true, false, 0.01)), [0, 15_000]);
+    }
+
+    /// A pair with a guarantee of 45 Mbit/s that has sent and received at these rates for a window.
+    fn judged(sent_bps: f64, arrived_bps: f64, dropped: u64) -> Outgoing {
+        let rules = gavotte_limiter::Allocation::default();
+        let speed = gavotte_net::Bandwidth;
+        let mut out = Outgoing {
+            allocator: Some(Allocator::new(
+                Seconds(10.0),
+                speed(45e6),
+                speed(45e6),
+                speed(1e9),
+                &rules,
+            )),
+            guarantee_bps: 45e6,
+            ..Outgoing::default()
+        };
+        let tally = |at_s: f64| Tally {
+            units: (arrived_bps * at_s / 8.0 / UNIT_BYTES) as u32,
+            ..Tally::default()
+        };
+        for step in 0..10_u32 {
+            let at_s = 0.05 * f64::from(step);
+            let sent = Sent {
+                packets: 1,
+                bytes: (sent_bps * at_s / 8.0) as u64,
+                dropped: u64::from(step) * dropped,
+            };
+            out.count(10.0 + at_s, sent);
+            out.report(10.0 + at_s, (at_s * 1e6) as u32, tally(at_s));
+        }
+        out
+    }
+
+    #[test]
+    fn a_window_is_unmet_when_bytes_wait_and_less_than_the_guarantee_arrives() {
+        let unmet = |out: &Outgoing| out.judged.sums(10.5).1 > 0;
+        // Enough arrives.
+        assert!(!unmet(&judged(60e6, 44e6, 0)));
+        // The limiter's queue holds back what exceeds the guarantee, or overflows.
+        assert!(unmet(&judged(45e6, 22e6, 0)));
+        assert!(unmet(&judged(22e6, 22e6, 3)));
+        // The limiter is not full: it depends on the sockets.
+        for waits in [true, false] {
+            let mut out = judged(22e6, 22e6, 0);
+            assert!(out.asks() && !unmet(&out));
+            out.answer(10.5, waits);
+            assert_eq!((unmet(&out), out.asks()), (waits, false));
+        }
+    }
+
+    #[test]
+    fn only_the_last_minute_counts() {
+        let mut judged = Judged::default();
+        for tenth in 0..1000 {
+            judged.note(0.2 * f64::from(tenth), tenth >= 500);
+        }
+        let (windows, unmet) = judged.sums(199.8);
+        assert!((299..=305).contains(&windows), "{windows}");
+        assert_eq!(unmet, 0);
+        assert_eq!(judged.sums(300.0), (0, 0));
     }
 
     #[test]
@@ -565,9 +741,9 @@ mod tests {
             gaps,
             ..Received::default()
         };
-        incoming.count(0.1, received(2), false, 0.0);
+        incoming.count(0.1, received(2), false, true, 0.0);
         // Gaps count once they are still there at the next look, at which nothing came.
-        let counts = incoming.count(0.2, received(2), false, 0.0);
+        let counts = incoming.count(0.2, received(2), false, true, 0.0);
         assert!((counts.lost_bytes - 2.0 * 9014.0).abs() < 1e-6);
     }
 }

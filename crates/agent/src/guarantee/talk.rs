@@ -1,13 +1,13 @@
 //! The messages about guarantees between agents: small authenticated datagrams.
 //!
 //! ```text
-//!  0      4        12     16     18      22     26       30     34       38        42              54
-//!  | GVP4 | number | time | from | bytes | lost | marked | lost | marked | transit | 4 x rate (24) | MAC (12) |  of the pairs between them
-//!                                  in units of 16 bytes    packets
-//!  | GVM4 | number | time | from | 4 x rate (24) | MAC (12) |     the same without counts: other hosts' packets
+//!  0      4        12     16     18      22     26       30       34     38       42        46              58
+//!  | GVP5 | number | time | from | bytes | lost | marked | waited | lost | marked | transit | 4 x rate (24) | MAC (12) |  of the pairs between them
+//!                                  in units of 16 bytes             packets
+//!  | GVM5 | number | time | from | 4 x rate (24) | MAC (12) |     the same without counts: other hosts' packets
 //!                                                                 arrive from the same address
-//!  | GVN4 | number | time | from | 2 x rate (24) | MAC (12) |     what a host of a tenant needs
-//!  | GVS4 | number | time | from | 2 x rate (24) | MAC (12) |     its share of the tenant's bandwidth
+//!  | GVN5 | number | time | from | 2 x rate (24) | MAC (12) |     what a host of a tenant needs
+//!  | GVS5 | number | time | from | 2 x rate (24) | MAC (12) |     its share of the tenant's bandwidth
 //! ```
 //!
 //! * Number: grows from datagram to datagram, so that no datagram is accepted twice. Its upper half is the epoch, which
@@ -33,11 +33,11 @@ use gavotte_limiter::Offer;
 const MAC_BYTES: usize = 12;
 const HEAD_BYTES: usize = 18;
 const RATE_BYTES: usize = 3;
-const TALLY_BYTES: usize = 24;
-const PAIR: [u8; 4] = *b"GVP4";
-const MIXED: [u8; 4] = *b"GVM4";
-const NEED: [u8; 4] = *b"GVN4";
-const SHARE: [u8; 4] = *b"GVS4";
+const TALLY_BYTES: usize = 28;
+const PAIR: [u8; 4] = *b"GVP5";
+const MIXED: [u8; 4] = *b"GVM5";
+const NEED: [u8; 4] = *b"GVN5";
+const SHARE: [u8; 4] = *b"GVS5";
 /// Length of the longest datagram in bytes.
 pub const BYTES: usize = HEAD_BYTES + TALLY_BYTES + 4 * RATE_BYTES + MAC_BYTES;
 /// Unit of byte counts.
@@ -74,6 +74,8 @@ pub struct Tally {
     pub lost_units: u32,
     /// Bytes that arrived marked, in units of 16 bytes.
     pub marked_units: u32,
+    /// Bytes that arrived after waiting too long, in units of 16 bytes.
+    pub waited_units: u32,
     /// Packets that were lost.
     pub lost: u32,
     /// Packets that were marked.
@@ -196,11 +198,12 @@ impl Word {
                 units,
                 lost_units,
                 marked_units,
+                waited_units,
                 lost,
                 marked,
                 transit_us,
             } = tally;
-            for count in [units, lost_units, marked_units, lost, marked, transit_us] {
+            for count in [units, lost_units, marked_units, waited_units, lost, marked, transit_us] {
                 bytes.extend_from_slice(&count.to_be_bytes());
             }
         }
@@ -245,9 +248,10 @@ impl Word {
                         units: count(0)?,
                         lost_units: count(1)?,
                         marked_units: count(2)?,
-                        lost: count(3)?,
-                        marked: count(4)?,
-                        transit_us: count(5)?,
+                        waited_units: count(3)?,
+                        lost: count(4)?,
+                        marked: count(5)?,
+                        transit_us: count(6)?,
                     }),
                     as_source: offer(0, TALLY_BYTES)?,
                     as_target: offer(2, TALLY_BYTES)?,
@@ -305,6 +309,7 @@ mod tests {
                     units: u32::MAX,
                     lost_units: 3,
                     marked_units: 4,
+                    waited_units: 8,
                     lost: 5,
                     marked: 6,
                     transit_us: 7,

@@ -48,6 +48,7 @@ impl Keeper {
             egress_bps,
             ingress_bps,
             mixed: self.mixed(),
+            unlisted_bps: self.unlisted.rate_bps(),
             ..GuardedReply::default()
         }
     }

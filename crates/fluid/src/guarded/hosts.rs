@@ -46,8 +46,7 @@ pub(crate) struct Agent {
     /// Bytes sent and received since the last division.
     pub(crate) sent_bytes: f64,
     pub(crate) received_bytes: f64,
-    /// The time of its last turn, and of the next one.
-    pub(crate) turned_s: f64,
+    /// The time of its next turn.
     pub(crate) next_s: f64,
 }
 
@@ -60,7 +59,6 @@ impl Agent {
             arrivals: Arrivals::new(),
             sent_bytes: 0.0,
             received_bytes: 0.0,
-            turned_s: 0.0,
             next_s: phase * parameters.allocation.period_s,
         }
     }

@@ -1,5 +1,7 @@
 //! An active pair of hosts: its flows, its limiter and its counts.
 
+use std::collections::VecDeque;
+
 use gavotte_limiter::{Allocator, Counts, Delay};
 use gavotte_net::{Seconds, Volume};
 
@@ -41,9 +43,17 @@ pub(crate) struct ActivePair {
     /// How long a packet waits on the path, and the receiving agent's measurement of that.
     pub(crate) waits_s: f64,
     pub(crate) delay: Delay,
-    /// Since the sending agent's last turn: bytes sent, and the receiving agent's report.
+    /// The sending agent's datagrams on their way: when each arrives, and how long it waits.
+    pub(crate) datagrams: VecDeque<(f64, f64)>,
+    /// Bytes sent since the last datagram of the sending agent, and when that was sent.
+    pub(crate) untimed_bytes: f64,
+    pub(crate) timed_s: f64,
+    /// Bytes sent since the sending agent's last turn, and since the last report to it.
     pub(crate) sent_bytes: f64,
+    pub(crate) unreported_bytes: f64,
+    /// What the receiving agent has not reported yet, and when it reported last.
     pub(crate) unreported: Counts,
+    pub(crate) reported_s: f64,
     /// Counts since the receiving agent's last turn.
     pub(crate) counts: Counts,
     window: Window,
@@ -89,8 +99,13 @@ impl ActivePair {
             packet_bytes,
             waits_s: 0.0,
             delay: Delay::default(),
+            datagrams: VecDeque::new(),
+            untimed_bytes: 0.0,
+            timed_s: f64::NEG_INFINITY,
             sent_bytes: 0.0,
+            unreported_bytes: 0.0,
             unreported: Counts::default(),
+            reported_s: 0.0,
             counts: Counts::default(),
             window: Window::default(),
             sums: Sums::default(),

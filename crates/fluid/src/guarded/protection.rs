@@ -27,6 +27,8 @@ pub struct Protection {
     pub parameters: Parameters,
     /// The same as [`Queues::drain`].
     pub drain: f64,
+    /// The same as [`Guarding::adapts`].
+    pub adapts: bool,
 }
 
 impl Protection {
@@ -39,9 +41,10 @@ impl Protection {
         "elasticswitch-ecn",
         "loss",
         "ecn",
+        "auto",
     ];
 
-    /// The protection of one of the [`Protection::NAMES`]; the last two are our own.
+    /// The protection of one of the [`Protection::NAMES`]; the last three are our own.
     pub fn named(name: &str) -> Option<Self> {
         let ours = Parameters::default();
         let paper = |allocation: Allocation| Parameters {
@@ -56,16 +59,18 @@ impl Protection {
             "elasticswitch-loss" => (Method::Guarantees, paper(Allocation::paper_loss()), 0.0),
             "elasticswitch-ecn" => (Method::Guarantees, paper(Allocation::paper_ecn()), 1.0),
             "loss" => {
-                let allocation = Allocation::loss();
+                let allocation = ours.delayed;
                 (Method::Guarantees, Parameters { allocation, ..ours }, 0.0)
             }
             "ecn" => (Method::Guarantees, ours, ours.phantom_drain),
+            "auto" => (Method::Guarantees, ours, 0.0),
             _ => return None,
         };
         Some(Self {
             method,
             parameters,
             drain,
+            adapts: matches!(name, "auto" | "ecn" | "loss"),
         })
     }
 }
@@ -81,6 +86,8 @@ pub struct Guarding<'a> {
     pub method: Method,
     /// Constants of partitioning and allocation.
     pub parameters: Parameters,
+    /// Whether pairs choose their constants by the signs of congestion that their paths show.
+    pub adapts: bool,
     /// The queues of the network.
     pub queues: Queues,
     /// By flow: whether it sends at its cap regardless of losses. `None` = all are TCP.

@@ -5,7 +5,7 @@ mod wiring;
 
 use std::collections::BTreeMap;
 
-use gavotte_limiter::{Allocator, End, Offer};
+use gavotte_limiter::{Allocator, End, Offer, Parameters};
 use gavotte_net::{Bandwidth, Bytes, Seconds, Volume, check_length, check_value};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -204,10 +204,21 @@ impl<'a> Run<'a> {
             .sending
             .observe(pair.target, Bytes(0), Bandwidth(pair.limit * 8.0));
         let guarantee_bps = agent.sending.guarantee_bps(pair.target, now).unwrap_or(0.0);
-        let rules = &self.guarding.parameters.allocation;
+        let Parameters {
+            allocation: rules,
+            delayed,
+            unmarked,
+            ..
+        } = &self.guarding.parameters;
         let start = Bandwidth(rules.start * agent.sending.hose_bps());
         let ceiling = Bandwidth(hose.egress_limit_bps);
         let allocator = Allocator::new(now, Bandwidth(guarantee_bps), start, ceiling, rules);
+        let allocator = if self.guarding.adapts {
+            allocator.without_marks(delayed, unmarked)
+        } else {
+            allocator
+        };
+        pair.reported_s = self.now_s;
         pair.guarantee_bps = guarantee_bps;
         pair.limit = match self.guarding.method {
             Method::Static => allocator.fallback_bps(),

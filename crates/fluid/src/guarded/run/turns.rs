@@ -1,11 +1,49 @@
 //! The agents' periodic turns.
 
-use gavotte_limiter::{End, Feedback};
+use gavotte_limiter::{Counts, End, Feedback};
 use gavotte_net::{Bandwidth, Bytes, Seconds};
 
 use super::super::hosts::{Hose, share_tenants};
+use super::super::pair::ActivePair;
 use super::super::protection::Method;
 use super::Run;
+
+/// Agents report after this many bytes, so that reports stay at a thousandth of the traffic.
+const WORTH_BYTES: f64 = 116e3;
+/// Shortest time between two reports, and the same after losses.
+const LEAST_S: f64 = 0.03;
+const LEAST_LOSS_S: f64 = 0.015;
+/// Shortest time between two reports of marks and waits for pairs that carry little.
+const MARKS_S: f64 = 0.2;
+/// Longest time between two reports.
+const BEAT_S: f64 = 0.4;
+
+/// Whether an agent reports these counts, `since_s` after the last report.
+fn due(counts: &Counts, since_s: f64) -> bool {
+    counts.lost_bytes > 0.0 && since_s >= LEAST_LOSS_S
+        || counts.bytes >= WORTH_BYTES && since_s >= LEAST_S
+        || counts.marked_bytes + counts.waited_bytes > 0.0 && since_s >= MARKS_S
+        || since_s >= BEAT_S
+}
+
+impl ActivePair {
+    /// Sends a datagram of the sending agent if one is due. It waits in the same queues as all packets.
+    fn time(&mut self, now_s: f64) {
+        self.untimed_bytes += self.sent_bytes;
+        let since_s = now_s - self.timed_s;
+        if self.untimed_bytes >= WORTH_BYTES && since_s >= LEAST_S || since_s >= BEAT_S {
+            (self.untimed_bytes, self.timed_s) = (0.0, now_s);
+            self.datagrams.push_back((now_s + self.waits_s, self.waits_s));
+        }
+    }
+
+    /// Receives the datagrams that have arrived.
+    fn hear(&mut self, now_s: f64) {
+        while let Some((at_s, waited_s)) = self.datagrams.pop_front_if(|(at_s, _)| *at_s <= now_s) {
+            self.delay.note(Seconds(at_s), Seconds(waited_s));
+        }
+    }
+}
 
 impl Run<'_> {
     /// Lets each agent whose turn is due count, report, divide and allocate.
@@ -39,9 +77,9 @@ impl Run<'_> {
         for &place in &self.into[host] {
             let pair = &mut self.pairs[place];
             let mut counts = std::mem::take(&mut pair.counts);
+            pair.hear(now_s);
             if counts.bytes + counts.lost_bytes > 0.0 {
-                pair.delay.note(Seconds(now_s), Seconds(pair.waits_s));
-                counts.marked_bytes += pair.delay.marked(Seconds(now_s), Seconds(rules.delay_most_s)) * counts.bytes;
+                counts.waited_bytes = pair.delay.marked(Seconds(now_s), Seconds(rules.delay_most_s)) * counts.bytes;
                 agent.arrivals.note(place, counts);
                 agent
                     .receiving
@@ -50,8 +88,9 @@ impl Run<'_> {
             }
         }
         for &place in &self.out[host] {
-            let pair = &self.pairs[place];
+            let pair = &mut self.pairs[place];
             if pair.sent_bytes > 0.0 {
+                pair.time(now_s);
                 agent
                     .sending
                     .observe(pair.target, Bytes(pair.sent_bytes as u64), Bandwidth(pair.limit * 8.0));
@@ -63,6 +102,7 @@ impl Run<'_> {
             unreported.bytes += counts.bytes;
             unreported.lost_bytes += counts.lost_bytes;
             unreported.marked_bytes += counts.marked_bytes;
+            unreported.waited_bytes += counts.waited_bytes;
         }
     }
 
@@ -70,11 +110,10 @@ impl Run<'_> {
     fn allocate(&mut self, host: usize) {
         let (now_s, rules, method) = (self.now_s, &self.guarding.parameters.allocation, self.guarding.method);
         let agent = self.agents.get_mut(&host).expect("it has a turn");
-        let elapsed_s = now_s - agent.turned_s;
-        (agent.turned_s, agent.next_s) = (now_s, (agent.next_s + rules.period_s).max(now_s));
+        agent.next_s = (agent.next_s + rules.period_s).max(now_s);
         for &place in &self.out[host] {
             let pair = &mut self.pairs[place];
-            let bytes = std::mem::take(&mut pair.sent_bytes);
+            pair.unreported_bytes += std::mem::take(&mut pair.sent_bytes);
             let Some(allocator) = &mut pair.allocator else {
                 continue;
             };
@@ -85,13 +124,19 @@ impl Run<'_> {
             if method != Method::Seawall {
                 pair.guarantee_bps = guarantee_bps;
             }
-            let unreported = std::mem::take(&mut pair.unreported);
+            let since_s = now_s - pair.reported_s;
+            let Some(counts) = due(&pair.unreported, since_s).then(|| std::mem::take(&mut pair.unreported)) else {
+                continue;
+            };
+            pair.reported_s = now_s;
+            let bytes = std::mem::take(&mut pair.unreported_bytes);
             let feedback = Feedback {
-                rate_bps: bytes * 8.0 / elapsed_s.max(self.guarding.step_s),
-                lost_bytes: unreported.lost_bytes,
-                marked_bytes: unreported.marked_bytes,
-                marks: unreported.marked_bytes > 0.0,
-                bytes: unreported.bytes,
+                rate_bps: bytes * 8.0 / since_s.max(self.guarding.step_s),
+                lost_bytes: counts.lost_bytes,
+                marked_bytes: counts.marked_bytes,
+                waited_bytes: counts.waited_bytes,
+                bytes: counts.bytes,
+                arrived_bps: counts.bytes * 8.0 / since_s.max(self.guarding.step_s),
             };
             let limit_bps = allocator.feedback(Seconds(now_s), &feedback, Bandwidth(pair.guarantee_bps));
             pair.limit = if method == Method::Static {
