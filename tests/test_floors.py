@@ -106,7 +106,7 @@ def test_warnings_are_printed_in_one_place(path: Path) -> None:
 ANSWERS = {
     "campaign": ["Comparison", "Section"],
     "compare": ["NetworkComparison"],
-    "guarantee": ["Admission", "Applied"],
+    "guarantee": ["Admission", "Applied", "GuaranteeStatus"],
     "hosts": ["Check", "HostState"],
     "lab": ["LabStatus"],
     "measure": ["Calibration", "CrossTraffic", "Measurement", "Pilot", "SharingResult"],

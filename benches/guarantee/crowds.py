@@ -86,6 +86,7 @@ SWEEP: dict[str, dict[str, float]] = {
 }
 """E6, section 7.2. "More aggressive" multiplies."""
 OWN = {"loss": {"delta_bps": 0.2e6, "time_scalar": 0.5}, "ecn": {"delta_bps": 1e6, "time_scalar": 1.5}}
+OWN["auto"] = OWN["ecn"]
 OWN |= {f"elasticswitch-{mode}": {"delta_bps": 0.5e6, "time_scalar": 1.5} for mode in OURS}
 
 

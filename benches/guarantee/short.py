@@ -10,7 +10,7 @@ from benches.guarantee.clouds import ENDLESS, WARM_S, cloud, flows, hoses
 from benches.guarantee.tables import OURS, seeds, show, spread, verdict
 
 from gavotte.formats.topology import FORMAT, Topology
-from gavotte.simulate import PROTECTIONS, Conditions, simulate_guarded
+from gavotte.simulate import PROTECTIONS, Conditions, Queues, simulate_guarded
 
 NEW_PER_S = (0, 1, 10, 20, 30, 50)
 SHORT_BYTES = 20_000
@@ -121,7 +121,7 @@ def short_flows(others: int, protection: str, asked: argparse.Namespace, seed: i
         hoses(dict.fromkeys([*left, *right], HOSE_MBPS)),
         Conditions(until_s=asked.seconds, seed=seed),
         protection=protection,
-        step_s=STEP_S,
+        queues=Queues(step_s=STEP_S),
     )
     finish_s = done.simulation.finish_s[others:]
     return np.where(np.isnan(finish_s), asked.seconds - starts, finish_s - starts) * 1e3

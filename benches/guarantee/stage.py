@@ -38,18 +38,26 @@ SEAWALL = {
     "hold_per_mark": 0.0,
     "rate_caution": 0.0,
     "pooled_loss": 0.0,
+    "steady": 0.0,
+    "calm_s": 1e9,
 }
-PROTECTIONS = ("none", "static", "seawall", "loss", "ecn")
+OURS = ("loss", "ecn", "auto")
+PROTECTIONS = ("none", "static", "seawall", *OURS)
 
 
 @dataclass(frozen=True)
 class Flow:
-    """Traffic from one host to another: over `flows` connections of TCP, or UDP at `bps`."""
+    """Traffic from one host to another: over `flows` connections of TCP, or UDP at `bps`.
+
+    It starts `start_s` after the run, and lasts `seconds`; None = until the run ends.
+    """
 
     source: str
     target: str
     flows: int = 1
     bps: float | None = None
+    start_s: float = 0.0
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +118,7 @@ class Stand:
 
     @contextmanager
     def protected(self, protection: str, hoses: Mapping[str, float]) -> Iterator[None]:
-        """Make the hosts keep `hoses` (bit/s, both ways) in one of the five ways."""
+        """Make the hosts keep `hoses` (bit/s, both ways) in one of the `PROTECTIONS`."""
         with ExitStack() as ends:
             if protection == "ecn":
                 ends.enter_context(self.marked())
@@ -119,7 +127,7 @@ class Stand:
                     {"host": host, ("egress" if host in self.senders else "ingress"): rate(bps)}
                     for host, bps in hoses.items()
                 ]
-                mode = "ecn" if protection == "ecn" else "loss"
+                mode = protection if protection in OURS else "loss"
                 wanted = Guarantee.model_validate({"format": "gavotte/guarantee/1", "mode": mode, "guarantee": kept})
                 constants = SEAWALL if protection == "seawall" else {}
                 ends.callback(clear, self.inventory)
@@ -155,7 +163,8 @@ class Stand:
         for flow in flows:
             kind = "tcp" if flow.bps is None else "udp"
             load = str(flow.flows if flow.bps is None else flow.bps)
-            words = [kind, self.address[flow.target], port, str(seconds), load, str(at)]
+            lasting_s = seconds - flow.start_s if flow.seconds is None else flow.seconds
+            words = [kind, self.address[flow.target], port, str(lasting_s), load, str(at + flow.start_s)]
             senders.append(self.session.exec(flow.source, [*python, *words]))
         for sender in senders:
             sender.wait()

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from benches.recorded import write_figure
 
-OURS = ("loss", "ecn")
+OURS = ("loss", "ecn", "auto")
+"""Gavotte's own modes. In the simulator and in the lab, switches mark for `ecn` alone. `auto` is the default."""
 
 
 def spread(values: Sequence[float], digits: int = 0) -> str:

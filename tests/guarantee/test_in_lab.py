@@ -31,7 +31,7 @@ LINK_BPS = 100e6
 WIRE_PER_PAYLOAD = 1514 / 1448
 
 
-def guarantee(folder: Path, mode: str = "ecn", more: str = "") -> Path:
+def guarantee(folder: Path, mode: str = "auto", more: str = "") -> Path:
     """X and Z, and T among a crowd, have 45 of the link's 100 Mbit/s each."""
     lines = ['format = "gavotte/guarantee/1"', f'mode = "{mode}"']
     for host in HOSTS:
@@ -105,7 +105,7 @@ def test_it_stands_without_its_controller_and_is_told_of(cloud: lab.Session, tmp
         traffic(cloud, "x", "tcp", address(cloud, "z"), 5001, 1, 1).wait()
         sink.communicate()
     document = json.loads(run(cloud, "status", "--json").stdout)
-    assert set(document) == {"pairs", "hosts"}
+    assert set(document) == {"pairs", "hosts", "warnings"}
     own = next(each for each in document["pairs"] if each["source"] == "x")
     assert {"source", "target", "guarantee_bps", "limit_bps", "rate_bps", "met", "marks"} <= set(own)
     assert [(host["host"], host["why"]) for host in document["hosts"]] == [(host, "") for host in HOSTS]
@@ -148,6 +148,30 @@ def test_it_is_kept_against_a_crowd(cloud: lab.Session, tmp_path: Path) -> None:
     crowded = pair(cloud)
     assert crowded is not None
     assert crowded.marks > 0
+
+
+def test_hosts_outside_the_file_break_a_guarantee_and_status_says_so(cloud: lab.Session, tmp_path: Path) -> None:
+    """Y0 is not in the file. Its eight connections leave one of X a ninth of the link, 11 of 45 Mbit/s."""
+    wanted = tmp_path / "two.guarantee.toml"
+    entries = [f'[[guarantee]]\nhost = "{host}"\n{way} = "45mbit"' for host, way in (("x", "egress"), ("z", "ingress"))]
+    wanted.write_text("\n".join(['format = "gavotte/guarantee/1"', *entries]) + "\n")
+    run(cloud, "clear")
+    applied = run(cloud, "apply", wanted)
+    assert "none of their guarantees is certain" in applied.stderr
+    with ExitStack() as stack:
+        sink = stack.enter_context(traffic(cloud, "z", "sink", 5006, 60, stdout=subprocess.PIPE, text=True))
+        stack.callback(sink.kill)
+        heard(sink)
+        for host, connections in (("y0", 8), ("x", 1)):
+            sender = stack.enter_context(traffic(cloud, host, "tcp", address(cloud, "z"), 5006, 60, connections))
+            stack.callback(sender.kill)
+        until(lambda: run(cloud, "status").returncode == 3)
+        time.sleep(2.5)
+        state = run(cloud, "status")
+    assert state.returncode == 3
+    assert "z receives" in state.stderr
+    assert "from hosts that are not among the guarantees" in state.stderr
+    assert "x: less than the guarantee of 45.0 Mbit/s reached z in" in state.stderr
 
 
 def test_it_changes_while_packets_flow(cloud: lab.Session, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def option(text: str, metavar: str | None = None, *names: str, default: Any = No
     return dataclasses.field(default=default, metadata={"names": names, "option": made})
 
 
-def declared(command: Callable[..., None]) -> Callable[..., None]:
+def declared(command: Callable[..., int | None]) -> Callable[..., int | None]:
     """Replace each parameter of a command that is a dataclass by the fields of that dataclass.
 
     Args:
@@ -50,12 +50,12 @@ def declared(command: Callable[..., None]) -> Callable[..., None]:
         parameters += [_parameter(field.name, hints[field.name], field) for field in dataclasses.fields(group)]
 
     @functools.wraps(command)
-    def call(**values: Any) -> None:
+    def call(**values: Any) -> int | None:
         made = {
             name: group(**{field.name: values.pop(field.name, field.default) for field in dataclasses.fields(group)})
             for name, group in groups.items()
         }
-        command(**values, **made)
+        return command(**values, **made)
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {each.name: each.annotation for each in parameters}

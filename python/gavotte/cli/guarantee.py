@@ -23,6 +23,8 @@ guarantee = typer.Typer(
 )
 
 GuaranteeFile = Annotated[Path, typer.Argument(help="The Guarantee.", metavar="G.guarantee.toml")]
+BROKEN = 3
+"""Exit status of `status` when a guarantee was broken in the last minute."""
 SHOWN_LINKS = 10
 CERTAIN = 0.01
 """Share up to which a measured rate is certain."""
@@ -126,8 +128,8 @@ def status(
     hosts: Hosts,
     as_json: Json = False,
     prometheus: bool = option("Print metrics in the Prometheus text format.", default=False),
-) -> None:
-    """Show each pair's guarantee, limit and rate, and how often the guarantee was met."""
+) -> int:
+    """Show each pair's guarantee, limit and rate, and how often it was met. Exits with 3 if a guarantee is broken."""
     from gavotte.agents import resolve_hosts
     from gavotte.guarantee import prometheus as expose
     from gavotte.guarantee import status as ask
@@ -136,12 +138,14 @@ def status(
         raise typer.BadParameter("use one of --json and --prometheus")
     with progress("asking agents"):
         state = ask(resolve_hosts(hosts))
+    warn(state.warnings)
+    result = BROKEN if state.broken else 0
     if as_json:
         emit_json(state.as_dict())
-        return
+        return result
     if prometheus:
         typer.echo(expose(state), nl=False)
-        return
+        return result
     rows = [
         [
             pair.source,
@@ -159,6 +163,7 @@ def status(
     for host in state.hosts:
         if host.why:
             note(f"{host.host}: {host.why}")
+    return result
 
 
 @guarantee.command(epilog="Example: gavotte guarantee clear --hosts lab")

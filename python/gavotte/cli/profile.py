@@ -136,7 +136,7 @@ def _command(key: str, source: Source) -> Callable[..., None]:
     return _taking(read, source)
 
 
-def _taking(read: Callable[..., None], source: Source) -> Callable[..., None]:
+def _taking(read: Callable[..., int | None], source: Source) -> Callable[..., int | None]:
     """Return the command with only the options that its source uses."""
     live = source.listens or source.watches or source.captures
     unused = {

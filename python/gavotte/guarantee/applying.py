@@ -14,12 +14,21 @@ from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.guarantee import Guarantee, HostGuarantee
 from gavotte.formats.inventory import Host, Inventory
 from gavotte.formats.parts.names import unknown_host
+from gavotte.formats.parts.rates import format_rate
 from gavotte.formats.parts.routes import SshRoute
 
 SHOWN = 8
 """Hosts that a message names."""
 
-MODES = {"ecn": pb.GUARD_MODE_ECN, "loss": pb.GUARD_MODE_LOSS}
+MODES = {"auto": pb.GUARD_MODE_AUTO, "ecn": pb.GUARD_MODE_ECN, "loss": pb.GUARD_MODE_LOSS}
+MET = 0.95
+"""Share of the windows of the last minute in which a guarantee must be met. TCP may need some windows to start."""
+AT_GUARANTEE = 1.1
+"""A pair whose limit is at most this multiple of its guarantee could not use more than that for a while."""
+UNLISTED = 0.05
+"""Traffic from hosts outside the file is reported from this share of what a host may receive at least."""
+UNLISTED_BPS = 1e6
+"""Least such traffic that is reported."""
 CHOICE = Budget(1_000_000, 60.0)
 """Most that finding addresses may spend. A greeting takes some hundred bytes, and its time limit is 2 s."""
 
@@ -66,7 +75,10 @@ def warnings_of(guarantee: Guarantee, inventory: Inventory) -> list[str]:
         unkept.append(f"what {host} may send is not kept: agents limit pairs of the file's hosts, and it has no other")
     named = {*guarantee.hosts, *guarantee.agents}
     if unnamed := [name for name in inventory.names if name not in named]:
-        unkept.append(f"no guarantee limits what {_some(unnamed)} may send, so it can take what others are guaranteed")
+        unkept.append(
+            f"no guarantee limits what {_some(unnamed)} may send: over links that it shares with others, none of their "
+            "guarantees is certain; name each host that sends, or keep it off these links"
+        )
     shared = [
         f"{', '.join(hosts)} have the address {address}; pairs from hosts whose packets arrive from it "
         "have static guarantees"
@@ -104,8 +116,8 @@ class PairState:
         guarantee_bps: its current share of both hoses, wire bit/s.
         limit_bps: the most that it may send now.
         rate_bps: the rate at which its bytes arrived recently; 0 when it is idle.
-        met: share of the windows of 200 ms or more with traffic in which it had 95 % of its guarantee, or chose to send
-            less; None before the first.
+        met: share of the last minute's windows of 200 ms in which it had 95 % of its guarantee, or no bytes waited.
+            Only windows with traffic count; None without any.
         marks: packets that were marked.
         lost: packets that were lost.
         why: what decides its limit.
@@ -121,6 +133,11 @@ class PairState:
     lost: int
     why: str
 
+    @property
+    def broken(self) -> bool:
+        """Whether its guarantee was not met in the last minute."""
+        return self.met is not None and self.met < MET
+
 
 @dataclass(frozen=True)
 class GuardedHost:
@@ -135,6 +152,7 @@ class GuardedHost:
         age_s: seconds since its guarantees were last changed.
         egress_bps: what it may send at least now, including its share of its tenant's guarantee; 0 = none.
         ingress_bps: what it may receive at least.
+        unlisted_bps: what it has recently received from hosts that the guarantees do not name, wire bit/s.
     """
 
     host: str
@@ -145,6 +163,7 @@ class GuardedHost:
     age_s: float = 0.0
     egress_bps: float = 0.0
     ingress_bps: float = 0.0
+    unlisted_bps: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -159,9 +178,25 @@ class GuaranteeStatus:
     pairs: tuple[PairState, ...]
     hosts: tuple[GuardedHost, ...]
 
+    @property
+    def broken(self) -> tuple[PairState, ...]:
+        """Pairs whose guarantees were not met in the last minute."""
+        return tuple(pair for pair in self.pairs if pair.broken)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What voids guarantees without an agent's fault, one line each."""
+        return [
+            f"{host.host} receives {format_rate(host.unlisted_bps)} from hosts that are not among the guarantees, and "
+            "nothing limits them: add them, or no guarantee over the same links is certain"
+            for host in self.hosts
+            if host.unlisted_bps >= max(UNLISTED_BPS, UNLISTED * host.ingress_bps)
+        ]
+
     def as_dict(self) -> dict[str, Any]:
         """Return the fields as a dictionary for JSON."""
-        return asdict(self)
+        pairs = [asdict(pair) | {"broken": pair.broken} for pair in self.pairs]
+        return {"pairs": pairs, "hosts": [asdict(host) for host in self.hosts], "warnings": self.warnings}
 
 
 def check_hosts(guarantee: Guarantee, inventory: Inventory) -> None:
@@ -355,6 +390,7 @@ def _host(name: str, reply: pb.GuardedReply) -> GuardedHost:
         reply.age_s,
         reply.egress_bps,
         reply.ingress_bps,
+        reply.unlisted_bps,
     )
 
 
@@ -381,7 +417,21 @@ def _why(reply: pb.GuardedReply) -> str:
     ]
     if reply.silent:
         causes.append(f"pairs to silent agents have static guarantees: {', '.join(reply.silent)}")
+    causes += [_shortage(pair) for pair in map(_pair, reply.pairs) if pair.broken]
     return "; ".join(causes)
+
+
+def _shortage(pair: PairState) -> str:
+    """Return how far a pair's guarantee is broken, and the likely cause."""
+    assert pair.met is not None
+    shortage = (
+        f"less than the guarantee of {format_rate(pair.guarantee_bps)} reached {pair.target} in "
+        f"{100 * (1 - pair.met):.0f} % of the windows in which bytes waited"
+    )
+    if pair.limit_bps > AT_GUARANTEE * pair.guarantee_bps:
+        return f"{shortage} ({pair.why})"
+    # Agents cannot reduce what the pair competes with below the sum of all guarantees.
+    return f"{shortage}: a link on the way carries traffic that no guarantee limits, or less than the guarantees need"
 
 
 @dataclass(frozen=True)

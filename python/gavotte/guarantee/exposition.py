@@ -8,7 +8,7 @@ _PAIRS = {
     "guarantee_bps": ("gauge", "Guarantee of a pair, bit/s."),
     "limit_bps": ("gauge", "Most that a pair may send now, bit/s."),
     "rate_bps": ("gauge", "Rate at which bytes of a pair arrive, bit/s."),
-    "met": ("gauge", "Share of 200 ms windows in which the guarantee was met."),
+    "met": ("gauge", "Share of the last minute's 200 ms windows in which the guarantee was met."),
     "marks": ("counter", "Packets of a pair that were marked."),
     "lost": ("counter", "Packets of a pair that were lost."),
 }
@@ -27,6 +27,9 @@ def prometheus(status: GuaranteeStatus) -> str:
     name = "gavotte_guarantee_host_up"
     lines += [f"# HELP {name} Whether the host's agent enforces guarantees as it should.", f"# TYPE {name} gauge"]
     lines += [f"{name}{_labels(host=host.host)} {int(not host.why)}" for host in status.hosts]
+    name = "gavotte_guarantee_host_unlisted_bps"
+    lines += [f"# HELP {name} Rate that arrives from hosts without guarantees, bit/s.", f"# TYPE {name} gauge"]
+    lines += [f"{name}{_labels(host=host.host)} {host.unlisted_bps}" for host in status.hosts]
     return "\n".join(lines) + "\n"
 
 
