@@ -186,7 +186,8 @@ def test_receivers_without_limited_senders_are_named(tmp_path: Path) -> None:
     assert wanted.unlimited_receivers == ["vm2"]
     assert warnings_of(wanted, builders.inventory(network.names)) == [
         "what vm2 may receive is not kept: no other host of the file has an `egress`, so no sender is limited",
-        "no guarantee limits what vm3 may send, so it can take what others are guaranteed",
+        "no guarantee limits what vm3 may send: over links that it shares with others, none of their guarantees is "
+        "certain; name each host that sends, or keep it off these links",
     ]
 
 

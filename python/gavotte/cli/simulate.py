@@ -63,7 +63,7 @@ class QuestionOptions:
         default=None,
     )
     queue_s: float | None = option(
-        "With --guarantee: capacity of the queue before a link, in seconds of its rate. [default: 0.004]",
+        "With --guarantee: capacity of the queue before a link, in seconds of its rate, 0.004 by default.",
         "SECONDS",
         "--queue",
         min=0,

@@ -17,6 +17,8 @@ const WINDOW_S: f64 = 0.2;
 const MET: f64 = 0.95;
 /// Windows of this time are reported.
 const REMEMBERED_S: f64 = 60.0;
+/// A pair that has sent nothing for this long may have ended, although its limiter was full before.
+const ENDED_S: f64 = 0.06;
 /// A limiter that is used to this share holds back more than passes.
 const FULL_USE: f64 = 0.9;
 /// Size that a lost packet is assumed to have had before any packet has arrived: full, at MTU 1500.
@@ -86,6 +88,8 @@ struct Window {
     begin_s: f64,
     bytes: u64,
     sent_bytes: u64,
+    /// When the pair last had bytes to send.
+    sent_s: f64,
     /// Whether packets were lost, marked or delayed, or refused by a full queue.
     trouble: bool,
     refused: bool,
@@ -129,6 +133,9 @@ impl Outgoing {
         let refused = now.dropped > self.seen.dropped;
         self.window.refused |= refused;
         self.window.sent_bytes += bytes;
+        if bytes > 0 || refused {
+            self.window.sent_s = now_s;
+        }
         self.untold_bytes += bytes;
         (self.seen, self.seen_s) = (now, now_s);
         (bytes, bytes > 0 || refused)
@@ -233,7 +240,9 @@ impl Outgoing {
             let least_bps = MET * self.guarantee_bps;
             if window.rate_bps >= least_bps {
                 self.judged.note(now_s, true);
-            } else if window.refused || sent_bps >= FULL_USE * limit_bps.max(self.guarantee_bps) {
+            } else if now_s - window.sent_s < ENDED_S
+                && (window.refused || sent_bps >= FULL_USE * limit_bps.max(self.guarantee_bps))
+            {
                 self.judged.note(now_s, false);
             } else {
                 window.open_question = true;
