@@ -21,9 +21,15 @@ def test_a_guarantee_is_broken_when_a_twentieth_of_the_last_minute_was_unmet(unm
     host = _host("x", pb.GuardedReply(guarded=True, pairs=[pair(unmet=unmet)]))
     assert bool(host.why) == broken
     assert host.met == pytest.approx(1 - unmet / 300)
-    state = PairState("x", "z", 45e6, 45e6, 22e6, host.met, 0, 0, "grows")
+    state = PairState("x", "z", 45e6, 45e6, 22e6, host.met, 0, 0, "grows", 300)
     assert state.broken == broken
     assert [each.source for each in GuaranteeStatus((state,), (host,)).broken] == ["x"] * broken
+
+
+def test_the_start_of_a_connection_breaks_no_guarantee() -> None:
+    for windows, unmet, broken in ((20, 5, False), (20, 10, True)):
+        host = _host("x", pb.GuardedReply(guarded=True, pairs=[pair(windows=windows, unmet=unmet)]))
+        assert bool(host.why) == broken
 
 
 def test_the_reason_depends_on_what_the_pair_may_send() -> None:

@@ -22,7 +22,9 @@ SHOWN = 8
 
 MODES = {"auto": pb.GUARD_MODE_AUTO, "ecn": pb.GUARD_MODE_ECN, "loss": pb.GUARD_MODE_LOSS}
 MET = 0.95
-"""Share of the windows of the last minute in which a guarantee must be met. TCP may need some windows to start."""
+"""Share of the windows of the last minute in which a guarantee must be met."""
+LEAST_UNMET = 10
+"""Fewest unmet windows that break a guarantee, 2 s. TCP needs some windows to start."""
 AT_GUARANTEE = 1.1
 """A pair whose limit is at most this multiple of its guarantee could not use more than that for a while."""
 UNLISTED = 0.05
@@ -121,6 +123,7 @@ class PairState:
         marks: packets that were marked.
         lost: packets that were lost.
         why: what decides its limit.
+        windows: number of windows that `met` counts.
     """
 
     source: str
@@ -132,11 +135,14 @@ class PairState:
     marks: int
     lost: int
     why: str
+    windows: int = 0
 
     @property
     def broken(self) -> bool:
-        """Whether its guarantee was not met in the last minute."""
-        return self.met is not None and self.met < MET
+        """Whether its guarantee was not met in the last minute, for 2 s or more."""
+        if self.met is None:
+            return False
+        return self.met < MET and round((1 - self.met) * self.windows) >= LEAST_UNMET
 
 
 @dataclass(frozen=True)
@@ -397,7 +403,7 @@ def _host(name: str, reply: pb.GuardedReply) -> GuardedHost:
 def _pair(pair: pb.GuardedPair) -> PairState:
     met = _share(pair.windows, pair.unmet)
     numbers = pair.guarantee_bps, pair.limit_bps, pair.rate_bps
-    return PairState(pair.source, pair.target, *numbers, met, pair.marks, pair.lost, pair.why)
+    return PairState(pair.source, pair.target, *numbers, met, pair.marks, pair.lost, pair.why, pair.windows)
 
 
 def _share(windows: int, unmet: int) -> float | None:
