@@ -125,9 +125,16 @@ impl Run<'_> {
                 pair.guarantee_bps = guarantee_bps;
             }
             let since_s = now_s - pair.reported_s;
-            let Some(counts) = due(&pair.unreported, since_s).then(|| std::mem::take(&mut pair.unreported)) else {
+            if !due(&pair.unreported, since_s) {
+                // Agents apply a new guarantee before the next report.
+                pair.limit = match method {
+                    Method::Static => pair.guarantee_bps / 8.0,
+                    Method::Guarantees => allocator.limit_bps(Seconds(now_s)).max(pair.guarantee_bps) / 8.0,
+                    Method::None | Method::Seawall => pair.limit,
+                };
                 continue;
-            };
+            }
+            let counts = std::mem::take(&mut pair.unreported);
             pair.reported_s = now_s;
             let bytes = std::mem::take(&mut pair.unreported_bytes);
             let feedback = Feedback {
