@@ -12,7 +12,14 @@ from gavotte.guarantee.applying import _host
 
 
 def pair(**more: Any) -> pb.GuardedPair:
-    known = {"source": "x", "target": "z", "guarantee_bps": 45e6, "limit_bps": 45e6, "windows": 300, "why": "grows"}
+    known: dict[str, Any] = {
+        "source": "x",
+        "target": "z",
+        "guarantee_bps": 45e6,
+        "limit_bps": 45e6,
+        "windows": 300,
+        "why": "grows",
+    }
     return pb.GuardedPair(**(known | more))
 
 

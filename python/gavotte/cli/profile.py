@@ -83,7 +83,7 @@ class RequestOptions:
     )
 
 
-def _command(key: str, source: Source) -> Callable[..., None]:
+def _command(key: str, source: Source) -> Callable[..., int | None]:
     kind = source.names.kind.upper()
     or_inventory = ", or a *.hosts.toml" if kind == "ADDRESS" else ""
 
