@@ -29,6 +29,7 @@ pub enum Reg {
 pub enum Width {
     Word = 0x00,
     Half = 0x08,
+    Byte = 0x10,
     Double = 0x18,
 }
 

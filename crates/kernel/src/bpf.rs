@@ -21,6 +21,7 @@ const BPF_F_MMAPABLE: u32 = 1 << 10;
 const ATTRIBUTE_BYTES: usize = 128;
 /// Number of entries of a map that one call reads.
 const BATCH: usize = 4096;
+const SO_COOKIE: libc::c_int = 57;
 const SO_NETNS_COOKIE: libc::c_int = 71;
 const LOG_BYTES: usize = 256 * 1024;
 
@@ -354,6 +355,18 @@ pub fn attach(program: &OwnedFd, kind: Kind, cgroup: &impl AsRawFd) -> io::Resul
 /// # Errors
 /// The kernel's error; kernels before Linux 5.14 have no such number.
 pub fn namespace_cookie(socket: &impl AsRawFd) -> io::Result<u64> {
+    number(socket, SO_NETNS_COOKIE)
+}
+
+/// The kernel's number for a socket. No other socket has it until the next boot, and no program can choose it.
+///
+/// # Errors
+/// The kernel's error.
+pub fn socket_cookie(socket: &impl AsRawFd) -> io::Result<u64> {
+    number(socket, SO_COOKIE)
+}
+
+fn number(socket: &impl AsRawFd, option: libc::c_int) -> io::Result<u64> {
     let mut cookie = 0_u64;
     let mut length = size_of::<u64>() as libc::socklen_t;
     // SAFETY: the buffer has the given eight bytes, and lives until the call returns.
@@ -361,7 +374,7 @@ pub fn namespace_cookie(socket: &impl AsRawFd) -> io::Result<u64> {
         libc::getsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
-            SO_NETNS_COOKIE,
+            option,
             ptr::from_mut(&mut cookie).cast(),
             &raw mut length,
         )
@@ -370,6 +383,39 @@ pub fn namespace_cookie(socket: &impl AsRawFd) -> io::Result<u64> {
         Err(io::Error::last_os_error())
     } else {
         Ok(cookie)
+    }
+}
+
+/// An instruction of the older language of socket filters: its code, two distances to jump, and a value.
+pub type FilterStep = (u16, u8, u8, u32);
+
+/// Makes the kernel drop what a filter rejects before it reaches a socket's buffer.
+///
+/// # Errors
+/// The kernel's error.
+pub fn filter(socket: &impl AsRawFd, steps: &[FilterStep]) -> io::Result<()> {
+    let mut code: Vec<libc::sock_filter> = steps
+        .iter()
+        .map(|&(code, jt, jf, k)| libc::sock_filter { code, jt, jf, k })
+        .collect();
+    let program = libc::sock_fprog {
+        len: code.len() as u16,
+        filter: code.as_mut_ptr(),
+    };
+    // SAFETY: the program and its instructions live until the call returns; the kernel copies them.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
     }
 }
 

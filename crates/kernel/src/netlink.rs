@@ -5,13 +5,15 @@
 //! enough. More than about a hundred messages would overflow the socket's buffer.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt, socket,
-    sockopt,
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, getsockname, recv, send, setsockopt,
+    socket, sockopt,
 };
 use nix::sys::time::TimeVal;
+
+use crate::bpf::{self, FilterStep};
 
 /// Number of messages sent at once.
 const CHUNK: usize = 64;
@@ -19,6 +21,8 @@ const CHUNK: usize = 64;
 const ANSWER_LIMIT_S: i64 = 5;
 /// Buffer for about 20,000 sockets that end between two reads.
 const HEARING_BYTES: usize = 8 << 20;
+/// Buffer for announcements of changes to queues. When it is full, the loss itself is the announcement.
+const CHANGES_BYTES: usize = 256 << 10;
 const HEADER: usize = 16;
 const RECEIVE_BYTES: usize = 64 * 1024;
 
@@ -127,6 +131,14 @@ impl Netlink {
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, 0))?;
         setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::new(ANSWER_LIMIT_S, 0))?;
         Ok(Self { socket, sequence: 0 })
+    }
+
+    /// The kernel's number for this socket, which announcements of its changes carry.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn port(&self) -> io::Result<u32> {
+        Ok(getsockname::<NetlinkAddr>(self.socket.as_raw_fd())?.pid())
     }
 
     /// Sends messages in order, in chunks, and waits until the kernel has processed them.
@@ -251,26 +263,42 @@ impl Netlink {
     }
 }
 
-/// Receives the kernel's announcements of sockets that end.
+/// Receives the kernel's announcements, for example of sockets that end.
 #[derive(Debug)]
 pub struct Hearing(OwnedFd);
 
 impl Hearing {
-    /// Subscribes to these multicast groups, one per bit.
+    /// Subscribes to announcements of sockets, one group per bit.
     ///
     /// # Errors
     /// The kernel's error: without `CAP_NET_ADMIN`, that it is not permitted.
     pub fn sockets(groups: u32) -> io::Result<Self> {
+        Self::to(SockProtocol::NetlinkSockDiag, groups, HEARING_BYTES, None)
+    }
+
+    /// Subscribes to announcements of links, addresses and queues, one group per bit. Changes that another socket of
+    /// this process requested are left out: the one with this port.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn routes(groups: u32, except_port: u32) -> io::Result<Self> {
+        Self::to(SockProtocol::NetlinkRoute, groups, CHANGES_BYTES, Some(except_port))
+    }
+
+    fn to(part: SockProtocol, groups: u32, buffer_bytes: usize, except_port: Option<u32>) -> io::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let socket = socket(
-            AddressFamily::Netlink,
-            SockType::Raw,
-            flags,
-            SockProtocol::NetlinkSockDiag,
-        )?;
-        setsockopt(&socket, sockopt::RcvBuf, &HEARING_BYTES)?;
+        let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, part)?;
+        setsockopt(&socket, sockopt::RcvBuf, &buffer_bytes)?;
+        if let Some(port) = except_port {
+            bpf::filter(&socket, &without_port(port))?;
+        }
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
         Ok(Self(socket))
+    }
+
+    /// The descriptor on which to wait for announcements.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 
     /// Passes the bodies of all announcements since the last call to `each`. Returns whether any were lost.
@@ -286,6 +314,22 @@ impl Hearing {
             }
         }
     }
+}
+
+/// A filter that rejects announcements of changes that the socket with this port requested.
+fn without_port(port: u32) -> [FilterStep; 4] {
+    const LOAD_WORD_AT: u16 = 0x20;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    const PORT_AT: u32 = 12;
+    // Filters read numbers in network order.
+    let port = u32::from_be_bytes(port.to_ne_bytes());
+    [
+        (LOAD_WORD_AT, 0, 0, PORT_AT),
+        (JUMP_IF_EQUAL, 0, 1, port),
+        (RETURN, 0, 0, 0),
+        (RETURN, 0, 0, u32::MAX),
+    ]
 }
 
 /// The error number of an `nlmsgerr`, negative as in the kernel; 0 for an acknowledgement.

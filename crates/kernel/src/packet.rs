@@ -60,6 +60,9 @@ pub struct PacketSocket {
     taken: bool,
 }
 
+// SAFETY: the mapping belongs to the value alone, and no thread but its owner's uses it.
+unsafe impl Send for PacketSocket {}
+
 impl PacketSocket {
     /// Opens a socket in this thread's network namespace.
     ///

@@ -5,12 +5,10 @@ use std::net::IpAddr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 
+use crate::before::Before;
 use crate::error::ShaperError;
 use crate::tc::{self, Link, Way};
 use gavotte_kernel::netlink::Netlink;
-
-/// Linux's default for an interface.
-const GSO_SEGMENTS_OF_LINUX: u32 = 65_535;
 
 /// The right to shape in this network namespace. One process at a time holds it, and the kernel releases it when the
 /// process ends.
@@ -44,44 +42,46 @@ pub fn sweep() -> Result<Vec<String>, ShaperError> {
     let links = tc::links(&mut netlink).map_err(ShaperError::kernel("list interfaces"))?;
     let mut swept = Vec::new();
     for link in links {
-        if remove(&mut netlink, &link)? {
+        if remove(&mut netlink, &link, None)? {
             swept.push(link.name);
         }
     }
     Ok(swept)
 }
 
-/// Removes our state from an interface. Returns whether there was any.
-pub(crate) fn remove(netlink: &mut Netlink, link: &Link) -> Result<bool, ShaperError> {
+/// Removes our state from an interface, and restores what it had before. Without `before`, our filters' names say what
+/// that was. Returns whether there was any state.
+pub(crate) fn remove(netlink: &mut Netlink, link: &Link, before: Option<Before>) -> Result<bool, ShaperError> {
     let failed = || ShaperError::kernel(format!("tidy up {}", link.name));
     let qdiscs = tc::qdiscs(netlink).map_err(failed())?;
     let of_link: Vec<_> = qdiscs.iter().filter(|qdisc| qdisc.device == link.index).collect();
-    let mut any = false;
-    if of_link.iter().any(|qdisc| qdisc.is_root() && qdisc.handle == tc::ROOT) {
-        netlink.one(tc::drop_root(link.index)).map_err(failed())?;
-        netlink
-            .one(tc::gso_max_segs(link.index, GSO_SEGMENTS_OF_LINUX))
-            .map_err(failed())?;
-        any = true;
-    }
+    let (mut others, mut named, mut filtered) = (0, None, false);
     if of_link.iter().any(|qdisc| qdisc.is_clsact()) {
-        let mut others = 0;
-        let mut ours = false;
         for way in [Way::Egress, Way::Ingress] {
-            let (count, own) = tc::filters(netlink, link.index, way).map_err(failed())?;
-            others += count;
-            if own {
+            let filters = tc::filters(netlink, link.index, way).map_err(failed())?;
+            others += filters.count;
+            if let Some(name) = filters.ours {
                 netlink.one(tc::drop_program(link.index, way)).map_err(failed())?;
                 others -= 1;
-                ours = true;
+                filtered = true;
+                named = Some(Before::read(&name));
             }
         }
-        if ours && others == 0 {
-            netlink.one(tc::drop_clsact(link.index)).map_err(failed())?;
-        }
-        any |= ours;
     }
-    Ok(any)
+    let before = before.or(named).unwrap_or_default();
+    if filtered && others == 0 && !before.clsact {
+        netlink.one(tc::drop_clsact(link.index)).map_err(failed())?;
+    }
+    let rooted = of_link.iter().any(|qdisc| qdisc.is_root() && qdisc.handle == tc::ROOT);
+    if rooted {
+        netlink.one(tc::drop_root(link.index)).map_err(failed())?;
+    }
+    if rooted || filtered {
+        netlink
+            .one(tc::gso_max_segs(link.index, before.gso_max_segs))
+            .map_err(failed())?;
+    }
+    Ok(rooted || filtered)
 }
 
 /// Finds the interface with an address.

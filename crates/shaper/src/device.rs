@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 
+use crate::before::Before;
 use crate::claim::{Claim, find, remove};
 use crate::error::ShaperError;
 use crate::loaded::{MAX_PAIRS, Programs};
-use crate::programs::{arrived, out, phantom};
+use crate::programs::{arrived, out, phantom, rest};
 use crate::sizes::{GSO_SEGMENTS, RECKONED};
-use crate::tc::{self, ClassCounts, FIRST_PAIR, Link, NEWCOMERS, VM, Way};
-use gavotte_kernel::netlink::{Message, Netlink};
+use crate::tc::{self, ClassCounts, FIRST_PAIR, Link, NEWCOMERS, REST, VM, Way};
+use gavotte_kernel::bpf::socket_cookie;
+use gavotte_kernel::netlink::{Hearing, Message, Netlink};
 
 /// Smallest relative difference for which a class gets its new rate. Each change takes the kernel 30 us and the routing
 /// lock. With 0.01, changes were half of the cost of a host with one pair.
@@ -25,7 +27,7 @@ pub struct Setup {
     pub limit_bps: u64,
     /// Highest rate of all pairs without their own class together, in bit/s.
     pub newcomers_bps: u64,
-    /// Whether packets are made ECN-capable between the hosts.
+    /// Whether segments of TCP are made ECN-capable between the hosts.
     pub ect: bool,
     /// Whether to use BPF if the kernel allows it.
     pub bpf: bool,
@@ -70,32 +72,39 @@ pub struct Received {
 
 /// The state of a peer.
 #[derive(Debug)]
-struct Peer {
+pub(crate) struct Peer {
     place: u32,
     /// The addresses that the peer's packets come from and go to.
     addresses: Vec<IpAddr>,
-    class: Option<PairClass>,
+    pub(crate) class: Option<PairClass>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct PairClass {
-    minor: u16,
-    rate_bps: f64,
-    ceil_bps: f64,
-    leaf_bytes: u32,
+pub(crate) struct PairClass {
+    pub(crate) minor: u16,
+    pub(crate) rate_bps: f64,
+    pub(crate) ceil_bps: f64,
+    pub(crate) leaf_bytes: u32,
 }
 
 /// An interface under guarantees, until this value is dropped.
 #[derive(Debug)]
 pub struct Shaper {
-    netlink: Netlink,
-    link: Link,
-    setup: Setup,
-    programs: Option<Programs>,
+    pub(crate) netlink: Netlink,
+    /// Announcements of changes that other programs make.
+    pub(crate) hearing: Hearing,
+    pub(crate) link: Link,
+    pub(crate) setup: Setup,
+    before: Before,
+    /// Whether its state stays in the kernel when it is dropped.
+    leaves: bool,
+    /// The highest rate of packets in no pair, in bit/s.
+    rest_bps: u64,
+    pub(crate) programs: Option<Programs>,
     without_bpf: Option<String>,
     /// The host's own addresses in packets: those behind and outside a NAT.
     own: Vec<IpAddr>,
-    peers: HashMap<IpAddr, Peer>,
+    pub(crate) peers: HashMap<IpAddr, Peer>,
     /// The peer whose packets have an address.
     owners: HashMap<IpAddr, IpAddr>,
     free_minors: Vec<u16>,
@@ -112,8 +121,11 @@ impl Shaper {
     pub fn install(setup: Setup) -> Result<Self, ShaperError> {
         let claim = Claim::take()?.ok_or(ShaperError::Claimed)?;
         let mut netlink = Netlink::open().map_err(ShaperError::kernel("rtnetlink"))?;
-        let link = find(&mut netlink, setup.address)?;
-        remove(&mut netlink, &link)?;
+        let hearing = tc::changes(&netlink).map_err(ShaperError::kernel("watch for changes to queues"))?;
+        let mut link = find(&mut netlink, setup.address)?;
+        if remove(&mut netlink, &link, None)? {
+            link = find(&mut netlink, setup.address)?;
+        }
         let qdiscs = tc::qdiscs(&mut netlink).map_err(ShaperError::kernel("list qdiscs"))?;
         // Qdiscs that the kernel chose itself have no handle.
         if let Some(other) = qdiscs
@@ -125,15 +137,24 @@ impl Shaper {
                 kind: other.kind.clone(),
             });
         }
+        let of_link = |qdisc: &&tc::Qdisc| qdisc.device == link.index;
+        let before = Before::of(&link, qdiscs.iter().filter(of_link).any(tc::Qdisc::is_clsact));
         let (programs, without_bpf) = match setup.bpf.then(Programs::load) {
             Some(Ok(programs)) => (Some(programs), None),
             Some(Err(error)) => (None, Some(format!("the kernel refuses BPF programs: {error}"))),
             None => (None, Some("BPF was not asked for".to_owned())),
         };
+        if programs.is_some() && qdiscs.iter().filter(of_link).any(tc::Qdisc::is_ingress) {
+            return Err(ShaperError::Ingress(link.name));
+        }
         let mut shaper = Self {
             netlink,
+            hearing,
             link,
             setup,
+            before,
+            leaves: false,
+            rest_bps: setup.newcomers_bps,
             programs,
             without_bpf,
             own: vec![setup.address],
@@ -144,69 +165,100 @@ impl Shaper {
             _claim: claim,
         };
         shaper.build()?;
+        // The kernel does not say whose a change to a link was.
+        shaper.is_disturbed();
         Ok(shaper)
     }
 
     fn build(&mut self) -> Result<(), ShaperError> {
         let device = self.link.index;
         let name = self.link.name.clone();
-        let mut messages = vec![
-            tc::gso_max_segs(device, GSO_SEGMENTS),
-            tc::htb_root(device),
-            self.vm_class(),
-            self.newcomers_class(),
-            tc::leaf(
-                device,
-                NEWCOMERS,
-                self.link.sizes.leaf_bytes(self.setup.newcomers_bps as f64),
-            ),
-        ];
-        if let Some(programs) = &self.programs {
-            let has_clsact = tc::qdiscs(&mut self.netlink)
-                .map_err(ShaperError::kernel("list qdiscs"))?
-                .iter()
-                .any(|qdisc| qdisc.device == device && qdisc.is_clsact());
-            if !has_clsact {
-                messages.push(tc::clsact(device));
-            }
-            messages.push(tc::program(device, Way::Egress, programs.egress.as_raw_fd(), "gavotte"));
-            messages.push(tc::program(
-                device,
-                Way::Ingress,
-                programs.ingress.as_raw_fd(),
-                "gavotte",
-            ));
-        }
+        let mut messages = vec![tc::gso_max_segs(device, GSO_SEGMENTS), tc::htb_root(device, false)];
+        messages.extend(self.host_classes());
         // One by one, so that the first refusal is the one reported.
         for message in messages {
             self.netlink
                 .one(message)
                 .map_err(ShaperError::kernel(format!("shape {name}")))?;
         }
+        self.attach()
+    }
+
+    /// Attaches the classifiers in both directions, unless they are attached.
+    pub(crate) fn attach(&mut self) -> Result<(), ShaperError> {
+        let Some(programs) = &self.programs else {
+            return Ok(());
+        };
+        let device = self.link.index;
+        let failed = || ShaperError::kernel(format!("classify on {}", self.link.name));
+        let has_clsact = tc::qdiscs(&mut self.netlink)
+            .map_err(failed())?
+            .iter()
+            .any(|qdisc| qdisc.device == device && qdisc.is_clsact());
+        if !has_clsact {
+            self.netlink.one(tc::clsact(device)).map_err(failed())?;
+        }
+        for (way, program) in [(Way::Egress, &programs.egress), (Way::Ingress, &programs.ingress)] {
+            let present = tc::filters(&mut self.netlink, device, way).map_err(failed())?;
+            if present.ours.is_none() {
+                let message = tc::program(device, way, program.as_raw_fd(), &self.before.name());
+                self.netlink.one(message).map_err(failed())?;
+            }
+        }
         Ok(())
     }
 
-    fn vm_class(&self) -> Message {
-        let bps = self.setup.limit_bps;
+    /// The messages that create the classes of the host, of its newcomers and of the rest, or change their rates.
+    pub(crate) fn host_classes(&self) -> Vec<Message> {
+        let device = self.link.index;
+        let mut messages = vec![self.host_class(VM)];
+        for minor in [NEWCOMERS, REST] {
+            messages.push(self.host_class(minor));
+            messages.push(tc::leaf(
+                device,
+                minor,
+                self.link.sizes.leaf_bytes(self.host_rate_bps(minor)),
+            ));
+        }
+        messages
+    }
+
+    /// The rate of a class that is no pair's, in bit/s.
+    pub(crate) fn host_rate_bps(&self, minor: u16) -> f64 {
+        let bps = match minor {
+            VM => self.setup.limit_bps,
+            REST => self.rest_bps,
+            _ => self.setup.newcomers_bps,
+        };
+        bps as f64
+    }
+
+    fn host_class(&self, minor: u16) -> Message {
+        let bps = self.host_rate_bps(minor);
+        let parent = if minor == VM {
+            tc::ROOT
+        } else {
+            tc::ROOT | u32::from(VM)
+        };
         tc::class(
             self.link.index,
-            VM,
-            tc::ROOT,
-            self.link.sizes.rates(bps as f64, bps as f64),
-            self.link.sizes.quantum(bps as f64),
+            minor,
+            parent,
+            self.link.sizes.rates(bps, bps),
+            self.link.sizes.quantum(bps),
             0,
         )
     }
 
-    fn newcomers_class(&self) -> Message {
-        let bps = self.setup.newcomers_bps as f64;
-        let parent = tc::ROOT | u32::from(VM);
+    /// The message that creates the class of a pair, or changes its rates.
+    pub(crate) fn pair_class(&self, class: &PairClass) -> Message {
+        let sizes = self.link.sizes;
         tc::class(
             self.link.index,
-            NEWCOMERS,
-            parent,
-            self.link.sizes.rates(bps, bps),
-            self.link.sizes.quantum(bps),
+            class.minor,
+            tc::ROOT | u32::from(VM),
+            sizes.rates(class.rate_bps.min(class.ceil_bps), class.ceil_bps),
+            sizes.quantum(class.rate_bps),
             0,
         )
     }
@@ -312,20 +364,33 @@ impl Shaper {
         Ok(())
     }
 
-    /// Sets whether packets to and from a peer are made ECN-capable on their way.
+    /// Sets whether segments of TCP to a peer are made ECN-capable.
     fn colour(&self, place: u32) {
         if let Some(programs) = &self.programs {
             programs.out.set_word(place, out::ECT, self.setup.ect.into());
-            programs.arrived.set_word(place, arrived::ECT, self.setup.ect.into());
         }
     }
 
-    /// Makes packets between the hosts ECN-capable from now on, or leaves them unchanged.
+    /// Makes segments of TCP between the hosts ECN-capable from now on, or leaves them unchanged. Whatever may contain
+    /// packets of others stays as it is, since a tunnel's end drops what was marked although its sender cannot react.
     pub fn set_ect(&mut self, ect: bool) {
         self.setup.ect = ect;
         for peer in self.peers.values() {
             self.colour(peer.place);
         }
+    }
+
+    /// Directs the packets to all peers into their classes.
+    pub(crate) fn point_all(&mut self) -> Result<(), ShaperError> {
+        let peers: Vec<_> = self
+            .peers
+            .iter()
+            .filter_map(|(address, peer)| Some((*address, peer.class?.minor)))
+            .collect();
+        for (peer, minor) in peers {
+            self.point(peer, minor)?;
+        }
+        Ok(())
     }
 
     /// Directs the packets to a peer into a class.
@@ -373,23 +438,14 @@ impl Shaper {
                 Some(class) => class.minor,
                 None => self.minor()?,
             };
-            let rates = self.link.sizes.rates(pair.rate_bps.min(pair.ceil_bps), pair.ceil_bps);
-            let parent = tc::ROOT | u32::from(VM);
-            messages.push(tc::class(
-                device,
-                minor,
-                parent,
-                rates,
-                self.link.sizes.quantum(pair.rate_bps),
-                0,
-            ));
             // The classifier drops packets by its estimate, before the queue is full.
             let wanted = 2 * self.link.sizes.leaf_bytes(pair.ceil_bps);
             let mut leaf = before.map_or(0, |class| class.leaf_bytes);
+            let mut queue = None;
             // Do not change the queue at every step: its length may be a little off.
             if wanted > leaf + leaf / 4 || wanted < leaf / 2 {
                 leaf = wanted;
-                messages.push(tc::leaf(device, minor, wanted));
+                queue = Some(tc::leaf(device, minor, wanted));
             }
             self.reckon(pair.target, pair.ceil_bps);
             let class = PairClass {
@@ -398,6 +454,10 @@ impl Shaper {
                 ceil_bps: pair.ceil_bps,
                 leaf_bytes: leaf,
             };
+            messages.push(self.pair_class(&class));
+            if let Some(leaf) = queue {
+                messages.push(leaf);
+            }
             if let Some(peer) = self.peers.get_mut(&pair.target) {
                 peer.class = Some(class);
             }
@@ -471,13 +531,47 @@ impl Shaper {
         }
         self.setup.limit_bps = limit_bps;
         self.setup.newcomers_bps = newcomers_bps;
-        let leaf = tc::leaf(
-            self.link.index,
-            NEWCOMERS,
-            self.link.sizes.leaf_bytes(newcomers_bps as f64),
-        );
-        let messages = vec![self.vm_class(), self.newcomers_class(), leaf];
+        let messages = self.host_classes();
         self.netlink.all(messages).map_err(ShaperError::kernel("change limits"))
+    }
+
+    /// Changes the highest rate of all packets together that leave in no pair, in bit/s.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn limit_rest(&mut self, bps: u64) -> Result<(), ShaperError> {
+        let before = self.rest_bps as f64;
+        if (bps as f64 - before).abs() <= CHANGED * before {
+            return Ok(());
+        }
+        self.rest_bps = bps;
+        let leaf = tc::leaf(self.link.index, REST, self.link.sizes.leaf_bytes(bps as f64));
+        let messages = vec![self.host_class(REST), leaf];
+        self.netlink.all(messages).map_err(ShaperError::kernel("change limits"))
+    }
+
+    /// The bytes of all packets that left in no pair since the interface was set up; 0 without BPF.
+    pub fn rest_bytes(&self) -> u64 {
+        let programs = self.programs.as_ref();
+        programs.map_or(0, |programs| programs.rest.get(0)[rest::BYTES])
+    }
+
+    /// Leaves the classes and classifiers in the kernel when this value is dropped. [`crate::freeze`] then makes them
+    /// static, and the next process that shapes here removes them.
+    pub fn leave(&mut self) {
+        self.leaves = true;
+    }
+
+    /// Lets the datagrams of a socket wait in no class, if they have the type of service [`crate::UNNUMBERED`].
+    ///
+    /// # Errors
+    /// If the kernel does not identify the socket.
+    pub fn exempt(&self, socket: &impl AsRawFd) -> Result<(), ShaperError> {
+        let cookie = socket_cookie(socket).map_err(ShaperError::kernel("identify the agent's socket"))?;
+        if let Some(programs) = &self.programs {
+            programs.rest.set_word(0, rest::COOKIE, cookie);
+        }
+        Ok(())
     }
 
     /// Sets the phantom queue of all arriving packets: the rate at which it drains, in bit/s (0 = no queue), and the
@@ -540,12 +634,16 @@ impl Shaper {
 
 impl Drop for Shaper {
     fn drop(&mut self) {
+        if self.leaves {
+            return;
+        }
         // The interface may have disappeared with its namespace.
-        let _ = remove(&mut self.netlink, &self.link);
+        let _ = remove(&mut self.netlink, &self.link, Some(self.before));
     }
 }
 
-/// The priority that keeps a socket's packets out of the classes, for the agents' own messages.
+/// The priority that keeps a socket's packets out of the classes where no classifier chooses them, for the agents' own
+/// messages.
 pub const UNSHAPED: u32 = tc::ROOT;
 
 fn join(left: [u8; 4], right: [u8; 4]) -> [u8; 8] {

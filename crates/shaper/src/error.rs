@@ -23,6 +23,12 @@ pub enum ShaperError {
         /// The kind of qdisc.
         kind: String,
     },
+    /// The interface has the older qdisc for arriving packets, which excludes the newer one that the classifiers need.
+    #[error(
+        "{0} has an `ingress` qdisc of another program, where the classifiers need `clsact`; remove it with \
+         `tc qdisc del dev {0} ingress`, or add its filters to `tc qdisc add dev {0} clsact` instead"
+    )]
+    Ingress(String),
     /// There is no such interface, or no route through one.
     #[error("{0}")]
     Device(String),

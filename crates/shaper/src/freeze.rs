@@ -23,13 +23,13 @@ pub fn freeze() -> Result<Vec<String>, ShaperError> {
     let mut frozen = Vec::new();
     for link in tc::links(&mut netlink).map_err(ShaperError::kernel("list interfaces"))? {
         let failed = || ShaperError::kernel(format!("keep static limits on {}", link.name));
-        let classes: BTreeMap<u16, u64> = tc::class_rates(&mut netlink, link.index).map_err(failed())?;
+        let classes: BTreeMap<u16, [u64; 2]> = tc::class_rates(&mut netlink, link.index).map_err(failed())?;
         if classes.is_empty() {
             continue;
         }
         let mut messages = Vec::new();
-        for (&minor, &rate_bps) in classes.iter().filter(|(minor, _)| **minor >= FIRST_PAIR) {
-            let bps = rate_bps as f64;
+        for (&minor, &[rate, _]) in classes.iter().filter(|(minor, _)| **minor >= FIRST_PAIR) {
+            let bps = 8.0 * rate as f64;
             let parent = tc::ROOT | u32::from(VM);
             messages.push(tc::class(
                 link.index,
@@ -42,7 +42,8 @@ pub fn freeze() -> Result<Vec<String>, ShaperError> {
             messages.push(tc::leaf(link.index, minor, link.sizes.leaf_bytes(bps)));
         }
         // The newcomers' class has the rate of the host's hose.
-        if let Some(&hose_bps) = classes.get(&NEWCOMERS).filter(|bps| **bps < UNLIMITED_BPS) {
+        let hose_bps = classes.get(&NEWCOMERS).map(|[rate, _]| 8 * rate);
+        if let Some(hose_bps) = hose_bps.filter(|bps| *bps < UNLIMITED_BPS) {
             let bps = hose_bps as f64;
             messages.push(tc::class(
                 link.index,

@@ -1,8 +1,12 @@
 //! The data path of bandwidth guarantees on one host.
 //!
-//! 1. Outgoing packets wait in a class of their pair, below a class of the host (HTB, changed by rtnetlink).
+//! 1. Outgoing packets wait in a class of their pair, below a class of the host (HTB, changed by rtnetlink). Packets
+//!    that leave the interface in no pair, whatever their addresses are, share a class.
 //! 2. A BPF classifier finds the class of each packet, and counts and numbers packets per pair.
 //! 3. At the receiver another classifier finds gaps in the numbers and marks, and runs a phantom queue.
+//!
+//! Other programs may replace what was built. The kernel announces their changes, and [`Shaper::repair`] builds again
+//! what is missing.
 //!
 //! This crate has mechanisms only; other crates decide rates.
 //!
@@ -10,11 +14,13 @@
 //! not leave a gap in the numbers. The classifier therefore estimates the queue and drops packets before it numbers
 //! them. Every gap is thus a loss in the network.
 
+mod before;
 mod behind;
 mod claim;
 mod device;
 mod error;
 mod freeze;
+mod intact;
 mod loaded;
 mod port;
 mod programs;

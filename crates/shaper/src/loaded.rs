@@ -3,8 +3,7 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use crate::programs::{self, Maps, Numbering, arrived, out, phantom};
-use crate::tc;
+use crate::programs::{self, Maps, Numbering, arrived, out, phantom, rest};
 use gavotte_kernel::bpf::{self, Array, Kind};
 
 /// Largest number of pairs of one interface, both directions together.
@@ -19,6 +18,7 @@ pub(crate) struct Programs {
     pub(crate) out: Array<{ out::WORDS }>,
     pub(crate) arrived: Array<{ arrived::WORDS }>,
     pub(crate) phantom: Array<{ phantom::WORDS }>,
+    pub(crate) rest: Array<{ rest::WORDS }>,
     pub(crate) egress: OwnedFd,
     pub(crate) ingress: OwnedFd,
 }
@@ -37,19 +37,15 @@ impl Programs {
         let out = Array::new(MAX_PAIRS, "gv_out")?;
         let arrived = Array::new(MAX_PAIRS, "gv_arrived")?;
         let phantom = Array::new(1, "gv_phantom")?;
+        let rest = Array::new(1, "gv_rest")?;
         let maps = Maps {
             pairs: pairs.fd(),
             out: out.fd(),
             arrived: arrived.fd(),
             phantom: phantom.fd(),
+            rest: rest.fd(),
         };
-        let load = |numbering| {
-            bpf::load(
-                &programs::egress(maps, tc::MAJOR, numbering),
-                Kind::Classifier,
-                "gv_egress",
-            )
-        };
+        let load = |numbering| bpf::load(&programs::egress(maps, numbering), Kind::Classifier, "gv_egress");
         let egress = load(Numbering::Fetched).or_else(|_| load(Numbering::Read))?;
         let ingress = bpf::load(&programs::ingress(maps), Kind::Classifier, "gv_ingress")?;
         Ok(Self {
@@ -57,6 +53,7 @@ impl Programs {
             out,
             arrived,
             phantom,
+            rest,
             egress,
             ingress,
         })

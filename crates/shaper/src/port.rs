@@ -2,6 +2,7 @@
 
 use std::os::fd::AsRawFd;
 
+use crate::before::Before;
 use crate::claim::remove;
 use crate::error::ShaperError;
 use crate::programs::{self, Maps, phantom};
@@ -15,6 +16,7 @@ use gavotte_kernel::netlink::Netlink;
 pub struct Port {
     netlink: Netlink,
     link: Link,
+    before: Before,
     phantom: Array<{ phantom::WORDS }>,
 }
 
@@ -29,7 +31,7 @@ impl Port {
         let links = tc::links(&mut netlink).map_err(ShaperError::kernel("list interfaces"))?;
         let link = links.into_iter().find(|link| link.name == device);
         let link = link.ok_or_else(|| ShaperError::Device(format!("no interface `{device}` here")))?;
-        remove(&mut netlink, &link)?;
+        remove(&mut netlink, &link, None)?;
         let failed = || ShaperError::kernel(format!("mark at {device}"));
         let phantom = Array::<{ phantom::WORDS }>::new(1, "gv_phantom").map_err(failed())?;
         let mut words = [0; phantom::WORDS];
@@ -41,19 +43,31 @@ impl Port {
             out: -1,
             arrived: -1,
             phantom: phantom.fd(),
+            rest: -1,
         };
         let program = bpf::load(&programs::port(maps), Kind::Classifier, "gv_port").map_err(failed())?;
         let qdiscs = tc::qdiscs(&mut netlink).map_err(failed())?;
-        if !qdiscs
+        let has_clsact = qdiscs
             .iter()
-            .any(|qdisc| qdisc.device == link.index && qdisc.is_clsact())
-        {
+            .any(|qdisc| qdisc.device == link.index && qdisc.is_clsact());
+        if !has_clsact {
             netlink.one(tc::clsact(link.index)).map_err(failed())?;
         }
+        let before = Before::of(&link, has_clsact);
         netlink
-            .one(tc::program(link.index, Way::Egress, program.as_raw_fd(), "gavotte"))
+            .one(tc::program(
+                link.index,
+                Way::Egress,
+                program.as_raw_fd(),
+                &before.name(),
+            ))
             .map_err(failed())?;
-        Ok(Self { netlink, link, phantom })
+        Ok(Self {
+            netlink,
+            link,
+            before,
+            phantom,
+        })
     }
 
     /// The number of packets that passed, and the number of those that found the queue too long.
@@ -65,6 +79,6 @@ impl Port {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        let _ = remove(&mut self.netlink, &self.link);
+        let _ = remove(&mut self.netlink, &self.link, Some(self.before));
     }
 }

@@ -1,15 +1,20 @@
 //! The BPF classifiers: one for packets that leave an interface, one for packets that arrive, one for a switch port.
 //!
 //! All of them identify a packet's pair by its two addresses, with IPv4 mapped into IPv6, and let every packet
-//! continue. The number of a packet is its IP ID. With IPv6 it is the lower 16 bits of the flow label, since IPv6 has
-//! no other field to spare. A packet of several segments counts as that many packets, with the headers that each of
-//! them will have.
+//! continue. The number of a packet is its IP ID. IPv6 has no field to spare: routers choose among equal paths by the
+//! flow label. A packet of several segments counts as that many packets, with the headers that each of them will have.
+//!
+//! Packets that leave in no pair share the class [`REST`]. No packet chooses its class itself: a program may set the
+//! priority of its sockets, so the classifier sets every packet's priority. It knows the agents' own datagrams by the
+//! cookie that the kernel gave their socket.
 
-use gavotte_kernel::assembler::Op::{Add, And, Arsh, Div, Lsh, Mov, Mul, Rsh, Sub, Xor};
+use gavotte_kernel::assembler::Op::{Add, And, Arsh, Div, Lsh, Mov, Mul, Or, Rsh, Sub, Xor};
 use gavotte_kernel::assembler::Reg::{R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10};
 use gavotte_kernel::assembler::When::{Equal, Greater, Less, NotEqual, SignedGreater, SignedLess};
-use gavotte_kernel::assembler::Width::{Double, Half, Word};
+use gavotte_kernel::assembler::Width::{Byte, Double, Half, Word};
 use gavotte_kernel::assembler::{Assembler, Reg};
+
+use crate::tc::{REST, ROOT};
 
 /// Words of an entry that counts leaving packets.
 pub(crate) mod out {
@@ -23,7 +28,7 @@ pub(crate) mod out {
     pub(crate) const LAST_NS: usize = 4;
     pub(crate) const DRAIN: usize = 5;
     pub(crate) const ROOM: usize = 6;
-    /// 1 = make packets that are not ECN-capable ECT(1), so that switches mark them.
+    /// 1 = make segments of TCP that are not ECN-capable ECT(0), so that switches mark them.
     pub(crate) const ECT: usize = 7;
     pub(crate) const WORDS: usize = 8;
 }
@@ -38,9 +43,7 @@ pub(crate) mod arrived {
     pub(crate) const FIRST: usize = 3;
     pub(crate) const CE: usize = 4;
     pub(crate) const WOULD_MARK: usize = 5;
-    /// 1 = turn ECT(1) back into the original value.
-    pub(crate) const ECT: usize = 6;
-    pub(crate) const WORDS: usize = 7;
+    pub(crate) const WORDS: usize = 6;
 }
 
 /// Words of a phantom queue.
@@ -57,6 +60,14 @@ pub(crate) mod phantom {
     pub(crate) const WORDS: usize = 6;
 }
 
+/// Words about packets that leave in no pair.
+pub(crate) mod rest {
+    /// The cookie of the socket whose datagrams wait in no class; 0 = none.
+    pub(crate) const COOKIE: usize = 0;
+    pub(crate) const BYTES: usize = 1;
+    pub(crate) const WORDS: usize = 2;
+}
+
 /// Descriptors of the maps that a program uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Maps {
@@ -64,6 +75,7 @@ pub(crate) struct Maps {
     pub(crate) out: i32,
     pub(crate) arrived: i32,
     pub(crate) phantom: i32,
+    pub(crate) rest: i32,
 }
 
 const LOOK_UP: i32 = 1;
@@ -71,6 +83,7 @@ const KTIME: i32 = 5;
 const RANDOM: i32 = 7;
 const STORE_BYTES: i32 = 9;
 const L3_CHECKSUM: i32 = 10;
+const SOCKET_COOKIE: i32 = 46;
 const SET_CE: i32 = 97;
 
 const CTX_LEN: i16 = 0;
@@ -89,6 +102,8 @@ struct Header {
     bytes: i16,
     id: i16,
     addresses: i16,
+    /// The place of the protocol's number.
+    protocol: i16,
     /// Bits of the first 16 after the traffic class.
     behind: i32,
 }
@@ -98,6 +113,7 @@ const IPV4: Header = Header {
     bytes: 20,
     id: ETHERNET + 4,
     addresses: ETHERNET + 12,
+    protocol: ETHERNET + 9,
     behind: 0,
 };
 const IPV6: Header = Header {
@@ -105,16 +121,29 @@ const IPV6: Header = Header {
     bytes: 40,
     id: ETHERNET + 2,
     addresses: ETHERNET + 8,
+    protocol: ETHERNET + 6,
     behind: 4,
 };
 /// TCP's header, which every further segment repeats together with the headers before it.
 const TCP_BYTES: i32 = 20;
 const IPV4_FRAGMENT: i16 = ETHERNET + 6;
-const IPV6_NEXT: i16 = ETHERNET + 6;
+/// The first byte of IPv4 headers without options.
+const IPV4_PLAIN: i32 = 0x45;
+/// The place of TCP's flags in its header, and the flag of segments that open a connection.
+const TCP_FLAGS: i16 = 13;
+const TCP_SYN: i32 = 2;
 /// The prefix of an IPv4 address mapped into IPv6.
 const MAPPED: i32 = i32::from_ne_bytes([0, 0, 0xff, 0xff]);
-/// A fragment header.
+const ARP: i32 = 0x0806;
+const TCP: i32 = 6;
+/// A fragment header of IPv6.
 const FRAGMENTED: i32 = 44;
+/// A header of `IPsec` that authenticates the IP header, IPv4's ID included.
+const AUTHENTICATED: i32 = 51;
+const ICMPV6: i32 = 58;
+/// ICMPv6 messages of neighbour discovery: the first, and the number of further ones.
+const DISCOVERY: i32 = 133;
+const DISCOVERY_MORE: i32 = 4;
 
 // The frame.
 const KEY: i16 = -32;
@@ -129,8 +158,12 @@ const MARKED: i16 = -80;
 /// Bits after the traffic class: 0 means IPv4.
 const BEHIND: i16 = -88;
 const ID_AT: i16 = -96;
-const COLOUR: i16 = -104;
+const FLIP: i16 = -104;
 const LENGTH: i16 = -112;
+const PROTOCOL: i16 = -120;
+/// 1 for a segment of TCP that may become ECN-capable.
+const SEGMENT: i16 = -128;
+const COOKIE: i16 = -136;
 
 /// Lets the packet continue to the next filter.
 const PASS: i32 = -1;
@@ -143,7 +176,6 @@ const DSCP: i32 = 0xfc;
 /// meaning (RFC 2474). The network queues these packets with all others, so their transit time shows its queues.
 pub const CONTROL: u8 = 0x0c;
 const ECN: i32 = 3;
-const ECT_1: i32 = 1;
 const ECT_0: i32 = 2;
 const CE: i32 = 3;
 
@@ -176,6 +208,14 @@ fn read(program: &mut Assembler) {
         .big_endian(R2, 16)
         .op_value(And, R2, NOT_A_FRAGMENT)
         .store(Double, R10, UNNUMBERED, R2)
+        .load(Double, R2, R10, PROTOCOL)
+        .jump_value(NotEqual, R2, AUTHENTICATED, "open")
+        .store_value(Double, R10, UNNUMBERED, 1)
+        .label("open")
+        .load(Byte, R2, R7, ETHERNET)
+        .jump_value(NotEqual, R2, IPV4_PLAIN, "no segment of ipv4");
+    segment(program, &IPV4, "no segment of ipv4");
+    program
         .op_value(Mov, R3, i32::from(ETHERNET + IPV4.bytes) + TCP_BYTES)
         .jump_always("known")
         .label("ipv6");
@@ -187,19 +227,14 @@ fn read(program: &mut Assembler) {
     }
     program
         .store_value(Double, R10, UNNUMBERED, 0)
-        .load(Half, R2, R7, IPV6_NEXT)
-        .big_endian(R2, 16)
-        .op_value(Rsh, R2, 8)
+        .load(Double, R2, R10, PROTOCOL)
         .jump_value(NotEqual, R2, FRAGMENTED, "whole")
         .store_value(Double, R10, UNNUMBERED, 1)
-        .label("whole")
+        .label("whole");
+    segment(program, &IPV6, "no segment of ipv6");
+    program
         .op_value(Mov, R3, i32::from(ETHERNET + IPV6.bytes) + TCP_BYTES)
         .label("known")
-        .load(Double, R2, R10, TOS)
-        .op_value(And, R2, DSCP)
-        .jump_value(NotEqual, R2, CONTROL.into(), "ordinary")
-        .store_value(Double, R10, UNNUMBERED, 1)
-        .label("ordinary")
         .load(Word, R8, R6, CTX_GSO_SEGS)
         .jump_value(NotEqual, R8, 0, "segments")
         .op_value(Mov, R8, 1)
@@ -222,12 +257,33 @@ fn header(program: &mut Assembler, header: &Header) {
         .store_value(Double, R10, ID_AT, header.id.into())
         .load(Half, R2, R7, header.id)
         .store(Double, R10, ID_RAW, R2)
+        .load(Byte, R2, R7, header.protocol)
+        .store(Double, R10, PROTOCOL, R2)
         .load(Half, R2, R7, ETHERNET)
         .store(Double, R10, FIRST_RAW, R2)
         .big_endian(R2, 16)
         .op_value(Rsh, R2, header.behind)
         .op_value(And, R2, 0xff)
-        .store(Double, R10, TOS, R2);
+        .store(Double, R10, TOS, R2)
+        .store_value(Double, R10, SEGMENT, 0);
+}
+
+/// Stores whether the packet is a segment of TCP that may become ECN-capable: Linux declines ECN if the first one is.
+/// Anything else may contain packets of others. A tunnel drops those whose outer header was marked and whose inner
+/// header is not ECN-capable (RFC 6040).
+fn segment(program: &mut Assembler, header: &Header, otherwise: &'static str) {
+    let tcp = ETHERNET + header.bytes;
+    program
+        .load(Double, R2, R10, PROTOCOL)
+        .jump_value(NotEqual, R2, TCP, otherwise)
+        .op(Mov, R2, R7)
+        .op_value(Add, R2, i32::from(tcp) + TCP_BYTES)
+        .jump(Greater, R2, R8, otherwise)
+        .load(Byte, R2, R7, tcp + TCP_FLAGS)
+        .op_value(And, R2, TCP_SYN)
+        .jump_value(NotEqual, R2, 0, otherwise)
+        .store_value(Double, R10, SEGMENT, 1)
+        .label(otherwise);
 }
 
 /// R0 = the entry of `map` with the number in `INDEX`.
@@ -276,25 +332,21 @@ fn rewrite(program: &mut Assembler, at: i16, from: i16, to: Reg, done: &'static 
         .call(STORE_BYTES);
 }
 
-/// Turns the ECN field `from` into `to`, when it is that and the slot `COLOUR` says so.
-fn recolour(program: &mut Assembler, from: i32, to: i32) {
+/// Inverts the bits of the type of service that the slot `FLIP` has.
+fn flip(program: &mut Assembler) {
     program
-        .load(Double, R2, R10, COLOUR)
-        .jump_value(Equal, R2, 0, "coloured")
-        .load(Double, R2, R10, TOS)
-        .op_value(And, R2, ECN)
-        .jump_value(NotEqual, R2, from, "coloured")
+        .load(Double, R3, R10, FLIP)
+        .jump_value(Equal, R3, 0, "flipped")
         .load(Double, R7, R10, FIRST_RAW)
         .big_endian(R7, 16)
         .load(Double, R2, R10, BEHIND)
-        .op_value(Mov, R3, from ^ to)
         .op(Lsh, R3, R2)
         .op(Xor, R7, R3)
         .big_endian(R7, 16)
         // The number's place is no longer needed.
         .store_value(Double, R10, ID_AT, ETHERNET.into());
     rewrite(program, ID_AT, FIRST_RAW, R7, "summed");
-    program.label("coloured");
+    program.label("flipped");
 }
 
 /// How the program for outgoing packets takes a packet's number.
@@ -308,23 +360,30 @@ pub(crate) enum Numbering {
 }
 
 /// The program for outgoing packets. It sets the pair's class as priority, and drops packets that find the class's
-/// queue full. It counts and numbers the rest, and makes them ECN-capable if the pair requires it; [`ingress`] reverses
-/// that.
-pub(crate) fn egress(maps: Maps, major: u32, numbering: Numbering) -> Vec<[u8; 8]> {
+/// queue full. It counts and numbers the rest, and makes segments of TCP ECN-capable if the pair requires it. Packets in
+/// no pair share a class.
+pub(crate) fn egress(maps: Maps, numbering: Numbering) -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
     read(&mut program);
-    // Packets that already have a class are the agents' own messages.
-    program
-        .load(Word, R2, R6, CTX_PRIORITY)
-        .op_value(Rsh, R2, 16)
-        .jump_value(Equal, R2, major as i32, "pass");
+    own(&mut program, maps);
     pair(&mut program, maps);
     program.load(Word, R1, R0, 4).store(Word, R6, CTX_PRIORITY, R1);
     entry(&mut program, maps.out);
     program
         .op(Mov, R7, R0)
         .load(Double, R1, R7, word(out::ECT))
-        .store(Double, R10, COLOUR, R1)
+        .jump_value(Equal, R1, 0, "coloured")
+        .load(Double, R1, R10, SEGMENT)
+        .jump_value(Equal, R1, 0, "coloured")
+        .load(Double, R1, R10, UNNUMBERED)
+        .jump_value(NotEqual, R1, 0, "coloured")
+        .load(Double, R1, R10, TOS)
+        .op_value(And, R1, ECN)
+        .jump_value(NotEqual, R1, 0, "coloured")
+        .load(Double, R1, R10, FLIP)
+        .op_value(Or, R1, ECT_0)
+        .store(Double, R10, FLIP, R1)
+        .label("coloured")
         .load(Double, R1, R7, word(out::DRAIN))
         .jump_value(Equal, R1, 0, "fits");
     drain(&mut program, [out::LAST_NS, out::DRAIN, out::LEVEL]);
@@ -345,17 +404,79 @@ pub(crate) fn egress(maps: Maps, major: u32, numbering: Numbering) -> Vec<[u8; 8
             .add_atomic(R7, word(out::PACKETS), R8)
             .op(Mov, R7, R1),
     }
+    .load(Double, R1, R10, BEHIND)
+    .jump_value(NotEqual, R1, 0, "numbered")
     .big_endian(R7, 16);
     rewrite(&mut program, ID_AT, ID_RAW, R7, "number");
     program.label("numbered");
-    recolour(&mut program, 0, ECT_1);
+    flip(&mut program);
     program
-        .label("pass")
         .exit(PASS)
         .label("full")
         .add_atomic(R7, word(out::DROPPED), R8)
         .exit(DROP);
+    beyond(&mut program, maps);
     program.finish()
+}
+
+/// Lets the agents' own datagrams pass every class. Others with the same type of service lose it: receivers would not
+/// number them.
+fn own(program: &mut Assembler, maps: Maps) {
+    program
+        .store_value(Double, R10, FLIP, 0)
+        .load(Double, R1, R10, TOS)
+        .op_value(And, R1, DSCP)
+        .jump_value(NotEqual, R1, CONTROL.into(), "others")
+        .op(Mov, R1, R6)
+        .call(SOCKET_COOKIE)
+        .store(Double, R10, COOKIE, R0)
+        .store_value(Word, R10, INDEX, 0);
+    entry(program, maps.rest);
+    program
+        .load(Double, R1, R0, word(rest::COOKIE))
+        .jump_value(Equal, R1, 0, "foreign")
+        .load(Double, R2, R10, COOKIE)
+        .jump(Equal, R1, R2, "direct")
+        .label("foreign")
+        .store_value(Double, R10, FLIP, CONTROL.into())
+        .label("others");
+}
+
+/// Handles packets in no pair: they share a class, but for those without which no address can be found.
+fn beyond(program: &mut Assembler, maps: Maps) {
+    program
+        .label("pass")
+        .load(Word, R2, R6, CTX_PROTOCOL)
+        .big_endian(R2, 16)
+        .jump_value(Equal, R2, ARP, "direct")
+        .jump_value(NotEqual, R2, IPV6.kind, "rest")
+        .load(Word, R7, R6, CTX_DATA)
+        .load(Word, R8, R6, CTX_DATA_END)
+        .op(Mov, R2, R7)
+        .op_value(Add, R2, i32::from(ETHERNET + IPV6.bytes) + 1)
+        .jump(Greater, R2, R8, "rest")
+        .load(Byte, R2, R7, IPV6.protocol)
+        .jump_value(NotEqual, R2, ICMPV6, "rest")
+        .load(Byte, R2, R7, ETHERNET + IPV6.bytes)
+        .op_value(Sub, R2, DISCOVERY)
+        .jump_value(Greater, R2, DISCOVERY_MORE, "rest")
+        .label("direct")
+        .op_value(Mov, R1, ROOT as i32)
+        .store(Word, R6, CTX_PRIORITY, R1)
+        .exit(PASS)
+        .label("rest")
+        .op_value(Mov, R1, (ROOT | u32::from(REST)) as i32)
+        .store(Word, R6, CTX_PRIORITY, R1)
+        .store_value(Word, R10, INDEX, 0)
+        .load_map(R1, maps.rest)
+        .op(Mov, R2, R10)
+        .op_value(Add, R2, INDEX.into())
+        .call(LOOK_UP)
+        .jump_value(Equal, R0, 0, "uncounted")
+        .load(Word, R1, R6, CTX_LEN)
+        .add_atomic(R0, word(rest::BYTES), R1)
+        .label("uncounted")
+        .exit(PASS);
 }
 
 /// R4 = the present length of a draining queue in the entry at R7, given the words of its last time, drain and level.
@@ -425,33 +546,30 @@ fn queue(program: &mut Assembler, maps: Maps) {
     program.load(Double, R9, R10, LENGTH);
 }
 
-/// Sets CE on a marked packet, unless its ECN field compares to `code` as `skip_when` says.
-fn mark(program: &mut Assembler, skip_when: gavotte_kernel::assembler::When, code: i32) {
+/// Sets CE on a marked packet that is ECN-capable.
+fn mark(program: &mut Assembler) {
     program
         .load(Double, R1, R10, MARKED)
         .jump_value(Equal, R1, 0, "unmarked")
         .load(Double, R1, R10, TOS)
         .op_value(And, R1, ECN)
-        .jump_value(skip_when, R1, code, "unmarked")
+        .jump_value(Equal, R1, 0, "unmarked")
         .op(Mov, R1, R6)
         .call(SET_CE)
         .label("unmarked");
 }
 
 /// The program for arriving packets. It counts bytes, packets, gaps in the numbers and CE marks. It adds every packet
-/// to a phantom queue, whose marks count even if the packet cannot carry CE. It turns ECT(0) into CE, and ECT(1) back
-/// into the original value if the pair requires it.
+/// to a phantom queue, whose marks count even if the packet cannot carry CE.
 pub(crate) fn ingress(maps: Maps) -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
     read(&mut program);
     queue(&mut program, maps);
-    mark(&mut program, NotEqual, ECT_0);
+    mark(&mut program);
     pair(&mut program, maps);
     entry(&mut program, maps.arrived);
     program
         .op(Mov, R7, R0)
-        .load(Double, R1, R7, word(arrived::ECT))
-        .store(Double, R10, COLOUR, R1)
         .add_atomic(R7, word(arrived::BYTES), R9)
         .load(Double, R1, R10, TOS)
         .op_value(And, R1, ECN)
@@ -464,6 +582,11 @@ pub(crate) fn ingress(maps: Maps) -> Vec<[u8; 8]> {
         .label("spared")
         .load(Double, R1, R10, UNNUMBERED)
         .jump_value(NotEqual, R1, 0, "counted")
+        .load(Double, R1, R10, TOS)
+        .op_value(And, R1, DSCP)
+        .jump_value(Equal, R1, CONTROL.into(), "counted")
+        .load(Double, R1, R10, BEHIND)
+        .jump_value(NotEqual, R1, 0, "unnumbered")
         .load(Double, R1, R10, ID_RAW)
         .big_endian(R1, 16)
         .load(Double, R2, R7, word(arrived::FIRST))
@@ -482,9 +605,12 @@ pub(crate) fn ingress(maps: Maps) -> Vec<[u8; 8]> {
         .jump_value(SignedLess, R1, 1, "counted")
         .op(Add, R2, R1)
         .store(Double, R7, word(arrived::NEXT), R2)
-        .label("counted");
-    recolour(&mut program, ECT_1, 0);
-    program.label("pass").exit(PASS);
+        .jump_always("counted")
+        .label("unnumbered")
+        .add_atomic(R7, word(arrived::PACKETS), R8)
+        .label("counted")
+        .label("pass")
+        .exit(PASS);
     program.finish()
 }
 
@@ -493,7 +619,7 @@ pub(crate) fn port(maps: Maps) -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
     read(&mut program);
     queue(&mut program, maps);
-    mark(&mut program, Equal, 0);
+    mark(&mut program);
     program.label("pass").exit(PASS);
     program.finish()
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::net::IpAddr;
 
 use gavotte_kernel::netlink::{
-    Message, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Netlink, attribute, text, u32_at, u64_at,
+    Hearing, Message, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE, Netlink, attribute, text, u32_at, u64_at,
 };
 
 use crate::sizes::{Rates, Sizes};
@@ -63,8 +63,12 @@ pub(crate) const ROOT: u32 = MAJOR << 16;
 pub(crate) const VM: u16 = 1;
 /// The class of pairs that do not have their own class yet.
 pub(crate) const NEWCOMERS: u16 = 2;
+/// The class of packets that leave in no pair.
+pub(crate) const REST: u16 = 3;
 /// The first class of a pair.
 pub(crate) const FIRST_PAIR: u16 = 16;
+/// Linux's default for the segments of a packet.
+pub(crate) const GSO_SEGMENTS_OF_LINUX: u32 = 65_535;
 /// The priority of our filters.
 const FILTER_PRIORITY: u32 = 0x6776;
 
@@ -99,6 +103,14 @@ pub struct ClassCounts {
     pub backlog_bytes: u32,
 }
 
+/// `RTMGRP_LINK` and `RTMGRP_TC`: changes to interfaces, and to their qdiscs, classes and filters.
+const CHANGES: u32 = 1 | 1 << 3;
+
+/// Subscribes to changes that others than this socket make.
+pub(crate) fn changes(except: &Netlink) -> io::Result<Hearing> {
+    Hearing::routes(CHANGES, except.port()?)
+}
+
 fn tcmsg(device: u32, handle: u32, parent: u32, info: u32) -> Vec<u8> {
     let mut bytes = vec![0; 4];
     for word in [device, handle, parent, info] {
@@ -107,12 +119,17 @@ fn tcmsg(device: u32, handle: u32, parent: u32, info: u32) -> Vec<u8> {
     bytes
 }
 
-pub(crate) fn htb_root(device: u32) -> Message {
-    // Version 3, rate2quantum 10, no default class: packets that match no class pass unshaped.
-    let words: Vec<u8> = [3u32, 10, 0, 0, 0].iter().flat_map(|word| word.to_ne_bytes()).collect();
+/// Makes our HTB the root qdisc. It may replace another one only if `replace` is set.
+pub(crate) fn htb_root(device: u32, replace: bool) -> Message {
+    // Version 3, rate2quantum 10. Packets that match no class wait in that of the rest, also when the classifier is gone.
+    let words: Vec<u8> = [3u32, 10, REST.into(), 0, 0]
+        .iter()
+        .flat_map(|word| word.to_ne_bytes())
+        .collect();
+    let exclusive = if replace { NLM_F_REPLACE } else { NLM_F_EXCL };
     Message::new(
         RTM_NEWQDISC,
-        NLM_F_CREATE | NLM_F_EXCL,
+        NLM_F_CREATE | exclusive,
         &tcmsg(device, ROOT, TC_H_ROOT, 0),
     )
     .put_text(TCA_KIND, "htb")
@@ -252,6 +269,8 @@ pub(crate) struct Link {
     pub(crate) index: u32,
     pub(crate) name: String,
     pub(crate) sizes: Sizes,
+    /// The largest number of segments that one packet may have until it leaves.
+    pub(crate) gso_max_segs: u32,
 }
 
 pub(crate) fn links(netlink: &mut Netlink) -> io::Result<Vec<Link>> {
@@ -259,10 +278,12 @@ pub(crate) fn links(netlink: &mut Netlink) -> io::Result<Vec<Link>> {
     netlink.dump(Message::new(RTM_GETLINK, 0, &ifinfomsg(0)), |body| {
         let rest = body.get(16..).unwrap_or_default();
         if let (Some(index), Some(name)) = (u32_at(body, 4), attribute(rest, IFLA_ADDRESS_NAME)) {
+            let number = |kind| attribute(rest, kind).and_then(|value| u32_at(value, 0));
             links.push(Link {
                 index,
                 name: text(name),
-                sizes: Sizes::of_mtu(attribute(rest, IFLA_MTU).and_then(|mtu| u32_at(mtu, 0)).unwrap_or(1500)),
+                sizes: Sizes::of_mtu(number(IFLA_MTU).unwrap_or(1500)),
+                gso_max_segs: number(IFLA_GSO_MAX_SEGS).unwrap_or(GSO_SEGMENTS_OF_LINUX),
             });
         }
     })?;
@@ -306,6 +327,11 @@ impl Qdisc {
     pub(crate) fn is_clsact(&self) -> bool {
         self.kind == "clsact"
     }
+
+    /// The older qdisc of arriving packets alone, which excludes `clsact`.
+    pub(crate) fn is_ingress(&self) -> bool {
+        self.kind == "ingress"
+    }
 }
 
 pub(crate) fn qdiscs(netlink: &mut Netlink) -> io::Result<Vec<Qdisc>> {
@@ -324,20 +350,32 @@ pub(crate) fn qdiscs(netlink: &mut Netlink) -> io::Result<Vec<Qdisc>> {
     Ok(all)
 }
 
-/// The number of all filters in a direction, and whether one of them is ours.
-pub(crate) fn filters(netlink: &mut Netlink, device: u32, way: Way) -> io::Result<(usize, bool)> {
-    let (mut count, mut ours) = (0, false);
+/// The filters in one direction.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Filters {
+    /// How many there are.
+    pub(crate) count: usize,
+    /// The name of ours, if it is one of them.
+    pub(crate) ours: Option<String>,
+}
+
+pub(crate) fn filters(netlink: &mut Netlink, device: u32, way: Way) -> io::Result<Filters> {
+    let mut all = Filters::default();
     netlink.dump(
         Message::new(RTM_GETTFILTER, 0, &tcmsg(device, 0, way.parent(), 0)),
         |body| {
             // Each chain is listed once without a handle.
-            if u32_at(body, 8).is_some_and(|handle| handle != 0) {
-                count += 1;
-                ours |= u32_at(body, 16).is_some_and(|info| info >> 16 == FILTER_PRIORITY);
+            if u32_at(body, 8).is_none_or(|handle| handle == 0) {
+                return;
+            }
+            all.count += 1;
+            if u32_at(body, 16).is_some_and(|info| info >> 16 == FILTER_PRIORITY) {
+                let options = attribute(body.get(20..).unwrap_or_default(), TCA_OPTIONS).unwrap_or_default();
+                all.ours = Some(attribute(options, TCA_BPF_NAME).map(text).unwrap_or_default());
             }
         },
     )?;
-    Ok((count, ours))
+    Ok(all)
 }
 
 /// The counts of each of our classes on an interface, by minor number.
@@ -364,19 +402,23 @@ pub(crate) fn counts(netlink: &mut Netlink, device: u32) -> io::Result<BTreeMap<
     Ok(all)
 }
 
-/// The rate that is always available to each of our classes on an interface, in bit/s, by minor number.
-pub(crate) fn class_rates(netlink: &mut Netlink, device: u32) -> io::Result<BTreeMap<u16, u64>> {
+/// The rate that is always available to each of our classes on an interface, and its highest rate, in bytes per second,
+/// by minor number.
+pub(crate) fn class_rates(netlink: &mut Netlink, device: u32) -> io::Result<BTreeMap<u16, [u64; 2]>> {
     let mut all = BTreeMap::new();
     netlink.dump(Message::new(RTM_GETTCLASS, 0, &tcmsg(device, 0, 0, 0)), |body| {
         let Some(handle) = u32_at(body, 8).filter(|handle| handle >> 16 == MAJOR) else {
             return;
         };
         let options = attribute(body.get(20..).unwrap_or_default(), TCA_OPTIONS).unwrap_or_default();
-        // In bytes per second; struct tc_htb_opt begins with a tc_ratespec, whose rate has 32 bits.
-        let wide = attribute(options, TCA_HTB_RATE64).and_then(|value| u64_at(value, 0));
-        let narrow = attribute(options, TCA_HTB_PARMS).and_then(|value| u32_at(value, 8));
-        if let Some(rate) = wide.or(narrow.map(u64::from)) {
-            all.insert(handle as u16, 8 * rate);
+        // struct tc_htb_opt begins with two tc_ratespec of 12 bytes, whose rates have 32 bits.
+        let rate = |wide, narrow_at| {
+            let wide = attribute(options, wide).and_then(|value| u64_at(value, 0));
+            let narrow = attribute(options, TCA_HTB_PARMS).and_then(|value| u32_at(value, narrow_at));
+            wide.or(narrow.map(u64::from))
+        };
+        if let Some((rate, ceil)) = rate(TCA_HTB_RATE64, 8).zip(rate(TCA_HTB_CEIL64, 20)) {
+            all.insert(handle as u16, [rate, ceil]);
         }
     })?;
     Ok(all)

@@ -2,15 +2,20 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, UdpSocket};
+use std::collections::BTreeSet;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gavotte_shaper::{PairRate, Port, Setup, Shaper, UNLIMITED_BPS, sweep};
+use gavotte_shaper::{PairRate, Port, Setup, Shaper, UNLIMITED_BPS, UNNUMBERED, sweep};
+use nix::sys::socket::{setsockopt, sockopt};
 use support::{LEFT, LEFT6, RIGHT, RIGHT6, Row, allowed};
+
+const TCP: u8 = 6;
+const UDP: u8 = 17;
 
 fn setup(address: IpAddr) -> Setup {
     Setup {
@@ -57,31 +62,12 @@ fn send_between(row: &Row, (from, to): (IpAddr, IpAddr), count: usize, bytes: us
 
 #[test]
 fn counts_are_exact_and_drops_are_found() {
-    exact(LEFT, RIGHT, 42);
-}
-
-#[test]
-fn counts_are_exact_with_ipv6() {
-    exact(LEFT6, RIGHT6, 62);
-}
-
-fn exact(from: IpAddr, to: IpAddr, header_bytes: u64) {
     if !allowed() {
         return;
     }
     let row = Row::new();
-    let (left, right) = shapers_between(&row, from, to);
-    assert_eq!(left.lock().unwrap().without_bpf(), None);
-    // No packets are lost at first.
-    let sent = send_between(&row, (from, to), 400, 1000, Duration::from_millis(2));
-    thread::sleep(Duration::from_millis(200));
-    let (out, arrived) = (left.lock().unwrap().sent(to), right.lock().unwrap().received(from));
-    assert_eq!((sent as u64, sent as u64), (out.packets, arrived.packets));
-    assert_eq!(
-        (out.bytes, arrived.bytes),
-        ((1000 + header_bytes) * sent as u64, (1000 + header_bytes) * sent as u64)
-    );
-    assert_eq!(arrived.gaps, 0);
+    let (from, to) = (LEFT, RIGHT);
+    let (left, right, sent) = exact(&row, from, to, 42);
     // A bottleneck that drops most of them.
     row.middle
         .shell("tc qdisc add dev out root tbf rate 8mbit burst 3000 limit 9000");
@@ -96,6 +82,258 @@ fn exact(from: IpAddr, to: IpAddr, header_bytes: u64) {
     assert_eq!(left.lock().unwrap().sent(to).packets, all);
     assert!(arrived.gaps > 1000, "{arrived:?}");
     assert_eq!(arrived.packets + arrived.gaps, all);
+}
+
+#[test]
+fn counts_are_exact_with_ipv6_and_flow_labels_stay() {
+    if !allowed() {
+        return;
+    }
+    let row = Row::new();
+    let mut tap = row.right.tap();
+    let (_left, _right, sent) = exact(&row, LEFT6, RIGHT6, 62);
+    // Routers choose among equal paths by the label, so all packets of a flow have the same.
+    let frames = tap.frames(|frame| frame[20] == UDP && frame.len() > 1000);
+    assert_eq!(frames.len(), sent);
+    let labels: BTreeSet<_> = frames.iter().map(|frame| frame[15..18].to_vec()).collect();
+    assert_eq!(labels.len(), 1);
+}
+
+/// Counts packets that nothing drops, exactly. Returns the shapers and how many packets there were.
+fn exact(row: &Row, from: IpAddr, to: IpAddr, header_bytes: u64) -> (Arc<Mutex<Shaper>>, Arc<Mutex<Shaper>>, usize) {
+    let (left, right) = shapers_between(row, from, to);
+    assert_eq!(left.lock().unwrap().without_bpf(), None);
+    let sent = send_between(row, (from, to), 400, 1000, Duration::from_millis(2));
+    thread::sleep(Duration::from_millis(200));
+    let (out, arrived) = (left.lock().unwrap().sent(to), right.lock().unwrap().received(from));
+    assert_eq!((sent as u64, sent as u64), (out.packets, arrived.packets));
+    assert_eq!(
+        (out.bytes, arrived.bytes),
+        ((1000 + header_bytes) * sent as u64, (1000 + header_bytes) * sent as u64)
+    );
+    assert_eq!(arrived.gaps, 0);
+    (left, right, sent)
+}
+
+/// Sends bytes from left to right by TCP.
+fn stream(row: &Row, bytes: usize) {
+    let listener = row.right.run(|| TcpListener::bind((RIGHT, 0)).unwrap());
+    let port = listener.local_addr().unwrap().port();
+    let reader = thread::spawn(move || io::copy(&mut listener.accept().unwrap().0, &mut io::sink()).unwrap());
+    row.left.run(move || {
+        let mut sender = TcpStream::connect((RIGHT, port)).unwrap();
+        sender.write_all(&vec![0; bytes]).unwrap();
+    });
+    assert_eq!(reader.join().unwrap(), bytes as u64);
+}
+
+/// Bytes that have left a class of the left host.
+fn class_bytes(row: &Row, class: &str) -> u64 {
+    let shown = row.left.shell("tc -s class show dev eth0");
+    let mut words = shown
+        .split_whitespace()
+        .skip_while(|word| *word != class)
+        .skip_while(|word| *word != "Sent");
+    words.nth(1).unwrap().parse().unwrap()
+}
+
+#[test]
+fn what_is_in_no_pair_waits_in_one_bounded_class() {
+    if !allowed() {
+        return;
+    }
+    let row = Row::new();
+    row.left.shell("ip addr add 10.77.0.9/24 dev eth0");
+    let alias: IpAddr = "10.77.0.9".parse().unwrap();
+    let (left, right) = shapers(&row);
+    let mut left = left.lock().unwrap();
+    left.limit_rest(4_000_000).unwrap();
+    left.set(&[PairRate {
+        target: RIGHT,
+        rate_bps: 50e6,
+        ceil_bps: 50e6,
+    }])
+    .unwrap();
+    // An alias next to the host's address, and IPv6 next to IPv4.
+    for (from, to) in [(alias, RIGHT), (LEFT6, RIGHT6)] {
+        let (begin, before, counted) = (Instant::now(), class_bytes(&row, "6776:3"), left.rest_bytes());
+        send_between(&row, (from, to), 1000, 1400, Duration::from_millis(4));
+        let carried = 8.0 * (class_bytes(&row, "6776:3") - before) as f64 / begin.elapsed().as_secs_f64();
+        assert!(carried < 1.2 * 4e6 + 8.0 * 40_000.0, "{from}: {carried}");
+        assert!(left.rest_bytes() - counted >= 1000 * 1400);
+    }
+    assert_eq!(left.sent(RIGHT).packets, 0);
+    // A program chooses the root's handle, or the class of the rest or of newcomers, as priority: its packets wait in
+    // their pair's class nevertheless.
+    for priority in [0x6776_0000_u32, 0x6776_0002, 0x6776_0003] {
+        let (before, counted) = (left.sent(RIGHT).packets, class_bytes(&row, "6776:10"));
+        row.left.run(move || {
+            let socket = UdpSocket::bind((LEFT, 0)).unwrap();
+            setsockopt(&socket, sockopt::Priority, &(priority as i32)).unwrap();
+            for _ in 0..10 {
+                socket.send_to(&[0; 1000], (RIGHT, 7)).unwrap();
+            }
+        });
+        thread::sleep(Duration::from_millis(50));
+        assert_eq!(left.sent(RIGHT).packets - before, 10, "{priority:x}");
+        assert!(class_bytes(&row, "6776:10") - counted >= 10_000, "{priority:x}");
+    }
+    // The type of service of the agents' own datagrams helps no other socket: they are numbered, and lose it.
+    let mut tap = row.right.tap();
+    let agents = row.left.run(|| UdpSocket::bind((LEFT, 7777)).unwrap());
+    left.exempt(&agents).unwrap();
+    let (before, arrived) = (left.sent(RIGHT).packets, right.lock().unwrap().received(LEFT).packets);
+    row.left.run(move || {
+        for socket in [UdpSocket::bind((LEFT, 0)).unwrap(), agents] {
+            setsockopt(&socket, sockopt::Ipv4Tos, &UNNUMBERED.into()).unwrap();
+            for _ in 0..10 {
+                socket.send_to(&[0; 1000], (RIGHT, 7)).unwrap();
+            }
+        }
+    });
+    thread::sleep(Duration::from_millis(50));
+    assert_eq!(left.sent(RIGHT).packets - before, 10);
+    assert_eq!(right.lock().unwrap().received(LEFT).packets - arrived, 10);
+    let services: Vec<u8> = tap
+        .frames(|frame| frame[23] == UDP && frame.len() > 1000)
+        .iter()
+        .map(|frame| frame[15])
+        .collect();
+    assert_eq!(services.iter().filter(|service| **service == UNNUMBERED).count(), 10);
+    assert_eq!(services.iter().filter(|service| **service == 0).count(), 10);
+}
+
+#[test]
+fn what_others_change_is_announced_and_repaired() {
+    if !allowed() {
+        return;
+    }
+    let row = Row::new();
+    let (left, _right) = shapers(&row);
+    let mut left = left.lock().unwrap();
+    let pair = PairRate {
+        target: RIGHT,
+        rate_bps: 20e6,
+        ceil_bps: 30e6,
+    };
+    left.set(&[pair]).unwrap();
+    left.limit_rest(5_000_000).unwrap();
+    assert!(!left.is_disturbed(), "its own changes are no news");
+    assert!(left.repair().unwrap().is_empty());
+    let whole = row.left.shell("tc class show dev eth0");
+    assert!(whole.contains("rate 20Mbit ceil 30Mbit"), "{whole}");
+    let sent = left.sent(RIGHT).packets;
+    let changes = [
+        ("tc qdisc replace dev eth0 root pfifo", "replaced by `pfifo`"),
+        ("tc qdisc del dev eth0 root", "root qdisc was removed"),
+        ("tc qdisc del dev eth0 clsact", "classifiers were removed"),
+        ("tc filter del dev eth0 egress", "classifiers were removed"),
+        (
+            "tc class change dev eth0 parent 6776:1 classid 6776:10 htb rate 900mbit",
+            "classes were changed",
+        ),
+        ("ip link set dev eth0 gso_max_segs 64", "`gso_max_segs` was changed"),
+    ];
+    for (number, (change, found)) in changes.into_iter().enumerate() {
+        row.left.shell(change);
+        // The kernel does not announce changes of `gso_max_segs`.
+        assert!(left.is_disturbed() || change.starts_with("ip link"), "{change}");
+        let texts = left.repair().unwrap();
+        assert!(texts.len() == 1 && texts[0].contains(found), "{change}: {texts:?}");
+        assert!(left.repair().unwrap().is_empty(), "{change}");
+        let mut now: Vec<_> = row
+            .left
+            .shell("tc class show dev eth0")
+            .lines()
+            .map(str::to_owned)
+            .collect();
+        let mut before: Vec<_> = whole.lines().map(str::to_owned).collect();
+        now.sort();
+        before.sort();
+        assert_eq!(now, before, "{change}");
+        send(&row, 10, 1000, Duration::ZERO);
+        assert_eq!(left.sent(RIGHT).packets - sent, 10 * (number as u64 + 1), "{change}");
+        left.is_disturbed();
+    }
+}
+
+#[test]
+fn what_was_there_is_there_again() {
+    if !allowed() {
+        return;
+    }
+    let row = Row::new();
+    row.left.shell("tc qdisc add dev eth0 clsact");
+    row.left.shell("ip link set dev eth0 gso_max_segs 32");
+    let state = || {
+        let links = row.left.shell("ip -d link show dev eth0");
+        let segments = links
+            .split_whitespace()
+            .skip_while(|word| *word != "gso_max_segs")
+            .nth(1);
+        (row.left.shell("tc qdisc show dev eth0"), segments.unwrap().to_owned())
+    };
+    let before = state();
+    assert_eq!(before.1, "32");
+    drop(row.left.run(|| Shaper::install(setup(LEFT)).unwrap()));
+    assert_eq!(state(), before);
+    killed_while_shaping(&row);
+    assert_eq!(row.left.run(|| sweep().unwrap()), ["eth0"]);
+    assert_eq!(state(), before);
+    // The older qdisc of arriving packets excludes the one that classifiers need.
+    row.left.shell("tc qdisc del dev eth0 clsact");
+    row.left.shell("tc qdisc add dev eth0 ingress");
+    let refused = row.left.run(|| Shaper::install(setup(LEFT)).unwrap_err().to_string());
+    assert!(refused.contains("`tc qdisc del dev eth0 ingress`"), "{refused}");
+    assert!(row.left.shell("tc qdisc show dev eth0").contains("qdisc ingress ffff:"));
+}
+
+#[test]
+fn only_tcp_is_made_ecn_capable() {
+    if !allowed() {
+        return;
+    }
+    let row = Row::new();
+    let (_left, _right) = shapers(&row);
+    let mut tap = row.right.tap();
+    // VXLAN's port, and a port of any other tunnel.
+    for port in [4789, 40_000] {
+        row.left.run(move || {
+            let socket = UdpSocket::bind((LEFT, 0)).unwrap();
+            socket.send_to(&[0; 1000], (RIGHT, port)).unwrap();
+        });
+    }
+    // A program that chose ECT(1) itself.
+    row.left.run(|| {
+        let socket = UdpSocket::bind((LEFT, 0)).unwrap();
+        setsockopt(&socket, sockopt::Ipv4Tos, &1).unwrap();
+        socket.send_to(&[0; 1000], (RIGHT, 7)).unwrap();
+    });
+    stream(&row, 100_000);
+    thread::sleep(Duration::from_millis(50));
+    let frames = tap.frames(|frame| frame[12..14] == [8, 0] && frame[26..30] == [10, 77, 0, 1]);
+    let code_points = |protocol: u8, chosen: fn(&[u8]) -> bool| -> BTreeSet<u8> {
+        let frames = frames.iter().filter(|frame| frame[23] == protocol && chosen(frame));
+        frames.map(|frame| frame[15] & 3).collect()
+    };
+    assert_eq!(
+        code_points(UDP, |frame| frame[36..38] == 4789_u16.to_be_bytes()),
+        [0].into()
+    );
+    assert_eq!(
+        code_points(UDP, |frame| frame[36..38] == 40_000_u16.to_be_bytes()),
+        [0].into()
+    );
+    assert_eq!(
+        code_points(UDP, |frame| frame[36..38] == 7_u16.to_be_bytes()),
+        [1].into()
+    );
+    // The first segment stays as it is: its receiver would decline ECN.
+    assert_eq!(code_points(TCP, |frame| frame[47] & 2 != 0), [0].into());
+    assert_eq!(
+        code_points(TCP, |frame| frame[47] & 2 == 0 && frame.len() > 1000),
+        [2].into()
+    );
 }
 
 #[test]
@@ -216,14 +454,20 @@ fn marks_are_counted_at_the_switch_and_at_the_edge() {
     let (left, right) = shapers(&row);
     // A switch that marks above 5 Mbit/s.
     let port = row.middle.run(|| Port::install("out", 5_000_000, 10_000).unwrap());
-    send(&row, 2000, 1000, Duration::from_millis(1));
+    stream(&row, 3_000_000);
     thread::sleep(Duration::from_millis(200));
     let arrived = right.lock().unwrap().received(LEFT);
     let (passed, marked) = port.counts();
     assert!(passed >= 2000 && marked > 100, "{passed} {marked}");
-    // Datagrams that are not ECN-capable were made so on their way. The port also sees the hosts' neighbour discovery.
+    // Segments that are not ECN-capable were made so on their way, but for the first. The port also sees the hosts'
+    // neighbour discovery.
     assert!(arrived.ce <= marked && marked - arrived.ce < 10, "{arrived:?} {marked}");
     assert_eq!((arrived.would_mark, arrived.gaps), (0, 0));
+    // A datagram may be a tunnel's, which would be lost if it was marked.
+    send(&row, 2000, 1000, Duration::from_millis(1));
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(right.lock().unwrap().received(LEFT).ce, arrived.ce);
+    assert!(port.counts().1 > marked);
     drop(port);
     // The receiver's own phantom queue.
     right.lock().unwrap().phantom(5_000_000, 10_000);

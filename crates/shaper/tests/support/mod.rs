@@ -10,6 +10,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use gavotte_kernel::packet::{OFFLOAD_BYTES, PacketSocket};
 use nix::sched::{CloneFlags, unshare};
 
 /// The sending host.
@@ -59,6 +60,11 @@ impl Place {
         answer.recv().expect("the job panicked")
     }
 
+    /// Records what arrives in the namespace from now on.
+    pub fn tap(&self) -> Tap {
+        Tap(self.run(|| PacketSocket::open(2048, 8192).unwrap()))
+    }
+
     /// Runs one program, whose arguments are separated by blanks, and returns its output.
     pub fn shell(&self, line: &str) -> String {
         let line = line.to_owned();
@@ -72,6 +78,23 @@ impl Place {
             );
             String::from_utf8(output.stdout).unwrap()
         })
+    }
+}
+
+/// The frames that arrive in a namespace.
+pub struct Tap(PacketSocket);
+
+impl Tap {
+    /// The frames since the last call that are chosen, from their Ethernet header on.
+    pub fn frames(&mut self, chosen: impl Fn(&[u8]) -> bool) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        while let Some(received) = self.0.receive() {
+            let frame = &received.bytes[OFFLOAD_BYTES..];
+            if frame.len() >= 54 && chosen(frame) {
+                frames.push(frame.to_vec());
+            }
+        }
+        frames
     }
 }
 
