@@ -198,20 +198,50 @@ def test_a_tenant_has_together_what_one_of_its_hosts_wants(cloud: lab.Session, i
         os.kill(agent_of(cloud, "x"), signal.SIGCONT)
 
 
-def test_a_killed_agent_leaves_static_limits_where_it_should(cloud: lab.Session, inventory: Inventory) -> None:
-    apply(wanted(remains="static"), inventory)
+def restarted(cloud: lab.Session, host: str) -> subprocess.Popen[Any]:
+    """Start an agent in place of one that was killed."""
+    path = cloud.folder / f"{host}.sock"
+    path.unlink(missing_ok=True)
+    return cloud.exec(host, [str(agent_binary()), "serve", "--socket", str(path)], stderr=subprocess.DEVNULL)
+
+
+def test_a_killed_agent_leaves_static_limits_and_the_next_one_resumes(cloud: lab.Session, inventory: Inventory) -> None:
+    apply(wanted(), inventory)
     carried_bps(cloud, 5106, ("x", "z", address(cloud, "z")))
     os.kill(agent_of(cloud, "x"), signal.SIGKILL)
     until(lambda: "10Mbit ceil 10Mbit" in classes(cloud, "x"))
     (static_bps,) = carried_bps(cloud, 5107, ("x", "z", address(cloud, "z")))
     assert 2e6 < static_bps < 11e6
     assert "does not answer" in state(inventory, "x").why
-    # The next agent of the host removes them.
-    path = cloud.folder / "x.sock"
-    path.unlink()
-    agent = cloud.exec("x", [str(agent_binary()), "serve", "--socket", str(path)], stderr=subprocess.DEVNULL)
+    # The others change their guarantees without it.
+    applied = apply(wanted(), inventory)
+    assert [host.host for host in applied.hosts] == ["y", "z", "t"]
+    assert list(applied.missing) == ["x"]
+    assert any(line.startswith("x does not answer") for line in applied.warnings)
+    # The next agent of the host resumes what it had, with the keys of before, so the others are silent to it.
+    for _ in range(2):
+        agent = restarted(cloud, "x")
+        try:
+            until(lambda: state(inventory, "x").why == "")
+            assert state(inventory, "x").egress_bps == 10e6
+            assert apply(wanted(), inventory).missing == {}
+            carried_bps(cloud, 5108, ("x", "z", address(cloud, "z")))
+            until(lambda: not state(inventory, "x").why)
+        finally:
+            agent.terminate()
+            agent.wait()
+        # An agent that stops leaves static limits, too.
+        assert "htb" in qdiscs(cloud, ["x"])
+    agent = restarted(cloud, "x")
     try:
-        until(lambda: "htb" not in qdiscs(cloud, ["x"]))
+        until(lambda: state(inventory, "x").why == "")
+        clear(inventory)
+        assert "htb" not in qdiscs(cloud, ["x"])
+    finally:
+        agent.terminate()
+        agent.wait()
+    agent = restarted(cloud, "x")
+    try:
         until(lambda: state(inventory, "x").why == "its agent enforces no guarantees")
     finally:
         agent.terminate()

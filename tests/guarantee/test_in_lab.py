@@ -254,8 +254,68 @@ def test_a_silent_receivers_hose_stays_divided(cloud: lab.Session, tmp_path: Pat
             os.kill(silent, signal.SIGCONT)
 
 
-def test_nothing_is_left_of_agents_that_were_killed(cloud: lab.Session, tmp_path: Path) -> None:
+def test_what_others_change_is_built_again(cloud: lab.Session, tmp_path: Path) -> None:
     keep(cloud, guarantee(tmp_path))
+    for change in (
+        ["tc", "qdisc", "replace", "dev", "eth0", "root", "pfifo"],
+        ["tc", "qdisc", "del", "dev", "eth0", "clsact"],
+    ):
+        assert cloud.run("x", change).returncode == 0
+        until(lambda: "htb 6776:" in qdiscs(cloud, ["x"]) and "clsact" in qdiscs(cloud, ["x"]))
+    state = status(read_inventory(cloud.hosts_file))
+    why = next(host.why for host in state.hosts if host.host == "x")
+    assert "another program changed eth0" in why
+    assert "replaced by `pfifo`" in why
+    assert "its classifiers were removed" in why
+
+
+def test_apply_repairs_what_an_agent_has_not_seen(cloud: lab.Session, tmp_path: Path) -> None:
+    wanted = guarantee(tmp_path)
+    keep(cloud, wanted)
+    agent = agent_of(cloud, "x")
+    os.kill(agent, signal.SIGSTOP)
+    try:
+        assert cloud.run("x", ["tc", "qdisc", "del", "dev", "eth0", "root"]).returncode == 0
+    finally:
+        os.kill(agent, signal.SIGCONT)
+    assert run(cloud, "apply", wanted).returncode == 0
+    assert "htb 6776:" in qdiscs(cloud, ["x"])
+
+
+def test_what_is_in_no_pair_does_not_cost_others_their_guarantee(cloud: lab.Session, tmp_path: Path) -> None:
+    """A neighbour sends from an alias address, and next to it with the priority of the root class."""
+    keep(cloud, guarantee(tmp_path))
+    alias = address(cloud, "y0").rsplit(".", 1)[0] + ".200"
+    assert cloud.run("y0", ["ip", "address", "add", f"{alias}/32", "dev", "eth0"]).returncode == 0
+    try:
+        with ExitStack() as stack:
+            sinks = {
+                host: stack.enter_context(traffic(cloud, host, "sink", 5009, 8, stdout=subprocess.PIPE, text=True))
+                for host in "zt"
+            }
+            for sink in sinks.values():
+                heard(sink)
+            aliased = ["udp", address(cloud, "t"), 5009, 6, 100e6, "--from", alias]
+            prior = ["udp", address(cloud, "t"), 5009, 6, 100e6, "--priority", 0x67760000]
+            senders = [traffic(cloud, "y0", *words) for words in (aliased, prior)]
+            senders.append(traffic(cloud, "x", "tcp", address(cloud, "z"), 5009, 6, 1))
+            for sender in senders:
+                sender.wait()
+            counted = {host: json.loads(sink.communicate()[0]) for host, sink in sinks.items()}
+    finally:
+        cloud.run("y0", ["ip", "address", "del", f"{alias}/32", "dev", "eth0"])
+
+    def rate_bps(host: str) -> float:
+        bins = [sum(each) for each in zip(*counted[host]["bins"].values(), strict=True)][10:26]
+        return float(8 * WIRE_PER_PAYLOAD * sum(bins) / (len(bins) * counted[host]["bin_s"]))
+
+    # Unshaped, either of them takes nearly the whole link.
+    assert rate_bps("z") > 0.8 * 45e6
+
+
+def test_nothing_is_left_of_agents_that_were_killed(cloud: lab.Session, tmp_path: Path) -> None:
+    wanted = read_guarantee(guarantee(tmp_path)).model_copy(update={"remains": "nothing"})
+    apply(wanted, read_inventory(cloud.hosts_file))
     assert "htb" in qdiscs(cloud, ["y9"])
     os.kill(agent_of(cloud, "y9"), signal.SIGKILL)
     until(lambda: "htb" not in qdiscs(cloud, ["y9"]) and "clsact" not in qdiscs(cloud, ["y9"]))

@@ -8,7 +8,9 @@
     traffic.py echo PORT SECONDS                   sends datagrams back
     traffic.py rtt ADDRESS PORT COUNT GAP          sends one datagram after the other there and back; prints seconds
 
-AT is a moment of the monotonic clock. The program needs only Python's own library, because a host starts dozens of it.
+AT is a moment of the monotonic clock. `udp` also takes --from ADDRESS and --priority NUMBER.
+
+The program needs only Python's own library, because a host starts dozens of it.
 """
 
 from __future__ import annotations
@@ -116,9 +118,25 @@ def tcp(address: str, port: int, seconds: float, flows: int) -> None:
                 del byfd[fd]
 
 
-def udp(address: str, port: int, seconds: float, rate_bps: float) -> None:
+def option(words: list[str], name: str) -> str | None:
+    """Remove an option and its value from the words, and return the value."""
+    if name not in words:
+        return None
+    at = words.index(name)
+    value = words[at + 1]
+    del words[at : at + 2]
+    return value
+
+
+def udp(
+    address: str, port: int, seconds: float, rate_bps: float, own: str | None = None, priority: str | None = None
+) -> None:
     """Send at a pace, several datagrams a wake-up."""
     one = socket.socket(family(address), socket.SOCK_DGRAM)
+    if own:
+        one.bind((own, 0))
+    if priority:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, int(priority))
     one.connect((address, port))
     one.setblocking(False)
     payload = bytes(PAYLOAD)
@@ -215,5 +233,6 @@ if __name__ == "__main__":
         at(words)
         tcp(words[0], int(words[1]), float(words[2]), int(words[3]))
     else:
+        own, priority = option(words, "--from"), option(words, "--priority")
         at(words)
-        udp(words[0], int(words[1]), float(words[2]), float(words[3]))
+        udp(words[0], int(words[1]), float(words[2]), float(words[3]), own, priority)

@@ -19,6 +19,9 @@ use gavotte_shaper::Port;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::{error, info};
 
+/// The folder for the agent's state if nothing names another.
+const STATE_FOLDER: &str = "/var/lib/gavotte";
+
 /// Measures the network between the hosts of an inventory and moves bytes across it.
 #[derive(Parser)]
 #[command(version)]
@@ -88,6 +91,10 @@ struct Serve {
     /// Address of the data plane [default: all, IPv6 and IPv4].
     #[arg(long, value_name = "ADDRESS")]
     bind: Option<IpAddr>,
+    /// Folder for the guarantees that the agent resumes after a restart
+    /// [default: `$STATE_DIRECTORY`, else next to the socket, else /var/lib/gavotte].
+    #[arg(long, value_name = "FOLDER")]
+    state: Option<PathBuf>,
     /// Largest number of payload bytes that one hold may send.
     #[arg(long, value_name = "BYTES", default_value_t = MAX_BYTES)]
     max_bytes: u64,
@@ -134,6 +141,7 @@ fn run(arguments: &Serve) -> io::Result<()> {
             max_bytes: arguments.max_bytes,
             max_time: Duration::from_secs(arguments.max_seconds),
         },
+        kept: Some(kept(arguments)),
     };
     let mut doors = Doors::default();
     let _socket = match &arguments.socket {
@@ -172,6 +180,20 @@ fn run(arguments: &Serve) -> io::Result<()> {
     // Threads that send a train notice within a tenth of a second that their caller is gone.
     runtime.shutdown_timeout(Duration::from_secs(1));
     result
+}
+
+/// The file from which the agent resumes its guarantees after a restart.
+fn kept(arguments: &Serve) -> PathBuf {
+    let name = format!("guarantee-{}", arguments.data_port);
+    let folder = arguments
+        .state
+        .clone()
+        .or_else(|| std::env::var_os("STATE_DIRECTORY").map(PathBuf::from));
+    match (folder, &arguments.socket) {
+        (Some(folder), _) => folder.join(name),
+        (None, Some(socket)) => socket.with_extension("guarantee"),
+        (None, None) => PathBuf::from(STATE_FOLDER).join(name),
+    }
 }
 
 /// Marks until stdin ends, then prints how many packets passed and how many were marked.

@@ -1107,7 +1107,7 @@ class BroadcastReply(_message.Message):
     def __init__(self, opened: _Optional[_Union[Holding, _Mapping]] = ..., progress: _Optional[_Union[Holding, _Mapping]] = ..., broken: _Optional[_Union[FeedBroken, _Mapping]] = ..., kept: _Optional[_Union[Kept, _Mapping]] = ..., failed: _Optional[_Union[BroadcastFailed, _Mapping]] = ..., connected: _Optional[_Union[FeedConnected, _Mapping]] = ...) -> None: ...
 
 class GuardedHost(_message.Message):
-    __slots__ = ("name", "address", "data_port", "egress_bps", "ingress_bps", "egress_limit_bps", "ingress_limit_bps", "reached", "further")
+    __slots__ = ("name", "address", "data_port", "egress_bps", "ingress_bps", "egress_limit_bps", "ingress_limit_bps", "reached", "further", "key")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     DATA_PORT_FIELD_NUMBER: _ClassVar[int]
@@ -1117,6 +1117,7 @@ class GuardedHost(_message.Message):
     INGRESS_LIMIT_BPS_FIELD_NUMBER: _ClassVar[int]
     REACHED_FIELD_NUMBER: _ClassVar[int]
     FURTHER_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
     name: str
     address: str
     data_port: int
@@ -1126,7 +1127,8 @@ class GuardedHost(_message.Message):
     ingress_limit_bps: float
     reached: str
     further: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., data_port: _Optional[int] = ..., egress_bps: _Optional[float] = ..., ingress_bps: _Optional[float] = ..., egress_limit_bps: _Optional[float] = ..., ingress_limit_bps: _Optional[float] = ..., reached: _Optional[str] = ..., further: _Optional[_Iterable[str]] = ...) -> None: ...
+    key: bytes
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., data_port: _Optional[int] = ..., egress_bps: _Optional[float] = ..., ingress_bps: _Optional[float] = ..., egress_limit_bps: _Optional[float] = ..., ingress_limit_bps: _Optional[float] = ..., reached: _Optional[str] = ..., further: _Optional[_Iterable[str]] = ..., key: _Optional[bytes] = ...) -> None: ...
 
 class Constant(_message.Message):
     __slots__ = ("name", "value")
@@ -1185,12 +1187,16 @@ class GuardRequest(_message.Message):
     def __init__(self_, run_id: _Optional[str] = ..., key: _Optional[bytes] = ..., self: _Optional[str] = ..., hosts: _Optional[_Iterable[_Union[GuardedHost, _Mapping]]] = ..., mode: _Optional[_Union[GuardMode, str]] = ..., fixed: bool = ..., user: _Optional[str] = ..., constants: _Optional[_Iterable[_Union[Constant, _Mapping]]] = ..., inside: _Optional[_Iterable[_Union[GuardedInside, _Mapping]]] = ..., tenants: _Optional[_Iterable[_Union[GuardedTenant, _Mapping]]] = ..., remains: _Optional[_Union[GuardRemains, str]] = ...) -> None: ...
 
 class GuardReply(_message.Message):
-    __slots__ = ("device", "without_bpf")
+    __slots__ = ("device", "without_bpf", "unkept", "repaired")
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     WITHOUT_BPF_FIELD_NUMBER: _ClassVar[int]
+    UNKEPT_FIELD_NUMBER: _ClassVar[int]
+    REPAIRED_FIELD_NUMBER: _ClassVar[int]
     device: str
     without_bpf: str
-    def __init__(self, device: _Optional[str] = ..., without_bpf: _Optional[str] = ...) -> None: ...
+    unkept: str
+    repaired: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, device: _Optional[str] = ..., without_bpf: _Optional[str] = ..., unkept: _Optional[str] = ..., repaired: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GuardedRequest(_message.Message):
     __slots__ = ()
@@ -1229,7 +1235,7 @@ class MixedHosts(_message.Message):
     def __init__(self, address: _Optional[str] = ..., hosts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GuardedReply(_message.Message):
-    __slots__ = ("guarded", "run_id", "user", "device", "without_bpf", "age_s", "pairs", "silent", "cpu_s", "control_bytes", "error", "self", "inside", "egress_bps", "ingress_bps", "mixed", "unlisted_bps")
+    __slots__ = ("guarded", "run_id", "user", "device", "without_bpf", "age_s", "pairs", "silent", "cpu_s", "control_bytes", "error", "self", "inside", "egress_bps", "ingress_bps", "mixed", "unlisted_bps", "repairs")
     GUARDED_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -1247,6 +1253,7 @@ class GuardedReply(_message.Message):
     INGRESS_BPS_FIELD_NUMBER: _ClassVar[int]
     MIXED_FIELD_NUMBER: _ClassVar[int]
     UNLISTED_BPS_FIELD_NUMBER: _ClassVar[int]
+    REPAIRS_FIELD_NUMBER: _ClassVar[int]
     guarded: bool
     run_id: str
     user: str
@@ -1264,7 +1271,8 @@ class GuardedReply(_message.Message):
     ingress_bps: float
     mixed: _containers.RepeatedCompositeFieldContainer[MixedHosts]
     unlisted_bps: float
-    def __init__(self_, guarded: bool = ..., run_id: _Optional[str] = ..., user: _Optional[str] = ..., device: _Optional[str] = ..., without_bpf: _Optional[str] = ..., age_s: _Optional[float] = ..., pairs: _Optional[_Iterable[_Union[GuardedPair, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ..., cpu_s: _Optional[float] = ..., control_bytes: _Optional[int] = ..., error: _Optional[str] = ..., self: _Optional[str] = ..., inside: _Optional[_Iterable[_Union[GuardedReply, _Mapping]]] = ..., egress_bps: _Optional[float] = ..., ingress_bps: _Optional[float] = ..., mixed: _Optional[_Iterable[_Union[MixedHosts, _Mapping]]] = ..., unlisted_bps: _Optional[float] = ...) -> None: ...
+    repairs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self_, guarded: bool = ..., run_id: _Optional[str] = ..., user: _Optional[str] = ..., device: _Optional[str] = ..., without_bpf: _Optional[str] = ..., age_s: _Optional[float] = ..., pairs: _Optional[_Iterable[_Union[GuardedPair, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ..., cpu_s: _Optional[float] = ..., control_bytes: _Optional[int] = ..., error: _Optional[str] = ..., self: _Optional[str] = ..., inside: _Optional[_Iterable[_Union[GuardedReply, _Mapping]]] = ..., egress_bps: _Optional[float] = ..., ingress_bps: _Optional[float] = ..., mixed: _Optional[_Iterable[_Union[MixedHosts, _Mapping]]] = ..., unlisted_bps: _Optional[float] = ..., repairs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class UnguardRequest(_message.Message):
     __slots__ = ()

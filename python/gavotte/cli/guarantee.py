@@ -115,7 +115,7 @@ def apply(
         done = keep(read, inventory, fixed=static, constants=constants)
     warn(done.warnings)
     if as_json:
-        emit_json({"hosts": [vars(host) for host in done.hosts]})
+        emit_json({"hosts": [vars(host) for host in done.hosts], "missing": done.missing})
     what = f"guarantees are enforced on {counted(len(done.hosts), 'host')}"
     if len(read.guarantee) == 1:
         what = f"{read.hosts[0]} has its guarantee, but limits no pair until its peers have guarantees, too; it lasts"
@@ -177,7 +177,7 @@ def clear(hosts: Hosts, as_json: Json = False) -> int:
     if as_json:
         emit_json({"cleared": done.devices, "unreached": done.unreached})
     for host, reason in done.unreached.items():
-        note(f"{host}: {reason}; its guarantees ended with its agent, or end when the agent starts again")
+        note(f"{host}: {reason}; it resumes its guarantees when its agent starts again, so clear them again then")
     note(f"guarantees removed from {counted(len(done.devices), 'host')}")
     return 1 if done.unreached else 0
 

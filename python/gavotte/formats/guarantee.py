@@ -88,8 +88,8 @@ class Guarantee(Written):
         headroom: share of every link that is not guaranteed to any host.
         mode: signs of congestion: `auto`, marks, drops and how long packets wait; `ecn`, marks and drops, and only
             where nothing marks how long packets wait; `loss`, drops and how long packets wait.
-        remains: what stays on a host whose agent is killed: `nothing`, or `static`, each pair's guarantee as its limit
-            until an agent starts on that host again.
+        remains: what stays on a host whose agent stops or is killed: `static`, each pair's guarantee as its limit until
+            an agent starts on that host again, or `nothing`, so that the host can take what others are guaranteed.
         guarantee: one entry per host. Hosts that are not named have no guarantee and are not slowed.
         tenant: totals over hosts.
     """
@@ -97,7 +97,7 @@ class Guarantee(Written):
     format: Literal["gavotte/guarantee/1"]
     headroom: Annotated[float, Field(ge=0, le=0.9)] = DEFAULT_HEADROOM
     mode: Literal["auto", "ecn", "loss"] = "auto"
-    remains: Literal["nothing", "static"] = "nothing"
+    remains: Literal["nothing", "static"] = "static"
     guarantee: Annotated[list[HostGuarantee], Field(min_length=1, max_length=MOST_HOSTS)]
     tenant: Annotated[list[Tenant], Field(max_length=MOST_HOSTS)] = []
 

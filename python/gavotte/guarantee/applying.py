@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hmac
+import json
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from ipaddress import ip_address
 from typing import Any
 
 from gavotte.agents import Budget, Fleet, Reach, enrolled, reaching
@@ -15,7 +18,7 @@ from gavotte.formats.guarantee import Guarantee, HostGuarantee
 from gavotte.formats.inventory import Host, Inventory
 from gavotte.formats.parts.names import unknown_host
 from gavotte.formats.parts.rates import format_rate
-from gavotte.formats.parts.routes import SshRoute
+from gavotte.formats.parts.routes import DATA_PORT, SshRoute
 
 SHOWN = 8
 """Hosts that a message names."""
@@ -45,11 +48,13 @@ class HostKept:
         host: its name.
         device: the interface that is shaped.
         fixed: why no pair gets more than a static share; empty when pairs do.
+        repaired: what other programs had changed on the interface, one line each. Its agent has built it again.
     """
 
     host: str
     device: str
     fixed: str
+    repaired: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,12 +62,14 @@ class Applied:
     """Guarantees that agents enforce from now on.
 
     Attributes:
-        hosts: each host, in the Guarantee's order.
+        hosts: each host whose agent took part, in the Guarantee's order.
         warnings: what they enforce less well than requested, one line each.
+        missing: host to reason, for the hosts whose agents did not. They enforce what they enforced before.
     """
 
     hosts: list[HostKept]
     warnings: list[str]
+    missing: dict[str, str] = field(default_factory=dict)
 
 
 def warnings_of(guarantee: Guarantee, inventory: Inventory) -> list[str]:
@@ -259,9 +266,12 @@ def apply(
     Returns:
         each host, and warnings.
 
+    If a host's agent does not answer, the others continue without it. Pairs to the host have static guarantees until it
+    is back and the Guarantee is applied again.
+
     Raises:
-        GavotteError: when a host cannot take part. Then no host enforces anything; if guarantees were enforced before,
-            the hosts that the message names keep those.
+        GavotteError: when no host takes part, or one refuses. In the latter case no host enforces anything; if
+            guarantees were enforced before, the hosts that the message names keep those.
     """
     guarantee = guarantee.spelled_as(inventory.names)
     check_hosts(guarantee, inventory)
@@ -270,14 +280,16 @@ def apply(
     with reaching(part) as roads:
         fleet = Fleet(part, roads)
         fleet.check()
-        if fleet.missing:
-            name, reason = next(iter(fleet.missing.items()))
-            raise AgentError(f"nothing is changed, since {len(fleet.missing)} hosts do not answer; {name}: {reason}")
+        missing = {name: fleet.missing[name] for name in guarantee.agents if name in fleet.missing}
+        if len(missing) == len(guarantee.agents):
+            name, reason = next(iter(missing.items()))
+            raise AgentError(f"nothing is changed, since no host of the file answers; {name}: {reason}")
         fleet.warn_of_quotas("its pairs may adapt late, and get less than their guarantees")
         before = {
             name for name, reply in fleet.guarded().items() if not isinstance(reply, AgentError) and reply.guarded
         }
-        reached = _reached(part, roads)
+        here = part.model_copy(update={"host": [host for host in part.host if host.name not in missing]})
+        reached = _reached(here, roads)
         replies = fleet.guard(_requests(guarantee, fleet, reached, fixed=fixed, constants=constants or {}))
         refused = {name: reply for name, reply in replies.items() if isinstance(reply, AgentError)}
         if refused:
@@ -288,11 +300,29 @@ def apply(
             raise AgentError(f"{name} cannot enforce its guarantee: {error}{need}", failure=error.failure)
     hosts = []
     for name in guarantee.agents:
+        if name in missing:
+            continue
         reply = replies[name]
         assert not isinstance(reply, AgentError)
-        hosts.append(HostKept(name, reply.device, reply.without_bpf))
+        hosts.append(HostKept(name, reply.device, reply.without_bpf, tuple(reply.repaired)))
     static = [f"{host.host}: static shares only: {host.fixed}" for host in hosts if host.fixed and not fixed]
-    return Applied(hosts, fleet.warnings + static)
+    repaired = [
+        f"another program had changed {host.device} of {host.host}, so its guarantees were not enforced: "
+        f"{', '.join(host.repaired)}; its agent has built it again"
+        for host in hosts
+        if host.repaired
+    ]
+    absent = [
+        f"{name} does not answer ({reason}); it keeps what it had, and pairs to it have static guarantees: "
+        "apply again when it is back"
+        for name, reason in missing.items()
+    ]
+    unkept = [
+        f"{name} will not resume its guarantees after a restart: {reply.unkept}"
+        for name, reply in replies.items()
+        if not isinstance(reply, AgentError) and reply.unkept
+    ]
+    return Applied(hosts, fleet.warnings + static + repaired + unkept + absent, missing)
 
 
 def _reached(part: Inventory, roads: Reach) -> dict[tuple[str, str], str]:
@@ -313,21 +343,32 @@ def _requests(
     fixed: bool,
     constants: Mapping[str, float],
 ) -> dict[str, pb.GuardRequest]:
-    at = {host.name: (host.address, fleet.health[host.name].data_port) for host in fleet.hosts}
-    hoses = [_hose(each, at) for each in guarantee.guarantee]
+    # No other host can name one that does not answer and whose name was not found.
+    at = {host.name: (host.address, DATA_PORT) for host in fleet.inventory.host if _is_numeric(host.address)}
+    at |= {host.name: (host.address, fleet.health[host.name].data_port) for host in fleet.hosts}
+    known = [each for each in guarantee.guarantee if (each.on or each.host) in at]
+    hoses = [_hose(each, at) for each in known]
+    agents = [each.on or each.host for each in known]
+    names = {each.host for each in known}
     tenants = [
         pb.GuardedTenant(
-            name=each.name, hosts=each.hosts, egress_bps=each.egress or 0.0, ingress_bps=each.ingress or 0.0
+            name=each.name,
+            hosts=[host for host in each.hosts if host in names],
+            egress_bps=each.egress or 0.0,
+            ingress_bps=each.ingress or 0.0,
         )
         for each in guarantee.tenant
     ]
-    key = secrets.token_bytes(32)
+    root = secrets.token_bytes(32)
     return {
         host.name: pb.GuardRequest(
             run_id=f"guarantee-{fleet.run_id}",
-            key=key,
+            key=secrets.token_bytes(32),
             self=host.name if host.name in guarantee.hosts else "",
-            hosts=[_seen_from(host, hose, reached.get((host.name, hose.name), "")) for hose in hoses],
+            hosts=[
+                _seen_from(host, hose, reached.get((host.name, hose.name), ""), _pair_key(root, host.name, agent))
+                for hose, agent in zip(hoses, agents, strict=True)
+            ],
             mode=MODES[guarantee.mode],
             fixed=fixed,
             user=this_user(),
@@ -357,12 +398,23 @@ def _hose(own: HostGuarantee, at: Mapping[str, tuple[str, int]]) -> pb.GuardedHo
     )
 
 
-def _seen_from(host: Host, hose: pb.GuardedHost, reached: str) -> pb.GuardedHost:
-    """Return an entry of the request for the agent of `host`, which reaches that entry's host at another address."""
-    further = host.addresses if hose.name == host.name else []
-    if not reached and not further:
-        return hose
-    own = pb.GuardedHost(reached=reached, further=further)
+def _is_numeric(address: str) -> bool:
+    try:
+        ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def _pair_key(root: bytes, one: str, other: str) -> bytes:
+    """Return the key of two agents. Neither can derive another pair's key from it."""
+    pair = json.dumps(sorted((one, other))).encode()
+    return hmac.digest(root, pair, "sha256")
+
+
+def _seen_from(host: Host, hose: pb.GuardedHost, reached: str, key: bytes) -> pb.GuardedHost:
+    """Return an entry of the request for the agent of `host`: where it reaches that entry's host, and their key."""
+    own = pb.GuardedHost(reached=reached, further=host.addresses if hose.name == host.name else [], key=key)
     own.MergeFrom(hose)
     return own
 
@@ -414,6 +466,11 @@ def _why(reply: pb.GuardedReply) -> str:
     if not reply.guarded:
         return "its agent enforces no guarantees"
     causes = []
+    if reply.error:
+        causes.append(f"its guarantees are not enforced now: {reply.error}")
+    if reply.repairs:
+        changes = ", ".join(reply.repairs)
+        causes.append(f"another program changed {reply.device}, and its agent built it again: {changes}")
     if reply.without_bpf:
         causes.append(f"static shares only: {reply.without_bpf}")
     causes += [
@@ -446,7 +503,7 @@ class Cleared:
 
     Attributes:
         devices: host to the interfaces on which something was removed.
-        unreached: host to the reason, where no agent answered. A killed agent's limits are removed when it ends.
+        unreached: host to the reason, where no agent answered. Its agent resumes the guarantees when it starts again.
     """
 
     devices: dict[str, tuple[str, ...]]

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -15,7 +16,8 @@ use tracing::{debug, info, warn};
 use crate::contract::agents::agent_server::AgentServer;
 use crate::control::doors::Doors;
 use crate::control::service::Service;
-use crate::guarantee::orphan;
+use crate::guarantee::kept::Kept;
+use crate::guarantee::{Guarantees, orphan};
 use crate::hold::Caps;
 use crate::plane::Plane;
 use crate::plane::door;
@@ -36,7 +38,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(1);
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// The settings of an agent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Address of the data port; `None` for all.
     pub bind: Option<IpAddr>,
@@ -44,6 +46,8 @@ pub struct Options {
     pub data_port: u16,
     /// The limits of each hold.
     pub caps: Caps,
+    /// File from which the agent resumes its guarantees after a restart; `None` = it does not.
+    pub kept: Option<PathBuf>,
 }
 
 /// Serves the agent on its bound ports until `stop` returns. `stop` is first polled after the data port is bound. Must
@@ -53,7 +57,15 @@ pub struct Options {
 /// If the data port cannot be bound, the keys are invalid, or the server fails.
 pub async fn serve(options: Options, doors: impl Into<Doors>, stop: impl Future<Output = ()>) -> io::Result<()> {
     raise_file_limit();
-    match orphan::sweep(false, false) {
+    let guarantees = Guarantees::kept_at(options.kept.map(Kept::at));
+    let resumes = guarantees.is_kept();
+    // Static limits of guarantees that are resumed stay until then.
+    let swept = if resumes {
+        Ok(Vec::new())
+    } else {
+        orphan::sweep(false, false)
+    };
+    match swept {
         Ok(swept) if swept.is_empty() => {}
         Ok(swept) => warn!(?swept, "removed the state of a killed agent"),
         Err(error) => debug!(%error, "cannot look for the state of a killed agent"),
@@ -61,7 +73,16 @@ pub async fn serve(options: Options, doors: impl Into<Doors>, stop: impl Future<
     let (plane, data) = Plane::bind(options.bind, options.data_port, options.caps)?;
     let version = env!("CARGO_PKG_VERSION");
     let doors = doors.into();
-    let service = AgentServer::new(Service::new(plane.clone())).max_decoding_message_size(MAX_REQUEST_BYTES);
+    let service = Service::new(plane.clone(), guarantees.clone());
+    let service = AgentServer::new(service).max_decoding_message_size(MAX_REQUEST_BYTES);
+    let resuming = {
+        let (guarantees, plane) = (guarantees.clone(), plane.clone());
+        tokio::spawn(async move {
+            if resumes {
+                guarantees.resume(&plane.holds).await;
+            }
+        })
+    };
     let accepting = tokio::spawn(door::run(plane.clone(), data, reception::receive));
     let (stopping, stopped) = watch::channel(());
     let stop_signal = |mut stopped: watch::Receiver<()>| async move {
@@ -91,6 +112,8 @@ pub async fn serve(options: Options, doors: impl Into<Doors>, stop: impl Future<
     let serving = async { tokio::try_join!(over_socket, over_tls).map(|_| ()) };
     let ending = async {
         stop.await;
+        resuming.abort();
+        guarantees.stop().await;
         // End every stream, so that the server can close its connections.
         plane.holds.end();
         stopping.send_replace(());

@@ -43,12 +43,9 @@ pub struct Service {
 }
 
 impl Service {
-    /// Creates the service for this data plane.
-    pub fn new(plane: Arc<Plane>) -> Self {
-        Self {
-            plane,
-            guarantees: Guarantees::default(),
-        }
+    /// Creates the service for this data plane, with the guarantees of the agent.
+    pub fn new(plane: Arc<Plane>, guarantees: Guarantees) -> Self {
+        Self { plane, guarantees }
     }
 }
 

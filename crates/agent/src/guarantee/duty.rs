@@ -15,6 +15,16 @@ const MAX_FURTHER: usize = 16;
 /// Highest rate of a host, in bit/s.
 const MAX_BPS: f64 = 1e13;
 
+/// The key of two agents.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct PairKey(pub [u8; 32]);
+
+impl std::fmt::Debug for PairKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PairKey(..)")
+    }
+}
+
 /// One host under guarantees.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hose {
@@ -29,6 +39,8 @@ pub struct Hose {
     pub place: SocketAddr,
     /// Further addresses of the agent's own host; empty for other hosts.
     pub further: Vec<IpAddr>,
+    /// The key of the datagrams between this agent and that of the host.
+    pub key: PairKey,
     /// The rate that the host is guaranteed to send, in bit/s; `None` = neither guaranteed nor limited.
     pub egress_bps: Option<f64>,
     /// The rate that the host is guaranteed to receive, in bit/s.
@@ -82,8 +94,6 @@ pub struct Duty {
     pub fixed: bool,
     /// The limiter's constants.
     pub parameters: Parameters,
-    /// The key that authenticates the agents' datagrams.
-    pub key: [u8; 32],
 }
 
 impl Duty {
@@ -108,8 +118,9 @@ impl Duty {
     }
 
     fn new(request: &GuardRequest, name: &str, inside: Option<Inside>) -> Result<Self, String> {
-        let key = request.key.as_slice().try_into();
-        let key = key.map_err(|_| format!("key: 32 bytes, not {}", request.key.len()))?;
+        if request.key.len() != 32 {
+            return Err(format!("key: 32 bytes, not {}", request.key.len()));
+        }
         if request.hosts.len() > MAX_HOSTS {
             return Err(format!("hosts: at most {MAX_HOSTS}, not {}", request.hosts.len()));
         }
@@ -167,7 +178,6 @@ impl Duty {
             waits,
             fixed: request.fixed,
             parameters,
-            key,
         })
     }
 
@@ -243,6 +253,8 @@ fn hose(host: &GuardedHost, position: u16) -> Result<Hose, String> {
             host.further.len()
         ));
     }
+    let key = host.key.as_slice().try_into();
+    let key = key.map_err(|_| format!("{what}: a key of 32 bytes, not {}", host.key.len()))?;
     let further = host.further.iter().map(|text| bare(text));
     let rate = |bps: f64| rate(&what, bps);
     Ok(Hose {
@@ -251,6 +263,7 @@ fn hose(host: &GuardedHost, position: u16) -> Result<Hose, String> {
         position,
         place,
         further: further.collect::<Result<_, _>>()?,
+        key: PairKey(key),
         egress_bps: rate(host.egress_bps)?,
         ingress_bps: rate(host.ingress_bps)?,
         egress_limit_bps: rate(host.egress_limit_bps)?,
@@ -270,6 +283,7 @@ mod tests {
             data_port: 7411,
             egress_bps: 45e6,
             ingress_bps: 30e6,
+            key: vec![2; 32],
             ..GuardedHost::default()
         }
     }
@@ -317,6 +331,7 @@ mod tests {
     #[test]
     fn senseless_requests_are_named() {
         assert!(refused(|r| r.key.truncate(3)).contains("key"));
+        assert!(refused(|r| r.hosts[1].key.truncate(3)).contains("`b`: a key of 32 bytes"));
         assert!(refused(|r| r.self_ = "x".into()).contains("`x`"));
         assert!(refused(|r| r.hosts[1].address = "fd00::1".into()).contains("`b`: one has IPv4, one IPv6"));
         assert!(refused(|r| r.hosts[1].address = "ff02::1".into()).contains("`b`"));

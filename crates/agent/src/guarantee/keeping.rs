@@ -14,10 +14,12 @@ use thiserror::Error;
 
 use crate::guarantee::duty::{Duty, Hose};
 use crate::guarantee::peer::{Peer, around_bytes};
+use crate::guarantee::rest::Rest;
 use crate::guarantee::sockets::Sockets;
 use crate::guarantee::talk::{Matter, Order, TalkKey, Word, first_number};
 use crate::guarantee::tenant::Part;
 use crate::guarantee::unlisted::Unlisted;
+use crate::guarantee::watch::Watch;
 use crate::guarantee::wire::{Wire, now_us};
 
 /// Threshold of the phantom queue of a host without active pairs, in bytes.
@@ -54,7 +56,8 @@ pub(super) enum KeepError {
 #[derive(Debug)]
 pub(super) struct Keeper {
     pub(super) duty: Duty,
-    key: TalkKey,
+    /// The keys of the other hosts' agents, by the hosts' positions.
+    keys: BTreeMap<u16, TalkKey>,
     pub(super) shaper: Shaper,
     wire: Wire,
     sources: Partitioner<IpAddr>,
@@ -67,6 +70,8 @@ pub(super) struct Keeper {
     /// Whether the address of a host has changed.
     moved: bool,
     part: Part,
+    rest: Rest,
+    pub(super) watch: Watch,
     /// The rates that the host is currently guaranteed to send and receive, in bit/s.
     pub(super) hoses_bps: [Option<f64>; 2],
     begin: Instant,
@@ -90,8 +95,9 @@ impl Keeper {
             port: own.port(),
             source,
         })?;
+        shaper.exempt(&wire.fd())?;
         let mut keeper = Self {
-            key: TalkKey::derive(&duty.key),
+            keys: keys(&duty),
             shaper,
             wire,
             sources: Partitioner::new(End::Target, hose(duty.own.ingress_bps), &duty.parameters.partition),
@@ -101,6 +107,8 @@ impl Keeper {
             shared: BTreeMap::new(),
             moved: false,
             part: Part::default(),
+            rest: Rest::default(),
+            watch: Watch::default(),
             hoses_bps: [duty.own.egress_bps, duty.own.ingress_bps],
             begin: Instant::now(),
             applied: Instant::now(),
@@ -131,6 +139,7 @@ impl Keeper {
             // The interface or the sweeping child changes: the caller must first release this keeper's claim.
             return Err(KeepError::Shaper(ShaperError::Claimed));
         }
+        self.watch.last = self.watch.repair(&mut self.shaper)?;
         self.shaper.set_ect(duty.ecn);
         if duty.parameters != self.duty.parameters {
             let rules = &duty.parameters.partition;
@@ -157,9 +166,11 @@ impl Keeper {
                 other.forget_origin();
             }
         }
-        if duty.key != self.duty.key {
-            self.key = TalkKey::derive(&duty.key);
-            self.others.values_mut().for_each(|other| other.numbers.renew());
+        self.keys = keys(&duty);
+        for (peer, other) in &mut self.others {
+            if self.duty.peers.get(peer).map(|hose| hose.key) != duty.peers.get(peer).map(|hose| hose.key) {
+                other.numbers.renew();
+            }
         }
         self.duty = duty;
         self.applied = Instant::now();
@@ -275,19 +286,25 @@ impl Keeper {
         Duration::from_secs_f64(rest_s.clamp(0.001, 1.0))
     }
 
-    /// Waits until `until`, until the bell rings or, with `hear`, until a datagram arrives. Returns whether the bell
+    /// Leaves the guarantees as static limits when it is dropped.
+    pub(super) fn leave(&mut self) {
+        self.shaper.leave();
+    }
+
+    /// Waits until `until`, until the bell rings or, with `hear`, until a datagram arrives or another program changes the
+    /// interface. Returns whether the bell
     /// rang.
     pub(super) fn wait(&self, bell: &PipeReader, until: Instant, hear: bool) -> bool {
         let ready = |events| PollFd::new(events, PollFlags::POLLIN);
-        let mut both = [ready(bell.as_fd()), ready(self.wire.fd())];
+        let mut all = [ready(bell.as_fd()), ready(self.shaper.changes()), ready(self.wire.fd())];
         let left = until.saturating_duration_since(Instant::now());
         // Round up: a wait that ends too early would start again and again.
         let left_ms = left.as_micros().div_ceil(1000) as u16;
         if left_ms == 0 {
             return false;
         }
-        let _ = poll(&mut both[..if hear { 2 } else { 1 }], PollTimeout::from(left_ms));
-        let rang = both[0].any() == Some(true);
+        let _ = poll(&mut all[..if hear { 3 } else { 1 }], PollTimeout::from(left_ms));
+        let rang = all[0].any() == Some(true);
         if rang {
             let _ = (&*bell).read(&mut [0; 16]);
         }
@@ -298,6 +315,7 @@ impl Keeper {
     pub(super) fn step(&mut self) -> Result<(), KeepError> {
         let now_s = self.now_s();
         self.busy = false;
+        self.watch.look(now_s, &mut self.shaper)?;
         self.hear(now_s);
         if self.moved {
             self.sort_addresses()?;
@@ -307,6 +325,7 @@ impl Keeper {
         if now_s - self.partition_s >= self.duty.parameters.partition.period_s * 0.9 {
             self.set_hoses(now_s)?;
             self.partition(now_s);
+            self.limit_rest()?;
             self.phantom();
             self.forget_idle(now_s)?;
             self.judge(now_s);
@@ -320,10 +339,10 @@ impl Keeper {
 
     /// Receives all datagrams that have arrived.
     fn hear(&mut self, now_s: f64) {
-        let (key, own) = (&self.key, self.duty.own.position);
+        let (keys, own) = (&self.keys, self.duty.own.position);
         let mut words = Vec::new();
         let ahead_us = self.wire.hear(|from, bytes, stamp_us| {
-            words.extend(Word::open(key, own, bytes).map(|word| (from, word, stamp_us)));
+            words.extend(Word::open(|from| keys.get(&from), own, bytes).map(|word| (from, word, stamp_us)));
         });
         for (from, word, stamp_us) in words {
             let arrived_us = stamp_us
@@ -417,6 +436,7 @@ impl Keeper {
         let Some(hose_bps) = self.hoses_bps[0] else {
             return;
         };
+        self.rest.count(self.shaper.rest_bytes(), hose_bps, &mut self.targets);
         for (peer, other) in &mut self.others {
             let (bytes, active) = other.out.count(now_s, self.shaper.sent(*peer));
             if active {
@@ -467,8 +487,12 @@ impl Keeper {
         for other in self.others.values_mut() {
             (other.out.offer, other.incoming.offer) = (None, None);
         }
+        self.rest.begin();
         if self.hoses_bps[0].is_some() {
             for share in self.targets.partition(Seconds(now_s)) {
+                if self.rest.take(&share) {
+                    continue;
+                }
                 if let Some(other) = self.others.get_mut(&share.peer) {
                     other.out.offer = Some(share.offer());
                     other.out.guarantee_bps = share.guarantee_bps;
@@ -490,6 +514,13 @@ impl Keeper {
                 }
             }
         }
+    }
+
+    /// Limits what leaves in no pair.
+    fn limit_rest(&mut self) -> Result<(), KeepError> {
+        let most_bps = self.duty.own.egress_limit_bps.unwrap_or(UNLIMITED_BPS as f64);
+        let bps = self.rest.limit_bps(self.hoses_bps[0], most_bps);
+        Ok(self.shaper.limit_rest(bps as u64)?)
     }
 
     /// Sets the edge's phantom queue. The rate to stay below is known only if the host has a maximum.
@@ -586,7 +617,10 @@ impl Keeper {
             from: self.duty.own.position,
             matter,
         };
-        let bytes = word.seal(&self.key, hose.position);
+        let Some(key) = self.keys.get(&hose.position) else {
+            return;
+        };
+        let bytes = word.seal(key, hose.position);
         let place = other.place(hose, now_s);
         // A host that is gone answers by ICMP, but only its silence counts.
         if self.wire.tell(place, &bytes) {
@@ -617,6 +651,14 @@ fn install(duty: &Duty) -> Result<(SocketAddr, Shaper), KeepError> {
         }
     }
     Err(lacking.unwrap_or(ShaperError::Claimed).into())
+}
+
+/// The keys of the other hosts' agents, by the hosts' positions.
+fn keys(duty: &Duty) -> BTreeMap<u16, TalkKey> {
+    let hoses = duty.peers.values();
+    hoses
+        .map(|hose| (hose.position, TalkKey::derive(&hose.key.0)))
+        .collect()
 }
 
 /// The limiter's value of a hose; a hose that is not set limits nothing.

@@ -7,14 +7,17 @@
 pub mod duty;
 mod inside;
 mod keeping;
+pub mod kept;
 pub mod orphan;
 mod peer;
+mod rest;
 mod sockets;
 mod standing;
 pub mod talk;
 mod telling;
 mod tenant;
 mod unlisted;
+mod watch;
 mod wire;
 
 pub use standing::{Guarantees, GuardError};

@@ -544,6 +544,7 @@ fn differs(now: Option<Offer>, before: Option<Offer>, heard: Option<Offer>, by: 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::guarantee::duty::PairKey;
 
     #[test]
     fn the_first_wait_is_reported_soon() {
@@ -589,6 +590,7 @@ mod tests {
             position: 2,
             place: place("192.0.2.7:7412"),
             further: Vec::new(),
+            key: PairKey([0; 32]),
             egress_bps: None,
             ingress_bps: None,
             egress_limit_bps: None,

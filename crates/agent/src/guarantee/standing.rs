@@ -15,12 +15,16 @@ use crate::contract::agents::{GuardReply, GuardRequest, GuardedReply};
 use crate::guarantee::duty::Duty;
 use crate::guarantee::inside;
 use crate::guarantee::keeping::Keeper;
+use crate::guarantee::kept::Kept;
 use crate::guarantee::orphan::Orphan;
 use crate::hold::registry::Holds;
 use crate::hold::{Hold, HoldError};
 
 /// How long the thread may take to answer an order.
 const LIMIT: Duration = Duration::from_secs(8);
+
+/// How long to wait before guarantees are resumed again, and then between looks at whether they stand.
+const RESUME_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Why an agent refuses to keep guarantees.
 #[derive(Debug, Error)]
@@ -41,8 +45,17 @@ enum Order {
     Change(Box<Duty>, oneshot::Sender<Result<GuardReply, String>>),
     /// Report the state, and whether it is that of a container.
     Tell(oneshot::Sender<(bool, GuardedReply)>),
-    /// End, and report when everything is removed.
-    End(oneshot::Sender<()>),
+    /// End, and report when everything is removed, or has become static if it is to remain.
+    End(Ending, oneshot::Sender<()>),
+}
+
+/// What an ending thread leaves in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// Nothing: the guarantees are over.
+    Cleared,
+    /// Static limits, if the guarantees say so: the agent stops and may resume them.
+    Stopped,
 }
 
 /// A thread that keeps the guarantees of the host or of a container.
@@ -62,7 +75,11 @@ struct Standing {
 
 /// The guarantees of one agent.
 #[derive(Clone, Debug, Default)]
-pub struct Guarantees(Arc<Mutex<Option<Standing>>>);
+pub struct Guarantees {
+    standing: Arc<Mutex<Option<Standing>>>,
+    /// Where they are kept for the time after a restart.
+    kept: Option<Kept>,
+}
 
 impl std::fmt::Debug for Order {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -71,6 +88,46 @@ impl std::fmt::Debug for Order {
 }
 
 impl Guarantees {
+    /// Creates guarantees that are kept in a file.
+    pub fn kept_at(kept: Option<Kept>) -> Self {
+        Self {
+            standing: Arc::default(),
+            kept,
+        }
+    }
+
+    /// Whether there are guarantees to resume.
+    pub fn is_kept(&self) -> bool {
+        let read = self.kept.as_ref().map(Kept::read);
+        matches!(read, Some(Ok(Some(_)) | Err(_)))
+    }
+
+    /// Resumes the guarantees that the agent had before it was restarted. The host's interface or its containers may
+    /// appear later than the agent, so it tries again until a controller changes or ends the guarantees.
+    pub async fn resume(&self, holds: &Holds) {
+        let mut before = String::new();
+        loop {
+            if self.lock().is_some() {
+                return;
+            }
+            let read = self.kept.as_ref().map_or(Ok(None), Kept::read);
+            let resumed = match read {
+                Ok(None) => return,
+                Ok(Some(request)) => self.guard(holds, request).await.map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            };
+            match resumed {
+                Ok(_) => info!("resumed the guarantees"),
+                Err(error) if error != before => {
+                    warn!(error, "cannot resume the guarantees yet");
+                    before = error;
+                }
+                Err(_) => {}
+            }
+            tokio::time::sleep(RESUME_INTERVAL).await;
+        }
+    }
+
     /// Replaces the present guarantees by the requested ones.
     ///
     /// # Errors
@@ -86,7 +143,7 @@ impl Guarantees {
             .collect();
         for name in gone {
             if let Some(thread) = threads.remove(&name) {
-                thread.ask(Order::End).await;
+                thread.end(Ending::Cleared).await;
             }
         }
         let hold = match self.lock().as_ref() {
@@ -118,7 +175,18 @@ impl Guarantees {
                 self.stand(hold);
             }
         }
-        first.map(Option::unwrap_or_default).map_err(GuardError::Refused)
+        let mut reply = first.map(Option::unwrap_or_default).map_err(GuardError::Refused)?;
+        reply.unkept = self.keep(&request).err().unwrap_or_default();
+        Ok(reply)
+    }
+
+    /// Writes the guarantees to their file.
+    ///
+    /// # Errors
+    /// Why they will not be resumed.
+    fn keep(&self, request: &GuardRequest) -> Result<(), String> {
+        let kept = self.kept.as_ref().ok_or("it has no folder for its state")?;
+        kept.write(request).map_err(|error| error.to_string())
     }
 
     /// Marks the hold as busy, and ends the guarantees when the hold ends.
@@ -160,11 +228,22 @@ impl Guarantees {
 
     /// Ends the guarantees. Returns whether there were any.
     pub async fn end(&self) -> bool {
+        if let Some(Err(error)) = self.kept.as_ref().map(Kept::remove) {
+            warn!(%error, "cannot remove the file from which guarantees are resumed");
+        }
         let Some(standing) = self.lock().take() else {
             return false;
         };
-        standing.end().await;
+        standing.end(Ending::Cleared).await;
         true
+    }
+
+    /// Stops keeping guarantees because the agent stops. It resumes them when it starts again.
+    pub async fn stop(&self) {
+        let standing = self.lock().take();
+        if let Some(standing) = standing {
+            standing.end(Ending::Stopped).await;
+        }
     }
 
     /// Ends the guarantees of a hold that is over.
@@ -174,7 +253,7 @@ impl Guarantees {
             now.take_if(|standing| Arc::ptr_eq(&standing.hold, hold))
         };
         if let Some(standing) = standing {
-            standing.end().await;
+            standing.end(Ending::Cleared).await;
         }
     }
 
@@ -185,20 +264,25 @@ impl Guarantees {
 
     fn lock(&self) -> MutexGuard<'_, Option<Standing>> {
         // The lock cannot be poisoned: no code panics while it is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Standing {
-    async fn end(self) {
+    async fn end(self, ending: Ending) {
         for thread in self.threads.values() {
-            thread.ask(Order::End).await;
+            thread.end(ending).await;
         }
         self.hold.end();
     }
 }
 
 impl Thread {
+    /// Ends it, and waits until it has ended.
+    async fn end(&self, ending: Ending) {
+        self.ask(|reply| Order::End(ending, reply)).await;
+    }
+
     /// Sends an order and waits for the answer; `None` if the thread has ended or takes too long.
     async fn ask<T>(&self, order: impl FnOnce(oneshot::Sender<T>) -> Order) -> Option<T> {
         let (reply, answer) = oneshot::channel();
@@ -214,9 +298,7 @@ async fn keep_on(before: Option<Thread>, duty: Duty) -> Result<(Thread, GuardRep
         match thread.ask(|reply| Order::Change(Box::new(duty.clone()), reply)).await {
             Some(Ok(reply)) => return Ok((thread, reply)),
             // Start with a new thread.
-            Some(Err(_)) | None => {
-                thread.ask(Order::End).await;
-            }
+            Some(Err(_)) | None => thread.end(Ending::Cleared).await,
         }
     }
     let (orders, todo) = channel();
@@ -251,8 +333,8 @@ fn keep(
         return;
     }
     let inside = duty.inside.is_some();
-    // No later sweep would find static limits in a container's network.
-    let orphan = Orphan::leave(duty.remains && !inside);
+    let remains = duty.remains;
+    let orphan = Orphan::leave(remains);
     let mut keeper = match Keeper::new(duty) {
         Ok(keeper) => keeper,
         Err(error) => {
@@ -264,16 +346,17 @@ fn keep(
         return;
     }
     info!("keeps guarantees");
-    let mut troubled = false;
     let ended = loop {
         let begun = Instant::now();
         match keeper.step() {
-            Ok(()) => troubled = false,
-            Err(error) if !troubled => {
-                warn!(%error, "cannot keep guarantees at the moment");
-                troubled = true;
+            Ok(()) => keeper.watch.trouble.clear(),
+            Err(error) => {
+                let error = error.to_string();
+                if error != keeper.watch.trouble {
+                    warn!(error, "cannot keep guarantees at the moment");
+                }
+                keeper.watch.fail(error);
             }
-            Err(_) => {}
         }
         // Do not run at every datagram: handle those of one period together.
         if !keeper.wait(bell, begun + keeper.period(), false) {
@@ -284,10 +367,20 @@ fn keep(
             Err(ended) => break ended,
         }
     };
+    let stays = remains && matches!(ended, Some((Ending::Stopped, _)));
+    if stays {
+        keeper.leave();
+    }
     drop(keeper);
+    if stays {
+        // After the keeper's claim is free.
+        if let Err(error) = gavotte_shaper::freeze() {
+            warn!(%error, "cannot keep the guarantees as static limits");
+        }
+    }
     drop(orphan);
     info!("no longer keeps guarantees");
-    if let Some(reply_to) = ended {
+    if let Some((_, reply_to)) = ended {
         let _ = reply_to.send(());
     }
 }
@@ -295,8 +388,12 @@ fn keep(
 /// Carries out all waiting orders.
 ///
 /// # Errors
-/// If the thread must end: the channel for the confirmation, if a caller still waits.
-fn orders(keeper: &mut Keeper, todo: &Receiver<Order>, inside: bool) -> Result<(), Option<oneshot::Sender<()>>> {
+/// If the thread must end: what it leaves and the channel for the confirmation, if a caller still waits.
+fn orders(
+    keeper: &mut Keeper,
+    todo: &Receiver<Order>,
+    inside: bool,
+) -> Result<(), Option<(Ending, oneshot::Sender<()>)>> {
     loop {
         match todo.try_recv() {
             Ok(Order::Change(duty, reply_to)) => {
@@ -306,7 +403,7 @@ fn orders(keeper: &mut Keeper, todo: &Receiver<Order>, inside: bool) -> Result<(
             Ok(Order::Tell(reply_to)) => {
                 let _ = reply_to.send((inside, keeper.status()));
             }
-            Ok(Order::End(reply_to)) => return Err(Some(reply_to)),
+            Ok(Order::End(ending, reply_to)) => return Err(Some((ending, reply_to))),
             Err(TryRecvError::Empty) => return Ok(()),
             Err(TryRecvError::Disconnected) => return Err(None),
         }
@@ -315,5 +412,10 @@ fn orders(keeper: &mut Keeper, todo: &Receiver<Order>, inside: bool) -> Result<(
 
 fn reply(keeper: &Keeper) -> GuardReply {
     let (device, without_bpf) = keeper.device();
-    GuardReply { device, without_bpf }
+    GuardReply {
+        device,
+        without_bpf,
+        repaired: keeper.watch.last.clone(),
+        ..GuardReply::default()
+    }
 }

@@ -21,8 +21,8 @@
 //! * Counts: what arrived since the sender of the datagram began to keep guarantees. They wrap around, so a lost
 //!   datagram loses no count.
 //! * Rates: 32-bit floats without the last byte, so rounded down by at most 1 in 30 000.
-//! * MAC: BLAKE3 over the receiver's position (2 bytes) and all bytes before the MAC, with a key derived from the set's
-//!   key.
+//! * MAC: BLAKE3 over the receiver's position (2 bytes) and all bytes before the MAC, with a key derived from that of the
+//!   two hosts' agents. No other host has it.
 //!
 //! Integers are big-endian.
 
@@ -43,14 +43,17 @@ pub const BYTES: usize = HEAD_BYTES + TALLY_BYTES + 4 * RATE_BYTES + MAC_BYTES;
 /// Unit of byte counts.
 pub const UNIT_BYTES: f64 = 16.0;
 
-/// The key of a set of guarantees.
+/// The first bytes of all datagrams.
+pub const MAGICS: [[u8; 4]; 4] = [PAIR, MIXED, NEED, SHARE];
+
+/// The key of the datagrams between two agents.
 #[derive(Clone)]
 pub struct TalkKey([u8; 32]);
 
 impl TalkKey {
     /// Derives the key, so that its MACs are valid for no other purpose.
     pub fn derive(key: &[u8; 32]) -> Self {
-        Self(blake3::derive_key("gavotte 3 guarantee", key))
+        Self(blake3::derive_key("gavotte 4 guarantee of two", key))
     }
 
     fn mac(&self, to: u16, body: &[u8]) -> blake3::Hash {
@@ -215,10 +218,14 @@ impl Word {
         bytes
     }
 
-    /// Decodes a datagram; `None` if the bytes are not a datagram of this set to the host at position `to`. Accepts any
-    /// bytes.
-    pub fn open(key: &TalkKey, to: u16, bytes: &[u8]) -> Option<Self> {
+    /// Decodes a datagram; `None` if the bytes are not a datagram to the host at position `to` from one of those for whose
+    /// position there is a key. Accepts any bytes.
+    pub fn open<'a>(key_of: impl FnOnce(u16) -> Option<&'a TalkKey>, to: u16, bytes: &[u8]) -> Option<Self> {
         let (body, mac) = bytes.split_at_checked(bytes.len().checked_sub(MAC_BYTES)?)?;
+        let magic: [u8; 4] = take(body, 0)?;
+        let from = u16::from_be_bytes(take(body, 16)?);
+        // Most of what others send ends here, before a MAC is computed.
+        let key = key_of(from).filter(|_| MAGICS.contains(&magic))?;
         let wanted = key.mac(to, body);
         let mut given_mac = *wanted.as_bytes();
         given_mac[..MAC_BYTES].copy_from_slice(mac);
@@ -226,10 +233,8 @@ impl Word {
         if wanted != given_mac {
             return None;
         }
-        let magic: [u8; 4] = take(body, 0)?;
         let number = u64::from_be_bytes(take(body, 4)?);
         let sent_us = u32::from_be_bytes(take(body, 12)?);
-        let from = u16::from_be_bytes(take(body, 16)?);
         let rate = |place: usize, before: usize| -> Option<f64> {
             let [a, b, c] = take::<RATE_BYTES>(body, HEAD_BYTES + before + RATE_BYTES * place)?;
             Some(f64::from(f32::from_be_bytes([a, b, c, 0])))
@@ -299,6 +304,10 @@ mod tests {
         TalkKey::derive(&[5; 32])
     }
 
+    fn open(key: &TalkKey, to: u16, bytes: &[u8]) -> Option<Word> {
+        Word::open(|_| Some(key), to, bytes)
+    }
+
     fn word() -> Word {
         Word {
             number: 77 << 32 | 5,
@@ -326,7 +335,7 @@ mod tests {
 
     #[test]
     fn a_word_is_read_as_it_was_said() {
-        let read = Word::open(&key(), TO, &word().seal(&key(), TO)).unwrap();
+        let read = open(&key(), TO, &word().seal(&key(), TO)).unwrap();
         assert_eq!(read, word());
         let mut mixed = word();
         let Matter::Pair { tally, .. } = &mut mixed.matter else {
@@ -335,7 +344,7 @@ mod tests {
         *tally = None;
         let bytes = mixed.seal(&key(), TO);
         assert_eq!(
-            (Word::open(&key(), TO, &bytes), bytes.len()),
+            (open(&key(), TO, &bytes), bytes.len()),
             (Some(mixed), BYTES - TALLY_BYTES)
         );
         for matter in [Matter::Need([f64::INFINITY, 0.0]), Matter::Share([45e6, 1e6])] {
@@ -345,7 +354,7 @@ mod tests {
                 from: 0,
                 matter,
             };
-            let Some(Word { number: 1, matter, .. }) = Word::open(&key(), TO, &sent.seal(&key(), TO)) else {
+            let Some(Word { number: 1, matter, .. }) = open(&key(), TO, &sent.seal(&key(), TO)) else {
                 panic!("{sent:?}");
             };
             let (Matter::Need(decoded) | Matter::Share(decoded), Matter::Need(original) | Matter::Share(original)) =
@@ -368,12 +377,12 @@ mod tests {
         fn whatever_was_changed_is_refused(at in 0..BYTES, flip in 1u8..) {
             let mut bytes = word().seal(&key(), TO);
             bytes[at] ^= flip;
-            prop_assert_eq!(Word::open(&key(), TO, &bytes), None);
+            prop_assert_eq!(open(&key(), TO, &bytes), None);
         }
 
         #[test]
         fn any_bytes_are_safe(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert_eq!(Word::open(&key(), TO, &bytes), None);
+            prop_assert_eq!(open(&key(), TO, &bytes), None);
         }
     }
 
@@ -407,7 +416,14 @@ mod tests {
     #[test]
     fn another_set_or_host_is_refused() {
         let bytes = word().seal(&key(), TO);
-        assert_eq!(Word::open(&TalkKey::derive(&[6; 32]), TO, &bytes), None);
-        assert_eq!(Word::open(&key(), TO - 1, &bytes), None);
+        // A host that has the key of its own pairs cannot speak for another one.
+        let own = TalkKey::derive(&[7; 32]);
+        let keys = [(word().from, &key()), (9, &own)].map(|(from, key)| (from, key.clone()));
+        let key_of = |from: u16| keys.iter().find(|(known, _)| *known == from).map(|(_, key)| key);
+        assert_eq!(Word::open(key_of, TO, &bytes), Some(word()));
+        assert_eq!(Word::open(key_of, TO, &word().seal(&own, TO)), None);
+        assert_eq!(Word::open(|_| None, TO, &bytes), None);
+        assert_eq!(open(&TalkKey::derive(&[6; 32]), TO, &bytes), None);
+        assert_eq!(open(&key(), TO - 1, &bytes), None);
     }
 }

@@ -49,6 +49,8 @@ impl Keeper {
             ingress_bps,
             mixed: self.mixed(),
             unlisted_bps: self.unlisted.rate_bps(),
+            repairs: self.watch.repairs(),
+            error: self.watch.error(),
             ..GuardedReply::default()
         }
     }

@@ -4,15 +4,19 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
+use gavotte_kernel::bpf::{FilterStep, filter};
 use gavotte_shaper::{UNNUMBERED, UNSHAPED};
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 
-use crate::guarantee::talk::BYTES;
+use crate::guarantee::talk::{BYTES, MAGICS};
 
 /// Largest number of datagrams received in one call.
 const MOST: usize = 4096;
+
+/// Buffer for the datagrams of several thousand hosts, or for what others send meanwhile.
+const BUFFER_BYTES: usize = 4 << 20;
 
 /// If the difference of two clocks changes by more than this between two readings, one of them was set.
 const STEP_US: u32 = 2_000;
@@ -38,6 +42,11 @@ impl Wire {
         }
         setsockopt(&socket, sockopt::Priority, &(UNSHAPED as i32))?;
         setsockopt(&socket, sockopt::ReceiveTimestampns, &true)?;
+        // Whatever is no datagram of agents ends in the kernel, and does not wake the agent.
+        filter(&socket, &only_ours())?;
+        // Beyond the system's limit, which only root may exceed.
+        setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES)
+            .or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &BUFFER_BYTES))?;
         Ok(Self {
             socket,
             ahead: Ahead(ahead_us()),
@@ -87,6 +96,23 @@ impl Wire {
     }
 }
 
+/// A filter that passes datagrams whose first bytes are those of an agent's, and rejects all others.
+fn only_ours() -> Vec<FilterStep> {
+    const LOAD_WORD_AT: u16 = 0x20;
+    const JUMP_IF_EQUAL: u16 = 0x15;
+    const RETURN: u16 = 0x06;
+    const UDP_BYTES: u32 = 8;
+    let mut steps = vec![(LOAD_WORD_AT, 0, 0, UDP_BYTES)];
+    for (place, magic) in MAGICS.into_iter().enumerate() {
+        // Past the other comparisons and the rejection.
+        let passes = (MAGICS.len() - place) as u8;
+        steps.push((JUMP_IF_EQUAL, passes, 0, u32::from_be_bytes(magic)));
+    }
+    steps.push((RETURN, 0, 0, 0));
+    steps.push((RETURN, 0, 0, u32::MAX));
+    steps
+}
+
 /// How far the clock of timestamps was ahead of [`now_us`] at the last reading.
 #[derive(Debug)]
 struct Ahead(u32);
@@ -134,6 +160,22 @@ fn source(address: &SockaddrStorage) -> Option<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_datagrams_of_agents_reach_the_socket() {
+        let mut wire = Wire::open(([127, 0, 0, 1], 0).into()).unwrap();
+        let other = UdpSocket::bind(("127.0.0.1", 0)).unwrap();
+        let place = wire.socket.local_addr().unwrap();
+        for bytes in [b"junk".as_slice(), b"GV", b"", b"GVP4 of another version"] {
+            other.send_to(bytes, place).unwrap();
+        }
+        for magic in MAGICS {
+            other.send_to(&magic, place).unwrap();
+        }
+        let mut heard = Vec::new();
+        wire.hear(|_, bytes, _| heard.push(bytes.to_vec()));
+        assert_eq!(heard, MAGICS.map(|magic| magic.to_vec()));
+    }
 
     #[test]
     fn times_do_not_count_while_the_clock_is_set() {

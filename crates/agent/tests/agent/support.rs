@@ -74,6 +74,7 @@ impl Agent {
             bind: Some(ip),
             data_port: 0,
             caps: CAPS,
+            kept: None,
         };
         let (stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(async move {
