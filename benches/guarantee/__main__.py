@@ -9,6 +9,10 @@ far as its constants are known, and Gavotte with drops and with marks. The paper
 
 The same on real packets, at a tenth of the paper's rates: `python -m benches.guarantee lab --help`.
 
+    make bench-guarantee ARGS="bypass [--seconds 8 --runs 3]"
+
+Real packets of a neighbour that sends past its pair or changes its host's queues, and of a tunnel.
+
     make bench-guarantee ARGS="storm --seconds 600 --seed 1"
 
 Real packets while guarantees change at random, agents are killed and hosts removed: how long is a guarantee broken?
@@ -21,7 +25,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benches.guarantee import lab, simulated, storm
+from benches.guarantee import bypass, lab, simulated, storm
 from benches.machine import machine
 
 WHERE: dict[str, Callable[[argparse.Namespace], None]] = {"simulated": simulated.main}
@@ -31,6 +35,9 @@ def main() -> None:
     """Run the requested part."""
     if sys.argv[1:2] == ["lab"]:
         lab.main(sys.argv[2:])
+        return
+    if sys.argv[1:2] == ["bypass"]:
+        bypass.main(sys.argv[2:])
         return
     if sys.argv[1:2] == ["storm"]:
         storm.main(sys.argv[2:])

@@ -47,7 +47,7 @@ PROTECTIONS = ("none", "static", "seawall", *OURS)
 
 @dataclass(frozen=True)
 class Flow:
-    """Traffic from one host to another: over `flows` connections of TCP, or UDP at `bps`.
+    """Traffic from one host to another: over `flows` connections of TCP, or UDP at `bps` with more `words`.
 
     It starts `start_s` after the run, and lasts `seconds`; None = until the run ends.
     """
@@ -58,6 +58,7 @@ class Flow:
     bps: float | None = None
     start_s: float = 0.0
     seconds: float | None = None
+    words: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ class Stand:
             kind = "tcp" if flow.bps is None else "udp"
             load = str(flow.flows if flow.bps is None else flow.bps)
             lasting_s = seconds - flow.start_s if flow.seconds is None else flow.seconds
-            words = [kind, self.address[flow.target], port, str(lasting_s), load, str(at + flow.start_s)]
+            words = [kind, self.address[flow.target], port, str(lasting_s), load, str(at + flow.start_s), *flow.words]
             senders.append(self.session.exec(flow.source, [*python, *words]))
         for sender in senders:
             sender.wait()

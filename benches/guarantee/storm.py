@@ -110,7 +110,7 @@ class Storm:
             self.story.owed.append((time.monotonic(), 0.0))
 
     def revive(self) -> None:
-        """Start agents whose time has come; only the controller knows their guarantees."""
+        """Start agents whose time has come. They resume what they kept, and the others learn their keys by `keep`."""
         for host in [host for host, at in self.dead.items() if at <= time.monotonic()]:
             path = self.place.session.folder / f"{host}.sock"
             path.unlink(missing_ok=True)
