@@ -313,6 +313,28 @@ def test_what_is_in_no_pair_does_not_cost_others_their_guarantee(cloud: lab.Sess
     assert rate_bps("z") > 0.8 * 45e6
 
 
+@pytest.mark.parametrize("begin", ["junk", "GVP5"])
+def test_datagrams_of_others_cost_no_reports(cloud: lab.Session, tmp_path: Path, begin: str) -> None:
+    """The receiver's port for reports is flooded, by junk and by forged reports."""
+    keep(cloud, guarantee(tmp_path))
+    port = 7411 + 1
+    flood_bps = 8 * (42 + 66) * 17e3
+    with traffic(cloud, "z", "sink", 5010, 8, stdout=subprocess.PIPE, text=True) as sink:
+        heard(sink)
+        words = [address(cloud, "z"), port, 6, flood_bps, "--payload", begin + "x" * (66 - len(begin))]
+        floods = [traffic(cloud, "y1", "udp", *words)]
+        sender = traffic(cloud, "x", "tcp", address(cloud, "z"), 5010, 6, 1)
+        # The pair is above its guarantee, so reports arrive.
+        becomes(cloud, lambda now: now.limit_bps > 46e6)
+        for process in (*floods, sender):
+            process.wait()
+        counted = json.loads(sink.communicate()[0])
+    bins = [sum(each) for each in zip(*counted["bins"].values(), strict=True)][10:26]
+    assert 8 * WIRE_PER_PAYLOAD * sum(bins) / (len(bins) * counted["bin_s"]) > 0.9 * 45e6
+    silent = [host.why for host in status(read_inventory(cloud.hosts_file)).hosts if "silent" in host.why]
+    assert silent == []
+
+
 def test_nothing_is_left_of_agents_that_were_killed(cloud: lab.Session, tmp_path: Path) -> None:
     wanted = read_guarantee(guarantee(tmp_path)).model_copy(update={"remains": "nothing"})
     apply(wanted, read_inventory(cloud.hosts_file))

@@ -8,7 +8,7 @@
     traffic.py echo PORT SECONDS                   sends datagrams back
     traffic.py rtt ADDRESS PORT COUNT GAP          sends one datagram after the other there and back; prints seconds
 
-AT is a moment of the monotonic clock. `udp` also takes --from ADDRESS and --priority NUMBER.
+AT is a moment of the monotonic clock. `udp` also takes --from ADDRESS, --priority NUMBER and --payload TEXT.
 
 The program needs only Python's own library, because a host starts dozens of it.
 """
@@ -128,22 +128,21 @@ def option(words: list[str], name: str) -> str | None:
     return value
 
 
-def udp(
-    address: str, port: int, seconds: float, rate_bps: float, own: str | None = None, priority: str | None = None
-) -> None:
+def udp(address: str, port: int, seconds: float, rate_bps: float, options: dict[str, str | None]) -> None:
     """Send at a pace, several datagrams a wake-up."""
     one = socket.socket(family(address), socket.SOCK_DGRAM)
-    if own:
+    if own := options["--from"]:
         one.bind((own, 0))
-    if priority:
+    if priority := options["--priority"]:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_PRIORITY, int(priority))
     one.connect((address, port))
     one.setblocking(False)
-    payload = bytes(PAYLOAD)
+    text = options["--payload"]
+    payload = text.encode() if text else bytes(PAYLOAD)
     begin = time.monotonic()
     sent = 0
     while (now := time.monotonic()) < begin + seconds:
-        due = int((now - begin) * rate_bps / 8 / (PAYLOAD + 42))
+        due = int((now - begin) * rate_bps / 8 / (len(payload) + 42))
         for _ in range(min(64, due - sent)):
             with contextlib.suppress(OSError):
                 one.send(payload)
@@ -233,6 +232,6 @@ if __name__ == "__main__":
         at(words)
         tcp(words[0], int(words[1]), float(words[2]), int(words[3]))
     else:
-        own, priority = option(words, "--from"), option(words, "--priority")
+        options = {name: option(words, name) for name in ("--from", "--priority", "--payload")}
         at(words)
-        udp(words[0], int(words[1]), float(words[2]), float(words[3]), own, priority)
+        udp(words[0], int(words[1]), float(words[2]), float(words[3]), options)
