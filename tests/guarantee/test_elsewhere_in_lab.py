@@ -217,7 +217,7 @@ def test_a_killed_agent_leaves_static_limits_and_the_next_one_resumes(cloud: lab
     applied = apply(wanted(), inventory)
     assert [host.host for host in applied.hosts] == ["y", "z", "t"]
     assert list(applied.missing) == ["x"]
-    assert any(line.startswith("x does not answer") for line in applied.warnings)
+    assert any(line.startswith("x: its agent does not answer") for line in applied.warnings)
     # The next agent of the host resumes what it had, with the keys of before, so the others are silent to it.
     for _ in range(2):
         agent = restarted(cloud, "x")

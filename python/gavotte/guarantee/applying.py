@@ -313,8 +313,7 @@ def apply(
         if host.repaired
     ]
     absent = [
-        f"{name} does not answer ({reason}); it keeps what it had, and pairs to it have static guarantees: "
-        "apply again when it is back"
+        f"{name}: {reason}; it keeps what it had, and pairs to it have static guarantees: apply again when it is back"
         for name, reason in missing.items()
     ]
     unkept = [
