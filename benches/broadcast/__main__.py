@@ -29,8 +29,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from benches.broadcast.cases import Case, FAULTS, PRINTED, case
-from benches.broadcast.ugly import compare as compare_ugly, ugly
+from benches.broadcast.cases import FAULTS, PRINTED, Case, case
+from benches.broadcast.ugly import compare as compare_ugly
+from benches.broadcast.ugly import ugly
 from benches.broadcast.ways import OURS, PEERS, Outcome, ways
 from benches.machine import machine, processor_times
 from benches.recorded import write_figure

@@ -241,6 +241,9 @@ fn left(pair: &mut Allocator, now_s: &mut f64, change: impl Fn(&mut Feedback)) -
     pair.feedback(Seconds(*now_s), &feedback, Bandwidth(45e6)) / before_bps
 }
 
+/// Adds a sign of congestion to a report.
+type Sign = fn(&mut Feedback);
+
 #[test]
 fn marks_waits_and_drops_each_have_their_own_constants() {
     let (marked, waited, lost) = (
@@ -248,7 +251,7 @@ fn marks_waits_and_drops_each_have_their_own_constants() {
         Allocation::delay().delay_decrease,
         Allocation::loss().loss_decrease,
     );
-    let signs: [(f64, fn(&mut Feedback)); 3] = [
+    let signs: [(f64, Sign); 3] = [
         (marked, |feedback| feedback.marked_bytes = feedback.bytes),
         (waited, |feedback| feedback.waited_bytes = feedback.bytes),
         (lost, |feedback| feedback.lost_bytes = 1500.0),

@@ -117,10 +117,9 @@ impl BroadcastGround {
             };
             mechanism.price(&self.0, Bytes(size_bytes), kept)
         };
-        let priced = Mechanism::ALL.into_iter().filter(|&each| each != Mechanism::Packing);
-        let prices = priced.map(price);
+        let others = Mechanism::ALL.into_iter().filter(|&each| each != Mechanism::Packing);
         let columns = |price: swarm::mechanism::Price| (price.mechanism.name(), price.seconds, price.piece_bytes);
-        prices.map(columns).collect()
+        others.map(price).map(columns).collect()
     }
 }
 

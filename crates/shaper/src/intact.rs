@@ -9,17 +9,29 @@ use crate::error::ShaperError;
 use crate::sizes::GSO_SEGMENTS;
 use crate::tc::{self, NEWCOMERS, REST, VM, Way};
 
-/// What differs from what was built.
-#[derive(Debug, Default)]
-struct Faults {
+/// A part of a shaped interface that another program may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
     /// The interface has another number, or is another one.
-    moved: bool,
-    root: bool,
-    classes: bool,
-    filters: bool,
-    segments: bool,
-    /// One line each.
-    texts: Vec<String>,
+    Interface,
+    Root,
+    Classes,
+    Filters,
+    Segments,
+}
+
+/// What differs from what was built, with one line for each part.
+#[derive(Debug, Default)]
+struct Faults(BTreeMap<Part, String>);
+
+impl Faults {
+    fn note(&mut self, part: Part, text: impl Into<String>) {
+        self.0.insert(part, text.into());
+    }
+
+    fn any(&self, parts: &[Part]) -> bool {
+        parts.iter().any(|part| self.0.contains_key(part))
+    }
 }
 
 impl Shaper {
@@ -45,13 +57,13 @@ impl Shaper {
         let faults = self.faults()?;
         let device = self.link.index;
         let mut messages = Vec::new();
-        if faults.segments {
+        if faults.any(&[Part::Segments]) {
             messages.push(tc::gso_max_segs(device, GSO_SEGMENTS));
         }
-        if faults.root {
+        if faults.any(&[Part::Root]) {
             messages.push(tc::htb_root(device, true));
         }
-        if faults.root || faults.classes {
+        if faults.any(&[Part::Root, Part::Classes]) {
             messages.extend(self.host_classes());
             for class in self.pair_classes() {
                 messages.push(self.pair_class(&class));
@@ -63,14 +75,14 @@ impl Shaper {
                 .one(message)
                 .map_err(ShaperError::kernel(format!("repair {}", self.link.name)))?;
         }
-        if faults.filters || faults.moved {
+        if faults.any(&[Part::Filters, Part::Interface]) {
             self.attach()?;
         }
         // Without BPF, the filters that point to classes go with the root qdisc alone.
-        if faults.root || faults.classes && self.programs.is_some() {
+        if faults.any(&[Part::Root]) || faults.any(&[Part::Classes]) && self.programs.is_some() {
             self.point_all()?;
         }
-        Ok(faults.texts)
+        Ok(faults.0.into_values().collect())
     }
 
     fn faults(&mut self) -> Result<Faults, ShaperError> {
@@ -79,14 +91,12 @@ impl Shaper {
             let links = tc::links(&mut shaper.netlink).map_err(ShaperError::kernel("list interfaces"))?;
             Ok(links.into_iter().find(|link| link.index == shaper.link.index))
         };
-        let link = match present(self)? {
-            Some(link) => link,
-            None => {
-                let link = find(&mut self.netlink, self.setup.address)?;
-                faults.moved = true;
-                faults.texts.push(format!("{} was created again", link.name));
-                link
-            }
+        let link = if let Some(link) = present(self)? {
+            link
+        } else {
+            let link = find(&mut self.netlink, self.setup.address)?;
+            faults.note(Part::Interface, format!("{} was created again", link.name));
+            link
         };
         self.link = link;
         let failed = || ShaperError::kernel("look at queues");
@@ -94,34 +104,26 @@ impl Shaper {
         qdiscs.retain(|qdisc| qdisc.device == self.link.index);
         match qdiscs.iter().find(|qdisc| qdisc.is_root()) {
             Some(root) if root.handle == tc::ROOT && root.kind == "htb" => {
-                faults.classes = self.are_classes_changed()?
+                if self.are_classes_changed()? {
+                    faults.note(Part::Classes, "its classes were changed");
+                }
             }
             Some(root) if root.handle != 0 => {
-                faults.root = true;
-                faults
-                    .texts
-                    .push(format!("its root qdisc was replaced by `{}`", root.kind));
+                faults.note(Part::Root, format!("its root qdisc was replaced by `{}`", root.kind));
             }
-            _ => {
-                faults.root = true;
-                faults.texts.push("its root qdisc was removed".to_owned());
-            }
-        }
-        if faults.classes {
-            faults.texts.push("its classes were changed".to_owned());
+            _ => faults.note(Part::Root, "its root qdisc was removed"),
         }
         if self.programs.is_some() {
-            faults.filters = !qdiscs.iter().any(tc::Qdisc::is_clsact);
+            let mut removed = !qdiscs.iter().any(tc::Qdisc::is_clsact);
             for way in [Way::Egress, Way::Ingress] {
-                faults.filters = faults.filters || self.lacks_filter(way)?;
+                removed = removed || self.lacks_filter(way)?;
             }
-            if faults.filters {
-                faults.texts.push("its classifiers were removed".to_owned());
+            if removed {
+                faults.note(Part::Filters, "its classifiers were removed");
             }
         }
-        faults.segments = self.link.gso_max_segs != GSO_SEGMENTS;
-        if faults.segments && !faults.moved {
-            faults.texts.push("its `gso_max_segs` was changed".to_owned());
+        if self.link.gso_max_segs != GSO_SEGMENTS {
+            faults.note(Part::Segments, "its `gso_max_segs` was changed");
         }
         Ok(faults)
     }

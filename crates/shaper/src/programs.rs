@@ -141,7 +141,7 @@ const FRAGMENTED: i32 = 44;
 /// A header of `IPsec` that authenticates the IP header, IPv4's ID included.
 const AUTHENTICATED: i32 = 51;
 const ICMPV6: i32 = 58;
-/// ICMPv6 messages of neighbour discovery: the first, and the number of further ones.
+/// `ICMPv6` messages of neighbour discovery: the first, and the number of further ones.
 const DISCOVERY: i32 = 133;
 const DISCOVERY_MORE: i32 = 4;
 

@@ -77,7 +77,7 @@ mod tests {
         let host: IpAddr = [127, 0, 0, 77].into();
         assert!(!backlog.targets().unwrap().contains(&host));
         // Fills both buffers.
-        while client.write(&[1; 65536]).is_ok() {}
+        while client.write(&[1; 16384]).is_ok() {}
         backlog.targets().unwrap();
         sleep(Duration::from_millis(300));
         assert!(!backlog.targets().unwrap().contains(&host));

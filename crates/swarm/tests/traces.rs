@@ -44,7 +44,17 @@ fn sizes_with_a_unit() {
     ] {
         assert_eq!(bytes(size), Ok(number), "{size}");
     }
-    for size in ["5MiB", "MB", "-1MB", "1e3MB", "nanMB", "5  MB", "9999999TB", "5\u{e9}B", "\u{20ac}"] {
+    for size in [
+        "5MiB",
+        "MB",
+        "-1MB",
+        "1e3MB",
+        "nanMB",
+        "5  MB",
+        "9999999TB",
+        "5\u{e9}B",
+        "\u{20ac}",
+    ] {
         let wanted = "does not fit; write a number of bytes from 0 on, or a size such as 5MB";
         assert_eq!(bytes(size), Err(format!("line 2: bytes: `{size}` {wanted}")));
     }

@@ -86,10 +86,8 @@ pub struct Duty {
     pub peers: BTreeMap<IpAddr, Hose>,
     /// The addresses that name all hosts of the set, in its order.
     pub names: Vec<IpAddr>,
-    /// Whether the limiter uses ECN marks, and packets are made ECN-capable.
-    pub ecn: bool,
-    /// Whether waiting counts even where packets are marked.
-    pub waits: bool,
+    /// The signs of congestion that count.
+    pub mode: GuardMode,
     /// Whether every pair is limited to its guarantee.
     pub fixed: bool,
     /// The limiter's constants.
@@ -97,6 +95,16 @@ pub struct Duty {
 }
 
 impl Duty {
+    /// Whether the limiter uses ECN marks, and packets are made ECN-capable.
+    pub fn ecn(&self) -> bool {
+        self.mode != GuardMode::Loss
+    }
+
+    /// Whether waiting counts even where packets are marked.
+    pub fn waits(&self) -> bool {
+        self.mode != GuardMode::Ecn
+    }
+
     /// Checks a request. Returns the duties of the host, if it has guarantees, and of its containers.
     ///
     /// # Errors
@@ -124,10 +132,9 @@ impl Duty {
         if request.hosts.len() > MAX_HOSTS {
             return Err(format!("hosts: at most {MAX_HOSTS}, not {}", request.hosts.len()));
         }
-        let ecn = request.mode != i32::from(GuardMode::Loss);
-        let waits = request.mode != i32::from(GuardMode::Ecn);
+        let mode = GuardMode::try_from(request.mode).map_err(|_| format!("mode: {} is unknown", request.mode))?;
         let mut parameters = Parameters::default();
-        if !ecn {
+        if mode == GuardMode::Loss {
             parameters.allocation = parameters.delayed;
         }
         for constant in &request.constants {
@@ -174,8 +181,7 @@ impl Duty {
             own,
             peers,
             names: addresses,
-            ecn,
-            waits,
+            mode,
             fixed: request.fixed,
             parameters,
         })
@@ -358,7 +364,7 @@ mod tests {
                 ..request()
             });
             let duty = duty.unwrap().remove(0);
-            (duty.ecn, duty.waits)
+            (duty.ecn(), duty.waits())
         });
         assert_eq!(signs, [(true, true), (true, false), (false, true)]);
     }

@@ -140,7 +140,7 @@ impl Keeper {
             return Err(KeepError::Shaper(ShaperError::Claimed));
         }
         self.watch.last = self.watch.repair(&mut self.shaper)?;
-        self.shaper.set_ect(duty.ecn);
+        self.shaper.set_ect(duty.ecn());
         if duty.parameters != self.duty.parameters {
             let rules = &duty.parameters.partition;
             self.sources = Partitioner::new(End::Target, hose(duty.own.ingress_bps), rules);
@@ -408,7 +408,7 @@ impl Keeper {
     fn count_arrivals(&mut self, now_s: f64) {
         for (peer, other) in &mut self.others {
             let received = self.shaper.received(*peer);
-            let Duty { ecn, waits, .. } = self.duty;
+            let (ecn, waits) = (self.duty.ecn(), self.duty.waits());
             let most_s = self.duty.parameters.delayed.delay_most_s;
             let counts = other.incoming.count(now_s, received, ecn, waits, most_s);
             if !other.mixed.is_empty() {
@@ -678,7 +678,7 @@ fn setup(duty: &Duty, address: IpAddr, egress_bps: Option<f64>) -> Setup {
         address,
         limit_bps,
         newcomers_bps: egress_bps.map_or(limit_bps, |bps| bps as u64),
-        ect: duty.ecn,
+        ect: duty.ecn(),
         bpf: true,
     }
 }

@@ -101,7 +101,9 @@ impl Packing {
         let share = |tree: &Branching| tree.rate_bps * (until_s - tree.delays_s(ground, piece_bytes)).max(0.0);
         let mut shares: Vec<f64> = trees.iter().map(share).collect();
         let sum: f64 = shares.iter().sum();
-        shares.iter_mut().for_each(|share| *share /= sum);
+        for share in &mut shares {
+            *share /= sum;
+        }
         let mut owed = vec![0.0; trees.len()];
         let mut of_block = Vec::with_capacity(count as usize);
         for _ in 0..if trees.is_empty() { 0 } else { count } {
@@ -274,7 +276,7 @@ mod tests {
         let packing = Packing::new(trees, &ground, Bytes(1_000_000), 1000, 0);
         let first = (0..1000).filter(|&block| packing.parent(1, block) == Some(0)).count();
         assert_eq!(first, 750);
-        assert_eq!(packing.edges()[&(0, 1)], 6e6);
+        assert!((packing.edges()[&(0, 1)] - 6e6).abs() < 1.0);
         assert!((0..8).any(|block| packing.parent(1, block) == Some(2)));
     }
 
@@ -289,7 +291,9 @@ mod tests {
         };
         let mut out = Blocks::none(20);
         assert!(!packing.rebalance(&out));
-        first(&packing).into_iter().for_each(|block| out.insert(block));
+        for block in first(&packing) {
+            out.insert(block);
+        }
         assert!(packing.rebalance(&out));
         assert_eq!(first(&packing).len(), 15);
         assert!(

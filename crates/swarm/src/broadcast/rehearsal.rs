@@ -104,7 +104,9 @@ impl Rehearsal {
                     self.pickers[host].set_peers(named.collect());
                 }
             }
-            receivers.iter().for_each(|&host| self.look(host, step));
+            for &host in &receivers {
+                self.look(host, step);
+            }
             self.serve(step);
             self.flow(step);
             for &host in &receivers {

@@ -134,7 +134,9 @@ impl Row<'_> {
             self.error(column, format!("`{text}` does not fit; write {range}"))
         };
         let bytes = bytes_of(text).ok_or_else(wrong)?;
-        Some(bytes).filter(|bytes| (0.0..=1e18).contains(bytes)).ok_or_else(wrong)
+        Some(bytes)
+            .filter(|bytes| (0.0..=1e18).contains(bytes))
+            .ok_or_else(wrong)
     }
 
     /// The number in an optional column; an empty field counts as missing.

@@ -39,7 +39,10 @@ impl ActivePair {
 
     /// Receives the datagrams that have arrived.
     fn hear(&mut self, now_s: f64) {
-        while let Some((at_s, waited_s)) = self.datagrams.pop_front_if(|(at_s, _)| *at_s <= now_s) {
+        while let Some(&(at_s, waited_s)) = self.datagrams.front()
+            && at_s <= now_s
+        {
+            self.datagrams.pop_front();
             self.delay.note(Seconds(at_s), Seconds(waited_s));
         }
     }

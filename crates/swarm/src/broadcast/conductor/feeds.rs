@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::super::blocks::Blocks;
+use super::super::packing::Packing;
 use super::{Conductor, Feed, Overlay, Standing};
 
 /// Flows may be this much faster than necessary, so that a flow can catch up after a stall.
@@ -134,79 +135,85 @@ impl Conductor {
                 })
                 .into_iter()
                 .collect(),
-            Overlay::Packing(packing) => {
-                let mut by_parent: BTreeMap<usize, Blocks> = BTreeMap::new();
-                for block in lacking.iter() {
-                    if let Some(parent) = packing.parent(host, block)
-                        && self.nodes[parent].takes_part()
-                    {
-                        let blocks = by_parent.entry(parent);
-                        blocks
-                            .or_insert_with(|| Blocks::none(self.layout.count()))
-                            .insert(block);
-                    }
-                }
-                let pace = |parent: usize| {
-                    let least = if parent == self.ground.source() {
-                        ROOT_HEADROOM
-                    } else {
-                        HEADROOM
-                    };
-                    let planned = self.carries.1.get(&(parent, host)).copied();
-                    planned.map_or(f64::INFINITY, |bps| self.headroom(parent, host, least) * bps)
-                };
-                let feed = |(parent, blocks)| Feed {
-                    parent,
-                    blocks,
-                    pace_bps: pace(parent),
-                };
-                by_parent.into_iter().map(feed).collect()
-            }
-            Overlay::Mesh(helpers, seconds) => {
-                let mut by_parent: BTreeMap<usize, (Blocks, u64)> = BTreeMap::new();
-                let mut load: BTreeMap<usize, u32> = BTreeMap::new();
-                for block in 0..self.layout.count() {
-                    let helper = helpers[block as usize];
-                    let usable = |&parent: &usize| {
-                        parent != host && self.nodes[parent].takes_part() && !self.avoided.contains(&(host, parent))
-                    };
-                    let origin = || {
-                        let source = Some(self.ground.source()).filter(usable);
-                        source.or_else(|| {
-                            let holders = self.ground.receivers().iter().copied().filter(usable);
-                            let holders = holders.filter(|&other| self.nodes[other].have.contains(block));
-                            holders.min_by_key(|other| load.get(other).copied().unwrap_or(0))
-                        })
-                    };
-                    let parent = Some(helper).filter(usable).or_else(origin);
-                    if let Some(parent) = parent {
-                        *load.entry(parent).or_default() += 1;
-                        let entry = by_parent.entry(parent);
-                        let (blocks, bytes) = entry.or_insert_with(|| (Blocks::none(self.layout.count()), 0));
-                        if lacking.contains(block) {
-                            blocks.insert(block);
-                        }
-                        *bytes += u64::from(self.layout.length(block));
-                    }
-                }
-                // Divide all bytes that a parent gives in that time, not only the bytes left: otherwise the last blocks
-                // would come ever more slowly.
-                let pace = |parent: usize, bytes: u64| {
-                    if *seconds > 0.0 {
-                        self.headroom(parent, host, HEADROOM) * 8.0 * bytes as f64 / seconds
-                    } else {
-                        f64::INFINITY
-                    }
-                };
-                let feed = |(parent, (blocks, bytes)): (usize, (Blocks, u64))| Feed {
-                    parent,
-                    pace_bps: pace(parent, bytes),
-                    blocks,
-                };
-                let wanted = by_parent.into_iter().filter(|(_, (blocks, _))| !blocks.is_empty());
-                wanted.map(feed).collect()
+            Overlay::Packing(packing) => self.feeds_of_trees(host, packing, &lacking),
+            Overlay::Mesh(helpers, seconds) => self.feeds_of_mesh(host, helpers, *seconds, &lacking),
+        }
+    }
+
+    /// The feeds of a host in several trees, each of which carries some of the blocks.
+    fn feeds_of_trees(&self, host: usize, packing: &Packing, lacking: &Blocks) -> Vec<Feed> {
+        let mut by_parent: BTreeMap<usize, Blocks> = BTreeMap::new();
+        for block in lacking.iter() {
+            if let Some(parent) = packing.parent(host, block)
+                && self.nodes[parent].takes_part()
+            {
+                let blocks = by_parent.entry(parent);
+                blocks
+                    .or_insert_with(|| Blocks::none(self.layout.count()))
+                    .insert(block);
             }
         }
+        let pace = |parent: usize| {
+            let least = if parent == self.ground.source() {
+                ROOT_HEADROOM
+            } else {
+                HEADROOM
+            };
+            let planned = self.carries.1.get(&(parent, host)).copied();
+            planned.map_or(f64::INFINITY, |bps| self.headroom(parent, host, least) * bps)
+        };
+        let feed = |(parent, blocks)| Feed {
+            parent,
+            blocks,
+            pace_bps: pace(parent),
+        };
+        by_parent.into_iter().map(feed).collect()
+    }
+
+    /// The feeds of a host in a mesh, where each helper passes on some of the blocks.
+    fn feeds_of_mesh(&self, host: usize, helpers: &[usize], seconds: f64, lacking: &Blocks) -> Vec<Feed> {
+        let mut by_parent: BTreeMap<usize, (Blocks, u64)> = BTreeMap::new();
+        let mut load: BTreeMap<usize, u32> = BTreeMap::new();
+        for block in 0..self.layout.count() {
+            let helper = helpers[block as usize];
+            let usable = |&parent: &usize| {
+                parent != host && self.nodes[parent].takes_part() && !self.avoided.contains(&(host, parent))
+            };
+            let origin = || {
+                let source = Some(self.ground.source()).filter(usable);
+                source.or_else(|| {
+                    let holders = self.ground.receivers().iter().copied().filter(usable);
+                    let holders = holders.filter(|&other| self.nodes[other].have.contains(block));
+                    holders.min_by_key(|other| load.get(other).copied().unwrap_or(0))
+                })
+            };
+            let parent = Some(helper).filter(usable).or_else(origin);
+            if let Some(parent) = parent {
+                *load.entry(parent).or_default() += 1;
+                let entry = by_parent.entry(parent);
+                let (blocks, bytes) = entry.or_insert_with(|| (Blocks::none(self.layout.count()), 0));
+                if lacking.contains(block) {
+                    blocks.insert(block);
+                }
+                *bytes += u64::from(self.layout.length(block));
+            }
+        }
+        // Divide all bytes that a parent gives in that time, not only the bytes left: otherwise the last blocks
+        // would come ever more slowly.
+        let pace = |parent: usize, bytes: u64| {
+            if seconds > 0.0 {
+                self.headroom(parent, host, HEADROOM) * 8.0 * bytes as f64 / seconds
+            } else {
+                f64::INFINITY
+            }
+        };
+        let feed = |(parent, (blocks, bytes)): (usize, (Blocks, u64))| Feed {
+            parent,
+            pace_bps: pace(parent, bytes),
+            blocks,
+        };
+        let wanted = by_parent.into_iter().filter(|(_, (blocks, _))| !blocks.is_empty());
+        wanted.map(feed).collect()
     }
 }
 
