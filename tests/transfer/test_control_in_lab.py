@@ -120,7 +120,7 @@ def test_a_suspended_transfer_goes_on_with_what_is_left(cloud: lab.Session, tmp_
         both = (shuffle.id, broadcast.id)
         until(lambda: all(controller.get(number).moved_bytes > 500_000 for number in both))
         # As many others as run on host c, which moves no byte for them.
-        others = [controller.submit([HostBytes("c", "c", 30_000_000)], priority_class=1) for _ in range(ON_HOST)]
+        others = [controller.submit([HostBytes("c", "c", 3_000_000_000)], priority_class=1) for _ in range(ON_HOST)]
         until(lambda: all(controller.get(number).state == "queued" for number in both))
         kept = [controller.get(number).moved_bytes for number in both]
         for each in others:

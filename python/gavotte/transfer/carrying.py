@@ -205,6 +205,8 @@ class _Shuffle:
             for part in range(count)
         ]
         self._moved = [0] * len(self._bytes)
+        self._heard_s = [0.0] * len(self._bytes)
+        self._pace_bps = [0.0] * len(self._bytes)
         self._finish_s = [0.0] * len(flows)
         self._retransmits = [0] * len(flows)
         self._paced_s = self._pacing_s = 0.0
@@ -227,16 +229,18 @@ class _Shuffle:
                 # A flow of pace 0 waits until others leave it some, and a pace of 1 is the word for that.
                 pace_bps = self._slack.factor * self._slacks[flow] * paces[flow]
                 transfer.pace_bps, transfer.spread = max(1, round(pace_bps)), True
+                self._pace_bps[number] = pace_bps
                 transfer.round_trip_s = self._spread_s[flow]
             asked[self._flows[flow].source].append(transfer)
         began_s = time.monotonic()
+        self._heard_s = [began_s] * len(self._bytes)
         replay = Replay(self._fleet, asked, congestion=CONGESTION, max_seconds=max_seconds, report_s=REPORT_S)
         for _, event in replay.events():
             if isinstance(event, AgentError):
                 raise event
             if isinstance(event, pb.Moved):
                 for number, moved in zip(event.ids, event.bytes, strict=True):
-                    self._moved[number] = moved
+                    self._moved[number], self._heard_s[number] = moved, time.monotonic()
                 self._report()
                 self._steer(replay)
                 continue
@@ -278,11 +282,14 @@ class _Shuffle:
     def _pace(self, replay: Replay, network: Network, now_s: float) -> None:
         """Give flows that lag behind higher rates, and all what ended or slower flows leave.
 
-        A paced flow is one transfer.
+        A paced flow is one transfer. Since its last report it has probably moved on at its pace. Next to reports of
+        0.2 s ago, the first of the newest ones looked far ahead, and its flow was slowed down shortly before its end.
         """
         left = [
-            (flow.source, flow.target, float(flow.bytes - moved))
-            for flow, moved in zip(self._flows, self._moved, strict=True)
+            (flow.source, flow.target, max(0.0, flow.bytes - moved - pace_bps / 8 * (now_s - heard_s)))
+            for flow, moved, heard_s, pace_bps in zip(
+                self._flows, self._moved, self._heard_s, self._pace_bps, strict=True
+            )
         ]
         paces: dict[str, dict[int, float]] = defaultdict(dict)
         rates_bps = wss_rates(network, early(left))[0].tolist()
@@ -294,6 +301,7 @@ class _Shuffle:
             if rate_bps > 0:
                 factor = self._slack.factor if number in self._slowest else SLACK
                 pace_bps = factor * self._slacks[number] * rate_bps
+                self._pace_bps[number] = pace_bps
                 paces[self._flows[number].source][number] = pace_bps
         replay.pace(paces)
 
