@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from statistics import median_high
 
+import numpy as np
+
 from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.routers import count_routers
 from gavotte.agents.schedule import Step, carry_out
 from gavotte.formats.network import Group, Network
 from gavotte.transfer.planning import nothing_known
@@ -38,11 +41,7 @@ LIKE = 0.9
 """Hops at least this much of the fastest are alike: no port was measured through a slower one."""
 
 GLANCED = 48
-"""Most hosts between which path lengths are counted. Each host glances at all others, one after another."""
-
-_GLANCE = pb.Probe(burst_train=pb.BurstTrain(bursts=1, packets=2, payload_bytes=64))
-GLANCE_S = 1.0
-"""Longest time of a glance: usually some milliseconds, or 0.2 s if every packet is lost."""
+"""Most hosts between which path lengths are counted: each host needs a round for each other one."""
 
 MACHINE_HOPS = 1
 """Path length between hosts of one machine, where other paths are longer."""
@@ -147,11 +146,8 @@ def _places(fleet: Fleet, hosts: Sequence[str]) -> Places:
     size = len(hosts)
     lengths: dict[tuple[int, int], int] = {}
     if 2 < size <= GLANCED:
-        at = {name: number for number, name in enumerate(hosts)}
-        schedule = [[Step(hosts[m], hosts[n], _GLANCE) for m, n in turn] for turn in _disjoint(size)]
-        for answer in carry_out(fleet, schedule, round_s=GLANCE_S):
-            if answer.reply is not None and answer.reply.hops:
-                lengths[at[answer.source], at[answer.target]] = answer.reply.hops
+        routers = count_routers(lambda schedule, round_s: carry_out(fleet, schedule, round_s=round_s), hosts, hosts)
+        lengths = {(int(m), int(n)): int(routers.lengths[m, n]) for m, n in np.argwhere(routers.lengths)}
     kinds = sorted(set(lengths.values()))
     if len(kinds) < 2:
         return Places({host: number for number, host in enumerate(hosts)}, dict.fromkeys(hosts, 0))
@@ -174,15 +170,6 @@ def _joined(size: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
         if one != other:
             least = [min(one, other) if number in (one, other) else number for number in least]
     return least
-
-
-def _disjoint(size: int) -> Iterator[list[tuple[int, int]]]:
-    """Yield rounds of disjoint pairs, so that each pair is in one of them (the circle method)."""
-    circle = list(range(size + size % 2))
-    for _ in range(len(circle) - 1):
-        pairs = zip(circle[: len(circle) // 2], reversed(circle[len(circle) // 2 :]), strict=True)
-        yield [pair for pair in pairs if max(pair) < size]
-        circle[1:] = [circle[-1], *circle[1:-1]]
 
 
 def _ring(places: Places, rack: int, *, back: bool = False) -> list[tuple[str, str]]:

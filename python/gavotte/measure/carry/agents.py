@@ -8,11 +8,11 @@ from typing import Protocol
 
 from gavotte.agents import Fleet
 from gavotte.agents.losses import Losses
+from gavotte.agents.routers import count_routers
 from gavotte.agents.schedule import Answer, Schedule, carry_out
 from gavotte.measure.adapt.carrier import Carrier
 from gavotte.measure.adapt.events import Counted, Experiment, Moment
 from gavotte.measure.carry.fleet_carrier import FleetCarrier
-from gavotte.measure.carry.paths import count_routers
 from gavotte.terms.unix_clock import UnixClock
 
 LOOK_S = 0.5

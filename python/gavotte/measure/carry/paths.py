@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
-from gavotte.agents.schedule import OUT_OF_TOUCH, Answer, Schedule, Step, carry_out
+from gavotte.agents.routers import between_any_two
+from gavotte.agents.schedule import carry_out
 from gavotte.formats.history import Ints, Texts
-from gavotte.measure.plan.rounds import disjoint_rounds
-from gavotte.terms import Pair
 
 MAX_HOPS = 16
 TRIES = 2
 TIMEOUT_S = 0.3
 SECONDS_PER_ROUND = MAX_HOPS * TRIES * TIMEOUT_S
 """Longest time of a round, if every router is silent; some milliseconds if routers answer."""
-
-_GLANCE = pb.Probe(burst_train=pb.BurstTrain(bursts=1, packets=2, payload_bytes=64))
-GLANCE_S = 1.0
-"""Longest time of a glance: usually some milliseconds, or 0.2 s if every packet is lost."""
-
-
-Send = Callable[[Schedule, float], Iterator[Answer]]
-"""Sends a schedule, and yields each outcome. The second argument is the longest time of a round, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -42,54 +33,6 @@ class Paths:
     hops: Ints
     addresses: Texts
     failures: dict[tuple[str, str], str] = field(default_factory=dict)
-
-
-@dataclass
-class Routers:
-    """Counts of routers between hosts.
-
-    Attributes:
-        lengths: (N, N) path lengths (routers + 1), the same in both directions; 0 = unknown.
-        round_trips_s: round trip of each pair that answered.
-        blocked: the (source, target) indices on which TCP passes, but UDP does not.
-        cut: pairs of indices that could not connect in at least one direction.
-    """
-
-    lengths: Ints
-    round_trips_s: dict[Pair, float] = field(default_factory=dict)
-    blocked: set[Pair] = field(default_factory=set)
-    cut: set[frozenset[int]] = field(default_factory=set)
-
-
-def count_routers(send: Send, hosts: Iterable[str], names: Sequence[str], *, seed: int = 0) -> Routers:
-    """Count the routers between any two hosts by the time to live of two small packets, N/2 pairs at a time.
-
-    Args:
-        send: sends a schedule.
-        hosts: usable hosts.
-        names: hosts in matrix order; those that are not usable stay unknown.
-        seed: seed of the order, and of which end sends.
-    """
-    index = {name: i for i, name in enumerate(names)}
-    here = set(hosts)
-    routers = Routers(np.zeros((len(names), len(names)), dtype=np.int64))
-    for back in (False, True):
-        for answer in send(_between_any_two(here, names, _GLANCE, seed=seed, back=back), GLANCE_S):
-            i, j = index[answer.source], index[answer.target]
-            if answer.failure in OUT_OF_TOUCH:
-                routers.cut.add(frozenset((i, j)))
-            if answer.reply is None:
-                continue
-            if answer.failure == pb.FAILURE_NO_UDP:
-                routers.blocked.add((i, j))
-            if answer.reply.hops:
-                routers.lengths[i, j] = routers.lengths[j, i] = answer.reply.hops
-            if answer.reply.rtt_s > 0:
-                routers.round_trips_s[i, j] = answer.reply.rtt_s
-        # One direction shows the length. If one has a firewall, the other may have one too.
-        if not routers.blocked and not routers.cut:
-            break
-    return routers
 
 
 def trace_paths(fleet: Fleet, names: Sequence[str], *, seed: int = 0) -> Paths:
@@ -109,7 +52,7 @@ def trace_paths(fleet: Fleet, names: Sequence[str], *, seed: int = 0) -> Paths:
     hops = np.zeros((size, size), dtype=np.int64)
     routers: dict[tuple[int, int], list[str]] = {}
     failures: dict[tuple[str, str], str] = {}
-    schedule = _between_any_two({host.name for host in fleet.hosts}, names, trace, seed=seed)
+    schedule = between_any_two({host.name for host in fleet.hosts}, names, trace, seed=seed)
     for answer in carry_out(fleet, schedule, round_s=SECONDS_PER_ROUND):
         at = index[answer.source], index[answer.target]
         if answer.reply is None or answer.error:
@@ -126,14 +69,3 @@ def trace_paths(fleet: Fleet, names: Sequence[str], *, seed: int = 0) -> Paths:
     for (i, j), each in routers.items():
         addresses[i, j, : len(each)] = each
     return Paths(hops, addresses, failures)
-
-
-def _between_any_two(
-    hosts: Collection[str], names: Sequence[str], probe: pb.Probe, *, seed: int, back: bool = False
-) -> Schedule:
-    """Return rounds that probe each pair of hosts once, in one direction; with `back` in the other."""
-    usable = [name for name in names if name in hosts]
-    return [
-        [Step(usable[b if back else a], usable[a if back else b], probe) for a, b in pairs]
-        for pairs in disjoint_rounds(len(usable), seed=seed)
-    ]

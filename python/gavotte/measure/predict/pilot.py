@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gavotte.agents import Budget, Fleet, Reach, enrolled
+from gavotte.agents.routers import count_routers
 from gavotte.agents.schedule import Answer, Schedule, carry_out
 from gavotte.errors import AgentError, NoAgentsError
 from gavotte.formats.history import Floats, Ints
@@ -32,7 +33,6 @@ from gavotte.measure.adapt.busy import Busy
 from gavotte.measure.adapt.overlap import SHARED_BELOW, evidence, together
 from gavotte.measure.adapt.streams import Streams
 from gavotte.measure.carry.fleet_carrier import FleetCarrier
-from gavotte.measure.carry.paths import count_routers
 from gavotte.measure.plan.concurrency import Concurrency
 from gavotte.measure.plan.cost import Cost
 from gavotte.measure.plan.holds import TRAIN_HOLD_S, TRAIN_MORE, TRAIN_PAUSE_S

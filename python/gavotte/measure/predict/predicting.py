@@ -14,6 +14,7 @@ from statistics import median
 
 from gavotte import _core
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.routers import count_routers
 from gavotte.agents.schedule import Answer, Schedule
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
@@ -21,7 +22,6 @@ from gavotte.measure.adapt.carrier import Carrier
 from gavotte.measure.adapt.events import Counted, Experiment, Moment
 from gavotte.measure.adapt.results import Results
 from gavotte.measure.adapt.underway import Underway
-from gavotte.measure.carry.paths import count_routers
 from gavotte.measure.carry.runner import Runner
 from gavotte.measure.plan.cost import Cost, CostLimits, Most
 from gavotte.measure.plan.methods import METHODS
