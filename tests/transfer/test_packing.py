@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +21,7 @@ from gavotte.transfer.packing import GAP, GIVEN_UP, MOST_MEMBERS, Packing, cheap
 from gavotte.transfer.planning import nothing_known, plan_broadcast
 
 MB = 1_000_000
+TREE = Path(__file__).parents[2]
 RATES = st.floats(4e6, 40e6)
 
 
@@ -156,3 +160,17 @@ def test_what_nothing_limits_needs_no_trees() -> None:
     assert pack(ground_of(nothing_known(["a", "b"])), range(2)) is None
     crowd = builders.network([{"name": f"h{i}", "egress_bps": 1e7} for i in range(MOST_MEMBERS + 1)])
     assert pack(ground_of(crowd), range(MOST_MEMBERS + 1)) is None
+
+
+def test_a_program_that_packs_trees_may_use_other_solvers() -> None:
+    """The symbols of highspy and OR-tools clash: the second one cannot be loaded."""
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from tests import builders\n"
+        "from tests.transfer.test_packing import packed\n"
+        "packed(builders.network(3, egress_bps=8e6))\n"
+        "from ortools.sat.python import cp_model\n"
+        "print('both')"
+    )
+    ended = subprocess.run([sys.executable, "-c", script, str(TREE)], capture_output=True, text=True, timeout=60)
+    assert ended.stdout == "both\n", ended.stderr

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -131,8 +130,8 @@ class _Search:
         self._pairs = np.repeat(np.arange(size * size), [len(way) for way in ways])
         self._links = np.array([link for way in ways for link in way], dtype=np.int64)
         self._scale = float(rates_bps.max())
-        self._model = self._new_model()
         self._trees: list[Parents] = []
+        self._closed: set[int] = set()
         self._loads: list[Floats] = []
         self._flows: Floats = np.zeros(0)
 
@@ -154,7 +153,8 @@ class _Search:
             if key in tried or (rate and least <= rate * (1 + GAP)):
                 break
             tried.add(key)
-            self._add(parents, crossed)
+            self._trees.append(parents)
+            self._loads.append(crossed)
             rate, self._flows, prices = self._solved()
         return max(least, rate), prices
 
@@ -162,15 +162,14 @@ class _Search:
         """Keep few of the trees that the optimum uses, and return their numbers."""
         least = (1 - GIVEN_UP) * self._flows.sum()
         used = self._flows > 1e-6 * self._flows.sum()
-        for tree in np.flatnonzero(~used):
-            self._model.changeColBounds(int(tree), 0.0, 0.0)
+        self._closed.update(int(tree) for tree in np.flatnonzero(~used))
         for tree in sorted(np.flatnonzero(used), key=self._flows.__getitem__):
-            self._model.changeColBounds(int(tree), 0.0, 0.0)
+            self._closed.add(int(tree))
             rate, flows, _ = self._solved()
             if rate >= least:
                 self._flows = flows
             else:
-                self._model.changeColBounds(int(tree), 0.0, np.inf)
+                self._closed.remove(int(tree))
         return [int(tree) for tree in np.flatnonzero(self._flows > 0)]
 
     def shallow(self, kept: Sequence[int]) -> list[tuple[float, Parents]]:
@@ -206,31 +205,16 @@ class _Search:
         crossed = [link for host in range(1, self._size) for link in self._ways[parents[host] * self._size + host]]
         return np.bincount(crossed, minlength=len(self.rates)).astype(np.float64)
 
-    def _new_model(self) -> Any:
-        """Return a linear program with a row per link and no tree yet."""
-        import highspy
-
-        model = highspy.Highs()  # type: ignore[no-untyped-call]
-        model.setOptionValue("output_flag", False)
-        nothing = np.zeros(0, dtype=np.int32)
-        # Rates near 1, since tolerances of the solver are absolute.
-        for rate in self.rates / self._scale:
-            model.addRow(-np.inf, float(rate), 0, nothing, nothing.astype(np.float64))
-        return model
-
-    def _add(self, parents: Parents, load: Floats) -> None:
-        """Add a tree to the linear program."""
-        crossed = np.flatnonzero(load).astype(np.int32)
-        self._model.addCol(-1.0, 0.0, np.inf, len(crossed), crossed, load[crossed])
-        self._trees.append(parents)
-        self._loads.append(load)
-
     def _solved(self) -> tuple[float, Floats, Floats]:
-        """Return the highest rate of all trees, the rate of each, and the price of each link."""
-        self._model.run()
-        solution = self._model.getSolution()
-        flows = np.maximum(np.array(solution.col_value), 0.0) * self._scale
-        return float(flows.sum()), flows, np.maximum(-np.array(solution.row_dual), 0.0)
+        """Return the highest rate of all trees that are not closed, the rate of each, and the price of each link."""
+        from scipy.optimize import linprog
+
+        bounds = [(0.0, 0.0 if tree in self._closed else None) for tree in range(len(self._trees))]
+        # Rates near 1, since tolerances of the solver are absolute.
+        limits = self.rates / self._scale
+        result = linprog(-np.ones(len(bounds)), np.column_stack(self._loads), limits, bounds=bounds, method="highs-ds")
+        flows = np.maximum(result.x, 0.0) * self._scale
+        return float(flows.sum()), flows, np.maximum(-result.ineqlin.marginals, 0.0)
 
 
 def cheapest_tree(costs: Floats) -> Parents:

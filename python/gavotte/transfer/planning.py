@@ -41,7 +41,7 @@ REHEARSED_MOST = 100
 """Most receivers of a Cornet that is played."""
 
 WORTH_S = 0.1
-"""`auto` packs no trees if they could save less than this: HiGHS has to be loaded, and solves for 0.01 to 1 s."""
+"""`auto` packs no trees if they could save less than this: HiGHS has to be loaded, and solves for some time."""
 
 PROBED_WORTH = 1.1
 """Where rates are only probed, `auto` takes trees that should take at most this many times the least time."""
