@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 
 use crate::claim::find;
-use crate::device::{PairClass, Shaper};
+use crate::device::Shaper;
 use crate::error::ShaperError;
+use crate::pairs::PairClass;
 use crate::sizes::GSO_SEGMENTS;
 use crate::tc::{self, NEWCOMERS, REST, VM, Way};
 

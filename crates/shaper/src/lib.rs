@@ -17,11 +17,14 @@
 mod before;
 mod behind;
 mod claim;
+mod counts;
 mod device;
 mod error;
 mod freeze;
 mod intact;
 mod loaded;
+mod packet;
+mod pairs;
 mod port;
 mod programs;
 mod sizes;
@@ -29,10 +32,12 @@ mod tc;
 
 pub use behind::namespace_behind;
 pub use claim::sweep;
-pub use device::{PairRate, Received, Sent, Setup, Shaper, UNSHAPED};
+pub use counts::{Received, Sent};
+pub use device::{Setup, Shaper, UNSHAPED};
 pub use error::ShaperError;
 pub use freeze::freeze;
 pub use loaded::{MAX_PAIRS, try_programs};
+pub use pairs::PairRate;
 pub use port::Port;
 pub use programs::CONTROL as UNNUMBERED;
 pub use sizes::UNLIMITED_BPS;

@@ -12,7 +12,7 @@ const BURST_S: f64 = 0.001;
 const LEAF_S: f64 = 0.03;
 const LEAST_LEAF_PACKETS: u32 = 8;
 /// The estimate assumes a slightly lower rate than the class has, so that the queue never holds more than estimated.
-pub(crate) const RECKONED: f64 = 0.995;
+pub(crate) const ESTIMATED: f64 = 0.995;
 
 /// A class's rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
