@@ -141,7 +141,7 @@ fn run(arguments: &Serve) -> io::Result<()> {
             max_bytes: arguments.max_bytes,
             max_time: Duration::from_secs(arguments.max_seconds),
         },
-        kept: Some(kept(arguments)),
+        state: Some(state_file(arguments)),
     };
     let mut doors = Doors::default();
     let _socket = match &arguments.socket {
@@ -183,7 +183,7 @@ fn run(arguments: &Serve) -> io::Result<()> {
 }
 
 /// The file from which the agent resumes its guarantees after a restart.
-fn kept(arguments: &Serve) -> PathBuf {
+fn state_file(arguments: &Serve) -> PathBuf {
     let name = format!("guarantee-{}", arguments.data_port);
     let folder = arguments
         .state

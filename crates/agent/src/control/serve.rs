@@ -16,7 +16,7 @@ use tracing::{debug, info, warn};
 use crate::contract::agents::agent_server::AgentServer;
 use crate::control::doors::Doors;
 use crate::control::service::Service;
-use crate::guarantee::kept::Kept;
+use crate::guarantee::stored::StateFile;
 use crate::guarantee::{Guarantees, orphan};
 use crate::hold::Caps;
 use crate::plane::Plane;
@@ -47,7 +47,7 @@ pub struct Options {
     /// The limits of each hold.
     pub caps: Caps,
     /// File from which the agent resumes its guarantees after a restart; `None` = it does not.
-    pub kept: Option<PathBuf>,
+    pub state: Option<PathBuf>,
 }
 
 /// Serves the agent on its bound ports until `stop` returns. `stop` is first polled after the data port is bound. Must
@@ -57,8 +57,8 @@ pub struct Options {
 /// If the data port cannot be bound, the keys are invalid, or the server fails.
 pub async fn serve(options: Options, doors: impl Into<Doors>, stop: impl Future<Output = ()>) -> io::Result<()> {
     raise_file_limit();
-    let guarantees = Guarantees::kept_at(options.kept.map(Kept::at));
-    let resumes = guarantees.is_kept();
+    let guarantees = Guarantees::stored_in(options.state.map(StateFile::at));
+    let resumes = guarantees.is_stored();
     // Static limits of guarantees that are resumed stay until then.
     let swept = if resumes {
         Ok(Vec::new())

@@ -13,14 +13,14 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use thiserror::Error;
 
 use crate::guarantee::duty::{Duty, Hose};
-use crate::guarantee::peer::{Peer, around_bytes};
+use crate::guarantee::peer::Peer;
 use crate::guarantee::rest::Rest;
 use crate::guarantee::sockets::Sockets;
-use crate::guarantee::talk::{Matter, Order, TalkKey, Word, first_number};
+use crate::guarantee::talk::{TalkKey, first_number};
 use crate::guarantee::tenant::Part;
 use crate::guarantee::unlisted::Unlisted;
 use crate::guarantee::watch::Watch;
-use crate::guarantee::wire::{Wire, now_us};
+use crate::guarantee::wire::Wire;
 
 /// Threshold of the phantom queue of a host without active pairs, in bytes.
 const THRESHOLD_BYTES: u64 = 40_000;
@@ -57,19 +57,19 @@ pub(super) enum KeepError {
 pub(super) struct Keeper {
     pub(super) duty: Duty,
     /// The keys of the other hosts' agents, by the hosts' positions.
-    keys: BTreeMap<u16, TalkKey>,
+    pub(super) keys: BTreeMap<u16, TalkKey>,
     pub(super) shaper: Shaper,
-    wire: Wire,
-    sources: Partitioner<IpAddr>,
-    targets: Partitioner<IpAddr>,
+    pub(super) wire: Wire,
+    pub(super) sources: Partitioner<IpAddr>,
+    pub(super) targets: Partitioner<IpAddr>,
     arrivals: Arrivals<IpAddr>,
     /// The other hosts, by the address that names them.
     pub(super) others: BTreeMap<IpAddr, Peer>,
     /// Hosts that have an address in common, by that address.
     pub(super) shared: BTreeMap<IpAddr, Vec<IpAddr>>,
     /// Whether the address of a host has changed.
-    moved: bool,
-    part: Part,
+    pub(super) moved: bool,
+    pub(super) part: Part,
     rest: Rest,
     pub(super) watch: Watch,
     /// The rates that the host is currently guaranteed to send and receive, in bit/s.
@@ -82,7 +82,7 @@ pub(super) struct Keeper {
     pub(super) sockets: Sockets,
     /// What arrives from hosts that are not in the set.
     pub(super) unlisted: Unlisted,
-    number: u64,
+    pub(super) number: u64,
     pub(super) control_bytes: u64,
 }
 
@@ -292,8 +292,7 @@ impl Keeper {
     }
 
     /// Waits until `until`, until the bell rings or, with `hear`, until a datagram arrives or another program changes the
-    /// interface. Returns whether the bell
-    /// rang.
+    /// interface. Returns whether the bell rang.
     pub(super) fn wait(&self, bell: &PipeReader, until: Instant, hear: bool) -> bool {
         let ready = |events| PollFd::new(events, PollFlags::POLLIN);
         let mut all = [ready(bell.as_fd()), ready(self.shaper.changes()), ready(self.wire.fd())];
@@ -335,73 +334,6 @@ impl Keeper {
         self.set_rates(now_s)?;
         self.say(now_s);
         Ok(())
-    }
-
-    /// Receives all datagrams that have arrived.
-    fn hear(&mut self, now_s: f64) {
-        let (keys, own) = (&self.keys, self.duty.own.position);
-        let mut words = Vec::new();
-        let ahead_us = self.wire.hear(|from, bytes, stamp_us| {
-            words.extend(Word::open(|from| keys.get(&from), own, bytes).map(|word| (from, word, stamp_us)));
-        });
-        for (from, word, stamp_us) in words {
-            let arrived_us = stamp_us
-                .zip(ahead_us)
-                .map(|(stamp_us, ahead_us)| stamp_us.wrapping_sub(ahead_us));
-            self.take(now_s, from, &word, arrived_us);
-        }
-    }
-
-    fn take(&mut self, now_s: f64, origin: SocketAddr, word: &Word, arrived_us: Option<u32>) {
-        let Some(from) = self.duty.at(word.from) else {
-            return;
-        };
-        let Some((hose, other)) = self.duty.peers.get(&from).zip(self.others.get_mut(&from)) else {
-            return;
-        };
-        let order = other.numbers.take(word.number);
-        if order == Order::Old {
-            return;
-        }
-        self.moved |= other.note_origin(hose, origin);
-        other.heard_s = Some(now_s);
-        if order == Order::Start {
-            self.shaper.renumber(from);
-            other.incoming.renumber();
-            other.out.forget();
-        }
-        if let Some(arrived_us) = arrived_us {
-            other.incoming.time(now_s, arrived_us.wrapping_sub(word.sent_us));
-        }
-        let (tally, as_source, as_target) = match word.matter {
-            Matter::Pair {
-                tally,
-                as_source,
-                as_target,
-            } => (tally, as_source, as_target),
-            matter => return self.part.hear(&self.duty, from, now_s, matter),
-        };
-        other.heard = [as_target, as_source];
-        if let Some(offer) = as_source {
-            self.sources.hear(from, Seconds(now_s), offer);
-        }
-        if let Some(offer) = as_target {
-            self.targets.hear(from, Seconds(now_s), offer);
-        }
-        other.out.set_distinguished(tally.is_some());
-        let Some(tally) = tally else {
-            return;
-        };
-        let round_trip = other.incoming.round_trip(&tally);
-        if let Some(feedback) = other.out.report(now_s, word.sent_us, tally)
-            && let Some(allocator) = &mut other.out.allocator
-        {
-            if let Some(round_trip) = round_trip {
-                allocator.set_round_trip(round_trip);
-            }
-            let guarantee_bps = self.targets.guarantee_bps(from, Seconds(now_s)).unwrap_or(0.0);
-            allocator.feedback(Seconds(now_s), &feedback, Bandwidth(guarantee_bps));
-        }
     }
 
     /// Reads what has arrived, and charges losses to pairs.
@@ -460,22 +392,6 @@ impl Keeper {
                         Allocator::new(Seconds(now_s), Bandwidth(guarantee_bps), start, most, &rules.allocation);
                     other.out.allocator = Some(fresh.without_marks(&rules.delayed, &rules.unmarked));
                 }
-            }
-        }
-    }
-
-    /// Keeps the last offers of a silent agent valid. Otherwise six senders that each used their own hose as the pair's
-    /// guarantee sent three times the rate for which their receiver's hose and its link were admitted.
-    fn remember(&mut self, now_s: f64) {
-        let rare_s = self.duty.parameters.partition.silence_s / 2.0;
-        let silent = |other: &&Peer| other.heard_s.is_some_and(|heard_s| now_s - heard_s > rare_s);
-        for (peer, other) in &self.others {
-            let [as_target, as_source] = Some(other).filter(silent).map_or([None; 2], |other| other.heard);
-            if let Some(offer) = as_target {
-                self.targets.hear(*peer, Seconds(now_s), offer);
-            }
-            if let Some(offer) = as_source {
-                self.sources.hear(*peer, Seconds(now_s), offer);
             }
         }
     }
@@ -584,48 +500,6 @@ impl Keeper {
             self.shaper.set(&rates)?;
         }
         Ok(())
-    }
-
-    /// Sends the other hosts what has changed.
-    fn say(&mut self, now_s: f64) {
-        let mut messages = self.part.say(&self.duty, now_s);
-        let timed = self.duty.parameters.delayed.delay_most_s > 0.0;
-        for (peer, other) in &mut self.others {
-            if !other.is_due(now_s, around_bytes(self.duty.peers[peer].place.ip()), timed) {
-                continue;
-            }
-            let matter = Matter::Pair {
-                tally: other.mixed.is_empty().then(|| other.incoming.tally()),
-                as_source: other.out.offer,
-                as_target: other.incoming.offer,
-            };
-            messages.push((*peer, matter));
-        }
-        for (peer, matter) in messages {
-            self.tell(now_s, peer, matter);
-        }
-    }
-
-    fn tell(&mut self, now_s: f64, peer: IpAddr, matter: Matter) {
-        let Some((hose, other)) = self.duty.peers.get(&peer).zip(self.others.get(&peer)) else {
-            return;
-        };
-        self.number = self.number.wrapping_add(1);
-        let word = Word {
-            number: self.number,
-            sent_us: now_us(),
-            from: self.duty.own.position,
-            matter,
-        };
-        let Some(key) = self.keys.get(&hose.position) else {
-            return;
-        };
-        let bytes = word.seal(key, hose.position);
-        let place = other.place(hose, now_s);
-        // A host that is gone answers by ICMP, but only its silence counts.
-        if self.wire.tell(place, &bytes) {
-            self.control_bytes += bytes.len() as u64 + around_bytes(place.ip());
-        }
     }
 }
 

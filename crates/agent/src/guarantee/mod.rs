@@ -5,19 +5,23 @@
 //! a socket. Guarantees need no controller once they are set.
 
 pub mod duty;
+mod exchange;
+mod incoming;
 mod inside;
 mod keeping;
-pub mod kept;
 pub mod orphan;
+mod outgoing;
 mod peer;
 mod rest;
 mod sockets;
 mod standing;
+mod status;
+pub mod stored;
 pub mod talk;
-mod telling;
 mod tenant;
 mod unlisted;
 mod watch;
+mod windows;
 mod wire;
 
 pub use standing::{Guarantees, GuardError};

@@ -15,8 +15,8 @@ use crate::contract::agents::{GuardReply, GuardRequest, GuardedReply};
 use crate::guarantee::duty::Duty;
 use crate::guarantee::inside;
 use crate::guarantee::keeping::Keeper;
-use crate::guarantee::kept::Kept;
 use crate::guarantee::orphan::Orphan;
+use crate::guarantee::stored::StateFile;
 use crate::hold::registry::Holds;
 use crate::hold::{Hold, HoldError};
 
@@ -77,8 +77,8 @@ struct Standing {
 #[derive(Clone, Debug, Default)]
 pub struct Guarantees {
     standing: Arc<Mutex<Option<Standing>>>,
-    /// Where they are kept for the time after a restart.
-    kept: Option<Kept>,
+    /// Where they are stored for the time after a restart.
+    file: Option<StateFile>,
 }
 
 impl std::fmt::Debug for Order {
@@ -88,17 +88,17 @@ impl std::fmt::Debug for Order {
 }
 
 impl Guarantees {
-    /// Creates guarantees that are kept in a file.
-    pub fn kept_at(kept: Option<Kept>) -> Self {
+    /// Creates guarantees that are stored in a file; `None` = they end with the agent.
+    pub fn stored_in(file: Option<StateFile>) -> Self {
         Self {
             standing: Arc::default(),
-            kept,
+            file,
         }
     }
 
     /// Whether there are guarantees to resume.
-    pub fn is_kept(&self) -> bool {
-        let read = self.kept.as_ref().map(Kept::read);
+    pub fn is_stored(&self) -> bool {
+        let read = self.file.as_ref().map(StateFile::read);
         matches!(read, Some(Ok(Some(_)) | Err(_)))
     }
 
@@ -110,7 +110,7 @@ impl Guarantees {
             if self.lock().is_some() {
                 return;
             }
-            let read = self.kept.as_ref().map_or(Ok(None), Kept::read);
+            let read = self.file.as_ref().map_or(Ok(None), StateFile::read);
             let resumed = match read {
                 Ok(None) => return,
                 Ok(Some(request)) => self.guard(holds, request).await.map_err(|error| error.to_string()),
@@ -185,8 +185,8 @@ impl Guarantees {
     /// # Errors
     /// Why they will not be resumed.
     fn keep(&self, request: &GuardRequest) -> Result<(), String> {
-        let kept = self.kept.as_ref().ok_or("it has no folder for its state")?;
-        kept.write(request).map_err(|error| error.to_string())
+        let file = self.file.as_ref().ok_or("it has no folder for its state")?;
+        file.write(request).map_err(|error| error.to_string())
     }
 
     /// Marks the hold as busy, and ends the guarantees when the hold ends.
@@ -228,7 +228,7 @@ impl Guarantees {
 
     /// Ends the guarantees. Returns whether there were any.
     pub async fn end(&self) -> bool {
-        if let Some(Err(error)) = self.kept.as_ref().map(Kept::remove) {
+        if let Some(Err(error)) = self.file.as_ref().map(StateFile::remove) {
             warn!(%error, "cannot remove the file from which guarantees are resumed");
         }
         let Some(standing) = self.lock().take() else {

@@ -74,7 +74,7 @@ impl Agent {
             bind: Some(ip),
             data_port: 0,
             caps: CAPS,
-            kept: None,
+            state: None,
         };
         let (stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(async move {

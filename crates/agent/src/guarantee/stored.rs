@@ -11,9 +11,9 @@ use crate::contract::agents::GuardRequest;
 
 /// The file. It contains the keys of the host's pairs, so only its owner may read it.
 #[derive(Clone, Debug)]
-pub struct Kept(PathBuf);
+pub struct StateFile(PathBuf);
 
-impl Kept {
+impl StateFile {
     /// Names the file, which need not exist.
     pub fn at(path: PathBuf) -> Self {
         Self(path)
@@ -84,7 +84,7 @@ mod tests {
     fn a_request_is_read_as_it_was_written() {
         let folder = std::env::temp_dir().join(format!("gavotte-kept-{}", std::process::id()));
         let path = folder.join("deep/guarantee");
-        let kept = Kept::at(path.clone());
+        let kept = StateFile::at(path.clone());
         assert_eq!(kept.read().unwrap(), None);
         for run_id in ["first", "second"] {
             let request = GuardRequest {
