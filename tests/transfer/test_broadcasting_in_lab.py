@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -60,6 +60,29 @@ def kill(session: lab.Session, name: str) -> None:
         if f"{session.folder}/{name}.sock" in line
     )
     os.kill(agent, signal.SIGKILL)
+
+
+def spread(
+    session: lab.Session,
+    file: Path,
+    folder: Path,
+    *,
+    mechanism: Mechanism,
+    targets: Sequence[str] | None = None,
+    network: Network | None = None,
+    watch: Callable[[str, int, int], None] | None = None,
+) -> BroadcastResult:
+    """Broadcast a file from h0 to copies in a folder."""
+    return broadcast(
+        str(file),
+        read_inventory(session.hosts_file),
+        "h0",
+        str(folder / "out-{host}"),
+        targets=targets,
+        mechanism=mechanism,
+        network=network,
+        session=BroadcastSession(watch=watch),
+    )
 
 
 def right(result: BroadcastResult, file: Path) -> set[str]:
@@ -118,21 +141,12 @@ def test_each_mechanism_brings_the_same_bytes(cloud: lab.Session, file: Path, tm
 
 
 def test_what_is_there_is_not_sent_again(cloud: lab.Session, file: Path, tmp_path: Path) -> None:
-    inventory = read_inventory(cloud.hosts_file)
     whole = file.read_bytes()
     (tmp_path / "out-h1.partial").write_bytes(whole[:2_000_000] + b"?" * 1_500_000)
     (tmp_path / "out-h2.partial").write_bytes(whole)
     # Equal hosts are in the chain in their given order; a probe would order them by chance.
     equal = builders.network([{"name": name, "egress_bps": 48e6} for name in HOSTS])
-    result = broadcast(
-        str(file),
-        inventory,
-        "h0",
-        str(tmp_path / "out-{host}"),
-        targets=["h1", "h2"],
-        mechanism="chain",
-        network=equal,
-    )
+    result = spread(cloud, file, tmp_path, targets=["h1", "h2"], mechanism="chain", network=equal)
     assert right(result, file) == {"h1", "h2"}
     assert 900_000 < result.source_sent_bytes < 1_200_000
 
@@ -141,16 +155,8 @@ def test_what_is_there_is_not_sent_again(cloud: lab.Session, file: Path, tmp_pat
 def test_a_relay_that_dies_is_named_and_nobody_else_is_hurt(
     cloud: lab.Session, large: Path, tmp_path: Path, mechanism: Mechanism
 ) -> None:
-    inventory = read_inventory(cloud.hosts_file)
     watch = when(0.3, lambda: kill(cloud, "h2"), host="h2")
-    result = broadcast(
-        str(large),
-        inventory,
-        "h0",
-        str(tmp_path / "out-{host}"),
-        mechanism=mechanism,
-        session=BroadcastSession(watch=watch),
-    )
+    result = spread(cloud, large, tmp_path, mechanism=mechanism, watch=watch)
     assert right(result, large) == {"h1", "h3", "h4", "h5"}
     assert list(result.lost) == ["h2"]
     assert "h2" in " ".join(result.changes)
@@ -161,15 +167,7 @@ def test_nobody_waits_for_a_relay_that_hangs(
     cloud: lab.Session, large: Path, tmp_path: Path, mechanism: Mechanism
 ) -> None:
     watch = when(0.3, lambda: to_agent(cloud, "h1", signal.SIGSTOP), host="h1")
-    result = broadcast(
-        str(large),
-        read_inventory(cloud.hosts_file),
-        "h0",
-        str(tmp_path / "out-{host}"),
-        network=equal(10e6),
-        mechanism=mechanism,
-        session=BroadcastSession(watch=watch),
-    )
+    result = spread(cloud, large, tmp_path, network=equal(10e6), mechanism=mechanism, watch=watch)
     assert right(result, large) == {"h2", "h3", "h4", "h5"}
     assert list(result.lost) == ["h1"]
     # A call to it would have waited for an answer.
@@ -188,15 +186,7 @@ def test_a_relay_without_a_link_is_put_aside_at_its_first_stall(
 
     routes: list[str] = []
     unplugged = when(0.3, lambda: routes.append(unplug(cloud, "h1")), host="h1")
-    result = broadcast(
-        str(large),
-        read_inventory(cloud.hosts_file),
-        "h0",
-        str(tmp_path / "out-{host}"),
-        network=equal(10e6),
-        mechanism=mechanism,
-        session=BroadcastSession(watch=watch),
-    )
+    result = spread(cloud, large, tmp_path, network=equal(10e6), mechanism=mechanism, watch=watch)
     assert right(result, large) >= {"h2", "h3", "h4", "h5"}
     changes = " ".join(result.changes)
     if mechanism == "chain":
@@ -215,14 +205,8 @@ def test_a_source_that_changes_meanwhile_is_the_reason(
             source.seek(5_000_000)
             source.write(bytes(1_000_000))
 
-    result = broadcast(
-        str(large),
-        read_inventory(cloud.hosts_file),
-        "h0",
-        str(tmp_path / "out-{host}"),
-        network=equal(20e6),
-        mechanism=mechanism,
-        session=BroadcastSession(watch=when(0.2, change, host="h1")),
+    result = spread(
+        cloud, large, tmp_path, network=equal(20e6), mechanism=mechanism, watch=when(0.2, change, host="h1")
     )
     assert right(result, large) == set()
     assert set(result.lost.values()) == {f"{large} on h0 changed while it was sent"}
@@ -231,31 +215,15 @@ def test_a_source_that_changes_meanwhile_is_the_reason(
 def test_a_source_that_dies_after_a_full_copy_is_not_missed(large: Path, tmp_path: Path) -> None:
     slow = [{"name": "h0", "egress": "80mbit"}, {"name": "h1"}, {"name": "h2", "ingress": "20mbit"}]
     with lab.session(builders.topology(slow), source="tests") as session:
-        inventory = read_inventory(session.hosts_file)
         watch = when(1.0, lambda: kill(session, "h0"), host="h1")
-        result = broadcast(
-            str(large),
-            inventory,
-            "h0",
-            str(tmp_path / "out-{host}"),
-            mechanism="chain",
-            session=BroadcastSession(watch=watch),
-        )
+        result = spread(session, large, tmp_path, mechanism="chain", watch=watch)
         assert right(result, large) == {"h1", "h2"}
         assert "h0" in " ".join(result.changes)
 
 
 def test_a_source_that_dies_early_fails_all_with_the_reason(cloud: lab.Session, large: Path, tmp_path: Path) -> None:
-    inventory = read_inventory(cloud.hosts_file)
     watch = when(0.1, lambda: kill(cloud, "h0"), host="h1")
-    result = broadcast(
-        str(large),
-        inventory,
-        "h0",
-        str(tmp_path / "out-{host}"),
-        mechanism="chain",
-        session=BroadcastSession(watch=watch),
-    )
+    result = spread(cloud, large, tmp_path, mechanism="chain", watch=watch)
     assert right(result, large) == set()
     assert all("h0" in why for why in result.lost.values())
     assert (tmp_path / "out-h1.partial").exists()
@@ -294,15 +262,12 @@ def test_a_relay_that_is_slower_than_believed_is_put_last(tmp_path: Path) -> Non
     file = tmp_path / "object"
     file.write_bytes(os.urandom(9_000_000))
     with lab.session(builders.topology(slow), source="tests") as session:
-        inventory = read_inventory(session.hosts_file)
-        output = str(tmp_path / "out-{host}")
-        result = broadcast(str(file), inventory, "h0", output, mechanism="chain", network=believed)
+        result = spread(session, file, tmp_path, mechanism="chain", network=believed)
     assert right(result, file) == {"h1", "h2", "h3"}
     assert any("h1" in change and "is put last" in change for change in result.changes)
 
 
 def test_a_relay_whose_bytes_come_wrong_is_left(cloud: lab.Session, large: Path, tmp_path: Path) -> None:
-    inventory = read_inventory(cloud.hosts_file)
     whole = large.read_bytes()
     (tmp_path / "out-h1.partial").write_bytes(whole)
     equal = builders.network([{"name": name, "egress_bps": 48e6} for name in HOSTS])
@@ -312,15 +277,14 @@ def test_a_relay_whose_bytes_come_wrong_is_left(cloud: lab.Session, large: Path,
             copy.seek(6_000_000)
             copy.write(bytes(1_000_000))
 
-    result = broadcast(
-        str(large),
-        inventory,
-        "h0",
-        str(tmp_path / "out-{host}"),
+    result = spread(
+        cloud,
+        large,
+        tmp_path,
         targets=["h1", "h2", "h3"],
         mechanism="chain",
         network=equal,
-        session=BroadcastSession(watch=when(0.2, corrupt, host="h2")),
+        watch=when(0.2, corrupt, host="h2"),
     )
     # The blocks on the relay's disk are its own; no other host has them.
     assert result.lost == {}

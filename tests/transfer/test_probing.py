@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pytest
 from tests.agents.played import PlayedFleet, Replies
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.transfer.probing import look
+
+BINS = 50
+BIN_S = 0.01
+
+
+def played(
+    hosts: str,
+    send: Callable[[str, pb.Probe, pb.ProbeReply], float],
+    hops: Callable[[str, str], int] = lambda source, target: 0,
+) -> PlayedFleet:
+    """Return agents whose probes are even.
+
+    Args:
+        hosts: a letter for each host.
+        send: rate in bit/s of a probe, by its source and itself; 0 = none. It may change the reply.
+        hops: path length of two hosts; 0 = unknown.
+    """
+
+    def say(parts: Mapping[str, pb.MeasureRequest]) -> Replies:
+        for name, part in parts.items():
+            for probe in part.probes:
+                reply = pb.ProbeReply(round=probe.round, peer=probe.peer, seconds=BINS * BIN_S, bytes_sent=10)
+                reply.hops = hops(name, probe.peer)
+                if probe.HasField("burst_train"):
+                    reply.burst_train.received = 2
+                elif rate_bps := send(name, probe, reply):
+                    reply.bulk.flows.add(seconds=BINS * BIN_S, bin_bytes=[int(rate_bps * BIN_S / 8)] * BINS)
+                yield name, reply
+
+    return PlayedFleet(hosts, say)
 
 
 @pytest.mark.parametrize(
@@ -22,22 +52,14 @@ from gavotte.transfer.probing import look
 def test_the_congestion_control_of_probes(available: list[str], allowed: bool, asked: list[str]) -> None:
     sent: list[str] = []
 
-    def say(parts: Mapping[str, pb.MeasureRequest]) -> Replies:
-        for name, part in parts.items():
-            for probe in part.probes:
-                reply = pb.ProbeReply(round=probe.round, peer=probe.peer, seconds=0.5, bytes_sent=10)
-                if probe.HasField("burst_train"):
-                    reply.burst_train.received = 2
-                    yield name, reply
-                    continue
-                sent.append(probe.bulk.congestion)
-                if probe.bulk.congestion == "bbr" and not allowed:
-                    reply.error, reply.failure = "not for you", pb.FAILURE_CONGESTION
-                else:
-                    reply.bulk.flows.add(seconds=0.5, bin_bytes=[50_000] * 50)
-                yield name, reply
+    def send(name: str, probe: pb.Probe, reply: pb.ProbeReply) -> float:
+        sent.append(probe.bulk.congestion)
+        if probe.bulk.congestion == "bbr" and not allowed:
+            reply.error, reply.failure = "not for you", pb.FAILURE_CONGESTION
+            return 0.0
+        return 40e6
 
-    fleet = PlayedFleet("abc", say)
+    fleet = played("abc", send)
     fleet.health = {host.name: pb.HealthReply(congestion_available=available) for host in fleet.hosts}
     network = look(fleet, ["a", "b", "c"])
     assert sent == asked
@@ -47,24 +69,14 @@ def test_the_congestion_control_of_probes(available: list[str], allowed: bool, a
 def test_a_port_behind_a_slower_one_is_measured_over_another_hop() -> None:
     """Host a sends at 20 Mbit/s, c receives at 60; all else is 80."""
     sends, receives = {"a": 20e6, "b": 80e6, "c": 80e6}, {"a": 80e6, "b": 80e6, "c": 60e6}
-    hops: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
 
-    def say(parts: Mapping[str, pb.MeasureRequest]) -> Replies:
-        for name, part in parts.items():
-            for probe in part.probes:
-                reply = pb.ProbeReply(round=probe.round, peer=probe.peer, seconds=0.5, bytes_sent=10)
-                if probe.HasField("burst_train"):
-                    reply.burst_train.received = 2
-                    yield name, reply
-                    continue
-                hops.append((name, probe.peer))
-                rate_bps = min(sends[name], receives[probe.peer])
-                reply.bulk.flows.add(seconds=0.5, bin_bytes=[int(rate_bps / 800)] * 50)
-                yield name, reply
+    def send(name: str, probe: pb.Probe, reply: pb.ProbeReply) -> float:
+        pairs.append((name, probe.peer))
+        return min(sends[name], receives[probe.peer])
 
-    fleet = PlayedFleet("abc", say)
-    network = look(fleet, ["a", "b", "c"])
-    assert sorted(hops) == [(m, n) for m in "abc" for n in "abc" if m != n]
+    network = look(played("abc", send), ["a", "b", "c"])
+    assert sorted(pairs) == [(m, n) for m in "abc" for n in "abc" if m != n]
     assert {host.name: host.egress_bps for host in network.hosts} == pytest.approx(sends)
     assert {host.name: host.ingress_bps for host in network.hosts} == pytest.approx(receives)
 
@@ -72,26 +84,19 @@ def test_a_port_behind_a_slower_one_is_measured_over_another_hop() -> None:
 def test_lines_of_racks_are_probed_and_no_neighbour_on_the_same_machine_is() -> None:
     """Hosts a and b share a machine, and a rack with c; d, e and f are behind a line of 15 Mbit/s."""
     rack = {host: host in "abc" for host in "abcdef"}
-    probed: list[set[tuple[str, str]]] = []
+    pairs: list[tuple[str, str]] = []
 
-    def say(parts: Mapping[str, pb.MeasureRequest]) -> Replies:
-        pairs = {(name, probe.peer) for name, part in parts.items() for probe in part.probes}
-        if any(probe.HasField("bulk") for part in parts.values() for probe in part.probes):
-            probed.append(pairs)
-        for name, part in parts.items():
-            for probe in part.probes:
-                reply = pb.ProbeReply(round=probe.round, peer=probe.peer, seconds=0.5, bytes_sent=10)
-                near = rack[name] == rack[probe.peer]
-                reply.hops = 4 - 2 * near - ({name, probe.peer} == {"a", "b"})
-                if probe.HasField("bulk"):
-                    reply.bulk.flows.add(seconds=0.5, bin_bytes=[int((40e6 if near else 15e6) / 800)] * 50)
-                else:
-                    reply.burst_train.received = 2
-                yield name, reply
+    def send(name: str, probe: pb.Probe, reply: pb.ProbeReply) -> float:
+        pairs.append((name, probe.peer))
+        return 40e6 if rack[name] == rack[probe.peer] else 15e6
 
-    network = look(PlayedFleet("abcdef", say), list("abcdef"))
-    assert not any({("a", "b"), ("b", "a")} & pairs for pairs in probed)
-    assert [len(pairs) for pairs in probed] == [6, 2]
+    def hops(source: str, target: str) -> int:
+        return 4 - 2 * (rack[source] == rack[target]) - ({source, target} == {"a", "b"})
+
+    network = look(played("abcdef", send, hops), list("abcdef"))
+    assert not {("a", "b"), ("b", "a")} & set(pairs)
+    # First all ports within their racks, then one line each way.
+    assert [rack[m] == rack[n] for m, n in pairs] == [True] * 6 + [False] * 2
     assert [host.egress_bps for host in network.hosts] == [pytest.approx(40e6)] * 6
     machines = [host.machine for host in network.hosts]
     assert machines[0] == machines[1] is not None
@@ -105,18 +110,12 @@ def test_lines_of_racks_are_probed_and_no_neighbour_on_the_same_machine_is() -> 
 def test_a_port_that_one_hop_showed_is_not_as_slow_as_the_other_end_of_it() -> None:
     """Host a sends at 5 Mbit/s, all else is 40; every hop into b but that from a fails."""
 
-    def say(parts: Mapping[str, pb.MeasureRequest]) -> Replies:
-        for name, part in parts.items():
-            for probe in part.probes:
-                reply = pb.ProbeReply(round=probe.round, peer=probe.peer, seconds=0.5, bytes_sent=10)
-                if probe.HasField("burst_train"):
-                    reply.burst_train.received = 2
-                elif probe.peer == "b" and name != "a":
-                    reply.error = "it took too long"
-                else:
-                    reply.bulk.flows.add(seconds=0.5, bin_bytes=[int((5e6 if name == "a" else 40e6) / 800)] * 50)
-                yield name, reply
+    def send(name: str, probe: pb.Probe, reply: pb.ProbeReply) -> float:
+        if probe.peer == "b" and name != "a":
+            reply.error = "it took too long"
+            return 0.0
+        return 5e6 if name == "a" else 40e6
 
-    network = look(PlayedFleet("abcd", say), list("abcd"))
+    network = look(played("abcd", send), list("abcd"))
     assert [host.ingress_bps for host in network.hosts] == [pytest.approx(40e6)] * 4
     assert network.hosts[0].egress_bps == pytest.approx(5e6)

@@ -65,6 +65,23 @@ struct Case {
     held_s: f64,
 }
 
+impl Case {
+    /// A broadcast in which nothing happens but the broadcast.
+    fn plain(mechanism: Mechanism, bytes: usize, uplinks: Vec<f64>) -> Self {
+        Self {
+            mechanism,
+            bytes,
+            uplinks,
+            deaths: vec![],
+            late: vec![],
+            apart: BTreeSet::new(),
+            orphans: false,
+            wrong: 0,
+            held_s: 0.0,
+        }
+    }
+}
+
 fn network(uplinks: &[f64]) -> Network {
     let host = |(m, uplink): (usize, &f64)| Host {
         name: format!("h{m}"),
@@ -351,15 +368,9 @@ fn case() -> impl Strategy<Value = Case> {
                 Just(if wrong < 40 { 0 } else { wrong }),
             )
                 .prop_map(|(mechanism, bytes, uplinks, deaths, wrong)| Case {
-                    mechanism,
-                    bytes,
-                    uplinks,
                     deaths,
-                    late: vec![],
-                    apart: BTreeSet::new(),
-                    orphans: false,
                     wrong,
-                    held_s: 0.0,
+                    ..Case::plain(mechanism, bytes, uplinks)
                 })
         })
 }
@@ -483,17 +494,7 @@ fn a_slow_relay_is_put_last_and_hurts_only_itself() {
 #[test]
 fn a_relay_that_is_as_slow_as_believed_is_not_blamed() {
     let uplinks = vec![2000.0, 2000.0, 500.0, 500.0, 2000.0];
-    let case = Case {
-        mechanism: Mechanism::Chain,
-        bytes: 60_000,
-        uplinks: uplinks.clone(),
-        deaths: vec![],
-        late: vec![],
-        apart: BTreeSet::new(),
-        orphans: false,
-        wrong: 0,
-        held_s: 0.0,
-    };
+    let case = Case::plain(Mechanism::Chain, 60_000, uplinks.clone());
     let mut world = World::new(&case, &uplinks);
     world.conduct();
     world.run(&case);
@@ -505,15 +506,8 @@ fn a_relay_that_is_as_slow_as_believed_is_not_blamed() {
 fn who_comes_late_costs_the_others_nothing() {
     for mechanism in &Mechanism::ALL[..5] {
         let case = |late: Vec<(usize, f64)>| Case {
-            mechanism: *mechanism,
-            bytes: 60_000,
-            uplinks: vec![2000.0; 7],
-            deaths: vec![],
             late,
-            apart: BTreeSet::new(),
-            orphans: false,
-            wrong: 0,
-            held_s: 0.0,
+            ..Case::plain(*mechanism, 60_000, vec![2000.0; 7])
         };
         let ends_s = |late: Vec<(usize, f64)>| {
             let case = case(late);
@@ -538,15 +532,8 @@ fn who_comes_late_costs_the_others_nothing() {
 #[test]
 fn a_source_that_dies_early_is_told() {
     let case = Case {
-        mechanism: Mechanism::Chain,
-        bytes: 40_000,
-        uplinks: vec![2000.0; 4],
         deaths: vec![(0, 5.0)],
-        late: vec![],
-        apart: BTreeSet::new(),
-        orphans: false,
-        wrong: 0,
-        held_s: 0.0,
+        ..Case::plain(Mechanism::Chain, 40_000, vec![2000.0; 4])
     };
     let mut world = World::new(&case, &case.uplinks);
     world.conduct();
