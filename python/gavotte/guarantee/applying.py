@@ -257,6 +257,9 @@ def apply(
 ) -> Applied:
     """Let the agents of all hosts of a Guarantee enforce it from now on, in place of their present guarantees.
 
+    If a host's agent does not answer, the others continue without it. Pairs to the host have static guarantees until it
+    is back and the Guarantee is applied again.
+
     Args:
         guarantee: what to enforce. Agents enforce what tenants have at least, not the tenants' limits.
         inventory: the hosts' addresses and agents.
@@ -265,9 +268,6 @@ def apply(
 
     Returns:
         each host, and warnings.
-
-    If a host's agent does not answer, the others continue without it. Pairs to the host have static guarantees until it
-    is back and the Guarantee is applied again.
 
     Raises:
         GavotteError: when no host takes part, or one refuses. In the latter case no host enforces anything; if

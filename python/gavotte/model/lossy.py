@@ -92,12 +92,9 @@ def unseen_loss(history: History, rate_bps: Floats, latency_s: Floats) -> list[s
     most = float(chi2.ppf(SURELY, 2 * (lost + 1))) / 2 / packets
     trips_s = np.nan_to_num(latency_s + latency_s.T)
     least_bps = connection_bps(min(most, 1.0), trips_s, TCP_PAYLOAD_BYTES)
-    with np.errstate(invalid="ignore"):
-        kept = np.where((trips_s >= FAR_S) & np.isfinite(rate_bps), least_bps / rate_bps, 1.0)
-    count = int((kept < LITTLE).sum())
+    count, worst = _slowed(least_bps, rate_bps, trips_s)
     if not count:
         return []
-    worst = np.unravel_index(np.argmin(kept), kept.shape)
     source, target = (history.hosts[place] for place in worst)
     return [
         f"{counted(packets, 'packet')} cannot show a loss below {100 * most:.2g} %. At that loss, one TCP connection "
@@ -129,12 +126,9 @@ def uncertain_loss(history: History, rate_bps: Floats, latency_s: Floats) -> lis
         np.fmin(rate_bps, connection_bps(np.minimum(shares * count / lost, 1.0), trips_s, TCP_PAYLOAD_BYTES))
         for count in (ends[0], lost, ends[1])
     )
-    with np.errstate(invalid="ignore"):
-        kept = np.where((trips_s >= FAR_S) & np.isfinite(rate_bps), least_bps / most_bps, 1.0)
-    count = int((kept < LITTLE).sum())
+    count, worst = _slowed(least_bps, most_bps, trips_s)
     if not count:
         return []
-    worst = np.unravel_index(np.argmin(kept), kept.shape)
     source, target = (history.hosts[place] for place in worst)
     low, high = (100 * min(1.0, end / packets) for end in ends)
     return [
@@ -143,6 +137,20 @@ def uncertain_loss(history: History, rate_bps: Floats, latency_s: Floats) -> lis
         f"{format_rate(float(most_bps[worst]))} from {source} to {target}, where predictions assume "
         f"{format_rate(float(usual_bps[worst]))}; {counted(count, 'path')} as uncertain"
     ]
+
+
+def _slowed(least_bps: Floats, most_bps: Floats, trips_s: Floats) -> tuple[int, tuple[int, int]]:
+    """Return how many far paths may keep less than `LITTLE` of their rate, and the one that may keep least.
+
+    Args:
+        least_bps: (N, N) lowest rates.
+        most_bps: (N, N) highest rates; NaN = unknown.
+        trips_s: (N, N) round trips.
+    """
+    with np.errstate(invalid="ignore"):
+        kept = np.where((trips_s >= FAR_S) & np.isfinite(most_bps), least_bps / most_bps, 1.0)
+    source, target = divmod(int(np.argmin(kept)), len(kept))
+    return int((kept < LITTLE).sum()), (source, target)
 
 
 def _lost_at_all(history: History) -> Floats:
