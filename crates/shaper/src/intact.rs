@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use crate::claim::find;
 use crate::device::Shaper;
 use crate::error::ShaperError;
-use crate::pairs::PairClass;
+use crate::peers::PairClass;
 use crate::sizes::GSO_SEGMENTS;
 use crate::tc::{self, NEWCOMERS, REST, VM, Way};
 

@@ -25,6 +25,7 @@ mod intact;
 mod loaded;
 mod packet;
 mod pairs;
+mod peers;
 mod port;
 mod programs;
 mod sizes;

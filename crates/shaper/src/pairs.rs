@@ -1,19 +1,16 @@
 //! The pairs of a host: the addresses of their packets, and their classes.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use gavotte_kernel::netlink::Message;
 
 use crate::device::Shaper;
 use crate::error::ShaperError;
 use crate::loaded::MAX_PAIRS;
+use crate::peers::{PairClass, Peer, join, key};
 use crate::programs::out;
-use crate::sizes::ESTIMATED;
+use crate::sizes::{CHANGED, ESTIMATED};
 use crate::tc::{self, NEWCOMERS, VM};
-
-/// Smallest relative difference for which a class gets its new rate. Each change takes the kernel 30 us and the routing
-/// lock. With 0.01, changes were half of the cost of a host with one pair.
-pub(crate) const CHANGED: f64 = 0.03;
 
 /// The rates of a pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,23 +21,6 @@ pub struct PairRate {
     pub rate_bps: f64,
     /// The highest rate of the pair, in bit/s.
     pub ceil_bps: f64,
-}
-
-/// The state of a peer.
-#[derive(Debug)]
-pub(crate) struct Peer {
-    pub(crate) place: u32,
-    /// The addresses that the peer's packets come from and go to.
-    addresses: Vec<IpAddr>,
-    pub(crate) class: Option<PairClass>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PairClass {
-    pub(crate) minor: u16,
-    pub(crate) rate_bps: f64,
-    pub(crate) ceil_bps: f64,
-    pub(crate) leaf_bytes: u32,
 }
 
 impl Shaper {
@@ -303,24 +283,4 @@ impl Shaper {
         self.free_minors.push(class.minor);
         Ok(())
     }
-}
-
-fn join(left: [u8; 4], right: [u8; 4]) -> [u8; 8] {
-    let mut both = [0; 8];
-    both[..4].copy_from_slice(&left);
-    both[4..].copy_from_slice(&right);
-    both
-}
-
-/// The key of a pair in the map: both addresses, with IPv4 mapped into IPv6.
-fn key(source: IpAddr, target: IpAddr) -> [u8; 32] {
-    let mut both = [0; 32];
-    for (at, address) in [(0, source), (16, target)] {
-        let wide: Ipv6Addr = match address {
-            IpAddr::V4(address) => address.to_ipv6_mapped(),
-            IpAddr::V6(address) => address,
-        };
-        both[at..at + 16].copy_from_slice(&wide.octets());
-    }
-    both
 }
