@@ -110,7 +110,7 @@ ANSWERS = {
     "hosts": ["Check", "HostState"],
     "lab": ["LabStatus"],
     "measure": ["Calibration", "CrossTraffic", "Measurement", "Pilot", "SharingResult"],
-    "place": ["Answer", "Question"],
+    "place": ["Answer", "Question", "RankOrder", "Selection"],
     "profile": ["Profile", "Traffic"],
     "run": ["RunResult"],
     "simulate": ["Simulation"],

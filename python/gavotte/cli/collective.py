@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.declared import REQUIRED, declared, option
-from gavotte.cli.options import Json, NetworkFile, Seed
+from gavotte.cli.options import Json, NetworkFile, Seed, read_size
 from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
 from gavotte.cli.progress import progress
 from gavotte.cli.replay import ReplayOptions, note_replay, read_replay
@@ -66,7 +66,6 @@ def collective(
     from gavotte.formats.collective import write_collective
     from gavotte.formats.files.reading import write_text
     from gavotte.formats.network import read_network
-    from gavotte.formats.parts.rates import parse_size
 
     if asked.placement is not None and asked.ranks is not None:
         raise typer.BadParameter("--placement and --ranks both name the hosts of the ranks; use one of them")
@@ -76,10 +75,7 @@ def collective(
     net = read_network(network)
     warn(unknown_pairs(net))
     hosts = _hosts(asked, net)
-    try:
-        size_bytes = parse_size(asked.size)
-    except ValueError as error:
-        raise GavotteError(f"--bytes: {error}", hint="use e.g. 8MB") from None
+    size_bytes = read_size("--bytes", asked.size)
     answers: list[Collective] = []
     operations = list(_operations(asked, hosts, alone=form == "json"))
     with progress("planning", "operations") as advance:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from gavotte.cli.writing import to_write
+from gavotte.errors import GavotteError
 
 
 def _seed(seed: int) -> int:
@@ -44,6 +45,20 @@ def read_rate(option: str, text: str) -> float:
     except PydanticCustomError as error:
         remedy = (error.context or {})["remedy"]
         raise typer.BadParameter(f"{option}: {error}; {remedy}") from None
+
+
+def read_size(option: str, text: str) -> int:
+    """Read the size of an option, in bytes.
+
+    Raises:
+        GavotteError: naming the option.
+    """
+    from gavotte.formats.parts.rates import parse_size
+
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise GavotteError(f"{option}: {error}", hint="use e.g. 8MB") from None
 
 
 def moment(text: str) -> float:

@@ -54,6 +54,8 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("profile", "profile.profile", ""),
     ("place", "place.place", "cloud.network.json sort.app.toml -o sort.placement.json"),
     ("sequence", "sequence.sequence", "cloud.network.json a.app.toml b.app.toml --every 60 --migration-cost 5"),
+    ("ranks", "ranks.ranks", "--hosts lab --pattern ring"),
+    ("keep", "keep.keep", "8 --network cloud.network.json --pattern alltoall"),
     ("export", "export.export", "sort.placement.json --format openmpi -o ranks"),
     ("collective", "collective.collective", "cloud.network.json --operation broadcast --root vm0 -o bcast.tree.json"),
     ("shim", "shim.shim", "--mpicc mpicc -o libgavotte-mpi.so"),

@@ -16,8 +16,10 @@ from gavotte.place.deciding import decide, place
 from gavotte.place.effort import METHODS, Effort, Watch
 from gavotte.place.forecast import Forecast, forecast
 from gavotte.place.merge import states, task_keys
+from gavotte.place.patterns import Pattern, read_pattern
 from gavotte.place.placing import evaluate
 from gavotte.place.question import Question
+from gavotte.place.ranks import RankOrder, Selection, keep_hosts, order_ranks
 from gavotte.place.robust import worst_case
 from gavotte.place.running import Running, twice_counted
 from gavotte.place.selecting import select_hosts
@@ -37,11 +39,14 @@ __all__ = [
     "Forecast",
     "Goal",
     "Instance",
+    "Pattern",
     "PlacementLimits",
     "Question",
     "Quota",
+    "RankOrder",
     "Relocation",
     "Running",
+    "Selection",
     "Watch",
     "Worth",
     "build_instance",
@@ -49,8 +54,11 @@ __all__ = [
     "evaluate",
     "explain",
     "forecast",
+    "keep_hosts",
     "latency_s",
+    "order_ranks",
     "place",
+    "read_pattern",
     "select_hosts",
     "states",
     "task_keys",

@@ -1,0 +1,82 @@
+"""The Network of a verb that reads one or measures it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from gavotte.cli.declared import option
+from gavotte.cli.options import Seed
+from gavotte.cli.output import unknown_pairs, warn
+from gavotte.cli.progress import progress
+from gavotte.errors import GavotteError
+
+if TYPE_CHECKING:
+    from gavotte.formats.network import Network
+    from gavotte.place import Effort, Watch
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How hard to search."""
+
+    time_limit: float = option("Wall-clock time for the search.", "SECONDS", default=10.0, min=0.01, max=1e6)
+    seed: Seed = 0
+
+
+def read_or_measure(network: Path | None, hosts: str | None, option_name: str, seed: int) -> Network:
+    """Return the Network of a file, or measure these hosts and the links that they share.
+
+    Args:
+        network: a Network; None = measure.
+        hosts: which hosts to measure; with a Network, None.
+        option_name: the option that names the hosts.
+        seed: seed of the measurement.
+
+    Raises:
+        BadParameter: unless exactly one of both is given.
+        GavotteError: when a path does not answer.
+    """
+    if (network is None) == (hosts is None):
+        raise typer.BadParameter(f"give either --network or {option_name}")
+    from gavotte.formats.network import read_network
+
+    if network is not None:
+        known = read_network(network)
+        warn(unknown_pairs(known))
+        return known
+    assert hosts is not None
+    return _measured(hosts, seed)
+
+
+def _measured(hosts: str, seed: int) -> Network:
+    """Measure all pairs of these hosts, and the links that they share."""
+    from gavotte.agents import resolve_hosts
+    from gavotte.cli.estimate import plan_with
+    from gavotte.cli.sharing import experiment
+    from gavotte.measure import MeasureQuestion, MeasureSession, carry_out
+    from gavotte.model import model
+
+    question = MeasureQuestion(resolve_hosts(hosts), seed=seed, sharing=True)
+    plan = plan_with(question, None)
+    with progress("measuring", "paths") as advance:
+        advance(0, plan.reachable.paths)
+        result = carry_out(plan, MeasureSession(advance))
+    warn(result.warnings)
+    if result.answered < result.paths:
+        raise GavotteError(
+            f"only {result.answered} of {result.paths} paths answered",
+            hint="`gavotte hosts check` names the cause; or measure with `gavotte measure`, and use --network",
+        )
+    history, _experiments = experiment(question.inventory, result.history, seed=seed)
+    return model(history)
+
+
+def effort_of(searched: SearchOptions, watch: Watch) -> Effort:
+    """Return how hard to search, and what to call meanwhile."""
+    from gavotte.place import Effort
+
+    return Effort(time_limit_s=searched.time_limit, seed=searched.seed, watch=watch)

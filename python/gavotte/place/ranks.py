@@ -1,0 +1,156 @@
+"""The order of ranks on hosts, and which hosts to keep: placements with equal numbers of ranks on each host."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gavotte.errors import GavotteError
+from gavotte.formats.app import App
+from gavotte.formats.network import Network
+from gavotte.place.columns import PlacementLimits
+from gavotte.place.deciding import AUTO, decide
+from gavotte.place.effort import Effort
+from gavotte.place.placing import evaluate
+from gavotte.place.question import Question
+
+LEAST_SAVING = 0.01
+"""An order that saves less than this share is not worth changing the given one."""
+
+
+@dataclass(frozen=True)
+class RankOrder:
+    """The host of each rank.
+
+    Attributes:
+        hosts: (R,) host of rank r.
+        completion_s: predicted time of the pattern's messages.
+        bound_s: seconds that no other order beats.
+        given_s: predicted time if ranks fill the hosts in the order in which they were named.
+        warnings: about the search and the rates, one line each.
+    """
+
+    hosts: list[str]
+    completion_s: float
+    bound_s: float
+    given_s: float
+    warnings: list[str]
+
+    @property
+    def saving(self) -> float:
+        """Share of the time that the order saves."""
+        return 1 - self.completion_s / self.given_s if self.given_s > 0 else 0.0
+
+    @property
+    def sorted_by_name(self) -> bool:
+        """Whether a launcher that sorts hosts by name leaves the order as it is."""
+        seen = list(dict.fromkeys(self.hosts))
+        return seen == sorted(seen)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which hosts to keep.
+
+    Attributes:
+        keep: the hosts to keep, in the order of the Network.
+        release: the others.
+        completion_s: predicted time on the hosts kept, with the best placement found.
+        bound_s: seconds that no other choice of as many hosts beats.
+        given_s: the same time on the hosts named first.
+        warnings: about the search and the rates, one line each.
+    """
+
+    keep: list[str]
+    release: list[str]
+    completion_s: float
+    bound_s: float
+    given_s: float
+    warnings: list[str]
+
+    @property
+    def saving(self) -> float:
+        """Share of the time that the choice saves."""
+        return 1 - self.completion_s / self.given_s if self.given_s > 0 else 0.0
+
+
+def order_ranks(network: Network, app: App, effort: Effort = AUTO, *, per_host: int | None = None) -> RankOrder:
+    """Decide which rank runs on which host. Rank r is the r-th task of the App.
+
+    Args:
+        network: the hosts, in the order in which a launcher would fill them.
+        app: the messages of the ranks.
+        effort: how hard to try.
+        per_host: largest number of ranks on a host; None = as few as all hosts allow.
+
+    Returns:
+        An order that is predicted to take no longer than the given one.
+
+    Raises:
+        GavotteError: when the ranks do not fit, or a pair that exchanges messages has no rate.
+    """
+    ranks = len(app.task)
+    slots = per_host or math.ceil(ranks / len(network.hosts))
+    if ranks > slots * len(network.hosts):
+        raise GavotteError(
+            f"{ranks} ranks do not fit on {len(network.hosts)} hosts of {slots}",
+            hint=f"use --per-host {math.ceil(ranks / len(network.hosts))}",
+        )
+    cloud = _with_slots(network, slots)
+    given = [cloud.names[rank // slots] for rank in range(ranks)]
+    names = [task.name for task in app.task]
+    given_s = evaluate(cloud, [app], dict(zip(names, given, strict=True))).completion_s
+    answer = decide(Question(cloud, [app]), effort)
+    placed = answer.placement
+    if placed.completion_s > given_s * (1 - LEAST_SAVING):
+        return RankOrder(given, given_s, min(placed.bound_s, given_s), given_s, answer.warnings)
+    hosts = [placed.assignment[name] for name in names]
+    return RankOrder(hosts, placed.completion_s, placed.bound_s, given_s, answer.warnings)
+
+
+def keep_hosts(network: Network, app: App, count: int, effort: Effort = AUTO, *, one_each: bool = False) -> Selection:
+    """Decide which hosts to keep for an application, and which to give back (ClouDiA, VLDB Journal 2015).
+
+    Args:
+        network: all hosts.
+        app: the application that will run on the hosts kept.
+        count: the number of hosts to keep.
+        effort: how hard to try, half of it for the comparison with the hosts named first.
+        one_each: whether each host runs as many tasks as the others, as ranks do, whatever its cores.
+
+    Raises:
+        GavotteError: when there are not as many hosts.
+        InfeasibleError: when the application does not fit on that number of hosts.
+    """
+    if not 1 <= count <= len(network.hosts):
+        raise GavotteError(f"cannot keep {count} of {len(network.hosts)} hosts", hint="keep fewer, or name more hosts")
+    cloud = _with_slots(network, math.ceil(len(app.task) / count)) if one_each else network
+    first = decide(Question(cloud.of_hosts(range(count)), [app]), effort)
+    answer = decide(Question(cloud, [app], limits=PlacementLimits(count)), effort)
+    if answer.placement.completion_s > first.placement.completion_s * (1 - LEAST_SAVING):
+        placed, bound_s = first.placement, min(answer.placement.bound_s, first.placement.completion_s)
+    else:
+        placed, bound_s = answer.placement, answer.placement.bound_s
+    used = set(placed.assignment.values())
+    # Hosts without a task change nothing: the first ones are as good as any.
+    spare = [name for name in network.names if name not in used][: count - len(used)]
+    kept = used | set(spare)
+    return Selection(
+        keep=[name for name in network.names if name in kept],
+        release=[name for name in network.names if name not in kept],
+        completion_s=placed.completion_s,
+        bound_s=bound_s,
+        given_s=first.placement.completion_s,
+        warnings=_once([*first.warnings, *answer.warnings]),
+    )
+
+
+def _with_slots(network: Network, slots: int) -> Network:
+    """Return the Network with this many cores on each host, so that each takes as many ranks."""
+    hosts = [host.model_copy(update={"cpus": float(slots)}) for host in network.hosts]
+    return network.model_copy(update={"hosts": hosts})
+
+
+def _once(lines: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(lines))

@@ -1,0 +1,80 @@
+"""`gavotte ranks` and `gavotte keep`, as a user types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests import builders
+from tests.place.test_ranks import racks
+from tests.shell import gavotte
+
+from gavotte import lab
+from gavotte.formats.network import write_network
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    write_network(tmp_path / "n.network.json", racks())
+    return tmp_path / "n.network.json"
+
+
+def test_ranks_prints_a_host_per_line(network: Path) -> None:
+    done = gavotte("ranks", "--network", network, "--pattern", "ring")
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"h{n}" for n in range(6)]
+    assert "6 ranks, ring: predicted" in done.stderr
+    assert "67% less than in the given order" in done.stderr
+    assert "--rdzv-backend static" in done.stderr
+
+
+def test_ranks_writes_its_order_and_documents_it(network: Path, tmp_path: Path) -> None:
+    done = gavotte("ranks", "--network", network, "--pattern", "halo:3x4", "-o", tmp_path / "order", "--json")
+    document = json.loads(done.stdout)
+    assert (tmp_path / "order").read_text().splitlines() == document["order"]
+    assert len(document["order"]) == 12
+    assert document["pattern"] == "halo:3x4"
+    assert 0 < document["bound_s"] <= document["completion_s"] <= document["given_s"]
+
+
+def test_keep_names_what_to_release(network: Path) -> None:
+    done = gavotte("keep", "3", "--network", network, "--json")
+    document = json.loads(done.stdout)
+    assert set(document) == {
+        "keep", "release", "completion_s", "bound_s", "given_s", "saving", "seed", "warnings",
+    }  # fmt: skip
+    assert sorted(document["keep"] + document["release"]) == [f"h{n}" for n in range(6)]
+    table = gavotte("keep", "3", "--network", network)
+    assert table.stdout.count("release") == 3
+    assert "less than on the first 3 hosts" in table.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["ranks", "--pattern", "ring"], "give either --network or --hosts"),
+        (["ranks", "--pattern", "ring", "--hosts", "lab", "--network", "N"], "give either --network or --hosts"),
+        (["ranks", "--pattern", "ring", "--network", "N", "--size", "much"], "--size: "),
+        (["ranks", "--pattern", "ring", "--network", "N", "-n", "9", "--per-host", "1"], "use --per-host 2"),
+        (["keep", "7", "--network", "N"], "cannot keep 7 of 6 hosts; keep fewer, or name more hosts"),
+        (["keep", "2"], "give either --network or --of"),
+        (["keep", "2", "--network", "N", "--app", "a.app.toml", "--pattern", "ring"], "give either --pattern or --app"),
+    ],
+)
+def test_mistakes_are_named(network: Path, words: list[str], message: str) -> None:
+    done = gavotte(*(str(network) if word == "N" else word for word in words))
+    assert done.returncode in (1, 2)
+    assert message in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.lab
+def test_ranks_measures_hosts_first() -> None:
+    hosts = [{"name": f"vm{n}", "egress": "20mbit" if n == 1 else "60mbit"} for n in range(3)]
+    with lab.session(builders.topology(hosts), source="tests") as session:
+        done = gavotte("keep", "2", "--of", session.hosts_file, "--json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["release"] == ["vm1"], done.stderr
+    assert "6 paths in" in done.stderr
