@@ -1,8 +1,8 @@
 """Compares placement with greedy, the baselines and partitioners.
 
-    make bench-place [ARGS="small|middle|large|real|ranks|job [--quick] [--seed 0]"]
+    make bench-place [ARGS="small|middle|large|scale|real|ranks|job [--quick] [--seed 0]"]
 
-Without a size it runs all six, few instances of each and no lab, in some ten minutes. `judge`, which shares no code
+Without a size it runs all seven, few instances of each and no lab, in some ten minutes. `judge`, which shares no code
 with the product, computes the time of every answer.
 """
 
@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import sys
 
-from benches.place import job, large, middle, ranks, real, small
+from benches.place import job, large, middle, ranks, real, scale, small
 
 SIZES = {
     "small": small.main,
     "middle": middle.main,
     "large": large.main,
+    "scale": scale.main,
     "real": real.main,
     "ranks": ranks.main,
     "job": job.main,
@@ -25,6 +26,7 @@ BRIEF = {
     "small": ["--quick"],
     "middle": ["--quick"],
     "large": ["--quick"],
+    "scale": ["--quick"],
     "real": ["--quick", "--no-lab"],
     "ranks": [],
     "job": ["--runs", "1"],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -26,10 +27,11 @@ class Judge:
         self.need = np.array([task.cpus for task in app.task])
         self.have = np.array([host.cpus for host in network.hosts])
         self.pair = np.array([[rate or math.inf for rate in row] for row in network.rate_bps])
+        """Rates of pairs; empty if no pair has one."""
         self.egress = np.array([host.egress_bps or math.inf for host in network.hosts])
         self.ingress = np.array([host.ingress_bps or math.inf for host in network.hosts])
-        machine = [host.machine or f"alone-{m}" for m, host in enumerate(network.hosts)]
-        self.mates = np.array([[a == b for a in machine] for b in machine])
+        names = [host.machine or f"alone-{m}" for m, host in enumerate(network.hosts)]
+        self.machine = np.unique(names, return_inverse=True)[1]
         self.hose = network.sharing != "pipe"
         self.groups = [
             (np.array([host.name in group.members for host in network.hosts]), group.up_bps, group.down_bps)
@@ -38,6 +40,11 @@ class Judge:
         self.source = np.array([place[t.source] for t in app.transfer], dtype=np.intp)
         self.target = np.array([place[t.target] for t in app.transfer], dtype=np.intp)
         self.bytes = np.array([t.bytes for t in app.transfer], dtype=float)
+
+    @cached_property
+    def mates(self) -> npt.NDArray[np.bool_]:
+        """Whether two hosts are on one machine."""
+        return np.asarray(self.machine[:, None] == self.machine[None, :])
 
     def of(self, assignment: Mapping[str, str]) -> float | None:
         """Return the seconds of an assignment by name; None if it leaves a task out or overbooks a host."""
@@ -51,15 +58,18 @@ class Judge:
         if len(at) != len(self.need) or np.any(used > self.have + 1e-9):
             return None
         m, n = at[self.source], at[self.target]
-        away = m != n
-        load = np.zeros_like(self.pair)
-        np.add.at(load, (m[away], n[away]), self.bytes[away])
-        most = float(np.max(8 * load / self.pair, initial=0.0))
+        most, count = 0.0, len(self.have)
+        if len(self.pair):
+            away = m != n
+            load = np.bincount(m[away] * count + n[away], weights=self.bytes[away], minlength=count * count)
+            most = float(np.max(8 * load.reshape(count, count) / self.pair, initial=0.0))
         if self.hose:
-            far = np.where(self.mates, 0.0, load)
-            most = max(most, float(np.max(8 * far.sum(axis=1) / self.egress)))
-            most = max(most, float(np.max(8 * far.sum(axis=0) / self.ingress)))
+            far = self.machine[m] != self.machine[n]
+            sources, targets, sent = m[far], n[far], self.bytes[far]
+            most = max(most, float(np.max(8 * np.bincount(sources, sent, count) / self.egress)))
+            most = max(most, float(np.max(8 * np.bincount(targets, sent, count) / self.ingress)))
             for inside, up_bps, down_bps in self.groups:
-                most = max(most, 8 * float(far[inside][:, ~inside].sum()) / (up_bps or math.inf))
-                most = max(most, 8 * float(far[~inside][:, inside].sum()) / (down_bps or math.inf))
+                leaves, enters = inside[sources] & ~inside[targets], ~inside[sources] & inside[targets]
+                most = max(most, 8 * float(sent[leaves].sum()) / (up_bps or math.inf))
+                most = max(most, 8 * float(sent[enters].sum()) / (down_bps or math.inf))
         return most

@@ -108,7 +108,7 @@ def anneal(program: Path, judge: Judge, limit_s: float, seed: int) -> float | No
     links: list[list[int]] = []
     for m in range(hosts):
         for n in range(hosts):
-            result = link(judge.pair[m, n]) if m != n else []
+            result = link(judge.pair[m, n]) if len(judge.pair) and m != n else []
             if judge.hose and not judge.mates[m, n]:
                 result = [*result, *egress[m], *ingress[n]]
                 for inside, up, down in groups:

@@ -645,7 +645,9 @@ class Problem:
         *,
         paced: bool = True,
     ) -> Found:
-        """Search from the placements of greedy, the baselines and `starts`. The result is never worse than any.
+        """Search from `starts`, from minimum cuts and, if there are no starts, from greedy and the baselines.
+
+        The result is never worse than any of them. Large problems have fewer starts.
 
         Args:
             seed: from 0 to 2^64 - 1; decides every random choice.
@@ -660,6 +662,13 @@ class Problem:
         Raises:
             InfeasibleError: when no start was found; a placement may still exist.
             ValueError: when a start has another length.
+        """
+
+    def over(self, network: Network) -> Problem:
+        """Return the same problem over another network between the same hosts.
+
+        Raises:
+            ValueError: when the other network has another number of hosts.
         """
 
     def explain(self, assignment: _Indices) -> Explanation:

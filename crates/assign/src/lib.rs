@@ -8,6 +8,7 @@
 //! * `packing`: which task is on which host, and what else fits.
 //! * `bound`: proven lower bounds.
 //! * `policies`: greedy and the baselines.
+//! * `cuts`: placements by minimum cuts.
 //! * `search`: annealing, its starts, and the loads of links that it watches.
 //!
 //! Units: bytes, bit/s, seconds and CPU cores. Rates may be infinite, which means unlimited. Hosts, tasks and groups
@@ -15,6 +16,7 @@
 //! environment variable, and the same problem and seed always give the same answer.
 
 mod bound;
+mod cuts;
 mod error;
 mod explain;
 mod packing;

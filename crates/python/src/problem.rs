@@ -283,6 +283,12 @@ impl Problem {
         Ok(py.detach(|| Explanation::of(&self.0, &assignment)))
     }
 
+    /// The same problem over another network between the same hosts.
+    fn over(&self, py: Python<'_>, network: &Network) -> PyResult<Self> {
+        let network = Arc::clone(&network.0);
+        Ok(Self(py.detach(|| self.0.over(network)).map_err(Error::from)?))
+    }
+
     /// The problem in units of tasks that move as one.
     fn compact(&self) -> Compact {
         Compact::of(&self.0)

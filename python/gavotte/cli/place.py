@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.declared import declared, option
+from gavotte.cli.elapsed import process_age_s
 from gavotte.cli.options import AppFiles, Json, NetworkFile, PlacementOutput, Seed, Threads
 from gavotte.cli.output import emit_json, note, unknown_pairs, warn
 from gavotte.cli.progress import searching
@@ -36,7 +37,7 @@ class EffortOptions:
 
     method: str = option("Method of placing. greedy is Choreo's.", default="auto")
     time_limit: float = option(
-        "Wall-clock time for the whole search (auto, optimal, ilp and search).",
+        "Wall-clock time for the whole command, from its start (auto, optimal, ilp and search).",
         "SECONDS",
         default=10.0,
         min=0.01,
@@ -144,7 +145,7 @@ def place(
     from gavotte.formats.app import read_app
     from gavotte.formats.files.reading import check_ending
     from gavotte.formats.network import read_network
-    from gavotte.place import INTERRUPTED_TEXT, Effort, Goal, decide
+    from gavotte.place import INTERRUPTED_TEXT, Effort, Goal, after_s, decide
 
     if writing.output is not None:
         check_ending(writing.output, "a Placement")
@@ -157,7 +158,14 @@ def place(
     warn(warnings)
     with searching(trying.time_limit, bound_of=trying.method if trying.method in policies() else None) as watch:
         effort = Effort(
-            trying.method, trying.time_limit, trying.seed, trying.threads, repeatable=trying.repeatable, watch=watch
+            trying.method,
+            trying.time_limit,
+            trying.seed,
+            trying.threads,
+            repeatable=trying.repeatable,
+            spent_s=process_age_s(),
+            kept_s=after_s(loaded, trying.time_limit),
+            watch=watch,
         )
         answer = decide(question, effort, goal)
     # From here on a signal only sets a flag: the placement is written and printed.

@@ -24,7 +24,7 @@ from gavotte.place.robust import worst_case
 from gavotte.place.running import Running, twice_counted
 from gavotte.place.selecting import select_hosts
 from gavotte.place.thrift import GOALS, Goal
-from gavotte.place.worth import Worth, worth
+from gavotte.place.worth import Worth, after_s, worth
 
 if TYPE_CHECKING:
     from gavotte.place.explaining import Explanation, Relocation, explain
@@ -49,6 +49,7 @@ __all__ = [
     "Selection",
     "Watch",
     "Worth",
+    "after_s",
     "build_instance",
     "decide",
     "evaluate",

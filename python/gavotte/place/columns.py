@@ -174,7 +174,7 @@ def build_instance(
 
     def over(other: Network) -> _core.Problem:
         compiled = _core.Network(without_own(other, running, sharing).cautious(), sharing)
-        return _core.Problem(compiled, tasks, transfers, room, rules, _columns(rows))
+        return core.over(compiled)
 
     try:
         compiled = _core.Network(without_own(network, running, sharing).cautious(), sharing)

@@ -40,7 +40,8 @@ def decide(question: Question, effort: Effort = AUTO, goal: Goal = LEAST_TIME) -
         GavotteError: when the question makes no sense, for instance because it pins a task to an unknown host.
     """
     if not question.state_bytes:
-        return _by_use(question, effort, goal)
+        plain = goal.kind == "time" and not question.depends_on_use
+        return _by_use(question, effort if plain else effort.remaining, goal)
     if goal.kind != "time" or question.running or question.limits != NO_LIMITS:
         raise GavotteError(
             "tasks move between phases only for the least time, without limits or running applications",
@@ -48,7 +49,7 @@ def decide(question: Question, effort: Effort = AUTO, goal: Goal = LEAST_TIME) -
         )
     from gavotte.place.phases import solve_phases
 
-    return solve_phases(question, effort)
+    return solve_phases(question, effort.remaining)
 
 
 def _by_use(question: Question, effort: Effort, goal: Goal) -> Answer:

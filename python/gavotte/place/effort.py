@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gavotte import _core
 from gavotte.errors import GavotteError
@@ -13,7 +13,10 @@ METHODS: tuple[str, ...] = ("auto", "optimal", "ilp", "search", *_core.policies(
 """Names of the methods. The last four are Choreo's greedy and the baselines."""
 
 LIMIT_S = 10.0
-"""Default time limit, in seconds. A search that finds nothing better ends long before."""
+"""Default time limit, in seconds. A placement that is proven to be the best ends it before."""
+
+LEAST_LIMIT_S = 0.05
+"""Least time limit of several searches, when reading the files has used up the command's."""
 
 Watch = Callable[[float, float, float], object]
 """Called now and then with the best time so far, the bound so far, and the used share of the time limit."""
@@ -33,6 +36,8 @@ class Effort:
         threads: maximum number of threads; None = one per processor.
         repeatable: count work instead of time. Then neither the machine nor the number of threads changes the answer,
             but the time that it takes depends on them.
+        spent_s: seconds of the time limit that passed before, for example while files were read.
+        kept_s: seconds of the time limit to leave for what follows the search.
         watch: called with the best time so far, the bound so far, and the used share of the time limit.
         clock: returns seconds, for the Placement's `elapsed_s`.
     """
@@ -42,8 +47,18 @@ class Effort:
     seed: int = 0
     threads: int | None = None
     repeatable: bool = False
+    spent_s: float = 0.0
+    kept_s: float = 0.0
     watch: Watch | None = None
     clock: Callable[[], float] = time.perf_counter
+
+    @property
+    def remaining(self) -> Effort:
+        """The same effort with what is left of its time limit, to be divided among several searches."""
+        if self.repeatable:
+            return self
+        left_s = max(self.time_limit_s - self.spent_s - self.kept_s, LEAST_LIMIT_S)
+        return replace(self, time_limit_s=left_s, spent_s=0.0, kept_s=0.0)
 
     def __post_init__(self) -> None:
         """Check the values.

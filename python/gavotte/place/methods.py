@@ -8,10 +8,11 @@ instead. Both derive from the limit, so the same input, seed and limit give the 
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -42,14 +43,8 @@ WARM_SHARE = 0.3
 LEAST_S = 0.1
 """Seconds that the first search and the bound may each take in any case, so that their results seldom vary."""
 
-MORE_STEPS = 1_000_000
-"""Steps of the search between two proofs, at most."""
-
 SOLVER_SHARE = 0.9
 """Deterministic seconds of CP-SAT, with relaxations, that stand for a second of the time limit."""
-
-FIRST_SHARE = 0.15
-"""Share of the solver's budget for a first proof. If that fails, a search looks for a better time before the second."""
 
 LATEST = 3.0
 """Multiple of a solver's expected time after which the clock stops it, if work is repeatable."""
@@ -70,14 +65,27 @@ GRACE_S = 0.4
 HARD_LITERALS = 20_000
 """Above this, proofs seldom succeed, and most of the time goes to the search."""
 
-SEARCH_SHARE = 0.5
-HARD_SEARCH_SHARE = 0.85
-"""Share of the time left after a first proof for the search before the second, on small and on hard models."""
+MIX = 0x9E3779B97F4A7C15
+"""Multiplier of a stage's number, which is added to the seed."""
 
-PARTITION_SHARE = 0.25
+PROOF_SHARE = 0.5
+HARD_PROOF_SHARE = 0.15
+"""Share of a stage for a proof by the exact model, on small and on hard models."""
+
+STAGE_S = 0.15
+STAGE_GROWTH = 2
+"""Seconds that the first stage's search stands for, and the factor from each stage to the next. A stage is as long as
+all before it, so little is lost when the limit ends it."""
+
+PROOF_S = 1.0
+"""Least deterministic seconds of the first proof. Most small problems are proven in less."""
+
 PARTITION_STEPS = 2_000_000
-"""Share of the time left, and steps, for grouping tasks that belong together before that search. The steps take most of
-a second; the share counts on a busy machine."""
+"""Steps for grouping tasks that belong together, once, before the second stage. They take most of a second."""
+
+IN_VAIN = 15_000
+"""Steps without a better placement after which the method `search` ends, for each task and host. The other methods
+search until the limit unless their placement is proven."""
 
 BOUND_WORK_PER_S = 40_000_000
 """Work on the bound by sets, in sets times hosts, per second of the time limit: about a tenth of that second."""
@@ -104,6 +112,9 @@ HUBS_SHARE = 0.15
 """Share of the time limit, by the clock, for the bound by the tasks that exchange most, beyond `BOUND_PLACES`."""
 
 ENDLESS_STEPS = 1 << 62
+
+LEAST_SEARCH_S = 0.02
+"""Seconds that a search may take in any case."""
 
 _Hosts = npt.NDArray[np.uint32]
 
@@ -161,13 +172,13 @@ class Attempt:
 
     @property
     def gone_s(self) -> float:
-        """Seconds since the attempt began."""
-        return self.clock() - self._begin_s
+        """Seconds of the limit that are gone: before the attempt began, and since."""
+        return self.effort.spent_s + self.clock() - self._begin_s
 
     @property
     def left_s(self) -> float:
         """Seconds left of the time limit; the whole limit if work is counted instead of time."""
-        return self.limit_s if self.repeatable else max(self.limit_s - self.gone_s, 0.0)
+        return self.limit_s if self.repeatable else max(self.limit_s - self.gone_s - self.effort.kept_s, 0.0)
 
     def report(self, best_s: float = math.inf) -> None:
         """Report the best time, the bound and the share of the time spent to the effort's watcher."""
@@ -260,25 +271,89 @@ def seconds(instance: Instance, hosts: _Hosts) -> float:
 def _planned(instance: Instance, method: str, attempt: Attempt) -> Solution:
     """Return the best solution of a search, and of an exact model if that is small enough, within the time limit."""
     best = _bound(instance, attempt)
-    if best is None:
-        return replace(_search(instance, attempt), bound_stopped=attempt.bound_stopped)
     best = replace(best, bound_s=attempt.bound_s, bound_stopped=attempt.bound_stopped, stopped=False)
     size = literals(instance)
     exact = method != "search" and size <= (EXACT_LITERALS if method == "auto" else MOST_LITERALS)
-    if exact:
-        best = _proved(instance, best, FIRST_SHARE, size, attempt)
-    if _open(instance, best):
-        steps = attempt.steps(instance)
-        share = 1.0
+    for stage in _stages(instance, attempt, size if exact else 0):
+        before_s = seconds(instance, best.hosts)
         if exact:
-            share = SEARCH_SHARE if size <= HARD_LITERALS else HARD_SEARCH_SHARE
-            steps = min(steps, MORE_STEPS) if size <= HARD_LITERALS else steps
-        more = _search(instance, attempt, [best.hosts, *_partition(instance, attempt)], steps=steps, share=share)
-        best = replace(_better(instance, best, more), stopped=best.stopped or more.stopped)
-    if exact:
-        best = _proved(instance, best, 1 - FIRST_SHARE, size, attempt)
+            best = _proved(instance, best, stage, size, attempt)
+        if not _open(instance, best):
+            break
+        if not attempt.repeatable and attempt.left_s <= 0:
+            best = replace(best, stopped=True)
+            break
+        more = _search(
+            instance,
+            attempt,
+            _starts(instance, best, stage, attempt),
+            steps=stage.steps,
+            seed=stage.seed,
+            limit_s=attempt.left_s,
+        )
+        best = replace(_better(instance, best, more), stopped=more.stopped)
+        if method == "search" and seconds(instance, best.hosts) >= before_s and stage.enough:
+            best = replace(best, stopped=False)
+            break
     proven = seconds(instance, best.hosts) <= best.bound_s * (1 + PROVEN)
     return replace(best, method="optimal", stopped=False, bound_stopped=False) if proven else best
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """One stage of the work on a placement. Stages do not depend on the limit, which only ends the last one.
+
+    So a longer limit continues where a shorter one ends, and its answer is at least as good.
+
+    Attributes:
+        number: counts from 0.
+        seed: of the stage's random choices.
+        steps: of its search.
+        solver_s: deterministic seconds of its proof; 0 = no proof in this stage.
+        enough: whether its search is so long that a further one would hardly find anything.
+    """
+
+    number: int
+    seed: int
+    steps: int
+    solver_s: float
+    enough: bool
+
+
+def _stages(instance: Instance, attempt: Attempt, size: int) -> Iterator[_Stage]:
+    """Yield stages of growing length, without end or, if work is counted, as many as the limit allows.
+
+    `size` is that of the exact model in literals; 0 = no proofs.
+    """
+    per_s = attempt.steps(instance) / attempt.limit_s
+    share = PROOF_SHARE if size <= HARD_LITERALS else HARD_PROOF_SHARE
+    worthwhile_s = (START_S + BUILD_S_PER_LITERAL * size) / 2
+    left_s = attempt.limit_s if attempt.repeatable else math.inf
+    for number in itertools.count():
+        search_s = STAGE_S * STAGE_GROWTH**number
+        solver_s = search_s * share / (1 - share) if size else 0.0
+        solver_s = max(solver_s, PROOF_S) if size and number == 0 and size <= HARD_LITERALS else solver_s
+        solver_s = solver_s if solver_s >= worthwhile_s else 0.0
+        left_s -= solver_s + search_s
+        if number > 0 and left_s < 0:
+            return  # part of a stage would be another search, perhaps with a better answer than the whole stage
+        yield _Stage(
+            number,
+            (attempt.seed + number * MIX) % 2**64,
+            int(search_s * per_s),
+            solver_s * SOLVER_SHARE,
+            search_s * per_s >= IN_VAIN * len(instance.tasks) * len(instance.hosts),
+        )
+
+
+def _starts(instance: Instance, best: Solution, stage: _Stage, attempt: Attempt) -> list[_Hosts]:
+    """Return where a stage's search starts: at the best placement, or at new cuts alone.
+
+    Every second stage of a small problem starts again, so that no answer depends on one start.
+    """
+    if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES or stage.number % 2 == 0:
+        return [best.hosts]
+    return _partition(instance, attempt) if stage.number == 1 else []
 
 
 def _open(instance: Instance, solution: Solution) -> bool:
@@ -293,22 +368,24 @@ def _better(instance: Instance, one: Solution, other: Solution) -> Solution:
     return replace(one, hosts=other.hosts) if faster else one
 
 
-def _bound(instance: Instance, attempt: Attempt) -> Solution | None:
+def _bound(instance: Instance, attempt: Attempt) -> Solution:
     """Set the best bound without a solver in `attempt`, and return the placement that it starts from.
 
     That placement is from a short search which does not depend on the method or the seed, so the bound does not either.
-    Large problems have no such search: the result is None. The search and the bound each have their own share of the
-    work. The clock only cuts them short, and `attempt` records whether it did.
+    Large problems start from cuts without a search. The search and the bound each have their own share of the work. The
+    clock only cuts them short, and `attempt` records whether it did.
 
     Raises:
         InfeasibleError: when no placement is found.
     """
     attempt.bound_stopped = True  # until the bound is complete
+    if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
+        first = _search(instance, attempt, steps=1, limit_s=max(attempt.left_s, LEAST_S))
+        attempt.bound_s = instance.core.volume_bound_s()
+        attempt.bound_stopped = _bound_at_scale(instance, attempt)
+        return first
     # If all tasks exchange data with all others, there are too many sets for the bound by sets.
     attempt.bound_s = instance.core.volume_bound_s()
-    if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
-        attempt.bound_stopped = _bound_at_scale(instance, attempt)
-        return None
     steps = max(min(int(WARM_STEPS * ease(instance)), attempt.steps(instance) // 2), 1000)
     warm = _search(instance, attempt, steps=steps, seed=0, limit_s=max(attempt.limit_s * WARM_SHARE, LEAST_S))
     work = min(int(attempt.limit_s * BOUND_WORK_PER_S), BOUND_WORK)
@@ -321,14 +398,16 @@ def _bound(instance: Instance, attempt: Attempt) -> Solution | None:
 def _bound_at_scale(instance: Instance, attempt: Attempt) -> bool:
     """Set the bound by flows and by the tasks that exchange most; return whether the clock cut the work short."""
     work = min(int(attempt.limit_s * FLOWS_WORK_PER_S), FLOWS_WORK)
-    limit_s = math.inf if attempt.repeatable else max(attempt.limit_s * FLOWS_SHARE, LEAST_S)
+    limit_s = math.inf if attempt.repeatable else max(attempt.left_s * FLOWS_SHARE, LEAST_S)
     stopped = _take(instance.core.flows_bound_s(work, limit_s, attempt.tick), attempt)
     # If all partners of every task fit on its host, no single task gives a bound.
     if instance.core.bound_s() <= 0:
         return stopped
     from gavotte.place.exact.hubs import hub_bound_s
 
-    limit_s = attempt.limit_s * (LATEST if attempt.repeatable else HUBS_SHARE)
+    limit_s = attempt.limit_s * LATEST if attempt.repeatable else attempt.left_s * HUBS_SHARE
+    if limit_s < LEAST_S:
+        return True
     hub_s, cut = hub_bound_s(instance, limit_s=limit_s, strict=not attempt.repeatable, tick=attempt.report)
     attempt.bound_s = max(attempt.bound_s, hub_s)
     return stopped or cut
@@ -348,11 +427,10 @@ def _search(
     starts: Sequence[_Hosts] = (),
     *,
     steps: int | None = None,
-    share: float = 1.0,
     seed: int | None = None,
     limit_s: float | None = None,
 ) -> Solution:
-    """Search for `steps` steps, or for a share of the time left. `limit_s` only cuts it short.
+    """Search for `steps` steps, or for the time left. `limit_s` only cuts it short.
 
     The search ends as soon as its best time is proven. Where work is counted it does not: the step at which it ends
     would depend on the machine.
@@ -372,11 +450,9 @@ def _search(
     if attempt.repeatable:
         most_s = math.inf
     elif limit_s is not None:
-        most_s = limit_s
+        most_s = max(limit_s, LEAST_SEARCH_S)
     else:
-        most_s = max(attempt.left_s * share, 0.02)
-        # A search that is no preparation continues while it improves, within the time limit.
-        steps = steps if steps <= MORE_STEPS else ENDLESS_STEPS
+        most_s = max(attempt.left_s, LEAST_SEARCH_S)
     try:
         searched = instance.core.search(seed, steps, attempt.threads, most_s, list(starts), watch, paced=paced)
     except InfeasibleError:
@@ -387,7 +463,7 @@ def _search(
         start = feasible(instance, max(attempt.left_s / 2, GRACE_S), seed)
         if start is None:
             raise
-        return _search(instance, attempt, [start], steps=steps, share=share, seed=seed, limit_s=limit_s)
+        return _search(instance, attempt, [start], steps=steps, seed=seed, limit_s=limit_s)
     solution = Solution(searched.hosts, attempt.bound_s, searched.stopped and not proven, "search")
     attempt.keep(instance, solution)
     if searched.interrupted and not proven:
@@ -401,10 +477,11 @@ def _partition(instance: Instance, attempt: Attempt) -> list[_Hosts]:
 
     If hosts are full, single moves seldom find such a placement.
     """
-    limit_s = math.inf if attempt.repeatable else max(attempt.left_s * PARTITION_SHARE, 0.02)
+    limit_s = math.inf if attempt.repeatable else max(attempt.left_s, LEAST_SEARCH_S)
     steps = int(PARTITION_STEPS * ease(instance))
     try:
-        searched = instance.even().search(attempt.seed, steps, attempt.threads, limit_s, [], attempt.tick)
+        even = instance.even()
+        searched = even.search(attempt.seed, steps, attempt.threads, limit_s, [], attempt.tick, paced=False)
     except InfeasibleError:
         return []
     if searched.interrupted:
@@ -412,17 +489,17 @@ def _partition(instance: Instance, attempt: Attempt) -> list[_Hosts]:
     return [searched.hosts]
 
 
-def _proved(instance: Instance, best: Solution, share: float, size: int, attempt: Attempt) -> Solution:
-    """Return this solution or a better one, with the bound that CP-SAT proves in a share of the time.
+def _proved(instance: Instance, best: Solution, stage: _Stage, size: int, attempt: Attempt) -> Solution:
+    """Return this solution or a better one, with the bound that CP-SAT proves in a stage.
 
     The solution is unchanged if it is proven already or too little time is left.
     """
-    if not _open(instance, best):
+    if not _open(instance, best) or not stage.solver_s:
         return best
-    limit_s = attempt.limit_s * share * LATEST
+    limit_s = attempt.limit_s * LATEST
     if not attempt.repeatable:
-        limit_s = min(attempt.limit_s * share, attempt.left_s) if share < SEARCH_SHARE else attempt.left_s
-        limit_s += GRACE_S - START_S - BUILD_S_PER_LITERAL * size
+        limit_s = attempt.left_s - START_S - BUILD_S_PER_LITERAL * size
+        limit_s += GRACE_S if stage.number == 0 else 0.0
         if limit_s <= 0:
             return best
     from gavotte.place.exact.cpsat import prove
@@ -432,7 +509,7 @@ def _proved(instance: Instance, best: Solution, share: float, size: int, attempt
         best.hosts,
         bound_s=best.bound_s,
         limit_s=limit_s,
-        deterministic_s=attempt.limit_s * share * SOLVER_SHARE,
+        deterministic_s=stage.solver_s,
         seed=attempt.seed,
         strict=not attempt.repeatable,
         tick=attempt.report,

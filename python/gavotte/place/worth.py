@@ -48,7 +48,7 @@ UNKNOWN = (
 
 _DRAWS = 40
 _PAIRS = 400_000
-_TRANSFERS = 1_000_000
+_TRANSFERS = 400_000
 """Most networks drawn around the measured one, and the most pairs of hosts and transfers in all of them."""
 
 _MOST_DRAWN = 300
@@ -56,7 +56,12 @@ _MOST_DRAWN = 300
 errors of single pairs even out."""
 
 _RANDOM = 20
-"""Number of random placements whose mean is the baseline `random`."""
+_FEWEST_RANDOM = 3
+"""Number of random placements whose mean is the baseline `random`. Many transfers need fewer: their sums vary less."""
+
+_AFTER_S = 1.2e-5
+_AFTER_SHARE = 0.2
+"""Seconds that checks, worth and report take for each transfer, and the largest share of a limit for them."""
 
 _HALF_WIDTH = 1.96
 """Standard deviations on each side of a 95 % interval."""
@@ -136,7 +141,9 @@ def worth(
     instance = build_instance(network, apps, question.shared)
     ours = hosts_of(instance, placement.assignment)
     blind = []
-    for method, count in (("random", _RANDOM), ("round-robin", 1), ("min-machines", 1)):
+    transfers = max(sum(len(app.transfer) for app in apps), 1)
+    drawn = max(_FEWEST_RANDOM, min(_RANDOM, _TRANSFERS // transfers))
+    for method, count in (("random", drawn), ("round-robin", 1), ("min-machines", 1)):
         try:
             placements = [instance.core.place(method, seed + draw) for draw in range(count)]
         except InfeasibleError:
@@ -147,13 +154,12 @@ def worth(
     rng = np.random.default_rng(seed)
     names = [app.name for app in apps]
     gains = []
-    transfers = max(sum(len(app.transfer) for app in apps), 1)
     depends = depends_on_use(network, apps)
     networks = _RANDOM if depends else 1
     draws = max(4, min(_DRAWS, _PAIRS // (networks * len(network.hosts) ** 2), _TRANSFERS // transfers))
     for draw in range(draws + 1):
-        drawn = network if draw == 0 else disturbed(network, rate_error, rng)
-        timed = _Timed(instance, drawn, apps, depends=depends)
+        other = network if draw == 0 else disturbed(network, rate_error, rng)
+        timed = _Timed(instance, other, apps, depends=depends)
         baseline_s = float(np.mean([np.mean([timed.seconds(hosts) for hosts in placements]) for placements in blind]))
         ours_s = timed.seconds(ours)
         gains.append((1 - ours_s / baseline_s if baseline_s > 0 else 0.0, baseline_s, baseline_s - ours_s))
@@ -176,6 +182,11 @@ def worth(
         or f"{gain:.0%} sooner on the network than placing blindly ({low:.0%} to {high:.0%}), {saving_s:.3g} s saved",
         unknown=UNKNOWN if reason and gain >= -NOTHING else "",
     )
+
+
+def after_s(apps: Sequence[App], time_limit_s: float) -> float:
+    """Return the seconds of a time limit to leave for what follows the search."""
+    return min(_AFTER_S * sum(len(app.transfer) for app in apps), _AFTER_SHARE * time_limit_s)
 
 
 class _Timed:

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use gavotte_net::Network;
+use gavotte_net::{Network, check_length};
 
 use crate::error::ProblemError;
 use crate::problem::cores::Cores;
@@ -91,6 +91,24 @@ impl Problem {
         problem.base = problem.base_loads();
         problem.units = problem.joined_units();
         Ok(problem)
+    }
+
+    /// The same problem over another network between the same hosts.
+    ///
+    /// # Errors
+    /// [`ProblemError`] if the other network has other hosts.
+    pub fn over(&self, network: Arc<Network>) -> Result<Self, ProblemError> {
+        check_length(
+            "the hosts of the other network",
+            network.hosts().len(),
+            self.capacity.len(),
+        )?;
+        let mut other = Self {
+            network,
+            ..self.clone()
+        };
+        other.base = other.base_loads();
+        Ok(other)
     }
 
     /// The tasks that move as one, and the bytes that they exchange.

@@ -50,20 +50,4 @@ impl Stores {
             storage_bytes: left(self.storage_bytes, need.storage_bytes),
         }
     }
-
-    /// The larger value of each of the two.
-    pub(crate) fn most(self, other: Self) -> Self {
-        Self {
-            memory_bytes: self.memory_bytes.max(other.memory_bytes),
-            storage_bytes: self.storage_bytes.max(other.storage_bytes),
-        }
-    }
-
-    /// This share of each of the two.
-    pub(crate) fn share(self, share: f64) -> Self {
-        Self {
-            memory_bytes: (self.memory_bytes as f64 * share) as u64,
-            storage_bytes: (self.storage_bytes as f64 * share) as u64,
-        }
-    }
 }

@@ -119,13 +119,13 @@ pub(crate) struct Run<'a> {
 
 /// A feasible placement that changes move by move, and the best placement so far.
 pub(crate) struct Chain<'a> {
-    packing: Packing<'a>,
-    loads: Loads<'a>,
+    pub(super) packing: Packing<'a>,
+    pub(super) loads: Loads<'a>,
     rates: &'a Rates,
-    rng: Xoshiro256PlusPlus,
+    pub(super) rng: Xoshiro256PlusPlus,
     best: Vec<usize>,
     best_s: f64,
-    moves: Vec<(usize, usize)>,
+    pub(super) moves: Vec<(usize, usize)>,
     before: Vec<usize>,
     focus: Option<Focus>,
     ways: Ways,
@@ -215,13 +215,21 @@ impl<'a> Chain<'a> {
         (&self.best, self.best_s)
     }
 
-    /// Returns to a placement that keeps all rules.
+    /// Returns to a placement that keeps all rules, by moving the units that are elsewhere.
     pub(crate) fn restart(&mut self, host_of: &[usize]) {
-        if let Some(packing) = Packing::of(self.packing.problem, self.packing.units, host_of) {
-            self.packing = packing;
-            self.loads = Loads::new(self.rates, &self.packing);
-            self.remember();
+        self.moves.clear();
+        let hosts = self.packing.hosts().iter().zip(host_of).enumerate();
+        let elsewhere = hosts.filter(|(_, (here, there))| here != there);
+        self.moves.extend(elsewhere.map(|(unit, (_, &there))| (unit, there)));
+        if self.moves.len() > self.packing.units.len() / 8 {
+            if let Some(packing) = Packing::of(self.packing.problem, self.packing.units, host_of) {
+                self.packing = packing;
+                self.loads = Loads::new(self.rates, &self.packing);
+            }
+        } else if self.pack() {
+            self.follow();
         }
+        self.remember();
     }
 
     /// Makes proposals while cooling, and returns their number.
@@ -269,11 +277,7 @@ impl<'a> Chain<'a> {
             if !self.propose() || !self.pack() {
                 continue;
             }
-            self.loads.mark();
-            for k in 0..self.moves.len() {
-                let (unit, host) = self.moves[k];
-                self.loads.follow(unit, host);
-            }
+            self.follow();
             let new = self.loads.cost();
             let worse = new - cost;
             if worse <= 0.0 || worse < -temperature * self.rng.random::<f64>().ln() {
@@ -288,7 +292,16 @@ impl<'a> Chain<'a> {
         run.steps
     }
 
-    fn remember(&mut self) {
+    /// Updates the loads after `pack`.
+    pub(super) fn follow(&mut self) {
+        self.loads.mark();
+        for k in 0..self.moves.len() {
+            let (unit, host) = self.moves[k];
+            self.loads.follow(unit, host);
+        }
+    }
+
+    pub(super) fn remember(&mut self) {
         let seconds = self.loads.seconds();
         if seconds < self.best_s && !self.loads.too_dear() {
             self.best_s = seconds;
@@ -440,7 +453,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Carries out `moves` in the packing, all or none.
-    fn pack(&mut self) -> bool {
+    pub(super) fn pack(&mut self) -> bool {
         self.before.clear();
         for &(unit, _) in &self.moves {
             let from = self.packing.take(unit);
@@ -461,7 +474,7 @@ impl<'a> Chain<'a> {
     }
 
     /// Undoes the changes of `pack` and of the loads.
-    fn undo(&mut self) {
+    pub(super) fn undo(&mut self) {
         for k in 0..self.moves.len() {
             self.packing.take(self.moves[k].0);
         }

@@ -289,6 +289,17 @@ impl<'a> Loads<'a> {
         self.steep = Some(steep);
     }
 
+    /// The longest time of the links that changed since `mark`; `None` unless one of them took at least `seconds` before.
+    pub(crate) fn longest_changed(&self, seconds: f64) -> Option<f64> {
+        let mut longest = 0.0_f64;
+        let mut slowest_changed = false;
+        for &(phase, slot, _, before) in &self.changed {
+            slowest_changed |= before >= seconds;
+            longest = longest.max(self.phases[phase as usize].1.get(slot as usize));
+        }
+        slowest_changed.then_some(longest)
+    }
+
     /// Undoes all changes since `mark`, where `moves` took units off the hosts in `before`.
     pub(crate) fn take_back(&mut self, moves: &[(usize, usize)], before: &[usize]) {
         if self.problem.rules.max_price.is_some() {

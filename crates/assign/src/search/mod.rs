@@ -5,6 +5,7 @@
 //! independent within a round, and are merged in a fixed order.
 
 pub(crate) mod anneal;
+mod descent;
 pub(crate) mod link_loads;
 pub(crate) mod max_tree;
 pub(crate) mod polish;
@@ -16,14 +17,14 @@ use gavotte_net::Seconds;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
+use crate::cuts::by_cuts;
 use crate::error::PlaceError;
 use crate::packing::units_on_hosts::Packing;
 use crate::policies::policies;
-use crate::problem::units::Units;
 use crate::problem::{Assignment, Problem};
 use crate::search::anneal::{AT_SCALE, Chain, Heat, Run, SLOWLY};
-use crate::search::link_loads::Rates;
-use crate::search::starts::{coarsen, pack};
+use crate::search::link_loads::{Loads, Rates};
+use crate::search::starts::pack;
 
 /// Number of chains that run in parallel, whatever the number of threads.
 const CHAINS: usize = 4;
@@ -44,11 +45,20 @@ const LAST_ROUNDS: f64 = 2.5;
 /// Up to this many placements, all are evaluated. If pairs differ a thousandfold, chains may fail to cross a barrier.
 const FEW_PLACEMENTS: usize = 4096;
 
-/// From this many units on, the search starts from coarser problems.
+/// From this many units on, the search works on one start, first everywhere and then at its bottleneck.
 const MULTILEVEL_UNITS: usize = 200;
 
-/// The inverse of the share of steps for the levels other than the finest.
-const COARSE_SHARE: u64 = 4;
+/// Number of minimum cuts to start from; large problems have one, and only if they have no other start. Of several,
+/// only this many of the best are starts.
+const CUTS: u64 = 8;
+const BEST_CUTS: usize = 2;
+
+/// The largest number of units times hosts for which the simple policies are starts, if others exist.
+const POLICY_PLACES: usize = 1_000_000;
+
+/// Moves that a descent may try for each step of the search, and its fewest.
+const LOOKS_PER_STEP: u64 = 1;
+const FEWEST_LOOKS: u64 = 500_000;
 
 /// Steps that a chain spends on one part of a large problem.
 const FOCUS_STEPS: u64 = 40_000;
@@ -64,7 +74,6 @@ const SLOW_STEPS: u64 = 1_000_000;
 const FIRST_HEAT: Heat = heat(0.1, 2e-4, 0);
 const LATER_HEAT: Heat = heat(0.04, 2e-4, 0);
 const SLOW_HEAT: Heat = heat(0.3, 3e-5, 0);
-const LEVEL_HEAT: Heat = heat(1.0, 0.1, 16);
 const EVEN_HEAT: Heat = heat(0.2, 0.03, 16);
 const FOCUS_HEAT: Heat = heat(0.02, 1e-4, 0);
 
@@ -131,28 +140,10 @@ impl Search<'_> {
         let units = &problem.units;
         let rates = Rates::new(problem);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let simple: Vec<Vec<usize>> = policies()
-            .iter()
-            .filter_map(|policy| policy.place(problem, seed).ok().map(Assignment::into_hosts))
-            .collect();
-        let known = simple.iter().chain(starts).filter_map(|host_of| {
-            let host_of = units.gather(host_of)?;
-            Packing::of(problem, units, &host_of)
-        });
-        let mut packings: Vec<Packing> = known.collect();
-        let levels = if units.len() >= MULTILEVEL_UNITS {
-            coarsen(problem, units, &mut rng)
-        } else {
-            Vec::new()
-        };
-        let mut made = 0;
-        if !levels.is_empty() {
-            let refined = self.refine(problem, units, &levels, &rates, &mut rng);
-            made += refined.1;
-            packings.extend(refined.0.and_then(|host_of| Packing::of(problem, units, &host_of)));
-        }
+        let large = units.len() >= MULTILEVEL_UNITS;
+        let mut packings = self.starts(problem, &rates, starts, seed);
         // For large problems, one good start is worth more than several poor ones.
-        let wanted = if levels.is_empty() || packings.is_empty() { 2 } else { 0 };
+        let wanted = if !large || packings.is_empty() { 2 } else { 0 };
         for noise in 0..wanted {
             packings.extend(pack(problem, units, noise > 0, &mut rng));
         }
@@ -165,13 +156,15 @@ impl Search<'_> {
             .map(|packing| Chain::new(&rates, packing, rng.random()));
         let mut chains: Vec<Chain> = chains.collect();
         chains.sort_by(|one, other| one.best().1.total_cmp(&other.best().1));
-        if !levels.is_empty() {
+        let mut made = 0;
+        let host_of = if large {
+            self.descend(&mut chains[0]);
             made += self.even_out(&mut chains[0], made);
-        }
-        let host_of = if levels.is_empty() {
-            self.rounds(chains, &rates, &mut made, &mut rng)
-        } else {
+            self.descend(&mut chains[0]);
+            chains.truncate(1);
             self.focused(&chains, &rates, &mut made, &mut rng)
+        } else {
+            self.rounds(chains, &rates, &mut made, &mut rng)
         };
         let placed = units.spread(&host_of);
         if too_dear(problem, &placed) {
@@ -200,40 +193,41 @@ impl Search<'_> {
         }
     }
 
-    /// Places the coarsest level and improves it level by level. Returns the units' hosts and the steps made.
-    fn refine(
-        &self,
-        problem: &Problem,
-        finest: &Units,
-        levels: &[Units],
-        rates: &Rates,
-        rng: &mut Xoshiro256PlusPlus,
-    ) -> (Option<Vec<usize>>, u64) {
-        let mut host_of_task: Option<Vec<usize>> = None;
-        let mut made = 0;
-        let share = self.steps / COARSE_SHARE / levels.len() as u64;
-        for (number, units) in levels.iter().rev().enumerate() {
-            let from_above = host_of_task.take().and_then(|host_of| units.gather(&host_of));
-            let packing = match from_above {
-                Some(host_of) => Packing::of(problem, units, &host_of),
-                None => pack(problem, units, false, rng),
-            };
-            if let Some(packing) = packing {
-                let mut chain = Chain::new(rates, packing, rng.random()).with(AT_SCALE);
-                let begin = (self.gone)();
-                let end = (number + 1) as f64 / (levels.len() as f64 * COARSE_SHARE as f64);
-                let over = || self.over(begin, end);
-                let run = Run {
-                    steps: share.min(units.len() as u64 * STEPS_PER_UNIT),
-                    over: &over,
-                    tell: &|_| {},
-                    target_s: 0.0,
-                };
-                made += chain.run(run, LEVEL_HEAT);
-                host_of_task = Some(units.spread(chain.best().0));
-            }
+    /// Feasible starts: the given ones, minimum cuts, and without given ones the simple policies unless they take too long.
+    fn starts<'a>(&self, problem: &'a Problem, rates: &'a Rates, given: &[Vec<usize>], seed: u64) -> Vec<Packing<'a>> {
+        let units = &problem.units;
+        let large = units.len() >= MULTILEVEL_UNITS;
+        let gathered = given
+            .iter()
+            .filter_map(|host_of| Packing::of(problem, units, &units.gather(host_of)?));
+        let mut packings: Vec<Packing> = gathered.collect();
+        let count = match (large, given.is_empty()) {
+            (false, _) => CUTS,
+            (true, starts_missing) => u64::from(starts_missing),
+        };
+        let cuts = (0..count)
+            .filter_map(|number| by_cuts(problem, units, seed.wrapping_add(number << 32), self.threads))
+            .filter_map(|host_of| Packing::of(problem, units, &host_of));
+        let timed = cuts.map(|packing| (Loads::new(rates, &packing).seconds(), packing));
+        let mut cuts: Vec<(f64, Packing)> = timed.collect();
+        cuts.sort_by(|one, other| one.0.total_cmp(&other.0));
+        packings.extend(cuts.into_iter().take(BEST_CUTS).map(|(_, packing)| packing));
+        if given.is_empty() && (packings.is_empty() || units.len() * problem.capacity.len() <= POLICY_PLACES) {
+            let simple = policies()
+                .into_iter()
+                .filter_map(|policy| policy.place(problem, seed).ok());
+            let gathered = simple.filter_map(|placed| Packing::of(problem, units, &units.gather(placed.hosts())?));
+            packings.extend(gathered);
         }
-        (host_of_task.and_then(|host_of| finest.gather(&host_of)), made)
+        packings
+    }
+
+    /// For large problems: the steepest descent at the slowest link.
+    fn descend(&self, chain: &mut Chain) {
+        chain.descend(self.steps.saturating_mul(LOOKS_PER_STEP).max(FEWEST_LOOKS), &|| {
+            (self.gone)() >= 1.0
+        });
+        (self.tell)(Seconds(chain.best().1));
     }
 
     /// For large problems: shortens all links that take long, not only the longest. Returns the steps made.

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod completion;
+mod cuts;
 mod limits;
 mod paper;
 mod properties;

@@ -13,11 +13,11 @@ import os
 import re
 import stat
 import tempfile
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+import tomli
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticCustomError
 
@@ -135,8 +135,8 @@ def read_noun(model: type[Model], path: str | Path, parse: Callable[[str, str], 
 def parse_toml(text: str, path: str) -> dict[str, Any]:
     """Parse TOML; a syntax error becomes a `FormatError` with its line and column."""
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return tomli.loads(text)
+    except tomli.TOMLDecodeError as error:
         if text.lstrip().startswith("{"):
             raise FormatError(path, "", "is JSON", "use TOML") from None
         raise FormatError(path, "", f"is not TOML: {error}", "correct the syntax there") from None

@@ -1,0 +1,44 @@
+//! Placements by minimum cuts: units that exchange many bytes share a host.
+//!
+//! 1. The hosts are ordered so that those of one group or one machine are neighbours (`order`).
+//! 2. The units are cut in two by a multilevel bisection, one part for each half of the hosts, and each part again, until
+//!    every part has one host (`halves`, `bisect`, `graph`). No part is larger than its hosts' capacity.
+//! 3. Units that still find no room move to other hosts (`settle`).
+//! 4. The parts are laid on hosts of the same kind, so that those with most bytes get the fastest hosts (`lay`).
+//!
+//! This is how partitioners such as METIS work (Karypis and Kumar 1998), but hosts may have different capacities, and
+//! each has exactly its own.
+
+mod bisect;
+mod graph;
+mod halves;
+mod lay;
+mod order;
+mod settle;
+
+use crate::cuts::graph::Graph;
+use crate::cuts::halves::{Halves, Hosts};
+use crate::problem::Problem;
+use crate::problem::units::Units;
+
+/// A host for each unit of `problem`, by minimum cuts; `None` if units find no room.
+///
+/// The result depends on the seed, but not on `threads`.
+pub(crate) fn by_cuts(problem: &Problem, units: &Units, seed: u64, threads: usize) -> Option<Vec<usize>> {
+    let order = order::of_hosts(problem);
+    let (sizes, room) = order::sizes(problem, units);
+    let ordered_room: Vec<f64> = order.hosts.iter().map(|&host| room[host]).collect();
+    let fixed = order::only_hosts(units, &order.hosts);
+    let hosts = Hosts {
+        room: &ordered_room,
+        ties: &order.ties,
+    };
+    let graph = Graph::of(units, sizes);
+    let halves = Halves { hosts, fixed: &fixed };
+    let mut places = vec![0; units.len()];
+    for (unit, place) in halves.divide(graph, seed, threads) {
+        places[unit as usize] = order.hosts[place as usize];
+    }
+    let host_of = settle::settle(problem, units, &places)?;
+    Some(lay::lay(problem, units, host_of))
+}

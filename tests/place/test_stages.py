@@ -1,0 +1,56 @@
+"""Stages of the search: a longer limit continues where a shorter one ends, and the limit covers the whole command."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests import builders
+from tests.builders import MB
+
+from gavotte.formats.app import App
+from gavotte.formats.network import Network
+from gavotte.place import Effort, Question, decide
+from gavotte.place.effort import LEAST_LIMIT_S
+
+
+def tangle(tasks: int, hosts: int) -> tuple[Network, App]:
+    """Return tasks with three random partners each, on full hosts with different caps."""
+    rng = np.random.default_rng(3)
+    caps = rng.uniform(1e8, 1e9, hosts)
+    net = builders.network(
+        [
+            {"name": f"vm{m}", "cpus": tasks / hosts, "egress_bps": float(cap), "ingress_bps": float(cap)}
+            for m, cap in enumerate(caps)
+        ],
+        None,
+    )
+    pairs = {(int(a), int(b)) for a, b in rng.integers(0, tasks, (3 * tasks, 2)) if a != b}
+    flows = ((f"t{a}", f"t{b}", int(rng.integers(MB, 50 * MB))) for a, b in sorted(pairs))
+    return net, builders.app("tangle", *flows)
+
+
+@pytest.mark.parametrize(("tasks", "hosts"), [(32, 8), (400, 200)])
+def test_a_longer_limit_is_at_least_as_good(tasks: int, hosts: int) -> None:
+    net, app = tangle(tasks, hosts)
+    question = Question(net, [app])
+    times_s = [
+        decide(question, Effort("search", time_limit_s=limit_s, repeatable=True)).placement.completion_s
+        for limit_s in (0.1, 0.2, 0.4, 0.8)
+    ]
+    assert times_s == sorted(times_s, reverse=True)
+
+
+def test_auto_does_not_stop_while_its_placement_is_unproven() -> None:
+    net, app = tangle(32, 8)
+    answer = decide(Question(net, [app]), Effort(time_limit_s=1.0))
+    assert answer.placement.optimal or answer.stopped
+
+
+def test_seconds_before_the_search_count() -> None:
+    net, app = tangle(400, 200)
+    late = decide(Question(net, [app]), Effort(time_limit_s=5.0, spent_s=5.0))
+    assert late.stopped
+    assert set(late.placement.assignment) == {task.name for task in app.task}
+    effort = Effort(time_limit_s=5.0, spent_s=1.5, kept_s=0.5)
+    assert effort.remaining.time_limit_s == 3.0
+    assert Effort(time_limit_s=1.0, spent_s=4.0).remaining.time_limit_s == LEAST_LIMIT_S
