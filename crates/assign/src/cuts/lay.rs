@@ -59,7 +59,9 @@ pub(crate) fn lay(problem: &Problem, units: &Units, mut host_of: Vec<usize>) -> 
             new_host[hosts[part]] = hosts[place];
         }
     }
-    host_of.iter_mut().for_each(|host| *host = new_host[*host]);
+    for host in &mut host_of {
+        *host = new_host[*host];
+    }
     host_of
 }
 
