@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,14 @@ class Answer:
 
 
 def ask(
-    peer: str, judge: Judge, *, preset: str, attempts: int = len(IMBALANCES), threads: int = 1, exchange: bool = True
+    peer: str,
+    judge: Judge,
+    *,
+    preset: str,
+    imbalances: Sequence[float] = IMBALANCES,
+    attempts: int = len(IMBALANCES),
+    threads: int = 1,
+    exchange: bool = True,
 ) -> Answer:
     """Return the best of some attempts of one peer, its blocks placed on hosts.
 
@@ -59,12 +67,13 @@ def ask(
         peer: one of `PEERS`.
         judge: of the instance.
         preset: of Mt-KaHyPar.
+        imbalances: allowed weight above the mean, for one attempt each.
         attempts: each with its own seed and, except for Mt-KaHyPar, its own imbalance.
         threads: that Mt-KaHyPar uses.
         exchange: whether to try all exchanges of two blocks.
     """
     room = float(min(judge.have) * len(judge.have) / judge.need.sum() - 1)
-    choices = [{"seed": at, "imbalance": min(IMBALANCES[at % len(IMBALANCES)], room)} for at in range(attempts)]
+    choices = [{"seed": at, "imbalance": min(imbalances[at % len(imbalances)], room)} for at in range(attempts)]
     request = _graph(judge) | {"peer": peer, "preset": preset, "threads": threads, "attempts": choices}
     script = Path(__file__).with_name("peer_child.py")
     child = subprocess.run(

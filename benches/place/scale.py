@@ -27,6 +27,9 @@ from gavotte.formats.network import write_network
 
 PEERS = {"metis": "METIS", "mtkahypar": "Mt-KaHyPar", "kahip": "KaHIP"}
 PRESETS = {"metis": [""], "kahip": [""], "mtkahypar": ["DEFAULT", "QUALITY", "LARGE_K"]}
+IMBALANCES = (0.001, 0.01)
+"""Each bisection of METIS may add as much. With more, some of the blocks overbook their hosts."""
+
 MOST_KAHIP_HOSTS = 2000
 """KaHIP and the slower presets of Mt-KaHyPar take minutes for more blocks."""
 
@@ -97,7 +100,9 @@ def _peer(judge: Judge, peer: str, preset: str) -> Row:
     name = f"{PEERS[peer]} {preset}".strip()
     before = os.times()
     try:
-        answer = ask(peer, judge, preset=preset, attempts=2, threads=2, exchange=False)
+        answer = ask(
+            peer, judge, preset=preset, imbalances=IMBALANCES, attempts=len(IMBALANCES), threads=2, exchange=False
+        )
     except (subprocess.TimeoutExpired, ImportError):
         return Row(name, None, 0.0, 0.0, 0.0)
     after = os.times()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from tests import builders
@@ -54,3 +57,13 @@ def test_seconds_before_the_search_count() -> None:
     effort = Effort(time_limit_s=5.0, spent_s=1.5, kept_s=0.5)
     assert effort.remaining.time_limit_s == 3.0
     assert Effort(time_limit_s=1.0, spent_s=4.0).remaining.time_limit_s == LEAST_LIMIT_S
+
+
+def test_the_limit_of_the_command_starts_with_its_process() -> None:
+    code = "from gavotte.cli.elapsed import begin, elapsed_s; print(elapsed_s()); begin(); print(elapsed_s())"
+    done = subprocess.run(
+        [sys.executable, "-c", f"import time; time.sleep(0.3); {code}"], capture_output=True, text=True
+    )
+    before_s, after_s = map(float, done.stdout.split())
+    assert before_s == 0.0
+    assert after_s >= 0.3

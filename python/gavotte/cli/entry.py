@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from gavotte.cli import signals
+from gavotte.cli import elapsed, signals
 from gavotte.errors import GavotteError
 
 DONE = 0
@@ -51,6 +51,7 @@ class _Stopped(BaseException):
 
 def main() -> NoReturn:
     """Run one verb and exit with its status: 0 done, 1 cannot be met or bad input, 2 usage, 128 + signal."""
+    elapsed.begin()
     _open_streams()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)

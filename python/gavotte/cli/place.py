@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.declared import declared, option
-from gavotte.cli.elapsed import process_age_s
+from gavotte.cli.elapsed import elapsed_s
 from gavotte.cli.options import AppFiles, Json, NetworkFile, PlacementOutput, Seed, Threads
 from gavotte.cli.output import emit_json, note, unknown_pairs, warn
 from gavotte.cli.progress import searching
@@ -163,7 +163,7 @@ def place(
             trying.seed,
             trying.threads,
             repeatable=trying.repeatable,
-            spent_s=process_age_s(),
+            spent_s=elapsed_s(),
             kept_s=after_s(loaded, trying.time_limit),
             watch=watch,
         )
