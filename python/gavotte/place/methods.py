@@ -310,7 +310,7 @@ class _Stage:
         seed: of the stage's random choices.
         steps: of its search.
         solver_s: deterministic seconds of its proof; 0 = no proof in this stage.
-        enough: whether its search is so long that a further one would hardly find anything.
+        enough: whether a search after it would hardly find anything better.
     """
 
     number: int

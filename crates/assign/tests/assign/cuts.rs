@@ -24,8 +24,8 @@ fn full_hosts_get_neighbours_by_cuts_alone() {
             steps: 1,
             ..Search::default()
         };
-        let found = search.run(&problem, 0, &[]).expect("there is room");
-        let seconds = problem.evaluate(&found.assignment).seconds;
+        let answer = search.run(&problem, 0, &[]).expect("there is room");
+        let seconds = problem.evaluate(&answer.assignment).seconds;
         assert!(seconds <= most_s, "{tasks} tasks on {hosts} hosts: {seconds} s");
     }
 }
