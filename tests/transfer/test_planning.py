@@ -11,7 +11,7 @@ from tests import builders
 
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
-from gavotte.transfer.planning import FAR_BLOCK_BYTES, MECHANISMS, far_apart, nothing_known, plan_broadcast
+from gavotte.transfer.planning import MECHANISMS, far_apart, far_block_bytes, nothing_known, plan_broadcast
 
 MB = 1_000_000
 
@@ -119,7 +119,20 @@ def test_a_mesh_has_the_latencies_of_two_hops_and_a_chain_those_of_all() -> None
     assert added_s == pytest.approx({"mesh": 0.15, "chain": 0.225, "binomial": 0.15}, abs=0.01)
     assert [far_apart(network, network.names) for network in (near, far)] == [False, True]
     # A far host passes on whole blocks of one first window.
-    assert [plan.piece_bytes > FAR_BLOCK_BYTES for plan in plans] == [True, False]
+    assert [plan.piece_bytes > far_block_bytes(far, far.names) for plan in plans] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("mtu_bytes", "ipv6", "payload_bytes"), [(1450, False, 1398), (1500, True, 1428), (1280, True, 1208)]
+)
+def test_a_block_between_far_hosts_and_its_headers_fill_ten_packets(
+    mtu_bytes: int, ipv6: bool, payload_bytes: int
+) -> None:
+    hosts = [{"name": name, "ipv6": ipv6} for name in "abc"]
+    network = builders.network(hosts, mtu_bytes=[[None, 1500, 1500], [1500, None, mtu_bytes], [9000, 1500, None]])
+    assert 0.98 * 10 * payload_bytes < far_block_bytes(network, "bc") + 12 <= 10 * payload_bytes
+    # Other pairs do not count.
+    assert far_block_bytes(network, "ab") == 10 * (1428 if ipv6 else 1448) - 144
 
 
 def test_what_is_not_known_is_not_priced() -> None:

@@ -20,10 +20,10 @@ from gavotte.transfer.knocking import Knock
 from gavotte.transfer.outcome import BroadcastResult
 from gavotte.transfer.planning import (
     CORNETS,
-    FAR_BLOCK_BYTES,
     BroadcastPlan,
     Mechanism,
     far_apart,
+    far_block_bytes,
     nothing_known,
     plan_broadcast,
 )
@@ -91,7 +91,9 @@ def send(question: BroadcastQuestion, session: BroadcastSession = SILENT) -> Bro
         present = [name for name in receivers if name not in fleet.missing]
         # A host that is missing now may be one that the source accepts.
         knock = Knock(fleet, source, present) if present == receivers and session.pacing is None else None
-        most_bytes = FAR_BLOCK_BYTES if network is not None and far_apart(network, everybody) else 0
+        most_bytes = 0
+        if network is not None and far_apart(network, everybody):
+            most_bytes = far_block_bytes(network, everybody)
         manifest = fleet.manifest(
             source,
             question.content,

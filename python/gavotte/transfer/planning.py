@@ -11,6 +11,7 @@ from gavotte import _core
 from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 from gavotte.terms.credit import with_credits
+from gavotte.terms.goodput import MTU_BYTES, TCP_PAYLOAD_BYTES, tcp_payload_bytes
 from gavotte.transfer.packing import GAP, PackedTree, pack
 from gavotte.transfer.spelling import spelled_network
 
@@ -56,11 +57,11 @@ ASSUMED_PIECE_BYTES = 16 << 10
 FAR_S = 0.004
 """Round trip of a far path."""
 
-FAR_BLOCK_BYTES = 14 << 10
-"""Largest block between hosts that are far from each other.
+FIRST_WINDOW_PACKETS = 10
+"""Packets that a new TCP connection sends before the first acknowledgement."""
 
-A new TCP connection sends ten packets before the first acknowledgement, which hold one such block.
-"""
+PIECE_HEADERS_BYTES = 144
+"""Room for the headers of a block's pieces: 12 bytes for each of at most 12 pieces."""
 
 
 @dataclass(frozen=True)
@@ -206,6 +207,22 @@ def plan_broadcast(
         estimate_s=bound_s if limited and probed else None,
         trees=trees if chosen == "packing" else (),
     )
+
+
+def far_block_bytes(network: Network, names: Sequence[str]) -> int:
+    """Return the size of the largest block for hosts that are far from each other.
+
+    The first window of a new connection holds such a block with its headers, on each path between these hosts. With one
+    packet more, each hop would add a round trip.
+    """
+    at = [index for index, name in enumerate(spelled_network(network, names).names) if name in names]
+    payloads_bytes = (
+        tcp_payload_bytes(network.pair_mtu_bytes(m, n) or MTU_BYTES, ipv6=network.hosts[n].ipv6)
+        for m in at
+        for n in at
+        if m != n
+    )
+    return FIRST_WINDOW_PACKETS * min(TCP_PAYLOAD_BYTES, *payloads_bytes) - PIECE_HEADERS_BYTES
 
 
 def far_apart(network: Network, names: Sequence[str]) -> bool:
