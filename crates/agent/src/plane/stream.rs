@@ -44,6 +44,27 @@ static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
 
+/// Waits until the kernel takes bytes of a connection. Gives other tasks a turn from time to time.
+///
+/// On a host with one processor, the kernel may deliver each write before it returns. The connection then always has
+/// room. A loop that only waits for room would keep its thread, and no deadline would end it.
+///
+/// # Errors
+/// If the connection fails.
+pub async fn writable(stream: &TcpStream) -> Result<(), WorkError> {
+    tokio::task::consume_budget().await;
+    stream.writable().await.map_err(WorkError::io("send"))
+}
+
+/// Waits until bytes have arrived. Gives other tasks a turn from time to time, as [`writable`] does.
+///
+/// # Errors
+/// If the connection fails.
+pub async fn readable(stream: &TcpStream) -> Result<(), WorkError> {
+    tokio::task::consume_budget().await;
+    stream.readable().await.map_err(WorkError::io("receive"))
+}
+
 /// Sends all bytes of `reservation`. Sent bytes count as spent, even if an error follows.
 ///
 /// # Errors
@@ -125,7 +146,7 @@ pub async fn send_some(stream: &TcpStream, reservation: &mut Reservation<'_>) ->
 /// If the connection fails.
 pub async fn send_at_most(stream: &TcpStream, reservation: &mut Reservation<'_>, most: u64) -> Result<u64, WorkError> {
     loop {
-        stream.writable().await.map_err(WorkError::io("send"))?;
+        writable(stream).await?;
         let sent = send_now(stream, reservation.unspent().min(most))?;
         if sent > 0 {
             reservation.spend(sent);
@@ -262,19 +283,31 @@ pub async fn receive_for(
 /// If the connection fails, or closes before all bytes have arrived.
 pub async fn receive(stream: &TcpStream, bytes: u64, bin_s: f64) -> Result<Counter, WorkError> {
     let mut counter = Counter::new(bin_s);
-    while counter.bytes() < bytes {
-        let most = (bytes - counter.bytes()).min(GULP_BYTES as u64) as usize;
-        match receive_some(stream, most, &mut []).await? {
-            0 => {
-                let came = counter.bytes();
-                return Err(WorkError::Request(format!(
-                    "the sender stopped at {came} of {bytes} bytes"
-                )));
-            }
-            count => counter.add(Instant::now(), count),
-        }
-    }
+    receive_each(stream, bytes, |now, count| counter.add(now, count)).await?;
     Ok(counter)
+}
+
+/// Receives `bytes` bytes, and passes the time and size of each read to `add`.
+///
+/// # Errors
+/// If the connection fails, or closes before all bytes have arrived.
+pub async fn receive_each(
+    stream: &TcpStream,
+    bytes: u64,
+    mut add: impl FnMut(Instant, u64) + Send,
+) -> Result<(), WorkError> {
+    let mut came = 0;
+    while came < bytes {
+        let most = (bytes - came).min(GULP_BYTES as u64) as usize;
+        let count = receive_some(stream, most, &mut []).await?;
+        if count == 0 {
+            let text = format!("the sender stopped at {came} of {bytes} bytes");
+            return Err(WorkError::Request(text));
+        }
+        add(Instant::now(), count);
+        came += count;
+    }
+    Ok(())
 }
 
 /// Counts what comes until the sender stops, and at most `bytes` bytes: one connection of several that share them.
@@ -305,7 +338,7 @@ pub async fn drain(stream: &TcpStream, silence: Duration) {
 /// sender has stopped.
 async fn receive_some(stream: &TcpStream, most: usize, copied: &mut [u8]) -> Result<u64, WorkError> {
     loop {
-        stream.readable().await.map_err(WorkError::io("receive"))?;
+        readable(stream).await?;
         let taken = if copied.is_empty() {
             stream.try_io(Interest::READABLE, || tcp::discard(stream, most))
         } else {
@@ -383,6 +416,22 @@ mod tests {
             .await
             .unwrap();
         assert_eq!(&rest, b"next");
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_always_has_room_gives_deadlines_a_turn() {
+        let (near, _far) = pair().await;
+        let allowance = Allowance::new(u64::MAX);
+        let mut reservation = allowance.reserve(20_000).unwrap();
+        let sending = async {
+            while reservation.unspent() > 0 {
+                // The kernel has room for all of these bytes.
+                send_at_most(&near, &mut reservation, 1).await.unwrap();
+            }
+        };
+        tokio::time::timeout(Duration::from_micros(1), sending)
+            .await
+            .unwrap_err();
     }
 
     #[tokio::test]

@@ -11,6 +11,7 @@ use crate::contract::agents::Feed;
 use crate::contract::data::{Span, Subscribe, Want, hello::Work};
 use crate::error::WorkError;
 use crate::plane::dial::Connection;
+use crate::plane::stream::readable;
 use crate::work::broadcast::incoming::Incoming;
 use crate::work::broadcast::lanes::Lanes;
 use crate::work::broadcast::subscriber::Subscriber;
@@ -82,8 +83,8 @@ impl Subscriber {
                     let pace_bps = feed.borrow().pace_bps;
                     self.once_more(&mut connection, block?, pace_bps, &mut wrong).await?;
                 }
-                ready = connection.stream.readable() => {
-                    ready.map_err(WorkError::io("receive"))?;
+                ready = readable(&connection.stream) => {
+                    ready?;
                     let again = incoming.read(&connection.stream, |block, offset, bytes| {
                         self.share.take(block, offset, bytes)
                     })?;

@@ -15,6 +15,7 @@ use crate::error::WorkError;
 use crate::hold::Hold;
 use crate::plane::Plane;
 use crate::plane::dial::{Call, Connection};
+use crate::plane::stream::readable;
 use crate::work::broadcast::incoming::Incoming;
 use crate::work::broadcast::share::Share;
 use crate::work::broadcast::subscriber::{CONNECT_LIMIT, PATIENCE};
@@ -134,7 +135,7 @@ impl Fetcher {
         connection.send(&want).await?;
         let (layout, mut ended, mut coming) = (self.share.layout(), false, block);
         while !ended {
-            connection.stream.readable().await.map_err(WorkError::io("receive"))?;
+            readable(&connection.stream).await?;
             let mut take = |block: u32, offset: u32, bytes: &[u8]| {
                 if block != coming {
                     coming = block;

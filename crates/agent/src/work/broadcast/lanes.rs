@@ -9,6 +9,7 @@ use tracing::{Instrument, debug};
 use crate::contract::data::{Subscribe, hello::Work};
 use crate::error::WorkError;
 use crate::plane::several::{SHORT, connections, most_connections};
+use crate::plane::stream::readable;
 use crate::work::broadcast::incoming::Incoming;
 use crate::work::broadcast::subscriber::Subscriber;
 
@@ -103,7 +104,7 @@ async fn lane(
     };
     let mut incoming = Incoming::default();
     loop {
-        connection.stream.readable().await.map_err(WorkError::io("receive"))?;
+        readable(&connection.stream).await?;
         let again = incoming.read(&connection.stream, |block, offset, bytes| {
             subscriber.share.take(block, offset, bytes)
         })?;

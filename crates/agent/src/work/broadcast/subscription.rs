@@ -17,6 +17,7 @@ use crate::error::{FrameError, HandshakeError, WorkError};
 use crate::hold::budget::{Allowance, Reservation};
 use crate::plane::handshake::Channel;
 use crate::plane::several::INITIAL_WINDOW_BYTES;
+use crate::plane::stream::writable;
 use crate::work::broadcast::incoming::HEADER_BYTES;
 use crate::work::broadcast::share::Share;
 use crate::work::broadcast::wanted::Wanted;
@@ -194,7 +195,7 @@ impl Sending<'_> {
     async fn hand_over(&self, stream: &WriteHalf<'_>, bytes: &[u8], set_bps: &mut u64) -> Result<(), WorkError> {
         let (wanted, mut left) = (self.wanted, bytes);
         while !left.is_empty() {
-            stream.writable().await.map_err(WorkError::io("send"))?;
+            writable(stream.as_ref()).await?;
             wanted.released().await;
             let turn = wanted.pacer.turn(|| wanted.pace_bps()).await;
             let pace_bps = wanted.pace_bps();
