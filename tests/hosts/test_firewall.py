@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
+from gavotte.agents.greetings import MOST_PEERS, rounds
 from gavotte.hosts.firewall import needed_rules
-from gavotte.hosts.paths import ANSWER_LOST, FORBIDDEN, MOST_PEERS, OK, REFUSED, SILENT, TURNED_AWAY, Path, rounds
+from gavotte.hosts.paths import ANSWER_LOST, FORBIDDEN, OK, REFUSED, SILENT, TURNED_AWAY, Path
 
 Pairs = Iterable[tuple[str, str]]
 

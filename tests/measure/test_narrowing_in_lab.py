@@ -13,6 +13,9 @@ from tests.measure.narrowing import SIZES, WIDE_BYTES, WIRE_BPS, cloud, narrowin
 from tests.shell import gavotte
 
 from gavotte import lab
+from gavotte.agents import Budget, enrolled
+from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.replaying import replay
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import write_network
 from gavotte.measure import measure
@@ -88,3 +91,16 @@ def test_a_shuffle_continues_when_long_packets_begin_to_vanish(tmp_path: Path, m
     done = shuffled(tmp_path, mode, addresses)
     assert done.returncode == 0, done.stderr
     assert [flow["bytes"] for flow in json.loads(done.stdout)["flows"]] == [BYTES, BYTES, BYTES // 2]
+
+
+@pytest.mark.parametrize("addresses", ["ipv4", "ipv6"])
+def test_bins_of_a_transfer_continue_when_long_packets_begin_to_vanish(addresses: str) -> None:
+    with lab.session(cloud(icmp=False, addresses=addresses), source="tests") as session:
+        inventory = read_inventory(session.hosts_file)
+        transfers = {"x": [pb.Transfer(id=0, target="y", bytes=BYTES, bin_s=0.1)]}
+        with enrolled(inventory, Budget(max_bytes=2 * BYTES, max_seconds=60)) as fleet:
+            with narrowing(session, BYTES // 3) as narrowed:
+                ((_, done),) = replay(fleet, transfers, congestion="cubic", max_seconds=30)
+            assert narrowed.is_set()
+    assert isinstance(done, pb.TransferDone)
+    assert (done.error, done.bytes, sum(done.bin_bytes)) == ("", BYTES, BYTES)

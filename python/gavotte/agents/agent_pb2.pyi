@@ -695,7 +695,7 @@ class ProbeReply(_message.Message):
     def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., rtt_s: _Optional[float] = ..., hops: _Optional[int] = ..., started_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., error: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrainResult, _Mapping]] = ..., bulk: _Optional[_Union[BulkResult, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrainResult, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPongResult, _Mapping]] = ..., traceroute: _Optional[_Union[TracerouteResult, _Mapping]] = ..., echo: _Optional[_Union[EchoResult, _Mapping]] = ..., datagrams: _Optional[_Union[DatagramsResult, _Mapping]] = ..., sender_cpu: _Optional[float] = ..., receiver_cpu: _Optional[float] = ..., failure: _Optional[_Union[Failure, str]] = ..., mtu_bytes: _Optional[int] = ..., mtu_confirmed: bool = ..., awaited: bool = ..., sender_withheld: _Optional[_Union[Withheld, _Mapping]] = ..., receiver_withheld: _Optional[_Union[Withheld, _Mapping]] = ...) -> None: ...
 
 class Transfer(_message.Message):
-    __slots__ = ("id", "target", "bytes", "pace_bps", "bin_s", "spread", "round_trip_s")
+    __slots__ = ("id", "target", "bytes", "pace_bps", "bin_s", "spread", "round_trip_s", "count_id")
     ID_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -703,6 +703,7 @@ class Transfer(_message.Message):
     BIN_S_FIELD_NUMBER: _ClassVar[int]
     SPREAD_FIELD_NUMBER: _ClassVar[int]
     ROUND_TRIP_S_FIELD_NUMBER: _ClassVar[int]
+    COUNT_ID_FIELD_NUMBER: _ClassVar[int]
     id: int
     target: str
     bytes: int
@@ -710,7 +711,8 @@ class Transfer(_message.Message):
     bin_s: float
     spread: bool
     round_trip_s: float
-    def __init__(self, id: _Optional[int] = ..., target: _Optional[str] = ..., bytes: _Optional[int] = ..., pace_bps: _Optional[int] = ..., bin_s: _Optional[float] = ..., spread: bool = ..., round_trip_s: _Optional[float] = ...) -> None: ...
+    count_id: int
+    def __init__(self, id: _Optional[int] = ..., target: _Optional[str] = ..., bytes: _Optional[int] = ..., pace_bps: _Optional[int] = ..., bin_s: _Optional[float] = ..., spread: bool = ..., round_trip_s: _Optional[float] = ..., count_id: _Optional[int] = ...) -> None: ...
 
 class ReplayRequest(_message.Message):
     __slots__ = ("run_id", "replay_id", "transfers", "congestion", "max_seconds", "report_s")
@@ -867,18 +869,20 @@ class GreetRequest(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., peers: _Optional[_Iterable[str]] = ..., limit_s: _Optional[float] = ..., tcp_only: bool = ...) -> None: ...
 
 class Greeting(_message.Message):
-    __slots__ = ("peer", "tcp", "tcp_error", "udp", "udp_error")
+    __slots__ = ("peer", "tcp", "tcp_error", "udp", "udp_error", "mtu_bytes")
     PEER_FIELD_NUMBER: _ClassVar[int]
     TCP_FIELD_NUMBER: _ClassVar[int]
     TCP_ERROR_FIELD_NUMBER: _ClassVar[int]
     UDP_FIELD_NUMBER: _ClassVar[int]
     UDP_ERROR_FIELD_NUMBER: _ClassVar[int]
+    MTU_BYTES_FIELD_NUMBER: _ClassVar[int]
     peer: str
     tcp: Reception
     tcp_error: str
     udp: Reception
     udp_error: str
-    def __init__(self, peer: _Optional[str] = ..., tcp: _Optional[_Union[Reception, str]] = ..., tcp_error: _Optional[str] = ..., udp: _Optional[_Union[Reception, str]] = ..., udp_error: _Optional[str] = ...) -> None: ...
+    mtu_bytes: int
+    def __init__(self, peer: _Optional[str] = ..., tcp: _Optional[_Union[Reception, str]] = ..., tcp_error: _Optional[str] = ..., udp: _Optional[_Union[Reception, str]] = ..., udp_error: _Optional[str] = ..., mtu_bytes: _Optional[int] = ...) -> None: ...
 
 class GreetReply(_message.Message):
     __slots__ = ("greetings",)

@@ -12,6 +12,7 @@ from typing import Any
 
 from gavotte.agents import Budget, Fleet, Reach, enrolled, reaching
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.greetings import narrow_path_warnings, narrow_paths
 from gavotte.agents.neighbours import this_user
 from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.guarantee import Guarantee, HostGuarantee
@@ -298,6 +299,10 @@ def apply(
             name, error = next(iter(refused.items()))
             need = "; its agent needs CAP_NET_ADMIN" if "Operation not permitted" in error.message else ""
             raise AgentError(f"{name} cannot enforce its guarantee: {error}{need}", failure=error.failure)
+        # A stalled connection uses no bandwidth, however much is guaranteed.
+        greeting = Fleet(here, roads, purpose="check", shared=True)
+        greeting.check()
+        narrow = narrow_path_warnings(narrow_paths(greeting))
     hosts = []
     for name in guarantee.agents:
         if name in missing:
@@ -321,7 +326,7 @@ def apply(
         for name, reply in replies.items()
         if not isinstance(reply, AgentError) and reply.unkept
     ]
-    return Applied(hosts, fleet.warnings + static + repaired + unkept + absent, missing)
+    return Applied(hosts, fleet.warnings + static + repaired + unkept + absent + narrow, missing)
 
 
 def _reached(part: Inventory, roads: Reach) -> dict[tuple[str, str], str]:

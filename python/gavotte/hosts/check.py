@@ -9,6 +9,7 @@ from typing import Any
 
 from gavotte.agents import Fleet, reaching
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.greetings import narrow_path_warnings
 from gavotte.agents.neighbours import STANDING, introduced
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.parts.routes import SshRoute
@@ -169,7 +170,8 @@ class Check:
     def warnings(self) -> list[str]:
         """Problems that may keep runs from using hosts, or slow them down, one line each."""
         own = [f"{host.name}: {warning}" for host in self.hosts for warning in host.warnings]
-        return [*self.untested, *own]
+        narrow = {(path.source, path.target): path.mtu_bytes for path in self.paths if path.mtu_bytes}
+        return [*self.untested, *own, *narrow_path_warnings(narrow)]
 
     @property
     def usable(self) -> int:

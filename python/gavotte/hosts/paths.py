@@ -13,6 +13,7 @@ from typing import Any
 
 from gavotte.agents import Budget, Fleet
 from gavotte.agents import agent_pb2 as pb
+from gavotte.agents.greetings import HOLD_S, rounds
 from gavotte.errors import AgentError
 from gavotte.formats.inventory import without_zone
 
@@ -35,14 +36,8 @@ RECEPTIONS = {
 }
 """Possible outcomes of a greeting, in words."""
 
-MOST_PEERS = 64
-"""Each host greets at most this many others at the same time."""
-
 TESTS_S = 10.0
 """Time after which no further greetings begin. On a few hundred hosts, all pairs are greeted by then."""
-
-SHORTEST_HOLD_S = 60.0
-"""The run ends long before this. If the controller dies, the lease ends the run."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +54,8 @@ class Path:
         udp: likewise, or `ANSWER_LOST`.
         tcp_error: what the source's agent reported; empty when TCP works.
         udp_error: likewise.
+        mtu_bytes: size of the largest packets that arrive, if longer ones vanish and no router reports it; 0 = no such
+            limit is known.
     """
 
     source: str
@@ -70,6 +67,7 @@ class Path:
     udp: str
     tcp_error: str = ""
     udp_error: str = ""
+    mtu_bytes: int = 0
 
     @property
     def usable(self) -> bool:
@@ -97,7 +95,7 @@ def try_paths(fleet: Fleet, names: Sequence[str]) -> tuple[tuple[Path, ...], lis
         return (), []
     warnings = []
     try:
-        fleet.enrol(Budget(max_bytes=1, max_seconds=SHORTEST_HOLD_S))
+        fleet.enrol(Budget(max_bytes=1, max_seconds=HOLD_S))
         deaf = fleet.listen([host.name for host in fleet.hosts])
         warnings += [f"{name}: its paths were not tested: {error.message}" for name, error in deaf.items()]
         fleet.hosts = [host for host in fleet.hosts if host.name not in deaf]
@@ -137,6 +135,7 @@ def _greeted(fleet: Fleet) -> tuple[tuple[Path, ...], list[str]]:
             _udp_word(each, has_arrived=not addresses[source].isdisjoint(arrivals.get(each.peer, ()))),
             each.tcp_error,
             each.udp_error,
+            each.mtu_bytes,
         )
         for source, each in greetings
     ]
@@ -146,17 +145,3 @@ def _greeted(fleet: Fleet) -> tuple[tuple[Path, ...], list[str]]:
 def _udp_word(greeting: pb.Greeting, *, has_arrived: bool) -> str:
     word = RECEPTIONS.get(greeting.udp, TURNED_AWAY)
     return ANSWER_LOST if word == SILENT and has_arrived else word
-
-
-def rounds(hosts: int) -> list[list[int]]:
-    """Return how far ahead in the list each host's peers are, round by round.
-
-    In all rounds together, each host greets every other once. In a round, each host greets and is greeted by at most
-    `MOST_PEERS`. The first round's are spread evenly.
-    """
-    others = hosts - 1
-    if others <= MOST_PEERS:
-        return [list(range(1, hosts))]
-    first = [1 + place * others // MOST_PEERS for place in range(MOST_PEERS)]
-    rest = sorted(set(range(1, hosts)) - set(first))
-    return [first, *(rest[at : at + MOST_PEERS] for at in range(0, len(rest), MOST_PEERS))]

@@ -21,6 +21,22 @@ impl Shelf {
         }
     }
 
+    /// Returns the value of that name and type. If none exists, stores a new one until `remove` or the end of the run.
+    pub fn shared<T: Any + Send + Sync>(&self, name: &str, new: impl FnOnce() -> T) -> Arc<T> {
+        let mut things = self.lock();
+        let known = things.get(name).cloned().and_then(|thing| thing.downcast().ok());
+        known.unwrap_or_else(|| {
+            let thing = Arc::new(new());
+            things.insert(name.to_owned(), Arc::clone(&thing) as Thing);
+            thing
+        })
+    }
+
+    /// Removes the value of that name.
+    pub fn remove(&self, name: &str) {
+        self.lock().remove(name);
+    }
+
     /// Returns the value of that name, if it exists and has that type.
     pub fn get<T: Any + Send + Sync>(&self, name: &str) -> Option<Arc<T>> {
         let thing = self.lock().get(name).cloned();
@@ -64,5 +80,9 @@ mod tests {
         assert!(shelf.get::<u64>("one").is_none() && shelf.get::<u32>("two").is_none());
         drop(place);
         assert!(shelf.get::<u32>("one").is_none());
+        let both = [shelf.shared("two", || 1u32), shelf.shared("two", || 2u32)];
+        assert_eq!(both, [Arc::new(1), Arc::new(1)]);
+        shelf.remove("two");
+        assert_eq!(*shelf.shared("two", || 3u32), 3);
     }
 }

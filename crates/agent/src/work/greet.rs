@@ -87,6 +87,7 @@ pub async fn greet(
                     (Err(error), (!tcp_only).then_some(Err(WorkError::NoInterface(reason))))
                 }
             };
+            let narrow_bytes = address_of(&hold, &peer).and_then(|ip| plane.mtus.get(ip));
             let (tcp, tcp_error) = reception(by_tcp);
             let (udp, udp_error) = by_udp.map_or((Reception::Unspecified, String::new()), reception);
             let greeting = Greeting {
@@ -95,6 +96,7 @@ pub async fn greet(
                 tcp_error,
                 udp: udp.into(),
                 udp_error,
+                mtu_bytes: narrow_bytes.unwrap_or(0),
             };
             (place, greeting)
         });
@@ -102,6 +104,10 @@ pub async fn greet(
     let mut greetings = greetings.join_all().await;
     greetings.sort_by_key(|(place, _)| *place);
     Ok(greetings.into_iter().map(|(_, greeting)| greeting).collect())
+}
+
+fn address_of(hold: &Hold, peer: &str) -> Option<IpAddr> {
+    hold.peers.get(peer).ok().map(|address| address.ip())
 }
 
 async fn over_tcp(plane: &Arc<Plane>, hold: &Arc<Hold>, peer: SocketAddr, limit: Duration) -> Result<(), WorkError> {

@@ -7,7 +7,7 @@ use std::future;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gavotte_probe::sockets::tcp;
@@ -28,7 +28,7 @@ use crate::plane::Plane;
 use crate::plane::dial::{Call, Connection};
 use crate::plane::pulse::Pulses;
 use crate::plane::stalls::Watched;
-use crate::plane::stream;
+use crate::plane::stream::{self, Counter};
 use crate::work::kind::Answer;
 use crate::work::ledger::{Entry, Ledger};
 use crate::work::visit::Visit;
@@ -180,6 +180,17 @@ pub struct Incoming {
     bytes: u64,
     bin_s: f64,
     spread: bool,
+    count_id: u64,
+}
+
+/// What the connections of one transfer with bins have received.
+struct Counted(Mutex<Counter>);
+
+impl Counted {
+    fn lock(&self) -> MutexGuard<'_, Counter> {
+        // The lock cannot be poisoned: no code panics while it is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Incoming {
@@ -189,7 +200,21 @@ impl Incoming {
             bytes: transfer.bytes,
             bin_s: transfer.bin_s,
             spread: transfer.spread,
+            count_id: transfer.count_id,
         }
+    }
+
+    /// Receives the bytes of a transfer with bins. A connection that replaces another one continues its bins.
+    async fn counted(&self, visit: &Visit) -> Result<Counter, WorkError> {
+        let (shelf, stream) = (&visit.guest.hold.shelf, &visit.guest.connection.stream);
+        if self.count_id == 0 {
+            return stream::receive(stream, self.bytes, self.bin_s).await;
+        }
+        let name = format!("count {:x}", self.count_id);
+        let counted = shelf.shared(&name, || Counted(Mutex::new(Counter::new(self.bin_s))));
+        stream::receive_each(stream, self.bytes, |now, bytes| counted.lock().add(now, bytes)).await?;
+        shelf.remove(&name);
+        Ok(counted.lock().clone())
     }
 }
 
@@ -199,14 +224,16 @@ impl Answer for Incoming {
         visit.welcome(0).await?;
         // A transfer starts when its controller starts it, and ends with the hold at the latest.
         let connection = &mut visit.guest.connection;
-        connection.stream.readable().await.map_err(WorkError::io("receive"))?;
+        if self.bytes > 0 {
+            stream::readable(&connection.stream).await?;
+        }
         let _job = visit.guest.hold.jobs.arriving();
         let counter = if self.spread {
             stream::receive_share(&connection.stream, self.bytes).await?
         } else {
-            stream::receive(&connection.stream, self.bytes, self.bin_s).await?
+            self.counted(visit).await?
         };
-        connection.send(&counter.report()).await
+        visit.guest.connection.send(&counter.report()).await
     }
 }
 
@@ -260,6 +287,10 @@ impl Common {
         connected: mpsc::UnboundedSender<()>,
         done: &mut TransferDone,
     ) -> Result<(), WorkError> {
+        let transfer = &Transfer {
+            count_id: if transfer.bin_s > 0.0 { rand::random() } else { 0 },
+            ..transfer.clone()
+        };
         let peer = self.target(&transfer.target)?;
         let mut reservation = self.hold.budget.reserve(transfer.bytes)?;
         let connection = if transfer.bytes == 0 {
@@ -289,10 +320,6 @@ impl Common {
                 let Some(lost_bytes) = connection.watched.as_ref().and_then(Watched::undelivered_bytes) else {
                     return Err(error);
                 };
-                if transfer.bin_s > 0.0 {
-                    // The receiver's bins of the first bytes are lost.
-                    return Err(WorkError::Narrowed);
-                }
                 let lost_bytes = lost_bytes.min(transfer.bytes - reservation.unspent());
                 reservation.restore(lost_bytes);
                 entry.take_back(lost_bytes);
@@ -301,7 +328,7 @@ impl Common {
                     bytes: reservation.unspent(),
                     ..transfer.clone()
                 };
-                if rest.bytes == 0 {
+                if rest.bytes == 0 && rest.bin_s == 0.0 {
                     // Only the receiver's confirmation was lost.
                     return Ok(Report::default());
                 }
