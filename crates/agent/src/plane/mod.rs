@@ -12,6 +12,7 @@ pub mod mtus;
 pub mod pulse;
 pub(crate) mod segments;
 pub mod several;
+pub(crate) mod shortfall;
 pub mod stalls;
 pub mod stream;
 pub(crate) mod zone;

@@ -11,7 +11,7 @@ use tokio::sync::{Mutex, MutexGuard};
 /// Bytes that a new connection sends in its first round trip: ten packets.
 pub const INITIAL_WINDOW_BYTES: u64 = 10 * 1448;
 /// Most connections of one flow: 49 Mbit/s at 150 ms, 185 at 40. Half as many left 28 Mbit/s at 150 ms idle for 80 ms.
-const MOST: u64 = 64;
+pub(super) const MOST: u64 = 64;
 /// Shorter round trips end before a second connection helps.
 pub const SHORT: Duration = Duration::from_millis(4);
 /// A pacer that is late catches up with what its pace gives in this time.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gavotte_probe::sockets::tcp;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
 use tracing::{Instrument, debug};
 
 use super::{Common, HELD_BPS, kernel_bps, wanted_bps};
@@ -17,16 +18,17 @@ use crate::error::{WorkError, within};
 use crate::hold::budget::Reservation;
 use crate::plane::dial::Connection;
 use crate::plane::several::{Pacer, connections, most_connections};
+use crate::plane::shortfall::{self, Look, Seen, Shortfall, Signs};
 use crate::plane::stalls::Watched;
 use crate::plane::stream;
 use crate::work::ledger::Entry;
 
 /// Bytes that a connection leaves unsent in the kernel: no other can send these.
 const BACKLOG_BYTES: u32 = 4 << 10;
-/// A connection hands over what the pace gives in this time, within the bounds below.
+/// A connection hands over what the pace gives in this time, in whole segments, within the bounds below.
 const PORTION_S: f64 = 2e-3;
-/// Four segments. The first window of a connection is two such portions.
-const LEAST_BYTES: u64 = 4 * 1448;
+/// Fewest segments. The first window of a connection is two such portions.
+const LEAST_SEGMENTS: u64 = 4;
 /// More would be a burst.
 const MOST_BYTES: u64 = 64 << 10;
 
@@ -36,6 +38,7 @@ struct Pool {
     left: AtomicU64,
     pacer: Pacer,
     entry: Arc<Entry>,
+    signs: Signs,
 }
 
 impl Pool {
@@ -80,13 +83,18 @@ struct Lanes {
     tasks: JoinSet<Result<Option<Carried>, WorkError>>,
     count: u32,
     round_trip: Duration,
+    shortfall: Shortfall,
 }
 
 impl Lanes {
-    /// Adds connections up to as many as fill the path at today's pace.
+    /// Adds connections up to as many as fill the path at today's pace, or more where the path loses packets.
     fn widen(&mut self) {
         let (whole, transfer) = (&self.whole, &self.pool.transfer);
-        let wanted = connections(whole.pace_bps(transfer), self.round_trip).min(most_connections(transfer.bytes));
+        let filling = connections(whole.pace_bps(transfer), self.round_trip);
+        let wanted = self
+            .shortfall
+            .connections(filling)
+            .min(most_connections(transfer.bytes));
         for _ in self.count..wanted {
             let (whole, pool) = (Arc::clone(whole), Arc::clone(&self.pool));
             self.tasks
@@ -98,9 +106,29 @@ impl Lanes {
         self.count = wanted.max(self.count);
     }
 
-    /// Waits until all bytes are confirmed, and adds connections when the pace rises.
+    /// Adds connections if the present ones lose packets at random and are slower than their pace.
+    fn look(&mut self) {
+        let seen = Seen {
+            at: Instant::now(),
+            left_bytes: self.pool.left(),
+            pace_bps: match self.whole.pace_bps(&self.pool.transfer) {
+                HELD_BPS => 0,
+                pace_bps => pace_bps,
+            },
+            retransmits: self.pool.signs.retransmits(),
+            is_queued: self.pool.signs.is_queued(),
+        };
+        if self.shortfall.observe(seen, self.count) {
+            debug!(transfer = self.pool.transfer.id, ?seen, "loses packets at random");
+            self.widen();
+        }
+    }
+
+    /// Waits until all bytes are confirmed, and adds connections when the pace rises or packets are lost.
     async fn finish(&mut self, done: &mut TransferDone) -> Result<(), WorkError> {
         let (mut paces, bytes) = (self.whole.paces.clone(), self.pool.transfer.bytes);
+        let mut looks = interval(shortfall::period(self.round_trip));
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut confirmed = 0;
         while confirmed < bytes {
             tokio::select! {
@@ -120,6 +148,7 @@ impl Lanes {
                     None => return Err(WorkError::Request(format!("{confirmed} of {bytes} bytes were confirmed"))),
                 },
                 Ok(()) = paces.changed() => self.widen(),
+                _ = looks.tick() => self.look(),
             }
         }
         Ok(())
@@ -143,6 +172,7 @@ impl Common {
             left: AtomicU64::new(transfer.bytes),
             pacer: Pacer::default(),
             entry: Arc::clone(entry),
+            signs: Signs::default(),
         });
         let _spending = Spending(self.hold.budget.reserve(transfer.bytes)?, Arc::clone(&pool));
         let mut lanes = Lanes {
@@ -151,6 +181,7 @@ impl Common {
             tasks: JoinSet::new(),
             count: 1,
             round_trip: Duration::try_from_secs_f64(transfer.round_trip_s).unwrap_or_default(),
+            shortfall: Shortfall::default(),
         };
         lanes.widen();
         let first = {
@@ -237,11 +268,12 @@ impl Common {
         let Connection { stream, channel, .. } = connection;
         let mut paces = self.paces.clone();
         let pace_bps = || self.pace_bps(&pool.transfer);
-        let mut set_bps = 0;
+        let (mut set_bps, mut look) = (0, Look::default());
+        let segment_bytes = u64::from(tcp::info(&*stream)?.mss_bytes).max(1);
         tcp::set_backlog(&*stream, BACKLOG_BYTES)?;
         while pool.left() > 0 {
             // Only a connection with room takes bytes.
-            stream.writable().await.map_err(WorkError::io("send"))?;
+            stream::writable(stream).await?;
             let free = paces
                 .wait_for(|paces| wanted_bps(paces, &pool.transfer) != HELD_BPS)
                 .await;
@@ -252,7 +284,8 @@ impl Common {
                 tcp::set_pace(&*stream, kernel_bps(now_bps))?;
                 set_bps = now_bps;
             }
-            let taken = pool.take(portion_bytes(now_bps));
+            look.at(&*stream, &pool.signs)?;
+            let taken = pool.take(portion_bytes(now_bps, segment_bytes));
             let sent = stream::send_now(stream, taken);
             let now_bytes = *sent.as_ref().unwrap_or(&0);
             pool.give_back(taken - now_bytes);
@@ -265,12 +298,16 @@ impl Common {
     }
 }
 
-/// What a connection hands over in one turn.
-fn portion_bytes(pace_bps: u64) -> u64 {
-    if pace_bps == 0 {
-        return MOST_BYTES;
-    }
-    ((pace_bps as f64 / 8.0 * PORTION_S) as u64).clamp(LEAST_BYTES, MOST_BYTES)
+/// What a connection hands over in one turn: whole segments, since the rest of one would be a packet of its own.
+fn portion_bytes(pace_bps: u64, segment_bytes: u64) -> u64 {
+    let most = (MOST_BYTES / segment_bytes).max(LEAST_SEGMENTS);
+    let paced = (pace_bps as f64 / 8.0 * PORTION_S) as u64 / segment_bytes;
+    let segments = if pace_bps == 0 {
+        most
+    } else {
+        paced.clamp(LEAST_SEGMENTS, most)
+    };
+    segments * segment_bytes
 }
 
 #[cfg(test)]
@@ -284,6 +321,7 @@ mod tests {
             left: AtomicU64::new(10),
             pacer: Pacer::default(),
             entry: Arc::default(),
+            signs: Signs::default(),
         };
         assert_eq!((pool.take(7), pool.take(7), pool.take(7)), (7, 3, 0));
         pool.give_back(5);
@@ -292,11 +330,11 @@ mod tests {
 
     #[test]
     fn a_portion_is_short_in_time() {
-        assert_eq!(portion_bytes(1_000_000), LEAST_BYTES);
-        assert_eq!(portion_bytes(80_000_000), 20_000);
+        assert_eq!(portion_bytes(1_000_000, 1428), 4 * 1428);
+        assert_eq!(portion_bytes(80_000_000, 1448), 13 * 1448);
         assert_eq!(
-            (portion_bytes(10_000_000_000), portion_bytes(0)),
-            (MOST_BYTES, MOST_BYTES)
+            (portion_bytes(10_000_000_000, 1428), portion_bytes(0, 8948)),
+            (45 * 1428, 7 * 8948)
         );
     }
 }
