@@ -124,9 +124,9 @@ impl Shortfall {
             return false;
         }
         let factor = (wanted_bits / sent_bits.max(1.0)).min(2.0);
-        let least = ((f64::from(count) * factor).ceil() as u32).min(MOST as u32);
-        let more = least > count.max(self.least);
-        self.least = self.least.max(least);
+        let needed = ((f64::from(count) * factor).ceil() as u32).min(MOST as u32);
+        let more = needed > count.max(self.least);
+        self.least = self.least.max(needed);
         more
     }
 

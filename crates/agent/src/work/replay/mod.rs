@@ -206,14 +206,17 @@ impl Incoming {
 
     /// Receives the bytes of a transfer with bins. A connection that replaces another one continues its bins.
     async fn counted(&self, visit: &Visit) -> Result<Counter, WorkError> {
-        let (shelf, stream) = (&visit.guest.hold.shelf, &visit.guest.connection.stream);
+        let (hold, connection) = (&visit.guest.hold, &visit.guest.connection.stream);
         if self.count_id == 0 {
-            return stream::receive(stream, self.bytes, self.bin_s).await;
+            return stream::receive(connection, self.bytes, self.bin_s).await;
         }
         let name = format!("count {:x}", self.count_id);
-        let counted = shelf.shared(&name, || Counted(Mutex::new(Counter::new(self.bin_s))));
-        stream::receive_each(stream, self.bytes, |now, bytes| counted.lock().add(now, bytes)).await?;
-        shelf.remove(&name);
+        let counted = hold
+            .shelf
+            .shared(&name, || Counted(Mutex::new(Counter::new(self.bin_s))));
+        let add = |now, bytes| counted.lock().add(now, bytes);
+        stream::receive_each(connection, self.bytes, add).await?;
+        hold.shelf.remove(&name);
         Ok(counted.lock().clone())
     }
 }
