@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from benches.racks import random_racks
+from tests import builders
 from tests.measure.oracle import Oracle
 from tests.measure.played_network import PlayedNetwork
 from tests.measure.test_racks import machines, racks
@@ -85,6 +87,17 @@ def test_later_snapshots_know_which_links_are_full() -> None:
     assert predict_cost(replace(plan, count=3, every_s=100.0), outcome).seconds > 200
     priced = predict_cost(plan, outcome, CostLimits(price_per_gb=2.0))
     assert priced.money == pytest.approx(2e-9 * priced.bytes)
+
+
+def test_far_hosts_take_longer_but_no_fewer_bytes() -> None:
+    costs = []
+    for one_way_s in (1e-4, 0.075):
+        known = builders.network("abc", latency_s=one_way_s, egress_bps=50e6, ingress_bps=60e6)
+        pilot = Pilot(builders.inventory("abc"), known, np.full((3, 3), 2))
+        costs.append(predict_cost(plan_paths(known.names), pilot))
+    near, far = costs
+    assert far.bytes == near.bytes > 0
+    assert far.seconds > near.seconds + 1
 
 
 def test_a_pilot_keeps_to_the_budget() -> None:

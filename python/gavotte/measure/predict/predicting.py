@@ -92,9 +92,12 @@ def predict_cost(plan: PathPlan, pilot: Pilot, limits: CostLimits | None = None,
         plan: plan of the measurement, with the hosts that answered the pilot.
         pilot: the network that it will meet.
         limits: limits of its cost, of which only the bytes are used.
-        most: cost at which it ends, even if it is not finished; None = as a measurement without a Network.
+        most: cost at which it ends, even if it is not finished; None = the bytes of a measurement without a Network.
+            The plan's seconds end nothing then. They include no round trips, so a far host would end the run before
+            its first probe.
     """
     limits = replace(limits or CostLimits(), seconds=None)
+    most = most or replace(plan.most(limits), seconds=math.inf)
     size, seconds = _play(replace(plan, count=1), pilot, limits, most)
     if plan.count > 1:
         # Later snapshots know which links are full.
