@@ -191,6 +191,16 @@ def test_receivers_without_limited_senders_are_named(tmp_path: Path) -> None:
     ]
 
 
+def test_a_lone_host_is_refused(tmp_path: Path) -> None:
+    lone = guarantee(tmp_path, text("vm0"))
+    with pytest.raises(GavotteError, match="nothing would be kept of what vm0 may send: agents limit pairs") as raised:
+        check_hosts(lone, builders.inventory(["vm0", "vm1", "vm2"]))
+    assert "as an entry of its own; the inventory has vm1, vm2" in str(raised.value)
+    check_hosts(guarantee(tmp_path, text("vm0", "vm1")), builders.inventory(["vm0", "vm1", "vm2"]))
+    warning = "what vm0 may send cannot be kept: the file has no other host to make a pair with"
+    assert warning in plan(lone, builders.network(3, 100 * MBIT)).warnings
+
+
 def test_the_hosts_of_a_tenant_with_an_egress_are_limited(tmp_path: Path) -> None:
     shared = '[[tenant]]\nname = "a"\nhosts = ["vm0"]\negress = "90mbit"\n'
     wanted = guarantee(tmp_path, text("vm0", "vm1", rates='ingress = "45mbit"', more=shared))

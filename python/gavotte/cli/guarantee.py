@@ -116,10 +116,7 @@ def apply(
     warn(done.warnings)
     if as_json:
         emit_json({"hosts": [vars(host) for host in done.hosts], "missing": done.missing})
-    what = f"guarantees are enforced on {counted(len(done.hosts), 'host')}"
-    if len(read.guarantee) == 1:
-        what = f"{read.hosts[0]} has its guarantee, but limits no pair until its peers have guarantees, too; it lasts"
-    note(f"{what} until `gavotte guarantee clear`")
+    note(f"guarantees are enforced on {counted(len(done.hosts), 'host')} until `gavotte guarantee clear`")
 
 
 @guarantee.command(epilog="Example: gavotte guarantee status --hosts lab")

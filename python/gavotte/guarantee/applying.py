@@ -80,9 +80,6 @@ def warnings_of(guarantee: Guarantee, inventory: Inventory) -> list[str]:
         f"what {host} may receive is not kept: no other host of the file has an `egress`, so no sender is limited"
         for host in guarantee.unlimited_receivers
     ]
-    if len(guarantee.guarantee) == 1:
-        host = guarantee.hosts[0]
-        unkept.append(f"what {host} may send is not kept: agents limit pairs of the file's hosts, and it has no other")
     named = {*guarantee.hosts, *guarantee.agents}
     if unnamed := [name for name in inventory.names if name not in named]:
         unkept.append(
@@ -217,7 +214,8 @@ def check_hosts(guarantee: Guarantee, inventory: Inventory) -> None:
     """Check that every host of a Guarantee is in the inventory, with an agent that outlives its controller.
 
     Raises:
-        GavotteError: naming the host; or when agents would keep nothing, since no host has an `egress`.
+        GavotteError: naming the host; or when agents would keep nothing, since no host has an `egress` or the file
+            has only one host.
     """
     routes = {host.name: host.route for host in inventory.host}
     for host in guarantee.spelled_as(routes).agents:
@@ -229,6 +227,21 @@ def check_hosts(guarantee: Guarantee, inventory: Inventory) -> None:
                 hint="run `gavotte-agent serve --tls` on that host, see `gavotte hosts keys`",
             )
     _check_senders(guarantee.spelled_as(routes), inventory.names)
+    _check_pairs(guarantee.spelled_as(routes), inventory.names)
+
+
+def _check_pairs(guarantee: Guarantee, names: Sequence[str]) -> None:
+    """Check that the file has a pair of hosts. A lone host's agent would only slow what that host sends to others."""
+    if len(guarantee.guarantee) > 1:
+        return
+    own = guarantee.guarantee[0]
+    others = _some([name for name in names if name not in guarantee.agents])
+    raise GavotteError(
+        f"nothing would be kept of what {own.host} may send: agents limit pairs of the file's hosts, "
+        "and it has no other",
+        hint="add each host that it sends to, or that shares links with it, as an entry of its own"
+        + (f"; the inventory has {others}" if others else ""),
+    )
 
 
 def _check_senders(guarantee: Guarantee, names: Sequence[str]) -> None:

@@ -54,12 +54,14 @@ class Admission:
         unlimited: hosts of which the Network knows no limit.
         unknown_pairs: number of pairs of the other hosts without a rate.
         unkept: hosts whose `ingress` agents cannot keep, since no sender has a guarantee.
+        lone: the only host of the Guarantee, which `apply` refuses; empty = it has several.
     """
 
     links: list[LinkSum]
     unlimited: list[str]
     unknown_pairs: int = 0
     unkept: tuple[str, ...] = ()
+    lone: str = ""
 
     @property
     def over(self) -> list[LinkSum]:
@@ -73,6 +75,8 @@ class Admission:
             f"what {host} may receive cannot be kept: no other host of the file has an `egress` that agents limit"
             for host in self.unkept
         ]
+        if self.lone:
+            warnings.append(f"what {self.lone} may send cannot be kept: the file has no other host to make a pair with")
         warnings += [
             f"the Network has no limit for {host}; whether its guarantee can be kept is unknown"
             for host in self.unlimited
@@ -100,6 +104,7 @@ def plan(guarantee: Guarantee, network: Network) -> Admission:
     """
     names = set(network.names)
     unkept = tuple(guarantee.spelled_as(names).unlimited_receivers)
+    lone = guarantee.hosts[0] if len(guarantee.hosts) == 1 else ""
     guarantee = guarantee.folded.spelled_as(names)
     for host in guarantee.hosts:
         if host not in names:
@@ -114,7 +119,9 @@ def plan(guarantee: Guarantee, network: Network) -> Admission:
     links.sort(key=lambda link: (-link.use, link.link))
     at = {name: place for place, name in enumerate(network.names)}
     known = network.of_hosts([at[host] for host in guarantee.hosts if host in limited])
-    return Admission(links, [host for host in guarantee.hosts if host not in limited], known.unknown_pairs, unkept)
+    return Admission(
+        links, [host for host in guarantee.hosts if host not in limited], known.unknown_pairs, unkept, lone
+    )
 
 
 def _links(guarantee: Guarantee, network: Network) -> Iterator[tuple[str, float | None, float, Ends]]:
