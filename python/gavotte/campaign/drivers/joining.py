@@ -24,6 +24,7 @@ DEVICE = "gvx0"
 """Name of the device on each host. States of endpoints show it during the sample."""
 OTHER_DEVICE = "gvx1"
 """The same on the second host of an Open vSwitch."""
+REMOVE = f"for device in {DEVICE} {OTHER_DEVICE}; do ip link del $device; done"
 PROGRAM_LIMIT_S = 10.0
 
 
@@ -58,11 +59,11 @@ def joined(site: Site, ends: Sequence[str], kind: str) -> Iterator[Mapping[str, 
     """
     inside = {end: f"{INSIDE}.{number // 250}.{number % 250 + 1}" for number, end in enumerate(ends)}
     for end in ends:
-        # A killed run may have left it.
-        site.ask(end, f"ip link del {DEVICE}")
+        # A killed run may have left them, and a switch that has not ended yet keeps its ports.
+        site.ask(end, REMOVE)
     with ExitStack() as stack:
         for end in ends:
-            stack.callback(site.ask, end, f"ip link del {DEVICE}")
+            stack.callback(site.ask, end, REMOVE)
         {"tunnel": _vxlan, "gre": _gre, "veth": _veth, "ovs": _ovs}[kind](site, inside, stack)
         yield inside
 
