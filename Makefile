@@ -50,12 +50,14 @@ test-kubernetes: setup ## The Kubernetes driver with a real cluster, whose pods 
 test-kernels: setup ## The agent on kernel 5.10 in an emulated machine; the first call downloads the kernel (22 MB); needs root and qemu
 	@tools/kernels $(PYTHON) -m pytest -q tests/hosts/test_kernels.py
 
-test-programs: setup ## Tests with Open vSwitch, Prometheus, Chromium and cron, which the first call installs (400 MB); needs root
+test-programs: setup ## Tests with Open vSwitch, Prometheus, Chromium, cron and OpenSearch, which the first call installs (500 MB); needs root
 	@command -v ovs-vswitchd >/dev/null && command -v prometheus >/dev/null && command -v chromium >/dev/null && \
 		command -v cron >/dev/null || \
 		apt-get install -q -y --no-install-recommends openvswitch-switch prometheus chromium cron
 	$(PYTHON) -m pytest -q tests/campaign/test_traffic_in_lab.py tests/campaign/test_sharing_results.py tests/campaign/test_schedules.py \
 		tests/report/test_narrow.py
+	@command -v mvn >/dev/null || apt-get install -q -y --no-install-recommends maven default-jdk-headless
+	tools/opensearch $(PYTHON) -m pytest -q tests/campaign/test_opensearch.py
 
 test-spark: setup ## The recipe for Spark against real Spark, which the first call downloads (500 MB)
 	@command -v java >/dev/null || apt-get install -q -y --no-install-recommends default-jre-headless
