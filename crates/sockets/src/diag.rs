@@ -6,6 +6,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use gavotte_kernel::netlink::{Hearing, Message, Netlink, attribute, u32_at, u64_at};
 
 const BY_FAMILY: u16 = 20;
+/// The older question about TCP. Its answer has both families after one walk over the kernel's table of connections.
+const TCP: u16 = 18;
 const WITH_INFO: u8 = 1 << 1;
 const INFO: u16 = 2;
 const LISTEN: u32 = 10;
@@ -71,12 +73,33 @@ impl Diag {
 
     /// All TCP connections in their present state.
     pub(crate) fn connections(&mut self) -> io::Result<Vec<Socket>> {
-        self.dump(libc::IPPROTO_TCP as u8, WITH_INFO, 0xfff & !(1 << LISTEN))
+        let states: u32 = 0xfff & !(1 << LISTEN);
+        let mut fixed = vec![0, 0, 0, WITH_INFO];
+        // No end is asked for in particular: 48 bytes.
+        fixed.resize(52, 0);
+        fixed.extend_from_slice(&states.to_ne_bytes());
+        fixed.extend_from_slice(&[0; 4]);
+        let mut rows = Vec::new();
+        self.asking
+            .dump(Message::new(TCP, 0, &fixed), |body| rows.extend(socket(body, false)))
+            .map_err(named)?;
+        Ok(rows)
     }
 
     /// All UDP sockets.
     pub(crate) fn datagram_sockets(&mut self) -> io::Result<Vec<Socket>> {
-        self.dump(libc::IPPROTO_UDP as u8, 0, u32::MAX)
+        let mut rows = Vec::new();
+        for family in [libc::AF_INET, libc::AF_INET6] {
+            let mut fixed = vec![family as u8, libc::IPPROTO_UDP as u8, 0, 0];
+            fixed.extend_from_slice(&u32::MAX.to_ne_bytes());
+            fixed.resize(56, 0);
+            self.asking
+                .dump(Message::new(BY_FAMILY, 0, &fixed), |body| {
+                    rows.extend(socket(body, false));
+                })
+                .map_err(named)?;
+        }
+        Ok(rows)
     }
 
     /// Connections that ended since the last call, with their last counts.
@@ -86,21 +109,6 @@ impl Diag {
             hearing.heard(|body| rows.extend(socket(body, true)));
         }
         rows
-    }
-
-    fn dump(&mut self, protocol: u8, more: u8, states: u32) -> io::Result<Vec<Socket>> {
-        let mut rows = Vec::new();
-        for family in [libc::AF_INET, libc::AF_INET6] {
-            let mut fixed = vec![family as u8, protocol, more, 0];
-            fixed.extend_from_slice(&states.to_ne_bytes());
-            fixed.resize(56, 0);
-            self.asking
-                .dump(Message::new(BY_FAMILY, 0, &fixed), |body| {
-                    rows.extend(socket(body, false));
-                })
-                .map_err(named)?;
-        }
-        Ok(rows)
     }
 }
 
@@ -186,6 +194,24 @@ mod tests {
         assert_eq!(of(ends.0, ends.1).bytes, Some((700, 0)));
         assert_eq!(of(ends.1, ends.0).bytes.unwrap().1, 700);
         assert_ne!(of(ends.0, ends.1).cookie, of(ends.1, ends.0).cookie);
+    }
+
+    #[test]
+    fn one_question_finds_both_families() {
+        let Ok(six) = TcpListener::bind("[::1]:0") else { return };
+        let four = TcpListener::bind("127.0.0.1:0").unwrap();
+        let ends: Vec<_> = [&four, &six]
+            .map(|each| TcpStream::connect(each.local_addr().unwrap()).unwrap())
+            .into();
+        let all = Diag::open().unwrap().connections().unwrap();
+        for end in &ends {
+            let here = end.local_addr().unwrap();
+            assert_eq!(all.iter().filter(|each| each.here == here).count(), 1, "{here}");
+        }
+        assert!(
+            all.iter()
+                .all(|each| each.here != four.local_addr().unwrap() || each.there.port() != 0)
+        );
     }
 
     proptest! {

@@ -14,6 +14,10 @@ use crate::owners::{Owner, owners};
 /// then, and announces its end with all its bytes when the program closes it. 600 looks are minutes.
 const HELD_LOOKS: u32 = 600;
 
+/// While no datagram is counted, only one look in this many reads the counts of datagrams: the kernel walks a table of
+/// 65,536 places for that. A report reads them in any case.
+const IDLE_LOOKS: u64 = 5;
+
 /// Payload between one of this host's sockets and another end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moved {
@@ -58,6 +62,8 @@ pub struct Watch {
     pending: BTreeMap<(SocketAddr, SocketAddr, bool), (u64, u64)>,
     owners: Vec<(SocketAddr, Owner)>,
     looks: u64,
+    /// The last look at which datagrams were counted, and whether the last look read them.
+    talking: (u64, bool),
     closed_unseen: u64,
     connections: u64,
 }
@@ -77,6 +83,7 @@ impl Watch {
             pending: BTreeMap::new(),
             owners: Vec::new(),
             looks: 0,
+            talking: (0, false),
             closed_unseen: 0,
             connections: 0,
         };
@@ -109,34 +116,53 @@ impl Watch {
             known.missing <= most
         });
         self.closed_unseen += (before - self.open.len()) as u64;
+        let ends = current.iter().map(|each| (each.cookie, each.inode, each.here));
+        self.learn(ends.collect());
+        self.owned
+            .retain(|cookie, _| here.contains(cookie) || !self.open.contains_key(cookie));
+        self.looks += 1;
+        let idle = self.looks > self.talking.0 + IDLE_LOOKS;
+        self.talking.1 = !idle || self.looks.is_multiple_of(IDLE_LOOKS);
+        if self.talking.1 {
+            self.count_datagrams()?;
+        }
+        Ok(())
+    }
+
+    /// Reads the counts of datagrams.
+    fn count_datagrams(&mut self) -> io::Result<()> {
         let conversations = match &mut self.datagrams {
             Ok(datagrams) => datagrams.fresh()?,
             Err(_) => Vec::new(),
         };
+        if conversations.is_empty() {
+            return Ok(());
+        }
+        self.talking.0 = self.looks;
         let sockets = if conversations.iter().any(|each| !self.owned.contains_key(&each.cookie)) {
             self.diag.datagram_sockets()?
         } else {
             Vec::new()
         };
         let inodes: HashMap<u64, u32> = sockets.iter().map(|each| (each.cookie, each.inode)).collect();
-        let ends = current.iter().map(|each| (each.cookie, each.inode, each.here));
         let talkers = conversations
             .iter()
             .filter_map(|each| Some((each.cookie, *inodes.get(&each.cookie)?, each.here)));
-        self.learn(ends.chain(talkers).collect());
-        self.owned
-            .retain(|cookie, _| here.contains(cookie) || !self.open.contains_key(cookie));
+        self.learn(talkers.collect());
         for each in conversations {
             let sums = self.pending.entry((each.here, each.there, true)).or_default();
             let sum = if each.incoming { &mut sums.1 } else { &mut sums.0 };
             *sum += each.bytes;
         }
-        self.looks += 1;
         Ok(())
     }
 
     /// The observations since the last call.
     pub fn report(&mut self) -> Report {
+        if !self.talking.1 {
+            // What cannot be read now is in the next report.
+            let _ = self.count_datagrams();
+        }
         let moved = std::mem::take(&mut self.pending).into_iter();
         Report {
             moved: moved
