@@ -390,3 +390,23 @@ def test_an_empty_file_is_a_file(cloud: lab.Session, tmp_path: Path) -> None:
     empty.touch()
     result = broadcast(str(empty), read_inventory(cloud.hosts_file), "h0", str(tmp_path / "out-{host}"))
     assert right(result, empty) == set(HOSTS[1:])
+
+
+def test_incomplete_copies_are_named_and_removed(cloud: lab.Session, tmp_path: Path) -> None:
+    big = tmp_path / "big"
+    with big.open("wb") as file:
+        file.truncate(200_000_000)
+    words = ["broadcast", str(big), "--hosts", "lab", "--from", "h0", "--to", "h1,h2", "-o", f"{tmp_path}/got-{{host}}"]
+    environment = {**os.environ, **cloud.environment()}
+    with subprocess.Popen([GAVOTTE, *words], env=environment, stderr=subprocess.PIPE, text=True) as sending:
+        until(lambda: len(list(tmp_path.glob("got-*.partial"))) == 2)
+        sending.send_signal(signal.SIGINT)
+        _, said = sending.communicate(timeout=30)
+    assert f"receivers keep what has arrived at {tmp_path}/got-{{host}}.partial" in said
+    assert (tmp_path / "got-h1.partial").exists()
+    # An agent lets go of the file when it notices that the controller is gone.
+    until(lambda: gavotte(*words, "--discard", env=environment).returncode == 0)
+    assert not list(tmp_path.glob("got-*"))
+    again = gavotte(*words, "--discard", env=environment)
+    assert f"no receiver has {tmp_path}/got-{{host}}.partial" in again.stderr
+    assert big.exists()

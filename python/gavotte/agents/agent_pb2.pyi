@@ -968,6 +968,20 @@ class ManifestReply(_message.Message):
     entries: _containers.RepeatedCompositeFieldContainer[FolderEntry]
     def __init__(self, bytes: _Optional[int] = ..., block_bytes: _Optional[int] = ..., hashes: _Optional[bytes] = ..., mode: _Optional[int] = ..., folder: bool = ..., entries: _Optional[_Iterable[_Union[FolderEntry, _Mapping]]] = ...) -> None: ...
 
+class DiscardRequest(_message.Message):
+    __slots__ = ("run_id", "path")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    path: str
+    def __init__(self, run_id: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
+
+class DiscardReply(_message.Message):
+    __slots__ = ("removed",)
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    removed: bool
+    def __init__(self, removed: bool = ...) -> None: ...
+
 class FolderEntry(_message.Message):
     __slots__ = ("path", "bytes", "mode", "folder", "link")
     PATH_FIELD_NUMBER: _ClassVar[int]

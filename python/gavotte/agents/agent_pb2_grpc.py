@@ -79,6 +79,11 @@ class AgentStub(object):
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.ManifestRequest.SerializeToString,
                 response_deserializer=gavotte_dot_agents_dot_agent__pb2.ManifestReply.FromString,
                 _registered_method=True)
+        self.Discard = channel.unary_unary(
+                '/gavotte.agents.Agent/Discard',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.DiscardRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.DiscardReply.FromString,
+                _registered_method=True)
         self.Broadcast = channel.unary_stream(
                 '/gavotte.agents.Agent/Broadcast',
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.BroadcastRequest.SerializeToString,
@@ -226,6 +231,13 @@ class AgentServicer(object):
 
     def Manifest(self, request, context):
         """Reads a file or folder of the host and returns its layout in blocks, with the hash of each block.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Discard(self, request, context):
+        """Removes the incomplete copy that a broadcast left.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -398,6 +410,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Manifest,
                     request_deserializer=gavotte_dot_agents_dot_agent__pb2.ManifestRequest.FromString,
                     response_serializer=gavotte_dot_agents_dot_agent__pb2.ManifestReply.SerializeToString,
+            ),
+            'Discard': grpc.unary_unary_rpc_method_handler(
+                    servicer.Discard,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.DiscardRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.DiscardReply.SerializeToString,
             ),
             'Broadcast': grpc.unary_stream_rpc_method_handler(
                     servicer.Broadcast,

@@ -154,6 +154,19 @@ class Orders(Asking):
             raise AgentError(f"{host}: {reply}", failure=reply.failure)
         return reply
 
+    def discard(self, paths: Mapping[str, str]) -> dict[str, bool | AgentError]:
+        """Let agents remove the incomplete copies of earlier broadcasts.
+
+        Args:
+            paths: host to the absolute path of its copy.
+
+        Returns:
+            host to whether it had an incomplete copy, or the error.
+        """
+        requests = {name: pb.DiscardRequest(run_id=self.run_id, path=path) for name, path in paths.items()}
+        replies = self._ask("Discard", requests)
+        return {name: reply if isinstance(reply, AgentError) else reply.removed for name, reply in replies.items()}
+
     def broadcast(
         self,
         requests: Mapping[str, pb.BroadcastRequest],

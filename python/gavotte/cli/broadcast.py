@@ -15,6 +15,7 @@ from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
 from gavotte.cli.progress import BYTES, progress
 from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError
+from gavotte.formats.parts.counting import listed
 from gavotte.formats.parts.rates import format_bytes
 
 if TYPE_CHECKING:
@@ -58,6 +59,12 @@ def broadcast(
         bool,
         typer.Option("--dry-run", help="Print the plan, its predicted time and the lower bound, and send nothing."),
     ] = False,
+    discard: Annotated[
+        bool,
+        typer.Option(
+            "--discard", help="Remove the incomplete copies that an interrupted broadcast left, and send nothing."
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Send a file from one host to many, as fast as the network allows."""
@@ -66,6 +73,9 @@ def broadcast(
     question = _question(file, asked)
     if question.network is not None:
         warn(unknown_pairs(question.network))
+    if discard:
+        _discard(question, as_json=as_json)
+        return
     if dry_run:
         plan = plan_file(question)
         _planned(plan)
@@ -84,7 +94,16 @@ def broadcast(
             held[host] = done
             advance(sum(held.values()), total * len(held))
 
-        result = send(question, BroadcastSession(announce, watch, times=asked.times))
+        try:
+            result = send(question, BroadcastSession(announce, watch, times=asked.times))
+        except BaseException as stop:
+            # A signal unwinds by an exception that is no error.
+            if held and not isinstance(stop, Exception):
+                note(
+                    f"receivers keep what has arrived at {question.output}.partial: the same command sends only the "
+                    "rest, and with --discard it removes it"
+                )
+            raise
     for line in _changes(result.changes, question.output):
         note(line)
     warn(result.warnings)
@@ -100,6 +119,27 @@ def broadcast(
             words=["failure"],
         )
     _conclude(result, question.output)
+
+
+def _discard(question: BroadcastQuestion, *, as_json: bool) -> None:
+    """Remove incomplete copies, and print on which hosts there were some.
+
+    Raises:
+        GavotteError: when a host does not answer, or cannot remove its copy.
+    """
+    from gavotte.transfer import discard as remove
+
+    with progress("removing incomplete copies"):
+        done = remove(question)
+    if as_json:
+        emit_json({"removed": done.removed, "failed": done.failed})
+    where = f"{question.output}.partial"
+    note(f"removed {where} on {listed(done.removed)}" if done.removed else f"no receiver has {where}")
+    if done.failed:
+        host, reason = next(iter(done.failed.items()))
+        raise GavotteError(
+            f"{len(done.failed)} of {len(question.receivers)} receivers may still have it; {host}: {reason}"
+        )
 
 
 def _question(file: str, asked: QuestionOptions) -> BroadcastQuestion:

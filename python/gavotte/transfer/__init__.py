@@ -4,6 +4,7 @@ from gavotte.transfer.applications import Broadcast, Shuffle, read_copy
 from gavotte.transfer.broadcasting import broadcast, plan_file, send
 from gavotte.transfer.carrying import MODES, FlowResult, ShuffleResult, shuffle
 from gavotte.transfer.control import Controller
+from gavotte.transfer.discarding import Discarded, discard
 from gavotte.transfer.guaranteed import guaranteed_hosts, unpaced_warning
 from gavotte.transfer.orders import POLICIES, Coflow, OrderRates, order_rates
 from gavotte.transfer.outcome import BroadcastResult, Receiver
@@ -26,6 +27,7 @@ __all__ = [
     "Client",
     "Coflow",
     "Controller",
+    "Discarded",
     "FlowResult",
     "OrderRates",
     "Receiver",
@@ -35,6 +37,7 @@ __all__ = [
     "TransferSimulation",
     "broadcast",
     "default_socket",
+    "discard",
     "guaranteed_hosts",
     "order_rates",
     "plan_broadcast",

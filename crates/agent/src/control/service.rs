@@ -11,13 +11,13 @@ use tonic_types::{ErrorDetails, StatusExt};
 use tracing::{Instrument, info, info_span};
 
 use crate::contract::agents::{
-    BroadcastReply, BroadcastRequest, CallBackReply, CallBackRequest, DropReply, DropRequest, EnrolReply, EnrolRequest,
-    ExcuseReply, ExcuseRequest, Failure, GreetReply, GreetRequest, GuardReply, GuardRequest, GuardedReply,
-    GuardedRequest, HealthReply, HealthRequest, HeardReply, HeardRequest, ListenReply, ListenRequest, LogsReply,
-    LogsRequest, LookReply, LookRequest, ManifestReply, ManifestRequest, MeasureRequest, Neighbour, PaceReply,
-    PaceRequest, ProbeReply, ReadmitReply, ReadmitRequest, ReleaseReply, ReleaseRequest, RenewReply, RenewRequest,
-    ReplayReply, ReplayRequest, SpliceReply, SpliceRequest, StartReply, StartRequest, StatusReply, StatusRequest,
-    UnguardReply, UnguardRequest, WatchReply, WatchRequest, agent_server::Agent,
+    BroadcastReply, BroadcastRequest, CallBackReply, CallBackRequest, DiscardReply, DiscardRequest, DropReply,
+    DropRequest, EnrolReply, EnrolRequest, ExcuseReply, ExcuseRequest, Failure, GreetReply, GreetRequest, GuardReply,
+    GuardRequest, GuardedReply, GuardedRequest, HealthReply, HealthRequest, HeardReply, HeardRequest, ListenReply,
+    ListenRequest, LogsReply, LogsRequest, LookReply, LookRequest, ManifestReply, ManifestRequest, MeasureRequest,
+    Neighbour, PaceReply, PaceRequest, ProbeReply, ReadmitReply, ReadmitRequest, ReleaseReply, ReleaseRequest,
+    RenewReply, RenewRequest, ReplayReply, ReplayRequest, SpliceReply, SpliceRequest, StartReply, StartRequest,
+    StatusReply, StatusRequest, UnguardReply, UnguardRequest, WatchReply, WatchRequest, agent_server::Agent,
 };
 use crate::control::{host, watching};
 use crate::error::WorkError;
@@ -209,6 +209,13 @@ impl Agent for Service {
         let hold = self.plane.holds.of(&request.run_id)?;
         let manifest = hold.during(broadcast::manifest(&request)).await?;
         Ok(Response::new(manifest))
+    }
+
+    async fn discard(&self, request: Request<DiscardRequest>) -> Result<Response<DiscardReply>, Status> {
+        let request = request.into_inner();
+        let hold = self.plane.holds.of(&request.run_id)?;
+        let reply = hold.during(broadcast::discard(&request)).await?;
+        Ok(Response::new(reply))
     }
 
     async fn broadcast(&self, request: Request<BroadcastRequest>) -> Result<Response<Self::BroadcastStream>, Status> {

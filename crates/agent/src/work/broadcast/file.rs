@@ -20,12 +20,19 @@ use crate::work::broadcast::folder::{self, Folder};
 
 /// Size of a hash in bytes.
 const HASH_BYTES: usize = size_of::<Hash>();
-fn absolute(path: &str) -> Result<&Path, WorkError> {
+pub(super) fn absolute(path: &str) -> Result<&Path, WorkError> {
     let path = Path::new(path);
     let named = path.is_absolute() && path.file_name().is_some() && !path.as_os_str().is_empty();
     named
         .then_some(path)
         .ok_or_else(|| bad(path, "not the absolute path of a file or folder"))
+}
+
+/// The place of a copy that is not complete.
+pub(super) fn partial_of(path: &Path) -> PathBuf {
+    let mut partial = OsString::from(path);
+    partial.push(".partial");
+    PathBuf::from(partial)
 }
 
 /// Runs work that may wait for a disk on a blocking thread.
@@ -189,9 +196,7 @@ impl Store {
     /// `replica`.
     pub(super) fn copy(path: &str, manifest: &ManifestReply, replica: &mut Replica) -> Result<Self, WorkError> {
         let path = absolute(path)?;
-        let mut partial = OsString::from(path);
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
+        let partial = partial_of(path);
         let store = |files: Files, partial: Option<PathBuf>| Self {
             files,
             path: path.to_owned(),

@@ -2,6 +2,7 @@
 //! others still arrive. `gavotte-swarm` decides which piece is next and which is correct; this module has the sockets
 //! and the files.
 
+mod discard;
 mod disk;
 mod feed;
 mod fetch;
@@ -15,7 +16,7 @@ mod subscriber;
 mod subscription;
 mod wanted;
 
-use crate::contract::agents::{ManifestReply, ManifestRequest, SpliceRequest};
+use crate::contract::agents::{DiscardReply, DiscardRequest, ManifestReply, ManifestRequest, SpliceRequest};
 use crate::error::WorkError;
 use crate::hold::Hold;
 
@@ -30,6 +31,16 @@ pub use subscription::Subscription;
 pub async fn manifest(request: &ManifestRequest) -> Result<ManifestReply, WorkError> {
     let (path, block_bytes, most_bytes) = (request.path.clone(), request.block_bytes, request.most_block_bytes);
     file::apart(move || file::manifest(&path, block_bytes, most_bytes)).await
+}
+
+/// Removes the incomplete copy that an earlier broadcast left.
+///
+/// # Errors
+/// If it is another user's or a broadcast writes to it.
+pub async fn discard(request: &DiscardRequest) -> Result<DiscardReply, WorkError> {
+    let path = request.path.clone();
+    let removed = file::apart(move || discard::discard(&path)).await?;
+    Ok(DiscardReply { removed })
 }
 
 /// Changes the parents from which a host gets its blocks.
