@@ -22,8 +22,9 @@ from pathlib import Path
 
 from benches.machine import machine
 from benches.profile import collectives, predictors, readers, spark
-from benches.profile.job import DaskJob, MpiJob, Size, compare, missing, overhead, standing
+from benches.profile.job import DaskJob, MpiJob, Size, compare, missing, standing
 from benches.profile.loop import loop
+from benches.profile.overhead import overhead
 from benches.profile.recording import Recording
 
 PARTS = ("job", "collectives", "overhead", "loop", "readers", "predictors", "spark")
@@ -37,6 +38,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; by default all")
     parser.add_argument("--programs", nargs="+", choices=("mpi", "dask"), default=["mpi", "dask"])
+    parser.add_argument("--sources", nargs="+", default=["pcap", "live", "sflow", "pmpi"], help="for overhead")
     parser.add_argument("--tasks", type=int, default=6, help="of a job, a host each")
     parser.add_argument("--rate", type=int, default=100, help="of each host, Mbit/s")
     parser.add_argument("--unit", type=float, default=0.5, help="MB; pairs send one to eight")
@@ -78,17 +80,35 @@ def main() -> int:
                 if "job" in parts:
                     good &= compare(job, seen)
                 if "overhead" in parts:
-                    overhead(job, asked.runs, asked.seed, costs)
+                    good &= overhead(job, asked.sources, asked.runs, asked.seed, costs)
     what = f"{asked.tasks} tasks, {asked.unit:g} to {8 * asked.unit:g} MB a pair, sFlow 1 in {asked.sampling}"
     columns = ["source", "largest error of a pair", "in all", "pairs within the interval", "goal"]
     bars = {"kind": "bars", "columns": [1], "unit": "% of a pair's bytes"}
     if seen:
         recording.keep("profile-sources", "One run, seen by all at once", "job", what, columns, seen, bars)
-    columns = ["compared", "seconds", "longer by", "of a processor on each host"]
-    bars = {"kind": "bars", "columns": [2], "unit": "% of the job's time"}
+    columns = [
+        "source",
+        "without, s",
+        "with it, s",
+        "longer by",
+        "job's processor time",
+        "source's share, a host",
+        "3 %",
+    ]
+    bars = {"kind": "bars", "columns": [3], "unit": "% of the job's time"}
     if costs:
-        origin = f"{asked.runs} interleaved runs each, {what}"
-        recording.keep("profile-overhead", "What a source costs the job", "overhead", origin, columns, costs, bars)
+        apart = " --apart" if asked.apart else ""
+        programs = "" if len(asked.programs) > 1 else f" --programs {asked.programs[0]}"
+        origin = f"{asked.runs} pairs of runs each, 95 % intervals, {what}"
+        recording.keep(
+            "profile-overhead",
+            "What a source costs the job",
+            f"overhead{apart}{programs} --runs {asked.runs}",
+            origin,
+            columns,
+            costs,
+            bars,
+        )
     rows: list[list[str]] = []
     if "collectives" in parts:
         good &= collectives.bench(asked.tasks, COLLECTIVE_BYTES, rows)

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import random
+import select
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -38,6 +36,8 @@ ROUNDS = 8
 WITHIN = 0.01
 HELD = 0.9
 DASK_PORT = 8786
+LONGEST_S = 180
+"""Longest time that a shuffle may take, in seconds."""
 
 Matrix = npt.NDArray[np.int64]
 Seen = Mapping[str, Any]
@@ -81,7 +81,6 @@ class Job:
         self.spare = f"h{size.tasks}"
         self.file = folder / "matrix.json"
         self.file.write_text(json.dumps(matrix.tolist()))
-        self.ran_s = 1.0
         self.watchers = Observers(session, self.hosts, self.spare, folder, size.sampling)
 
     def seconds(self, done: subprocess.CompletedProcess[str]) -> float:
@@ -148,6 +147,7 @@ class DaskJob(Job):
     def __init__(self, session: lab.Session, size: Size, matrix: Matrix, folder: Path) -> None:
         super().__init__(session, size, matrix, folder)
         self._ends = ExitStack()
+        self._client: subprocess.Popen[str] | None = None
         self._address = {host.name: host.address for host in session.status().hosts}
         self._scheduler = f"tcp://{self._address[self.spare]}:{DASK_PORT}"
         log = self._ends.enter_context((folder / "dask.log").open("wb"))
@@ -159,7 +159,14 @@ class DaskJob(Job):
             self._ends.callback(process.wait)
             self._ends.callback(process.terminate)
 
-        own = ["--host", self._address[self.spare], "--port", str(DASK_PORT)]
+        own = [
+            "--host",
+            self._address[self.spare],
+            "--port",
+            str(DASK_PORT),
+            "--pid-file",
+            str(folder / "scheduler.pid"),
+        ]
         start(self.spare, "scheduler", *own, "--no-dashboard")
         for host in self.hosts:
             words = ["--host", self._address[host], "--name", host, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
@@ -182,18 +189,24 @@ class DaskJob(Job):
         return {"pairs": profiled.to_records()}
 
     def run(self) -> float:
-        """Run the job; return the seconds of the workers' gathering."""
-        program = [
-            *self.size.pinned,
-            sys.executable,
-            HERE / "shuffle.py",
-            self._scheduler,
-            self.file,
-            str(ROUNDS),
-            self.folder / "log.json",
-        ]
-        words = list(map(str, program))
-        return self.seconds(self.session.run(self.spare, words, capture_output=True, text=True, timeout=180))
+        """Run the job; return the seconds of the workers' gathering. The client stays, and runs it again when called again."""
+        if self._client is None:
+            program = [HERE / "shuffle.py", self._scheduler, self.file, str(ROUNDS), self.folder / "log.json"]
+            words = list(map(str, [*self.size.pinned, sys.executable, *program]))
+            self._client = self.session.exec(
+                self.spare, words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+            self._ends.callback(self._client.communicate)
+        assert self._client.stdin is not None
+        assert self._client.stdout is not None
+        self._client.stdin.write("\n")
+        self._client.stdin.flush()
+        if not select.select([self._client.stdout], [], [], LONGEST_S)[0]:
+            self._client.kill()
+        line = self._client.stdout.readline()
+        if not line:
+            raise GavotteError("the job failed", hint=self._client.communicate()[1].strip()[-300:])
+        return float(json.loads(line)["seconds"])
 
 
 @contextmanager
@@ -226,16 +239,24 @@ def standing(kind: type[MpiJob | DaskJob], size: Size, seed: int) -> Iterator[Mp
                 job.close()
 
 
-def watched(job: MpiJob | DaskJob, sources: tuple[str, ...]) -> tuple[float, dict[str, Seen]]:
-    """Run the job once, observed by these sources; return its seconds and each source's traffic."""
+def watched(
+    job: MpiJob | DaskJob, sources: tuple[str, ...], *, around: Callable[[], None] = lambda: None
+) -> tuple[float, dict[str, Seen]]:
+    """Run the job once, observed by these sources; return its seconds and each source's traffic.
+
+    Args:
+        job: the job.
+        sources: names.
+        around: is called just before and just after the job.
+    """
     with ExitStack() as stack:
         readers = {}
         for each in sources:
             begin = getattr(job, each, None) or getattr(job.watchers, each)
             readers[each] = stack.enter_context(begin())
-        began_s = time.monotonic()
+        around()
         seconds = job.run()
-        job.ran_s = time.monotonic() - began_s
+        around()
     return seconds, {each: read() for each, read in readers.items()}
 
 
@@ -285,44 +306,6 @@ def compare(job: MpiJob | DaskJob, rows: list[list[str]]) -> bool:
         print(f"{each:>6}: {measure}; in all {whole:+.3%}; {'met' if verdict else 'MISSED'}")
         good &= verdict
     return good
-
-
-def overhead(job: MpiJob | DaskJob, runs: int, seed: int, rows: list[list[str]]) -> None:
-    """Print how much longer the job takes with each source, in interleaved runs, and add a row a source."""
-    ways: list[str] = ["nothing", *job.sources]
-    if "dask" in ways:
-        ways.remove("dask")  # logs that are always kept
-    times: dict[str, list[float]] = {each: [] for each in ways}
-    shares: dict[str, list[float]] = {each: [] for each in ways}
-    draw = random.Random(seed)
-    began_s = time.monotonic()
-    watched(job, tuple(ways[1:]))  # caches
-    each_s = time.monotonic() - began_s
-    print(f"\n{job.name}: {runs} runs with each of {len(ways)}, about {runs * len(ways) * each_s / 60:.1f} min")
-    for _ in range(runs):
-        for each in draw.sample(ways, len(ways)):
-            times[each].append(watched(job, () if each == "nothing" else (each,))[0])
-            used_s = job.watchers.processor_s.pop(each, None)
-            if used_s is not None:
-                shares[each].append(used_s / job.ran_s / job.size.tasks)
-    base = statistics.fmean(times["nothing"])
-    where = "processors of their own" if job.size.apart else "the job's processors"
-    print(f"seconds of the job with one source on {where}, {runs} interleaved runs each, seed {seed}")
-    print(
-        f"{'source':>8} {'median':>8} {'mean':>8} {'s.e.':>7} {'longer by':>10} {'s.e.':>7}  share of a processor a host"
-    )
-    for each in ways:
-        mean, error = statistics.fmean(times[each]), _error(times[each])
-        spread = (error**2 + _error(times["nothing"]) ** 2) ** 0.5 / base
-        more = f"{mean / base - 1:>+10.2%} {spread:>7.2%}" if each != "nothing" else ""
-        longer = "" if each == "nothing" else f"{mean / base - 1:+.1%} ± {spread:.1%}"
-        share = f"{statistics.fmean(shares[each]):.2%}" if shares[each] else ""
-        rows.append([f"{job.library}, {each}", f"{mean:.3f} ± {error:.3f}", longer, share])
-        print(f"{each:>8} {statistics.median(times[each]):>8.3f} {mean:>8.3f} {error:>7.3f} {more}  {share:>8}")
-
-
-def _error(values: list[float]) -> float:
-    return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
 
 
 def missing() -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -34,17 +33,22 @@ EXPORT_S = 2.5
 Tasks = dict[str, str]
 
 
-def spent_s(folder: Path) -> dict[int, float]:
-    """Return the processor seconds up to now of each program whose command line has this folder, by process.
+def spent_s(*words: str, without: str = "\0") -> dict[int, float]:
+    """Return the processor seconds up to now of each program whose command line has one of these words, by process.
 
     pmacct's agents rename themselves, so they cannot be counted.
+
+    Args:
+        words: any of which counts.
+        without: a word that excludes a program.
     """
     seconds = {}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended meanwhile
-            if str(folder).encode() in (process / "cmdline").read_bytes():
-                fields = (process / "stat").read_text().rpartition(")")[2].split()
-                seconds[int(process.name)] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if any(word in line for word in words) and without not in line:
+                threads = process.glob("task/*/schedstat")
+                seconds[int(process.name)] = sum(int(each.read_text().split()[0]) for each in threads) / 1e9
     return seconds
 
 
@@ -100,8 +104,8 @@ class Observers:
         self._address = {host.name: host.address for host in read_inventory(session.hosts_file).host}
         self._own = folder / "observers"
         self._own.mkdir(exist_ok=True)
-        self.processor_s: dict[str, float] = {}
-        """Processor seconds of `pcap` and `live` on all hosts, in the last run of each."""
+        self.programs = {"pcap": (str(self._own),), "live": (f"serve --socket {session.folder}/",)}
+        """Words of the command lines of each source's programs on the hosts, for `spent_s`."""
         self._tasks = self._own / "tasks"
         self._tasks.write_text("".join(f"{self._address[host]} t{n}\n" for n, host in enumerate(hosts)))
 
@@ -140,10 +144,7 @@ class Observers:
         words = ["tcpdump", "-i", "eth0", "-Q", "out", "-B", "16384", "-s", str(SNAP_BYTES), "-Z", "root", "-w"]
         lines = [(host, [*words, str(file)]) for host, file in zip(self._hosts, files, strict=True)]
         with self._running(lines, "listening", stop=signal.SIGINT):
-            began_s = spent_s(self._own)
             yield lambda: self._profile("pcap", *map(str, files))
-            ended_s = spent_s(self._own)
-            self.processor_s["pcap"] = sum(each - began_s.get(process, 0.0) for process, each in ended_s.items())
             time.sleep(0.5)
 
     @contextmanager
@@ -180,20 +181,11 @@ class Observers:
             )
             try:
                 messages = said(watching, "waiting")
-                began_s = time.monotonic()
-                yield lambda: self._watched(result, messages, time.monotonic() - began_s)
+                yield lambda: _read(result, messages)
                 time.sleep(0.5)
             finally:
                 watching.send_signal(signal.SIGINT)
                 watching.wait(START_S)
-
-    def _watched(self, result: Path, messages: list[str], span_s: float) -> dict[str, object]:
-        """Return what the agents have seen, and keep their share of processor time for the span of the job."""
-        document = _read(result, messages)
-        report = document["report"]
-        assert isinstance(report, dict)
-        self.processor_s["live"] = report["processor_s"] * min(span_s / max(report["span_s"], 1e-9), 1.0)
-        return document
 
     def _profile(self, source: str, *inputs: str) -> dict[str, object]:
         words = [GAVOTTE, "profile", source, *inputs, "--tasks", str(self._tasks), "--min-bytes", "0", "--json"]
