@@ -1267,6 +1267,10 @@ class _Underway(Protocol):
     @property
     def sent_bytes(self) -> float: ...
     @property
+    def due_s(self) -> float: ...
+    @property
+    def guaranteed(self) -> bool: ...
+    @property
     def flows(self) -> Sequence[tuple[int, int, float]]: ...
 
 def order_names() -> list[str]:
@@ -1289,6 +1293,22 @@ def order_rates(network: Network, name: str, coflows: Sequence[_Underway]) -> tu
 
 def serving_order(network: Network, name: str, coflows: Sequence[_Underway]) -> list[int]:
     """Return the order in which a policy serves transfers, as their indices. Arguments and errors are as above."""
+
+def deadline_shortage(
+    network: Network, coflows: Sequence[_Underway], new: _Underway, share: float
+) -> tuple[str, float, float, float] | None:
+    """Return why a transfer cannot be promised its deadline while those of the others are kept.
+
+    Args:
+        network: hosts and the links between them.
+        coflows: the other transfers.
+        new: the transfer.
+        share: most of each link's rate that is promised, 0 to 1.
+
+    Returns:
+        the link, the bit/s that it needs there and that are left, and the seconds of the earliest deadline; None = it
+        can be promised.
+    """
 
 @final
 class CoflowTrace:
@@ -1344,6 +1364,20 @@ class CoflowTrace:
         """(C,) Class of each coflow; 0 is the highest."""
 
     @property
+    def deadline_s(self) -> _Floats:
+        """(C,) Seconds after its arrival by which each coflow has to finish; infinite without a deadline."""
+
+    def due(self, deadline_s: _Floats) -> CoflowTrace:
+        """Return the trace with other deadlines.
+
+        Args:
+            deadline_s: (C,) seconds after each coflow's arrival; infinite = none.
+
+        Raises:
+            ValueError: for another number of deadlines, or one that is not above 0.
+        """
+
+    @property
     def flow_count(self) -> int:
         """Number of flows of all coflows."""
 
@@ -1358,18 +1392,20 @@ class CoflowTrace:
         """(C,) Least time of each coflow, alone."""
 
     def simulate(
-        self, name: str, over: _Over, step_s: float, progress: Callable[[int, int], object]
-    ) -> tuple[_Floats, int, int]:
+        self, name: str, admission: str, over: _Over, step_s: float, progress: Callable[[int, int], object]
+    ) -> tuple[_Floats, npt.NDArray[np.bool_], int, int]:
         """Simulate it under a policy.
 
         Args:
             name: name of the policy.
+            admission: `open`, `demote` or `refuse`.
             over: the rate of all ports, or a network and the host of each port.
             step_s: how long the share of a flow that ended may idle; 0 = not at all.
             progress: called now and then with coflows done and all.
 
         Returns:
-            (C,) when each is done; how often rates were computed; the most flows at once.
+            (C,) when each is done, NaN if it was refused; (C,) whether its deadline was promised; how often rates
+            were computed; the most flows at once.
 
         Raises:
             ValueError: for an unknown policy, or an invalid rate.

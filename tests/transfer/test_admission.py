@@ -33,14 +33,15 @@ def coflow(arrival_s: float, size_bytes: float, **rest: float) -> Coflow:
         ("sebf", [1, 3, 0, 2]),
         ("bssi", [3, 1, 0, 2]),
         ("d-clas", [1, 2, 3, 0]),
+        ("edf", [2, 3, 0, 1]),
     ],
 )
 def test_each_policy_has_its_order(policy: str, order: list[int]) -> None:
     coflows = [
         coflow(0.0, 3e6, class_=1, sent_bytes=20e6),
         coflow(1.0, 1e6, class_=1),
-        coflow(2.0, 4e6, class_=0),
-        coflow(3.0, 2e6, class_=1, weight=8.0),
+        coflow(2.0, 4e6, class_=0, due_s=5.0),
+        coflow(3.0, 2e6, class_=1, weight=8.0, due_s=9.0),
     ]
     assert serving_order(NETWORK, policy, coflows) == order
 

@@ -58,7 +58,7 @@ def test_policies_beside_each_other(here: Path) -> None:
     ]
     assert done.stderr.splitlines() == ["2 coflows, 3 flows, 3.50 s on average if each ran alone"]
     every = json.loads(simulate(here, "trace.csv", "--policy", "all", "--json").stdout)["simulations"]
-    names = ["fair", "weighted", "fifo", "fifo+", "priority", "scf", "sebf", "d-clas", "bssi"]
+    names = ["fair", "weighted", "fifo", "fifo+", "priority", "scf", "sebf", "d-clas", "bssi", "edf"]
     assert [each["policy"] for each in every] == names
 
 

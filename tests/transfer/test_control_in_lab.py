@@ -77,6 +77,21 @@ def test_first_come_first_served(cloud: lab.Session) -> None:
 
 
 @pytest.mark.lab
+def test_a_promised_deadline_is_kept_next_to_a_transfer_that_came_first(cloud: lab.Session) -> None:
+    controller = Controller(read_inventory(cloud.hosts_file), TRUTH, MemoryQueue(), "fifo")
+    with running(controller):
+        first = controller.submit([HostBytes("a", "b", 24_000_000)], name="first")
+        due = controller.submit([HostBytes("a", "b", 6_000_000)], name="due", deadline_s=4.5)
+        assert due.guaranteed
+        with pytest.raises(GavotteError, match="the deadline cannot be promised"):
+            controller.submit([HostBytes("a", "c", 12_000_000)], deadline_s=4.5)
+        assert controller.wait(due.id, 60.0).state == "done"
+        # By arrival it would end after the first.
+        assert controller.get(first.id).state == "running"
+        assert controller.wait(first.id, 60.0).state == "done"
+
+
+@pytest.mark.lab
 def test_the_high_class_goes_first_and_a_cancelled_one_ends(cloud: lab.Session) -> None:
     controller = Controller(read_inventory(cloud.hosts_file), TRUTH, MemoryQueue(), "priority")
     with running(controller):

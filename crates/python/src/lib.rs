@@ -42,7 +42,7 @@ mod _core {
     #[pymodule_export]
     use crate::sockets::SocketWatch;
     #[pymodule_export]
-    use crate::transfer::{CoflowTrace, order_names, order_rates, serving_order, wss};
+    use crate::transfer::{CoflowTrace, deadline_shortage, order_names, order_rates, serving_order, wss};
 
     /// The version of the compiled module.
     #[pyfunction]

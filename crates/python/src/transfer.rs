@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use gavotte_net::BitsPerSec;
-use gavotte_swarm::{Fabric, Listed, Path, Trace, TraceError, orders, shuffle};
+use gavotte_swarm::orders::{self, Policy as _};
+use gavotte_swarm::{Admission, Fabric, Listed, Path, Trace, TraceError, shuffle};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -51,6 +52,8 @@ pub(crate) struct UnderwayOf {
     class_: u32,
     weight: f64,
     sent_bytes: f64,
+    due_s: f64,
+    guaranteed: bool,
     flows: Vec<(usize, usize, f64)>,
 }
 
@@ -70,6 +73,8 @@ fn placed(network: &Network, coflows: &[UnderwayOf]) -> (Fabric, Vec<orders::Cof
             class: coflow.class_,
             weight: coflow.weight,
             sent_bytes: coflow.sent_bytes,
+            due_s: coflow.due_s,
+            guaranteed: coflow.guaranteed,
             flows: coflow.flows.iter().map(|each| flow(&mut fabric, each)).collect(),
         })
         .collect();
@@ -86,6 +91,7 @@ pub(crate) fn order_rates<'py>(
     coflows: Vec<UnderwayOf>,
 ) -> PyResult<(Bound<'py, PyArray1<f64>>, f64)> {
     let policy = policy(name)?;
+    let policy = orders::Guaranteed(&*policy);
     let (fabric, coflows) = placed(network, &coflows);
     let rates_bps = policy.rates(&coflows, &fabric);
     let again_s = policy.again_s(&coflows, &rates_bps);
@@ -98,7 +104,26 @@ pub(crate) fn order_rates<'py>(
 pub(crate) fn serving_order(network: &Network, name: &str, coflows: Vec<UnderwayOf>) -> PyResult<Vec<usize>> {
     let policy = policy(name)?;
     let (fabric, coflows) = placed(network, &coflows);
-    Ok(policy.order(&coflows, &fabric))
+    Ok(orders::Guaranteed(&*policy).order(&coflows, &fabric))
+}
+
+/// Why a transfer cannot be promised its deadline while those of the others are kept: the link, the rate that it needs
+/// there, the rate that is left, and the earliest deadline. None if it can be promised.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value, reason = "a list comes by value")]
+pub(crate) fn deadline_shortage(
+    network: &Network,
+    coflows: Vec<UnderwayOf>,
+    new: UnderwayOf,
+    share: f64,
+) -> Option<(String, f64, f64, f64)> {
+    let mut all = coflows;
+    all.push(new);
+    let (fabric, mut coflows) = placed(network, &all);
+    let new = coflows.pop()?;
+    let short = orders::admit(&coflows, &new, &fabric, share).err()?;
+    let link = fabric.link_name(short.link);
+    Some((link, short.needed_bps, short.left_bps, short.earliest_s))
 }
 
 /// The network that coflows run over.
@@ -142,6 +167,7 @@ impl CoflowTrace {
                 arrival_s,
                 class: 0,
                 weight: 1.0,
+                deadline_s: f64::INFINITY,
                 flows: Vec::new(),
             })
             .collect();
@@ -176,6 +202,25 @@ impl CoflowTrace {
     fn classes<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
         let column: Vec<u32> = self.0.coflows.iter().map(|coflow| coflow.class).collect();
         column.into_pyarray(py)
+    }
+
+    #[getter]
+    fn deadline_s<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
+        let column: Vec<f64> = self.0.coflows.iter().map(|coflow| coflow.deadline_s).collect();
+        column.into_pyarray(py)
+    }
+
+    /// The same trace with other deadlines.
+    fn due(&self, deadline_s: PyReadonlyArray1<'_, f64>) -> PyResult<Self> {
+        let own = deadline_s.as_slice()?;
+        if own.len() != self.0.coflows.len() || !own.iter().all(|seconds| *seconds > 0.0) {
+            return Err(PyValueError::new_err("each coflow has one deadline above 0"));
+        }
+        let mut trace = self.0.clone();
+        for (coflow, &seconds) in trace.coflows.iter_mut().zip(own) {
+            coflow.deadline_s = seconds;
+        }
+        Ok(Self(trace))
     }
 
     #[getter]
@@ -227,17 +272,25 @@ impl CoflowTrace {
         Ok(bounds.into_pyarray(py))
     }
 
-    /// Runs the simulation. Returns each coflow's finish time, the number of rate computations, and the largest number
-    /// of simultaneous flows.
+    /// Runs the simulation. Returns each coflow's finish time, whether it was promised its deadline, the number of rate
+    /// computations, and the largest number of simultaneous flows.
+    #[allow(clippy::type_complexity, reason = "two columns and two numbers")]
     fn simulate<'py>(
         &self,
         py: Python<'py>,
         name: &str,
+        admission: &str,
         over: Over<'py>,
         step_s: f64,
         progress: &Bound<'py, PyAny>,
-    ) -> PyResult<(Bound<'py, PyArray1<f64>>, u64, usize)> {
+    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<bool>>, u64, usize)> {
         let policy = policy(name)?;
+        let admission = match admission {
+            "open" => Admission::Open,
+            "demote" => Admission::Demote,
+            "refuse" => Admission::Refuse,
+            other => return Err(PyValueError::new_err(format!("there is no admission `{other}`"))),
+        };
         let (trace, mut fabric) = self.on(&over)?;
         let progress = progress.clone().unbind();
         let count = trace.coflows.len();
@@ -250,12 +303,13 @@ impl CoflowTrace {
                 });
                 failed.is_ok()
             };
-            gavotte_swarm::simulate(&trace, &*policy, &mut fabric, step_s, progress)
+            gavotte_swarm::simulate(&trace, &*policy, admission, &mut fabric, step_s, progress)
         });
         failed?;
         let outcome = outcome.unwrap_or_default();
         Ok((
             outcome.finish_s.into_pyarray(py),
+            outcome.guaranteed.into_pyarray(py),
             outcome.reckonings,
             outcome.most_flows,
         ))

@@ -12,6 +12,12 @@ use gavotte_net::{BitsPerSec, Link, Network};
 pub struct Fabric {
     over: Over,
     rates_bps: Vec<f64>,
+    known: Arc<Known>,
+}
+
+/// The links and paths that callers asked for. Copies of a fabric share them.
+#[derive(Clone, Debug)]
+struct Known {
     links: Vec<Link>,
     number: HashMap<Link, u32>,
     /// Index in `crossed` where each path's links begin, followed by the index where the last path's links end.
@@ -64,11 +70,22 @@ impl Fabric {
         Self {
             over,
             rates_bps: Vec::new(),
-            links: Vec::new(),
-            number: HashMap::new(),
-            first: vec![0],
-            crossed: Vec::new(),
-            path: HashMap::new(),
+            known: Arc::new(Known {
+                links: Vec::new(),
+                number: HashMap::new(),
+                first: vec![0],
+                crossed: Vec::new(),
+                path: HashMap::new(),
+            }),
+        }
+    }
+
+    /// The same links and paths with other rates, one for each of [`Fabric::rates_bps`].
+    pub(crate) fn at_rates(&self, rates_bps: Vec<f64>) -> Self {
+        Self {
+            over: self.over.clone(),
+            rates_bps,
+            known: Arc::clone(&self.known),
         }
     }
 
@@ -86,8 +103,8 @@ impl Fabric {
     /// If one of the ports does not exist.
     pub fn path(&mut self, source: usize, target: usize) -> Path {
         let ends = (source as u32, target as u32);
-        if let Some(&known) = self.path.get(&ends) {
-            return known;
+        if let Some(&path) = self.known.path.get(&ends) {
+            return path;
         }
         let mut links = Vec::new();
         match &self.over {
@@ -104,23 +121,25 @@ impl Fabric {
                 }
             }),
         }
+        let rates_bps = &mut self.rates_bps;
+        let known = Arc::make_mut(&mut self.known);
         for (link, rate) in links {
-            let number = *self.number.entry(link).or_insert_with(|| {
-                self.rates_bps.push(rate.bps());
-                self.links.push(link);
-                self.links.len() as u32 - 1
+            let number = *known.number.entry(link).or_insert_with(|| {
+                rates_bps.push(rate.bps());
+                known.links.push(link);
+                known.links.len() as u32 - 1
             });
-            self.crossed.push(number);
+            known.crossed.push(number);
         }
-        let path = Path(self.first.len() as u32 - 1);
-        self.first.push(self.crossed.len() as u32);
-        self.path.insert(ends, path);
+        let path = Path(known.first.len() as u32 - 1);
+        known.first.push(known.crossed.len() as u32);
+        known.path.insert(ends, path);
         path
     }
 
     /// Number of paths that callers asked for.
     pub fn path_count(&self) -> usize {
-        self.first.len() - 1
+        self.known.first.len() - 1
     }
 
     /// All paths that callers asked for, by number.
@@ -130,7 +149,8 @@ impl Fabric {
 
     /// The links on a path, without duplicates; empty if nothing limits the path.
     pub fn links(&self, path: Path) -> &[u32] {
-        &self.crossed[self.first[path.number()] as usize..self.first[path.number() + 1] as usize]
+        let first = &self.known.first;
+        &self.known.crossed[first[path.number()] as usize..first[path.number() + 1] as usize]
     }
 
     /// The rate of each link that is on at least one path, in bit/s.
@@ -140,7 +160,7 @@ impl Fabric {
 
     /// The readable name of a link, such as "egress of vm3"; ports appear by number.
     pub fn link_name(&self, link: u32) -> String {
-        match (&self.over, self.links[link as usize]) {
+        match (&self.over, self.known.links[link as usize]) {
             (Over::Network(network), link) => network.link_name(link),
             (Over::Ports { .. }, Link::Egress(port)) => format!("egress of port {port}"),
             (Over::Ports { .. }, Link::Ingress(port)) => format!("ingress of port {port}"),

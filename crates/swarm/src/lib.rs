@@ -16,5 +16,5 @@ mod simulate;
 mod trace;
 
 pub use fabric::{Fabric, Path};
-pub use simulate::{Outcome, simulate};
+pub use simulate::{Admission, Outcome, simulate};
 pub use trace::{Listed, Trace, TraceError};

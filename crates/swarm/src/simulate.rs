@@ -1,17 +1,31 @@
 //! A fluid model, from event to event, of coflows that arrive and end under a policy.
 
 use crate::fabric::Fabric;
-use crate::orders::{Coflow, Flow, Policy};
+use crate::orders::{Coflow, Flow, Guaranteed, Policy, admit};
 use crate::trace::Trace;
 
 /// Flows that end within this time of each other end together; smaller differences are rounding errors.
 const TOGETHER_S: f64 = 1e-9;
 
+/// The treatment of coflows that arrive with a deadline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Admission {
+    /// No coflow is promised its deadline.
+    #[default]
+    Open,
+    /// Coflows that cannot be promised their deadline run without a promise.
+    Demote,
+    /// Coflows that cannot be promised their deadline do not run.
+    Refuse,
+}
+
 /// The finish times of a simulated trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Time at which the last byte of each coflow was sent, in the trace's order.
+    /// Time at which the last byte of each coflow was sent, in the trace's order; NaN for a coflow that was refused.
     pub finish_s: Vec<f64>,
+    /// Whether each coflow was promised its deadline.
+    pub guaranteed: Vec<bool>,
     /// How often the simulation asked the policy for rates.
     pub reckonings: u64,
     /// The largest number of flows that were active at the same time.
@@ -20,7 +34,8 @@ pub struct Outcome {
 
 /// Runs a trace under a policy.
 ///
-/// The trace and the fabric number ports in the same way. The simulation asks the policy for rates again whenever:
+/// The trace and the fabric number ports in the same way. Unless `admission` is open, [`admit`] decides on arrival which
+/// coflows keep their deadlines, and [`Guaranteed`] keeps them. The simulation asks the policy for rates again whenever:
 ///
 /// 1. a coflow arrives or ends;
 /// 2. the time that [`Policy::again_s`] returned has passed;
@@ -35,11 +50,13 @@ pub struct Outcome {
 pub fn simulate(
     trace: &Trace,
     policy: &dyn Policy,
+    admission: Admission,
     fabric: &mut Fabric,
     step_s: f64,
     mut progress: impl FnMut(usize) -> bool,
 ) -> Option<Outcome> {
-    let mut run = Run::new(trace, step_s);
+    let mut run = Run::new(trace, admission, step_s);
+    let policy = Guaranteed(policy);
     while run.come(fabric) || !run.here.is_empty() {
         let rates_bps = policy.rates(&run.here, fabric);
         let for_s = run.until_next_s(&rates_bps, policy.again_s(&run.here, &rates_bps));
@@ -53,6 +70,7 @@ pub fn simulate(
 
 struct Run<'a> {
     trace: &'a Trace,
+    admission: Admission,
     step_s: f64,
     now_s: f64,
     /// All coflows by arrival; the first `came` of them have arrived.
@@ -64,12 +82,13 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(trace: &'a Trace, step_s: f64) -> Self {
+    fn new(trace: &'a Trace, admission: Admission, step_s: f64) -> Self {
         let count = trace.coflows.len();
         let mut order: Vec<usize> = (0..count).collect();
         order.sort_by(|&a, &b| trace.coflows[a].arrival_s.total_cmp(&trace.coflows[b].arrival_s));
         Self {
             trace,
+            admission,
             step_s,
             now_s: 0.0,
             order,
@@ -78,6 +97,7 @@ impl<'a> Run<'a> {
             done: 0,
             outcome: Outcome {
                 finish_s: vec![f64::NAN; count],
+                guaranteed: vec![false; count],
                 ..Outcome::default()
             },
         }
@@ -114,14 +134,25 @@ impl<'a> Run<'a> {
                 self.done += 1;
                 continue;
             }
-            self.here.push(Coflow {
+            let mut coflow = Coflow {
                 number: number as u64,
                 arrival_s: listed.arrival_s,
                 class: listed.class,
                 weight: listed.weight,
                 sent_bytes: 0.0,
+                due_s: listed.deadline_s,
+                guaranteed: false,
                 flows,
-            });
+            };
+            if self.admission != Admission::Open && coflow.due_s < f64::INFINITY {
+                coflow.guaranteed = admit(&self.here, &coflow, fabric, 1.0).is_ok();
+                self.outcome.guaranteed[number] = coflow.guaranteed;
+                if !coflow.guaranteed && self.admission == Admission::Refuse {
+                    self.done += 1;
+                    continue;
+                }
+            }
+            self.here.push(coflow);
         }
         let under_way = self.here.iter().map(|coflow| coflow.flows.len()).sum();
         self.outcome.most_flows = self.outcome.most_flows.max(under_way);
@@ -157,6 +188,7 @@ impl<'a> Run<'a> {
         self.outcome.reckonings += 1;
         let mut rates = rates_bps.iter();
         for coflow in &mut self.here {
+            coflow.due_s -= for_s;
             let mut sent_bytes = 0.0;
             coflow.flows.retain_mut(|flow| {
                 let Some(rate) = rates.next() else { return true };

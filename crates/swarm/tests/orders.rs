@@ -76,6 +76,8 @@ fn on(fabric: &mut Fabric, drawn: &[Drawn]) -> Vec<Coflow> {
         class: *class,
         weight: *weight,
         sent_bytes: *sent,
+        due_s: f64::INFINITY,
+        guaranteed: false,
         flows: flows
             .iter()
             .map(|&(source, target, left_bytes)| Flow {
@@ -314,5 +316,5 @@ fn what_was_sent_sinks() {
 #[test]
 fn there_is_no_other_policy() {
     assert!(policy("lifo").is_none());
-    assert_eq!(names().count(), 9);
+    assert_eq!(names().count(), 10);
 }

@@ -4,7 +4,7 @@
 
 use gavotte_net::BitsPerSec;
 use gavotte_swarm::orders::{names, policy};
-use gavotte_swarm::{Fabric, Listed, Trace, shuffle, simulate};
+use gavotte_swarm::{Admission, Fabric, Listed, Trace, shuffle, simulate};
 use proptest::prelude::*;
 
 fn fabric(ports: usize) -> Fabric {
@@ -17,6 +17,7 @@ fn listed(arrival_s: f64, class: u32, flows: Vec<(u32, u32, f64)>) -> Listed {
         arrival_s,
         class,
         weight: 1.0,
+        deadline_s: f64::INFINITY,
         flows,
     }
 }
@@ -29,7 +30,14 @@ fn trace(ports: u32, coflows: Vec<Listed>) -> Trace {
 /// When each coflow finishes on ports of one byte per second.
 fn finish_s(trace: &Trace, name: &str, step_s: f64) -> Vec<f64> {
     let policy = policy(name).expect("known");
-    let outcome = simulate(trace, &*policy, &mut fabric(trace.ports.len()), step_s, |_| true);
+    let outcome = simulate(
+        trace,
+        &*policy,
+        Admission::Open,
+        &mut fabric(trace.ports.len()),
+        step_s,
+        |_| true,
+    );
     outcome.expect("not stopped").finish_s
 }
 
@@ -104,7 +112,10 @@ fn one_can_stop_it() {
         (0..200).map(|at| listed(f64::from(at), 0, vec![(0, 1, 1.0)])).collect(),
     );
     let policy = policy("fair").expect("known");
-    assert_eq!(simulate(&many, &*policy, &mut fabric(2), 0.0, |_| false), None);
+    assert_eq!(
+        simulate(&many, &*policy, Admission::Open, &mut fabric(2), 0.0, |_| false),
+        None
+    );
 }
 
 fn traces() -> impl Strategy<Value = Trace> {

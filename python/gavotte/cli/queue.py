@@ -6,7 +6,7 @@ import getpass
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -25,6 +25,7 @@ Socket = Annotated[
     Path | None,
     typer.Option("--socket", help="Socket of the controller. By default in the runtime folder.", metavar="PATH"),
 ]
+Late = Literal["refuse", "demote"]
 Number = Annotated[
     int, typer.Argument(help="Number of the transfer, from `gavotte transfers list`.", metavar="ID", min=1)
 ]
@@ -85,6 +86,23 @@ class EntryOptions:
     weight: float = option("Weight under policy `weighted`.", "X", default=1.0, min=0.001, max=1000)
 
 
+@dataclass(frozen=True)
+class DeadlineOptions:
+    """Until when the transfer has to be done."""
+
+    deadline: float | None = option(
+        "Finish within this many seconds, or refuse the transfer now. Only for a matrix of bytes.",
+        "SECONDS",
+        min=0,
+        show_default=False,
+    )
+    late: Late = option(
+        "Treatment of a transfer whose deadline cannot be promised. A demoted one is queued without a promise.",
+        "refuse|demote",
+        default="refuse",
+    )
+
+
 @transfers.command(
     cls=lists.command("transfers submit"),
     epilog="Example: gavotte transfers submit model.bin --from vm0 --to vm1,vm2 -o '/tmp/model-{host}'",
@@ -100,6 +118,7 @@ def submit(
     ],
     copying: CopyOptions,
     entered: EntryOptions,
+    timed: DeadlineOptions,
     socket: Socket = None,
     as_json: Json = False,
 ) -> None:
@@ -114,8 +133,10 @@ def submit(
             raise typer.BadParameter("--to, --output and --mechanism need --from, which makes the transfer a broadcast")
         flows = read_byte_matrix(file)
         with Client(socket) as client:
-            entry = client.submit(flows, **about)
+            entry = client.submit(flows, **about, deadline_s=timed.deadline, demote=timed.late == "demote")
     else:
+        if timed.deadline is not None:
+            raise typer.BadParameter("a broadcast cannot have a --deadline; submit a matrix of bytes")
         if not copying.to or not copying.output:
             raise typer.BadParameter("a broadcast needs --to and --output")
         mechanism = copying.mechanism or "auto"
@@ -124,8 +145,10 @@ def submit(
             entry = client.submit_broadcast(copies, separated(copying.to), **about)
     if as_json:
         emit_json(entry)
-    else:
-        typer.echo(entry["id"])
+        return
+    typer.echo(entry["id"])
+    if timed.deadline is not None and not entry["guaranteed"]:
+        warn([f"transfer {entry['id']} has no promise: its deadline needs more than earlier promises leave"])
 
 
 @transfers.command(epilog="Example: gavotte transfers join 3 vm7 -o /tmp/model")
@@ -159,7 +182,7 @@ def list_(
     if as_json:
         emit_json({"policy": policy, "transfers": entries})
         return
-    columns = ["id", "kind", "name", "user", "state", "class", "moved", "of", "after s", "error"]
+    columns = ["id", "kind", "name", "user", "state", "class", "moved", "of", "after s", "deadline s", "error"]
     emit_table(columns, [_row(entry) for entry in entries], words=("kind", "name", "user", "state", "error"))
     note(f"policy {policy}")
 
@@ -213,8 +236,17 @@ def _row(entry: dict[str, Any]) -> list[str]:
         format_bytes(entry["moved_bytes"]),
         format_bytes(entry["bytes"]),
         after,
+        _deadline(entry),
         entry["error"],
     ]
+
+
+def _deadline(entry: dict[str, Any]) -> str:
+    """Return the deadline, and whether it was promised or missed."""
+    if entry["deadline_s"] is None:
+        return ""
+    words = ["" if entry["guaranteed"] else " not promised", " missed" if entry["in_time"] is False else ""]
+    return f"{entry['deadline_s']:g}" + ",".join(word for word in words if word)
 
 
 def _user() -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -23,6 +24,8 @@ transfers = typer.Typer(help="Order the transfers of several applications.", no_
 
 ALL = "all"
 
+Admission = Literal["refuse", "demote", "open"]
+
 
 @dataclass(frozen=True)
 class SimulationOptions:
@@ -36,6 +39,18 @@ class SimulationOptions:
         "SECONDS",
         min=0,
         show_default=False,
+    )
+    deadlines: float | None = option(
+        "Give each coflow a random deadline: the time that it takes alone, times 1 to 1 + X.",
+        "X",
+        min=0,
+        show_default=False,
+    )
+    seed: int = option("Seed of the deadlines.", "N", default=0, min=0)
+    late: Admission = option(
+        "Treatment of coflows whose deadline cannot be promised. With open, no deadline is promised.",
+        "refuse|demote|open",
+        default="refuse",
     )
 
 
@@ -70,7 +85,14 @@ def simulate(
         emit_json(summaries[0] if len(summaries) == 1 else {"simulations": summaries})
         return
     emit_table(
-        ["policy", "average s", "95 % within s", "longest s", *(["against fair"] if _fair(results) else [])],
+        [
+            "policy",
+            "average s",
+            "95 % within s",
+            "longest s",
+            *(["against fair"] if _fair(results) else []),
+            *(["in time", "promised", "refused"] if _due(results[0]) else []),
+        ],
         _rows(results),
     )
     alone_s = results[0].alone_s
@@ -84,7 +106,7 @@ def simulate(
 def _simulated(path: Path, asked: SimulationOptions, output: Path | None) -> tuple[Trace, list[TransferSimulation]]:
     """Return the coflows of a file, and their simulation by each policy that the options name."""
     from gavotte.formats.network import read_network
-    from gavotte.transfer import POLICIES, read_trace, simulate_transfers
+    from gavotte.transfer import POLICIES, read_trace, simulate_transfers, with_deadlines
 
     policies = list(POLICIES) if ALL in asked.policy else list(dict.fromkeys(asked.policy))
     unknown = next((name for name in policies if name not in POLICIES), None)
@@ -98,11 +120,21 @@ def _simulated(path: Path, asked: SimulationOptions, output: Path | None) -> tup
     coflows, network = read_trace(path), None if asked.network is None else read_network(asked.network)
     if network is not None:
         warn(unknown_pairs(network))
+    if asked.deadlines is not None:
+        coflows = with_deadlines(coflows, asked.deadlines, seed=asked.seed, port_bps=port_bps, network=network)
     results = []
     for name in policies:
         with progress(name, "coflows") as bar:
             results.append(
-                simulate_transfers(coflows, name, port_bps=port_bps, network=network, step_s=asked.step, progress=bar)
+                simulate_transfers(
+                    coflows,
+                    name,
+                    port_bps=port_bps,
+                    network=network,
+                    step_s=asked.step,
+                    admission=asked.late,
+                    progress=bar,
+                )
             )
     return coflows, results
 
@@ -117,7 +149,16 @@ def _summary(done: TransferSimulation) -> dict[str, Any]:
         "alone_average_s": float(done.alone_s.mean()) if len(done.names) else 0.0,
         "step_s": done.step_s,
         "reckonings": done.reckonings,
+        "deadlines": _due(done),
+        "in_time": int(done.met.sum()),
+        "promised": int(done.guaranteed.sum()),
+        "refused": done.refused,
     }
+
+
+def _due(done: TransferSimulation) -> int:
+    """Return how many coflows have a deadline."""
+    return sum(math.isfinite(each) for each in done.deadline_s.tolist())
 
 
 def _fair(results: list[TransferSimulation]) -> TransferSimulation | None:
@@ -131,5 +172,7 @@ def _rows(results: list[TransferSimulation]) -> list[list[str]]:
         row = [each.policy, f"{each.average_s:.2f}", f"{each.p95_s:.2f}", f"{each.max_s:.2f}"]
         if fair is not None:
             row.append(f"{fair.average_s / each.average_s:.2f} x" if each.average_s else "-")
+        if _due(each):
+            row += [f"{each.met_share:.1%}", str(int(each.guaranteed.sum())), str(each.refused)]
         rows.append(row)
     return rows

@@ -125,6 +125,8 @@ transfers = Table(
     Column("error", Text, nullable=False),
     Column("copies", Text, nullable=False, server_default=""),
     Column("receivers", Text, nullable=False, server_default=""),
+    Column("deadline_s", Double),
+    Column("guaranteed", Integer, nullable=False, server_default="0"),
 )
 
 
@@ -149,6 +151,11 @@ def _fifth(connection: Connection) -> None:
     metadata.create_all(connection, tables=[extras], checkfirst=False)
 
 
+def _sixth(connection: Connection) -> None:
+    _add(connection, "gavotte_transfers", "deadline_s", "DOUBLE PRECISION")
+    _add(connection, "gavotte_transfers", "guaranteed", "INTEGER NOT NULL DEFAULT 0")
+
+
 def _add(connection: Connection, table: str, name: str, kind: str) -> None:
     # A new store has the column from the step that creates the table.
     if name not in {column["name"] for column in inspect(connection).get_columns(table)}:
@@ -157,7 +164,7 @@ def _add(connection: Connection, table: str, name: str, kind: str) -> None:
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: tuple[Migration, ...] = (_first, _second, _third, _fourth, _fifth)
+MIGRATIONS: tuple[Migration, ...] = (_first, _second, _third, _fourth, _fifth, _sixth)
 """Migrations in order: step k converts version k to version k + 1. A released step is never changed."""
 
 

@@ -47,6 +47,7 @@ def read(connection: Connection) -> list[Transfer]:
                 "moved": tuple(json.loads(row["moved"])),
                 "copies": copies_from_text(row["copies"]),
                 "receivers": receivers_from_text(row["receivers"]),
+                "guaranteed": bool(row["guaranteed"]),
             }
         )
         for row in rows
@@ -66,4 +67,6 @@ def _row(transfer: Transfer) -> dict[str, Any]:
         "finished_s": transfer.finished_s,
         "error": transfer.error,
         "receivers": receivers_to_text(transfer.receivers),
+        "deadline_s": transfer.deadline_s,
+        "guaranteed": int(transfer.guaranteed),
     }

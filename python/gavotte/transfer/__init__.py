@@ -12,7 +12,7 @@ from gavotte.transfer.planning import BroadcastPlan, plan_broadcast
 from gavotte.transfer.question import BroadcastQuestion, BroadcastSession
 from gavotte.transfer.service import Client, default_socket, serving
 from gavotte.transfer.shuffling import wss_bound, wss_rates
-from gavotte.transfer.simulating import TransferSimulation, simulate_transfers, write_completions
+from gavotte.transfer.simulating import TransferSimulation, simulate_transfers, with_deadlines, write_completions
 from gavotte.transfer.synthetic import synthetic_trace
 from gavotte.transfer.traces import Trace, read_trace, write_trace
 
@@ -50,6 +50,7 @@ __all__ = [
     "simulate_transfers",
     "synthetic_trace",
     "unpaced_warning",
+    "with_deadlines",
     "write_completions",
     "write_trace",
     "wss_bound",

@@ -46,6 +46,17 @@ def admitted(order: Iterable[int], hosts: Mapping[int, Collection[str]]) -> set[
     return running
 
 
+def crowded_host(hosts: Collection[str], others: Iterable[Collection[str]]) -> str | None:
+    """Return a host on which a transfer would not run at once, since as many others go first there; None if none.
+
+    Args:
+        hosts: hosts of the transfer.
+        others: hosts of each of the others.
+    """
+    taken = _counted(others)
+    return next((host for host in sorted(hosts) if taken[host] >= ON_HOST), None)
+
+
 def holdable(number: int, hosts: Mapping[int, Collection[str]], holding: Collection[int]) -> bool:
     """Return whether a transfer may begin although others, which are just ending, still hold its hosts.
 

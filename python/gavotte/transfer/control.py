@@ -18,9 +18,10 @@ from gavotte.terms.unix_clock import UnixClock
 from gavotte.transfer.admission import admitted, crowded, holdable
 from gavotte.transfer.credit_levels import CreditLevels
 from gavotte.transfer.orders import Coflow, order_rates, serving_order
+from gavotte.transfer.promising import promise_refusal
 from gavotte.transfer.question import HOST, output_paths
 from gavotte.transfer.spelling import spelled_copies, spelled_network
-from gavotte.transfer.underway import BroadcastUnderWay, UnderWay, check_copies, under_way
+from gavotte.transfer.underway import BroadcastUnderWay, UnderWay, check_copies, due_s, under_way
 
 logger = logging.getLogger(__name__)
 
@@ -81,6 +82,8 @@ class Controller:
         user: str = "",
         priority_class: int = 0,
         weight: float = 1.0,
+        deadline_s: float | None = None,
+        demote: bool = False,
     ) -> Transfer:
         """Queue a transfer.
 
@@ -92,22 +95,29 @@ class Controller:
             user: its owner.
             priority_class: 0 = the highest.
             weight: its share where weights count.
+            deadline_s: seconds from now by which it has to be done; None = no deadline. It is promised if the transfer
+                can keep it at constant rates that no earlier promise needs (Varys, section 5.3).
+            demote: whether a transfer whose deadline cannot be promised is queued without a promise.
 
         Raises:
-            GavotteError: for hosts that the inventory or the Network does not have, numbers out of range, and a
-                broadcast that cannot be paced.
+            GavotteError: for hosts that the inventory or the Network does not have, numbers out of range, a broadcast
+                that cannot be paced, and a deadline that cannot be promised.
         """
         flows = spelled_as(flows, self._hosts)
         copies = None if copies is None else spelled_copies(copies, self._hosts)
-        checked(flows, weight=weight, priority_class=priority_class)
+        checked(flows, weight=weight, priority_class=priority_class, deadline_s=deadline_s)
         for host in dict.fromkeys(end for flow in flows for end in (flow.source, flow.target)):
             self._check_host(host)
         if copies is None:
             flows = merged(flows)
         else:
             check_copies(copies, flows)
+            if deadline_s is not None:
+                raise GavotteError("a broadcast cannot have a deadline", hint="submit its flows as a matrix of bytes")
         new = Transfer(0, name, user, priority_class, weight, tuple(flows), submitted_s=self._clock(), copies=copies)
         with self._changed:
+            if deadline_s is not None:
+                new = self._promised(replace(new, deadline_s=deadline_s), demote=demote)
             queued = self._queue.add(new)
             self._transfers[queued.id] = queued
             self._unfinished.add(queued.id)
@@ -234,14 +244,10 @@ class Controller:
 
     def _admit(self) -> None:
         """Start and suspend transfers, so that those run on each host that the policy serves first."""
-        waiting = {number: self._described(number) for number in sorted(self._unfinished)}
-        hosts = {number: own for number, (_, own, _) in waiting.items()}
+        hosts = {number: self._kept(number)[1] for number in sorted(self._unfinished)}
         order, running = list(hosts), set(hosts)
         if crowded(hosts):
-            coflows = [
-                self._live[number].coflow() if number in self._live else coflow
-                for number, (_, _, coflow) in waiting.items()
-            ]
+            coflows = [coflow for _, coflow in self._described()]
             order = [order[index] for index in serving_order(self._network, self.policy, coflows)]
             running = admitted(order, hosts)
         for number, live in self._live.items():
@@ -251,14 +257,35 @@ class Controller:
             if number in running and number not in self._live and holdable(number, hosts, self._live):
                 self._begin(number)
 
-    def _described(self, number: int) -> tuple[Transfer, frozenset[str], Coflow]:
+    def _described(self) -> Sequence[tuple[frozenset[str], Coflow]]:
+        """Return the hosts of each unfinished transfer, by number, and what a policy may know about it now."""
+        now_s, described = self._clock(), []
+        for number in sorted(self._unfinished):
+            transfer, hosts, waiting = self._kept(number)
+            coflow = self._live[number].coflow(now_s) if number in self._live else waiting
+            described.append((hosts, replace(coflow, due_s=due_s(transfer, now_s))))
+        return described
+
+    def _kept(self, number: int) -> tuple[Transfer, frozenset[str], Coflow]:
         """Return an unfinished transfer, its hosts, and what a policy may know about it while it waits."""
         transfer = self._transfers[number]
         known = self._waiting.get(number)
         if known is None or known[0] is not transfer:
-            hosts = frozenset(end for flow in transfer.flows for end in (flow.source, flow.target))
-            known = self._waiting[number] = (transfer, hosts, under_way(transfer).coflow())
+            coflow = under_way(transfer).coflow(self._clock())
+            known = self._waiting[number] = (transfer, _hosts(transfer), coflow)
         return known
+
+    def _promised(self, new: Transfer, *, demote: bool) -> Transfer:
+        """Return a new transfer with the promise of its deadline, or without if it is demoted.
+
+        Raises:
+            GavotteError: when the deadline cannot be promised and the transfer is not demoted.
+        """
+        coflow = under_way(new).coflow(new.submitted_s)
+        refusal = promise_refusal(self._network, coflow, _hosts(new), self._described())
+        if refusal is not None and not demote:
+            raise refusal
+        return replace(new, guaranteed=refusal is None)
 
     def _begin(self, number: int) -> None:
         """Start a waiting transfer."""
@@ -279,7 +306,8 @@ class Controller:
             # What the last transfers sent counts when the next ones begin.
             self._credits.network({}, time.monotonic())
             return
-        coflows = [live.coflow() for live in ready]
+        now_s = self._clock()
+        coflows = [live.coflow(now_s) for live in ready]
         flows = {live.transfer.id: coflow.flows for live, coflow in zip(ready, coflows, strict=True)}
         network = self._credits.network(flows, time.monotonic())
         rates = order_rates(network, self.policy, coflows)
@@ -329,3 +357,7 @@ class Controller:
                 self._queue_again(live.transfer)
             else:
                 self._end(live.transfer, state, error)
+
+
+def _hosts(transfer: Transfer) -> frozenset[str]:
+    return frozenset(end for flow in transfer.flows for end in (flow.source, flow.target))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -27,6 +28,8 @@ class Coflow:
         class_: 0 is the highest.
         weight: its share where weights count.
         sent_bytes: what all its flows have sent, including those that are done.
+        due_s: seconds until its deadline; inf = none.
+        guaranteed: whether its deadline was promised, so that it keeps the rates that it needs for it.
     """
 
     arrival_s: float
@@ -34,6 +37,8 @@ class Coflow:
     class_: int = 0
     weight: float = 1.0
     sent_bytes: float = 0.0
+    due_s: float = math.inf
+    guaranteed: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class _Placed:
     class_: int
     weight: float
     sent_bytes: float
+    due_s: float
+    guaranteed: bool
 
 
 @dataclass(frozen=True)
@@ -109,6 +116,42 @@ def serving_order(network: Network, policy: str, coflows: Sequence[Coflow]) -> l
         raise GavotteError(str(error)) from None
 
 
+@dataclass(frozen=True)
+class Shortage:
+    """Why the deadline of a transfer cannot be promised.
+
+    Attributes:
+        link: readable name of the link that decides.
+        needed_bps: the rate that the transfer needs there, in bit/s.
+        left_bps: the rate that earlier promises leave there, in bit/s.
+        earliest_s: the shortest deadline that could be promised now; inf = promises take the whole link.
+    """
+
+    link: str
+    needed_bps: float
+    left_bps: float
+    earliest_s: float
+
+
+def deadline_shortage(
+    network: Network, coflows: Sequence[Coflow], new: Coflow, *, share: float = 1.0
+) -> Shortage | None:
+    """Return why a deadline cannot be promised while earlier promises are kept (Varys, section 5.3); None if it can.
+
+    Args:
+        network: hosts and the links between them.
+        coflows: unfinished transfers.
+        new: the transfer with the deadline.
+        share: most of each link's rate that is promised, 0 to 1.
+
+    Raises:
+        GavotteError: as `order_rates`.
+    """
+    placed = [_placed(network, coflow) for coflow in (*coflows, new)]
+    short = _core.deadline_shortage(_core.Network(network.cautious()), placed[:-1], placed[-1], share)
+    return None if short is None else Shortage(*short)
+
+
 def _placed(network: Network, coflow: Coflow) -> _Placed:
     """Return a coflow with the indices of its hosts, and without flows that have ended."""
     if not (0 < coflow.weight < np.inf and 0 <= coflow.class_ < 2**32 and 0 <= coflow.sent_bytes < np.inf):
@@ -117,4 +160,12 @@ def _placed(network: Network, coflow: Coflow) -> _Placed:
             hint="a weight is above 0, a class and bytes from 0 on",
         )
     flows = [flow for flow in flows_on(network, coflow.flows) if flow[2] != 0]
-    return _Placed(coflow.arrival_s, flows, coflow.class_, coflow.weight, coflow.sent_bytes)
+    return _Placed(
+        coflow.arrival_s,
+        flows,
+        coflow.class_,
+        coflow.weight,
+        coflow.sent_bytes,
+        coflow.due_s,
+        coflow.guaranteed,
+    )

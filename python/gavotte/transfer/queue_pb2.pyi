@@ -45,23 +45,27 @@ class Copies(_message.Message):
     def __init__(self, path: _Optional[str] = ..., source: _Optional[str] = ..., targets: _Optional[_Iterable[str]] = ..., output: _Optional[str] = ..., mechanism: _Optional[str] = ...) -> None: ...
 
 class SubmitRequest(_message.Message):
-    __slots__ = ("name", "flows", "priority_class", "weight", "user", "copies")
+    __slots__ = ("name", "flows", "priority_class", "weight", "user", "copies", "deadline_s", "demote")
     NAME_FIELD_NUMBER: _ClassVar[int]
     FLOWS_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_CLASS_FIELD_NUMBER: _ClassVar[int]
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
     COPIES_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
+    DEMOTE_FIELD_NUMBER: _ClassVar[int]
     name: str
     flows: _containers.RepeatedCompositeFieldContainer[Flow]
     priority_class: int
     weight: float
     user: str
     copies: Copies
-    def __init__(self, name: _Optional[str] = ..., flows: _Optional[_Iterable[_Union[Flow, _Mapping]]] = ..., priority_class: _Optional[int] = ..., weight: _Optional[float] = ..., user: _Optional[str] = ..., copies: _Optional[_Union[Copies, _Mapping]] = ...) -> None: ...
+    deadline_s: float
+    demote: bool
+    def __init__(self, name: _Optional[str] = ..., flows: _Optional[_Iterable[_Union[Flow, _Mapping]]] = ..., priority_class: _Optional[int] = ..., weight: _Optional[float] = ..., user: _Optional[str] = ..., copies: _Optional[_Union[Copies, _Mapping]] = ..., deadline_s: _Optional[float] = ..., demote: bool = ...) -> None: ...
 
 class Entry(_message.Message):
-    __slots__ = ("id", "name", "user", "priority_class", "weight", "state", "bytes", "moved_bytes", "submitted_s", "started_s", "finished_s", "error", "broadcast", "receivers")
+    __slots__ = ("id", "name", "user", "priority_class", "weight", "state", "bytes", "moved_bytes", "submitted_s", "started_s", "finished_s", "error", "broadcast", "receivers", "deadline_s", "guaranteed")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -76,6 +80,8 @@ class Entry(_message.Message):
     ERROR_FIELD_NUMBER: _ClassVar[int]
     BROADCAST_FIELD_NUMBER: _ClassVar[int]
     RECEIVERS_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
+    GUARANTEED_FIELD_NUMBER: _ClassVar[int]
     id: int
     name: str
     user: str
@@ -90,7 +96,9 @@ class Entry(_message.Message):
     error: str
     broadcast: bool
     receivers: _containers.RepeatedCompositeFieldContainer[Receiver]
-    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., priority_class: _Optional[int] = ..., weight: _Optional[float] = ..., state: _Optional[_Union[State, str]] = ..., bytes: _Optional[int] = ..., moved_bytes: _Optional[int] = ..., submitted_s: _Optional[float] = ..., started_s: _Optional[float] = ..., finished_s: _Optional[float] = ..., error: _Optional[str] = ..., broadcast: bool = ..., receivers: _Optional[_Iterable[_Union[Receiver, _Mapping]]] = ...) -> None: ...
+    deadline_s: float
+    guaranteed: bool
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., priority_class: _Optional[int] = ..., weight: _Optional[float] = ..., state: _Optional[_Union[State, str]] = ..., bytes: _Optional[int] = ..., moved_bytes: _Optional[int] = ..., submitted_s: _Optional[float] = ..., started_s: _Optional[float] = ..., finished_s: _Optional[float] = ..., error: _Optional[str] = ..., broadcast: bool = ..., receivers: _Optional[_Iterable[_Union[Receiver, _Mapping]]] = ..., deadline_s: _Optional[float] = ..., guaranteed: bool = ...) -> None: ...
 
 class Receiver(_message.Message):
     __slots__ = ("host", "finish_s", "ok", "error", "joined_s")

@@ -104,6 +104,8 @@ class _Service(TransfersServicer):
                 user=request.user[:200],
                 priority_class=request.priority_class,
                 weight=request.weight or 1.0,
+                deadline_s=request.deadline_s if request.HasField("deadline_s") else None,
+                demote=request.demote,
             )
         except GavotteError as error:
             _refuse(context, grpc.StatusCode.INVALID_ARGUMENT, error)
@@ -160,6 +162,8 @@ def _entry(transfer: Transfer) -> Any:
         error=transfer.error,
         broadcast=transfer.copies is not None,
         receivers=[pb.Receiver(**asdict(each)) for each in transfer.receivers],
+        deadline_s=transfer.deadline_s,
+        guaranteed=transfer.guaranteed,
     )
 
 
@@ -194,15 +198,19 @@ class Client:
         user: str = "",
         priority_class: int = 0,
         weight: float = 1.0,
+        deadline_s: float | None = None,
+        demote: bool = False,
     ) -> dict[str, Any]:
         """Queue a transfer. Arguments are those of `Controller.submit`. Returns its entry, as in `list`."""
-        checked(flows, weight=weight, priority_class=priority_class)
+        checked(flows, weight=weight, priority_class=priority_class, deadline_s=deadline_s)
         request = pb.SubmitRequest(
             name=name,
             user=user,
             flows=[pb.Flow(source=flow.source, target=flow.target, bytes=flow.bytes) for flow in merged(flows)],
             priority_class=priority_class,
             weight=weight,
+            deadline_s=deadline_s,
+            demote=demote,
         )
         return _read_entry(self._call("Submit", request, CALL_S + len(request.flows) / FLOWS_PER_S))
 
@@ -292,6 +300,8 @@ def _read_entry(entry: Any) -> dict[str, Any]:
         entry.error,
         Copies("", "", "") if entry.broadcast else None,
         tuple(map(_copied, entry.receivers)),
+        entry.deadline_s if entry.HasField("deadline_s") else None,
+        entry.guaranteed,
     ).as_dict()
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,15 @@ EXACT_FLOWS = 50_000
 
 STEP_S = 2.0
 
+Admission = Literal["refuse", "demote", "open"]
+"""Treatment of coflows whose deadline cannot be promised; with `open`, none is promised."""
+
+DEADLINE_S = 0.2
+"""Shortest deadline that `with_deadlines` sets, as in Varys' evaluation."""
+
+ON_TIME = 1e-6
+"""A coflow that takes longer than its deadline by this share has met it: the difference is a rounding error."""
+
 
 @dataclass(frozen=True)
 class TransferSimulation(Tabular):
@@ -39,11 +49,13 @@ class TransferSimulation(Tabular):
         policy: its name.
         names: names of the coflows.
         arrival_s: (C,) when each arrived.
-        finish_s: (C,) when its last byte was sent.
+        finish_s: (C,) when its last byte was sent; NaN for a coflow that was refused.
         alone_s: (C,) its lower bound: how long it would take alone.
         step_s: how long the share of a flow that ended may have idled; 0 = not at all.
         reckonings: how often rates were computed.
         most_flows: the most flows that ran at the same time.
+        deadline_s: (C,) how long after its arrival each coflow has to finish; inf = no deadline.
+        guaranteed: (C,) whether each was promised its deadline.
     """
 
     policy: str
@@ -54,32 +66,63 @@ class TransferSimulation(Tabular):
     step_s: float
     reckonings: int
     most_flows: int
+    deadline_s: Floats
+    guaranteed: npt.NDArray[np.bool_]
 
     @property
     def completion_s(self) -> Floats:
-        """Completion time of each coflow in seconds, from arrival to finish, shape (C,)."""
+        """Completion time of each coflow in seconds, from arrival to finish, shape (C,); NaN if it was refused."""
         return self.finish_s - self.arrival_s
 
     @property
+    def met(self) -> npt.NDArray[np.bool_]:
+        """Whether each coflow met its deadline, shape (C,); False without a deadline."""
+        within = self.completion_s <= self.deadline_s * (1 + ON_TIME)
+        return within & np.isfinite(self.deadline_s)
+
+    @property
+    def met_share(self) -> float:
+        """Share of the coflows with a deadline that met it, 0 to 1; NaN without any."""
+        due = np.isfinite(self.deadline_s)
+        return float(self.met[due].mean()) if due.any() else float("nan")
+
+    @property
+    def refused(self) -> int:
+        """Number of coflows that were refused."""
+        return int(np.isnan(self.finish_s).sum())
+
+    @property
     def average_s(self) -> float:
-        """Mean completion time in seconds; 0 without coflows."""
-        return float(self.completion_s.mean()) if len(self.names) else 0.0
+        """Mean completion time of the coflows that ran, in seconds; 0 without any."""
+        return float(self._ran_s.mean()) if len(self._ran_s) else 0.0
 
     @property
     def p95_s(self) -> float:
-        """Completion time in seconds that 95 % of the coflows do not exceed, interpolated; 0 without coflows."""
-        return float(np.quantile(self.completion_s, 0.95)) if len(self.names) else 0.0
+        """Completion time in seconds that 95 % of the coflows that ran do not exceed, interpolated; 0 without any."""
+        return float(np.quantile(self._ran_s, 0.95)) if len(self._ran_s) else 0.0
 
     @property
     def max_s(self) -> float:
-        """Longest completion time in seconds; 0 without coflows."""
-        return float(self.completion_s.max(initial=0.0))
+        """Longest completion time in seconds; 0 if no coflow ran."""
+        return float(self._ran_s.max(initial=0.0))
+
+    @property
+    def _ran_s(self) -> Floats:
+        return self.completion_s[np.isfinite(self.finish_s)]
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Return one row per coflow: coflow, arrival_s, finish_s, completion_s, alone_s."""
-        columns = (self.arrival_s, self.finish_s, self.completion_s, self.alone_s)
+        """Return one row per coflow: its name, times, deadline, and whether that was promised and met."""
+        columns = (
+            self.arrival_s,
+            self.finish_s,
+            self.completion_s,
+            self.alone_s,
+            self.deadline_s,
+            self.guaranteed,
+            self.met,
+        )
         rows = zip(self.names, *(column.tolist() for column in columns), strict=True)
-        keys = ("coflow", "arrival_s", "finish_s", "completion_s", "alone_s")
+        keys = ("coflow", "arrival_s", "finish_s", "completion_s", "alone_s", "deadline_s", "guaranteed", "met")
         return [dict(zip(keys, row, strict=True)) for row in rows]
 
 
@@ -90,6 +133,7 @@ def simulate_transfers(
     port_bps: float | None = None,
     network: Network | None = None,
     step_s: float | None = None,
+    admission: Admission = "refuse",
     progress: Progress | None = None,
 ) -> TransferSimulation:
     """Run the coflows of a trace under a policy, as fluids, from event to event.
@@ -106,6 +150,8 @@ def simulate_transfers(
             to itself loads it too, as in the papers' simulators, where a port stands for a rack.
         network: instead, hosts that the ports are named after, and all links between them.
         step_s: see above; None = 0 (exact) up to `EXACT_FLOWS` flows, else `STEP_S`.
+        admission: treatment of coflows with deadlines, by Varys' rule: a coflow is promised its deadline if it can keep
+            it at constant rates that no earlier promise needs. Without deadlines nothing changes.
         progress: called now and then with the coflows done and all.
 
     Raises:
@@ -117,7 +163,9 @@ def simulate_transfers(
         raise GavotteError(f"the step {step_s} s is out of range", hint="use 0 for exact events, or some seconds")
     over = _over(trace, port_bps, network)
     try:
-        finish_s, reckonings, most_flows = trace.core.simulate(policy, over, step_s, progress or _nothing)
+        finish_s, guaranteed, reckonings, most_flows = trace.core.simulate(
+            policy, admission, over, step_s, progress or _nothing
+        )
     except ValueError as error:
         raise GavotteError(str(error)) from None
     return TransferSimulation(
@@ -129,11 +177,45 @@ def simulate_transfers(
         step_s=step_s,
         reckonings=reckonings,
         most_flows=most_flows,
+        deadline_s=trace.deadline_s,
+        guaranteed=guaranteed,
     )
 
 
+def with_deadlines(
+    trace: Trace,
+    slack: float,
+    *,
+    seed: int = 0,
+    port_bps: float | None = None,
+    network: Network | None = None,
+) -> Trace:
+    """Return the trace with a random deadline for each coflow, as in Varys' evaluation.
+
+    A coflow's deadline is the time that it takes alone, times 1 + U(0, `slack`), and at least `DEADLINE_S`.
+
+    Args:
+        trace: the coflows.
+        slack: largest extra time, as a multiple of the time that a coflow takes alone.
+        seed: decides the deadlines.
+        port_bps: as for `simulate_transfers`.
+        network: as for `simulate_transfers`.
+
+    Raises:
+        GavotteError: for a slack below 0, and as `simulate_transfers`.
+    """
+    if not 0 <= slack < np.inf:
+        raise GavotteError(f"the slack {slack} is out of range", hint="use 0 or more, such as 1")
+    try:
+        alone_s = trace.core.bounds_s(_over(trace, port_bps, network))
+    except ValueError as error:
+        raise GavotteError(str(error)) from None
+    random = np.random.default_rng(seed).uniform(0, slack, len(alone_s))
+    return Trace(trace.core.due(np.maximum(alone_s * (1 + random), DEADLINE_S)), trace.path)
+
+
 def write_completions(path: str | Path, done: TransferSimulation) -> None:
-    """Write `coflow,finish_s,completion_s`, whole or not at all.
+    """Write `coflow,finish_s,completion_s`, whole or not at all. Both are empty for a coflow that was refused.
 
     Args:
         path: the CSV file.
@@ -142,7 +224,8 @@ def write_completions(path: str | Path, done: TransferSimulation) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["coflow", "finish_s", "completion_s"])
-    writer.writerows(zip(done.names, done.finish_s.tolist(), done.completion_s.tolist(), strict=True))
+    rows = zip(done.names, done.finish_s.tolist(), done.completion_s.tolist(), strict=True)
+    writer.writerows((name, *("" if math.isnan(each) else each for each in times)) for name, *times in rows)
     write_bytes(path, text.getvalue().encode())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +50,11 @@ class Trace:
         return self.core.classes
 
     @property
+    def deadline_s(self) -> npt.NDArray[np.float64]:
+        """Seconds after its arrival by which each coflow has to finish, shape (C,); inf = no deadline."""
+        return self.core.deadline_s
+
+    @property
     def flow_count(self) -> int:
         """Number of flows of all coflows."""
         return self.core.flow_count
@@ -66,7 +72,7 @@ def read_trace(path: str | Path) -> Trace:
     """Read a coflow trace, in either of two formats.
 
     A table has a first line that names its columns, in any order: `coflow`, `arrival_s`, `source`, `target`, `bytes`,
-    and optionally `class` and `weight`, which are the same on all lines of a coflow. The public traces
+    and optionally `class`, `weight` and `deadline_s`, which are the same on all lines of a coflow. The public traces
     (`FB2010-1Hr-150-0.txt`) have a first line of two numbers.
 
     Args:
@@ -93,8 +99,9 @@ def write_trace(path: str | Path, trace: Trace) -> None:
     coflow, source, target, size = (column.tolist() for column in trace.core.flows())
     names, ports = trace.names, trace.ports
     arrival_s, classes = trace.arrival_s.tolist(), trace.classes.tolist()
+    due = ["" if math.isinf(each) else repr(each) for each in trace.deadline_s.tolist()]
     lines = (
-        f"{names[c]},{arrival_s[c]!r},{ports[s]},{ports[t]},{b!r},{classes[c]}"
+        f"{names[c]},{arrival_s[c]!r},{ports[s]},{ports[t]},{b!r},{classes[c]},{due[c]}"
         for c, s, t, b in zip(coflow, source, target, size, strict=True)
     )
-    write_bytes(path, "\n".join(["coflow,arrival_s,source,target,bytes,class", *lines, ""]).encode())
+    write_bytes(path, "\n".join(["coflow,arrival_s,source,target,bytes,class,deadline_s", *lines, ""]).encode())

@@ -21,6 +21,7 @@ from gavotte.transfer.broadcasting import send
 from gavotte.transfer.carrying import CONGESTION
 from gavotte.transfer.orders import Coflow
 from gavotte.transfer.planning import CORNETS, MECHANISMS, BroadcastPlan
+from gavotte.transfer.promising import paced_due_s
 from gavotte.transfer.question import BroadcastQuestion, BroadcastSession, output_paths
 from gavotte.transfer.shuffling import Flow
 
@@ -41,6 +42,18 @@ PACED = tuple(name for name in MECHANISMS if name not in CORNETS)
 def differs(pace_bps: float, last_bps: float) -> bool:
     """Return whether a pace differs enough from the last one to be sent. Any differs from an infinite one."""
     return pace_bps != last_bps and (math.isinf(last_bps) or abs(pace_bps - last_bps) > CHANGE * last_bps)
+
+
+def due_s(transfer: Transfer, at_s: float) -> float:
+    """Return the seconds in which a transfer is paced to end; inf without a deadline, negative after it.
+
+    Args:
+        transfer: the transfer.
+        at_s: Unix time.
+    """
+    if transfer.deadline_s is None:
+        return math.inf
+    return paced_due_s(transfer.submitted_s + transfer.deadline_s - at_s)
 
 
 class UnderWay:
@@ -69,10 +82,22 @@ class UnderWay:
         """Return its current state."""
         return replace(self.transfer, moved=tuple(self.moved))
 
-    def coflow(self) -> Coflow:
-        """Return what a policy may know about it."""
+    def coflow(self, at_s: float) -> Coflow:
+        """Return what a policy may know about it.
+
+        Args:
+            at_s: Unix time.
+        """
         now = self.now()
-        return Coflow(now.submitted_s, self.flows(), now.priority_class, now.weight, sent_bytes=float(now.moved_bytes))
+        return Coflow(
+            now.submitted_s,
+            self.flows(),
+            now.priority_class,
+            now.weight,
+            sent_bytes=float(now.moved_bytes),
+            due_s=due_s(now, at_s),
+            guaranteed=now.guaranteed,
+        )
 
     def flows(self) -> Sequence[Flow]:
         """Return source, target and bytes left of each flow that can be paced now."""

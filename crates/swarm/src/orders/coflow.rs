@@ -26,6 +26,10 @@ pub struct Coflow {
     pub weight: f64,
     /// Bytes that all flows have sent, including finished flows.
     pub sent_bytes: f64,
+    /// Seconds left until its deadline; infinite without one, negative once it has passed.
+    pub due_s: f64,
+    /// Whether admission has promised that the coflow meets its deadline.
+    pub guaranteed: bool,
     /// The flows that are not finished.
     pub flows: Vec<Flow>,
 }

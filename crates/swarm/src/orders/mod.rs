@@ -19,13 +19,18 @@
 //! * `sebf`: seconds that the slowest link needs. Slow coflows can starve.
 //! * `d-clas`: bytes sent, in ten queues, and arrival in each queue. No coflow starves.
 //! * `bssi`: bottleneck, select, scale, iterate. Coflows can starve.
+//! * `edf`: deadline. Coflows without one can starve.
+//!
+//! Under any of them, [`Guaranteed`] keeps the deadlines of coflows that [`admit`] has admitted.
 
 mod bssi;
 mod coflow;
 mod d_clas;
+mod edf;
 mod fair;
 mod fifo;
 mod fifo_plus;
+mod guaranteed;
 mod loads;
 mod priority;
 mod room;
@@ -36,9 +41,11 @@ mod weighted;
 pub use bssi::Bssi;
 pub use coflow::{Coflow, Flow, Policy};
 pub use d_clas::DClas;
+pub use edf::Edf;
 pub use fair::Fair;
 pub use fifo::Fifo;
 pub use fifo_plus::FifoPlus;
+pub use guaranteed::{Guaranteed, Shortage, admit};
 pub use priority::Priority;
 pub use scf::Scf;
 pub use sebf::Sebf;
@@ -48,7 +55,7 @@ pub use weighted::Weighted;
 type Factory = fn() -> Box<dyn Policy>;
 
 /// All policies by name.
-const FACTORIES: [(&str, Factory); 9] = [
+const FACTORIES: [(&str, Factory); 10] = [
     ("fair", || Box::new(Fair)),
     ("weighted", || Box::new(Weighted)),
     ("fifo", || Box::new(Fifo)),
@@ -58,6 +65,7 @@ const FACTORIES: [(&str, Factory); 9] = [
     ("sebf", || Box::new(Sebf)),
     ("d-clas", || Box::new(DClas::default())),
     ("bssi", || Box::new(Bssi)),
+    ("edf", || Box::new(Edf)),
 ];
 
 /// The names that [`policy`] accepts.

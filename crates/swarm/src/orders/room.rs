@@ -70,6 +70,18 @@ impl<'a> Room<'a> {
         self.give_within(flows, slowest_s / share, rates_bps);
     }
 
+    /// The lowest rates at which all flows end within this time; if the remaining capacity is too small, at its earliest.
+    pub(super) fn give_by(&mut self, flows: &[Flow], seconds: f64, rates_bps: &mut [f64]) {
+        self.loads.count(self.fabric, flows);
+        let slowest_s = self.loads.slowest_s(&self.left_bps);
+        self.give_within(flows, seconds.max(slowest_s), rates_bps);
+    }
+
+    /// The capacity that is left on each link, in bit/s.
+    pub(super) fn left_bps(&self) -> &[f64] {
+        &self.left_bps
+    }
+
     /// Gives the flows of the last `count` the rates at which they end after this many seconds.
     fn give_within(&mut self, flows: &[Flow], seconds: f64, rates_bps: &mut [f64]) {
         for (flow, rate) in flows.iter().zip(rates_bps) {

@@ -22,6 +22,8 @@ pub struct Listed {
     pub class: u32,
     /// Its weight under policies that use weights.
     pub weight: f64,
+    /// Seconds after its arrival by which it has to finish; infinite without a deadline.
+    pub deadline_s: f64,
     /// Source port, target port and bytes of each flow; no pair of ports appears twice.
     pub flows: Vec<(u32, u32, f64)>,
 }

@@ -14,7 +14,7 @@ impl Trace {
     /// Reads either of two formats:
     ///
     /// 1. A table whose first line names the columns `coflow`, `arrival_s`, `source`, `target`, `bytes` and,
-    ///    optionally, `class` and `weight`.
+    ///    optionally, `class`, `weight` and `deadline_s`.
     /// 2. The format of the public traces, whose first line is two numbers.
     ///
     /// # Errors

@@ -88,6 +88,7 @@ fn coflow(words: &mut Words<'_>, ports: u32, most: usize) -> Result<Listed, Trac
         arrival_s: arrival_ms / 1e3,
         class: 0,
         weight: 1.0,
+        deadline_s: f64::INFINITY,
         flows,
     })
 }

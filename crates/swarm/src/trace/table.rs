@@ -1,4 +1,5 @@
-//! The table format `coflow,arrival_s,source,target,bytes`, optionally with `class` and `weight`: one flow per line.
+//! The table format `coflow,arrival_s,source,target,bytes`, optionally with `class`, `weight` and `deadline_s`: one flow
+//! per line.
 
 use std::io::Read;
 use std::str::FromStr;
@@ -8,7 +9,16 @@ use csv::{ReaderBuilder, StringRecord, Trim};
 use super::error::TraceError;
 use super::listed::{Listed, Names, Trace};
 
-const COLUMNS: [&str; 7] = ["coflow", "arrival_s", "source", "target", "bytes", "class", "weight"];
+const COLUMNS: [&str; 8] = [
+    "coflow",
+    "arrival_s",
+    "source",
+    "target",
+    "bytes",
+    "class",
+    "weight",
+    "deadline_s",
+];
 /// Units of sizes, in powers of 1000.
 const UNITS: [(&str, f64); 4] = [("kb", 1e3), ("mb", 1e6), ("gb", 1e9), ("tb", 1e12)];
 /// The first this many columns are required.
@@ -48,6 +58,7 @@ pub(super) fn read(reader: impl Read) -> Result<Trace, TraceError> {
             weight: row.optional(6, 1.0, "a number from 0.001 to 1000", |w: f64| {
                 (1e-3..=1e3).contains(&w)
             })?,
+            deadline_s: row.optional(7, f64::INFINITY, "seconds above 0", |s: f64| s > 0.0 && s <= 1e9)?,
             flows: Vec::new(),
         };
         match trace.coflows.get(number) {
@@ -63,8 +74,8 @@ pub(super) fn read(reader: impl Read) -> Result<Trace, TraceError> {
 }
 
 /// The position of each column in the header.
-fn places(header: &StringRecord) -> Result<[Option<usize>; 7], TraceError> {
-    let mut places = [None; 7];
+fn places(header: &StringRecord) -> Result<[Option<usize>; 8], TraceError> {
+    let mut places = [None; 8];
     for (at, name) in header
         .iter()
         .map(|name| name.trim_start_matches('\u{feff}'))
@@ -72,7 +83,7 @@ fn places(header: &StringRecord) -> Result<[Option<usize>; 7], TraceError> {
     {
         let Some(column) = COLUMNS.iter().position(|column| *column == name) else {
             let known = COLUMNS[..NEEDED].join(", ");
-            let problem = format!("there is no such column; use {known} and, optionally, class and weight");
+            let problem = format!("there is no such column; use {known} and, optionally, class, weight and deadline_s");
             return Err(TraceError::Whole(format!("line 1: `{name}`: {problem}")));
         };
         if places[column].replace(at).is_some() {
@@ -101,7 +112,7 @@ fn bytes_of(text: &str) -> Option<f64> {
 
 struct Row<'a> {
     record: &'a StringRecord,
-    places: [Option<usize>; 7],
+    places: [Option<usize>; 8],
 }
 
 impl Row<'_> {
@@ -159,11 +170,14 @@ impl Row<'_> {
             (1, known.arrival_s.to_bits() != head.arrival_s.to_bits()),
             (5, known.class != head.class),
             (6, known.weight.to_bits() != head.weight.to_bits()),
+            (7, known.deadline_s.to_bits() != head.deadline_s.to_bits()),
         ];
         let earlier_value = |column| match column {
             1 => known.arrival_s.to_string(),
             5 => known.class.to_string(),
-            _ => known.weight.to_string(),
+            6 => known.weight.to_string(),
+            _ if known.deadline_s == f64::INFINITY => "none".to_owned(),
+            _ => known.deadline_s.to_string(),
         };
         match differs.into_iter().find(|(_, differs)| *differs) {
             Some((column, _)) => {

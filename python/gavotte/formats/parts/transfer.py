@@ -12,6 +12,9 @@ from gavotte.formats.parts.byte_matrix import MOST_BYTES, HostBytes
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
 STATES: tuple[State, ...] = ("queued", "running", "done", "failed", "cancelled")
+MOST_DEADLINE_S = 1e9
+"""Longest deadline of a transfer."""
+
 OVER: frozenset[State] = frozenset({"done", "failed", "cancelled"})
 
 
@@ -65,6 +68,8 @@ class Transfer:
         error: why it failed.
         copies: the copies that a broadcast makes; None = it is a shuffle.
         receivers: outcome of each receiver, once a broadcast is over.
+        deadline_s: seconds after its submission by which it has to be done; None = no deadline.
+        guaranteed: whether its deadline was promised when it was submitted.
     """
 
     id: int
@@ -81,6 +86,8 @@ class Transfer:
     error: str = ""
     copies: Copies | None = None
     receivers: tuple[Copied, ...] = ()
+    deadline_s: float | None = None
+    guaranteed: bool = False
 
     @property
     def kind(self) -> str:
@@ -101,6 +108,13 @@ class Transfer:
     def over(self) -> bool:
         """Whether the transfer has ended."""
         return self.state in OVER
+
+    @property
+    def in_time(self) -> bool | None:
+        """Whether it was done by its deadline; None without a deadline, and before it is over."""
+        if self.deadline_s is None or self.finished_s is None:
+            return None
+        return self.state == "done" and self.finished_s - self.submitted_s <= self.deadline_s
 
     def left(self) -> list[int]:
         """Return the bytes of each flow that have not been sent."""
@@ -123,6 +137,9 @@ class Transfer:
             "started_s": self.started_s,
             "finished_s": self.finished_s,
             "completion_s": None if self.finished_s is None else self.finished_s - self.submitted_s,
+            "deadline_s": self.deadline_s,
+            "guaranteed": self.guaranteed,
+            "in_time": self.in_time,
             "error": self.error,
             "receivers": [asdict(each) for each in self.receivers],
         }
@@ -183,7 +200,7 @@ class MemoryQueue:
         return list(self._kept.values())
 
 
-def checked(flows: Sequence[HostBytes], *, weight: float, priority_class: int) -> None:
+def checked(flows: Sequence[HostBytes], *, weight: float, priority_class: int, deadline_s: float | None = None) -> None:
     """Refuse a request that no controller can carry out.
 
     Raises:
@@ -200,6 +217,8 @@ def checked(flows: Sequence[HostBytes], *, weight: float, priority_class: int) -
         raise GavotteError(f"the weight {weight} is out of range", hint="use 0.001 to 1000")
     if not 0 <= priority_class < 1000:
         raise GavotteError(f"the class {priority_class} is out of range", hint="use 0, the highest, to 999")
+    if deadline_s is not None and not 0 < deadline_s <= MOST_DEADLINE_S:
+        raise GavotteError(f"the deadline {deadline_s} s is out of range", hint=f"use up to {MOST_DEADLINE_S:g} s")
 
 
 def copies_to_text(copies: Copies | None) -> str:
