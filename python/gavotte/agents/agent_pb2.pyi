@@ -997,7 +997,7 @@ class FolderEntry(_message.Message):
     def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ..., mode: _Optional[int] = ..., folder: bool = ..., link: _Optional[str] = ...) -> None: ...
 
 class BroadcastRequest(_message.Message):
-    __slots__ = ("run_id", "broadcast_id", "path", "source", "manifest", "piece_bytes", "report_s", "congestion", "fetches", "seed")
+    __slots__ = ("run_id", "broadcast_id", "path", "source", "manifest", "piece_bytes", "report_s", "congestion", "fetches", "seed", "cache", "cache_bytes", "cached")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     BROADCAST_ID_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
@@ -1008,6 +1008,9 @@ class BroadcastRequest(_message.Message):
     CONGESTION_FIELD_NUMBER: _ClassVar[int]
     FETCHES_FIELD_NUMBER: _ClassVar[int]
     SEED_FIELD_NUMBER: _ClassVar[int]
+    CACHE_FIELD_NUMBER: _ClassVar[int]
+    CACHE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CACHED_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     broadcast_id: str
     path: str
@@ -1018,7 +1021,10 @@ class BroadcastRequest(_message.Message):
     congestion: str
     fetches: bool
     seed: int
-    def __init__(self, run_id: _Optional[str] = ..., broadcast_id: _Optional[str] = ..., path: _Optional[str] = ..., source: bool = ..., manifest: _Optional[_Union[ManifestReply, _Mapping]] = ..., piece_bytes: _Optional[int] = ..., report_s: _Optional[float] = ..., congestion: _Optional[str] = ..., fetches: bool = ..., seed: _Optional[int] = ...) -> None: ...
+    cache: str
+    cache_bytes: int
+    cached: bool
+    def __init__(self, run_id: _Optional[str] = ..., broadcast_id: _Optional[str] = ..., path: _Optional[str] = ..., source: bool = ..., manifest: _Optional[_Union[ManifestReply, _Mapping]] = ..., piece_bytes: _Optional[int] = ..., report_s: _Optional[float] = ..., congestion: _Optional[str] = ..., fetches: bool = ..., seed: _Optional[int] = ..., cache: _Optional[str] = ..., cache_bytes: _Optional[int] = ..., cached: bool = ...) -> None: ...
 
 class Feed(_message.Message):
     __slots__ = ("parent", "blocks", "pace_bps", "round_trip_s")
@@ -1065,18 +1071,20 @@ class SpliceReply(_message.Message):
     def __init__(self) -> None: ...
 
 class Holding(_message.Message):
-    __slots__ = ("have", "bytes", "sent_bytes", "bad_blocks", "fetched")
+    __slots__ = ("have", "bytes", "sent_bytes", "bad_blocks", "fetched", "cached_bytes")
     HAVE_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
     SENT_BYTES_FIELD_NUMBER: _ClassVar[int]
     BAD_BLOCKS_FIELD_NUMBER: _ClassVar[int]
     FETCHED_FIELD_NUMBER: _ClassVar[int]
+    CACHED_BYTES_FIELD_NUMBER: _ClassVar[int]
     have: bytes
     bytes: int
     sent_bytes: int
     bad_blocks: int
     fetched: _containers.RepeatedCompositeFieldContainer[Fetched]
-    def __init__(self, have: _Optional[bytes] = ..., bytes: _Optional[int] = ..., sent_bytes: _Optional[int] = ..., bad_blocks: _Optional[int] = ..., fetched: _Optional[_Iterable[_Union[Fetched, _Mapping]]] = ...) -> None: ...
+    cached_bytes: int
+    def __init__(self, have: _Optional[bytes] = ..., bytes: _Optional[int] = ..., sent_bytes: _Optional[int] = ..., bad_blocks: _Optional[int] = ..., fetched: _Optional[_Iterable[_Union[Fetched, _Mapping]]] = ..., cached_bytes: _Optional[int] = ...) -> None: ...
 
 class FeedConnected(_message.Message):
     __slots__ = ("parent",)

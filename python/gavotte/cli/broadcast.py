@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.declared import REQUIRED, declared, option
-from gavotte.cli.options import Hosts, Json, Seed, copy_path, separated
+from gavotte.cli.options import Hosts, Json, Seed, copy_path, read_size, separated
 from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
 from gavotte.cli.progress import BYTES, progress
 from gavotte.cli.writing import to_write
@@ -39,6 +39,10 @@ class QuestionOptions:
     )
     mechanism: str = option("Mechanism of the broadcast.", "NAME", default="auto")
     max_seconds: float = option("Give up after this many seconds.", "SECONDS", default=3600.0, min=0.1)
+    cache: str | None = option(
+        "Folder of each receiver's cache; {host} is replaced by its name. Its blocks are not sent again.", "DIR"
+    )
+    cache_bytes: str = option("Most bytes that a host keeps in its cache.", "SIZE", default="10gb")
     wait: float = option(
         "Keep retrying unreachable hosts until the others finish, plus this long.", "SECONDS", default=0.0, min=0
     )
@@ -146,8 +150,11 @@ def _question(file: str, asked: QuestionOptions) -> BroadcastQuestion:
     """Return the question that the options ask."""
     from gavotte.agents import resolve_hosts
     from gavotte.formats.network import read_network
-    from gavotte.transfer import BroadcastQuestion
+    from gavotte.transfer import BroadcastQuestion, HostCache
 
+    cache = None
+    if asked.cache is not None:
+        cache = HostCache(copy_path(asked.cache.rstrip("/")), read_size("--cache-bytes", asked.cache_bytes))
     return BroadcastQuestion(
         str(Path(file).absolute()),
         resolve_hosts(asked.hosts),
@@ -159,6 +166,7 @@ def _question(file: str, asked: QuestionOptions) -> BroadcastQuestion:
         max_seconds=asked.max_seconds,
         wait_s=asked.wait,
         seed=asked.seed,
+        cache=cache,
     )
 
 
@@ -180,6 +188,9 @@ def _conclude(result: BroadcastResult, output: str) -> None:
             over = f"; a short probe of the ports gave an estimate of {plan.estimate_s:.2g} s ({plan.port})"
         copies = len(result.receivers) - len(result.lost)
         note(f"{copies} {'copy' if copies == 1 else 'copies'} in {result.elapsed_s:.3f} s{over}")
+    cached_bytes = sum(each.cached_bytes for each in result.receivers)
+    if cached_bytes:
+        note(f"{format_bytes(cached_bytes)} were in the receivers' caches")
     if result.lost:
         raise GavotteError(result.loss_message(output), hint=result.remedy(output))
 

@@ -62,6 +62,11 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("map", "map.map_", "cloud.network.json app.app.toml -o app.placement.json"),
     ("run", "run.run", "sort.placement.json sort.app.toml --hosts lab"),
     ("broadcast", "broadcast.broadcast", "data.bin --hosts lab --from vm0 -o '/tmp/data-{host}.bin'"),
+    (
+        "pull",
+        "pull.pull",
+        "model.bin --hosts lab --from vm0 --on vm3 -o '/tmp/model-{host}.bin' --cache '/tmp/cache-{host}'",
+    ),
     ("shuffle", "shuffle.shuffle", "bytes.csv --hosts lab --network cloud.network.json"),
     ("watch", "watch.watch", "cloud.network.json --hosts lab --every 60 -o cloud.network.json"),
     ("transfers", "queue.transfers", ""),

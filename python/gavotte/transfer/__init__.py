@@ -2,6 +2,7 @@
 
 from gavotte.transfer.applications import Broadcast, Shuffle, read_copy
 from gavotte.transfer.broadcasting import broadcast, plan_file, send
+from gavotte.transfer.caching import HostCache
 from gavotte.transfer.carrying import MODES, FlowResult, ShuffleResult, shuffle
 from gavotte.transfer.control import Controller
 from gavotte.transfer.discarding import Discarded, discard
@@ -9,6 +10,7 @@ from gavotte.transfer.guaranteed import guaranteed_hosts, unpaced_warning
 from gavotte.transfer.orders import POLICIES, Coflow, OrderRates, order_rates
 from gavotte.transfer.outcome import BroadcastResult, Receiver
 from gavotte.transfer.planning import BroadcastPlan, plan_broadcast
+from gavotte.transfer.pulling import PullQuestion, PullResult, pull
 from gavotte.transfer.question import BroadcastQuestion, BroadcastSession
 from gavotte.transfer.service import Client, default_socket, serving
 from gavotte.transfer.shuffling import wss_bound, wss_rates
@@ -29,7 +31,10 @@ __all__ = [
     "Controller",
     "Discarded",
     "FlowResult",
+    "HostCache",
     "OrderRates",
+    "PullQuestion",
+    "PullResult",
     "Receiver",
     "Shuffle",
     "ShuffleResult",
@@ -42,6 +47,7 @@ __all__ = [
     "order_rates",
     "plan_broadcast",
     "plan_file",
+    "pull",
     "read_copy",
     "read_trace",
     "send",

@@ -14,6 +14,7 @@ from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.transfer.blocktimes import BlockTimes, default_path
+from gavotte.transfer.caching import cut_for_caches
 from gavotte.transfer.conducting import READ_S, Run
 from gavotte.transfer.guaranteed import unpaced_warning
 from gavotte.transfer.knocking import Knock
@@ -94,13 +95,16 @@ def send(question: BroadcastQuestion, session: BroadcastSession = SILENT) -> Bro
         most_bytes = 0
         if network is not None and far_apart(network, everybody):
             most_bytes = far_block_bytes(network, everybody)
-        manifest = fleet.manifest(
-            source,
-            question.content,
-            block_bytes=question.block_bytes,
-            most_block_bytes=most_bytes,
-            deadline_s=READ_S,
-        )
+        if question.cache is not None and not question.block_bytes:
+            manifest = cut_for_caches(fleet, source, question.content)
+        else:
+            manifest = fleet.manifest(
+                source,
+                question.content,
+                block_bytes=question.block_bytes,
+                most_block_bytes=most_bytes,
+                deadline_s=READ_S,
+            )
         probed = network is None or question.probed
         limited = fleet.guaranteed_bps() if probed else {}
         if limited:

@@ -200,7 +200,7 @@ class Run:
         self._source_check.start()
 
     def _request(self, name: str) -> pb.BroadcastRequest:
-        source = name == self._plan.source
+        source, cache = name == self._plan.source, self._question.cache
         return pb.BroadcastRequest(
             run_id=self._fleet.run_id,
             broadcast_id=self._id,
@@ -212,6 +212,8 @@ class Run:
             congestion=CONGESTION,
             fetches=not source and self._plan.mechanism in CORNETS,
             seed=(self._question.seed + 1) * 1_000_003 + self._at[name],
+            cache="" if source or cache is None else cache.on(name),
+            cache_bytes=0 if cache is None else cache.most_bytes,
         )
 
     def _invite(self, *, ending: bool = False) -> bool:
@@ -251,6 +253,8 @@ class Run:
         elif reply.HasField("opened"):
             self._expected.discard(name)
             self._conductor.opened(at, reply.opened.have, reply.opened.bytes, now_s)
+            if name in self._receivers:
+                self._receivers[name].cached_bytes = reply.opened.cached_bytes
         elif reply.HasField("progress"):
             self._progress(name, reply.progress)
         elif reply.HasField("broken"):

@@ -57,6 +57,7 @@ class Receiver:
     joined_s: float | None = None
     bytes: int = 0
     bad_blocks: int = 0
+    cached_bytes: int = 0
 
 
 @dataclass(frozen=True)

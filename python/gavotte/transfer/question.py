@@ -12,6 +12,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.formats.parts.names import known_as, unknown_host
+from gavotte.transfer.caching import HostCache
 from gavotte.transfer.planning import BroadcastPlan, Mechanism
 from gavotte.transfer.shuffling import Flow
 
@@ -59,6 +60,7 @@ class BroadcastQuestion:
         seed: seed of all random choices.
         probed: whether `network` comes from an earlier probe of the ports. Times by it are estimates and no bounds, and
             it is not used where guarantees limit hosts meanwhile.
+        cache: the receivers' caches, whose blocks are not sent again, and which get the copies' blocks; None = none.
     """
 
     content: str | Buffer
@@ -73,6 +75,7 @@ class BroadcastQuestion:
     wait_s: float = 0.0
     seed: int = 0
     probed: bool = False
+    cache: HostCache | None = None
 
     @cached_property
     def sender(self) -> str:

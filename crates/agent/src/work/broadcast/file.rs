@@ -15,6 +15,7 @@ use nix::fcntl::{Flock, FlockArg};
 
 use crate::contract::agents::{FolderEntry, ManifestReply};
 use crate::error::WorkError;
+use crate::work::broadcast::cache::Cache;
 use crate::work::broadcast::disk::{MODE, bad, reserve};
 use crate::work::broadcast::folder::{self, Folder};
 
@@ -127,6 +128,8 @@ enum Trouble {
 enum Files {
     One(Flock<File>),
     Many(Folder),
+    /// Blocks in a cache, which are only read.
+    Cached(Cache, Layout, Vec<Hash>),
 }
 
 impl Files {
@@ -134,6 +137,13 @@ impl Files {
         match self {
             Self::One(file) => file.read_exact_at(buffer, offset).map_err(Trouble::Raw),
             Self::Many(folder) => folder.read(offset, buffer).map_err(Trouble::Named),
+            Self::Cached(cache, layout, hashes) => {
+                let block = offset / u64::from(layout.block_bytes());
+                let within = offset % u64::from(layout.block_bytes());
+                cache
+                    .read(&hashes[block as usize], within, buffer)
+                    .map_err(Trouble::Raw)
+            }
         }
     }
 
@@ -141,6 +151,7 @@ impl Files {
         match self {
             Self::One(file) => file.write_all_at(bytes, offset).map_err(Trouble::Raw),
             Self::Many(folder) => folder.write(offset, bytes).map_err(Trouble::Named),
+            Self::Cached(..) => Err(Trouble::Raw(io::ErrorKind::ReadOnlyFilesystem.into())),
         }
     }
 }
@@ -260,6 +271,39 @@ impl Store {
         Ok(store)
     }
 
+    /// Opens the blocks of an object that a cache has, and adds them to `replica`.
+    pub(super) fn cached(cache: &Cache, hashes: &[Hash], replica: &mut Replica) -> Self {
+        let layout = replica.layout();
+        for (block, hash) in (0..).zip(hashes) {
+            if let Some(bytes) = cache.get(hash, layout.length(block)) {
+                replica.offer(block, &bytes);
+            }
+        }
+        Self {
+            files: Files::Cached(cache.clone(), layout, hashes.to_vec()),
+            path: PathBuf::new(),
+            partial: None,
+            mode: 0,
+            entries: Vec::new(),
+            source: false,
+        }
+    }
+
+    /// Copies the missing blocks that a cache has, and adds them to `replica`. Returns their bytes.
+    pub(super) fn fill(&self, cache: &Cache, hashes: &[Hash], replica: &mut Replica) -> Result<u64, WorkError> {
+        let (layout, before) = (replica.layout(), replica.whole_bytes());
+        for (block, hash) in (0..).zip(hashes) {
+            if replica.have().contains(block) {
+                continue;
+            }
+            if let Some(bytes) = cache.get(hash, layout.length(block)) {
+                self.write(layout.offset(block), &bytes)?;
+                replica.offer(block, &bytes);
+            }
+        }
+        Ok(replica.whole_bytes() - before)
+    }
+
     fn scan(&self, replica: &mut Replica) -> Result<(), WorkError> {
         let layout = replica.layout();
         let mut buffer = vec![0; layout.length(0) as usize];
@@ -291,6 +335,7 @@ impl Store {
             return Ok(());
         };
         match &self.files {
+            Files::Cached(..) => Ok(()),
             Files::Many(folder) => folder.keep(&self.entries, self.mode, &self.path),
             Files::One(file) => {
                 let mode = Permissions::from_mode(self.mode);

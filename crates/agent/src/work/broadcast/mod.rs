@@ -2,6 +2,7 @@
 //! others still arrive. `gavotte-swarm` decides which piece is next and which is correct; this module has the sockets
 //! and the files.
 
+mod cache;
 mod discard;
 mod disk;
 mod feed;

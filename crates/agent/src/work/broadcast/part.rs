@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tonic::Status;
-use tracing::{Instrument, info};
+use tracing::{Instrument, info, warn};
 
 use crate::contract::agents::{
     BroadcastFailed, BroadcastReply, BroadcastRequest, Feed, FeedBroken, FeedConnected, Kept, ManifestReply,
@@ -20,6 +20,7 @@ use crate::error::WorkError;
 use crate::hold::Hold;
 use crate::hold::jobs::Job;
 use crate::plane::Plane;
+use crate::work::broadcast::cache::Cache;
 use crate::work::broadcast::fetch::Fetcher;
 use crate::work::broadcast::file::{Store, apart, cut};
 use crate::work::broadcast::share::Share;
@@ -37,7 +38,8 @@ pub struct Part {
     job: Job,
     request: BroadcastRequest,
     layout: Layout,
-    hashes: Vec<Hash>,
+    hashes: Arc<[Hash]>,
+    cache: Option<Cache>,
 }
 
 /// The active feeds, by parent.
@@ -57,13 +59,18 @@ impl Part {
         if !request.report_s.is_finite() {
             return Err(WorkError::Request(format!("report_s: not {}", request.report_s)));
         }
+        if request.cached && (request.source || request.cache.is_empty()) {
+            return Err(WorkError::Request("cached: it needs a cache, and no source".into()));
+        }
+        let cache = (!request.cache.is_empty()).then(|| Cache::open(&request.cache, request.cache_bytes));
         Ok(Self {
             plane: Arc::clone(plane),
             hold: Arc::clone(hold),
             job,
             request,
             layout,
-            hashes,
+            hashes: hashes.into(),
+            cache: cache.transpose()?,
         })
     }
 
@@ -97,8 +104,9 @@ impl Part {
         }
         info!(path = self.request.path, bytes = self.layout.bytes(), "takes part");
         let mut opened = Some(Event::Opened(share.holding()));
-        let mut kept = self.request.source;
+        let mut kept = self.request.source || self.request.cached;
         let mut asked = share.feeds();
+        let mut caching = JoinSet::new();
         let mut whole = share.whole();
         let (connected, mut connections) = mpsc::unbounded_channel();
         let mut feeds = Feeds {
@@ -126,9 +134,8 @@ impl Part {
                 share.keep()?;
                 kept = true;
                 say(replies, Event::Progress(share.holding())).await?;
-                let checksum = checksum(&self.hashes).to_vec();
-                say(replies, Event::Kept(Kept { checksum })).await?;
                 info!("has the whole object");
+                caching.spawn(self.cached(&share));
             }
             tokio::select! {
                 () = &mut fetching => {}
@@ -137,6 +144,10 @@ impl Part {
                     self.splice(&share, &mut feeds, wanted);
                 }
                 Ok(()) = whole.changed(), if !kept => {}
+                Some(_) = caching.join_next() => {
+                    let checksum = checksum(&self.hashes).to_vec();
+                    say(replies, Event::Kept(Kept { checksum })).await?;
+                }
                 Some(parent) = connections.recv() => say(replies, Event::Connected(FeedConnected { parent })).await?,
                 Some(ended) = feeds.tasks.join_next() => {
                     if let Ok((parent, Err(error))) = ended {
@@ -156,21 +167,43 @@ impl Part {
     }
 
     async fn open(&self) -> Result<Share, WorkError> {
-        let mut replica = Replica::new(self.layout, self.hashes.clone())
+        let mut replica = Replica::new(self.layout, self.hashes.to_vec())
             .ok_or_else(|| WorkError::Request("manifest: it needs one hash per block".into()))?;
-        let (path, source) = (self.request.path.clone(), self.request.source);
+        let (path, source, only_cached) = (self.request.path.clone(), self.request.source, self.request.cached);
+        let (cache, hashes) = (self.cache.clone(), Arc::clone(&self.hashes));
         let manifest = self.request.manifest.clone().unwrap_or_default();
         let opening = apart(move || {
-            let store = if source {
-                replica.own();
-                Store::source(&path, &manifest)?
-            } else {
-                Store::copy(&path, &manifest, &mut replica)?
+            let mut cached_bytes = 0;
+            let store = match cache {
+                _ if source => {
+                    replica.own();
+                    Store::source(&path, &manifest)?
+                }
+                Some(cache) if only_cached => Store::cached(&cache, &hashes, &mut replica),
+                Some(cache) => {
+                    let store = Store::copy(&path, &manifest, &mut replica)?;
+                    cached_bytes = store.fill(&cache, &hashes, &mut replica)?;
+                    store
+                }
+                None => Store::copy(&path, &manifest, &mut replica)?,
             };
-            Ok((store, replica))
+            Ok((store, replica, cached_bytes))
         });
-        let (store, replica) = opening.await?;
-        Ok(Share::new(store, replica, self.request.piece_bytes, self.job.watch()))
+        let (store, replica, cached_bytes) = opening.await?;
+        let mut share = Share::new(store, replica, self.request.piece_bytes, self.job.watch());
+        share.cached_bytes = cached_bytes;
+        Ok(share)
+    }
+
+    /// Adds the complete copy to the cache. The copy is right even if that fails.
+    fn cached(&self, share: &Arc<Share>) -> impl Future<Output = ()> + use<> {
+        let (cache, hashes, share) = (self.cache.clone(), Arc::clone(&self.hashes), Arc::clone(share));
+        async move {
+            let Some(cache) = cache else { return };
+            if let Err(error) = apart(move || share.cache(&cache, &hashes)).await {
+                warn!(%error, "could not add the copy to the cache");
+            }
+        }
     }
 
     /// Changes to other feeds. A feed from the same parent continues.

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use gavotte_swarm::broadcast::blocks::Blocks;
 use gavotte_swarm::broadcast::cornet::{Rotation, SLOTS};
 use gavotte_swarm::broadcast::layout::{FAR_BLOCK_BYTES, Layout};
-use gavotte_swarm::broadcast::replica::{Replica, Taken};
+use gavotte_swarm::broadcast::replica::{Hash, Replica, Taken};
 use gavotte_swarm::broadcast::serving::{self, Piece, Serving};
 use tokio::sync::{Semaphore, watch};
 
 use crate::contract::agents::{Feed, Fetched, Holding, SwarmPeer};
 use crate::error::WorkError;
 use crate::hold::jobs::State;
+use crate::work::broadcast::cache::Cache;
 use crate::work::broadcast::file::Store;
 use crate::work::broadcast::wanted::Wanted;
 
@@ -45,6 +46,8 @@ pub(super) struct Share {
     /// A Cornet's sending slots, and the number of peers that wait for one.
     pub(super) slots: Semaphore,
     pub(super) waiting: AtomicU64,
+    /// Bytes that a cache had when this began.
+    pub(super) cached_bytes: u64,
 }
 
 impl Share {
@@ -66,6 +69,7 @@ impl Share {
             lanes: Mutex::default(),
             slots: Semaphore::new(SLOTS),
             waiting: AtomicU64::new(0),
+            cached_bytes: 0,
         }
     }
 
@@ -128,6 +132,7 @@ impl Share {
             bytes: replica.bytes(),
             sent_bytes: self.sent_bytes.load(Ordering::Relaxed),
             bad_blocks: self.bad_blocks.load(Ordering::Relaxed),
+            cached_bytes: self.cached_bytes,
             fetched: std::mem::take(&mut *self.fetched.lock().unwrap_or_else(PoisonError::into_inner)),
         }
     }
@@ -244,6 +249,16 @@ impl Share {
     /// Gives a complete copy its final name.
     pub(super) fn keep(&self) -> Result<(), WorkError> {
         self.store.keep()
+    }
+
+    /// Adds the blocks of a complete copy to a cache.
+    pub(super) fn cache(&self, cache: &Cache, hashes: &[Hash]) -> Result<(), WorkError> {
+        let lengths = (0..self.layout.count()).map(|block| self.layout.length(block));
+        cache.adopt(hashes.iter().copied().zip(lengths), |block| {
+            let mut bytes = vec![0; self.layout.length(block) as usize];
+            self.store.read(self.layout.offset(block), &mut bytes)?;
+            Ok(bytes)
+        })
     }
 
     fn replica(&self) -> MutexGuard<'_, Replica> {
