@@ -86,11 +86,28 @@ def steps(figure: Figure, path: Path) -> None:
         _save(picture, figure, path)
 
 
+def plane(figure: Figure, path: Path) -> None:
+    """Draw each of the figure's `planes`: points by their true group (marker) and by the inferred one (colour)."""
+    planes = figure["planes"]
+    with mpl.rc_context(STYLE):
+        picture, all_axes = plt.subplots(1, len(planes), figsize=(7, 3.4), layout="constrained", squeeze=False)
+        for axes, (title, points) in zip(all_axes[0], planes.items(), strict=True):
+            for x, y, group, inferred in points:
+                axes.plot(x, y, "os^Dv"[group % 5], color=COLOURS[inferred % len(COLOURS)], markersize=5)
+            axes.set_title(title, fontsize=9)
+            axes.set_aspect("equal", "datalim")
+            axes.set_xlabel(figure["plot"]["unit"])
+        _save(picture, figure, path)
+
+
 def draw(figure: Figure, path: Path) -> None:
     """Draw bars with a group for each row, or lines over the first column; ± becomes an error bar."""
     plot = figure["plot"]
     if plot["kind"] == "cdf":
         steps(figure, path)
+        return
+    if plot["kind"] == "plane":
+        plane(figure, path)
         return
     series = {figure["columns"][column]: column for column in plot["columns"]}
     lines = plot["kind"] == "lines"

@@ -22,6 +22,7 @@ def write_figure(
     plot: Mapping[str, object],
     about: str | None = None,
     curves: Mapping[str, Sequence[float]] | None = None,
+    planes: Mapping[str, Sequence[Sequence[float]]] | None = None,
 ) -> None:
     """Write one figure, dated today.
 
@@ -36,6 +37,7 @@ def write_figure(
         plot: settings of the plot, as in benches/figures.py.
         about: `machine()` as it was when the run began; None = as it is now.
         curves: sorted numbers whose distributions are drawn, for plots of kind "cdf".
+        planes: by title: x, y, true and inferred group of each point, for plots of kind "plane".
     """
     figure: dict[str, object] = {
         "title": title,
@@ -50,4 +52,6 @@ def write_figure(
     }
     if curves is not None:
         figure["curves"] = {name: list(values) for name, values in curves.items()}
+    if planes is not None:
+        figure["planes"] = {title: [list(point) for point in points] for title, points in planes.items()}
     path.write_text(json.dumps(figure, indent=1, ensure_ascii=False) + "\n", "utf-8")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from gavotte.formats.files.reading import Emitted, parse_json, read_text, validate, write_text
@@ -58,12 +59,16 @@ class BlockTimes:
             own.append(per_byte_s)
             del own[:-MOST]
 
-    def partitions(self, names: Sequence[str], *, seed: int) -> dict[str, int]:
-        """Return each host's partition. All are in one if the times do not differ, or partitions would gain little."""
+    def medians(self, names: Sequence[str]) -> npt.NDArray[np.float64]:
+        """Return the median seconds per byte from each host (row) to each other, shape (N, N); NaN = unknown."""
         times = self._kept.times
-        medians = np.array(
+        return np.array(
             [[float(np.median(times.get(s, {}).get(t, [np.nan]))) for t in names] for s in names], dtype=np.float64
         )
+
+    def partitions(self, names: Sequence[str], *, seed: int) -> dict[str, int]:
+        """Return each host's partition. All are in one if the times do not differ, or partitions would gain little."""
+        medians = self.medians(names)
         groups = infer_partitions(medians, seed=seed)
         if not worth_it(medians, groups):
             groups = [0] * len(names)

@@ -36,17 +36,11 @@ def infer_partitions(times_s: Floats, *, seed: int) -> list[int]:
     Returns:
         a number for each host's group, 0 for the first host's. All 0 if too little is known.
     """
-    size = len(times_s)
-    both = np.stack([times_s, times_s.T])
-    known: npt.NDArray[np.bool_] = np.asarray(np.isfinite(both).any(axis=0))
-    np.fill_diagonal(known, False)
-    if size < 4 or known.sum() < 2 * size:
+    size, random = len(times_s), np.random.default_rng(seed)
+    placed = _projected(times_s, random)
+    if placed is None:
         return [0] * size
-    with np.errstate(invalid="ignore"):
-        mean = np.where(known, np.nansum(both, axis=0) / np.maximum(np.isfinite(both).sum(axis=0), 1), 0.0)
-    random = np.random.default_rng(seed)
-    distances = _filled(mean, known, random)
-    points = _scaled(distances, random)
+    distances, points = placed
     width = float(np.quantile(distances[np.triu_indices(size, 1)], INTRA_QUANTILE))
     best: tuple[float, npt.NDArray[np.int64]] | None = None
     for count in range(1, min(MOST_GROUPS, size // 2) + 1):
@@ -60,6 +54,33 @@ def infer_partitions(times_s: Floats, *, seed: int) -> list[int]:
     assert best is not None
     numbers = {group: number for number, group in enumerate(dict.fromkeys(best[1].tolist()))}
     return [numbers[group] for group in best[1].tolist()]
+
+
+def projected(times_s: Floats, *, seed: int) -> Floats | None:
+    """Return the plane in which `infer_partitions` groups hosts, shape (N, 2); None if too little is known.
+
+    Distances have the order of the block times, as far as possible, and their unit.
+
+    Args:
+        times_s: as for `infer_partitions`.
+        seed: seed of all random choices.
+    """
+    placed = _projected(times_s, np.random.default_rng(seed))
+    return None if placed is None else placed[1]
+
+
+def _projected(times_s: Floats, random: np.random.Generator) -> tuple[Floats, Floats] | None:
+    """Return symmetric distances and points; None if too little is known."""
+    size = len(times_s)
+    both = np.stack([times_s, times_s.T])
+    known: npt.NDArray[np.bool_] = np.asarray(np.isfinite(both).any(axis=0))
+    np.fill_diagonal(known, False)
+    if size < 4 or known.sum() < 2 * size:
+        return None
+    with np.errstate(invalid="ignore"):
+        mean = np.where(known, np.nansum(both, axis=0) / np.maximum(np.isfinite(both).sum(axis=0), 1), 0.0)
+    distances = _filled(mean, known, random)
+    return distances, _scaled(distances, random)
 
 
 def worth_it(times_s: Floats, partitions: list[int]) -> bool:
