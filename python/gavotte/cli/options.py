@@ -30,22 +30,6 @@ def copy_path(output: str) -> str:
     return output if output.endswith("/") else str(Path(output).absolute())
 
 
-def read_size(option: str, text: str) -> int:
-    """Read the size of an option, in bytes.
-
-    Raises:
-        BadParameter: naming the option.
-    """
-    from pydantic_core import PydanticCustomError
-
-    from gavotte.formats.parts.rates import parse_size
-
-    try:
-        return parse_size(text)
-    except PydanticCustomError as error:
-        raise typer.BadParameter(error.message(), param_hint=option) from None
-
-
 def read_rate(option: str, text: str) -> float:
     """Read the rate of an option, in bit/s.
 

@@ -209,7 +209,4 @@ def _probed(inventory: Inventory, names: Sequence[str]) -> Network | None:
         if fleet.guaranteed_bps():
             return None
         present = [name for name in names if name not in fleet.missing]
-        ports = look(fleet, present) if len(present) > 1 else nothing_known(present)
-    caps = {host.name: host for host in ports.hosts}
-    whole = nothing_known(names)
-    return whole.model_copy(update={"hosts": [caps.get(host.name, host) for host in whole.hosts]})
+        return look(fleet, present, of=names) if len(present) > 1 else nothing_known(names)

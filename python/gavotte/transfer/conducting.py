@@ -12,9 +12,11 @@ from gavotte import _core
 from gavotte.agents import Fleet
 from gavotte.agents import agent_pb2 as pb
 from gavotte.errors import AgentError, GavotteError
+from gavotte.transfer.adapting import FREE_PACE, Adapting
 from gavotte.transfer.blocktimes import BlockTimes
 from gavotte.transfer.joining import Latecomers
 from gavotte.transfer.outcome import BroadcastResult, Receiver
+from gavotte.transfer.packing import PackedTree
 from gavotte.transfer.planning import CORNETS, BroadcastPlan
 from gavotte.transfer.question import BroadcastQuestion, BroadcastSession
 from gavotte.transfer.reporting import Reporting
@@ -39,9 +41,6 @@ CONNECT_TRIPS = 6
 
 LAST_WORD_S = 2.0
 """Longest time that the source may take to report how much it has sent, when all receivers are complete."""
-
-PROBED_PACE = 1.5
-"""Pace of trees as a multiple of their rates if a probe showed these: on a busy machine they are too low."""
 
 SILENCE_S = 30.0
 """All hosts are given up when all of them together have been silent for this long."""
@@ -104,6 +103,7 @@ class Run:
         self._start_s: float | None = None
         self._receivers = {name: Receiver(name, path) for name, path in question.paths.items()}
         self._changes: list[str] = []
+        self._replanted = 0
         self._setup_s = 0.0
         self._manifest_checksum = _core.blocks_checksum(manifest.hashes)
         self._source_check: threading.Thread | None = None
@@ -122,9 +122,18 @@ class Run:
             self._plan.partitions,
             question.seed,
         )
+        self._adapting: Adapting | None = None
         if self._plan.trees:
-            pace = PROBED_PACE if self._plan.estimate_s is not None else 1.0
-            self._conductor.plant([(pace * tree.rate_bps, tree.edges) for tree in self._plan.trees])
+            members = [self._at[name] for name in (self._plan.source, *self._plan.receivers)]
+            self._adapting = Adapting(
+                self._plan.ground,
+                members,
+                manifest.bytes,
+                manifest.block_bytes,
+                # Limits from outside say nothing about links.
+                learns=self._plan.estimate_s is not None and session.pacing is None,
+            )
+            self._plant(self._plan.trees)
         self._pacing = session.pacing
         self._asked_s = self._conducted_s = 0.0
         self._connecting: set[tuple[str, str]] | None = None
@@ -138,6 +147,8 @@ class Run:
         """Run until each receiver is complete or lost, or the time is up. Return the outcome of each."""
         for name, reason in self._fleet.away.items():
             self._conductor.absent(self._at[name])
+            if self._adapting is not None:
+                self._adapting.lost(self._at[name])
             self._changes.append(f"{name} is missing: {reason}; retrying it")
             self._latecomers.seek(name, reason)
         requests = {name: self._request(name) for name in self._expected}
@@ -255,6 +266,8 @@ class Run:
             self._conductor.opened(at, reply.opened.have, reply.opened.bytes, now_s)
             if name in self._receivers:
                 self._receivers[name].cached_bytes = reply.opened.cached_bytes
+            if self._adapting is not None:
+                self._adapting.progress(at, reply.opened.have)
         elif reply.HasField("progress"):
             self._progress(name, reply.progress)
         elif reply.HasField("broken"):
@@ -286,11 +299,31 @@ class Run:
                 self._limit()
                 self._lose_silent()
                 self._conductor.tick(self._now())
+                self._adapt()
                 self._conduct()
         return self._conductor.is_over()
 
+    def _plant(self, trees: Sequence[PackedTree]) -> None:
+        """Send the blocks that are still missing over these trees."""
+        pace = FREE_PACE if self._plan.estimate_s is not None else 1.0
+        self._conductor.plant([(pace * tree.rate_bps, tree.edges) for tree in trees])
+        if self._start_s is not None:
+            # Edges between hosts that cannot connect are rearranged.
+            self._conductor.separate([])
+
+    def _adapt(self) -> None:
+        """Replace the trees if better ones are known."""
+        if self._adapting is None or self._start_s is None:
+            return
+        if trees := self._adapting.better(self._now()):
+            self._plant(trees)
+            self._adapting.planted(self._now())
+            self._replanted += 1
+
     def _progress(self, name: str, holding: pb.Holding) -> None:
         self._conductor.progress(self._at[name], holding.have, holding.bytes, self._now())
+        if self._adapting is not None:
+            self._adapting.progress(self._at[name], holding.have)
         if self._kept is not None:
             for each in holding.fetched:
                 self._kept.add(each.peer, name, each.seconds / self._manifest.block_bytes)
@@ -360,6 +393,9 @@ class Run:
                 )
                 for host, feeds in changes
             }
+            if self._adapting is not None:
+                for host, feeds in changes:
+                    self._adapting.feed(host, [(parent, blocks, pace) for parent, blocks, pace, _ in feeds])
             self._splice(requests)
         for line in self._conductor.log():
             logger.info("%.2f s: %s", self._now(), line)
@@ -419,6 +455,8 @@ class Run:
         if name == self._plan.source and self._start_s is None:
             raise AgentError(f"the source {name} cannot send: {why}")
         self._conductor.lost(self._at[name], why, self._now())
+        if self._adapting is not None:
+            self._adapting.lost(self._at[name])
         if not known and name not in self._fleet.missing:
             self._fleet.drop(name, why)
 

@@ -84,6 +84,30 @@ class Packing:
         return 8.0 * size_bytes / self.most_bps
 
 
+@dataclass(frozen=True)
+class Links:
+    """Links between the members of a broadcast.
+
+    Attributes:
+        rates_bps: rate of each link.
+        names: name of each link.
+        ways: the links from each member to each other one, by pairs in row order.
+    """
+
+    rates_bps: Floats
+    names: Sequence[str]
+    ways: Sequence[Sequence[int]]
+
+    def among(self, places: Sequence[int]) -> Links:
+        """Return the same links between some of the members.
+
+        Args:
+            places: numbers of these members, as in `ways`.
+        """
+        size = round(len(self.ways) ** 0.5)
+        return Links(self.rates_bps, self.names, [self.ways[m * size + n] for m in places for n in places])
+
+
 def pack(ground: _core.BroadcastGround, members: Sequence[int], *, best: bool = False, seed: int = 0) -> Packing | None:
     """Return trees that together are as fast as any broadcast, less `GIVEN_UP`.
 
@@ -96,12 +120,21 @@ def pack(ground: _core.BroadcastGround, members: Sequence[int], *, best: bool = 
     Returns:
         None if no link limits some tree, or for more than `MOST_MEMBERS` hosts.
     """
-    if not 1 < len(members) <= MOST_MEMBERS:
-        return None
     rates_bps, names, ways = ground.links(best)
-    if not rates_bps:
+    return pack_links(Links(np.array(rates_bps, dtype=np.float64), names, ways), members, seed=seed)
+
+
+def pack_links(links: Links, members: Sequence[int], *, seed: int = 0) -> Packing | None:
+    """Return trees as `pack` does.
+
+    Args:
+        links: the links between the members.
+        members: numbers of the source and the receivers, in the order of the links' ways.
+        seed: as above.
+    """
+    if not 1 < len(members) <= MOST_MEMBERS or not len(links.rates_bps):
         return None
-    search = _Search(np.array(rates_bps), ways, len(members), np.random.default_rng(seed))
+    search = _Search(links.rates_bps, links.ways, len(members), np.random.default_rng(seed))
     most = search.solve()
     if most is None:
         return None
@@ -113,7 +146,7 @@ def pack(ground: _core.BroadcastGround, members: Sequence[int], *, best: bool = 
             for rate, parents in sorted(trees, key=lambda tree: -tree[0])
         ),
         most_bps,
-        names[int(np.argmax(prices * search.rates))],
+        links.names[int(np.argmax(prices * search.rates))],
     )
 
 

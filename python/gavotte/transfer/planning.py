@@ -44,9 +44,6 @@ REHEARSED_MOST = 100
 WORTH_S = 0.1
 """`auto` packs no trees if they could save less than this: HiGHS has to be loaded, and solves for some time."""
 
-PROBED_WORTH = 1.1
-"""Where rates are only probed, `auto` takes trees that should take at most this many times the least time."""
-
 MESH_MOST = 64
 """Most receivers of a mesh. Each connects to all others; of the 9,900 connections of 100, agents refused some."""
 
@@ -166,7 +163,7 @@ def plan_broadcast(
     able = [name for name in prices if name not in CORNETS and (name != "mesh" or not crowded)]
     trees: tuple[PackedTree, ...] = ()
     least_s = min(prices[name][0] for name in able)
-    # Trees can exceed the rates of a probe, and shift blocks to those that are faster than it showed.
+    # Trees exceed the rates of a probe, and others replace them while blocks arrive.
     adapts = probed and len(receivers) > 1
     near = not adapts and (least_s <= NEAR * bound_s or least_s - bound_s <= WORTH_S)
     if mechanism == "packing" or (mechanism == "auto" and bound_s > 0 and not near):
@@ -184,7 +181,7 @@ def plan_broadcast(
             if loosest is not None and loosest.bound_s(size_bytes) > (1 + GAP) * bound_s:
                 bound_s, port = loosest.bound_s(size_bytes), loosest.limit
     chosen = min(able, key=lambda name: prices[name][0]) if mechanism == "auto" else mechanism
-    if adapts and trees and mechanism == "auto" and prices["packing"][0] <= PROBED_WORTH * prices[chosen][0]:
+    if adapts and trees and mechanism == "auto":
         chosen = "packing"
     limited = bound_s > 0
     if chosen == "topology" and limited and prices[chosen][0] > WORTH * prices["cornet"][0]:

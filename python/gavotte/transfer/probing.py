@@ -1,11 +1,11 @@
-"""Measure roughly how fast hosts send and receive over one TCP connection, for hosts without a Network."""
+"""Measure roughly how fast hosts send over one TCP connection, and who shares a rack, for hosts without a Network."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from statistics import median_high
 
 import numpy as np
@@ -35,10 +35,6 @@ START = 0.4
 
 STRETCH = 5
 """Bins over which a rate is computed. The median of all such stretches is the port's rate."""
-
-
-LIKE = 0.9
-"""Hops at least this much of the fastest are alike: no port was measured through a slower one."""
 
 GLANCED = 48
 """Most hosts between which path lengths are counted: each host needs a round for each other one."""
@@ -77,13 +73,13 @@ class Places:
 
 
 def look(fleet: Fleet, hosts: Sequence[str], *, of: Sequence[str] = ()) -> Network:
-    """Probe the port of each host, and the line of each rack, for `PROBE_S` each.
+    """Probe the port of each host for `PROBE_S`.
 
     1. Path lengths show which hosts share a machine and which a rack.
-    2. Each host sends to the next of its rack, all at once, never to one on the same machine. If hops differ, each then
-       sends to the one before it. A hop is as slow as the slower of its ports, so a port counts as its faster hop.
-    3. The fastest host of each rack sends to the next rack, then to the one before it. If no line slows it down, all
-       hosts send together. A line counts as the larger rate.
+    2. Each host sends to the next of its rack, all at once, never to one on the same machine.
+
+    A broadcast learns meanwhile how fast ports and lines are (`gavotte.transfer.adapting`). More probes would take
+    longer than they save.
 
     Args:
         fleet: enrolled agents.
@@ -94,51 +90,75 @@ def look(fleet: Fleet, hosts: Sequence[str], *, of: Sequence[str] = ()) -> Netwo
         a Network whose hosts and racks have caps where the probes succeeded.
     """
     everywhere = all(STEADY in health.congestion_available for health in fleet.health.values())
-    congestion = STEADY if everywhere else COMMON
     places = _places(fleet, hosts)
-    racks = places.rack_numbers
-    hops = [_hops(fleet, [pair for rack in racks for pair in _ring(places, rack)], congestion)]
-    if hops[0] and min(hops[0].values()) < LIKE * max(hops[0].values()):
-        # In a rack of two, each host has sent to the other already.
-        racks = [rack for rack in racks if len(places.in_rack(rack)) > 2]
-        hops.append(_hops(fleet, [pair for rack in racks for pair in _ring(places, rack, back=True)], congestion))
+    hops = _hops(fleet, _rings(places), STEADY if everywhere else COMMON)
+    return as_network(of or hosts, places, [hops])
+
+
+def as_network(names: Sequence[str], places: Places, hops: Sequence[Rates]) -> Network:
+    """Return the Network that places and hops show.
+
+    1. A port counts as its faster hop: a hop is as slow as the slower of its ports.
+    2. The ports of a machine's hosts are one. It counts as what they carried together.
+    3. The line of a rack counts as its fastest port. How fast it is shows when blocks cross it.
+
+    Args:
+        names: all hosts.
+        places: where the probed hosts are.
+        hops: rates of hops that were probed at the same time.
+    """
     sends: dict[str, float] = {}
     receives: dict[str, float] = {}
-    for (source, target), rate in (hop for rates in hops for hop in rates.items()):
-        sends[source] = max(rate, sends.get(source, 0.0))
-        receives[target] = max(rate, receives.get(target, 0.0))
-    if len(hops) > 1:
-        # A port that only one hop has shown may be faster than the other end of that hop.
-        for caps, end in ((sends, 0), (receives, 1)):
-            shown = Counter(pair[end] for rates in hops for pair in rates)
-            middle_bps = float(median_high(caps.values()))
-            once = {host for rack in racks for host in places.in_rack(rack) if shown[host] == 1}
-            caps.update({host: max(caps[host], middle_bps) for host in once})
-    ups, downs = _lines(fleet, places, congestion, sends, receives)
+    for rates in hops:
+        # Hosts of one machine share its port.
+        out: dict[int, float] = {}
+        into: dict[int, float] = {}
+        for (source, target), rate in rates.items():
+            out[places.machines[source]] = out.get(places.machines[source], 0.0) + rate
+            into[places.machines[target]] = into.get(places.machines[target], 0.0) + rate
+        for host, machine in places.machines.items():
+            if machine in out:
+                sends[host] = max(out[machine], sends.get(host, 0.0))
+            if machine in into:
+                receives[host] = max(into[machine], receives.get(host, 0.0))
     for caps in (sends, receives):
         if caps:
             middle_bps = float(median_high(caps.values()))
-            caps.update(dict.fromkeys(set(of or hosts) - set(hosts), middle_bps))
-    network = nothing_known(of or hosts)
+            caps.update(dict.fromkeys(set(names) - caps.keys(), middle_bps))
     shared = Counter(places.machines.values())
-    known = [
+    hosts = [
         host.model_copy(
             update={
                 "egress_bps": sends.get(host.name),
                 "ingress_bps": receives.get(host.name),
                 "machine": f"machine{places.machines[host.name]}"
-                if host.name in places.machines and shared[places.machines[host.name]] > 1
+                if shared[places.machines.get(host.name, -1)] > 1
                 else None,
             }
         )
-        for host in network.hosts
+        for host in nothing_known(names).hosts
     ]
-    groups = [
-        Group(name=f"rack{rack}", members=places.in_rack(rack), up_bps=ups.get(rack), down_bps=downs.get(rack))
-        for rack in places.rack_numbers
-    ]
-    sharing: dict[str, object] = {"groups": groups, "sharing": "groups"} if len(groups) > 1 else {}
-    return network.model_copy(update={"hosts": known, **sharing})
+    several = len(places.rack_numbers) > 1
+    groups = []
+    for rack in places.rack_numbers if several else ():
+        members = places.in_rack(rack)
+        lines = [max((caps[host] for host in members if host in caps), default=None) for caps in (sends, receives)]
+        groups.append(Group(name=f"rack{rack}", members=members, up_bps=lines[0], down_bps=lines[1]))
+    for machine in sorted(machine for machine, count in shared.items() if count > 1):
+        members = [host for host, own in places.machines.items() if own == machine]
+        first = members[0]
+        parent = f"rack{places.racks[first]}" if several else None
+        groups.append(
+            Group(
+                name=f"machine{machine}",
+                members=members,
+                up_bps=sends.get(first),
+                down_bps=receives.get(first),
+                parent=parent,
+            )
+        )
+    sharing: dict[str, object] = {"groups": groups, "sharing": "groups"} if groups else {}
+    return nothing_known(names).model_copy(update={"hosts": hosts, **sharing})
 
 
 def _places(fleet: Fleet, hosts: Sequence[str]) -> Places:
@@ -172,61 +192,24 @@ def _joined(size: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
     return least
 
 
-def _ring(places: Places, rack: int, *, back: bool = False) -> list[tuple[str, str]]:
-    """Return each host of a rack with the next one on another machine, or with the one before it."""
-    hosts = places.in_rack(rack)[:: -1 if back else 1]
+def _rings(places: Places) -> list[tuple[str, str]]:
+    """Return each host with the next one of its rack on another machine, or of all racks if its own has none."""
+    pairs = [pair for rack in places.rack_numbers for pair in _ring(places, places.in_rack(rack))]
+    paired = {source for source, _ in pairs}
+    lonely = [host for host in places.racks if host not in paired]
+    if len({places.machines[host] for host in lonely}) < 2:
+        lonely += [host for host in places.racks if host in paired][:1]
+    return pairs + [pair for pair in _ring(places, lonely) if pair[0] not in paired]
+
+
+def _ring(places: Places, hosts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return each of these hosts with the next one on another machine."""
     pairs = []
     for at, host in enumerate(hosts):
-        others = (other for other in hosts[at + 1 :] + hosts[:at] if places.machines[other] != places.machines[host])
-        pairs += [(host, other) for other in islice(others, 1)]
+        others = [*hosts[at + 1 :], *hosts[:at]]
+        other = next((other for other in others if places.machines[other] != places.machines[host]), None)
+        pairs += [(host, other)] if other is not None else []
     return pairs
-
-
-def _lines(
-    fleet: Fleet, places: Places, congestion: str, sends: dict[str, float], receives: dict[str, float]
-) -> tuple[dict[int, float], dict[int, float]]:
-    """Return the rates out of and into each rack. Raise the ports' rates to those shown here.
-
-    Connections that share a line do not begin at the same moment, so the sum of their rates is too high on a busy
-    machine. One connection therefore comes first. If it is slower than the ports of its hosts, it shows the line.
-    """
-    racks = {rack: places.in_rack(rack) for rack in places.rack_numbers}
-    numbers = list(racks)
-    ups: dict[int, float] = {}
-    downs: dict[int, float] = {}
-    for shift in (1, -1) if len(racks) > 2 else range(1, len(racks)):
-        following = {rack: numbers[(at + shift) % len(numbers)] for at, rack in enumerate(numbers)}
-        best = {
-            (
-                max(racks[m], key=lambda host: sends.get(host, 0.0)),
-                max(racks[n], key=lambda host: receives.get(host, 0)),
-            )
-            for m, n in following.items()
-        }
-        lines = {
-            (places.racks[m], places.racks[n]): rate for (m, n), rate in _hops(fleet, sorted(best), congestion).items()
-        }
-        for m, n in sorted(best):
-            between = (places.racks[m], places.racks[n])
-            ports = min(sends.get(m, 0.0), receives.get(n, 0.0))
-            if lines.get(between, 0.0) < LIKE * ports:
-                following.pop(between[0], None)
-        pairs = [
-            (racks[m][at % len(racks[m])], racks[n][at % len(racks[n])])
-            for m, n in following.items()
-            for at in range(max(len(racks[m]), len(racks[n])))
-        ]
-        sums: dict[tuple[int, int], float] = {}
-        for (source, target), rate in _hops(fleet, pairs, congestion).items():
-            between = (places.racks[source], places.racks[target])
-            sums[between] = sums.get(between, 0.0) + rate
-            sends[source] = max(rate, sends.get(source, 0.0))
-            receives[target] = max(rate, receives.get(target, 0.0))
-        for between in lines.keys() | sums.keys():
-            rate = max(lines.get(between, 0.0), sums.get(between, 0.0))
-            ups[between[0]] = max(rate, ups.get(between[0], 0.0))
-            downs[between[1]] = max(rate, downs.get(between[1], 0.0))
-    return ups, downs
 
 
 def _hops(fleet: Fleet, pairs: Sequence[tuple[str, str]], congestion: str) -> Rates:
