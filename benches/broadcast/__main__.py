@@ -9,7 +9,8 @@ comes from the topology, so it contains no measurement. Ways are interleaved. Ea
 processors: if it is small, the processors limited the transfers and not the network.
 
 `ugly` predicts each way in 40 random clouds of unequal, oversubscribed racks, as multiples of the least time of any
-mechanism (`gavotte.transfer.packing`). It then runs the ways in the first `--clouds` of them in the lab.
+mechanism (`gavotte.transfer.packing`). It then runs the ways in those of `--clouds` in the lab; without `--clouds`, it
+predicts only. The way `without-network` is `auto` without a Network, with the time of its probe.
 
 Ports carry the object in about 4 s, at most at 100 Mbit/s, unless `--mbit` gives their rate. `--train` broadcasts by
 Cornet come before those in which `clustering` infers the racks from their block times.
@@ -35,7 +36,7 @@ from benches.broadcast import planes
 from benches.broadcast.cases import FAULTS, PRINTED, Case, case
 from benches.broadcast.ugly import compare as compare_ugly
 from benches.broadcast.ugly import ugly
-from benches.broadcast.ways import OURS, PEERS, Outcome, ways
+from benches.broadcast.ways import BLIND, OURS, PEERS, Outcome, ways
 from benches.machine import machine, processor_times
 from benches.recorded import write_figure
 
@@ -126,9 +127,11 @@ def row(name: str, done: list[Run], bound_s: float) -> list[str]:
     over = [run.last_s / bound_s for run in done]
     spread = statistics.median(run.last_s / statistics.median(run.outcome.seconds) for run in done)
     idle = min(run.idle for run in done)
+    setup_s = statistics.median(run.outcome.setup_s for run in done)
+    before = f", of which {setup_s:.2f} s before the first byte" if setup_s else ""
     print(
         f"  {name:18} {statistics.median(over):6.2f} x bound ({min(over):.2f} to {max(over):.2f}, n = {len(over)}), "
-        f"last / median receiver {spread:.2f}, idle {idle:.0%}",
+        f"last / median receiver {spread:.2f}, idle {idle:.0%}{before}",
         flush=True,
     )
     return [f"{statistics.median(over):.2f}", f"{min(over):.2f} to {max(over):.2f}", f"{spread:.2f}", f"{idle:.0%}"]
@@ -182,7 +185,8 @@ def record(given: argparse.Namespace, rows: list[list[str]], curves: dict[str, l
 def ugly_clouds(given: argparse.Namespace) -> None:
     """Predict each way in the ugly clouds, then run the ways in some of them, and print both over the bound."""
     size_bytes = int(given.mb[0] * 1e6)
-    compare_ugly(range(CLOUDS), size_bytes)
+    if not given.clouds:
+        compare_ugly(range(CLOUDS), size_bytes)
     over: dict[str, list[float]] = {}
     with folder(Path(tempfile.gettempdir())) as base:
         file = base / "object"
@@ -219,7 +223,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--line", type=float, default=1.0, help="how many hosts a line between racks can carry")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--train", type=int, default=10, help="broadcasts by Cornet from which clustering learns")
-    parser.add_argument("--ways", nargs="*", choices=[*OURS, *PEERS], default=DEFAULT_WAYS)
+    parser.add_argument("--ways", nargs="*", choices=[*OURS, BLIND, *PEERS], default=DEFAULT_WAYS)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("-o", "--output", type=Path, help="write every receiver's time as JSON lines")
     parser.add_argument("--record", type=Path, help="folder to write the numbers to, as docs/results has them")

@@ -25,6 +25,9 @@ from gavotte.errors import GavotteError
 from gavotte.formats.inventory import read_inventory
 from gavotte.transfer import BroadcastQuestion, BroadcastSession, send
 
+BLIND = "without-network"
+"""`auto` without a Network, as a newcomer types it. Its times include the probe and all set-up."""
+
 OURS = ("auto", "chain", "tree", "binomial", "mesh", "packing", "cornet", "topology", "clustering")
 PEERS = ("http", "libtorrent", "openmpi", "openmpi-pipeline")
 PORT = 8000
@@ -60,10 +63,12 @@ class Outcome:
     Attributes:
         seconds: of each receiver that has it.
         partitions: the partitions that a Cornet respected, by host; None = it had none.
+        setup_s: time before the first byte, where `seconds` include it.
     """
 
     seconds: list[float]
     partitions: tuple[int, ...] | None = None
+    setup_s: float = 0.0
 
 
 Way = Callable[[lab.Session, Case, Path, Path], Outcome]
@@ -103,6 +108,7 @@ def ours(
     times: Path,
     dying: str | None = None,
     fault: str = "",
+    blind: bool = False,
 ) -> Outcome:
     """Broadcast by one of our mechanisms; something happens to the host `dying` when it has half."""
     watched: list[str] = []
@@ -117,15 +123,16 @@ def ours(
         read_inventory(session.hosts_file),
         "h0",
         str(scratch / "copy-{host}"),
-        network=cloud.network,
+        network=None if blind else cloud.network,
         mechanism=mechanism,  # type: ignore[arg-type]
         max_seconds=LIMIT_S,
     )
     result = send(question, BroadcastSession(watch=watch, times=times))
     if set(result.lost) != set(watched):
         raise GavotteError(f"{mechanism} lost {result.lost}")
-    seconds = [each.finish_s for each in result.receivers if each.finish_s is not None]
-    return Outcome(seconds, result.plan.partitions)
+    setup_s = result.setup_s if blind else 0.0
+    seconds = [setup_s + each.finish_s for each in result.receivers if each.finish_s is not None]
+    return Outcome(seconds, result.plan.partitions, setup_s)
 
 
 def http(session: lab.Session, cloud: Case, file: Path, scratch: Path) -> Outcome:
@@ -217,7 +224,9 @@ def ways(wanted: list[str], dying: str | None, times: Path, fault: str = "") -> 
     """Return the function of each way whose program is installed."""
     values: dict[str, Way] = {}
     for name in wanted:
-        if name in OURS:
+        if name == BLIND:
+            values[name] = partial(ours, mechanism="auto", times=times, blind=True)
+        elif name in OURS:
             values[name] = partial(ours, mechanism=name, dying=dying, fault=fault, times=times)
         elif name == "http":
             values[name] = http

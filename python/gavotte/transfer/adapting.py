@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gavotte import _core
-from gavotte.transfer.packing import Links, PackedTree, Packing, pack_links
+from gavotte.transfer.packing import MANY_MEMBERS, Links, PackedTree, Packing, pack_links
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +43,12 @@ HOPE = 1.3
 GAIN = 1.15
 """New trees must be this many times as fast as the present ones: blocks under way between other hosts are lost."""
 
+BACKOFF = 1.1
+"""Factor of `GAIN` after new trees that were little faster: they cost time, and show little that is new."""
+
+KEPT = 0.3
+"""Share of the promised gain that new trees must reach so that `GAIN` stays."""
+
 LEAST_LEFT_S = 1.5
 """Trees stay if the broadcast should end within this time."""
 
@@ -57,6 +63,9 @@ FASTEST = 0.6
 
 FULL = 0.9
 """A link with this share of its estimate counts as full."""
+
+MOST_FALL = 0.5
+"""Least share of an estimate that one window leaves: an edge may just have been slow to start."""
 
 LATE_S = 0.3
 """Largest difference in age of two hosts' reports."""
@@ -96,7 +105,7 @@ class Estimates:
 
     def __str__(self) -> str:
         rows = zip(self.names, self.rates_bps, self.full, strict=True)
-        return ", ".join(f"{name} {rate / 1e6:.1f}{' (full)' * full} Mbit/s" for name, rate, full in rows)
+        return ", ".join(f"{name} {rate / 1e6:.1f}{' (full)' if full else ''}" for name, rate, full in rows)
 
     @property
     def hoped_bps(self) -> Floats:
@@ -132,7 +141,7 @@ class Estimates:
             full = {each for each in able if shares[each] >= FULL}
             if full:
                 link = max(full, key=lambda each: len(able[each]))
-            self.rates_bps[link] = max(loads[link], 1.0)
+            self.rates_bps[link] = max(loads[link], MOST_FALL * self.rates_bps[link])
             self.full[link] = True
             open_edges.difference_update(able[link])
 
@@ -154,7 +163,8 @@ class Adapting:
             members: numbers of the source and the receivers in the network, in the ground's order.
             size_bytes: size of the object.
             block_bytes: size of a block.
-            learns: whether rates are only probed. Otherwise, trees change only when hosts are lost.
+            learns: whether rates are only probed, of at most `MANY_MEMBERS` hosts. Otherwise, trees change only when
+                hosts are lost.
         """
         rates_bps, names, ways = ground.links(False)
         self.estimates = Estimates(np.array(rates_bps, dtype=np.float64), names, ways)
@@ -162,7 +172,7 @@ class Adapting:
         self._place = {host: place for place, host in enumerate(members)}
         self._size_bytes = size_bytes
         self._block_bytes = block_bytes
-        self._learns = learns
+        self._learns = learns and len(members) <= MANY_MEMBERS
         self._have: dict[int, int] = {}
         self._feeds: dict[int, dict[int, tuple[int, float]]] = {}
         self._moved: dict[Edge, float] = {}
@@ -170,6 +180,8 @@ class Adapting:
         self._settled_s = 0.0
         self._gone: set[int] = set()
         self._lost = False
+        self._gain = GAIN
+        self._hoped_bps = 0.0
 
     def feed(self, child: int, feeds: Iterable[tuple[int, bytes, float]]) -> None:
         """Record which blocks a host gets from which parent, and the pace in bit/s; 0 = none."""
@@ -222,9 +234,13 @@ class Adapting:
         end_s = max(span_s * left[host] / max(came[host], 1) for host in left)
         self._marks.clear()
         present_bps = 8 * max(left.values()) / end_s
+        if self._hoped_bps:
+            self._gain = GAIN if present_bps >= self._hoped_bps else self._gain * BACKOFF
+            self._hoped_bps = 0.0
         packing = self._packed() if end_s >= LEAST_LEFT_S else None
-        if packing is None or packing.rate_bps < GAIN * present_bps:
+        if packing is None or packing.rate_bps < self._gain * present_bps:
             return ()
+        self._hoped_bps = present_bps + KEPT * (packing.rate_bps - present_bps)
         logger.info("%.2f s: trees of %.1f instead of %.1f Mbit/s", now_s, packing.rate_bps / 1e6, present_bps / 1e6)
         return packing.trees
 
@@ -270,7 +286,7 @@ class Adapting:
                 way = self._place[parent] * size + self._place[child]
                 rates[way] = rate
                 times = sum((parent, child) in mark.backlogged for mark in self._marks)
-                if times >= LIMITED * len(self._marks) and (pace <= 1 or rate < PACED * pace):
+                if rate > 0 and times >= LIMITED * len(self._marks) and (pace <= 1 or rate < PACED * pace):
                     limited.append(way)
         self.estimates.observe(rates, limited)
         logger.debug("links: %s", self.estimates)

@@ -19,14 +19,22 @@ from gavotte import _core
 Floats = npt.NDArray[np.float64]
 Parents = npt.NDArray[np.int64]
 
-MOST_MEMBERS = 65
-"""Most hosts for which trees are packed, the source included: a second for 50, ten for 100."""
+MOST_MEMBERS = 301
+"""Most hosts for which trees are packed, the source included: some seconds on one processor."""
 
 GAP = 1e-3
 """Relative distance to the optimum at which the search ends."""
 
+MANY_MEMBERS = 65
+"""With more hosts, the search ends at `WIDE_GAP` or after `FEW_TRIES`."""
+
+WIDE_GAP = 0.02
+
 MOST_TRIES = 300
 """Most trees that are tried. Clouds of 30 hosts need up to 20."""
+
+FEW_TRIES = 100
+"""The same for more than `MANY_MEMBERS` hosts. Clouds of 170 hosts need up to 40."""
 
 GIVEN_UP = 0.01
 """Share of the optimum that may be given up for fewer trees. Each tree needs time until its last host has a piece."""
@@ -66,7 +74,7 @@ class Packing:
 
     Attributes:
         trees: the trees, the fastest first.
-        most_bps: rate that no mechanism exceeds.
+        most_bps: rate that no mechanism exceeds. It is at most `GAP` above the optimum, or `WIDE_GAP` with many hosts.
         limit: the link that costs most at the optimum, in words.
     """
 
@@ -172,7 +180,9 @@ class _Search:
         """Return the highest rate of any broadcast and the price of each link, or None if nothing limits it."""
         prices: Floats = 1 / self.rates
         least, rate, tried = np.inf, 0.0, set()
-        for _ in range(MOST_TRIES):
+        many = self._size > MANY_MEMBERS
+        gap = WIDE_GAP if many else GAP
+        for _ in range(FEW_TRIES if many else MOST_TRIES):
             costs = np.bincount(self._pairs, prices[self._links], self._size**2).reshape(self._size, self._size)
             noise = self._random.random(costs.shape)
             parents = cheapest_tree(costs * (1 + 1e-7 * noise) + 1e-9 * noise * costs.max())
@@ -183,7 +193,7 @@ class _Search:
             # Prices that are scaled until the cheapest tree costs 1 are a feasible dual: their value is a bound.
             least = min(least, float(prices @ self.rates) / cost if cost > 0 else np.inf)
             key = parents.tobytes()
-            if key in tried or (rate and least <= rate * (1 + GAP)):
+            if key in tried or (rate and least <= rate * (1 + gap)):
                 break
             tried.add(key)
             self._trees.append(parents)

@@ -12,7 +12,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 from gavotte.terms.credit import with_credits
 from gavotte.terms.goodput import MTU_BYTES, TCP_PAYLOAD_BYTES, tcp_payload_bytes
-from gavotte.transfer.packing import GAP, PackedTree, pack
+from gavotte.transfer.packing import GAP, MANY_MEMBERS, PackedTree, WIDE_GAP, pack
 from gavotte.transfer.spelling import spelled_network
 
 Mechanism = Literal["auto", "chain", "tree", "binomial", "mesh", "packing", "cornet", "topology", "clustering"]
@@ -164,7 +164,7 @@ def plan_broadcast(
     trees: tuple[PackedTree, ...] = ()
     least_s = min(prices[name][0] for name in able)
     # Trees exceed the rates of a probe, and others replace them while blocks arrive.
-    adapts = probed and len(receivers) > 1
+    adapts = probed and 1 < len(receivers) < MANY_MEMBERS
     near = not adapts and (least_s <= NEAR * bound_s or least_s - bound_s <= WORTH_S)
     if mechanism == "packing" or (mechanism == "auto" and bound_s > 0 and not near):
         members = [at[name] for name in (source, *receivers)]
@@ -175,10 +175,11 @@ def plan_broadcast(
             trees = packing.trees
             prices["packing"] = ground.packing_price(size_bytes, [(tree.rate_bps, tree.edges) for tree in trees])
             able.append("packing")
+            gap = GAP if len(members) <= MANY_MEMBERS else WIDE_GAP
             # A host without a cap may be as fast as its best path, so only then the bound needs trees of its own.
             known = all(host.egress_bps and host.ingress_bps for host in network.hosts)
             loosest = packing if known else pack(ground, members, best=True)
-            if loosest is not None and loosest.bound_s(size_bytes) > (1 + GAP) * bound_s:
+            if loosest is not None and loosest.bound_s(size_bytes) > (1 + gap) * bound_s:
                 bound_s, port = loosest.bound_s(size_bytes), loosest.limit
     chosen = min(able, key=lambda name: prices[name][0]) if mechanism == "auto" else mechanism
     if adapts and trees and mechanism == "auto":
