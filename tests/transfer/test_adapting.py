@@ -98,7 +98,7 @@ class Played:
 
     def plant(self, trees: object, now_s: float) -> None:
         self.conductor.plant([(FREE_PACE * tree.rate_bps, tree.edges) for tree in trees])  # type: ignore[attr-defined]
-        self.adapting.planted(now_s)
+        self.adapting.planted(trees, now_s)  # type: ignore[arg-type]
         self.planted += 1
 
     def run(self, *, adapts: bool) -> float:

@@ -4,10 +4,9 @@ A probe of a moment shows neither which ports share a line nor how fast lines ar
 
 1. A link carries at least what its edges have carried together over a window.
 2. An edge is limited by the network if its parent always has blocks for it, and it stays below its pace. One of its
-   links is then full: a link over which no other edge is much faster, since TCP shares a link about equally.
-3. Among these, the link with the largest load compared with its estimate counts as full, and its estimate becomes its
-   load.
-4. Links that were not seen full may be faster than they have shown. Trees that use them show whether they are.
+   links is then full: the one with the largest load compared with its estimate, which becomes its load.
+3. Links that were not seen full may be faster than they have shown. Trees that use them show whether they are.
+4. The edges of a full link are paced, so that none of them starves.
 
 Blocks that have arrived stay. Each block that is still missing somewhere belongs to one of the new trees.
 """
@@ -46,6 +45,9 @@ GAIN = 1.15
 BACKOFF = 1.1
 """Factor of `GAIN` after new trees that were little faster: they cost time, and show little that is new."""
 
+MOST_GAIN = 1.25
+"""Most that this factor becomes. It is below `HOPE`, so that links are tried again."""
+
 KEPT = 0.3
 """Share of the promised gain that new trees must reach so that `GAIN` stays."""
 
@@ -58,11 +60,14 @@ LIMITED = 0.8
 PACED = 0.9
 """An edge with this share of its pace is limited by its pace."""
 
-FASTEST = 0.6
-"""A link can limit an edge that has at least this share of the rate of the link's fastest edge."""
-
 FULL = 0.9
 """A link with this share of its estimate counts as full."""
+
+FASTER = 1.05
+"""A link that carries this many times its estimate was not full."""
+
+FULL_PACE = 1.1
+"""Load of a full link by the paces of its edges, as a multiple of its estimate, which may be too low."""
 
 MOST_FALL = 0.5
 """Least share of an estimate that one window leaves: an edge may just have been slow to start."""
@@ -120,27 +125,30 @@ class Estimates:
             limited: edges that the network limits.
         """
         loads = np.zeros(len(self.rates_bps))
-        fastest = np.zeros(len(self.rates_bps))
+        fastest = np.full(len(self.rates_bps), 1.0)
         for way, rate_bps in rates_bps.items():
             links = list(self.ways[way])
             loads[links] += rate_bps
             fastest[links] = np.maximum(fastest[links], rate_bps)
-        faster = loads > self.rates_bps
+        self.full &= loads <= FASTER * self.rates_bps
         self.rates_bps = np.maximum(self.rates_bps, loads)
-        self.full &= ~faster
-        # Edges that most other limited edges share a link with come first, since their link explains these, too.
-        open_edges = {way for way in limited if self.ways[way]}
+        shares = loads / self.rates_bps
+        # A full link explains all of its edges: TCP may divide it very unequally.
+        open_edges = {
+            way for way in limited if self.ways[way] and not any(shares[link] >= FULL for link in self.ways[way])
+        }
+        for way in set(limited) - open_edges:
+            for link in self.ways[way]:
+                self.full[link] |= shares[link] >= FULL
         while open_edges:
-            shares = loads / self.rates_bps
             able: dict[int, list[int]] = {}
             for way in open_edges:
-                links = [link for link in self.ways[way] if rates_bps[way] >= FASTEST * fastest[link]]
-                for link in links or self.ways[way]:
+                for link in self.ways[way]:
                     able.setdefault(link, []).append(way)
-            link = max(able, key=lambda each: (shares[each] * len(able[each]) ** 0.5, -each))
-            full = {each for each in able if shares[each] >= FULL}
-            if full:
-                link = max(full, key=lambda each: len(able[each]))
+            # A link that several limited edges share explains them together, but hardly those that are much slower
+            # than its fastest edge.
+            fair = {each: sum(rates_bps[way] / fastest[each] for way in ways) for each, ways in able.items()}
+            link = max(able, key=lambda each: (shares[each] * fair[each] ** 0.5, -each))
             self.rates_bps[link] = max(loads[link], MOST_FALL * self.rates_bps[link])
             self.full[link] = True
             open_edges.difference_update(able[link])
@@ -182,6 +190,7 @@ class Adapting:
         self._lost = False
         self._gain = GAIN
         self._hoped_bps = 0.0
+        self._planned_bps: dict[Edge, float] = {}
 
     def feed(self, child: int, feeds: Iterable[tuple[int, bytes, float]]) -> None:
         """Record which blocks a host gets from which parent, and the pace in bit/s; 0 = none."""
@@ -203,10 +212,36 @@ class Adapting:
             self._feeds.pop(host, None)
             self._lost = True
 
-    def planted(self, now_s: float) -> None:
-        """Record that new trees were planted."""
+    def planted(self, trees: Sequence[PackedTree], now_s: float) -> None:
+        """Record that these trees were planted."""
         self._settled_s = now_s
         self._marks.clear()
+        self._planned_bps = {}
+        for tree in trees:
+            for edge in tree.edges:
+                self._planned_bps[edge] = self._planned_bps.get(edge, 0.0) + tree.rate_bps
+
+    def limits_bps(self) -> dict[Edge, float]:
+        """Return the largest pace of each edge; infinite = no limit.
+
+        The edges of a full link share it as planned. Without paces, TCP lets some of them starve, with all hosts that
+        depend on them.
+        """
+        if not self._learns:
+            return {}
+        size, estimates = len(self._members), self.estimates
+        loads = np.zeros(len(estimates.rates_bps))
+        ways = {
+            (parent, child): list(estimates.ways[self._place[parent] * size + self._place[child]])
+            for parent, child in self._planned_bps
+        }
+        for edge, rate_bps in self._planned_bps.items():
+            loads[ways[edge]] += rate_bps
+        limits = {}
+        for edge, rate_bps in self._planned_bps.items():
+            rooms = [estimates.rates_bps[link] / loads[link] for link in ways[edge] if estimates.full[link]]
+            limits[edge] = FULL_PACE * rate_bps * float(min(rooms)) if rooms else np.inf
+        return limits
 
     def better(self, now_s: float) -> tuple[PackedTree, ...]:
         """Learn from the window that ends now, and return better trees; none if the present ones stay.
@@ -235,7 +270,7 @@ class Adapting:
         self._marks.clear()
         present_bps = 8 * max(left.values()) / end_s
         if self._hoped_bps:
-            self._gain = GAIN if present_bps >= self._hoped_bps else self._gain * BACKOFF
+            self._gain = GAIN if present_bps >= self._hoped_bps else min(MOST_GAIN, self._gain * BACKOFF)
             self._hoped_bps = 0.0
         packing = self._packed() if end_s >= LEAST_LEFT_S else None
         if packing is None or packing.rate_bps < self._gain * present_bps:

@@ -103,7 +103,6 @@ class Run:
         self._start_s: float | None = None
         self._receivers = {name: Receiver(name, path) for name, path in question.paths.items()}
         self._changes: list[str] = []
-        self._replanted = 0
         self._setup_s = 0.0
         self._manifest_checksum = _core.blocks_checksum(manifest.hashes)
         self._source_check: threading.Thread | None = None
@@ -307,6 +306,8 @@ class Run:
         """Send the blocks that are still missing over these trees."""
         pace = FREE_PACE if self._plan.estimate_s is not None else 1.0
         self._conductor.plant([(pace * tree.rate_bps, tree.edges) for tree in trees])
+        if self._adapting is not None:
+            self._adapting.planted(trees, self._now())
         if self._start_s is not None:
             # Edges between hosts that cannot connect are rearranged.
             self._conductor.separate([])
@@ -317,8 +318,8 @@ class Run:
             return
         if trees := self._adapting.better(self._now()):
             self._plant(trees)
-            self._adapting.planted(self._now())
-            self._replanted += 1
+        for (parent, child), limit_bps in self._adapting.limits_bps().items():
+            self._conductor.limit(parent, child, limit_bps, self._now())
 
     def _progress(self, name: str, holding: pb.Holding) -> None:
         self._conductor.progress(self._at[name], holding.have, holding.bytes, self._now())

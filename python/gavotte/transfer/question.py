@@ -51,8 +51,9 @@ class BroadcastQuestion:
         source: the host that has it.
         output: absolute path of the copies, with `{host}` for each receiver's name.
         targets: receiving hosts; None = all hosts but the source.
-        network: the Network between the hosts; None = each host's port is probed for half a second. If guarantees limit
-            what a host may send, nothing is probed, and flows are not paced: such limits follow demand.
+        network: the Network between the hosts; None = each host's port is probed for half a second, and trees follow
+            what their edges carry. If guarantees limit what a host may send, nothing is probed, and flows are not
+            paced: such limits follow demand.
         mechanism: how; `auto` chooses the one with the shortest predicted time.
         block_bytes: unit of checking and of repeated requests; 0 = a size that suits the file.
         max_seconds: when to give up.
