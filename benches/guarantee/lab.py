@@ -262,41 +262,51 @@ CROWD = 23
 """Pairs that fill the link at the same time (Fig. 11)."""
 
 
+SHORT_P50_S, SHORT_P99_S = 0.005, 0.030
+"""The longest times of short flows that X sends over a full link."""
+
+
 def e7(asked: Asked) -> None:
-    """Completion of short flows from X to Z (Fig. 11), alone, cold and warm, and while 23 pairs fill the link."""
+    """Completion of short flows between X and Z (Fig. 11), alone, cold and warm, and while 23 pairs fill X's way.
+
+    X fetches bytes from Z, against the crowd, or sends them to Z, with the crowd.
+    """
     table = Table(
         "elasticswitch-lab-e7",
-        f"Short flows: connection, request and {SHORT_BYTES / 1000:g} kB back; hoses of 3.75 Mbit/s",
-        ["load, protection", "first, ms", "median, ms", "p95, ms", "p99, ms", "goal"],
+        f"Short flows of {SHORT_BYTES / 1000:g} kB, a connection each; hoses of 3.75 Mbit/s",
+        ["load, way, protection", "first, ms", "median, ms", "p95, ms", "p99, ms", "goal"],
         {"kind": "bars", "columns": [2, 3], "unit": "ms", "scale": "log"},
     )
     crowd = [f"y{number}" for number in range(CROWD)]
     with stand(["x", *crowd]) as place:
-        for loaded in (False, True):
+        for loaded, way in ((False, "fetch"), (True, "fetch"), (True, "push")):
             unprotected_s = cold_s = 0.0
             for protection in asked.protections:
                 # 24 hosts share 90 Mbit/s; all of the crowd send to one host.
                 hoses = dict.fromkeys(["x", "z", *crowd], 3.75e6) | {"t": 86.25e6}
                 with place.protected(protection, hoses):
-                    times = [fetches(place, crowd if loaded else [], asked.seconds) for _ in range(asked.runs)]
+                    times = [fetches(place, crowd if loaded else [], asked.seconds, way) for _ in range(asked.runs)]
                 firsts, rest = [each[0] for each in times], [took for each in times for took in each[1:]]
                 p95_s = quantiles(rest, n=20)[-1]
                 # Without protection comes first; without that run there is no goal to compare with.
                 unprotected_s, cold_s = unprotected_s or p95_s, cold_s or mean(firsts)
+                p99_s = quantiles(rest, n=100)[-1]
                 met = p95_s <= unprotected_s if loaded else mean(firsts) - cold_s < 0.001
+                if way == "push":
+                    met = median(rest) <= SHORT_P50_S and p99_s <= SHORT_P99_S
                 table.row(
-                    f"{f'{CROWD} pairs' if loaded else 'none'}, `{protection}`",
+                    f"{f'{CROWD} pairs' if loaded else 'none'}, {way}, `{protection}`",
                     spread(firsts, 1e-3),
                     f"{median(rest) * 1e3:.1f}",
                     f"{p95_s * 1e3:.1f}",
-                    f"{quantiles(rest, n=100)[-1] * 1e3:.1f}",
+                    f"{p99_s * 1e3:.1f}",
                     verdict(met=met) if protection in OURS else "-",
                 )
     asked.keep(table)
 
 
-def fetches(place: Stand, crowd: Sequence[str], seconds: float) -> list[float]:
-    """Return times of short flows from X to Z and back, the first after a pause, seconds."""
+def fetches(place: Stand, crowd: Sequence[str], seconds: float, way: str) -> list[float]:
+    """Return times of short flows from X to Z and back, the first after a pause, seconds; `way`: fetch or push."""
     python = [sys.executable, "-I", "-S", str(TRAFFIC)]
     port = str(place.next_port())
     server = place.session.exec("z", [*python, "serve", port, "60"], stdout=subprocess.PIPE, text=True)
@@ -308,7 +318,7 @@ def fetches(place: Stand, crowd: Sequence[str], seconds: float) -> list[float]:
     words = ["tcp", place.address["t"], port, "60", "1"]
     senders = [place.session.exec(host, [*python, *words]) for host in crowd]
     subprocess.run(["sleep", str(seconds / 2 if crowd else 3)], check=True)
-    words = ["fetch", place.address["z"], port, str(FETCHES), str(SHORT_BYTES), "0.05"]
+    words = [way, place.address["z"], port, str(FETCHES), str(SHORT_BYTES), "0.05"]
     known = place.session.run("x", [*python, *words], capture_output=True, text=True)
     for process in [*senders, server, sink]:
         process.kill()
@@ -374,7 +384,7 @@ def estimate_s(asked: Asked, name: str) -> float:
         case "join":
             return takes_s(asked, 4, 2, kinds, LEAVE_S + 6.0)
         case "e7":
-            return takes_s(asked, CROWD + 3, CROWD + 1, 2 * kinds, asked.seconds / 2 + FETCHES * 0.1)
+            return takes_s(asked, CROWD + 3, CROWD + 1, 3 * kinds, asked.seconds / 2 + FETCHES * 0.1)
         case "e8":
             return 2 * takes_s(asked, PAIRS + 1, PAIRS, len(set(OURS) & set(asked.protections)))
         case _:

@@ -313,7 +313,7 @@ def test_what_is_in_no_pair_does_not_cost_others_their_guarantee(cloud: lab.Sess
     assert rate_bps("z") > 0.8 * 45e6
 
 
-@pytest.mark.parametrize("begin", ["junk", "GVP5"])
+@pytest.mark.parametrize("begin", ["junk", "GVP6"])
 def test_datagrams_of_others_cost_no_reports(cloud: lab.Session, tmp_path: Path, begin: str) -> None:
     """The receiver's port for reports is flooded, by junk and by forged reports."""
     keep(cloud, guarantee(tmp_path))

@@ -5,6 +5,7 @@
     traffic.py udp ADDRESS PORT SECONDS BPS [AT]   sends 1400-byte datagrams at a pace
     traffic.py serve PORT SECONDS                  answers each connection's 8 bytes, a length, with that many bytes
     traffic.py fetch ADDRESS PORT COUNT BYTES GAP  requests COUNT times, each on a connection; prints times in seconds
+    traffic.py push ADDRESS PORT COUNT BYTES GAP   the same with bytes in the request and an answer of one byte
     traffic.py echo PORT SECONDS                   sends datagrams back
     traffic.py rtt ADDRESS PORT COUNT GAP          sends one datagram after the other there and back; prints seconds
 
@@ -162,17 +163,20 @@ def serve(port: int, seconds: float) -> None:
             with flow:
                 flow.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CONGESTION)
                 flow.settimeout(10.0)
-                flow.sendall(bytes(int.from_bytes(flow.recv(8, socket.MSG_WAITALL), "big")))
+                more, back = (int.from_bytes(flow.recv(4, socket.MSG_WAITALL), "big") for _ in range(2))
+                flow.recv(more, socket.MSG_WAITALL)
+                flow.sendall(bytes(back))
 
 
-def fetch(address: str, port: int, count: int, size: int, gap_s: float) -> None:
-    """Send short flows: a connection, a request and its answer each."""
+def fetch(address: str, port: int, count: int, more: int, back: int, gap_s: float) -> None:
+    """Send short flows: a connection, a request with this many bytes more, and an answer of this many bytes each."""
     took = []
     for _ in range(count):
         begin = time.monotonic()
         with socket.create_connection((address, port), timeout=10.0) as flow:
-            flow.sendall(size.to_bytes(8, "big"))
-            left = size
+            flow.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CONGESTION)
+            flow.sendall(more.to_bytes(4, "big") + back.to_bytes(4, "big") + bytes(more))
+            left = back
             while left and (data := flow.recv(left)):
                 left -= len(data)
         took.append(time.monotonic() - begin)
@@ -226,8 +230,9 @@ if __name__ == "__main__":
         echo(int(words[0]), float(words[1]))
     elif kind == "rtt":
         rtt(words[0], int(words[1]), int(words[2]), float(words[3]))
-    elif kind == "fetch":
-        fetch(words[0], int(words[1]), int(words[2]), int(words[3]), float(words[4]))
+    elif kind in ("fetch", "push"):
+        size = int(words[3])
+        fetch(words[0], int(words[1]), int(words[2]), *((0, size) if kind == "fetch" else (size, 1)), float(words[4]))
     elif kind == "tcp":
         at(words)
         tcp(words[0], int(words[1]), float(words[2]), int(words[3]))

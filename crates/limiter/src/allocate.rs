@@ -73,6 +73,8 @@ pub struct Allocator {
     /// Until this time, marks and drops belong to packets that were sent before the last fall.
     deaf_until_s: f64,
     heard_s: f64,
+    /// The silence after which the receiver counts as lost, if that is longer than usual.
+    patience_s: f64,
     round_trip_s: f64,
     held: Held,
     fresh: bool,
@@ -82,6 +84,8 @@ pub struct Allocator {
 const LEAST_BPS: f64 = 50e3;
 /// Longest time that a report covers. Earlier counts are forgotten, as after a silence.
 const REPORT_MOST_S: f64 = 0.5;
+/// Usual time between two reports. One that covers a longer time lets an unused limit fall further.
+const REPORT_USUAL_S: f64 = 0.4;
 /// Largest number of growth steps for one report; the longest report covers 34 steps of 15 ms.
 const MOST_STEPS: f64 = 100.0;
 /// A pair takes at least this many reports to be calm, and for its exponential growth to become e times as fast: its
@@ -125,6 +129,7 @@ impl Allocator {
             hold_until_s: now_s,
             deaf_until_s: now_s,
             heard_s: now_s,
+            patience_s: 0.0,
             round_trip_s: 0.0,
             held: Held::Growing,
             fresh: true,
@@ -151,7 +156,8 @@ impl Allocator {
         feedback: &Feedback,
         Bandwidth(guarantee_bps): Bandwidth,
     ) -> f64 {
-        let elapsed_s = (now_s - self.heard_s).clamp(0.0, REPORT_MOST_S);
+        let since_s = now_s - self.heard_s;
+        let elapsed_s = since_s.clamp(0.0, REPORT_MOST_S);
         self.heard_s = now_s;
         self.guarantee_bps = guarantee_bps;
         self.choose(now_s, feedback);
@@ -171,7 +177,8 @@ impl Allocator {
             Held::Holding
         } else if feedback.rate_bps < self.rules.use_to_grow * limit_bps {
             let used_bps = feedback.rate_bps / self.rules.use_to_grow;
-            self.weighted_bps += self.rules.unused_decrease * (used_bps.max(guarantee_bps).min(limit_bps) - limit_bps);
+            let kept = (1.0 - self.rules.unused_decrease).powf((since_s / REPORT_USUAL_S).max(1.0));
+            self.weighted_bps += (1.0 - kept) * (used_bps.max(guarantee_bps).min(limit_bps) - limit_bps);
             Held::Unused
         } else {
             self.grow(now_s, elapsed_s, limit_bps);
@@ -214,8 +221,13 @@ impl Allocator {
         self.round_trip_s = round_trip_s;
     }
 
+    /// Sets the silence after which the receiver counts as lost, if that is longer than [`Allocation::silence_s`].
+    pub fn set_patience(&mut self, Seconds(patience_s): Seconds) {
+        self.patience_s = patience_s;
+    }
+
     fn is_silent(&self, now_s: f64) -> bool {
-        now_s - self.heard_s > self.rules.silence_s
+        now_s - self.heard_s > self.rules.silence_s.max(self.patience_s)
     }
 
     /// Chooses the constants by the signs of congestion that the path has shown.

@@ -7,8 +7,15 @@ use gavotte_net::Seconds;
 const BASE_S: f64 = 10.0;
 /// The faster of two datagrams within this time counts, because the other may have waited for a processor.
 const PAIRED_S: f64 = 0.15;
-/// Age at which a datagram's delay is ignored, in seconds.
-const FRESH_S: f64 = 1.0;
+/// Age at which a datagram's delay is ignored, in seconds: longer than the longest time between two datagrams of an
+/// active host.
+const FRESH_S: f64 = 3.2;
+
+/// Waits count from this share of the longest recent queue on. A queue that never gets long loses packets before they
+/// wait for long, and drops would hit one pair and miss another.
+const OF_LONGEST: f64 = 0.4;
+/// But shorter waits than this do not count, since clocks and processors may cause them.
+const LEAST_WAIT_S: f64 = 0.0015;
 
 /// The queue on the path from one host to another.
 ///
@@ -21,6 +28,8 @@ pub struct Delay {
     stretch_s: f64,
     /// Arrival times and transit times of the last two datagrams.
     last: [Option<(f64, f64)>; 2],
+    /// The longest waits of this window and of the previous one.
+    longest_s: [f64; 2],
 }
 
 impl Delay {
@@ -28,9 +37,11 @@ impl Delay {
     pub fn note(&mut self, Seconds(now_s): Seconds, Seconds(took_s): Seconds) {
         if now_s - self.stretch_s >= BASE_S {
             (self.least_s, self.stretch_s) = ([None, self.least_s[0]], now_s);
+            self.longest_s = [0.0, self.longest_s[0]];
         }
         self.least_s[0] = Some(self.least_s[0].map_or(took_s, |least_s| least_s.min(took_s)));
         self.last = [Some((now_s, took_s)), self.last[0]];
+        self.longest_s[0] = self.longest_s[0].max(self.queued_s(Seconds(now_s)));
     }
 
     /// The shortest recent transit time by clocks that may differ, in seconds; `None` while it is unknown.
@@ -49,8 +60,11 @@ impl Delay {
     }
 
     /// Share of a pair's bytes that counts as marked. It grows from none at a wait of `most_s` to all at twice that
-    /// wait, as with a phantom queue. It is zero unless `most_s` is above zero.
+    /// wait, as with a phantom queue. It is zero unless `most_s` is above zero. On a path whose queues stay short, shorter
+    /// waits count.
     pub fn marked(&self, Seconds(now_s): Seconds, Seconds(most_s): Seconds) -> f64 {
+        let longest_s = self.longest_s[0].max(self.longest_s[1]);
+        let most_s = most_s.min((OF_LONGEST * longest_s).max(LEAST_WAIT_S));
         if most_s > 0.0 {
             (self.queued_s(Seconds(now_s)) / most_s - 1.0).clamp(0.0, 1.0)
         } else {
@@ -84,12 +98,28 @@ mod tests {
         let now_s = note(&mut delay, 0.0, &[0.004, 0.0, 0.030, 0.020]);
         assert!((delay.queued_s(Seconds(now_s)) - 0.020).abs() < 1e-4);
         assert!(delay.least_s().is_some_and(|least_s| (least_s - 60.0).abs() < 1e-4));
-        assert!((delay.marked(Seconds(now_s), Seconds(0.0125)) - 0.6).abs() < 0.01);
+        assert!((delay.marked(Seconds(now_s), Seconds(0.0125)) - 1.0).abs() < f64::EPSILON);
         assert!((delay.marked(Seconds(now_s), Seconds(0.0))).abs() < f64::EPSILON);
         // A single delayed datagram proves nothing.
         let now_s = note(&mut delay, now_s, &[0.0, 0.050]);
         assert!(delay.queued_s(Seconds(now_s)) < 1e-4);
-        assert!(delay.queued_s(Seconds(now_s + 2.0)).abs() < f64::EPSILON);
+        assert!(delay.queued_s(Seconds(now_s + 3.5)).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn shorter_waits_count_where_queues_stay_short() {
+        let mut delay = Delay::default();
+        let marked = |delay: &Delay, now_s| delay.marked(Seconds(now_s), Seconds(0.004));
+        let now_s = note(&mut delay, 0.0, &[0.0, 0.0013, 0.0013]);
+        assert!(marked(&delay, now_s).abs() < f64::EPSILON);
+        let now_s = note(&mut delay, now_s, &[0.004, 0.004, 0.003, 0.003]);
+        assert!((marked(&delay, now_s) - (0.003 / 0.0016 - 1.0)).abs() < 0.02);
+        assert!(delay.marked(Seconds(now_s), Seconds(0.0)).abs() < f64::EPSILON);
+        // In a deep queue the usual wait counts, until it has been short for a while.
+        let now_s = note(&mut delay, now_s, &[0.030, 0.030, 0.003, 0.003]);
+        assert!(marked(&delay, now_s).abs() < f64::EPSILON);
+        let now_s = note(&mut delay, now_s, &[0.003; 450]);
+        assert!(marked(&delay, now_s) > 0.5);
     }
 
     #[test]

@@ -7,6 +7,12 @@ use gavotte_net::{Bandwidth, Bytes, Seconds};
 use crate::fill::Fill;
 use crate::parameters::Partition;
 
+/// A rate is averaged over as many divisions as carry this many bytes, since packets come in bursts: a pair of 1 Mbit/s
+/// sends none to four packets between two divisions, and its demand must not follow that.
+const RATE_BYTES: f64 = 64_000.0;
+/// But each division counts for this share at least.
+const RATE_LEAST: f64 = 0.15;
+
 /// The end of its pairs at which a [`Partitioner`] runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -105,21 +111,26 @@ impl<K: Copy + Ord> Partitioner<K> {
     /// Adds the bytes that a pair sent (behind its limiter) or received since the last call. Zero `bytes` announce a
     /// new pair. `limit_bps` is the pair's limiter; a [`End::Target`] does not know it and passes infinity.
     pub fn observe(&mut self, peer: K, Bytes(bytes): Bytes, Bandwidth(limit_bps): Bandwidth) {
+        if let Some(pair) = self.pairs.get_mut(&peer) {
+            pair.bytes += bytes;
+            pair.total_bytes += bytes;
+            pair.limit_bps = limit_bps;
+            return;
+        }
+        // Looks at all pairs, so only for a new one.
         let newcomer_bps = self.newcomer_bps();
-        let pair = self.pairs.entry(peer).or_insert(PairState {
-            bytes: 0,
+        let pair = PairState {
+            bytes,
             limit_bps,
-            total_bytes: 0,
+            total_bytes: bytes,
             active: false,
             rate_bps: 0.0,
             active_s: None,
             heard: None,
             share_bps: newcomer_bps,
             offer_bps: newcomer_bps,
-        });
-        pair.bytes += bytes;
-        pair.total_bytes += bytes;
-        pair.limit_bps = limit_bps;
+        };
+        self.pairs.insert(peer, pair);
     }
 
     /// Records the offer from the other end of a pair. Ignored for a pair that was never observed.
@@ -212,12 +223,18 @@ impl<K: Copy + Ord> Partitioner<K> {
         let mut same = true;
         self.pairs.retain(|_, pair| {
             let before = pair.active;
+            let fresh = pair.active_s.is_none() || !before;
             if pair.bytes > 0 || pair.active_s.is_none() {
                 pair.active_s = Some(now_s);
             }
             if counts {
-                pair.rate_bps = pair.bytes as f64 * 8.0 / elapsed_s;
-                pair.bytes = 0;
+                let bytes = std::mem::take(&mut pair.bytes) as f64;
+                let part = if fresh {
+                    1.0
+                } else {
+                    (bytes / RATE_BYTES).clamp(RATE_LEAST, 1.0)
+                };
+                pair.rate_bps += part * (bytes * 8.0 / elapsed_s - pair.rate_bps);
             }
             let silent_s = pair.active_s.map_or(f64::INFINITY, |active_s| now_s - active_s);
             pair.active = silent_s < idle_s;

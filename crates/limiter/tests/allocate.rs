@@ -217,6 +217,33 @@ fn silence_takes_a_pair_to_its_guarantee() {
     assert_eq!(pair.held(Seconds(now_s + 1.1)), Held::Silent);
 }
 
+#[test]
+fn a_receiver_that_reports_rarely_is_waited_for_and_unused_limits_sink_as_fast() {
+    let rules = Allocation::default();
+    let after = |interval_s: f64| {
+        let mut pair = Allocator::new(Seconds(0.0), Bandwidth(10e6), Bandwidth(90e6), Bandwidth(1e9), &rules);
+        pair.set_patience(Seconds(5.0));
+        let mut now_s = 0.0;
+        while now_s < 7.9 {
+            now_s += interval_s;
+            let unused = Feedback {
+                rate_bps: 5e6,
+                bytes: 5e6 / 8.0 * interval_s,
+                ..Feedback::default()
+            };
+            pair.feedback(Seconds(now_s), &unused, Bandwidth(10e6));
+        }
+        assert_eq!(pair.held(Seconds(now_s + 4.9)), Held::Unused);
+        assert_eq!(pair.held(Seconds(now_s + 5.1)), Held::Silent);
+        pair.limit_bps(Seconds(now_s))
+    };
+    let (often_bps, rarely_bps) = (after(0.4), after(2.0));
+    assert!(
+        (often_bps - rarely_bps).abs() < 0.01 * often_bps,
+        "{often_bps} {rarely_bps}"
+    );
+}
+
 /// A pair on a path that has shown nothing yet, with a guarantee of 45 Mbit/s, a limit of 90 and other constants for
 /// each sign.
 fn adaptive() -> Allocator {

@@ -280,3 +280,27 @@ fn small_changes_leave_shares_as_they_are() {
     assert!((share(0.10, 20.5e6) - first).abs() < 1.0);
     assert!((share(0.15, 30e6) - first).abs() > 5e6);
 }
+
+#[test]
+fn the_offers_of_slow_pairs_do_not_follow_their_bursts() {
+    let rules = Partition::default();
+    let mut source = Partitioner::new(End::Source, Bandwidth(90e6), &rules);
+    let mut changes = 0;
+    let mut before_bps = 0.0;
+    for round in 1_u32..=400 {
+        // A burst of four packets about every 53 ms is 0.9 Mbit/s; divisions see none, one or two of them.
+        let bursts = u64::from(round * 17 / 18 - (round - 1) * 17 / 18) + u64::from(round % 7 == 0);
+        source.observe(1, Bytes(bursts * 6056), Bandwidth(2e6));
+        source.observe(2, Bytes(500_000), Bandwidth(80e6));
+        let shares = source.partition(Seconds(PERIOD_S * f64::from(round)));
+        let Some(slow) = shares.iter().find(|share| share.peer == 1) else {
+            continue;
+        };
+        if (slow.offer_bps - before_bps).abs() > 0.3 * before_bps {
+            changes += 1;
+        }
+        before_bps = slow.offer_bps;
+    }
+    // It has to find the rate once.
+    assert!(changes <= 8, "{changes} changes by more than 30 % in 20 s");
+}

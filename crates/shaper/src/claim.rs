@@ -51,30 +51,33 @@ pub fn sweep() -> Result<Vec<String>, ShaperError> {
 
 /// Removes our state from an interface, and restores what it had before. Without `before`, our filters' names say what
 /// that was. Returns whether there was any state.
-pub(crate) fn remove(netlink: &mut Netlink, link: &Link, before: Option<Before>) -> Result<bool, ShaperError> {
+pub(crate) fn remove(netlink: &mut Netlink, link: &Link, before: Option<&Before>) -> Result<bool, ShaperError> {
     let failed = || ShaperError::kernel(format!("tidy up {}", link.name));
     let qdiscs = tc::qdiscs(netlink).map_err(failed())?;
     let of_link: Vec<_> = qdiscs.iter().filter(|qdisc| qdisc.device == link.index).collect();
-    let (mut others, mut named, mut filtered) = (0, None, false);
+    let (mut others, mut names) = (0, [None, None]);
     if of_link.iter().any(|qdisc| qdisc.is_clsact()) {
-        for way in [Way::Egress, Way::Ingress] {
+        for (way, kept) in [Way::Egress, Way::Ingress].into_iter().zip(&mut names) {
             let filters = tc::filters(netlink, link.index, way).map_err(failed())?;
             others += filters.count;
             if let Some(name) = filters.ours {
                 netlink.one(tc::drop_program(link.index, way)).map_err(failed())?;
                 others -= 1;
-                filtered = true;
-                named = Some(Before::read(&name));
+                *kept = Some(name);
             }
         }
     }
-    let before = before.or(named).unwrap_or_default();
+    let filtered = names.iter().any(Option::is_some);
+    let before = before.cloned().or(Before::of_names(names)).unwrap_or_default();
     if filtered && others == 0 && !before.clsact {
         netlink.one(tc::drop_clsact(link.index)).map_err(failed())?;
     }
     let rooted = of_link.iter().any(|qdisc| qdisc.is_root() && qdisc.handle == tc::ROOT);
     if rooted {
         netlink.one(tc::drop_root(link.index)).map_err(failed())?;
+        for message in before.queues.iter().flat_map(|queues| queues.messages(link.index)) {
+            netlink.one(message).map_err(failed())?;
+        }
     }
     if rooted || filtered {
         netlink

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use crate::device::Shaper;
 use crate::error::ShaperError;
-use crate::peers::Peer;
+use crate::peer::Peer;
 use crate::programs::{arrived, out, rest};
 use crate::tc::{self, ClassCounts};
 

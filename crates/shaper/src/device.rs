@@ -8,9 +8,10 @@ use crate::before::Before;
 use crate::claim::{Claim, find, remove};
 use crate::error::ShaperError;
 use crate::loaded::Programs;
-use crate::peers::Peer;
+use crate::peer::{CHANGED, Peer};
 use crate::programs::{phantom, rest};
-use crate::sizes::{CHANGED, GSO_SEGMENTS};
+use crate::queues::Queues;
+use crate::sizes::{BUCKET_BYTES, GSO_SEGMENTS};
 use crate::tc::{self, FIRST_PAIR, Link, NEWCOMERS, REST, VM, Way};
 use gavotte_kernel::bpf::socket_cookie;
 use gavotte_kernel::netlink::{Hearing, Message, Netlink};
@@ -70,25 +71,25 @@ impl Shaper {
             link = find(&mut netlink, setup.address)?;
         }
         let qdiscs = tc::qdiscs(&mut netlink).map_err(ShaperError::kernel("list qdiscs"))?;
-        // Qdiscs that the kernel chose itself have no handle.
-        if let Some(other) = qdiscs
-            .iter()
-            .find(|qdisc| qdisc.device == link.index && qdisc.is_root() && qdisc.handle != 0)
-        {
-            return Err(ShaperError::Occupied {
-                device: link.name,
-                kind: other.kind.clone(),
-            });
+        let mut of_link = qdiscs;
+        of_link.retain(|qdisc| qdisc.device == link.index);
+        let queues = replaceable(&link, &of_link)?;
+        let before = Before::of(&link, of_link.iter().any(tc::Qdisc::is_clsact), queues);
+        if !before.fits() {
+            let (device, kind) = (link.name, "too many different qdiscs".into());
+            return Err(ShaperError::Queues { device, kind });
         }
-        let of_link = |qdisc: &&tc::Qdisc| qdisc.device == link.index;
-        let before = Before::of(&link, qdiscs.iter().filter(of_link).any(tc::Qdisc::is_clsact));
         let (programs, without_bpf) = match setup.bpf.then(Programs::load) {
             Some(Ok(programs)) => (Some(programs), None),
             Some(Err(error)) => (None, Some(format!("the kernel refuses BPF programs: {error}"))),
             None => (None, Some("BPF was not asked for".to_owned())),
         };
-        if programs.is_some() && qdiscs.iter().filter(of_link).any(tc::Qdisc::is_ingress) {
+        if programs.is_some() && of_link.iter().any(tc::Qdisc::is_ingress) {
             return Err(ShaperError::Ingress(link.name));
+        }
+        if programs.is_none() && before.queues.is_some() {
+            let (device, kind) = (link.name, "mq".into());
+            return Err(ShaperError::Occupied { device, kind });
         }
         let mut shaper = Self {
             netlink,
@@ -116,7 +117,10 @@ impl Shaper {
     fn build(&mut self) -> Result<(), ShaperError> {
         let device = self.link.index;
         let name = self.link.name.clone();
-        let mut messages = vec![tc::gso_max_segs(device, GSO_SEGMENTS), tc::htb_root(device, false)];
+        let mut messages = vec![
+            tc::gso_max_segs(device, GSO_SEGMENTS),
+            tc::htb_root(device, self.before.queues.is_some()),
+        ];
         messages.extend(self.host_classes());
         // One by one, so that the first refusal is the one reported.
         for message in messages {
@@ -141,10 +145,11 @@ impl Shaper {
         if !has_clsact {
             self.netlink.one(tc::clsact(device)).map_err(failed())?;
         }
-        for (way, program) in [(Way::Egress, &programs.egress), (Way::Ingress, &programs.ingress)] {
+        let ways = [(Way::Egress, &programs.egress), (Way::Ingress, &programs.ingress)];
+        for ((way, program), name) in ways.into_iter().zip(self.before.names()) {
             let present = tc::filters(&mut self.netlink, device, way).map_err(failed())?;
             if present.ours.is_none() {
-                let message = tc::program(device, way, program.as_raw_fd(), &self.before.name());
+                let message = tc::program(device, way, program.as_raw_fd(), &name);
                 self.netlink.one(message).map_err(failed())?;
             }
         }
@@ -187,7 +192,9 @@ impl Shaper {
             self.link.index,
             minor,
             parent,
-            self.link.sizes.rates(bps, bps),
+            self.link
+                .sizes
+                .rates(bps, bps, if minor == NEWCOMERS { BUCKET_BYTES } else { 0 }),
             self.link.sizes.quantum(bps),
             0,
         )
@@ -261,13 +268,29 @@ impl Shaper {
     }
 }
 
+/// Checks that the interface has no root qdisc of another program, but for an `mq` that can be made again. Returns that.
+fn replaceable(link: &Link, of_link: &[tc::Qdisc]) -> Result<Option<Queues>, ShaperError> {
+    // Qdiscs that the kernel chose itself have no handle.
+    let Some(root) = of_link.iter().find(|qdisc| qdisc.is_root() && qdisc.handle != 0) else {
+        return Ok(None);
+    };
+    let device = link.name.clone();
+    if root.kind != "mq" {
+        let kind = root.kind.clone();
+        return Err(ShaperError::Occupied { device, kind });
+    }
+    Queues::read(root, of_link)
+        .map(Some)
+        .map_err(|kind| ShaperError::Queues { device, kind })
+}
+
 impl Drop for Shaper {
     fn drop(&mut self) {
         if self.leaves {
             return;
         }
         // The interface may have disappeared with its namespace.
-        let _ = remove(&mut self.netlink, &self.link, Some(self.before));
+        let _ = remove(&mut self.netlink, &self.link, Some(&self.before));
     }
 }
 

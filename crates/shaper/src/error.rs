@@ -23,6 +23,17 @@ pub enum ShaperError {
         /// The kind of qdisc.
         kind: String,
     },
+    /// The interface has an `mq` root with a qdisc that could not be made again afterwards.
+    #[error(
+        "{device} has a root qdisc `mq` whose queues have `{kind}`, which could not be restored afterwards; remove it with \
+         `tc qdisc del dev {device} root`"
+    )]
+    Queues {
+        /// The interface.
+        device: String,
+        /// The kind of qdisc.
+        kind: String,
+    },
     /// The interface has the older qdisc for arriving packets, which excludes the newer one that the classifiers need.
     #[error(
         "{0} has an `ingress` qdisc of another program, where the classifiers need `clsact`; remove it with \

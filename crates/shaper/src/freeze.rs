@@ -35,7 +35,7 @@ pub fn freeze() -> Result<Vec<String>, ShaperError> {
                 link.index,
                 minor,
                 parent,
-                link.sizes.rates(bps, bps),
+                link.sizes.rates(bps, bps, 0),
                 link.sizes.quantum(bps),
                 0,
             ));
@@ -49,7 +49,7 @@ pub fn freeze() -> Result<Vec<String>, ShaperError> {
                 link.index,
                 VM,
                 tc::ROOT,
-                link.sizes.rates(bps, bps),
+                link.sizes.rates(bps, bps, 0),
                 link.sizes.quantum(bps),
                 0,
             ));

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use crate::claim::find;
 use crate::device::Shaper;
 use crate::error::ShaperError;
-use crate::peers::PairClass;
+use crate::peer::PairClass;
 use crate::sizes::GSO_SEGMENTS;
 use crate::tc::{self, NEWCOMERS, REST, VM, Way};
 
@@ -146,7 +146,7 @@ impl Shaper {
                 .map(|class| (class.minor, [class.rate_bps.min(class.ceil_bps), class.ceil_bps])),
         );
         let differs = |(minor, [rate_bps, ceil_bps]): (&u16, &[f64; 2])| {
-            let rates = self.link.sizes.rates(*rate_bps, *ceil_bps);
+            let rates = self.link.sizes.rates(*rate_bps, *ceil_bps, 0);
             present.get(minor) != Some(&[rates.rate_bps / 8, rates.ceil_bps / 8])
         };
         Ok(wanted.iter().any(differs))

@@ -25,9 +25,10 @@ mod intact;
 mod loaded;
 mod packet;
 mod pairs;
-mod peers;
+mod peer;
 mod port;
 mod programs;
+mod queues;
 mod sizes;
 mod tc;
 

@@ -1,15 +1,15 @@
 //! The pairs of a host: the addresses of their packets, and their classes.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use gavotte_kernel::netlink::Message;
 
 use crate::device::Shaper;
 use crate::error::ShaperError;
 use crate::loaded::MAX_PAIRS;
-use crate::peers::{PairClass, Peer, join, key};
+use crate::peer::{CHANGED, LOWERED, PairClass, Peer};
 use crate::programs::out;
-use crate::sizes::{CHANGED, ESTIMATED};
+use crate::sizes::ESTIMATED;
 use crate::tc::{self, NEWCOMERS, VM};
 
 /// The rates of a pair.
@@ -31,7 +31,7 @@ impl Shaper {
             self.link.index,
             class.minor,
             tc::ROOT | u32::from(VM),
-            sizes.rates(class.rate_bps.min(class.ceil_bps), class.ceil_bps),
+            sizes.rates(class.rate_bps.min(class.ceil_bps), class.ceil_bps, class.bucket_bytes),
             sizes.quantum(class.rate_bps),
             0,
         )
@@ -177,7 +177,8 @@ impl Shaper {
         Ok(())
     }
 
-    /// Sets the rates of pairs in batches. Creates missing classes and changes those that differ by more than `CHANGED`. Returns the
+    /// Sets the rates of pairs in batches. Creates missing classes and changes those that are too low by more than
+    /// `CHANGED`, or too high by more than `LOWERED`. Returns the
     /// number of classes touched.
     ///
     /// # Errors
@@ -186,14 +187,17 @@ impl Shaper {
         let mut messages = Vec::new();
         let mut fresh = Vec::new();
         let mut touched = 0;
+        let bucket_bytes = self.link.sizes.bucket_bytes(pairs.len() as u32);
         for pair in pairs {
             self.watch(pair.target)?;
             let device = self.link.index;
             let before = self.peers[&pair.target].class;
-            let differs = |old: f64, new: f64| (new - old).abs() > CHANGED * old;
-            if before
-                .is_some_and(|class| !differs(class.rate_bps, pair.rate_bps) && !differs(class.ceil_bps, pair.ceil_bps))
-            {
+            let is_near = |class: PairClass| {
+                let rate = (pair.rate_bps - class.rate_bps).abs() <= LOWERED * class.rate_bps;
+                let more_bps = pair.ceil_bps - class.ceil_bps;
+                rate && more_bps <= CHANGED * class.ceil_bps && -more_bps <= LOWERED * class.ceil_bps
+            };
+            if before.is_some_and(is_near) {
                 continue;
             }
             touched += 1;
@@ -201,8 +205,8 @@ impl Shaper {
                 Some(class) => class.minor,
                 None => self.minor()?,
             };
-            // The classifier drops packets by its estimate, before the queue is full.
-            let wanted = 2 * self.link.sizes.leaf_bytes(pair.ceil_bps);
+            // The classifier drops packets by its estimate, before the queue is full, also if the bucket is empty.
+            let wanted = 2 * self.link.sizes.leaf_bytes(pair.ceil_bps) + bucket_bytes;
             let mut leaf = before.map_or(0, |class| class.leaf_bytes);
             let mut queue = None;
             // Do not change the queue at every step: its length may be a little off.
@@ -210,12 +214,13 @@ impl Shaper {
                 leaf = wanted;
                 queue = Some(tc::leaf(device, minor, wanted));
             }
-            self.set_estimate(pair.target, pair.ceil_bps);
+            self.set_estimate(pair.target, pair.ceil_bps, bucket_bytes);
             let class = PairClass {
                 minor,
                 rate_bps: pair.rate_bps,
                 ceil_bps: pair.ceil_bps,
                 leaf_bytes: leaf,
+                bucket_bytes,
             };
             messages.push(self.pair_class(&class));
             if let Some(leaf) = queue {
@@ -237,13 +242,16 @@ impl Shaper {
         Ok(touched)
     }
 
-    /// Makes the classifier estimate the queue of a pair's class and drop packets that do not fit; 0 bit/s = stop.
-    fn set_estimate(&self, peer: IpAddr, ceil_bps: f64) {
+    /// Makes the classifier estimate what a pair's class has sent at once and what waits in it, and drop packets that
+    /// do not fit; 0 bit/s = stop.
+    fn set_estimate(&self, peer: IpAddr, ceil_bps: f64, bucket_bytes: u32) {
         if let Some(programs) = &self.programs {
             let place = self.peers[&peer].place;
-            programs
-                .out
-                .set_word(place, out::ROOM, self.link.sizes.leaf_bytes(ceil_bps).into());
+            programs.out.set_word(
+                place,
+                out::ROOM,
+                (self.link.sizes.leaf_bytes(ceil_bps) + bucket_bytes).into(),
+            );
             programs
                 .out
                 .set_word(place, out::DRAIN, (ceil_bps / 8.0 * ESTIMATED) as u64);
@@ -276,11 +284,31 @@ impl Shaper {
             return Ok(());
         };
         self.point(peer, NEWCOMERS)?;
-        self.set_estimate(peer, 0.0);
+        self.set_estimate(peer, 0.0, 0);
         self.netlink
             .one(tc::drop_class(self.link.index, class.minor))
             .map_err(ShaperError::kernel("remove a class"))?;
         self.free_minors.push(class.minor);
         Ok(())
     }
+}
+
+fn join(left: [u8; 4], right: [u8; 4]) -> [u8; 8] {
+    let mut both = [0; 8];
+    both[..4].copy_from_slice(&left);
+    both[4..].copy_from_slice(&right);
+    both
+}
+
+/// The key of a pair in the map: both addresses, with IPv4 mapped into IPv6.
+fn key(source: IpAddr, target: IpAddr) -> [u8; 32] {
+    let mut both = [0; 32];
+    for (at, address) in [(0, source), (16, target)] {
+        let wide: Ipv6Addr = match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
+        };
+        both[at..at + 16].copy_from_slice(&wide.octets());
+    }
+    both
 }

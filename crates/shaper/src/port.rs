@@ -53,13 +53,13 @@ impl Port {
         if !has_clsact {
             netlink.one(tc::clsact(link.index)).map_err(failed())?;
         }
-        let before = Before::of(&link, has_clsact);
+        let before = Before::of(&link, has_clsact, None);
         netlink
             .one(tc::program(
                 link.index,
                 Way::Egress,
                 program.as_raw_fd(),
-                &before.name(),
+                &before.names()[0],
             ))
             .map_err(failed())?;
         Ok(Self {
@@ -79,6 +79,6 @@ impl Port {
 
 impl Drop for Port {
     fn drop(&mut self) {
-        let _ = remove(&mut self.netlink, &self.link, Some(self.before));
+        let _ = remove(&mut self.netlink, &self.link, Some(&self.before));
     }
 }

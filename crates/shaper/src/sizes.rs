@@ -8,14 +8,15 @@ pub const UNLIMITED_BPS: u64 = 400_000_000_000;
 pub(crate) const GSO_SEGMENTS: u32 = 4;
 /// Depth of a class's bucket as a time at its rate: how late a timer may be.
 const BURST_S: f64 = 0.001;
+/// What a class that has been idle may send at the rate of the interface, so that short flows do not wait. All pairs of
+/// a host together may send four times as much so.
+pub(crate) const BUCKET_BYTES: u32 = 64 * 1024;
+const BUCKETS: u32 = 4;
 /// Length of a class's queue, as time at its rate.
 const LEAF_S: f64 = 0.03;
 const LEAST_LEAF_PACKETS: u32 = 8;
 /// The estimate assumes a slightly lower rate than the class has, so that the queue never holds more than estimated.
 pub(crate) const ESTIMATED: f64 = 0.995;
-/// Smallest relative difference for which a class gets its new rate. Each change takes the kernel 30 us and the routing
-/// lock. With 0.01, changes were half of the cost of a host with one pair.
-pub(crate) const CHANGED: f64 = 0.03;
 
 /// A class's rates.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,8 +44,14 @@ impl Sizes {
         }
     }
 
-    pub(crate) fn rates(self, rate_bps: f64, ceil_bps: f64) -> Rates {
-        let burst = (ceil_bps / 8.0 * BURST_S).max(f64::from(GSO_SEGMENTS * self.packet_bytes));
+    /// The bucket of each of `pairs` active pairs.
+    pub(crate) fn bucket_bytes(self, pairs: u32) -> u32 {
+        (BUCKETS * BUCKET_BYTES / pairs.max(1)).clamp(GSO_SEGMENTS * self.packet_bytes, BUCKET_BYTES)
+    }
+
+    pub(crate) fn rates(self, rate_bps: f64, ceil_bps: f64, bucket_bytes: u32) -> Rates {
+        let least_bytes = bucket_bytes.max(GSO_SEGMENTS * self.packet_bytes);
+        let burst = (ceil_bps / 8.0 * BURST_S).max(f64::from(least_bytes));
         Rates {
             rate_bps: (rate_bps.max(8000.0) as u64).min(UNLIMITED_BPS),
             ceil_bps: (ceil_bps.max(8000.0) as u64).min(UNLIMITED_BPS),
@@ -73,8 +80,8 @@ mod tests {
         assert_eq!((usual.leaf_bytes(1e4), jumbo.leaf_bytes(1e4)), (8 * 1514, 8 * 9014));
         assert_eq!((usual.quantum(1e4), jumbo.quantum(1e4)), (1514, 9014));
         assert_eq!(
-            (usual.rates(1e4, 1e4).burst_bytes, jumbo.rates(1e4, 1e4).burst_bytes),
-            (4 * 1514, 4 * 9014)
+            [usual, jumbo].map(|sizes| sizes.rates(1e4, 1e4, 0).burst_bytes),
+            [4 * 1514, 4 * 9014]
         );
     }
 
@@ -82,6 +89,18 @@ mod tests {
     fn fast_classes_are_sized_by_their_rate() {
         let (usual, jumbo) = (Sizes::of_mtu(1500), Sizes::of_mtu(9000));
         assert_eq!(usual.leaf_bytes(1e9), jumbo.leaf_bytes(1e9));
-        assert_eq!(usual.rates(1e9, 1e9).burst_bytes, jumbo.rates(1e9, 1e9).burst_bytes);
+        assert_eq!(
+            usual.rates(1e9, 1e9, 0).burst_bytes,
+            jumbo.rates(1e9, 1e9, 0).burst_bytes
+        );
+    }
+
+    #[test]
+    fn few_pairs_have_whole_buckets_and_many_share_four() {
+        let usual = Sizes::of_mtu(1500);
+        assert_eq!([0, 1, 4].map(|pairs| usual.bucket_bytes(pairs)), [BUCKET_BYTES; 3]);
+        assert_eq!(usual.bucket_bytes(16), BUCKET_BYTES / 4);
+        assert_eq!(usual.bucket_bytes(1000), 4 * 1514);
+        assert_eq!(usual.rates(1e6, 1e6, usual.bucket_bytes(1)).burst_bytes, BUCKET_BYTES);
     }
 }

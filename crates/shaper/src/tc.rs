@@ -191,6 +191,31 @@ pub(crate) fn drop_clsact(device: u32) -> Message {
     Message::new(RTM_DELQDISC, 0, &tcmsg(device, 0xFFFF_0000, TC_H_CLSACT, 0)).put_text(TCA_KIND, "clsact")
 }
 
+/// Makes `mq` the root qdisc, with the queues that Linux chooses.
+pub(crate) fn mq_root(device: u32, major: u16) -> Message {
+    Message::new(
+        RTM_NEWQDISC,
+        NLM_F_CREATE | NLM_F_EXCL,
+        &tcmsg(device, u32::from(major) << 16, TC_H_ROOT, 0),
+    )
+    .put_text(TCA_KIND, "mq")
+}
+
+/// Makes a qdisc with the options that the kernel has listed.
+pub(crate) fn qdisc(device: u32, parent: u32, major: u16, kind: &str, options: &[u8]) -> Message {
+    let message = Message::new(
+        RTM_NEWQDISC,
+        NLM_F_CREATE | NLM_F_REPLACE,
+        &tcmsg(device, u32::from(major) << 16, parent, 0),
+    )
+    .put_text(TCA_KIND, kind);
+    if options.is_empty() {
+        message
+    } else {
+        message.put(TCA_OPTIONS, options)
+    }
+}
+
 pub(crate) fn drop_root(device: u32) -> Message {
     Message::new(RTM_DELQDISC, 0, &tcmsg(device, ROOT, TC_H_ROOT, 0))
 }
@@ -317,11 +342,18 @@ pub(crate) struct Qdisc {
     pub(crate) handle: u32,
     pub(crate) parent: u32,
     pub(crate) kind: String,
+    /// Its options, as the kernel lists them.
+    pub(crate) options: Vec<u8>,
 }
 
 impl Qdisc {
     pub(crate) fn is_root(&self) -> bool {
         self.parent == TC_H_ROOT
+    }
+
+    /// The upper half of its handle.
+    pub(crate) fn major(&self) -> u16 {
+        (self.handle >> 16) as u16
     }
 
     pub(crate) fn is_clsact(&self) -> bool {
@@ -338,12 +370,14 @@ pub(crate) fn qdiscs(netlink: &mut Netlink) -> io::Result<Vec<Qdisc>> {
     let mut all = Vec::new();
     netlink.dump(Message::new(RTM_GETQDISC, 0, &tcmsg(0, 0, 0, 0)), |body| {
         if let (Some(device), Some(handle), Some(parent)) = (u32_at(body, 4), u32_at(body, 8), u32_at(body, 12)) {
-            let kind = attribute(body.get(20..).unwrap_or_default(), TCA_KIND).map(text);
+            let rest = body.get(20..).unwrap_or_default();
+            let kind = attribute(rest, TCA_KIND).map(text);
             all.push(Qdisc {
                 device,
                 handle,
                 parent,
                 kind: kind.unwrap_or_default(),
+                options: attribute(rest, TCA_OPTIONS).unwrap_or_default().to_vec(),
             });
         }
     })?;

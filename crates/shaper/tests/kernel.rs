@@ -280,6 +280,32 @@ fn what_was_there_is_there_again() {
     killed_while_shaping(&row);
     assert_eq!(row.left.run(|| sweep().unwrap()), ["eth0"]);
     assert_eq!(state(), before);
+    // An `mq` root comes back with the qdiscs of its queues.
+    row.left.shell("tc qdisc add dev eth0 root handle 7: mq");
+    row.left
+        .shell("tc qdisc add dev eth0 parent 7:1 handle 70: pfifo limit 77");
+    row.left
+        .shell("tc qdisc add dev eth0 parent 7:2 handle 8002: bfifo limit 50000");
+    let with_queues = state();
+    drop(row.left.run(|| Shaper::install(setup(LEFT)).unwrap()));
+    assert_eq!(state(), with_queues);
+    killed_while_shaping(&row);
+    assert_eq!(row.left.run(|| sweep().unwrap()), ["eth0"]);
+    assert_eq!(state(), with_queues);
+    // One with classes could not be made again.
+    row.left.shell("tc qdisc replace dev eth0 parent 7:1 handle 71: htb");
+    let refused = row.left.run(|| Shaper::install(setup(LEFT)).unwrap_err().to_string());
+    assert!(refused.contains("`mq` whose queues have `htb`"), "{refused}");
+    row.left.shell("tc qdisc del dev eth0 root");
+    // The `mq` that Linux itself chooses for a device with several queues comes back, too.
+    row.left.shell("ip tuntap add tap0 mode tap multi_queue");
+    row.left.shell("ip address add 10.78.0.1/24 dev tap0");
+    row.left.shell("ip link set tap0 up");
+    let of_tap = || row.left.shell("tc qdisc show dev tap0");
+    let chosen = of_tap();
+    assert!(chosen.starts_with("qdisc mq 0: root"), "{chosen}");
+    drop(row.left.run(|| Shaper::install(setup([10, 78, 0, 1].into())).unwrap()));
+    assert_eq!(of_tap(), chosen);
     // The older qdisc of arriving packets excludes the one that classifiers need.
     row.left.shell("tc qdisc del dev eth0 clsact");
     row.left.shell("tc qdisc add dev eth0 ingress");
@@ -437,6 +463,10 @@ fn small_changes_are_left_out_and_many_go_in_one_batch() {
     };
     assert_eq!(left.set(&rates(1e6)).unwrap(), 250);
     assert_eq!(left.set(&rates(1.005e6)).unwrap(), 0);
+    // A limit that is somewhat too high costs no guarantee, one that is too low does.
+    assert_eq!(left.set(&rates(0.95e6)).unwrap(), 0);
+    assert_eq!(left.set(&rates(0.9e6)).unwrap(), 250);
+    assert_eq!(left.set(&rates(0.95e6)).unwrap(), 250);
     assert_eq!(left.set(&rates(2e6)).unwrap(), 250);
     let shown = row.left.shell("tc class show dev eth0");
     assert_eq!(shown.matches("rate 2Mbit ceil 2Mbit").count(), 250, "{shown}");

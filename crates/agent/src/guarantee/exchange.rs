@@ -38,6 +38,7 @@ impl Keeper {
         }
         self.moved |= other.note_origin(hose, origin);
         other.heard_s = Some(now_s);
+        other.note_next(word.next_tenths);
         if order == Order::Start {
             self.shaper.renumber(from);
             other.incoming.renumber();
@@ -72,6 +73,7 @@ impl Keeper {
             if let Some(round_trip) = round_trip {
                 allocator.set_round_trip(round_trip);
             }
+            allocator.set_patience(Seconds(other.patience_s));
             let guarantee_bps = self.targets.guarantee_bps(from, Seconds(now_s)).unwrap_or(0.0);
             allocator.feedback(Seconds(now_s), &feedback, Bandwidth(guarantee_bps));
         }
@@ -122,6 +124,7 @@ impl Keeper {
             number: self.number,
             sent_us: now_us(),
             from: self.duty.own.position,
+            next_tenths: other.next_tenths(),
             matter,
         };
         let Some(key) = self.keys.get(&hose.position) else {

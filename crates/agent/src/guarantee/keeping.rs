@@ -328,8 +328,9 @@ impl Keeper {
             self.phantom();
             self.forget_idle(now_s)?;
             self.judge(now_s);
-            let listed = self.others.keys().map(|peer| self.shaper.received(*peer).bytes).sum();
-            self.unlisted.count(now_s, self.shaper.device(), listed);
+            let (others, shaper) = (&self.others, &self.shaper);
+            let listed = || others.keys().map(|peer| shaper.received(*peer).bytes).sum::<u64>();
+            self.unlisted.count(now_s, shaper.device(), listed);
         }
         self.set_rates(now_s)?;
         self.say(now_s);

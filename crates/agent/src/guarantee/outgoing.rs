@@ -13,12 +13,14 @@ use crate::guarantee::windows::Judged;
 const WINDOW_S: f64 = 0.2;
 /// A window in which the pair reaches this share of its guarantee has met it.
 const MET: f64 = 0.95;
+/// After a pause of this length, a new window begins: a pair that had nothing to send had no guarantee to meet.
+const PAUSE_S: f64 = 1.0;
 /// A pair that has sent nothing for this long may have ended, although its limiter was full before.
 const ENDED_S: f64 = 0.06;
 /// A limiter that is used to this share holds back more than passes.
 const FULL_USE: f64 = 0.9;
-/// Longest time between two reports of an active host: half the time after which the other host counts it as lost.
-pub(super) const BEAT_S: f64 = 0.4;
+/// Longest window that is judged: somewhat longer than the longest time between two reports.
+const MOST_WINDOW_S: f64 = 4.0;
 /// A pair that has not sent for this long is idle.
 const IDLE_S: f64 = 0.3;
 
@@ -61,6 +63,8 @@ struct Window {
     trouble: bool,
     refused: bool,
     rate_bps: f64,
+    /// How many windows the last one stands for.
+    weight: u32,
     /// Whether the window is over, and whether bytes waited in sockets has to be known to judge it.
     open_question: bool,
 }
@@ -70,6 +74,12 @@ impl Outgoing {
     pub(super) fn count(&mut self, now_s: f64, now: Sent) -> (u64, bool) {
         let bytes = now.bytes.saturating_sub(self.seen.bytes);
         let refused = now.dropped > self.seen.dropped;
+        if bytes > 0 && now_s - self.window.sent_s > PAUSE_S {
+            self.window = Window {
+                begin_s: self.seen_s,
+                ..Window::default()
+            };
+        }
         self.window.refused |= refused;
         self.window.sent_bytes += bytes;
         if bytes > 0 || refused {
@@ -172,17 +182,20 @@ impl Outgoing {
         window.rate_bps = 8.0 * window.bytes as f64 / elapsed_s;
         let sent_bps = 8.0 * window.sent_bytes as f64 / elapsed_s;
         window.open_question = false;
+        // A rare report covers several windows.
+        window.weight = (elapsed_s / WINDOW_S) as u32;
+        let weight = window.weight;
         if let Some(limit_bps) = limit_bps
             && (window.bytes > 0 || window.trouble || window.refused)
-            && elapsed_s < WINDOW_S + 2.0 * BEAT_S
+            && elapsed_s < MOST_WINDOW_S
         {
             let least_bps = MET * self.guarantee_bps;
             if window.rate_bps >= least_bps {
-                self.judged.note(now_s, true);
+                self.judged.note(now_s, weight, true);
             } else if now_s - window.sent_s < ENDED_S
                 && (window.refused || sent_bps >= FULL_USE * limit_bps.max(self.guarantee_bps))
             {
-                self.judged.note(now_s, false);
+                self.judged.note(now_s, weight, false);
             } else {
                 window.open_question = true;
             }
@@ -200,7 +213,7 @@ impl Outgoing {
     /// the pair's sockets.
     pub(super) fn answer(&mut self, now_s: f64, waits: bool) {
         if std::mem::take(&mut self.window.open_question) {
-            self.judged.note(now_s, !waits);
+            self.judged.note(now_s, self.window.weight, !waits);
         }
     }
 
@@ -283,6 +296,44 @@ mod tests {
             out.report(10.0 + at_s, (at_s * 1e6) as u32, tally(at_s));
         }
         out
+    }
+
+    #[test]
+    fn a_pause_is_part_of_no_window() {
+        let mut out = judged(45e6, 22e6, 0);
+        let (before, _) = out.judged.sums(10.5);
+        // Two and a half seconds later, it sends again; its receiver has reported nothing meanwhile.
+        let mut sent = out.seen;
+        out.count(12.95, sent);
+        for step in 0..2_u32 {
+            sent.bytes += 300_000;
+            out.count(13.0 + 0.05 * f64::from(step), sent);
+        }
+        let tally = Tally {
+            units: (2e6 / UNIT_BYTES) as u32,
+            ..Tally::default()
+        };
+        out.report(13.1, 3_000_000, tally);
+        assert_eq!(out.judged.sums(13.2).0, before);
+    }
+
+    #[test]
+    fn a_rare_report_stands_for_several_windows() {
+        let mut out = judged(45e6, 44e6, 0);
+        let (before, _) = out.judged.sums(10.5);
+        let mut sent = out.seen;
+        for step in 1..=20_u32 {
+            sent.bytes += 562_500;
+            out.count(10.45 + 0.1 * f64::from(step), sent);
+        }
+        let tally = Tally {
+            units: ((44e6 * 0.45 + 40e6 * 2.0) / 8.0 / UNIT_BYTES) as u32,
+            ..Tally::default()
+        };
+        out.report(12.45, 2_000_000, tally);
+        let (windows, unmet) = out.judged.sums(12.5);
+        assert!((9..=10).contains(&(windows - before)), "{windows} {before}");
+        assert_eq!(unmet, windows - before);
     }
 
     #[test]

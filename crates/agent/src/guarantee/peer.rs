@@ -6,7 +6,7 @@ use gavotte_limiter::{Counts, Offer};
 
 use crate::guarantee::duty::Hose;
 use crate::guarantee::incoming::Incoming;
-use crate::guarantee::outgoing::{BEAT_S, Outgoing};
+use crate::guarantee::outgoing::Outgoing;
 use crate::guarantee::talk::{BYTES, Numbers};
 
 /// A report is sent after this many times its own size has arrived, so that feedback stays at a thousandth of the
@@ -14,14 +14,30 @@ use crate::guarantee::talk::{BYTES, Numbers};
 const WORTH_TELLING: u64 = 1000;
 /// Length of Ethernet's header and of UDP's.
 const ETHERNET_UDP_BYTES: u64 = 14 + 8;
+/// The same for a pair that sends little more than its guarantee.
+const WORTH_TELLING_CALM: u64 = 2500;
 /// Shortest time between two reports; limits change every 15 ms at most.
 const TELL_S: f64 = 0.03;
 /// Shortest time between two reports if packets were lost.
 const TELL_LOSS_S: f64 = 0.015;
+/// The same for a pair that sends little more than its guarantee, and has little to yield.
+const TELL_LOSS_CALM_S: f64 = 3.0;
 /// Shortest time between two reports of marks for pairs that carry little.
 const TELL_MARKS_S: f64 = 0.2;
+/// Longest time between two reports of an active host.
+const BEAT_S: f64 = 0.4;
+/// The same if neither host sends the other much more than is guaranteed.
+const BEAT_CALM_S: f64 = 3.0;
+/// A host counts as lost after this many times the time in which it would have sent a datagram.
+const PATIENCE: f64 = 2.5;
+/// A pair is calm if it sends at most this many times its guarantee and a burst: its receiver's reports then change its
+/// limit by little.
+const CALM: f64 = 1.25;
+const BURST_BYTES: f64 = 24_000.0;
 /// An offer is sent again if it differs by more than this share, and sooner if it differs by much more.
 const OTHER_OFFER: f64 = 0.05;
+/// The same for calm pairs, which have their guarantees divided by little.
+const OTHER_OFFER_CALM: f64 = 0.15;
 const TELL_OFFER_S: f64 = 0.25;
 const QUITE_OTHER_OFFER: f64 = 0.3;
 const TELL_QUITE_S: f64 = 0.05;
@@ -43,7 +59,11 @@ pub(super) struct Peer {
     pub(super) heard_s: Option<f64>,
     /// The other host's offers for the traffic to it and from it.
     pub(super) heard: [Option<Offer>; 2],
+    /// The silence after which it counts as lost, by its own words.
+    pub(super) patience_s: f64,
     reported_s: f64,
+    /// The longest time until the next report, as the last one promised.
+    promised_s: f64,
     reported: [Option<Offer>; 2],
     /// Whether the last report had bytes that waited too long.
     reported_waits: bool,
@@ -92,6 +112,29 @@ impl Peer {
         self.origin.filter(|_| recent).unwrap_or(hose.place)
     }
 
+    /// Records in how many tenths of a second the host's next datagram will come at the latest.
+    pub(super) fn note_next(&mut self, tenths: u8) {
+        self.patience_s = PATIENCE * 0.1 * f64::from(tenths);
+    }
+
+    /// In how many tenths of a second the next datagram to the host will be sent at the latest.
+    pub(super) fn next_tenths(&self) -> u8 {
+        (10.0 * self.promised_s) as u8
+    }
+
+    /// Whether neither host has sent the other much more than is guaranteed in the time since the last report. A host
+    /// that offers nothing is not limited, so that reports change nothing for it.
+    fn is_calm(&self, since_s: f64) -> bool {
+        let [_, source] = &self.heard;
+        let arriving = source.as_ref().is_none_or(|source| {
+            let own_bps = self.incoming.offer.map_or(f64::INFINITY, |own| own.share_bps);
+            self.incoming.untold.bytes <= calm_bytes(source.share_bps.min(own_bps), since_s)
+        });
+        let leaving =
+            self.out.allocator.is_none() || self.out.untold_bytes as f64 <= calm_bytes(self.out.guarantee_bps, since_s);
+        arriving && leaving
+    }
+
     /// Whether a report to the other host is due; if so, it is recorded as sent. `around_bytes` are the headers of its
     /// datagram. With `timed`, a sending source sends datagrams as often as reports arrive: their transit times reveal
     /// queues.
@@ -110,26 +153,39 @@ impl Peer {
             waited_bytes,
         } = self.incoming.untold;
         let sent = if timed { self.out.untold_bytes as f64 } else { 0.0 };
-        let worth = bytes.max(sent) >= (WORTH_TELLING * (BYTES as u64 + around_bytes)) as f64;
+        let calm = self.is_calm(since_s);
+        let times = if calm { WORTH_TELLING_CALM } else { WORTH_TELLING };
+        let worth = bytes.max(sent) >= (times * (BYTES as u64 + around_bytes)) as f64;
         let begins = offers
             .iter()
             .zip(&self.reported)
             .any(|(now, before)| now.is_some() != before.is_some());
+        let (loss_s, first_wait_s, other_offer) = if calm {
+            (TELL_LOSS_CALM_S, TELL_MARKS_S, OTHER_OFFER_CALM)
+        } else {
+            (TELL_LOSS_S, TELL_S, OTHER_OFFER)
+        };
         let due = begins
-            || (lost_bytes > 0.0 && since_s >= TELL_LOSS_S)
+            || (lost_bytes > 0.0 && since_s >= loss_s)
             || (worth && since_s >= TELL_S)
-            || (waited_bytes > 0.0 && !self.reported_waits && since_s >= TELL_S)
-            || (marked_bytes + waited_bytes > 0.0 && since_s >= TELL_MARKS_S)
-            || (since_s >= TELL_OFFER_S && news(OTHER_OFFER))
+            || (waited_bytes > 0.0 && !self.reported_waits && since_s >= first_wait_s)
+            || (!calm && marked_bytes + waited_bytes > 0.0 && since_s >= TELL_MARKS_S)
+            || (since_s >= TELL_OFFER_S && news(other_offer))
             || (since_s >= TELL_QUITE_S && news(QUITE_OTHER_OFFER))
-            || ((active || bytes > 0.0) && since_s >= BEAT_S);
+            || ((active || bytes > 0.0) && (since_s >= self.promised_s.max(BEAT_S) || !calm && since_s >= BEAT_S));
         if due {
             (self.reported_s, self.reported, self.incoming.untold) = (now_s, offers, Counts::default());
             self.reported_waits = waited_bytes > 0.0;
             self.out.untold_bytes = 0;
+            self.promised_s = if calm { BEAT_CALM_S } else { BEAT_S };
         }
         due
     }
+}
+
+/// The bytes that a calm pair may have sent in this time.
+fn calm_bytes(guarantee_bps: f64, since_s: f64) -> f64 {
+    CALM * guarantee_bps * since_s / 8.0 + BURST_BYTES
 }
 
 /// Whether two offers differ by more than a share. Both are first capped a little above the other end's own offer,
@@ -155,12 +211,46 @@ mod tests {
     use super::*;
     use crate::guarantee::duty::PairKey;
 
+    fn offer(bps: f64) -> Option<Offer> {
+        Some(Offer {
+            share_bps: bps,
+            offer_bps: bps,
+        })
+    }
+
+    #[test]
+    fn a_pair_near_its_guarantee_is_reported_rarely_and_the_report_says_so() {
+        for (rate_bps, least, most, tenths) in [(1e6, 2, 3, 30), (4e6, 12, 40, 4)] {
+            let mut peer = Peer {
+                heard: [None, offer(1e6)],
+                ..Peer::default()
+            };
+            peer.incoming.offer = offer(1e6);
+            let mut reports = 0;
+            for step in 1..=200_u32 {
+                peer.incoming.charge(&Counts {
+                    bytes: rate_bps / 8.0 * 0.03,
+                    waited_bytes: 100.0,
+                    ..Counts::default()
+                });
+                reports += u32::from(peer.is_due(0.03 * f64::from(step), 42, true));
+            }
+            assert!((least..=most).contains(&reports), "{rate_bps}: {reports} in 6 s");
+            assert_eq!(peer.next_tenths(), tenths);
+            // The other host waits longer than that before it counts this one as lost.
+            let mut other = Peer::default();
+            other.note_next(tenths);
+            assert!(other.patience_s > 2.0 * 0.1 * f64::from(tenths));
+        }
+    }
+
     #[test]
     fn the_first_wait_is_reported_soon() {
         let mut peer = Peer::default();
+        peer.heard = [None, offer(1e6)];
         let waited = Counts {
-            bytes: 3000.0,
-            waited_bytes: 3000.0,
+            bytes: 32_500.0,
+            waited_bytes: 32_500.0,
             ..Counts::default()
         };
         let mut due_at = Vec::new();
@@ -176,12 +266,6 @@ mod tests {
 
     #[test]
     fn an_offer_above_the_other_ends_is_no_news() {
-        let offer = |bps| {
-            Some(Offer {
-                share_bps: bps,
-                offer_bps: bps,
-            })
-        };
         assert!(differs(offer(45e6), offer(1.2e6), None, OTHER_OFFER));
         assert!(!differs(offer(45e6), offer(1.2e6), offer(0.9e6), OTHER_OFFER));
         assert!(differs(offer(45e6), offer(1.2e6), offer(1.5e6), OTHER_OFFER));
@@ -235,7 +319,7 @@ mod tests {
                 bytes: bytes as f64,
                 ..Counts::default()
             };
-            let worth_bytes = WORTH_TELLING * (BYTES as u64 + headers_bytes);
+            let worth_bytes = WORTH_TELLING_CALM * (BYTES as u64 + headers_bytes);
             peer.incoming.charge(&arrive(worth_bytes - 1));
             assert!(!peer.is_due(2.0 * TELL_S, around_bytes(address), false));
             peer.incoming.charge(&arrive(1));

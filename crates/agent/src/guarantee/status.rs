@@ -29,7 +29,11 @@ impl Keeper {
                 ..other.out.status(now_s, limit_bps.min(UNLIMITED_BPS as f64))
             });
             let silence_s = self.duty.parameters.allocation.silence_s;
-            if other.out.is_active(now_s) && other.heard_s.is_none_or(|heard_s| now_s - heard_s > silence_s) {
+            if other.out.is_active(now_s)
+                && other
+                    .heard_s
+                    .is_none_or(|heard_s| now_s - heard_s > silence_s.max(other.patience_s))
+            {
                 silent.push(hose.name.clone());
             }
         }

@@ -1,13 +1,13 @@
 //! The messages about guarantees between agents: small authenticated datagrams.
 //!
 //! ```text
-//!  0      4        12     16     18      22     26       30       34     38       42        46              58
-//!  | GVP5 | number | time | from | bytes | lost | marked | waited | lost | marked | transit | 4 x rate (24) | MAC (12) |  of the pairs between them
-//!                                  in units of 16 bytes             packets
-//!  | GVM5 | number | time | from | 4 x rate (24) | MAC (12) |     the same without counts: other hosts' packets
-//!                                                                 arrive from the same address
-//!  | GVN5 | number | time | from | 2 x rate (24) | MAC (12) |     what a host of a tenant needs
-//!  | GVS5 | number | time | from | 2 x rate (24) | MAC (12) |     its share of the tenant's bandwidth
+//!  0      4        12     16     18     19      23     27       31       35     39       43        47              59
+//!  | GVP6 | number | time | from | next | bytes | lost | marked | waited | lost | marked | transit | 4 x rate (24) | MAC (12) |  of the pairs between them
+//!                                         in units of 16 bytes             packets
+//!  | GVM6 | number | time | from | next | 4 x rate (24) | MAC (12) |  the same without counts: other hosts' packets
+//!                                                                     arrive from the same address
+//!  | GVN6 | number | time | from | next | 2 x rate (24) | MAC (12) |  what a host of a tenant needs
+//!  | GVS6 | number | time | from | next | 2 x rate (24) | MAC (12) |  its share of the tenant's bandwidth
 //! ```
 //!
 //! * Number: grows from datagram to datagram, so that no datagram is accepted twice. Its upper half is the epoch, which
@@ -18,6 +18,8 @@
 //! * Transit: the shortest transit time of the other host's last datagrams, in microseconds by both clocks; 0 = unknown. The sum
 //!   of both directions is the round trip, since the difference of the clocks cancels out.
 //! * From: the sender's position in the set of guarantees. Its address may be another one behind a NAT.
+//! * Next: the time until the sender's next datagram about pairs at the latest, in tenths of a second, while the hosts
+//!   send each other bytes.
 //! * Counts: what arrived since the sender of the datagram began to keep guarantees. They wrap around, so a lost
 //!   datagram loses no count.
 //! * Rates: 32-bit floats without the last byte, so rounded down by at most 1 in 30 000.
@@ -31,13 +33,13 @@ use std::collections::BTreeSet;
 use gavotte_limiter::Offer;
 
 const MAC_BYTES: usize = 12;
-const HEAD_BYTES: usize = 18;
+const HEAD_BYTES: usize = 19;
 const RATE_BYTES: usize = 3;
 const TALLY_BYTES: usize = 28;
-const PAIR: [u8; 4] = *b"GVP5";
-const MIXED: [u8; 4] = *b"GVM5";
-const NEED: [u8; 4] = *b"GVN5";
-const SHARE: [u8; 4] = *b"GVS5";
+const PAIR: [u8; 4] = *b"GVP6";
+const MIXED: [u8; 4] = *b"GVM6";
+const NEED: [u8; 4] = *b"GVN6";
+const SHARE: [u8; 4] = *b"GVS6";
 /// Length of the longest datagram in bytes.
 pub const BYTES: usize = HEAD_BYTES + TALLY_BYTES + 4 * RATE_BYTES + MAC_BYTES;
 /// Unit of byte counts.
@@ -53,7 +55,7 @@ pub struct TalkKey([u8; 32]);
 impl TalkKey {
     /// Derives the key, so that its MACs are valid for no other purpose.
     pub fn derive(key: &[u8; 32]) -> Self {
-        Self(blake3::derive_key("gavotte 4 guarantee of two", key))
+        Self(blake3::derive_key("gavotte 6 guarantee of two", key))
     }
 
     fn mac(&self, to: u16, body: &[u8]) -> blake3::Hash {
@@ -115,6 +117,8 @@ pub struct Word {
     pub sent_us: u32,
     /// The sender's position in the set.
     pub from: u16,
+    /// The longest time until its next datagram about pairs, in tenths of a second.
+    pub next_tenths: u8,
     /// The content.
     pub matter: Matter,
 }
@@ -196,6 +200,7 @@ impl Word {
         bytes.extend_from_slice(&self.number.to_be_bytes());
         bytes.extend_from_slice(&self.sent_us.to_be_bytes());
         bytes.extend_from_slice(&self.from.to_be_bytes());
+        bytes.push(self.next_tenths);
         if let Some(tally) = tally {
             let Tally {
                 units,
@@ -235,6 +240,7 @@ impl Word {
         }
         let number = u64::from_be_bytes(take(body, 4)?);
         let sent_us = u32::from_be_bytes(take(body, 12)?);
+        let [next_tenths] = take(body, 18)?;
         let rate = |place: usize, before: usize| -> Option<f64> {
             let [a, b, c] = take::<RATE_BYTES>(body, HEAD_BYTES + before + RATE_BYTES * place)?;
             Some(f64::from(f32::from_be_bytes([a, b, c, 0])))
@@ -284,6 +290,7 @@ impl Word {
             number,
             sent_us,
             from,
+            next_tenths,
             matter,
         })
     }
@@ -313,6 +320,7 @@ mod tests {
             number: 77 << 32 | 5,
             sent_us: u32::MAX,
             from: 258,
+            next_tenths: 20,
             matter: Matter::Pair {
                 tally: Some(Tally {
                     units: u32::MAX,
@@ -352,6 +360,7 @@ mod tests {
                 number: 1,
                 sent_us: 0,
                 from: 0,
+                next_tenths: 0,
                 matter,
             };
             let Some(Word { number: 1, matter, .. }) = open(&key(), TO, &sent.seal(&key(), TO)) else {

@@ -14,8 +14,8 @@ pub(super) struct Unlisted {
 }
 
 impl Unlisted {
-    /// Reads the interface's counter if a period is over; `listed_bytes` have arrived from hosts of the set so far.
-    pub(super) fn count(&mut self, now_s: f64, device: &str, listed_bytes: u64) {
+    /// Reads the interface's counter if a period is over; `listed_bytes` returns what has arrived from hosts of the set.
+    pub(super) fn count(&mut self, now_s: f64, device: &str, listed_bytes: impl FnOnce() -> u64) {
         if self.before.is_some_and(|(at_s, ..)| now_s - at_s < PERIOD_S) {
             return;
         }
@@ -26,6 +26,7 @@ impl Unlisted {
         else {
             return;
         };
+        let listed_bytes = listed_bytes();
         if let Some((at_s, all_before, listed_before)) = self.before.replace((now_s, all_bytes, listed_bytes)) {
             let all = all_bytes.saturating_sub(all_before);
             let listed = listed_bytes.saturating_sub(listed_before);

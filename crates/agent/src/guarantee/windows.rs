@@ -10,15 +10,15 @@ const REMEMBERED_S: f64 = 60.0;
 pub(super) struct Judged(VecDeque<(f64, u32, u32)>);
 
 impl Judged {
-    /// Records whether the guarantee was met in a window that ends now.
-    pub(super) fn note(&mut self, now_s: f64, met: bool) {
+    /// Records whether the guarantee was met in a number of windows that end now.
+    pub(super) fn note(&mut self, now_s: f64, windows: u32, met: bool) {
         let second = now_s.floor();
         match self.0.back_mut() {
             Some((at, count, unmet)) if (*at - second).abs() < 0.5 => {
-                *count += 1;
-                *unmet += u32::from(!met);
+                *count += windows;
+                *unmet += windows * u32::from(!met);
             }
-            _ => self.0.push_back((second, 1, u32::from(!met))),
+            _ => self.0.push_back((second, windows, windows * u32::from(!met))),
         }
         while self.0.front().is_some_and(|(at, ..)| now_s - at > REMEMBERED_S) {
             self.0.pop_front();
@@ -47,7 +47,7 @@ mod tests {
     fn only_the_last_minute_counts() {
         let mut judged = Judged::default();
         for tenth in 0..1000 {
-            judged.note(0.2 * f64::from(tenth), tenth >= 500);
+            judged.note(0.2 * f64::from(tenth), 1, tenth >= 500);
         }
         let (windows, unmet) = judged.sums(199.8);
         assert!((299..=305).contains(&windows), "{windows}");

@@ -8,6 +8,7 @@ mod hosts;
 mod pair;
 mod port;
 mod protection;
+mod reports;
 mod run;
 mod transport;
 mod uses;

@@ -6,6 +6,7 @@ use gavotte_limiter::{Allocator, Counts, Delay};
 use gavotte_net::{Seconds, Volume};
 
 use super::port::Queues;
+use super::reports::Reports;
 use super::transport::Transport;
 use super::uses::PairUse;
 
@@ -31,6 +32,9 @@ pub(crate) struct ActivePair {
     pub(crate) guarantee_bps: f64,
     /// The limit in bytes per second.
     pub(crate) limit: f64,
+    /// What the pair may send above its limit after it has been idle, and how much of that is left, in bytes.
+    pub(crate) bucket_bytes: f64,
+    tokens_bytes: f64,
     /// In bytes per second: the rate sent in this step, and how much of it has arrived so far. Then the marked share,
     /// and the number of lost packets.
     sent: f64,
@@ -45,15 +49,15 @@ pub(crate) struct ActivePair {
     pub(crate) delay: Delay,
     /// The sending agent's datagrams on their way: when each arrives, and how long it waits.
     pub(crate) datagrams: VecDeque<(f64, f64)>,
-    /// Bytes sent since the last datagram of the sending agent, and when that was sent.
-    pub(crate) untimed_bytes: f64,
-    pub(crate) timed_s: f64,
+    /// What was sent since the last datagram of the sending agent, and when that was sent.
+    pub(crate) untimed: Counts,
+    pub(crate) timed: Reports,
     /// Bytes sent since the sending agent's last turn, and since the last report to it.
     pub(crate) sent_bytes: f64,
     pub(crate) unreported_bytes: f64,
     /// What the receiving agent has not reported yet, and when it reported last.
     pub(crate) unreported: Counts,
-    pub(crate) reported_s: f64,
+    pub(crate) reported: Reports,
     /// Counts since the receiving agent's last turn.
     pub(crate) counts: Counts,
     window: Window,
@@ -90,6 +94,8 @@ impl ActivePair {
             allocator: None,
             guarantee_bps: 0.0,
             limit: f64::INFINITY,
+            bucket_bytes: 0.0,
+            tokens_bytes: 0.0,
             sent: 0.0,
             at: 0,
             rate: 0.0,
@@ -100,12 +106,12 @@ impl ActivePair {
             waits_s: 0.0,
             delay: Delay::default(),
             datagrams: VecDeque::new(),
-            untimed_bytes: 0.0,
-            timed_s: f64::NEG_INFINITY,
+            untimed: Counts::default(),
+            timed: Reports::default(),
             sent_bytes: 0.0,
             unreported_bytes: 0.0,
             unreported: Counts::default(),
-            reported_s: 0.0,
+            reported: Reports::default(),
             counts: Counts::default(),
             window: Window::default(),
             sums: Sums::default(),
@@ -134,9 +140,14 @@ impl ActivePair {
         });
     }
 
-    /// Computes the rate of this step: the flows' demand, at most the limit. Bytes in a window beyond that wait before
-    /// the limiter, and overflow.
-    pub(crate) fn send(&mut self, now: Seconds, queues: &Queues) {
+    /// Fills the bucket of a pair that starts after a pause.
+    pub(crate) fn fill(&mut self, Volume(bucket_bytes): Volume) {
+        (self.bucket_bytes, self.tokens_bytes) = (bucket_bytes, bucket_bytes);
+    }
+
+    /// Computes the rate of this step: the flows' demand, at most the limit and what is left in the bucket. Bytes in a
+    /// window beyond that wait before the limiter, and overflow.
+    pub(crate) fn send(&mut self, now: Seconds, Seconds(step_s): Seconds, queues: &Queues) {
         let round_trip_s = queues.round_trip_s + self.waits_s;
         self.round_trip_s = round_trip_s;
         let mut sum = 0.0;
@@ -147,8 +158,9 @@ impl ActivePair {
             };
             sum += moving.rate;
         }
-        if sum > self.limit {
-            let share = self.limit / sum;
+        let allowed = self.limit + self.tokens_bytes / step_s;
+        if sum > allowed {
+            let share = allowed / sum;
             let (mut waiting, mut most, mut fullest) = (0.0, 0.0, None);
             for (place, moving) in self.flows.iter_mut().enumerate() {
                 moving.rate *= share;
@@ -167,7 +179,11 @@ impl ActivePair {
             {
                 window.lost(now, 1.0, Seconds(round_trip_s + waiting / self.limit));
             }
-            sum = self.limit;
+            sum = allowed;
+        }
+        if self.bucket_bytes > 0.0 {
+            let left_bytes = self.tokens_bytes + (self.limit - sum) * step_s;
+            self.tokens_bytes = left_bytes.clamp(0.0, self.bucket_bytes);
         }
         (self.sent, self.rate, self.at) = (sum, sum, 0);
         (self.marked, self.lost_packets) = (0.0, 0.0);

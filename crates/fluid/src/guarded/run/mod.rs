@@ -14,6 +14,7 @@ use super::hosts::Agent;
 use super::pair::ActivePair;
 use super::port::Port;
 use super::protection::{Guarding, Method};
+use super::reports::Reports;
 use super::transport::{Transport, Window};
 use super::uses::{Guarded, PairUse};
 use crate::error::FluidError;
@@ -54,6 +55,13 @@ pub fn simulate_guarded(
     run.go();
     Ok(run.into_guarded())
 }
+
+/// What a pair may send at once after a pause, and how many such buckets a host has. Agents have the same.
+const BUCKET_BYTES: f64 = 65_536.0;
+const BUCKETS: f64 = 4.0;
+
+/// The silence after which a receiver that reports rarely counts as lost.
+const PATIENCE: Seconds = Seconds(7.5);
 
 /// A constant rate without a cap, in bit/s.
 const MOST_CONSTANT_BPS: f64 = 8e12;
@@ -195,6 +203,11 @@ impl<'a> Run<'a> {
     /// Creates the limiter of a pair.
     fn open(&mut self, place: usize) {
         let now = Seconds(self.now_s);
+        let source = self.pairs[place].source;
+        let sending = self.out[source]
+            .iter()
+            .filter(|&&own| !self.pairs[own].flows.is_empty());
+        let bucket_bytes = BUCKET_BYTES.min(BUCKETS * BUCKET_BYTES / (sending.count() as f64 + 1.0));
         let pair = &mut self.pairs[place];
         let hose = &self.guarding.hoses[pair.source];
         let Some(agent) = self.agents.get_mut(&pair.source).filter(|_| hose.egress_bps > 0.0) else {
@@ -212,13 +225,15 @@ impl<'a> Run<'a> {
         } = &self.guarding.parameters;
         let start = Bandwidth(rules.start * agent.sending.hose_bps());
         let ceiling = Bandwidth(hose.egress_limit_bps);
-        let allocator = Allocator::new(now, Bandwidth(guarantee_bps), start, ceiling, rules);
+        let mut allocator = Allocator::new(now, Bandwidth(guarantee_bps), start, ceiling, rules);
+        allocator.set_patience(PATIENCE);
         let allocator = if self.guarding.adapts {
+            pair.fill(Volume(bucket_bytes));
             allocator.without_marks(delayed, unmarked)
         } else {
             allocator
         };
-        pair.reported_s = self.now_s;
+        pair.reported = Reports::starting(self.now_s);
         pair.guarantee_bps = guarantee_bps;
         pair.limit = match self.guarding.method {
             Method::Static => allocator.fallback_bps(),
@@ -234,7 +249,7 @@ impl<'a> Run<'a> {
         for &place in &self.active {
             let pair = &mut self.pairs[place];
             pair.waits_s = pair.route.iter().map(|&port| self.ports[port as usize].wait_s()).sum();
-            pair.send(now, &queues);
+            pair.send(now, Seconds(step_s), &queues);
         }
         for level in 0..self.level_count {
             for &place in &self.active {

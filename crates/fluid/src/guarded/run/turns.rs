@@ -8,31 +8,12 @@ use super::super::pair::ActivePair;
 use super::super::protection::Method;
 use super::Run;
 
-/// Agents report after this many bytes, so that reports stay at a thousandth of the traffic.
-const WORTH_BYTES: f64 = 116e3;
-/// Shortest time between two reports, and the same after losses.
-const LEAST_S: f64 = 0.03;
-const LEAST_LOSS_S: f64 = 0.015;
-/// Shortest time between two reports of marks and waits for pairs that carry little.
-const MARKS_S: f64 = 0.2;
-/// Longest time between two reports.
-const BEAT_S: f64 = 0.4;
-
-/// Whether an agent reports these counts, `since_s` after the last report.
-fn due(counts: &Counts, since_s: f64) -> bool {
-    counts.lost_bytes > 0.0 && since_s >= LEAST_LOSS_S
-        || counts.bytes >= WORTH_BYTES && since_s >= LEAST_S
-        || counts.marked_bytes + counts.waited_bytes > 0.0 && since_s >= MARKS_S
-        || since_s >= BEAT_S
-}
-
 impl ActivePair {
     /// Sends a datagram of the sending agent if one is due. It waits in the same queues as all packets.
-    fn time(&mut self, now_s: f64) {
-        self.untimed_bytes += self.sent_bytes;
-        let since_s = now_s - self.timed_s;
-        if self.untimed_bytes >= WORTH_BYTES && since_s >= LEAST_S || since_s >= BEAT_S {
-            (self.untimed_bytes, self.timed_s) = (0.0, now_s);
+    fn time(&mut self, now_s: f64, calms: bool) {
+        self.untimed.bytes += self.sent_bytes;
+        if self.timed.due(now_s, &self.untimed, self.guarantee_bps, calms) {
+            self.untimed = Counts::default();
             self.datagrams.push_back((now_s + self.waits_s, self.waits_s));
         }
     }
@@ -93,7 +74,7 @@ impl Run<'_> {
         for &place in &self.out[host] {
             let pair = &mut self.pairs[place];
             if pair.sent_bytes > 0.0 {
-                pair.time(now_s);
+                pair.time(now_s, self.guarding.adapts);
                 agent
                     .sending
                     .observe(pair.target, Bytes(pair.sent_bytes as u64), Bandwidth(pair.limit * 8.0));
@@ -127,8 +108,11 @@ impl Run<'_> {
             if method != Method::Seawall {
                 pair.guarantee_bps = guarantee_bps;
             }
-            let since_s = now_s - pair.reported_s;
-            if !due(&pair.unreported, since_s) {
+            let since_s = now_s - pair.reported.at_s.max(0.0);
+            if !pair
+                .reported
+                .due(now_s, &pair.unreported, pair.guarantee_bps, self.guarding.adapts)
+            {
                 // Agents apply a new guarantee before the next report.
                 pair.limit = match method {
                     Method::Static => pair.guarantee_bps / 8.0,
@@ -138,7 +122,6 @@ impl Run<'_> {
                 continue;
             }
             let counts = std::mem::take(&mut pair.unreported);
-            pair.reported_s = now_s;
             let bytes = std::mem::take(&mut pair.unreported_bytes);
             let feedback = Feedback {
                 rate_bps: bytes * 8.0 / since_s.max(self.guarding.step_s),

@@ -1,0 +1,74 @@
+//! When agents report on a pair, as real ones do.
+
+use gavotte_limiter::Counts;
+
+/// Agents report after this many bytes, so that reports stay at a thousandth of the traffic.
+const WORTH_BYTES: f64 = 113e3;
+/// Shortest time between two reports, and the same after losses.
+const LEAST_S: f64 = 0.03;
+const LEAST_LOSS_S: f64 = 0.015;
+/// Shortest time between two reports of marks and waits for pairs that carry little.
+const MARKS_S: f64 = 0.2;
+/// Longest time between two reports.
+const BEAT_S: f64 = 0.4;
+/// The same for a pair that sends at most this many times its guarantee and a burst.
+const CALM: f64 = 1.25;
+const CALM_BURST_BYTES: f64 = 24e3;
+const CALM_WORTH_BYTES: f64 = 282e3;
+const CALM_LOSS_S: f64 = 3.0;
+const CALM_BEAT_S: f64 = 3.0;
+
+/// The reports of one agent on one pair.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reports {
+    /// When the last one left, and after which time the next one leaves at the latest.
+    pub(crate) at_s: f64,
+    promised_s: f64,
+    waits: bool,
+}
+
+impl Default for Reports {
+    fn default() -> Self {
+        Self {
+            at_s: f64::NEG_INFINITY,
+            promised_s: BEAT_S,
+            waits: false,
+        }
+    }
+}
+
+impl Reports {
+    /// The reports on a pair that starts now.
+    pub(crate) fn starting(now_s: f64) -> Self {
+        Self {
+            at_s: now_s,
+            ..Self::default()
+        }
+    }
+
+    /// Whether these counts of a pair with this guarantee are reported now; if so, it is recorded. With `calms`, agents
+    /// report rarely on pairs that send little more than is guaranteed.
+    pub(crate) fn due(&mut self, now_s: f64, counts: &Counts, guarantee_bps: f64, calms: bool) -> bool {
+        let since_s = now_s - self.at_s;
+        let calm = calms && counts.bytes <= CALM * guarantee_bps / 8.0 * since_s + CALM_BURST_BYTES;
+        let (worth_bytes, loss_s, first_wait_s) = if calm {
+            (CALM_WORTH_BYTES, CALM_LOSS_S, MARKS_S)
+        } else {
+            (WORTH_BYTES, LEAST_LOSS_S, LEAST_S)
+        };
+        let signs = counts.marked_bytes + counts.waited_bytes > 0.0;
+        let due = counts.lost_bytes > 0.0 && since_s >= loss_s
+            || counts.bytes >= worth_bytes && since_s >= LEAST_S
+            || counts.waited_bytes > 0.0 && !self.waits && since_s >= first_wait_s
+            || !calm && (signs && since_s >= MARKS_S || since_s >= BEAT_S)
+            || since_s >= self.promised_s;
+        if due {
+            *self = Self {
+                at_s: now_s,
+                promised_s: if calm { CALM_BEAT_S } else { BEAT_S },
+                waits: counts.waited_bytes > 0.0,
+            };
+        }
+        due
+    }
+}
