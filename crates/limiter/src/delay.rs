@@ -118,7 +118,7 @@ mod tests {
         // In a deep queue the usual wait counts, until it has been short for a while.
         let now_s = note(&mut delay, now_s, &[0.030, 0.030, 0.003, 0.003]);
         assert!(marked(&delay, now_s).abs() < f64::EPSILON);
-        let now_s = note(&mut delay, now_s, &[0.003; 450]);
+        let now_s = note(&mut delay, now_s, &[0.0, 0.003, 0.003].repeat(150));
         assert!(marked(&delay, now_s) > 0.5);
     }
 

@@ -216,6 +216,7 @@ impl<K: Copy + Ord> Partitioner<K> {
             period_s,
             idle_s,
             silence_s,
+            mice_bytes,
             ..
         } = self.rules;
         // A time that is too short gives no rate: continue to count until the next division.
@@ -223,7 +224,8 @@ impl<K: Copy + Ord> Partitioner<K> {
         let mut same = true;
         self.pairs.retain(|_, pair| {
             let before = pair.active;
-            let fresh = pair.active_s.is_none() || !before;
+            // A mouse sends one burst and no more.
+            let fresh = !before || pair.total_bytes < mice_bytes;
             if pair.bytes > 0 || pair.active_s.is_none() {
                 pair.active_s = Some(now_s);
             }

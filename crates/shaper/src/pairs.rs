@@ -285,6 +285,10 @@ impl Shaper {
         };
         self.point(peer, NEWCOMERS)?;
         self.set_estimate(peer, 0.0, 0);
+        // Its next class begins with an empty queue and a full bucket.
+        if let Some(programs) = &self.programs {
+            programs.out.set_word(self.peers[&peer].place, out::LEVEL, 0);
+        }
         self.netlink
             .one(tc::drop_class(self.link.index, class.minor))
             .map_err(ShaperError::kernel("remove a class"))?;

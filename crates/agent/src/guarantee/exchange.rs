@@ -98,9 +98,11 @@ impl Keeper {
     /// Sends the other hosts what has changed.
     pub(super) fn say(&mut self, now_s: f64) {
         let mut messages = self.part.say(&self.duty, now_s);
+        let active = |other: &&Peer| other.out.offer.is_some() || other.incoming.offer.is_some();
+        let pairs = self.others.values().filter(active).count();
         let timed = self.duty.parameters.delayed.delay_most_s > 0.0;
         for (peer, other) in &mut self.others {
-            if !other.is_due(now_s, around_bytes(self.duty.peers[peer].place.ip()), timed) {
+            if !other.is_due(now_s, around_bytes(self.duty.peers[peer].place.ip()), timed, pairs) {
                 continue;
             }
             let matter = Matter::Pair {

@@ -11,23 +11,25 @@ use crate::guarantee::talk::{BYTES, Numbers};
 
 /// A report is sent after this many times its own size has arrived, so that feedback stays at a thousandth of the
 /// traffic.
-const WORTH_TELLING: u64 = 1000;
+const WORTH_TELLING: f64 = 1000.0;
 /// Length of Ethernet's header and of UDP's.
 const ETHERNET_UDP_BYTES: u64 = 14 + 8;
-/// The same for a pair that sends little more than its guarantee.
-const WORTH_TELLING_CALM: u64 = 2500;
 /// Shortest time between two reports; limits change every 15 ms at most.
 const TELL_S: f64 = 0.03;
 /// Shortest time between two reports if packets were lost.
 const TELL_LOSS_S: f64 = 0.015;
-/// The same for a pair that sends little more than its guarantee, and has little to yield.
-const TELL_LOSS_CALM_S: f64 = 3.0;
 /// Shortest time between two reports of marks for pairs that carry little.
 const TELL_MARKS_S: f64 = 0.2;
 /// Longest time between two reports of an active host.
 const BEAT_S: f64 = 0.4;
-/// The same if neither host sends the other much more than is guaranteed.
-const BEAT_CALM_S: f64 = 3.0;
+/// Calm pairs of a host with many pairs are reported more rarely, so that the cost of all stays the same: this time
+/// between two reports for each pair, and at most this many times the usual time.
+const BEAT_PAIR_S: f64 = 0.03;
+const SLOWEST: f64 = 7.5;
+/// A host follows the other one in that, but for a part, so that both return to the usual times.
+const FOLLOWS: f64 = 0.8;
+/// The most by which more bytes are worth a report.
+const WORTH_MOST: f64 = 2.5;
 /// A host counts as lost after this many times the time in which it would have sent a datagram.
 const PATIENCE: f64 = 2.5;
 /// A pair is calm if it sends at most this many times its guarantee and a burst: its receiver's reports then change its
@@ -36,7 +38,8 @@ const CALM: f64 = 1.25;
 const BURST_BYTES: f64 = 24_000.0;
 /// An offer is sent again if it differs by more than this share, and sooner if it differs by much more.
 const OTHER_OFFER: f64 = 0.05;
-/// The same for calm pairs, which have their guarantees divided by little.
+/// The same for the growth of calm pairs' offers. A lower share is reported as soon as that of others: the shares of a hose
+/// add up to the hose.
 const OTHER_OFFER_CALM: f64 = 0.15;
 const TELL_OFFER_S: f64 = 0.25;
 const QUITE_OTHER_OFFER: f64 = 0.3;
@@ -119,7 +122,7 @@ impl Peer {
 
     /// In how many tenths of a second the next datagram to the host will be sent at the latest.
     pub(super) fn next_tenths(&self) -> u8 {
-        (10.0 * self.promised_s) as u8
+        (10.0 * self.promised_s).round() as u8
     }
 
     /// Whether neither host has sent the other much more than is guaranteed in the time since the last report. A host
@@ -135,16 +138,23 @@ impl Peer {
         arriving && leaving
     }
 
+    /// How many times rarer than usual the reports on a calm pair are, if this host has `pairs` active pairs.
+    fn slow(&self, pairs: usize) -> f64 {
+        let own_s = BEAT_PAIR_S * pairs as f64;
+        let other_s = FOLLOWS * self.patience_s / PATIENCE;
+        (own_s.max(other_s) / BEAT_S).clamp(1.0, SLOWEST)
+    }
+
     /// Whether a report to the other host is due; if so, it is recorded as sent. `around_bytes` are the headers of its
-    /// datagram. With `timed`, a sending source sends datagrams as often as reports arrive: their transit times reveal
+    /// datagram, and `pairs` is the number of this host's active pairs. With `timed`, a sending source sends datagrams as often as reports arrive: their transit times reveal
     /// queues.
-    pub(super) fn is_due(&mut self, now_s: f64, around_bytes: u64, timed: bool) -> bool {
+    pub(super) fn is_due(&mut self, now_s: f64, around_bytes: u64, timed: bool, pairs: usize) -> bool {
         let offers = [self.out.offer, self.incoming.offer];
         let since_s = now_s - self.reported_s;
         let active = offers.iter().any(Option::is_some);
-        let news = |by: f64| {
+        let news = |by: f64, lower: f64| {
             let mut both = offers.iter().zip(&self.reported).zip(&self.heard);
-            both.any(|((now, before), heard)| differs(*now, *before, *heard, by))
+            both.any(|((now, before), heard)| differs(*now, *before, *heard, by, lower))
         };
         let Counts {
             bytes,
@@ -154,30 +164,27 @@ impl Peer {
         } = self.incoming.untold;
         let sent = if timed { self.out.untold_bytes as f64 } else { 0.0 };
         let calm = self.is_calm(since_s);
-        let times = if calm { WORTH_TELLING_CALM } else { WORTH_TELLING };
-        let worth = bytes.max(sent) >= (times * (BYTES as u64 + around_bytes)) as f64;
+        let slow = if calm { self.slow(pairs) } else { 1.0 };
+        let worth_bytes = WORTH_TELLING * slow.min(WORTH_MOST) * (BYTES as u64 + around_bytes) as f64;
+        let worth = bytes.max(sent) >= worth_bytes;
         let begins = offers
             .iter()
             .zip(&self.reported)
             .any(|(now, before)| now.is_some() != before.is_some());
-        let (loss_s, first_wait_s, other_offer) = if calm {
-            (TELL_LOSS_CALM_S, TELL_MARKS_S, OTHER_OFFER_CALM)
-        } else {
-            (TELL_LOSS_S, TELL_S, OTHER_OFFER)
-        };
+        let other_offer = if calm { OTHER_OFFER_CALM } else { OTHER_OFFER };
         let due = begins
-            || (lost_bytes > 0.0 && since_s >= loss_s)
+            || (lost_bytes > 0.0 && since_s >= TELL_LOSS_S * slow.powi(3))
             || (worth && since_s >= TELL_S)
-            || (waited_bytes > 0.0 && !self.reported_waits && since_s >= first_wait_s)
-            || (!calm && marked_bytes + waited_bytes > 0.0 && since_s >= TELL_MARKS_S)
-            || (since_s >= TELL_OFFER_S && news(other_offer))
-            || (since_s >= TELL_QUITE_S && news(QUITE_OTHER_OFFER))
+            || (waited_bytes > 0.0 && !self.reported_waits && since_s >= TELL_S * slow)
+            || (marked_bytes + waited_bytes > 0.0 && since_s >= TELL_MARKS_S * slow * slow)
+            || (since_s >= TELL_OFFER_S && news(other_offer, OTHER_OFFER))
+            || (since_s >= TELL_QUITE_S && news(QUITE_OTHER_OFFER, QUITE_OTHER_OFFER))
             || ((active || bytes > 0.0) && (since_s >= self.promised_s.max(BEAT_S) || !calm && since_s >= BEAT_S));
         if due {
             (self.reported_s, self.reported, self.incoming.untold) = (now_s, offers, Counts::default());
             self.reported_waits = waited_bytes > 0.0;
             self.out.untold_bytes = 0;
-            self.promised_s = if calm { BEAT_CALM_S } else { BEAT_S };
+            self.promised_s = BEAT_S * slow;
         }
         due
     }
@@ -188,19 +195,21 @@ fn calm_bytes(guarantee_bps: f64, since_s: f64) -> f64 {
     CALM * guarantee_bps * since_s / 8.0 + BURST_BYTES
 }
 
-/// Whether two offers differ by more than a share. Both are first capped a little above the other end's own offer,
+/// Whether two offers differ by more than a share, or the share of the hose falls by more than `lower`. Both are first capped a little above the other end's own offer,
 /// since the lower of the two offers counts.
-fn differs(now: Option<Offer>, before: Option<Offer>, heard: Option<Offer>, by: f64) -> bool {
-    let far = |of: fn(&Offer) -> f64, now: &Offer, before: &Offer| {
+fn differs(now: Option<Offer>, before: Option<Offer>, heard: Option<Offer>, by: f64, lower: f64) -> bool {
+    let change = |of: fn(&Offer) -> f64, now: &Offer, before: &Offer| {
         let most = heard
             .as_ref()
             .map_or(f64::INFINITY, |heard| (1.0 + OTHER_OFFER) * of(heard));
         let (now, before) = (of(now).min(most), of(before).min(most));
-        (now - before).abs() > by * before
+        (now - before) / before
     };
     match (now, before) {
         (Some(now), Some(before)) => {
-            far(|offer| offer.share_bps, &now, &before) || far(|offer| offer.offer_bps, &now, &before)
+            let shares = change(|offer| offer.share_bps, &now, &before);
+            let offers = change(|offer| offer.offer_bps, &now, &before);
+            shares < -lower || shares > by || offers.abs() > by
         }
         (now, before) => now.is_some() != before.is_some(),
     }
@@ -211,21 +220,27 @@ mod tests {
     use super::*;
     use crate::guarantee::duty::PairKey;
 
-    fn offer(bps: f64) -> Option<Offer> {
-        Some(Offer {
+    fn offered(bps: f64) -> Offer {
+        Offer {
             share_bps: bps,
             offer_bps: bps,
-        })
+        }
+    }
+
+    fn near_guarantee(guarantee_bps: f64) -> Peer {
+        Peer {
+            heard: [None, Some(offered(guarantee_bps))],
+            ..Peer::default()
+        }
     }
 
     #[test]
     fn a_pair_near_its_guarantee_is_reported_rarely_and_the_report_says_so() {
-        for (rate_bps, least, most, tenths) in [(1e6, 2, 3, 30), (4e6, 12, 40, 4)] {
-            let mut peer = Peer {
-                heard: [None, offer(1e6)],
-                ..Peer::default()
-            };
-            peer.incoming.offer = offer(1e6);
+        // Near its guarantee on a host with many pairs and with few, and far above it.
+        for (rate_bps, pairs, least, most, tenths) in [(1e6, 100, 2, 3, 30), (1e6, 5, 12, 40, 4), (4e6, 100, 12, 40, 4)]
+        {
+            let mut peer = near_guarantee(1e6);
+            peer.incoming.offer = Some(offered(1e6));
             let mut reports = 0;
             for step in 1..=200_u32 {
                 peer.incoming.charge(&Counts {
@@ -233,7 +248,7 @@ mod tests {
                     waited_bytes: 100.0,
                     ..Counts::default()
                 });
-                reports += u32::from(peer.is_due(0.03 * f64::from(step), 42, true));
+                reports += u32::from(peer.is_due(0.03 * f64::from(step), 42, true, pairs));
             }
             assert!((least..=most).contains(&reports), "{rate_bps}: {reports} in 6 s");
             assert_eq!(peer.next_tenths(), tenths);
@@ -246,8 +261,7 @@ mod tests {
 
     #[test]
     fn the_first_wait_is_reported_soon() {
-        let mut peer = Peer::default();
-        peer.heard = [None, offer(1e6)];
+        let mut peer = near_guarantee(1e6);
         let waited = Counts {
             bytes: 32_500.0,
             waited_bytes: 32_500.0,
@@ -257,7 +271,7 @@ mod tests {
         for step in 1..=10_u32 {
             let now_s = 0.05 * f64::from(step);
             peer.incoming.charge(&waited);
-            if peer.is_due(now_s, 42, true) {
+            if peer.is_due(now_s, 42, true, 1) {
                 due_at.push(step);
             }
         }
@@ -266,12 +280,17 @@ mod tests {
 
     #[test]
     fn an_offer_above_the_other_ends_is_no_news() {
-        assert!(differs(offer(45e6), offer(1.2e6), None, OTHER_OFFER));
-        assert!(!differs(offer(45e6), offer(1.2e6), offer(0.9e6), OTHER_OFFER));
-        assert!(differs(offer(45e6), offer(1.2e6), offer(1.5e6), OTHER_OFFER));
-        assert!(differs(offer(0.5e6), offer(1.2e6), offer(0.9e6), OTHER_OFFER));
-        assert!(differs(offer(45e6), None, offer(0.9e6), OTHER_OFFER));
-        assert!(!differs(offer(45e6), offer(44e6), None, OTHER_OFFER));
+        let offer = |bps: f64| Some(offered(bps));
+        let differ = |now, before, heard| differs(now, before, heard, OTHER_OFFER, OTHER_OFFER);
+        assert!(differ(offer(45e6), offer(1.2e6), None));
+        assert!(!differ(offer(45e6), offer(1.2e6), offer(0.9e6)));
+        assert!(differ(offer(45e6), offer(1.2e6), offer(1.5e6)));
+        assert!(differ(offer(0.5e6), offer(1.2e6), offer(0.9e6)));
+        assert!(differ(offer(45e6), None, offer(0.9e6)));
+        assert!(!differ(offer(45e6), offer(44e6), None));
+        // Growth of a calm pair's share may wait, a fall may not.
+        assert!(!differs(offer(1.1e6), offer(1e6), None, OTHER_OFFER_CALM, OTHER_OFFER));
+        assert!(differs(offer(0.9e6), offer(1e6), None, OTHER_OFFER_CALM, OTHER_OFFER));
     }
 
     #[test]
@@ -319,11 +338,11 @@ mod tests {
                 bytes: bytes as f64,
                 ..Counts::default()
             };
-            let worth_bytes = WORTH_TELLING_CALM * (BYTES as u64 + headers_bytes);
+            let worth_bytes = WORTH_TELLING as u64 * (BYTES as u64 + headers_bytes);
             peer.incoming.charge(&arrive(worth_bytes - 1));
-            assert!(!peer.is_due(2.0 * TELL_S, around_bytes(address), false));
+            assert!(!peer.is_due(2.0 * TELL_S, around_bytes(address), false, 1));
             peer.incoming.charge(&arrive(1));
-            assert!(peer.is_due(2.0 * TELL_S, around_bytes(address), false));
+            assert!(peer.is_due(2.0 * TELL_S, around_bytes(address), false, 1));
         }
     }
 }

@@ -52,6 +52,8 @@ pub(crate) struct ActivePair {
     /// What was sent since the last datagram of the sending agent, and when that was sent.
     pub(crate) untimed: Counts,
     pub(crate) timed: Reports,
+    /// How many times rarer than usual its agents report while it is calm.
+    pub(crate) slow: f64,
     /// Bytes sent since the sending agent's last turn, and since the last report to it.
     pub(crate) sent_bytes: f64,
     pub(crate) unreported_bytes: f64,
@@ -108,6 +110,7 @@ impl ActivePair {
             datagrams: VecDeque::new(),
             untimed: Counts::default(),
             timed: Reports::default(),
+            slow: 1.0,
             sent_bytes: 0.0,
             unreported_bytes: 0.0,
             unreported: Counts::default(),

@@ -14,9 +14,16 @@ const BEAT_S: f64 = 0.4;
 /// The same for a pair that sends at most this many times its guarantee and a burst.
 const CALM: f64 = 1.25;
 const CALM_BURST_BYTES: f64 = 24e3;
-const CALM_WORTH_BYTES: f64 = 282e3;
-const CALM_LOSS_S: f64 = 3.0;
-const CALM_BEAT_S: f64 = 3.0;
+/// Calm pairs of a host with many pairs are reported more rarely: this time between two reports for each pair, and at
+/// most this many times the usual time.
+const BEAT_PAIR_S: f64 = 0.03;
+const SLOWEST: f64 = 7.5;
+const WORTH_MOST: f64 = 2.5;
+
+/// How many times rarer than usual the reports on a calm pair are, if one of its hosts has this many active pairs.
+pub(crate) fn slow(pairs: u32) -> f64 {
+    (BEAT_PAIR_S * f64::from(pairs) / BEAT_S).clamp(1.0, SLOWEST)
+}
 
 /// The reports of one agent on one pair.
 #[derive(Clone, Copy, Debug)]
@@ -46,26 +53,23 @@ impl Reports {
         }
     }
 
-    /// Whether these counts of a pair with this guarantee are reported now; if so, it is recorded. With `calms`, agents
-    /// report rarely on pairs that send little more than is guaranteed.
-    pub(crate) fn due(&mut self, now_s: f64, counts: &Counts, guarantee_bps: f64, calms: bool) -> bool {
+    /// Whether these counts of a pair with this guarantee are reported now; if so, it is recorded. Agents report `slow`
+    /// times more rarely on pairs that send little more than is guaranteed.
+    pub(crate) fn due(&mut self, now_s: f64, counts: &Counts, guarantee_bps: f64, slow: f64) -> bool {
         let since_s = now_s - self.at_s;
-        let calm = calms && counts.bytes <= CALM * guarantee_bps / 8.0 * since_s + CALM_BURST_BYTES;
-        let (worth_bytes, loss_s, first_wait_s) = if calm {
-            (CALM_WORTH_BYTES, CALM_LOSS_S, MARKS_S)
-        } else {
-            (WORTH_BYTES, LEAST_LOSS_S, LEAST_S)
-        };
+        let calm = counts.bytes <= CALM * guarantee_bps / 8.0 * since_s + CALM_BURST_BYTES;
+        let slow = if calm { slow } else { 1.0 };
         let signs = counts.marked_bytes + counts.waited_bytes > 0.0;
-        let due = counts.lost_bytes > 0.0 && since_s >= loss_s
-            || counts.bytes >= worth_bytes && since_s >= LEAST_S
-            || counts.waited_bytes > 0.0 && !self.waits && since_s >= first_wait_s
-            || !calm && (signs && since_s >= MARKS_S || since_s >= BEAT_S)
+        let due = counts.lost_bytes > 0.0 && since_s >= LEAST_LOSS_S * slow.powi(3)
+            || counts.bytes >= WORTH_BYTES * slow.min(WORTH_MOST) && since_s >= LEAST_S
+            || counts.waited_bytes > 0.0 && !self.waits && since_s >= LEAST_S * slow
+            || signs && since_s >= MARKS_S * slow * slow
+            || !calm && since_s >= BEAT_S
             || since_s >= self.promised_s;
         if due {
             *self = Self {
                 at_s: now_s,
-                promised_s: if calm { CALM_BEAT_S } else { BEAT_S },
+                promised_s: BEAT_S * slow,
                 waits: counts.waited_bytes > 0.0,
             };
         }

@@ -6,13 +6,14 @@ use gavotte_net::{Bandwidth, Bytes, Seconds};
 use super::super::hosts::{Hose, share_tenants};
 use super::super::pair::ActivePair;
 use super::super::protection::Method;
+use super::super::reports::slow;
 use super::Run;
 
 impl ActivePair {
     /// Sends a datagram of the sending agent if one is due. It waits in the same queues as all packets.
-    fn time(&mut self, now_s: f64, calms: bool) {
+    fn time(&mut self, now_s: f64) {
         self.untimed.bytes += self.sent_bytes;
-        if self.timed.due(now_s, &self.untimed, self.guarantee_bps, calms) {
+        if self.timed.due(now_s, &self.untimed, self.guarantee_bps, self.slow) {
             self.untimed = Counts::default();
             self.datagrams.push_back((now_s + self.waits_s, self.waits_s));
         }
@@ -36,6 +37,7 @@ impl Run<'_> {
         let parameters = &self.guarding.parameters;
         let due = self.agents.iter().filter(|(_, agent)| agent.next_s <= now_s);
         let hosts: Vec<usize> = due.map(|(&host, _)| host).collect();
+        self.count_pairs();
         for host in hosts {
             self.report(host);
             self.divide(host);
@@ -51,6 +53,23 @@ impl Run<'_> {
                 Seconds(elapsed_s),
                 parameters,
             );
+        }
+    }
+
+    /// Sets how rarely agents report on each pair.
+    fn count_pairs(&mut self) {
+        if !self.guarding.adapts {
+            return;
+        }
+        let mut counts = vec![0_u32; self.out.len()];
+        for &place in &self.active {
+            let pair = &self.pairs[place];
+            counts[pair.source] += 1;
+            counts[pair.target] += 1;
+        }
+        for &place in &self.active {
+            let pair = &mut self.pairs[place];
+            pair.slow = slow(counts[pair.source].max(counts[pair.target]));
         }
     }
 
@@ -74,7 +93,7 @@ impl Run<'_> {
         for &place in &self.out[host] {
             let pair = &mut self.pairs[place];
             if pair.sent_bytes > 0.0 {
-                pair.time(now_s, self.guarding.adapts);
+                pair.time(now_s);
                 agent
                     .sending
                     .observe(pair.target, Bytes(pair.sent_bytes as u64), Bandwidth(pair.limit * 8.0));
@@ -111,7 +130,7 @@ impl Run<'_> {
             let since_s = now_s - pair.reported.at_s.max(0.0);
             if !pair
                 .reported
-                .due(now_s, &pair.unreported, pair.guarantee_bps, self.guarding.adapts)
+                .due(now_s, &pair.unreported, pair.guarantee_bps, pair.slow)
             {
                 // Agents apply a new guarantee before the next report.
                 pair.limit = match method {
