@@ -187,7 +187,7 @@ impl Shaper {
         let mut messages = Vec::new();
         let mut fresh = Vec::new();
         let mut touched = 0;
-        let bucket_bytes = self.link.sizes.bucket_bytes(pairs.len() as u32);
+        let new_bucket_bytes = self.link.sizes.bucket_bytes(pairs.len() as u32);
         for pair in pairs {
             self.watch(pair.target)?;
             let device = self.link.index;
@@ -205,6 +205,10 @@ impl Shaper {
                 Some(class) => class.minor,
                 None => self.minor()?,
             };
+            // The bucket is for a new pair. One that stays would fill it whenever its connection pauses after a loss, and
+            // then send it into a full link.
+            let bucket_bytes = if before.is_some() { 0 } else { new_bucket_bytes };
+            let spent_bytes = before.map_or(0, |class| class.bucket_bytes);
             // The classifier drops packets by its estimate, before the queue is full, also if the bucket is empty.
             let wanted = 2 * self.link.sizes.leaf_bytes(pair.ceil_bps) + bucket_bytes;
             let mut leaf = before.map_or(0, |class| class.leaf_bytes);
@@ -215,6 +219,7 @@ impl Shaper {
                 queue = Some(tc::leaf(device, minor, wanted));
             }
             self.set_estimate(pair.target, pair.ceil_bps, bucket_bytes);
+            self.take_from_estimate(pair.target, spent_bytes);
             let class = PairClass {
                 minor,
                 rate_bps: pair.rate_bps,
@@ -255,6 +260,17 @@ impl Shaper {
             programs
                 .out
                 .set_word(place, out::DRAIN, (ceil_bps / 8.0 * ESTIMATED) as u64);
+        }
+    }
+
+    /// Lowers the estimate of what a pair's class has sent at once and what waits in it, since its bucket is gone.
+    fn take_from_estimate(&self, peer: IpAddr, bucket_bytes: u32) {
+        if let Some(programs) = self.programs.as_ref().filter(|_| bucket_bytes > 0) {
+            let place = self.peers[&peer].place;
+            let level = programs.out.get(place)[out::LEVEL];
+            programs
+                .out
+                .set_word(place, out::LEVEL, level.saturating_sub(bucket_bytes.into()));
         }
     }
 

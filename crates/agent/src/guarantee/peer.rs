@@ -24,7 +24,7 @@ const TELL_MARKS_S: f64 = 0.2;
 const BEAT_S: f64 = 0.4;
 /// Calm pairs of a host with many pairs are reported more rarely, so that the cost of all stays the same: this time
 /// between two reports for each pair, and at most this many times the usual time.
-const BEAT_PAIR_S: f64 = 0.03;
+const BEAT_PAIR_S: f64 = 0.008;
 const SLOWEST: f64 = 7.5;
 /// A host follows the other one in that, but for a part, so that both return to the usual times.
 const FOLLOWS: f64 = 0.8;
@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn a_pair_near_its_guarantee_is_reported_rarely_and_the_report_says_so() {
         // Near its guarantee on a host with many pairs and with few, and far above it.
-        for (rate_bps, pairs, least, most, tenths) in [(1e6, 100, 2, 3, 30), (1e6, 5, 12, 40, 4), (4e6, 100, 12, 40, 4)]
+        for (rate_bps, pairs, least, most, tenths) in [(1e6, 400, 2, 3, 30), (1e6, 5, 12, 40, 4), (4e6, 100, 12, 40, 4)]
         {
             let mut peer = near_guarantee(1e6);
             peer.incoming.offer = Some(offered(1e6));

@@ -32,8 +32,7 @@ pub(crate) struct ActivePair {
     pub(crate) guarantee_bps: f64,
     /// The limit in bytes per second.
     pub(crate) limit: f64,
-    /// What the pair may send above its limit after it has been idle, and how much of that is left, in bytes.
-    pub(crate) bucket_bytes: f64,
+    /// What a new pair may still send above its limit, in bytes.
     tokens_bytes: f64,
     /// In bytes per second: the rate sent in this step, and how much of it has arrived so far. Then the marked share,
     /// and the number of lost packets.
@@ -96,7 +95,6 @@ impl ActivePair {
             allocator: None,
             guarantee_bps: 0.0,
             limit: f64::INFINITY,
-            bucket_bytes: 0.0,
             tokens_bytes: 0.0,
             sent: 0.0,
             at: 0,
@@ -145,7 +143,7 @@ impl ActivePair {
 
     /// Fills the bucket of a pair that starts after a pause.
     pub(crate) fn fill(&mut self, Volume(bucket_bytes): Volume) {
-        (self.bucket_bytes, self.tokens_bytes) = (bucket_bytes, bucket_bytes);
+        self.tokens_bytes = bucket_bytes;
     }
 
     /// Computes the rate of this step: the flows' demand, at most the limit and what is left in the bucket. Bytes in a
@@ -184,9 +182,8 @@ impl ActivePair {
             }
             sum = allowed;
         }
-        if self.bucket_bytes > 0.0 {
-            let left_bytes = self.tokens_bytes + (self.limit - sum) * step_s;
-            self.tokens_bytes = left_bytes.clamp(0.0, self.bucket_bytes);
+        if sum > self.limit {
+            self.tokens_bytes = (self.tokens_bytes - (sum - self.limit) * step_s).max(0.0);
         }
         (self.sent, self.rate, self.at) = (sum, sum, 0);
         (self.marked, self.lost_packets) = (0.0, 0.0);

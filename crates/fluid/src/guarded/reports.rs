@@ -16,7 +16,7 @@ const CALM: f64 = 1.25;
 const CALM_BURST_BYTES: f64 = 24e3;
 /// Calm pairs of a host with many pairs are reported more rarely: this time between two reports for each pair, and at
 /// most this many times the usual time.
-const BEAT_PAIR_S: f64 = 0.03;
+const BEAT_PAIR_S: f64 = 0.008;
 const SLOWEST: f64 = 7.5;
 const WORTH_MOST: f64 = 2.5;
 
