@@ -12,7 +12,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 from gavotte.terms.credit import with_credits
 from gavotte.terms.goodput import MTU_BYTES, TCP_PAYLOAD_BYTES, tcp_payload_bytes
-from gavotte.transfer.packing import GAP, MANY_MEMBERS, PackedTree, WIDE_GAP, pack
+from gavotte.transfer.packing import GAP, MANY_MEMBERS, WIDE_GAP, PackedTree, pack
 from gavotte.transfer.spelling import spelled_network
 
 Mechanism = Literal["auto", "chain", "tree", "binomial", "mesh", "packing", "cornet", "topology", "clustering"]
