@@ -114,7 +114,7 @@ ANSWERS = {
     "profile": ["Profile", "Traffic"],
     "run": ["RunResult"],
     "simulate": ["Simulation"],
-    "transfer": ["BroadcastResult", "ShuffleResult"],
+    "transfer": ["BroadcastResult", "PullResult", "ShuffleResult"],
 }
 """Types of answers that have warnings, by room."""
 

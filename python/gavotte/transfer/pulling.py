@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import PurePosixPath
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,7 @@ from gavotte.errors import AgentError, GavotteError
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.formats.parts.names import known_as, unknown_host
+from gavotte.tables import Tabular
 from gavotte.terms import Progress
 from gavotte.transfer.caching import READ_S, HostCache, cut_for_caches
 from gavotte.transfer.conducting import CONGESTION, REPORT_S, SILENCE_S, SPLICE_S
@@ -77,7 +79,7 @@ class PullQuestion:
 
 
 @dataclass(frozen=True)
-class PullResult:
+class PullResult(Tabular):
     """Outcome of a pull.
 
     Attributes:
@@ -97,6 +99,10 @@ class PullResult:
     checksum: str
     changes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """Return one row per host that has sent blocks: sender, bytes."""
+        return [{"sender": name, "bytes": sent} for name, sent in self.sent_bytes.items()]
 
 
 def pull(question: PullQuestion, progress: Progress | None = None) -> PullResult:
