@@ -39,6 +39,7 @@ impl Keeper {
         self.moved |= other.note_origin(hose, origin);
         other.heard_s = Some(now_s);
         other.note_next(word.next_tenths);
+        other.out.interval_s = 0.1 * f64::from(word.next_tenths);
         if order == Order::Start {
             self.shaper.renumber(from);
             other.incoming.renumber();

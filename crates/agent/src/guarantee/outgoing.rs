@@ -19,8 +19,8 @@ const PAUSE_S: f64 = 1.0;
 const ENDED_S: f64 = 0.06;
 /// A limiter that is used to this share holds back more than passes.
 const FULL_USE: f64 = 0.9;
-/// Longest window that is judged: somewhat longer than the longest time between two reports.
-const MOST_WINDOW_S: f64 = 4.0;
+/// The usual time between two reports, at most. A window is judged if it is not much longer than two such times.
+const REPORT_S: f64 = 0.4;
 /// A pair that has not sent for this long is idle.
 const IDLE_S: f64 = 0.3;
 
@@ -40,6 +40,8 @@ pub(super) struct Outgoing {
     at_report: Sent,
     report_s: f64,
     tally: Option<Tally>,
+    /// The longest time between two reports, as the receiver announced it.
+    pub(super) interval_s: f64,
     /// When the receiver sent its last report, by its own clock.
     told_us: Option<u32>,
     window: Window,
@@ -187,7 +189,7 @@ impl Outgoing {
         let weight = window.weight;
         if let Some(limit_bps) = limit_bps
             && (window.bytes > 0 || window.trouble || window.refused)
-            && elapsed_s < MOST_WINDOW_S
+            && elapsed_s < WINDOW_S + 2.0 * self.interval_s.max(REPORT_S)
         {
             let least_bps = MET * self.guarantee_bps;
             if window.rate_bps >= least_bps {
@@ -320,6 +322,7 @@ mod tests {
     #[test]
     fn a_rare_report_stands_for_several_windows() {
         let mut out = judged(45e6, 44e6, 0);
+        out.interval_s = 2.0;
         let (before, _) = out.judged.sums(10.5);
         let mut sent = out.seen;
         for step in 1..=20_u32 {
