@@ -217,7 +217,8 @@ def test_a_silent_agent_means_static_guarantees(cloud: lab.Session, tmp_path: Pa
                 assert own.limit_bps == pytest.approx(own.guarantee_bps, rel=1e-3)
             finally:
                 os.kill(silent, signal.SIGCONT)
-            until(lambda: not status(alone).hosts[0].why)
+            # Windows of the last minute that a loaded machine broke are another reason.
+            until(lambda: "silent" not in status(alone).hosts[0].why)
             sender.kill()
         sink.kill()
 
