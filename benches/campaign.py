@@ -145,7 +145,19 @@ def main() -> None:
             shutil.copy(records, arguments.output)
         if arguments.blocks:
             print(f"\n{blocks.__doc__}")
-            blocks(planned, arguments.repetitions)
+            sizes = blocks(planned, arguments.repetitions)
+            if arguments.record:
+                write_figure(
+                    arguments.record / "osmef-blocks.json",
+                    title="One loopback connection by the bytes of a system call",
+                    command=f'make bench-campaign ARGS="--part engines --blocks --repetitions {arguments.repetitions}"',
+                    about=about,
+                    seed=str(arguments.seed),
+                    samples=f"median of {arguments.repetitions} of each",
+                    plot={"kind": "bars", "columns": [1], "unit": "Gbit/s of TCP payload"},
+                    columns=["program, block", "Gbit/s", "cv", "to iperf3, 128 KiB"],
+                    rows=sizes,
+                )
     print(f"{done.taken} samples in {done.seconds:.0f} s, {len(done.failed)} failed")
     for part, show in (("fig2", fig2), ("fig3", fig3), ("engines", engines)):
         if part in arguments.part:
@@ -169,7 +181,7 @@ def one_each(planned: CampaignPlan, repetitions: int) -> list[float]:
         return [send(endpoints, "iperf3", job).capacity_bps for _ in range(repetitions)]
 
 
-def blocks(planned: CampaignPlan, repetitions: int) -> None:
+def blocks(planned: CampaignPlan, repetitions: int) -> list[list[str]]:
     """Print loopback capacity of one connection by the bytes of a system call: why programs differ where nothing else limits.
 
     Each repetition takes all of them in turn, so that what else the machine does affects all alike.
@@ -183,11 +195,14 @@ def blocks(planned: CampaignPlan, repetitions: int) -> None:
                 for kib in BLOCKS_KIB:
                     rates[f"{program}, {kib} KiB"].append(_of_blocks(endpoints, program, kib))
     best = statistics.median(rates["iperf3, 128 KiB"])
+    rows = []
     for name, values in rates.items():
         middle = statistics.median(values)
         print(
             f"  {name:36s} {middle / 1e9:6.1f} Gbit/s, cv {100 * variation(values):4.1f} %, {100 * (middle / best - 1):+5.1f} %"
         )
+        rows.append([name, f"{middle / 1e9:.1f}", f"{variation(values):.1%}", f"{middle / best - 1:+.1%}"])
+    return rows
 
 
 def _of_blocks(endpoints: Endpoints, program: str, kib: int) -> float:
