@@ -24,7 +24,7 @@ from benches.machine import machine
 from benches.profile import collectives, predictors, readers, spark
 from benches.profile.job import DaskJob, MpiJob, Size, compare, missing, standing
 from benches.profile.loop import loop
-from benches.profile.overhead import overhead
+from benches.profile.overhead import Asked, overhead
 from benches.profile.recording import Recording
 
 PARTS = ("job", "collectives", "overhead", "loop", "readers", "predictors", "spark")
@@ -39,6 +39,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)}; by default all")
     parser.add_argument("--programs", nargs="+", choices=("mpi", "dask"), default=["mpi", "dask"])
     parser.add_argument("--sources", nargs="+", default=["pcap", "live", "sflow", "pmpi"], help="for overhead")
+    parser.add_argument("--minutes", type=float, default=60.0, help="for overhead: no pair begins later")
     parser.add_argument("--tasks", type=int, default=6, help="of a job, a host each")
     parser.add_argument("--rate", type=int, default=100, help="of each host, Mbit/s")
     parser.add_argument("--unit", type=float, default=0.5, help="MB; pairs send one to eight")
@@ -80,7 +81,7 @@ def main() -> int:
                 if "job" in parts:
                     good &= compare(job, seen)
                 if "overhead" in parts:
-                    good &= overhead(job, asked.sources, asked.runs, asked.seed, costs)
+                    good &= overhead(job, Asked(asked.sources, asked.runs, asked.minutes, asked.seed), costs)
     what = f"{asked.tasks} tasks, {asked.unit:g} to {8 * asked.unit:g} MB a pair, sFlow 1 in {asked.sampling}"
     columns = ["source", "largest error of a pair", "in all", "pairs within the interval", "goal"]
     bars = {"kind": "bars", "columns": [1], "unit": "% of a pair's bytes"}
@@ -99,11 +100,11 @@ def main() -> int:
     if costs:
         apart = " --apart" if asked.apart else ""
         programs = "" if len(asked.programs) > 1 else f" --programs {asked.programs[0]}"
-        origin = f"{asked.runs} pairs of runs each, 95 % intervals, {what}"
+        origin = f"at most {asked.runs} pairs of runs each, 95 % intervals, {what}, {asked.rate} Mbit/s a host"
         recording.keep(
             "profile-overhead",
             "What a source costs the job",
-            f"overhead{apart}{programs} --runs {asked.runs}",
+            f"overhead{apart}{programs} --sources {' '.join(asked.sources)} --tasks {asked.tasks} --rate {asked.rate} --runs {asked.runs}",
             origin,
             columns,
             costs,

@@ -25,6 +25,23 @@ WARM = 2
 """Runs before the first pair: caches, connections, Python's own."""
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What to measure.
+
+    Attributes:
+        sources: names; those that the job has not are left out.
+        runs: number of pairs of each.
+        minutes: no pair begins later.
+        seed: of the order.
+    """
+
+    sources: Sequence[str]
+    runs: int
+    minutes: float
+    seed: int
+
+
 @dataclass
 class Costs:
     """Pairs of one source: without it, with it.
@@ -66,9 +83,10 @@ def one_run(job: MpiJob | DaskJob, source: str | None) -> tuple[float, float, fl
     return seconds, used_s, spent / (ended_s - began_s) / job.size.tasks
 
 
-def overhead(job: MpiJob | DaskJob, wanted: Sequence[str], runs: int, seed: int, rows: list[list[str]]) -> bool:
+def overhead(job: MpiJob | DaskJob, asked: Asked, rows: list[list[str]]) -> bool:
     """Print how much longer the job takes with each source, add a row a source, and report whether all kept the goal."""
-    sources = [each for each in wanted if each in job.sources and each != "dask"]  # Dask always keeps its logs
+    runs, seed = asked.runs, asked.seed
+    sources = [each for each in asked.sources if each in job.sources and each != "dask"]  # Dask always keeps its logs
     costs = {each: Costs() for each in sources}
     draw = random.Random(seed)
     began_s = time.monotonic()
@@ -79,6 +97,9 @@ def overhead(job: MpiJob | DaskJob, wanted: Sequence[str], runs: int, seed: int,
         f"\n{job.name}: {runs} pairs with each of {len(sources)} sources; warm after {time.monotonic() - began_s:.0f} s"
     )
     for number in range(runs):
+        if time.monotonic() - began_s > 60 * asked.minutes:
+            runs = number
+            break
         for each in draw.sample(sources, len(sources)):
             order: list[str | None] = draw.sample([None, each], 2)
             pair = {source: one_run(job, source) for source in order}

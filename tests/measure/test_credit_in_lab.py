@@ -99,6 +99,8 @@ def test_hosts_that_send_for_longer_show_credits_that_probes_do_not_use_up(tmp_p
     assert document["rate_bps"][0][1:] == [credit["rate_bps"]] * 2
     assert document["rate_bps"][1][0] == pytest.approx(GOODPUT_PER_WIRE * 80e6, rel=0.05)
     assert "a sends at 76" in long.stderr
+    assert "all 6 paths have a rate; then each host sends for 2 s (--sustain)" in long.stderr
+    assert "--sustain)" not in brief.stderr
     network = model(read_history(file))
     assert network.hosts[0].peak_bps == pytest.approx(GOODPUT_PER_WIRE * 80e6, rel=0.05)
     # Hosts without a credit were seen for the bytes of their transfer, too.

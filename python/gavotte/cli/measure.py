@@ -40,6 +40,7 @@ from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError
 from gavotte.formats.history import History
 from gavotte.formats.parts.counting import counted
+from gavotte.terms import Progress
 
 if TYPE_CHECKING:
     from gavotte.measure import Cost, Measurement, MeasureQuestion, Method
@@ -169,6 +170,7 @@ def paths(
         with progress("measuring", "paths") as advance, _resumable(journal):
             advance(0, plan.reachable.paths * plan.question.count)
             enough = _stable(asked.seed) if asked.until_stable else None
+            advance = _then_sustain(advance, plan.reachable.paths, work.sustain)
             session = MeasureSession(advance, work.take_over, journal, work.resume, enough, reach)
             result = carry_out(plan, session)
     spare = None if output is None else _written(output, result.history, whole=result.answered == result.paths)
@@ -297,6 +299,19 @@ def _written(output: Path, history: History, *, whole: bool) -> Path | None:
     if history.answered:
         write_history(output, history)
     return None
+
+
+def _then_sustain(advance: Progress, paths: int, sustain_s: float) -> Progress:
+    """Return progress that says once what follows when all paths of the first snapshot have a rate."""
+    left = [sustain_s] if sustain_s else []
+
+    def count(done: int, total: int) -> None:
+        advance(done, total)
+        if done >= paths and left:
+            seconds = left.pop()
+            note(f"all {counted(paths, 'path')} have a rate; then each host sends for {seconds:g} s (--sustain)")
+
+    return count
 
 
 @contextmanager
