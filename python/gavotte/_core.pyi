@@ -36,6 +36,7 @@ __all__ = [
     "build_profile",
     "captured",
     "column_quantile",
+    "deadline_shortage",
     "ecef_tree",
     "format_finish",
     "mechanisms",

@@ -21,7 +21,18 @@ GROUPS = ("lab", "hosts", "history", "profile", "transfers", "guarantee", "campa
 PASS_THROUGH = ("lab exec", "lab run")
 """Verbs whose output is that of the command that they run."""
 RANDOM = {"demo", "measure", "measure sharing", "measure calibrate", "model", "place", "sequence"}
-RANDOM |= {"compare", "broadcast", "collective", "map", "watch", "simulate", "shuffle", "ranks", "keep"}
+RANDOM |= {
+    "compare",
+    "broadcast",
+    "collective",
+    "map",
+    "watch",
+    "simulate",
+    "shuffle",
+    "ranks",
+    "keep",
+    "transfers simulate",
+}
 
 
 def verbs(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -14,7 +14,7 @@ from gavotte.cli.verbs import VERBS, build
 from gavotte.errors import FormatError
 from gavotte.formats.files.reading import check_folder
 
-REMOTE = {"broadcast -o", "transfers submit -o", "transfers join -o"}
+REMOTE = {"broadcast -o", "pull -o", "transfers submit -o", "transfers join -o"}
 """Paths on other hosts."""
 FOLDERS = {"hosts keys -o", "sequence --migrated"}
 """Folders, which these commands make."""

@@ -174,7 +174,7 @@ def test_what_is_no_container_is_told(cloud: lab.Session, inventory: Inventory) 
         ({"cgroup": "no/such"}, "cgroup `no/such`: No such file"),
     ]:
         with pytest.raises(GavotteError, match=re.escape(message)):
-            apply(wanted(guarantee=[web | where]), inventory)
+            apply(wanted(guarantee=[web | where, {"host": "z", "ingress": "10mbit"}]), inventory)
 
 
 def test_a_tenant_has_together_what_one_of_its_hosts_wants(cloud: lab.Session, inventory: Inventory) -> None:

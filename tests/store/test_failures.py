@@ -74,7 +74,7 @@ def test_a_store_of_a_newer_version(url: str) -> None:
     with engine.begin() as connection:
         connection.execute(tables.schema_versions.insert().values(version=99, applied_s=0.0))
     engine.dispose()
-    assert "version 99 of the store is newer than this Gavotte, which knows 5; update Gavotte" in refused(url)
+    assert "version 99 of the store is newer than this Gavotte, which knows 6; update Gavotte" in refused(url)
 
 
 def test_an_old_store_is_migrated_whole_or_not_at_all(url: str) -> None:

@@ -401,8 +401,8 @@ def test_incomplete_copies_are_named_and_removed(cloud: lab.Session, tmp_path: P
     with subprocess.Popen([GAVOTTE, *words], env=environment, stderr=subprocess.PIPE, text=True) as sending:
         until(lambda: len(list(tmp_path.glob("got-*.partial"))) == 2)
         sending.send_signal(signal.SIGINT)
-        _, said = sending.communicate(timeout=30)
-    assert f"receivers keep what has arrived at {tmp_path}/got-{{host}}.partial" in said
+        _, message = sending.communicate(timeout=30)
+    assert f"receivers keep what has arrived at {tmp_path}/got-{{host}}.partial" in message
     assert (tmp_path / "got-h1.partial").exists()
     # An agent lets go of the file when it notices that the controller is gone.
     until(lambda: gavotte(*words, "--discard", env=environment).returncode == 0)
