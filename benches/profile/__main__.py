@@ -100,7 +100,9 @@ def main() -> int:
     if costs:
         apart = " --apart" if asked.apart else ""
         programs = "" if len(asked.programs) > 1 else f" --programs {asked.programs[0]}"
-        origin = f"at most {asked.runs} pairs of runs each, 95 % intervals, {what}, {asked.rate} Mbit/s a host"
+        origin = (
+            f"at most {asked.runs} pairs of runs each. Intervals are of 95 %. Load: {what}, {asked.rate} Mbit/s a host"
+        )
         recording.keep(
             "profile-overhead",
             "What a source costs the job",
