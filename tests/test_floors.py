@@ -110,7 +110,7 @@ ANSWERS = {
     "hosts": ["Check", "HostState"],
     "lab": ["LabStatus"],
     "measure": ["Calibration", "CrossTraffic", "Measurement", "Pilot", "SharingResult"],
-    "place": ["Answer", "Question", "RankOrder", "Selection"],
+    "place": ["Answer", "Compared", "Question"],
     "profile": ["Profile", "Traffic"],
     "run": ["RunResult"],
     "simulate": ["Simulation"],

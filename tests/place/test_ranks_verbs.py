@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests import builders
 from tests.place.test_ranks import racks
-from tests.shell import gavotte
+from tests.shell import GAVOTTE, gavotte
 
 from gavotte import lab
 from gavotte.formats.network import write_network
@@ -42,7 +45,7 @@ def test_keep_names_what_to_release(network: Path) -> None:
     done = gavotte("keep", "3", "--network", network, "--json")
     document = json.loads(done.stdout)
     assert set(document) == {
-        "keep", "release", "completion_s", "bound_s", "given_s", "saving", "seed", "warnings",
+        "keep", "release", "completion_s", "bound_s", "given_s", "saving", "seed", "interrupted", "warnings",
     }  # fmt: skip
     assert sorted(document["keep"] + document["release"]) == [f"h{n}" for n in range(6)]
     table = gavotte("keep", "3", "--network", network)
@@ -67,6 +70,25 @@ def test_mistakes_are_named(network: Path, words: list[str], message: str) -> No
     assert done.returncode in (1, 2)
     assert message in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["ranks", "--pattern", "halo:4x8"], ["keep", "24"]], ids=lambda each: each[0])
+def test_ctrl_c_gets_the_best_answer_so_far(words: list[str], tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    network = builders.network(32, rng.uniform(1e6, 1e9, (32, 32)), sharing="pipe")
+    write_network(tmp_path / "n.network.json", network)
+    line = [str(GAVOTTE), *words, "--network", str(tmp_path / "n.network.json"), "--time-limit", "600", "--json"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr is not None
+        assert "searching for up to 600 s" in child.stderr.readline()
+        child.send_signal(signal.SIGINT)
+        stdout, stderr = child.communicate(timeout=60)
+        assert child.returncode == 130, stderr
+    document = json.loads(stdout)
+    assert document["interrupted"]
+    assert 0 < document["completion_s"] <= document["given_s"]
+    assert "interrupted; this is the best placement found so far" in stderr
 
 
 @pytest.mark.lab

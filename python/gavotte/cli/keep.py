@@ -12,6 +12,7 @@ from gavotte.cli.networks import SearchOptions, effort_of, read_or_measure
 from gavotte.cli.options import Json, read_size
 from gavotte.cli.output import emit_json, emit_table, note, warn
 from gavotte.cli.progress import searching
+from gavotte.cli.signals import leave
 
 
 @declared
@@ -56,6 +57,7 @@ def keep(
                 "given_s": chosen.given_s,
                 "saving": chosen.saving,
                 "seed": searched.seed,
+                "interrupted": chosen.interrupted,
                 "warnings": chosen.warnings,
             }
         )
@@ -67,3 +69,4 @@ def keep(
         f"{job.name}: predicted {chosen.completion_s:.3g} s, {gain} the first {count} hosts ({chosen.given_s:.3g} s); "
         f"no {count} hosts take less than {chosen.bound_s:.3g} s; seed {searched.seed}"
     )
+    leave(chosen.interrupted)

@@ -16,7 +16,7 @@ from gavotte.cli.elapsed import elapsed_s
 from gavotte.cli.options import AppFiles, Json, NetworkFile, PlacementOutput, Seed, Threads
 from gavotte.cli.output import emit_json, note, unknown_pairs, warn
 from gavotte.cli.progress import searching
-from gavotte.cli.signals import stop_flag
+from gavotte.cli.signals import leave, stop_flag
 from gavotte.cli.writing import to_write
 from gavotte.errors import GavotteError
 
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from gavotte.formats.network import Network
     from gavotte.formats.placement import Placement
     from gavotte.place import Answer, Forecast, Question, Quota, Running
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C: the best placement found until then is printed and written all the same."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +192,7 @@ def place(
             report.emit(goal.kind)
             if writing.output is not None:
                 note(f"wrote {writing.output}")
-    _leave(answer.interrupted or late.is_set())
+    leave(answer.interrupted or late.is_set())
 
 
 def _guarantee(path: Path | None) -> Guarantee | None:
@@ -271,11 +268,6 @@ def _forecast(answer: Answer, reporting: ReportOptions) -> Forecast | None:
     before = read_placement(reporting.ran)
     before.check_stays("a forecast")
     return answer.forecast(before.assignment, reporting.took or (), rate_error=reporting.rate_error)
-
-
-def _leave(interrupted: bool) -> None:
-    if interrupted:
-        raise typer.Exit(INTERRUPTED)
 
 
 def _quotas(wanted: Guarantee | None, network: Network, apps: Sequence[App]) -> tuple[Quota, ...]:

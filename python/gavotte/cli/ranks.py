@@ -13,6 +13,7 @@ from gavotte.cli.networks import SearchOptions, effort_of, read_or_measure
 from gavotte.cli.options import Json, MaybeHosts, read_size
 from gavotte.cli.output import emit_json, note, warn
 from gavotte.cli.progress import searching
+from gavotte.cli.signals import leave
 from gavotte.cli.writing import to_write
 
 SORTED = (
@@ -73,6 +74,7 @@ def ranks(
             "given_s": order.given_s,
             "saving": order.saving,
             "seed": searched.seed,
+            "interrupted": order.interrupted,
             "warnings": warnings,
         }
         emit_json(document if output is None else document | {"output": str(output)})
@@ -85,3 +87,4 @@ def ranks(
     )
     if output is not None:
         note(f"wrote {output}")
+    leave(order.interrupted)

@@ -7,6 +7,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import typer
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, when the best answer found until then is printed and written all the same."""
+
 heard = threading.Event()
 """Set once a signal has asked such a command to stop."""
 
@@ -32,3 +37,9 @@ def stop_flag() -> Iterator[threading.Event]:
         yield flag
     finally:
         restore()
+
+
+def leave(interrupted: bool) -> None:
+    """Exit with status 130 if a signal ended the work early."""
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
@@ -19,28 +19,39 @@ LEAST_SAVING = 0.01
 """An order that saves less than this share is not worth changing the given one."""
 
 
-@dataclass(frozen=True)
-class RankOrder:
-    """The host of each rank.
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """The predicted time of an answer, and of what a user would have without it.
 
     Attributes:
-        hosts: (R,) host of rank r.
-        completion_s: predicted time of the pattern's messages.
-        bound_s: seconds that no other order beats.
-        given_s: predicted time if ranks fill the hosts in the order in which they were named.
+        completion_s: predicted time of the answer.
+        bound_s: seconds that no other answer beats.
+        given_s: predicted time with the hosts in the order in which they were named.
         warnings: about the search and the rates, one line each.
+        interrupted: whether a signal ended the search early.
     """
 
-    hosts: list[str]
     completion_s: float
     bound_s: float
     given_s: float
     warnings: list[str]
+    interrupted: bool
 
     @property
     def saving(self) -> float:
-        """Share of the time that the order saves."""
+        """Share of the time that the answer saves."""
         return 1 - self.completion_s / self.given_s if self.given_s > 0 else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankOrder(Compared):
+    """The host of each rank, compared with ranks that fill the hosts in the order in which they were named.
+
+    Attributes:
+        hosts: (R,) host of rank r.
+    """
+
+    hosts: list[str]
 
     @property
     def sorted_by_name(self) -> bool:
@@ -49,30 +60,17 @@ class RankOrder:
         return seen == sorted(seen)
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Which hosts to keep.
+@dataclass(frozen=True, kw_only=True)
+class Selection(Compared):
+    """Which hosts to keep, compared with those named first.
 
     Attributes:
         keep: the hosts to keep, in the order of the Network.
         release: the others.
-        completion_s: predicted time on the hosts kept, with the best placement found.
-        bound_s: seconds that no other choice of as many hosts beats.
-        given_s: the same time on the hosts named first.
-        warnings: about the search and the rates, one line each.
     """
 
     keep: list[str]
     release: list[str]
-    completion_s: float
-    bound_s: float
-    given_s: float
-    warnings: list[str]
-
-    @property
-    def saving(self) -> float:
-        """Share of the time that the choice saves."""
-        return 1 - self.completion_s / self.given_s if self.given_s > 0 else 0.0
 
 
 def order_ranks(network: Network, app: App, effort: Effort = AUTO, *, per_host: int | None = None) -> RankOrder:
@@ -103,10 +101,15 @@ def order_ranks(network: Network, app: App, effort: Effort = AUTO, *, per_host: 
     given_s = evaluate(cloud, [app], dict(zip(names, given, strict=True))).completion_s
     answer = decide(Question(cloud, [app]), effort)
     placed = answer.placement
-    if placed.completion_s > given_s * (1 - LEAST_SAVING):
-        return RankOrder(given, given_s, min(placed.bound_s, given_s), given_s, answer.warnings)
-    hosts = [placed.assignment[name] for name in names]
-    return RankOrder(hosts, placed.completion_s, placed.bound_s, given_s, answer.warnings)
+    worthwhile = placed.completion_s <= given_s * (1 - LEAST_SAVING)
+    return RankOrder(
+        hosts=[placed.assignment[name] for name in names] if worthwhile else given,
+        completion_s=placed.completion_s if worthwhile else given_s,
+        bound_s=placed.bound_s if worthwhile else min(placed.bound_s, given_s),
+        given_s=given_s,
+        warnings=answer.warnings,
+        interrupted=answer.interrupted,
+    )
 
 
 def keep_hosts(network: Network, app: App, count: int, effort: Effort = AUTO, *, one_each: bool = False) -> Selection:
@@ -126,10 +129,14 @@ def keep_hosts(network: Network, app: App, count: int, effort: Effort = AUTO, *,
     if not 1 <= count <= len(network.hosts):
         raise GavotteError(f"cannot keep {count} of {len(network.hosts)} hosts", hint="keep fewer, or name more hosts")
     cloud = _with_slots(network, math.ceil(len(app.task) / count)) if one_each else network
-    first = decide(Question(cloud.of_hosts(range(count)), [app]), effort)
-    answer = decide(Question(cloud, [app], limits=PlacementLimits(count)), effort)
+    half = effort if effort.repeatable else replace(effort.remaining, time_limit_s=effort.remaining.time_limit_s / 2)
+    first = decide(Question(cloud.of_hosts(range(count)), [app]), half)
+    # After a signal, the hosts named first are an answer that may not be the best.
+    answer = first if first.interrupted else decide(Question(cloud, [app], limits=PlacementLimits(count)), half)
     if answer.placement.completion_s > first.placement.completion_s * (1 - LEAST_SAVING):
-        placed, bound_s = first.placement, min(answer.placement.bound_s, first.placement.completion_s)
+        placed = first.placement
+        # The bound of the hosts named first is none for others.
+        bound_s = 0.0 if first.interrupted else min(answer.placement.bound_s, placed.completion_s)
     else:
         placed, bound_s = answer.placement, answer.placement.bound_s
     used = set(placed.assignment.values())
@@ -143,6 +150,7 @@ def keep_hosts(network: Network, app: App, count: int, effort: Effort = AUTO, *,
         bound_s=bound_s,
         given_s=first.placement.completion_s,
         warnings=_once([*first.warnings, *answer.warnings]),
+        interrupted=first.interrupted or answer.interrupted,
     )
 
 
