@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests import builders
-from tests.shell import gavotte
+from tests.shell import GAVOTTE, gavotte, until
 
 from gavotte import lab
 from gavotte.formats.inventory import read_inventory
 from gavotte.transfer import BroadcastQuestion, HostCache, PullQuestion, PullResult, pull, send
+from gavotte.transfer.conducting import REPORT_S
 
 BLOCK = 256 << 10
 CLOUD = builders.topology([{"name": name, "egress": "80mbit"} for name in "abcd"])
@@ -44,6 +48,7 @@ def test_blocks_come_from_caches_and_only_once(cloud: lab.Session, tmp_path: Pat
     old, new = tmp_path / "model-1", tmp_path / "model-2"
     old.write_bytes(first)
     assert pulled(cloud, tmp_path, old, "b").sent_bytes == {"a": len(first)}
+    assert [each.name for each in tmp_path.glob("cache-*")] == ["cache-b"]
     # The next host gets it from the first one's cache.
     assert pulled(cloud, tmp_path, old, "c").sent_bytes == {"b": len(first)}
     # A new version differs in one block, and is longer.
@@ -55,6 +60,8 @@ def test_blocks_come_from_caches_and_only_once(cloud: lab.Session, tmp_path: Pat
     assert changed.cached_bytes == 5 * BLOCK
     # Its blocks come from two caches, and none from the source.
     again = pulled(cloud, tmp_path, new, "d")
+    # The source only looked for a cache.
+    assert sorted(each.name for each in tmp_path.glob("cache-*")) == ["cache-b", "cache-c", "cache-d"]
     assert sum(again.sent_bytes.values()) == len(first)
     assert set(again.sent_bytes) == {"b", "c"}
     # All of it is in the host's own cache.
@@ -111,3 +118,24 @@ def test_the_command_says_who_sent(cloud: lab.Session, tmp_path: Path) -> None:
     refused = gavotte(*line, "--on", "a", env=cloud.environment())
     assert refused.returncode == 1
     assert refused.stderr.count("\n") == 1
+
+
+def test_an_interrupted_pull_goes_on(cloud: lab.Session, tmp_path: Path) -> None:
+    path = tmp_path / "object"
+    path.write_bytes(os.urandom(120 * BLOCK))
+    line = ["pull", str(path), "--hosts", str(cloud.hosts_file), "--from", "a", "--on", "b"]
+    line += ["-o", f"{tmp_path}/copy-{{host}}", "--cache", f"{tmp_path}/cache-{{host}}"]
+    partial = tmp_path / "copy-b.partial"
+    with subprocess.Popen([GAVOTTE, *line], env=cloud.environment(), stderr=subprocess.PIPE, text=True) as child:
+        assert child.stderr is not None
+        until(lambda: partial.exists() and partial.stat().st_blocks * 512 > 4 * BLOCK)
+        # Reports come every REPORT_S.
+        time.sleep(4 * REPORT_S)
+        child.send_signal(signal.SIGINT)
+        stderr = child.stderr.read()
+        assert child.wait(60) == 130, stderr
+    assert f"b keeps what has arrived at {partial}" in stderr
+    done = gavotte(*line, "--json", env=cloud.environment())
+    document = json.loads(done.stdout)
+    assert document["cached_bytes"] > 0, done.stderr
+    assert (tmp_path / "copy-b").read_bytes() == path.read_bytes()

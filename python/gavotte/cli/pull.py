@@ -57,7 +57,20 @@ def pull(
         asked.max_seconds,
     )
     with progress("pulling", BYTES) as advance:
-        result = carry_out(question, advance)
+        arrived = 0
+
+        def watch(done: int, total: int) -> None:
+            nonlocal arrived
+            arrived = done
+            advance(done, total)
+
+        try:
+            result = carry_out(question, watch)
+        except BaseException as stop:
+            # A signal unwinds by an exception that is no error.
+            if arrived and not isinstance(stop, Exception):
+                note(f"{question.names[1]} keeps what has arrived at {question.copy}.partial: the same command goes on")
+            raise
     for line in result.changes:
         note(line)
     warn(result.warnings)
@@ -73,7 +86,8 @@ def pull(
             }
         )
         return
-    emit_table(["sender", "bytes"], [[name, format_bytes(sent)] for name, sent in result.sent_bytes.items()])
+    if result.sent_bytes:
+        emit_table(["sender", "bytes"], [[name, format_bytes(sent)] for name, sent in result.sent_bytes.items()])
     note(
         f"{format_bytes(result.bytes)} in {result.elapsed_s:.3f} s, "
         f"{format_bytes(result.cached_bytes)} of them from {question.names[1]}'s own cache"

@@ -77,6 +77,16 @@ class PullQuestion:
             raise GavotteError(f"`{host}` has the object already", hint="name another host")
         return [source, host, *(name for name in known if name not in (source, host))]
 
+    @property
+    def copy(self) -> str:
+        """Path of the copy on its host.
+
+        Raises:
+            GavotteError: as `names` does.
+        """
+        host = self.names[1]
+        return output_paths(self.output, [host])[host]
+
 
 @dataclass(frozen=True)
 class PullResult(Tabular):
@@ -120,7 +130,7 @@ def pull(question: PullQuestion, progress: Progress | None = None) -> PullResult
         AgentError: when the copy cannot be completed.
     """
     source, host, *_ = question.names
-    path = output_paths(question.output, [host])[host]
+    path = question.copy
     budget = Budget(max_bytes=1 << 62, max_seconds=question.max_seconds + READ_S)
     purpose = f"pull {PurePosixPath(question.path).name}"
     with enrolled(question.inventory, budget, purpose=purpose, shared=True) as fleet:

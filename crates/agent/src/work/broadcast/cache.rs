@@ -33,18 +33,27 @@ struct Kept {
 }
 
 impl Cache {
+    /// The cache in this folder, which need not exist: a missing folder is an empty cache.
+    ///
+    /// # Errors
+    /// If the path is not absolute.
+    pub(super) fn at(folder: &str, most_bytes: u64) -> Result<Self, WorkError> {
+        let folder = PathBuf::from(folder);
+        if !folder.is_absolute() {
+            return Err(bad(&folder, "not the absolute path of a cache"));
+        }
+        Ok(Self { folder, most_bytes })
+    }
+
     /// The cache in this folder, which is made if it is missing.
     ///
     /// # Errors
     /// If the path is not absolute or the folder cannot be made.
     pub(super) fn open(folder: &str, most_bytes: u64) -> Result<Self, WorkError> {
-        let folder = PathBuf::from(folder);
-        if !folder.is_absolute() {
-            return Err(bad(&folder, "not the absolute path of a cache"));
-        }
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.map_err(|error| bad(&folder, error))?;
-        Ok(Self { folder, most_bytes })
+        let cache = Self::at(folder, most_bytes)?;
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&cache.folder);
+        made.map_err(|error| bad(&cache.folder, error))?;
+        Ok(cache)
     }
 
     fn path(&self, hash: &Hash) -> PathBuf {

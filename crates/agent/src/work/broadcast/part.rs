@@ -62,7 +62,9 @@ impl Part {
         if request.cached && (request.source || request.cache.is_empty()) {
             return Err(WorkError::Request("cached: it needs a cache, and no source".into()));
         }
-        let cache = (!request.cache.is_empty()).then(|| Cache::open(&request.cache, request.cache_bytes));
+        // A host that only serves its cache makes no folder for it.
+        let open = if request.cached { Cache::at } else { Cache::open };
+        let cache = (!request.cache.is_empty()).then(|| open(&request.cache, request.cache_bytes));
         Ok(Self {
             plane: Arc::clone(plane),
             hold: Arc::clone(hold),
