@@ -5,7 +5,8 @@
 Error: root mean square of relative errors of the constant, the common scale removed, 10 snapshots. Speed: each run
 alone in a child process, methods in turn; memory is the peak above the process's memory before. Decisions: broadcast
 (earliest completion first) and mapping (greedy) from 10 snapshots, scored on 20 later ones, as change of cost compared
-with the plain mean.
+with the plain mean. Purposes: `auto` for trees, placements and predictions, compared with the method that is best
+afterwards. Auto's speed: processor time of `find_constant`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import os
 import statistics
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -23,11 +25,13 @@ from benches.constant.calibration import stopping, subsets
 from benches.constant.cases import DECISIONS, MORE, NOTES, series
 from benches.constant.decisions import METHODS, decided, percent
 from benches.constant.once import methods, off
+from benches.constant.purposes import cost as auto_cost
+from benches.constant.purposes import table as purposes
 from benches.constant.seattle import table, windows
 from benches.machine import machine
 
 GOALS_S = {("rpca", 196): 0.1, ("rpca", 1024): 2.0, ("mode", 1024): 0.5}
-PARTS = ("speed", "recovery", "decisions", "calibration", "seattle")
+PARTS = ("speed", "recovery", "decisions", "purposes", "calibration", "seattle")
 WORST = 0.015
 """Highest allowed cost of `auto` above the mean's, in any case."""
 
@@ -135,6 +139,11 @@ def main() -> None:
         recovery(64, seeds, arguments.seed, peer)
     if "decisions" in wanted:
         decisions(64 if arguments.quick else 128, seeds, arguments.seed)
+    if "purposes" in wanted:
+        data = arguments.data if arguments.data is not None and arguments.data.is_dir() else None
+        print(flush=True)
+        for line in chain(auto_cost(arguments.seed, arguments.runs), [""], purposes(40, seeds, arguments.seed, data)):
+            print(line, flush=True)
     if "calibration" in wanted:
         size = 64 if arguments.quick else 196
         print("\nstopping rule, N=64\n" + "\n".join(stopping(64, seeds, arguments.seed)), flush=True)

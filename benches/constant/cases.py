@@ -119,6 +119,27 @@ class Case:
     moved: float = 0.0
 
 
+def drift(step: float) -> Slow:
+    """Let each pair's time walk at random, by this standard deviation of its logarithm a snapshot."""
+
+    def draw(cloud: Cloud, count: int, rng: np.random.Generator) -> Floats:
+        return np.asarray(np.expm1(np.cumsum(rng.normal(0, step, (count, *cloud.truth_s.shape)), axis=0)))
+
+    return draw
+
+
+def daily(depth: float, day: int = 24) -> Slow:
+    """Slow down each host for half of a day, by up to a share `depth`, at an hour of its own."""
+
+    def draw(cloud: Cloud, count: int, rng: np.random.Generator) -> Floats:
+        size = len(cloud.truth_s)
+        hour, most = rng.uniform(0, 1, size), rng.uniform(0, depth, size)
+        slow = most * np.maximum(0, np.sin(2 * np.pi * (np.arange(count)[:, None] / day + hour)))
+        return np.asarray(slow[:, :, None] + slow[:, None, :])
+
+    return draw
+
+
 NOTES = [
     Case("p=.02", pairs(0.02)),
     Case("p=.10", pairs(0.10)),
@@ -135,6 +156,14 @@ MORE = [
     Case("asymmetric hosts", hot_hosts(0.15, 0.4, both=False)),
     Case("regime change", pairs(0.10), moved=0.10),
     Case("missing 20 %", pairs(0.10), missing=0.20),
+]
+
+CHANGING = [
+    Case("drift 5 %", drift(0.05)),
+    Case("drift 15 %", drift(0.15)),
+    Case("day, up to twice", daily(1.0)),
+    Case("day, up to four times", daily(3.0)),
+    Case("step of 30 % of hosts", pairs(0.10), moved=0.30),
 ]
 
 DECISIONS = [

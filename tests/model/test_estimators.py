@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tests.model.synthetic import disturbed, error, truth
 
-from gavotte.model.choosing import choose, estimate
+from gavotte.model.choosing import choose, estimate, trials
 from gavotte.model.estimators import ESTIMATORS, band, ewma, load_of
 
 
@@ -112,6 +112,32 @@ def test_auto_believes_newer_values_where_all_drifts() -> None:
     rng = np.random.default_rng(10)
     walk = np.exp(np.cumsum(rng.normal(0, 0.25, (12, 40, 40)), axis=0))
     assert choose(truth(40, rng) * walk).method in ("ewma", "last")
+
+
+def test_auto_chooses_by_what_the_constant_is_used_for() -> None:
+    rng = np.random.default_rng(11)
+    wanted = truth(40, rng)
+    # A fifth of the pairs are slow every second time: trees avoid them, though their usual time is the undisturbed one.
+    hot = rng.random(wanted.shape) < 0.2
+    times = disturbed(wanted, 12, rng, spikes=0.0)
+    times *= 1 + hot * (rng.random(times.shape) < 0.4) * rng.exponential(4.0, times.shape)
+    tried = trials(times)
+    costs = {purpose: tried.surest(purpose).method for purpose in ("trees", "placement", "prediction")}
+    assert costs["trees"] == "mean" or costs["trees"].endswith("+excess")
+    assert costs["prediction"] not in ("mean", "mode+excess", "rpca+excess")
+    assert choose(times, purpose="prediction").method == costs["prediction"]
+    chosen = choose(times, purpose="prediction")
+    mean, error = chosen.over_base(chosen.method) or (0.0, 0.0)
+    assert mean + error < 0
+
+
+def test_values_that_repeat_the_last_one_decide_nothing() -> None:
+    rng = np.random.default_rng(12)
+    times = disturbed(truth(24, rng), 12, rng, spikes=0.3)
+    # From the middle on, every report is the one before: `last` predicts it exactly, and has shown nothing by that.
+    times[6:] = times[5]
+    assert np.isnan([trial.mean_error for trial in trials(times).trials]).all()
+    assert choose(times, purpose="prediction").method == "mean"
 
 
 def test_auto_is_the_same_for_the_same_seed_and_says_nothing_of_two_snapshots() -> None:

@@ -12,7 +12,11 @@ REGISTRIES: dict[str, dict[str, str]] = {
     "measure": {"method": "gavotte.measure.METHODS", "engine": "gavotte.measure.plan.methods.bulk.ENGINES"},
     "history export": {"form": "gavotte.store.FORMATS"},
     "history import": {"form": "gavotte.store.FORMATS"},
-    "model": {"method": "gavotte.model.METHODS", "sharing": "gavotte.formats.network.Sharing"},
+    "model": {
+        "method": "gavotte.model.METHODS",
+        "purpose": "gavotte.model.PURPOSES",
+        "sharing": "gavotte.formats.network.Sharing",
+    },
     "place": {
         "method": "gavotte.place.METHODS",
         "goal": "gavotte.place.GOALS",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +22,17 @@ from gavotte.terms.standouts import standouts
 
 if TYPE_CHECKING:
     from gavotte.formats.network import Network
-    from gavotte.model import Constant, Findings
+    from gavotte.model import Choice, Constant, Findings
 
 PICTURES = ("png", "svg", "pdf")
+WORDS = {
+    "any": "time of trees and placements on later snapshots",
+    "trees": "time of trees on later snapshots",
+    "placement": "time of placements on later snapshots",
+    "prediction": "error of predicted times on later snapshots",
+}
+"""What the trials of each purpose compare."""
+
 STEPS = 3
 """The constant, the Network, and what is known about them."""
 
@@ -33,8 +42,14 @@ class QuestionOptions:
     """What to learn, and from which hosts."""
 
     method: str = option(
-        "Estimator of the constant. auto takes the one that decides best on held-out snapshots.",
+        "Estimator of the constant. auto takes the one that serves --for best on later snapshots.",
         default="auto",
+    )
+    purpose: str = option(
+        "Use of the Network, by which auto chooses. By default trees and placement together.",
+        None,
+        "--for",
+        default="any",
     )
     sharing: str = option("Links that later transfers share. auto takes what the evidence says.", default="auto")
     plot: Annotated[
@@ -87,7 +102,13 @@ def model(
     measured = read_history(history).without(asked.without or ())
     with progress("modelling", "steps") as advance:
         advance(0, STEPS)
-        constant = find_constant(measured, method=asked.method, seed=seed, fill=asked.fill)
+        constant = find_constant(
+            measured,
+            method=asked.method,
+            purpose=asked.purpose,  # type: ignore[arg-type] # find_constant checks it
+            seed=seed,
+            fill=asked.fill,
+        )
         advance(1, STEPS)
         network = learn(measured, sharing=kinds[asked.sharing], constant=constant)
         network = network.model_copy(update={"beside": sorted(set(asked.beside or ()))})
@@ -106,7 +127,7 @@ def model(
         )
     else:
         _print(network)
-        _show(findings)
+        _show(findings, constant.choice)
     warn(network.notes)
     for path in (output, asked.plot):
         if path is not None:
@@ -128,9 +149,12 @@ def _document(constant: Constant, findings: Findings) -> dict[str, Any]:
                 "method": trial.method,
                 "broadcast_s": float(trial.broadcast_s.mean()),
                 "mapping_s": float(trial.mapping_s.mean()),
+                "error": _finite(trial.mean_error),
+                "over_mean": _over_mean(constant.choice, trial.method),
             }
             for trial in constant.choice.trials
         ],
+        "purpose": constant.choice.purpose,
         "steps": findings.steps,
         "step_snapshots": findings.step_snapshots,
         "enough": findings.enough,
@@ -146,10 +170,26 @@ def _document(constant: Constant, findings: Findings) -> dict[str, Any]:
     }
 
 
-def _show(findings: Findings) -> None:
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _over_mean(choice: Choice, method: str) -> dict[str, float | None] | None:
+    """Return a method's cost divided by the mean's, minus 1, and the relative standard error."""
+    over = choice.over_base(method)
+    return None if over is None else {"mean": math.expm1(over[0]), "error": _finite(over[1])}
+
+
+def _show(findings: Findings, choice: Choice) -> None:
     """Print how steady the measured times were, and the advice that follows; with -v in the words of statistics."""
     norm = findings.norm
     note(f"learned from {counted(findings.snapshots, 'snapshot')} by the method {findings.method}")
+    if choice.trials:
+        for method in [trial.method for trial in choice.trials] if verbose() else [choice.method]:
+            mean, error = choice.over_base(method) or (0.0, 0.0)
+            if method != "mean":
+                change = f"{100 * math.expm1(mean):+.1f} ± {100 * error:.1f} %"
+                note(f"{WORDS[choice.purpose]} by {method}: {change} compared with the mean")
     if findings.snapshots > 1:
         note(
             f"steadiness: {100 * norm.share:.0f} % of the measured times were more than {100 * norm.tolerance:.0f} % "

@@ -1,5 +1,6 @@
 """Estimate the lasting rate and latency of each pair in a History, and return them as a Network."""
 
+from gavotte.model.choosing import PURPOSES, Choice, Purpose
 from gavotte.model.constant import METHODS, Constant, find_constant, model, transfer_times
 from gavotte.model.judging import Findings, judge
 from gavotte.model.stopping import Settled, settled
@@ -7,8 +8,11 @@ from gavotte.model.subset import cost_of_subset, random_rings, usual_degree
 
 __all__ = [
     "METHODS",
+    "PURPOSES",
+    "Choice",
     "Constant",
     "Findings",
+    "Purpose",
     "Settled",
     "cost_of_subset",
     "find_constant",

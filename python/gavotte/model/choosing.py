@@ -1,9 +1,12 @@
-"""Choose the estimator whose decisions cost the least time on snapshots that were held out."""
+"""Choose the estimator whose decisions, or predictions, are best on snapshots later than those it learned from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -20,43 +23,50 @@ from gavotte.model.decisions import (
     mapping_s,
     random_tasks,
 )
-from gavotte.model.estimators import ESTIMATORS, band, fresh
+from gavotte.model.estimators import ESTIMATORS, Estimate, band, fresh, mode_and_band
 from gavotte.model.excess import expected
 from gavotte.model.moved import Cut, cut
 
+Purpose = Literal["any", "trees", "placement", "prediction"]
+"""What a constant is used for: broadcast trees, placements, predictions of single transfers; `any` = the first two."""
+
+PURPOSES: tuple[Purpose, ...] = ("any", "trees", "placement", "prediction")
+
 HELD_OUT = 2
-"""Number of snapshots in each fold, on which candidates are scored."""
+"""Number of snapshots in random parts, and of the newest ones on which `lasting` compares."""
 
 MAX_FOLDS = 5
 ROOTS = 16
 GRAPHS = 8
-MAX_HOSTS = 128
+MAX_HOSTS = 64
 """Largest number of hosts on which decisions are tried; if there are more, a random subset is used.
 
-The best method is the same for any number.
+The best method is the same for any number, and the cost grows with the square of the hosts.
 """
 
 EXCESS = "+excess"
 BASE = "mean"
-"""Method that the others must beat."""
-CANDIDATES = (BASE, "median", "mode", "rpca", "mode" + EXCESS, "rpca" + EXCESS)
-RISKY = (BASE, "min", "ewma", "last")
-"""Methods that use few values, mostly the newest: scored only on snapshots later than those learnt from."""
-SURE, RISKY_SURE = 1.0, 2.0
-"""Standard errors by which `CANDIDATES` and `RISKY` methods must beat the mean.
+"""Method with which the others are compared."""
+CANDIDATES = (BASE, "median", "mode", "rpca", "mode" + EXCESS, "rpca" + EXCESS, "min", "ewma", "last")
+SURE = 1.0
+"""Standard errors that count against a method: the one whose advantage over the mean is surest is chosen.
 
-Risky methods need more: a mean of the few first snapshots is hardly better than the last value, which flatters them.
+0 decides by luck where hardly anything lasts, and 2 is late where rates step (`purposes` of `make bench-constant`).
 """
+
+LEAST_ERROR = 1e-4
+"""Relative errors of predictions below this count as equal."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Time that the decisions of one estimator take on held-out snapshots.
+    """Cost of the decisions and predictions of one estimator on held-out snapshots.
 
     Attributes:
         method: a key of `ESTIMATORS`, or a key followed by `+excess`.
         broadcast_s: (snapshots, roots) seconds of broadcasts along trees built by the earliest completion first.
         mapping_s: (snapshots, graphs) seconds of greedy mappings.
+        error: (snapshots,) median relative error of the predicted time of a pair; NaN = the snapshot has no new value.
         fresh: share of the values that do not repeat a pair's last one, 0 to 1. That share of the snapshots carries
             new information.
     """
@@ -64,25 +74,53 @@ class Candidate:
     method: str
     broadcast_s: Floats
     mapping_s: Floats
+    error: Floats
     fresh: float = 1.0
 
-    def over(self, other: Candidate) -> tuple[float, float]:
+    @property
+    def mean_error(self) -> float:
+        """Mean of the predictions' median relative errors; NaN if no snapshot has a new value."""
+        known = self.error[np.isfinite(self.error)]
+        return float(known.mean()) if known.size else float("nan")
+
+    def over(self, other: Candidate, purpose: Purpose = "any") -> tuple[float, float]:
         """Return the logarithm of this candidate's cost divided by another's, and its standard error.
 
-        Broadcasts and mappings are weighted by precision, since the times of mappings of random graphs vary more.
+        For `any`, broadcasts and mappings are weighted by precision, since the times of mappings of random graphs vary
+        more. For `prediction`, errors take the place of costs.
         """
-        ratios = []
-        for mine, others in ((self.broadcast_s, other.broadcast_s), (self.mapping_s, other.mapping_s)):
-            ratio = np.log(mine / others)
-            # Both snapshots and roots (graphs) are samples.
-            counts = (ratio.shape[1], max(1.0, self.fresh * ratio.shape[0]))
-            errors = (ratio.mean(axis=k).std(ddof=1) / np.sqrt(count) for k, count in enumerate(counts))
-            ratios.append((float(ratio.mean()), float(np.hypot(*errors))))
+        if purpose == "prediction":
+            return self._mean(np.log(np.maximum(self.error, LEAST_ERROR) / np.maximum(other.error, LEAST_ERROR)))
+        trees = self._mean(np.log(self.broadcast_s / other.broadcast_s))
+        placements = self._mean(np.log(self.mapping_s / other.mapping_s))
+        if purpose != "any":
+            return trees if purpose == "trees" else placements
+        ratios = (trees, placements)
         if all(error == 0 for _, error in ratios):
             return sum(mean for mean, _ in ratios) / len(ratios), 0.0
         weights = [1 / max(error, 1e-6) ** 2 for _, error in ratios]
         mean = sum(weight * mean for weight, (mean, _) in zip(weights, ratios, strict=True)) / sum(weights)
         return mean, sum(weights) ** -0.5
+
+    def _mean(self, ratio: Floats) -> tuple[float, float]:
+        """Return the mean of (snapshots,) or (snapshots, samples) values, and its standard error.
+
+        Snapshot k of n has the weight k: what is true now counts for more than what was true before a change.
+        """
+        rows = ratio if ratio.ndim == 2 else ratio[np.isfinite(ratio)][:, None]
+        if len(rows) < 2:
+            return float(rows.mean()) if rows.size else 0.0, math.inf
+        weights = np.arange(1.0, len(rows) + 1)
+        weights /= weights.sum()
+        by_sample = weights @ rows
+        mean = float(by_sample.mean())
+        # Both snapshots and samples (roots, graphs) are drawn at random.
+        count = 1 / float(weights @ weights)
+        variance = float(weights @ (rows.mean(axis=1) - mean) ** 2) * count / (count - 1)
+        error = math.sqrt(variance / max(1.0, self.fresh * count))
+        if rows.shape[1] > 1:
+            error = math.hypot(error, float(by_sample.std(ddof=1)) / math.sqrt(rows.shape[1]))
+        return mean, error
 
 
 @dataclass(frozen=True)
@@ -93,17 +131,33 @@ class Choice:
         method: the best of the candidates, or `median` if there are too few snapshots or hosts to compare them.
         trials: one for each candidate; empty if nothing could be held out.
         untuned: the binomial tree by rank and the mapping in order of rank, on the same snapshots.
-        over_base: logarithm of the chosen method's cost divided by that of the mean.
+        purpose: what the method was chosen for.
     """
 
     method: str
     trials: tuple[Candidate, ...] = ()
     untuned: Candidate | None = None
-    over_base: float = 0.0
+    purpose: Purpose = "any"
 
     def trial(self, method: str) -> Candidate | None:
         """Return the trial of the candidate with this method; None if there is none."""
         return next((trial for trial in self.trials if trial.method == method), None)
+
+    def over_base(self, method: str) -> tuple[float, float] | None:
+        """Return the logarithm of a method's cost divided by the mean's, and its error; None without trials."""
+        trial, base = self.trial(method), self.trial(BASE)
+        return None if trial is None or base is None else trial.over(base, self.purpose)
+
+    def surest(self, purpose: Purpose) -> Choice:
+        """Return the choice of the method whose cost is least if `SURE` standard errors are added."""
+        choice = replace(self, purpose=purpose)
+        if choice.trial(BASE) is None:
+            return choice
+        most = {}
+        for trial in choice.trials:
+            mean, error = choice.over_base(trial.method) or (0.0, 0.0)
+            most[trial.method] = mean + SURE * error if trial.method != BASE else 0.0
+        return replace(choice, method=min(most, key=lambda method: most[method]))
 
 
 def estimate(times: Floats, method: str) -> Floats:
@@ -132,21 +186,21 @@ def undisturbed(method: str) -> str:
     return "mode" if method == "mean" else method.removesuffix(EXCESS)
 
 
-def choose(times: Floats, *, seed: int = 0) -> Choice:
-    """Choose the estimator whose broadcast trees and mappings take the least time on held-out snapshots.
+def choose(times: Floats, *, purpose: Purpose = "any", seed: int = 0) -> Choice:
+    """Choose the estimator that serves a purpose best on later snapshots.
 
-    Each candidate learns from some snapshots and is scored on up to `MAX_FOLDS` folds of `HELD_OUT` others. The mean is
-    chosen if the best candidate's advantage over it may be chance.
+    1. The newer half of the snapshots is divided into up to `MAX_FOLDS` folds, in order of time.
+    2. Before each fold, each candidate learns from all snapshots before the fold.
+    3. Its trees, placements and predictions are scored on the fold's values. Values that repeat a pair's last one are
+       no new measurements and do not count.
+    4. The method is chosen whose cost, relative to the mean's, is least if `SURE` standard errors are added.
 
     Args:
         times: (n, N, N) transfer times, row = source, NaN = not measured.
+        purpose: what the constant is used for.
         seed: seed of roots and task graphs, and of the hosts if there are more than `MAX_HOSTS`.
     """
-    usual = _chosen(trials(times, seed=seed), SURE)
-    half = np.arange(len(times) // 2, len(times))
-    ahead = np.array_split(half, min(MAX_FOLDS, -(-len(half) // HELD_OUT)))
-    risky = _chosen(trials(times, candidates=RISKY, seed=seed, folds=ahead), RISKY_SURE)
-    return min(usual, risky, key=lambda choice: choice.over_base)
+    return trials(times, seed=seed).surest(purpose)
 
 
 def lasting(times: Floats, *, seed: int = 0) -> Cut:
@@ -174,6 +228,7 @@ def trials(
     seed: int = 0,
     folds: Sequence[Indices] | None = None,
     learnt: Floats | None = None,
+    ordered: bool = True,
 ) -> Choice:
     """Score each candidate on held-out snapshots, and return the scores with the mean as the preliminary choice.
 
@@ -183,9 +238,10 @@ def trials(
         times: as for `choose`.
         candidates: estimators to try.
         seed: as for `choose`.
-        folds: snapshots to score on, in order of time, each after learning from all snapshots before it. None = random
-            parts of all snapshots, each after learning from all others.
+        folds: snapshots to score on, in order of time. None = parts of the newer half.
         learnt: (n, N, N) times to learn from, if other than those to score on.
+        ordered: learn from the snapshots before each fold. Otherwise the folds are random parts of all snapshots, each
+            scored after learning from all others: twice as many scores, which do not show drift.
     """
     rng = np.random.default_rng(seed)
     kept = measured_hosts(times)
@@ -200,19 +256,28 @@ def trials(
     graphs = [random_tasks(size, int(rng.integers(2**31))) for _ in range(GRAPHS)]
     # A value that was not measured costs the pair's usual time, for every method.
     usual = estimate(times, "median")
-    order = rng.permutation(snapshots)
-    parts = np.array_split(order, min(MAX_FOLDS, -(-snapshots // HELD_OUT)))
-    costs: dict[str, tuple[list[Floats], list[Floats]]] = {name: ([], []) for name in (*candidates, "")}
+    new = fresh(times)
+    share = float(np.isfinite(new).sum() / np.isfinite(times).sum())
+    scorable = np.arange(snapshots // 2, snapshots) if ordered else rng.permutation(snapshots)
+    parts = np.array_split(scorable, min(MAX_FOLDS, len(scorable) if ordered else -(-snapshots // HELD_OUT)))
+    costs: dict[str, tuple[list[Floats], list[Floats], list[Floats]]] = {
+        name: ([], [], []) for name in (*candidates, "")
+    }
     for fold in folds or [np.sort(part) for part in parts]:
-        rest = np.delete(source, fold, axis=0) if folds is None else source[: fold[0]]
-        scored = np.where(np.isnan(times[fold]), usual, times[fold])
-        for name, (broadcasts, mappings) in costs.items():
-            trees, places = _decided(np.ascontiguousarray(rest), name, usual, roots, graphs)
+        rest = source[: fold[0]] if ordered else np.delete(source, fold, axis=0)
+        scored = np.where(np.isnan(new[fold]), usual, new[fold])
+        constants = dict(_constants(np.ascontiguousarray(rest), candidates))
+        for name, (broadcasts, mappings, errors) in costs.items():
+            cost = constants.get(name)
+            trees, places = _decided(cost, usual, roots, graphs)
             broadcasts.append(np.stack([broadcast_s(tree, scored) for tree in trees], axis=-1))
             pairs = zip(graphs, places, strict=True)
             mappings.append(np.stack([mapping_s(tasks, place, scored) for tasks, place in pairs], axis=-1))
-    new = float(np.isfinite(fresh(times)).sum() / np.isfinite(times).sum())
-    candidate_of = {name: Candidate(name, np.concatenate(b), np.concatenate(m), new) for name, (b, m) in costs.items()}
+            errors.append(_errors(new[fold], usual if cost is None else np.where(np.isnan(cost), usual, cost)))
+    candidate_of = {
+        name: Candidate(name, np.concatenate(b), np.concatenate(m), np.concatenate(e), share)
+        for name, (b, m, e) in costs.items()
+    }
     untuned = candidate_of.pop("")
     return Choice(BASE, tuple(candidate_of.values()), untuned)
 
@@ -231,24 +296,38 @@ def measured_hosts(times: Floats) -> Indices:
     return kept
 
 
+def _constants(times: Floats, methods: Iterable[str]) -> Iterable[tuple[str, Floats]]:
+    """Yield each method with its constant. Methods with and without `+excess` share the estimate."""
+    estimates: dict[str, Estimate] = {}
+    width = None
+    for method in methods:
+        name = method.removesuffix(EXCESS)
+        if name == "mode" and width is None:
+            estimates[name], scatter = mode_and_band(times)
+            width = scatter.width
+        elif name not in estimates:
+            estimates[name] = ESTIMATORS[name](times)
+        if method == name:
+            yield method, estimates[name].constant
+            continue
+        if width is None:
+            width = band(times).width
+        yield method, expected(times, estimates[name], width)
+
+
 def _decided(
-    times: Floats, method: str, usual: Floats, roots: Sequence[int], graphs: Sequence[TaskGraph]
+    cost: Floats | None, usual: Floats, roots: Sequence[int], graphs: Sequence[TaskGraph]
 ) -> tuple[list[BroadcastTree], list[Indices]]:
-    """Return the broadcast trees and mappings that a method's constant gives; an empty method decides by rank."""
-    size = times.shape[1]
-    if not method:
+    """Return the broadcast trees and mappings that a constant gives; without one, those by rank."""
+    size = len(usual)
+    if cost is None:
         return [binomial(size, root) for root in roots], [np.arange(size) for _ in graphs]
-    cost = estimate(times, method)
     cost = np.where(np.isnan(cost), usual, cost)
     return [earliest_first(cost, root) for root in roots], [mapped(tasks, cost) for tasks in graphs]
 
 
-def _chosen(choice: Choice, sure: float) -> Choice:
-    base = choice.trial(BASE)
-    if base is None:
-        return choice
-    over = {trial.method: trial.over(base) for trial in choice.trials}
-    best = min(over, key=lambda method: over[method][0])
-    mean, error = over[best]
-    chosen = best if mean < -sure * error else BASE
-    return replace(choice, method=chosen, over_base=over[chosen][0])
+def _errors(times: Floats, constant: Floats) -> Floats:
+    """Return the (n,) median relative error of the (N, N) constant in each snapshot; NaN = it has no value."""
+    with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return np.asarray(np.nanmedian(np.abs(times / constant - 1).reshape(len(times), -1), axis=1))

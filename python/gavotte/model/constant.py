@@ -13,7 +13,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.history import Floats, History
 from gavotte.formats.network import FORMAT, Doubt, Group, Host, Network, Sharing
 from gavotte.model.bucket import egress_buckets, seen_bytes
-from gavotte.model.choosing import Choice, choose, estimate, lasting, undisturbed
+from gavotte.model.choosing import PURPOSES, Choice, Purpose, choose, estimate, lasting, undisturbed
 from gavotte.model.estimators import ESTIMATORS
 from gavotte.model.filling import Filled, filled, filled_series
 from gavotte.model.intervals import lower_bps
@@ -68,16 +68,19 @@ def transfer_times(history: History) -> Floats:
     return np.nan_to_num(history.alpha_s, nan=0.0) + MESSAGE_BYTES / history.beta_Bps
 
 
-def find_constant(history: History, *, method: str = "auto", seed: int = 0, fill: bool | None = None) -> Constant:
+def find_constant(
+    history: History, *, method: str = "auto", purpose: Purpose = "any", seed: int = 0, fill: bool | None = None
+) -> Constant:
     """Estimate the lasting rate and latency of each pair.
 
     Estimators work on seconds per byte, not on rates, because placement adds up times. `min` therefore is the least
     time, that is the best rate ever measured. `auto` drops values from before a pair moved (see `cut`). It then takes
-    the estimator that decides best on held-out snapshots (see `choose`).
+    the estimator that serves the purpose best on later snapshots (see `choose`).
 
     Args:
         history: n snapshots of N hosts.
         method: one of `METHODS`.
+        purpose: one of `PURPOSES`, for `auto`.
         seed: seed of the trials of `auto`.
         fill: whether to guess pairs that were never measured from their hosts' other pairs (see `filled`); None = only
             if they are at most `FEW` of all.
@@ -87,6 +90,8 @@ def find_constant(history: History, *, method: str = "auto", seed: int = 0, fill
     """
     if method not in METHODS:
         raise GavotteError(f"unknown method `{method}`", hint=f"use one of {', '.join(METHODS)}")
+    if purpose not in PURPOSES:
+        raise GavotteError(f"unknown purpose `{purpose}`", hint=f"use one of {', '.join(PURPOSES)}")
     size = len(history.hosts)
     off_diagonal = ~np.eye(size, dtype=bool)
     never = np.isnan(history.beta_Bps).all(axis=0) & off_diagonal
@@ -112,7 +117,7 @@ def find_constant(history: History, *, method: str = "auto", seed: int = 0, fill
         known = kept.times
         if never.any():
             known = filled_series(known, filled(estimate(known, "median"), history.hops, seed=seed).values)
-        choice = choose(known, seed=seed)
+        choice = choose(known, purpose=purpose, seed=seed)
     series = kept.of(1 / history.beta_Bps, scaled=True)
     seconds_per_byte = estimate(series, choice.method)
     latency_s = estimate(kept.of(history.alpha_s), choice.method)

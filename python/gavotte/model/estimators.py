@@ -112,8 +112,23 @@ def mode(times: Floats) -> Estimate:
 
     This is the rank-one model of the RPCA paper's section III, taken literally.
     """
-    load, constant, _, _ = _core.mode(_flat(times), _gaps(len(times)))
-    return Estimate(_square(constant, times), load)
+    return _mode(times)[0]
+
+
+def mode_and_band(times: Floats) -> tuple[Estimate, Band]:
+    """Return both `mode` and `band`, at the cost of one if no value repeats a pair's last one."""
+    estimate, scatter = _mode(times)
+    new = fresh(times)
+    return estimate, scatter if np.array_equal(np.isnan(new), np.isnan(times)) else _mode(new)[1]
+
+
+def _mode(times: Floats) -> tuple[Estimate, Band]:
+    """Return each pair's most frequent value, and the scatter around it."""
+    load, constant, agreeing, width = _core.mode(_flat(times), _gaps(len(times)))
+    return (
+        Estimate(_square(constant, times), load),
+        Band(float(width), agreeing.astype(np.int64).reshape(times.shape[1:])),
+    )
 
 
 def fresh(times: Floats) -> Floats:
@@ -132,8 +147,7 @@ def band(times: Floats) -> Band:
     Args:
         times: (n, N, N) in any unit, NaN = not measured.
     """
-    _, _, agreeing, width = _core.mode(_flat(fresh(times)), _gaps(len(times)))
-    return Band(float(width), agreeing.astype(np.int64).reshape(times.shape[1:]))
+    return _mode(fresh(times))[1]
 
 
 ESTIMATORS: dict[str, Estimator] = {

@@ -84,11 +84,9 @@ def judge(history: History, constant: Constant) -> Findings:
     """
     seconds_per_byte = constant.cut.of(1 / history.beta_Bps, scaled=True)
     error = norm(seconds_per_byte, 8 / constant.undisturbed_bps, constant.band)
-    choice = constant.choice
-    if not choice.trials:
-        usual = MESSAGE_BYTES * 8 / constant.rate_bps
-        whole = constant.cut.times if constant.guess is None else filled_series(constant.cut.times, usual)
-        choice = trials(whole, candidates=sorted({BASE, constant.method}), seed=constant.seed)
+    usual = MESSAGE_BYTES * 8 / constant.rate_bps
+    whole = constant.cut.times if constant.guess is None else filled_series(constant.cut.times, usual)
+    choice = trials(whole, candidates=sorted({BASE, constant.method}), seed=constant.seed, ordered=False)
     saved = gains(choice, constant.method)
     shares = steps(constant.cut.times, constant.method, seed=constant.seed)
     after = looked_at(history.snapshots)

@@ -1,0 +1,153 @@
+"""`auto` for each purpose, compared with every method on snapshots later than those it learned from."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from benches.constant.cases import CHANGING, DECISIONS, MESSAGE_BYTES, Case, series
+from benches.constant.seattle import frames
+
+from gavotte.formats.history import Floats, History
+from gavotte.model.choosing import CANDIDATES, Purpose, estimate, lasting, measured_hosts, trials
+from gavotte.model.constant import find_constant
+from gavotte.model.decisions import broadcast_s, earliest_first, mapped, mapping_s, random_tasks
+from gavotte.model.estimators import fresh
+
+PURPOSES: tuple[Purpose, ...] = ("trees", "placement", "prediction")
+LEARN = (5, 10, 20)
+LATER = 10
+WINDOWS = 12
+ROOTS, GRAPHS = 16, 8
+GOAL = 0.03
+"""Highest allowed cost of `auto` above that of the method that is best in the mean of a case."""
+
+
+@dataclass
+class Compared:
+    """Costs relative to the mean's, one a series: of each method, and of the method that `auto` took."""
+
+    methods: dict[str, list[float]] = field(default_factory=dict)
+    auto: list[float] = field(default_factory=list)
+    picked: list[str] = field(default_factory=list)
+
+    @property
+    def best(self) -> str:
+        """The method that is best in the mean, known only afterwards."""
+        return min(self.methods, key=lambda method: np.mean(self.methods[method]))
+
+    @property
+    def above(self) -> float:
+        """Cost of `auto` divided by that of the best method, minus 1."""
+        return float(np.mean(self.auto) / np.mean(self.methods[self.best])) - 1
+
+
+def costs(learnt: Floats, later: Floats, seed: int) -> dict[str, dict[Purpose, float]]:
+    """Return the cost of each method by purpose: seconds, or the median relative error."""
+    size = learnt.shape[1]
+    rng = np.random.default_rng(seed)
+    roots = rng.permutation(size)[:ROOTS].tolist()
+    graphs = [random_tasks(size, 1000 * seed + number) for number in range(GRAPHS)]
+    usual = estimate(learnt, "median")
+    known = np.where(np.isnan(later), usual, later)
+    # A value that repeats a pair's last one is no new measurement.
+    new = fresh(np.concatenate([learnt, later]))[len(learnt) :]
+    result: dict[str, dict[Purpose, float]] = {}
+    for method in CANDIDATES:
+        constant = estimate(learnt, method)
+        constant = np.where(np.isnan(constant), usual, constant)
+        error = np.abs(new / constant - 1)
+        result[method] = {
+            "trees": float(np.mean([broadcast_s(earliest_first(constant, root), known).mean() for root in roots])),
+            "placement": float(np.mean([mapping_s(graph, mapped(graph, constant), known).mean() for graph in graphs])),
+            "prediction": float(np.median(error[np.isfinite(error)])),
+        }
+    return result
+
+
+def compared(pairs: Iterator[tuple[Floats, Floats]], first: int) -> dict[Purpose, Compared]:
+    """Compare `auto` with all methods on series of snapshots to learn from and of later ones."""
+    result = {purpose: Compared() for purpose in PURPOSES}
+    for seed, (whole, after) in enumerate(pairs, first):
+        present = measured_hosts(whole)
+        learnt, later = (np.ascontiguousarray(each[:, present][:, :, present]) for each in (whole, after))
+        cost = costs(learnt, later, seed)
+        # As `gavotte model` does: values from before a move are left out first.
+        tried = trials(lasting(learnt, seed=seed).times, seed=seed)
+        for purpose in PURPOSES:
+            picked = tried.surest(purpose).method
+            base = cost["mean"][purpose]
+            entry = result[purpose]
+            entry.picked.append(picked)
+            entry.auto.append(cost[picked][purpose] / base)
+            for method, by_purpose in cost.items():
+                entry.methods.setdefault(method, []).append(by_purpose[purpose] / base)
+    return result
+
+
+def table(size: int, seeds: int, first: int, data: Path | None) -> Iterator[str]:
+    """Yield a line for each case and purpose, and the verdict."""
+    yield (
+        f"cost over the mean's on {LATER} later snapshots, N={size}, {seeds} seeds; best = the best method afterwards\n"
+        f"{'case':<24}{'learnt':>7}{'purpose':>12}{'auto':>7}{'best':>7}{'above':>8}  best, and what auto took"
+    )
+    misses = count = 0
+
+    def lines(name: str, learn: int, by_purpose: dict[Purpose, Compared]) -> Iterator[str]:
+        nonlocal misses, count
+        for purpose, entry in by_purpose.items():
+            missed = entry.above > GOAL
+            misses, count = misses + missed, count + 1
+            taken = ", ".join(f"{entry.picked.count(each)} {each}" for each in sorted(set(entry.picked)))
+            yield (
+                f"{name:<24}{learn:>7}{purpose:>12}{np.mean(entry.auto):>7.3f}"
+                f"{np.mean(entry.methods[entry.best]):>7.3f}{100 * entry.above:>+7.1f}%{'*' if missed else ' '} "
+                f"{entry.best}; {taken}"
+            )
+
+    for learn in LEARN:
+        for case in (*DECISIONS, *CHANGING):
+            drawn = (_drawn(case, size, learn, seed) for seed in range(first, first + seeds))
+            yield from lines(case.name, learn, compared(drawn, first))
+        if data is not None:
+            yield from lines("Seattle", learn, compared(_windows(data, learn), first))
+    yield f"within {100 * GOAL:.0f} % of the best method afterwards in {count - misses} of {count}: {'met' if not misses else 'MISSED'}"
+
+
+def cost(seed: int, runs: int) -> Iterator[str]:
+    """Yield the processor time that `auto` takes, next to its goal."""
+    yield "processor time of `auto`, from the History to the constant"
+    for size, count, goal_s in ((196, 100, 5.0), (1024, 4, 3.0)):
+        _, times, _ = series(DECISIONS[1], size, count, np.random.default_rng(seed))
+        history = History(
+            alpha_s=np.where(np.isnan(times), np.nan, 1e-4),
+            beta_Bps=MESSAGE_BYTES / times,
+            time_s=np.arange(count, dtype=np.float64),
+            hosts=tuple(f"h{host}" for host in range(size)),
+            hops=np.zeros((size, size), dtype=np.int64),
+            cpus=np.ones(size),
+            memory_bytes=np.zeros(size, dtype=np.int64),
+        )
+        took_s = []
+        for _ in range(runs):
+            begin_s = time.process_time()
+            method = find_constant(history, seed=seed).method
+            took_s.append(time.process_time() - begin_s)
+        took = statistics.median(took_s)
+        verdict = "met" if took <= goal_s else "MISSED"
+        yield f"{size} hosts x {count} snapshots: {took:.2f} s, median of {runs} ({method}); goal {goal_s:g} s: {verdict}"
+
+
+def _drawn(case: Case, size: int, learn: int, seed: int) -> tuple[Floats, Floats]:
+    _, learnt, later = series(case, size, learn, np.random.default_rng([seed, size, learn]), LATER)
+    return learnt, later
+
+
+def _windows(data: Path, learn: int) -> Iterator[tuple[Floats, Floats]]:
+    times = frames(data)
+    for start in np.linspace(0, len(times) - learn - LATER, WINDOWS).astype(int).tolist():
+        yield times[start : start + learn], times[start + learn : start + learn + LATER]
