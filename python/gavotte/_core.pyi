@@ -520,10 +520,14 @@ class _Rules(Protocol):
     Attributes:
         apart: groups, no two tasks of which may share a host.
         together: groups that must share a host.
-        max_latency: (source, target, seconds): the largest one-way latency; an unknown one breaks the bound.
-        max_hosts: (tasks, count): number of hosts that they may use.
+        max_latency: (source, target, seconds, price): the largest one-way latency; an unknown one breaks the bound.
+        max_hosts: (tasks, count, zones, price): number of hosts, or zones by index, that they may use.
         max_price: prices of using each host, (N, N) prices of a byte, row = source, and the largest total; or None.
-        quotas: (hosts, needs of each task, the most that tasks on these hosts may need together).
+        zonings: the zone of each host, for each division of hosts; None = in no zone.
+        quotas: (zones by index, (task, need) of tasks that need anything, the most and the least in each zone, price,
+            name of the resource if hosts offer it).
+
+    A price is in seconds, added for each time that a rule is broken; a rule whose price is None must be kept.
     """
 
     @property
@@ -531,13 +535,17 @@ class _Rules(Protocol):
     @property
     def together(self) -> Sequence[Sequence[int]]: ...
     @property
-    def max_latency(self) -> Sequence[tuple[int, int, float]]: ...
+    def max_latency(self) -> Sequence[tuple[int, int, float, float | None]]: ...
     @property
-    def max_hosts(self) -> Sequence[tuple[Sequence[int], int]]: ...
+    def max_hosts(self) -> Sequence[tuple[Sequence[int], int, int | None, float | None]]: ...
     @property
     def max_price(self) -> tuple[Sequence[float], _Floats, float] | None: ...
     @property
-    def quotas(self) -> Sequence[tuple[Sequence[int], Sequence[int], int]]: ...
+    def zonings(self) -> Sequence[Sequence[int | None]]: ...
+    @property
+    def quotas(
+        self,
+    ) -> Sequence[tuple[int, Sequence[tuple[int, int]], Sequence[int], int, float | None, str | None]]: ...
 
 _Link = tuple[str, int, int]
 """`pair`, source and target; `out` or `in` and the host; `up` or `down` and the group."""
@@ -665,6 +673,27 @@ class Problem:
             ValueError: when a start has another length.
         """
 
+    def nearest(
+        self, seed: int, steps: int, threads: int, limit_s: float, starts: Sequence[_Indices], most_s: float
+    ) -> _Indices | None:
+        """Search for the placement whose longest latency between two tasks that exchange bytes is least.
+
+        Args:
+            seed: from 0 to 2^64 - 1; decides every random choice.
+            steps: most proposals.
+            threads: most threads; unless it is stopped, the answer does not depend on them.
+            limit_s: time limit; inf = none.
+            starts: (J,) placements to start from; those that break a rule are ignored.
+            most_s: largest completion time of the result, with the price of broken rules, in seconds.
+
+        Returns:
+            (J,) the host of each task; None if no placement was found with a lower latency than the starts, or for more
+            than 4,096 hosts.
+
+        Raises:
+            ValueError: when a start has another length.
+        """
+
     def over(self, network: Network) -> Problem:
         """Return the same problem over another network between the same hosts.
 
@@ -747,6 +776,10 @@ class Completion:
     @property
     def seconds(self) -> float:
         """Seconds of all phases, one after the other."""
+
+    @property
+    def penalty_s(self) -> float:
+        """Price of all rules that the assignment breaks, in seconds."""
 
     @property
     def bottleneck(self) -> Bottleneck | None:
@@ -905,16 +938,20 @@ class Compact:
         """Units that may not share a host; a unit paired with itself can be placed nowhere."""
 
     @property
-    def latencies(self) -> list[tuple[int, int, float]]:
-        """Source unit, target unit, seconds: the largest one-way latency."""
+    def latencies(self) -> list[tuple[int, int, float, float | None]]:
+        """Source unit, target unit, seconds, price: the largest one-way latency."""
 
     @property
-    def limits(self) -> list[tuple[list[int], int]]:
-        """Units with the number of hosts that they may use."""
+    def limits(self) -> list[tuple[list[int], int, int | None, float | None]]:
+        """Units with the number of hosts, or zones by index, that they may use, and the price of more."""
 
     @property
-    def quotas(self) -> list[tuple[list[int], list[int], int]]:
-        """Hosts, needs of each unit on them, and the most that units on these hosts may need together."""
+    def zonings(self) -> list[list[int | None]]:
+        """The zone of each host, for each division of hosts; None = in no zone."""
+
+    @property
+    def quotas(self) -> list[tuple[int, list[tuple[int, int]], list[int], int, float | None]]:
+        """Zones by index, (unit, need) pairs, the most and the least in each zone, and the price of more."""
 
 class _Flows(Protocol):
     """F flows. Every column is contiguous and is not copied.

@@ -60,6 +60,9 @@ COMMANDS = (
     "place n.network.json a.app.toml --time-limit 0.2 --json",
     "place n.network.json a.app.toml --method optimal --time-limit 0.2",
     "place g.network.json a.app.toml --sharing groups --method search --time-limit 0.1",
+    "place l.network.json l.app.toml --method search --time-limit 0.2 --hosts i.hosts.toml",
+    "place l.network.json l.app.toml --method greedy --json",
+    "place l.network.json l.app.toml --goal price --front 3 --time-limit 0.3 --json",
     "sequence n.network.json a.app.toml b.app.toml --every 5 --migration-cost 1",
     "map n.network.json a.app.toml -o out.placement.json",
     "collective g.network.json --operation broadcast --root h0 -o out.tree.json",
@@ -106,6 +109,20 @@ def write(folder: Path) -> None:
     hosts = [{"name": name, "cpus": 2.0, "egress_bps": 2e8, "machine": f"pm{i // 2}"} for i, name in enumerate(HOSTS)]
     delay = [[None if i == j else 1e-4 for j in range(4)] for i in range(4)]
     write_network(folder / "n.network.json", builders.network(hosts, sharing="hose", latency_s=1e-4, rate_bps=matrix))
+    labelled = [
+        host | {"labels": {"zone": "ab"[i % 2]}, "resources": {"gpu": i}, "core_speed": 1.5, "price_usd": 1.0 + i}
+        for i, host in enumerate(hosts)
+    ]
+    write_network(folder / "l.network.json", builders.network(labelled, latency_s=1e-4, rate_bps=matrix))
+    rules = {
+        "apart": [{"tasks": ["a", "b"], "by": "zone", "price_s": 0.1}, ["b", "c"]],
+        "together": [{"tasks": ["a", "c"], "by": "machine"}],
+        "spread": [{"by": "zone"}, {"tasks": ["a", "b"], "most": 1, "price_s": 2.0}],
+        "labels": [{"tasks": ["a"], "key": "zone", "values": ["a", "b"]}],
+        "max_latency": [{"source": "a", "target": "b", "seconds": 0.001, "price_s": 1.0}],
+    }
+    tasks: list[builders.Named] = [{"name": "a", "resources": {"gpu": 1}}, "b", "c"]
+    write_app(folder / "l.app.toml", builders.app("rules", ("a", "b", 10**6), tasks=tasks, constraints=rules))
     groups = [{"name": "rack", "members": ["h2", "h3"], "up_bps": 1.5e8, "down_bps": 1.5e8}]
     write_network(
         folder / "g.network.json",

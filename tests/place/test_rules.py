@@ -60,7 +60,7 @@ def test_optimal_is_the_best_of_all_assignments(rules: dict[str, Any], sharing: 
 @pytest.mark.parametrize("method", [*PLANNING, "auto", "greedy"])
 def test_more_than_all_hosts_have_is_told_before_any_search(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gavotte.place.placing.run_method", None)
-    with pytest.raises(InfeasibleError, match="6 tasks need 6 cpus and 2 hosts have 4; add hosts"):
+    with pytest.raises(InfeasibleError, match=r"6 tasks need 6 cpus and 2 hosts have 4 .*; add hosts"):
         place(cloud(2), [ring()], method)
     heavy = ring()
     heavy = heavy.model_copy(
@@ -145,7 +145,7 @@ def test_contradiction_is_named_and_minimal(rules: dict[str, Any], words: str) -
 
 
 def test_tasks_too_many_are_counted() -> None:
-    words = "task `a`, .* need 7.5 cpus and do not fit together on the 4 hosts with 8 cpus"
+    words = "tasks `a`, .* and `e` need 1.5 cpus each or more, and 4 hosts have room for 4 such tasks"
     with pytest.raises(InfeasibleError, match=words):
         place(cloud(), [ring("abcde", cpus=1.5)], time_limit_s=5.0)
     with pytest.raises(InfeasibleError, match=r"task `a` needs 3 cpus, more than any host has free"):

@@ -15,6 +15,12 @@ pub enum ProblemError {
         /// Number of hosts.
         hosts: usize,
     },
+    /// The price of a broken rule that is negative, not a number, or too large.
+    #[error("the price of a broken rule must be from 0 to {most_s} s")]
+    RulePrice {
+        /// The largest price in seconds.
+        most_s: f64,
+    },
     /// A CPU amount that is negative, not a number, or beyond a million cores.
     #[error("{what} has {value} cpus; the amount must be from 0 to {most}")]
     Cpus {

@@ -11,7 +11,7 @@ pub struct RunnerUp {
     /// Tasks that change their host, with their new hosts: one task or those that go with it, and the tasks it swaps
     /// with.
     pub moves: Vec<(usize, usize)>,
-    /// The completion time after the move, in seconds.
+    /// The completion time after the move and the price of broken rules, in seconds.
     pub seconds: f64,
 }
 
@@ -124,11 +124,12 @@ fn try_moves(
     let done = done.count();
     let mut gain = None;
     if done == moves.len() {
+        let penalty_s = packing.penalty_s();
         loads.mark();
         for &(unit, to) in moves {
             loads.follow(unit, to);
         }
-        gain = (!loads.too_dear()).then(|| (loads.seconds(), loads.cost()));
+        gain = (!loads.too_dear()).then(|| (loads.seconds() + penalty_s, loads.cost() + penalty_s));
         for &(unit, _) in moves {
             loads.follow(unit, host_of[unit]);
         }

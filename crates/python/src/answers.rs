@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 #[pyclass(frozen, get_all, module = "gavotte._core")]
 pub(crate) struct Completion {
     seconds: f64,
+    penalty_s: f64,
     bottleneck: Option<Bottleneck>,
 }
 
@@ -21,6 +22,7 @@ impl Completion {
         };
         Self {
             seconds: completion.seconds,
+            penalty_s: completion.penalty_s,
             bottleneck: completion.bottleneck().map(named),
         }
     }
@@ -98,6 +100,12 @@ impl Explanation {
     }
 }
 
+/// Tasks or units, the most hosts or zones, the zones by index, and the price of more.
+pub(crate) type LimitRow = (Vec<usize>, usize, Option<usize>, Option<f64>);
+
+/// Zones by index, needs of units, the most and the least in each zone, and the price of more.
+type QuotaOfUnits = (usize, Vec<(usize, u64)>, Vec<u64>, u64, Option<f64>);
+
 /// The problem in units of tasks that move as one.
 #[pyclass(frozen, get_all, module = "gavotte._core")]
 pub(crate) struct Compact {
@@ -112,9 +120,10 @@ pub(crate) struct Compact {
     allowed: Vec<Option<Vec<usize>>>,
     edges: Vec<(usize, usize, u64, usize)>,
     apart: Vec<(usize, usize)>,
-    latencies: Vec<(usize, usize, f64)>,
-    limits: Vec<(Vec<usize>, usize)>,
-    quotas: Vec<(Vec<usize>, Vec<u64>, u64)>,
+    latencies: Vec<(usize, usize, f64, Option<f64>)>,
+    limits: Vec<LimitRow>,
+    zonings: Vec<Vec<Option<u32>>>,
+    quotas: Vec<QuotaOfUnits>,
 }
 
 impl Compact {
@@ -126,6 +135,11 @@ impl Compact {
             later.map(move |other| (unit, other)).collect::<Vec<_>>()
         };
         let offered = |room: &gavotte_assign::Capacity| gavotte_assign::Cores::offered(room.cpus).nanos();
+        let zones = |row: &Vec<u32>| {
+            row.iter()
+                .map(|&zone| (zone != gavotte_assign::NO_ZONE).then_some(zone))
+                .collect()
+        };
         let rooms = || problem.capacity().iter().map(|room| room.stores);
         Self {
             members: units.members.clone(),
@@ -144,13 +158,26 @@ impl Compact {
                 .collect(),
             apart: units.apart.iter().enumerate().flat_map(pairs).collect(),
             latencies: units.latencies().collect(),
-            limits: units.limits.clone(),
+            limits: units
+                .limits
+                .iter()
+                .map(|limit| (limit.units.clone(), limit.most, limit.zoning, limit.price_s))
+                .collect(),
+            zonings: problem.rules().zonings.iter().map(zones).collect(),
             quotas: problem
                 .rules()
                 .quotas
                 .iter()
                 .zip(&units.quotas)
-                .map(|(quota, needs)| (quota.hosts.clone(), needs.clone(), quota.most))
+                .map(|(quota, needs)| {
+                    (
+                        quota.zoning,
+                        needs.clone(),
+                        quota.most.clone(),
+                        quota.least,
+                        quota.price_s,
+                    )
+                })
                 .collect(),
         }
     }

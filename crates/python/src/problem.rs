@@ -7,15 +7,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gavotte_assign::{
-    Assignment, Capacity, HostOffer, Load, MaxHosts, MaxLatency, MaxPrice, Parts, Quota, Rules, Search, Stores, Task,
-    Transfer,
+    Assignment, Capacity, HostOffer, Load, MaxHosts, MaxLatency, MaxPrice, NO_ZONE, Parts, Quota, Rules, Search,
+    Stores, Task, Transfer,
 };
 use gavotte_net::Seconds;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-use crate::answers::{Compact, Completion, Explanation, Found, Proven};
+use crate::answers::{Compact, Completion, Explanation, Found, LimitRow, Proven};
 use crate::errors::Error;
 use crate::network::Network;
 
@@ -120,19 +120,25 @@ impl RoomOf<'_> {
 struct RulesOf<'py> {
     apart: Vec<Vec<usize>>,
     together: Vec<Vec<usize>>,
-    max_latency: Vec<(usize, usize, f64)>,
-    max_hosts: Vec<(Vec<usize>, usize)>,
+    max_latency: Vec<(usize, usize, f64, Option<f64>)>,
+    max_hosts: Vec<LimitRow>,
     max_price: Option<(Vec<f64>, PyReadonlyArray2<'py, f64>, f64)>,
-    quotas: Vec<(Vec<usize>, Vec<u64>, u64)>,
+    zonings: Vec<Vec<Option<u32>>>,
+    quotas: Vec<QuotaRow>,
 }
+
+/// Zones, needs of tasks, the most and the least in each zone, the price of more, and the name of a resource.
+type QuotaRow = (usize, Vec<(usize, u64)>, Vec<u64>, u64, Option<f64>, Option<String>);
 
 impl From<RulesOf<'_>> for Rules {
     fn from(rules: RulesOf<'_>) -> Self {
-        let near = |(source, target, seconds)| MaxLatency {
+        let near = |(source, target, seconds, price_s)| MaxLatency {
             source,
             target,
             seconds,
+            price_s,
         };
+        let zones = |zones: Vec<Option<u32>>| zones.into_iter().map(|zone| zone.unwrap_or(NO_ZONE)).collect();
         Self {
             apart: rules.apart,
             together: rules.together,
@@ -140,7 +146,12 @@ impl From<RulesOf<'_>> for Rules {
             max_hosts: rules
                 .max_hosts
                 .into_iter()
-                .map(|(tasks, most)| MaxHosts { tasks, most })
+                .map(|(tasks, most, zoning, price_s)| MaxHosts {
+                    tasks,
+                    most,
+                    zoning,
+                    price_s,
+                })
                 .collect(),
             max_price: rules.max_price.map(|(host, per_byte, most)| MaxPrice {
                 host,
@@ -150,8 +161,16 @@ impl From<RulesOf<'_>> for Rules {
             quotas: rules
                 .quotas
                 .into_iter()
-                .map(|(hosts, needs, most)| Quota { hosts, needs, most })
+                .map(|(zoning, needs, most, least, price_s, room)| Quota {
+                    zoning,
+                    needs,
+                    most,
+                    least,
+                    price_s,
+                    room,
+                })
                 .collect(),
+            zonings: rules.zonings.into_iter().map(zones).collect(),
         }
     }
 }
@@ -268,6 +287,47 @@ impl Problem {
                 interrupted: signal.is_some(),
                 steps: found.steps,
             }),
+        }
+    }
+
+    /// Searches for the placement of least latency that takes at most `most_s` seconds, from the given ones.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one for each limit of a search; Python names them"
+    )]
+    fn nearest<'py>(
+        &self,
+        py: Python<'py>,
+        seed: u64,
+        steps: u64,
+        threads: usize,
+        limit_s: f64,
+        starts: Vec<PyReadonlyArray1<'_, u32>>,
+        most_s: f64,
+    ) -> PyResult<Option<Bound<'py, PyArray1<u32>>>> {
+        let starts: Vec<Vec<usize>> = starts.iter().map(indices).collect();
+        if starts.iter().any(|start| start.len() != self.0.tasks().len()) {
+            return Err(PyValueError::new_err("a start must have one host for each task"));
+        }
+        let (begin, ended) = (Instant::now(), AtomicBool::new(false));
+        let gone = || {
+            if ended.load(Ordering::Relaxed) {
+                f64::INFINITY
+            } else {
+                begin.elapsed().as_secs_f64() / limit_s
+            }
+        };
+        let search = Search {
+            steps,
+            threads,
+            gone: &gone,
+            ..Search::default()
+        };
+        let work = || search.nearest(&self.0, seed, &starts, most_s);
+        let (found, signal) = heeding(py, &ended, &|_| Ok(()), work)?;
+        match (found, signal) {
+            (_, Some(signal)) => Err(signal),
+            (found, None) => Ok(found.map(|hosts| column(&hosts).into_pyarray(py))),
         }
     }
 

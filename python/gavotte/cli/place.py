@@ -60,6 +60,12 @@ class GoalOptions:
     within: float = option(
         "Share of the completion time that a goal other than time may add: 0.05 = 5 %.", "SHARE", default=0.05, min=0
     )
+    front: int | None = option(
+        "List up to N placements between the fastest and the best for --goal, none worse than another in both.",
+        "N",
+        min=2,
+        max=100,
+    )
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,10 @@ class QuestionOptions:
         "Place these tasks on these hosts only. TASKS may be a pattern: map-*", "TASKS=HOST,HOST"
     )
     label: list[str] | None = option("Place these tasks only on hosts with this label.", "TASKS=KEY:VALUE")
+    hosts: Path | None = option(
+        "Inventory with labels, resources, core speeds and storage of the hosts, which a measured Network lacks.",
+        "FILE.hosts.toml",
+    )
     running: list[str] | None = option(
         "Placements and Apps that already run; their traffic counts.", "P.placement.json:A.app.toml,..."
     )
@@ -142,13 +152,13 @@ def place(
     from gavotte.formats.app import read_app
     from gavotte.formats.files.reading import check_ending
     from gavotte.formats.network import read_network
-    from gavotte.place import INTERRUPTED_TEXT, Effort, Goal, after_s, decide
+    from gavotte.place import INTERRUPTED_TEXT, Effort, Goal, after_s, decide, front
 
     if writing.output is not None:
         check_ending(writing.output, "a Placement")
     _check_together(asked, aim, reporting, writing)
     goal = Goal(aim.goal, aim.within)
-    net, loaded = read_network(network), [read_app(app) for app in apps]
+    net, loaded = _with_inventory(read_network(network), asked.hosts), [read_app(app) for app in apps]
     wanted = _guarantee(asked.guarantee)
     question = _question(net, loaded, asked, wanted, moving=not _least_time_only(asked, aim, reporting))
     warnings = [*unknown_pairs(net), *question.warnings]
@@ -164,7 +174,8 @@ def place(
             kept_s=after_s(loaded, trying.time_limit),
             watch=watch,
         )
-        answer = decide(question, effort, goal)
+        found = None if aim.front is None else front(question, effort.remaining, goal.kind, aim.front)
+        answer = decide(question, effort, goal) if found is None else found.within(goal.within)
     # From here on a signal only sets a flag: the placement is written and printed.
     with nullcontext(Event()) if answer.interrupted else stop_flag() as late:
         placement = answer.placement.model_copy(update={"elapsed_s": 0.0} if writing.untimed else {})
@@ -178,6 +189,7 @@ def place(
             _forecast(answer, reporting),
             reporting.least_saving,
             answer.explanation if reporting.explain and not placement.moves else None,
+            found,
         )
         if reporting.explain and placement.moves:
             note("--explain works only for placements without moves")
@@ -193,6 +205,16 @@ def place(
             if writing.output is not None:
                 note(f"wrote {writing.output}")
     leave(answer.interrupted or late.is_set())
+
+
+def _with_inventory(network: Network, path: Path | None) -> Network:
+    """Return the Network with what an Inventory knows of its hosts."""
+    if path is None:
+        return network
+    from gavotte.formats.inventory import read_inventory
+    from gavotte.place import with_inventory
+
+    return with_inventory(network, read_inventory(path))
 
 
 def _guarantee(path: Path | None) -> Guarantee | None:
@@ -216,6 +238,8 @@ def _check_together(asked: QuestionOptions, aim: GoalOptions, reporting: ReportO
         raise typer.BadParameter("--ran and --took need each other")
     if asked.state is not None and _least_time_only(asked, aim, reporting):
         raise typer.BadParameter("--state is for the least time alone: no other goal, limits, --running or --ran")
+    if aim.front is not None and aim.goal == "time":
+        raise typer.BadParameter("--front needs --goal hosts, price or latency")
     if writing.hosts_guarantee is not None and asked.guarantee is None:
         raise typer.BadParameter("--hosts-guarantee needs --guarantee")
 

@@ -12,7 +12,7 @@ from gavotte.formats.parts.rates import format_bytes, format_rate
 from gavotte.formats.placement import Placement
 
 if TYPE_CHECKING:
-    from gavotte.place import Answer, Explanation, Forecast, Worth
+    from gavotte.place import Answer, Explanation, Forecast, Front, Worth
 
 USELESS_GAP = 0.95
 """A bound below a twentieth of the completion time is not printed."""
@@ -34,6 +34,7 @@ class Report:
         forecast: the run time predicted from earlier runs; None = not requested.
         least_saving_s: a smaller saving is not worth it.
         explanation: what limits the completion time; None = not requested.
+        front: placements between the fastest and the best for the goal; None = not requested.
     """
 
     answer: Answer
@@ -44,6 +45,7 @@ class Report:
     forecast: Forecast | None
     least_saving_s: float
     explanation: Explanation | None
+    front: Front | None = None
 
     def document(self) -> dict[str, Any]:
         """Return what `--json` prints."""
@@ -65,6 +67,8 @@ class Report:
             document["forecast"] = asdict(self.forecast) | {"verdict": self.verdict or None}
         if self.explanation is not None:
             document["explanation"] = asdict(self.explanation)
+        if self.front is not None:
+            document["front"] = [_point(answer) for answer in self.front.answers]
         return document
 
     @property
@@ -83,6 +87,8 @@ class Report:
             _emit_moves(self.placement)
         if self.explanation is not None:
             _emit_explanation(self.explanation)
+        if self.front is not None:
+            _emit_front(self.front, self.answer)
         self._note_time()
         if goal != "time" or self.answer.price_usd:
             price = f", {self.answer.price_usd:.4g} USD" if self.answer.price_usd else ""
@@ -110,10 +116,43 @@ class Report:
             chosen = "best found, not proven optimal"
         note(f"{chosen}: predicted {placement.completion_s:.3g} s ({proof}), seed {placement.seed}")
         note(f"bottleneck: {placement.bottleneck}")
+        if placement.broken:
+            note(f"breaks {', '.join(placement.broken)}, which counts as {placement.penalty_s:.3g} s")
         if answer.unmoved_s is not None:
             saved_s = answer.unmoved_s - placement.completion_s
             saving = f"save {saved_s:.3g} s of {answer.unmoved_s:.3g} s"
             note(f"moves between phases {saving if placement.moves else 'save less than they cost'}")
+
+
+def _point(answer: Answer) -> dict[str, Any]:
+    """Return a placement of a front as `--json` prints it."""
+    return {
+        "completion_s": answer.placement.completion_s,
+        "penalty_s": answer.placement.penalty_s,
+        "bound_s": answer.placement.bound_s,
+        "optimal": answer.placement.optimal,
+        "hosts_used": answer.hosts_used,
+        "price_usd": answer.price_usd,
+        "latency_s": answer.latency_s,
+        "assignment": answer.placement.assignment,
+    }
+
+
+def _emit_front(front: Front, chosen: Answer) -> None:
+    """Print a table of the placements of a front; the chosen one has a mark."""
+    rows = [
+        [
+            "*" if answer is chosen else "",
+            f"{answer.total_s:.4g}",
+            f"{answer.placement.bound_s:.4g}",
+            str(answer.hosts_used),
+            f"{answer.price_usd:.4g}",
+            f"{answer.latency_s:.3g}",
+        ]
+        for answer in front.answers
+    ]
+    title = f"\nplacements from the fastest to the best for {front.goal}"
+    emit_table(["chosen", "s", "at least s", "hosts", "USD", "latency s"], rows, title=title, words=["chosen"])
 
 
 def _emit_moves(placement: Placement) -> None:

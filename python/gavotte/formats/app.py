@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import tomli_w
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from gavotte.formats.files.reading import Written, parse_json, parse_toml, problem, read_noun, write_text
-from gavotte.formats.parts.names import HostName, Label, check_known, check_unique
+from gavotte.formats.parts.names import Amount, HostName, Key, Label, check_known, check_unique
 from gavotte.tables import Tabular, square
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Task(Written):
         memory_bytes: memory that it needs.
         storage_bytes: disk space that it needs.
         state_bytes: bytes that move with it to another host between phases; None = it cannot move.
+        resources: pieces that it needs of counted resources of a host, such as `gpu`.
     """
 
     name: Label
@@ -35,6 +37,7 @@ class Task(Written):
     memory_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
     storage_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
     state_bytes: Annotated[int, Field(ge=0, le=1 << 60)] | None = None
+    resources: Annotated[dict[Key, Amount], Field(exclude_if=lambda value: not value)] = {}
 
 
 class Transfer(Written):
@@ -55,12 +58,74 @@ class Transfer(Written):
     messages: Annotated[int, Field(ge=1, le=1 << 40)] | None = None
 
 
+Price = Annotated[float, Field(ge=0, le=1e6)]
+"""Seconds of completion time that keeping a constraint is worth. A constraint without a price must be kept."""
+
+
 class MaxLatency(Written):
-    """Two tasks that must be at most `seconds` apart, one way."""
+    """Two tasks that must be at most `seconds` apart, one way; with `price_s`, that should be."""
 
     source: Label
     target: Label
     seconds: Annotated[float, Field(gt=0, le=1e9)]
+    price_s: Price | None = None
+
+
+class Group(Written):
+    """Tasks that must share no zone, or one zone.
+
+    Attributes:
+        tasks: the tasks.
+        by: what counts as a zone: `host`, `machine`, `rack`, or the key of a label of hosts, such as `zone`.
+        price_s: price of each task beyond one in a zone, or of each zone beyond one; None = must be kept.
+    """
+
+    tasks: Annotated[list[Label], Field(min_length=1)]
+    by: Key = "host"
+    price_s: Price | None = None
+
+
+class Spread(Written):
+    """Tasks that must be spread over zones.
+
+    Attributes:
+        tasks: the tasks; empty = all tasks of the application.
+        by: as for a `Group`.
+        most: most tasks in one zone; None = evenly: the numbers of tasks in any two zones differ by one at most.
+        price_s: price of each task beyond `most` in a zone; None = the constraint must be kept.
+    """
+
+    tasks: list[Label] = []
+    by: Key = "host"
+    most: Annotated[int, Field(ge=1)] | None = None
+    price_s: Price | None = None
+
+
+class Labelled(Written):
+    """Tasks that must run on hosts with a label.
+
+    Attributes:
+        tasks: the tasks; empty = all tasks of the application.
+        key: key of the label.
+        values: values of the label that the tasks accept.
+        price_s: price of each task on another host; None = the constraint must be kept.
+    """
+
+    tasks: list[Label] = []
+    key: Key
+    values: Annotated[list[str], Field(min_length=1)]
+    price_s: Price | None = None
+
+
+def _shape(value: object) -> str:
+    return "<list>" if isinstance(value, list) else "<table>"
+
+
+Tasks = Annotated[
+    Annotated[list[Label], Tag("<list>")] | Annotated[Group, Tag("<table>")],
+    Discriminator(_shape),
+]
+"""Tasks that must share no host, or one host: a list, or a table for other zones or a price."""
 
 
 class Constraints(Written):
@@ -68,17 +133,50 @@ class Constraints(Written):
 
     Attributes:
         pin: task to the host it must run on.
-        apart: groups of tasks, no two of which may share a host.
-        together: groups of tasks that must share a host.
+        apart: groups of tasks, no two of which may share a host or zone.
+        together: groups of tasks that must share a host or zone.
         max_latency: pairs of tasks with a bound on latency.
         max_hosts: largest number of hosts that may be used.
+        spread: tasks with a bound on how many of them share a host or zone.
+        labels: tasks that need hosts with certain labels.
     """
 
     pin: dict[Label, HostName] = {}
-    apart: list[list[Label]] = []
-    together: list[list[Label]] = []
+    apart: list[Tasks] = []
+    together: list[Tasks] = []
     max_latency: list[MaxLatency] = []
     max_hosts: Annotated[int, Field(ge=1)] | None = None
+    spread: Annotated[list[Spread], Field(exclude_if=lambda value: not value)] = []
+    labels: Annotated[list[Labelled], Field(exclude_if=lambda value: not value)] = []
+
+    @property
+    def groups_apart(self) -> list[Group]:
+        """The groups of `apart`, each as a table."""
+        return [_group(tasks) for tasks in self.apart]
+
+    @property
+    def groups_together(self) -> list[Group]:
+        """The groups of `together`, each as a table."""
+        return [_group(tasks) for tasks in self.together]
+
+    def of_tasks(self, names: Sequence[str]) -> Self:
+        """Return the same constraints, with these tasks named where none are, which means all of them."""
+        explicit = {
+            key: [rule if rule.tasks else rule.model_copy(update={"tasks": list(names)}) for rule in rules]
+            for key, rules in (("spread", self.spread), ("labels", self.labels))
+        }
+        return self.model_copy(update=explicit)
+
+    @property
+    def priced(self) -> bool:
+        """Whether any constraint has a price."""
+        listed: list[Group | MaxLatency | Spread | Labelled] = [*self.groups_apart, *self.groups_together]
+        listed += [*self.max_latency, *self.spread, *self.labels]
+        return any(rule.price_s is not None for rule in listed)
+
+
+def _group(tasks: list[str] | Group) -> Group:
+    return tasks if isinstance(tasks, Group) else Group.model_construct(tasks=tasks)
 
 
 class App(Written, Tabular):
@@ -106,12 +204,19 @@ class App(Written, Tabular):
         rules = self.constraints
         for name in rules.pin:
             known(name, f"constraints.pin.{name}")
-        for key, groups in (("apart", rules.apart), ("together", rules.together)):
+        listed: tuple[tuple[str, Sequence[list[str] | Group | Spread | Labelled]], ...] = (
+            ("apart", rules.apart),
+            ("together", rules.together),
+            ("spread", rules.spread),
+            ("labels", rules.labels),
+        )
+        for key, groups in listed:
             for i, group in enumerate(groups):
-                for j, name in enumerate(group):
-                    known(name, f"constraints.{key}[{i}][{j}]")
-                if len(set(group)) < len(group):
-                    raise problem("names a task twice", "name it once", field=f"constraints.{key}[{i}]")
+                names, field = (group, "") if isinstance(group, list) else (group.tasks, ".tasks")
+                for j, name in enumerate(names):
+                    known(name, f"constraints.{key}[{i}]{field}[{j}]")
+                if len(set(names)) < len(names):
+                    raise problem("names a task twice", "name it once", field=f"constraints.{key}[{i}]{field}")
         for index, bound in enumerate(rules.max_latency):
             known(bound.source, f"constraints.max_latency[{index}].source")
             known(bound.target, f"constraints.max_latency[{index}].target")

@@ -11,7 +11,16 @@ import tomli_w
 from pydantic import AfterValidator, Field, model_validator
 
 from gavotte.formats.files.reading import Written, parse_toml, problem, read_noun, write_text
-from gavotte.formats.parts.names import MOST_HOSTS, HostName, check_unique, check_unique_hosts, not_a_host_name
+from gavotte.formats.parts.names import (
+    MOST_HOSTS,
+    Amount,
+    CoreSpeed,
+    HostName,
+    Key,
+    check_unique,
+    check_unique_hosts,
+    not_a_host_name,
+)
 from gavotte.formats.parts.routes import Route, parse_route
 
 FORMAT = "gavotte/hosts/1"
@@ -78,6 +87,8 @@ class Host(Written):
         memory_bytes: memory that tasks may use, 0 = unknown; if left out, what the agent reports.
         storage_bytes: disk space that tasks may use, 0 = unknown.
         labels: free text, kept and passed on.
+        resources: pieces of counted resources that tasks may use, such as `gpu`.
+        core_speed: speed of its cores; tasks count their `cpus` in cores of speed 1.
     """
 
     name: HostName
@@ -88,6 +99,8 @@ class Host(Written):
     memory_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
     storage_bytes: Annotated[int, Field(ge=0, le=1 << 60)] = 0
     labels: dict[str, str] = {}
+    resources: dict[Key, Amount] = {}
+    core_speed: CoreSpeed = 1.0
 
     @property
     def ipv6(self) -> bool:

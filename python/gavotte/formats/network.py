@@ -17,7 +17,10 @@ from gavotte.errors import GavotteError
 from gavotte.formats.files.reading import Emitted, check_ending, parse_json, problem, read_noun, write_text
 from gavotte.formats.parts.names import (
     MOST_HOSTS,
+    Amount,
+    CoreSpeed,
     HostName,
+    Key,
     Label,
     check_known,
     check_tree,
@@ -63,6 +66,8 @@ class Host(Emitted):
         burst_bytes: depth of the token bucket that it sends through, in bytes of TCP payload.
         peak_bps: rate while the bucket lasts; see `gavotte.terms.goodput.transfer_s`.
         labels: free text.
+        resources: pieces of counted resources that tasks may use, such as `gpu`.
+        core_speed: speed of its cores; tasks count their `cpus` in cores of speed 1.
         price_usd: price of using it at all.
         egress_low_bps: lower end of the interval of `egress_bps`; None = `egress_bps` is exact.
         ingress_low_bps: the same of `ingress_bps`.
@@ -81,6 +86,8 @@ class Host(Emitted):
     burst_bytes: Annotated[float, Field(ge=0)] | None = None
     peak_bps: RateBps | None = None
     labels: dict[str, str] = {}
+    resources: Annotated[dict[Key, Amount], Field(exclude_if=lambda value: not value)] = {}
+    core_speed: Annotated[CoreSpeed, Field(exclude_if=lambda value: value == 1.0)] = 1.0
     price_usd: NotNegative = 0.0
     egress_low_bps: RateBps | None = None
     ingress_low_bps: RateBps | None = None
@@ -431,6 +438,11 @@ class Network(Emitted, Tabular):
     def names(self) -> list[str]:
         """Host names in order."""
         return [host.name for host in self.hosts]
+
+    @property
+    def offered_cpus(self) -> list[float]:
+        """Cores of speed 1 that each host offers."""
+        return [host.cpus * host.core_speed for host in self.hosts]
 
 
 def read_network(path: str | Path) -> Network:

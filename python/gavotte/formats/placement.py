@@ -51,6 +51,9 @@ class Placement(Emitted, Tabular):
         bottleneck: the link that decides `completion_s`, in words.
         elapsed_s: how long the search took.
         seed: seed of every random choice.
+        penalty_s: price of the constraints with a price that it breaks. `bound_s` is a bound on `completion_s` and
+            `penalty_s` together, and `optimal` is about their sum.
+        broken: these constraints, in words.
     """
 
     format: Literal["gavotte/placement/1"] = "gavotte/placement/1"
@@ -64,6 +67,8 @@ class Placement(Emitted, Tabular):
     bottleneck: str
     elapsed_s: Seconds
     seed: int
+    penalty_s: Annotated[Seconds, Field(exclude_if=lambda value: value == 0)] = 0.0
+    broken: Annotated[list[str], Field(exclude_if=lambda value: not value)] = []
 
     def spelled_as(self, known: Collection[str]) -> Self:
         """Return the Placement with each host's name in the upper and lower case that `known` uses for the host."""

@@ -117,9 +117,10 @@ def map_tasks(network: Network, app: App, method: str = "exchange", *, seed: int
     priced = [(problem.ranks.messages_s(**problem.at(hosts)), hosts) for hosts in tried]
     (seconds, bottleneck), hosts = min(priced, key=lambda each: each[0][0])
     for task, host in zip(app.task, (network.hosts[int(at)] for at in hosts), strict=True):
-        if task.cpus > host.cpus or 0 < host.memory_bytes < task.memory_bytes:
+        lacking = any(host.resources.get(name, 0) < count for name, count in task.resources.items())
+        if task.cpus > host.cpus * host.core_speed or 0 < host.memory_bytes < task.memory_bytes or lacking:
             raise GavotteError(
-                f"task {task.name} needs more cores or memory than {host.name} has",
+                f"task {task.name} needs more cores, memory or resources than {host.name} has",
                 hint="use `gavotte place`, which finds a host that has them",
             )
     return Placement(
@@ -231,7 +232,7 @@ def _alike_once(network: Network, tasks: int) -> Network:
         kept = []
         for place, host in enumerate(network.hosts):
             shared = host.machine if on[host.machine] > 1 else None
-            room = (host.cpus, host.memory_bytes)
+            room = (host.cpus * host.core_speed, host.memory_bytes, *sorted(host.resources.items()))
             kind = (host.egress_bps, host.ingress_bps, *room, shared, *around.get(host.name, ()))
             taken[kind] += 1
             if taken[kind] <= tasks:

@@ -10,11 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from gavotte.place.answer import INTERRUPTED_TEXT, Answer
-from gavotte.place.columns import Instance, PlacementLimits, Quota, build_instance
+from gavotte.place.columns import Instance, build_instance
 from gavotte.place.constraints import latency_s
 from gavotte.place.deciding import decide, place
 from gavotte.place.effort import METHODS, Effort, Watch
 from gavotte.place.forecast import Forecast, forecast
+from gavotte.place.front import Front, front
+from gavotte.place.limits import PlacementLimits, Quota
 from gavotte.place.merge import states, task_keys
 from gavotte.place.patterns import Pattern, read_pattern
 from gavotte.place.placing import evaluate
@@ -22,7 +24,7 @@ from gavotte.place.question import Question
 from gavotte.place.ranks import RankOrder, Selection, keep_hosts, order_ranks
 from gavotte.place.robust import worst_case
 from gavotte.place.running import Running, twice_counted
-from gavotte.place.selecting import select_hosts
+from gavotte.place.selecting import select_hosts, with_inventory
 from gavotte.place.thrift import GOALS, Goal
 from gavotte.place.worth import Worth, after_s, worth
 
@@ -37,6 +39,7 @@ __all__ = [
     "Effort",
     "Explanation",
     "Forecast",
+    "Front",
     "Goal",
     "Instance",
     "Pattern",
@@ -55,6 +58,7 @@ __all__ = [
     "evaluate",
     "explain",
     "forecast",
+    "front",
     "keep_hosts",
     "latency_s",
     "order_ranks",
@@ -64,6 +68,7 @@ __all__ = [
     "states",
     "task_keys",
     "twice_counted",
+    "with_inventory",
     "worst_case",
     "worth",
 ]

@@ -41,7 +41,7 @@ class Answer:
         chosen: the method that ran; differs from the requested one under `auto`.
         stopped: whether the time limit ended the work, so that another run may find another placement or bound.
         interrupted: whether a signal ended the work; the placement is the best one found until then.
-        gap: (completion - bound) / completion; 0 = proven optimal.
+        gap: (total - bound) / total, where the total is `total_s`; 0 = proven optimal.
         price_usd: price of the hosts used and of the bytes between them, by the Network's prices.
         unmoved_s: completion time of the best placement without moves between phases; None = none were considered.
         bound_stopped: whether the clock or a signal cut short the work on the bound, so another run may prove more.
@@ -67,6 +67,11 @@ class Answer:
     def hosts_used(self) -> int:
         """Number of hosts that the placement uses in any phase."""
         return len(set(self.unfolded[1].assignment.values()))
+
+    @property
+    def total_s(self) -> float:
+        """Completion time with the price of broken constraints, in seconds: what placing minimises."""
+        return self.placement.completion_s + self.placement.penalty_s
 
     @property
     def latency_s(self) -> float:

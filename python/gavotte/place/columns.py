@@ -5,8 +5,7 @@ Unknown memory or storage of a host becomes unlimited.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,14 +16,13 @@ from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.parts.names import known_as, meant
+from gavotte.place.limits import NO_LIMITS, PlacementLimits
 from gavotte.place.merge import task_key, task_keys
+from gavotte.place.rule_columns import build_rules, labelled_hosts
 from gavotte.place.running import Running, loads, room_taken, without_own
 
 UNLIMITED_BYTES = 2**64 - 1
 """Memory or storage of a host of unknown size."""
-
-MOST_PRICED = 8192
-"""Most hosts with prices per byte. Prices of all pairs then take 0.5 GB, and as much again in the search."""
 
 EVEN_BPS = 1e9
 """Rate of every host in the `even` problem, where only which tasks share a host counts."""
@@ -59,16 +57,6 @@ class _Room:
 
 
 @dataclass(frozen=True)
-class _Rules:
-    apart: list[list[int]]
-    together: list[list[int]]
-    max_latency: list[tuple[int, int, float]]
-    max_hosts: list[tuple[list[int], int]]
-    max_price: tuple[list[float], _Floats, float] | None
-    quotas: list[tuple[list[int], list[int], int]]
-
-
-@dataclass(frozen=True)
 class Instance:
     """A placement problem in numbers, with the names of its tasks and hosts.
 
@@ -82,6 +70,7 @@ class Instance:
         even: builds the same problem with equal rates on all hosts; its solution groups tasks, as a starting point.
         over: builds the same problem over another network of the same hosts.
         max_price: prices in USD of using each host and of a byte (N, N), and the maximum total; None = no bound.
+        priced: whether any rule has a price, so that it may be broken.
     """
 
     core: _core.Problem
@@ -93,45 +82,12 @@ class Instance:
     even: Callable[[], _core.Problem]
     over: Callable[[Network], _core.Problem]
     max_price: tuple[list[float], _Floats, float] | None = None
+    priced: bool = False
 
-
-@dataclass(frozen=True)
-class Quota:
-    """A bound on the rate that all tasks on some hosts may need of one link together.
-
-    Attributes:
-        link: in words: `egress of vm3`, `up link of rack1`.
-        hosts: names of the hosts that the link serves.
-        needs_bps: task key to the rate that the task needs of the link; other tasks need nothing.
-        most_bps: the rate that the link has for all tasks.
-        sends: whether the hosts send over the link; otherwise they receive over it.
-    """
-
-    link: str
-    hosts: Sequence[str]
-    needs_bps: Mapping[str, float]
-    most_bps: float
-    sends: bool
-
-
-@dataclass(frozen=True)
-class PlacementLimits:
-    """Bounds on a whole placement, in addition to the constraints of its applications.
-
-    Attributes:
-        max_hosts: maximum number of hosts used.
-        max_price_usd: maximum price of hosts and bytes.
-        max_latency_s: maximum one-way latency between tasks that exchange bytes; an unknown latency breaks any bound.
-        quotas: bounds on the rates that tasks may need of links.
-    """
-
-    max_hosts: int | None = None
-    max_price_usd: float | None = None
-    max_latency_s: float | None = None
-    quotas: tuple[Quota, ...] = ()
-
-
-NO_LIMITS = PlacementLimits()
+    def total_s(self, hosts: _Indices) -> float:
+        """Return what placing minimises: completion time and price of all broken rules, in seconds."""
+        completion = self.core.evaluate(hosts)
+        return completion.seconds + completion.penalty_s
 
 
 def build_instance(
@@ -163,8 +119,7 @@ def build_instance(
     task_at = {name: index for index, name in enumerate(names)}
     rows = loads(network, running)
     transfers = _transfers(apps, task_at)
-    rules = _rules(apps, task_at, limits, prices(network, limits))
-    rules.quotas.extend(_quotas(network, names, limits.quotas))
+    rules = build_rules(network, apps, task_at, limits=limits, running=running)
     tasks, room = _tasks(network, apps, names, task_at, allowed or {}), _room(network, running)
 
     def even() -> _core.Problem:
@@ -191,68 +146,8 @@ def build_instance(
         over=over,
         phases=sorted({int(phase) for phase in transfers.phase}),
         max_price=rules.max_price,
+        priced=any(app.constraints.priced for app in apps),
     )
-
-
-def prices(network: Network, limits: PlacementLimits) -> tuple[list[float], _Floats, float] | None:
-    """Return prices in USD of each host and of a byte between hosts (N, N), with the bound; None without a bound."""
-    if limits.max_price_usd is None:
-        return None
-    return *price_list(network), limits.max_price_usd
-
-
-def price_list(network: Network) -> tuple[list[float], _Floats]:
-    """Return the prices in USD of using each host, and of a byte from host to host, (N, N).
-
-    Raises:
-        GavotteError: for more than `MOST_PRICED` hosts.
-    """
-    size = len(network.hosts)
-    if size > MOST_PRICED:
-        raise GavotteError(
-            f"{size} hosts are more than the {MOST_PRICED} whose prices are compared",
-            hint="leave hosts out, or the price",
-        )
-    if not network.price_usd_per_gb:
-        return [host.price_usd for host in network.hosts], np.zeros((size, size))
-    rows = network.price_usd_per_gb
-    per_byte = np.array([[(price or 0.0) / 1e9 for price in row] for row in rows], dtype=np.float64)
-    return [host.price_usd for host in network.hosts], per_byte
-
-
-def _rules(
-    apps: Sequence[App],
-    task_at: Mapping[str, int],
-    limits: PlacementLimits,
-    max_price: tuple[list[float], _Floats, float] | None,
-) -> _Rules:
-    rules = _Rules([], [], [], [], max_price, [])
-    if limits.max_hosts is not None:
-        rules.max_hosts.append((list(task_at.values()), limits.max_hosts))
-    if limits.max_latency_s is not None:
-        ways = {(task_key(app, t.source, apps), task_key(app, t.target, apps)) for app in apps for t in app.transfer}
-        rules.max_latency.extend(sorted((task_at[a], task_at[b], limits.max_latency_s) for a, b in ways if a != b))
-    for app in apps:
-        given = app.constraints
-        for kept, groups in ((rules.apart, given.apart), (rules.together, given.together)):
-            kept.extend([task_at[task_key(app, task, apps)] for task in group] for group in groups)
-        for bound in given.max_latency:
-            source, target = (task_at[task_key(app, task, apps)] for task in (bound.source, bound.target))
-            rules.max_latency.append((source, target, bound.seconds))
-        if given.max_hosts is not None:
-            tasks = [task_at[task_key(app, task.name, apps)] for task in app.task]
-            rules.max_hosts.append((tasks, given.max_hosts))
-    return rules
-
-
-def _quotas(
-    network: Network, names: Sequence[str], quotas: Sequence[Quota]
-) -> Iterator[tuple[list[int], list[int], int]]:
-    """Yield each quota's hosts, the needs of all tasks in bit/s, rounded up, and its maximum, rounded down."""
-    host_at = {name: index for index, name in enumerate(network.names)}
-    for quota in quotas:
-        needs = [math.ceil(quota.needs_bps.get(name, 0.0)) for name in names]
-        yield [host_at[host] for host in quota.hosts], needs, math.floor(quota.most_bps)
 
 
 def _tasks(
@@ -278,6 +173,15 @@ def _tasks(
             raise GavotteError(f"task `{task}` is not allowed on any host", hint="allow at least one")
         allowed[task_at[task]] = sorted({host_at[host] for host in hosts})
     for app in apps:
+        for task, (labelled, rule) in labelled_hosts(network, app).items():
+            index = task_at[task_key(app, task, apps)]
+            hosts_left = {host_at[host] for host in labelled} & set(allowed.get(index, host_at.values()))
+            if not hosts_left:
+                raise InfeasibleError(
+                    f"no placement exists: `{rule}` of application `{app.name}` leaves no host for task `{task}`",
+                    hint="accept other values of the label, or label more hosts",
+                )
+            allowed[index] = sorted(hosts_left)
         for task, pinned in app.constraints.pin.items():
             host = known_as(pinned, host_at)
             if host not in host_at:
@@ -335,12 +239,7 @@ def _room(network: Network, running: Sequence[Running]) -> _Room:
         return np.array(free, dtype=np.uint64)
 
     return _Room(
-        cpus=np.array([max(host.cpus - taken, 0.0) for host, taken in zip(hosts, taken_cpus, strict=True)]),
+        cpus=np.array([max(cpus - taken, 0.0) for cpus, taken in zip(network.offered_cpus, taken_cpus, strict=True)]),
         memory_bytes=left([host.memory_bytes for host in hosts], taken_memory),
         storage_bytes=left([host.storage_bytes for host in hosts], taken_storage),
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(names[:8])
-    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"

@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, pairwise
+from dataclasses import dataclass, field
+from itertools import pairwise
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_bytes, format_rate
-from gavotte.place.columns import PlacementLimits, build_instance, prices
-from gavotte.place.exact.compact import PRICE_TICKS, keep_room, places, price_terms, quota_terms
+from gavotte.place.columns import build_instance
+from gavotte.place.exact.compact import PRICE_TICKS, keep_room, places, price_terms
 from gavotte.place.exact.cpsat import CHILD, parameters
 from gavotte.place.exact.solver import Solver
 from gavotte.place.exact.text import Literal, Model, negated
+from gavotte.place.limits import PlacementLimits
 from gavotte.place.merge import task_key
 from gavotte.place.question import Question
+from gavotte.place.rule_columns import bounds_of, labelled_hosts, prices
 from gavotte.place.running import Running
+from gavotte.place.zones import zones_by
 
 logger = logging.getLogger(__name__)
 
@@ -92,13 +97,15 @@ def _model(
             if host not in hosts:
                 model.clause([negated(kept), negated(literal)])
     for app in apps:
-        for name, clauses, limit in _rules(network, app, apps, at, model):
+        for rule in _rules(network, app, apps, at, model):
             kept = model.boolean()
-            demands[kept] = f"`{name}`" if len(apps) == 1 else f"`{name}` of application `{app.name}`"
-            for clause in clauses:
+            demands[kept] = f"`{rule.name}`" if len(apps) == 1 else f"`{rule.name}` of application `{app.name}`"
+            for clause in rule.clauses:
                 model.clause([negated(kept), *clause])
-            if limit is not None:
-                model.linear([(1, literal) for literal in limit[0]], most=limit[1], only_if=kept)
+            for chosen, least, most in rule.counts:
+                if not chosen and least > 0:
+                    model.clause([negated(kept)])
+                model.linear([(1, literal) for literal in chosen], least=least, most=most, only_if=kept)
     if limits.max_hosts is not None:
         used = _used(model, at.values(), names)
         kept = model.boolean()
@@ -117,10 +124,12 @@ def _model(
                             model.clause([negated(kept), negated(near), negated(far)])
     index = {name: m for m, name in enumerate(names)}
     for quota in limits.quotas:
-        needs = [math.ceil(quota.needs_bps.get(task, 0.0)) for task in instance.tasks]
         kept = model.boolean()
         demands[kept] = f"what the {quota.link} can guarantee ({format_rate(quota.most_bps)})"
-        terms = quota_terms(literals, [index[host] for host in quota.hosts], needs)
+        needs = {task: math.ceil(quota.needs_bps.get(task, 0.0)) for task in instance.tasks}
+        terms = [
+            (need, at[task][host]) for task, need in needs.items() if need for host in quota.hosts if host in at[task]
+        ]
         model.linear(terms, most=math.floor(quota.most_bps), only_if=kept)
     max_price = prices(network, limits)
     if max_price is not None:
@@ -139,33 +148,49 @@ def _used(model: Model, places_: Iterable[dict[str, Literal]], names: Sequence[s
     return list(used.values())
 
 
-def _rules(
-    network: Network, app: App, apps: Sequence[App], at: _At, model: Model
-) -> Iterator[tuple[str, list[list[Literal]], tuple[list[Literal], int] | None]]:
-    """Yield the name and clauses of each constraint and, for `max_hosts`, literals with the most that may be true."""
+@dataclass(frozen=True)
+class _Rule:
+    """A constraint as clauses, and as literals of which at least and at most some must be true."""
+
+    name: str
+    clauses: list[list[Literal]] = field(default_factory=list)
+    counts: list[tuple[list[Literal], int, int]] = field(default_factory=list)
+
+
+def _rules(network: Network, app: App, apps: Sequence[App], at: _At, model: Model) -> Iterator[_Rule]:
+    """Yield each constraint that must be kept."""
     given = app.constraints
 
     def here(task: str) -> dict[str, Literal]:
         return at[task_key(app, task, apps)]
 
+    def in_zones(tasks: Sequence[str], by: str) -> dict[str, list[Literal]]:
+        """Return, for each zone, a literal for each task and host in it."""
+        zone_of = dict(zip(network.names, zones_by(network, by), strict=True))
+        zones: dict[str, list[Literal]] = {zone: [] for zone in zone_of.values()}
+        for task in tasks:
+            for host, literal in here(task).items():
+                zones[zone_of[host]].append(literal)
+        return zones
+
     for task, host in given.pin.items():
-        yield f"pin.{task}", [[here(task)[host]] if host in here(task) else []], None
-    for i, group in enumerate(given.apart):
-        both = [(here(one), here(other)) for one, other in combinations(group, 2)]
-        yield (
-            f"apart[{i}]",
-            [[negated(a[h]), negated(b[h])] for a, b in both for h in sorted(a.keys() & b.keys())],
-            None,
-        )
-    for i, group in enumerate(given.together):
-        pairs = [(here(one), here(other)) for one, other in pairwise(group)]
-        same = [
-            [negated(literal), *([b[host]] if host in b else [])]
-            for one, other in pairs
-            for a, b in ((one, other), (other, one))
-            for host, literal in a.items()
-        ]
-        yield f"together[{i}]", same, None
+        yield _Rule(f"pin.{task}", [[here(task)[host]] if host in here(task) else []])
+    for i, group in enumerate(given.groups_apart):
+        if group.price_s is None:
+            yield _Rule(
+                f"apart[{i}]", counts=[(literals, 0, 1) for literals in in_zones(group.tasks, group.by).values()]
+            )
+    for i, group in enumerate(given.groups_together):
+        if group.price_s is not None:
+            continue
+        clauses = []
+        zone_of = dict(zip(network.names, zones_by(network, group.by), strict=True))
+        for one, other in pairwise(group.tasks):
+            for a, b in ((here(one), here(other)), (here(other), here(one))):
+                for host, literal in a.items():
+                    near = [mate for there, mate in b.items() if zone_of[there] == zone_of[host]]
+                    clauses.append([negated(literal), *near])
+        yield _Rule(f"together[{i}]", clauses)
     index = {name: number for number, name in enumerate(network.names)}
     for i, bound in enumerate(given.max_latency):
         far = [
@@ -174,10 +199,27 @@ def _rules(
             for n, b in here(bound.target).items()
             if m != n and not _near(network.pair_latency_s(index[m], index[n]), bound.seconds)
         ]
-        yield f"max_latency[{i}]", far, None
+        if bound.price_s is None:
+            yield _Rule(f"max_latency[{i}]", far)
+    for i, spread in enumerate(given.spread):
+        if spread.price_s is None:
+            tasks = spread.tasks or [task.name for task in app.task]
+            zones = in_zones(tasks, spread.by)
+            least, most = bounds_of(spread, len(tasks), len(zones))
+            yield _Rule(f"spread[{i}]", counts=[(literals, least, most) for literals in zones.values()])
+    for i, labelled in enumerate(given.labels):
+        alone = app.model_copy(update={"constraints": given.model_copy(update={"labels": [labelled]})})
+        barred = [
+            [negated(literal)]
+            for task, (hosts, _) in labelled_hosts(network, alone).items()
+            for host, literal in here(task).items()
+            if host not in hosts
+        ]
+        if labelled.price_s is None:
+            yield _Rule(f"labels[{i}]", barred)
     if given.max_hosts is not None:
         used = _used(model, (here(member.name) for member in app.task), network.names)
-        yield "max_hosts", [], (used, given.max_hosts)
+        yield _Rule("max_hosts", counts=[(used, 0, given.max_hosts)])
 
 
 def _near(latency_s: float | None, most_s: float) -> bool:
@@ -222,7 +264,11 @@ def _contradiction(network: Network, apps: Sequence[App], names: Sequence[str]) 
     for what in ("memory", "storage"):
         size = sum(getattr(keys[name], f"{what}_bytes") for name in tasks)
         needs += f" and {format_bytes(size)} of {what}" if size else ""
-    offers = f"{counted(len(network.hosts), 'host')} with {sum(host.cpus for host in network.hosts):g} cpus"
+    pieces: Counter[str] = Counter()
+    for name in tasks:
+        pieces.update(keys[name].resources)
+    needs += "".join(f" and {count} {what}" for what, count in sorted(pieces.items()))
+    offers = f"{counted(len(network.hosts), 'host')} with {sum(network.offered_cpus):g} cpus"
     if len(tasks) == 1:
         return InfeasibleError(
             f"no placement exists: {tasks[0]} needs {needs}, more than any host has free",

@@ -10,8 +10,8 @@ from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 from gavotte.place.answer import Answer
-from gavotte.place.columns import NO_LIMITS
 from gavotte.place.effort import LIMIT_S, Effort
+from gavotte.place.limits import NO_LIMITS
 from gavotte.place.placing import solve
 from gavotte.place.question import Question
 from gavotte.place.running import Running
@@ -47,6 +47,11 @@ def decide(question: Question, effort: Effort = AUTO, goal: Goal = LEAST_TIME) -
             "tasks move between phases only for the least time, without limits or running applications",
             hint="leave `state_bytes` empty",
         )
+    if any(app.constraints.priced for app in question.apps):
+        raise GavotteError(
+            "tasks do not move between phases if a constraint has a price",
+            hint="leave `state_bytes` empty, or remove `price_s`",
+        )
     from gavotte.place.phases import solve_phases
 
     return solve_phases(question, effort.remaining)
@@ -67,7 +72,7 @@ def _by_use(question: Question, effort: Effort, goal: Goal) -> Answer:
         second = solve(question.as_used(first.placement.assignment), half)
     except InfeasibleError:  # of methods that get stuck
         return first
-    faster = min(first, second, key=lambda answer: answer.placement.completion_s)
+    faster = min(first, second, key=lambda answer: answer.total_s)
     elapsed_s = first.placement.elapsed_s + second.placement.elapsed_s
     return replace(
         faster,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from gavotte import _core
 from gavotte.errors import GavotteError
@@ -38,6 +38,7 @@ class Effort:
             but the time that it takes depends on them.
         spent_s: seconds of the time limit that passed before, for example while files were read.
         kept_s: seconds of the time limit to leave for what follows the search.
+        start: task key to host: a placement to start from; empty = none.
         watch: called with the best time so far, the bound so far, and the used share of the time limit.
         clock: returns seconds, for the Placement's `elapsed_s`.
     """
@@ -49,6 +50,7 @@ class Effort:
     repeatable: bool = False
     spent_s: float = 0.0
     kept_s: float = 0.0
+    start: Mapping[str, str] = field(default_factory=dict)
     watch: Watch | None = None
     clock: Callable[[], float] = time.perf_counter
 

@@ -64,7 +64,7 @@ class Relocation:
 
     Attributes:
         moves: (task, from, to) of each task that changes its host.
-        completion_s: completion time after the move.
+        completion_s: completion time after the move, with the price of broken constraints.
         gain_s: seconds that the move saves; negative = the move makes the placement slower.
     """
 
@@ -153,7 +153,7 @@ def explain(question: Question, placement: Placement) -> Explanation:
         crossing=_crossing(question.apps, placement, limits.crossing, worst.bytes if worst is not None else 0),
         load_bytes=load_bytes,
         links=links,
-        runner_up=_runner_up(instance.tasks, instance.hosts, placement, limits.runner_up, completion.seconds),
+        runner_up=_runner_up(instance.tasks, instance.hosts, placement, limits.runner_up, instance.total_s(hosts)),
     )
 
 

@@ -264,8 +264,8 @@ def literals(instance: Instance) -> int:
 
 
 def seconds(instance: Instance, hosts: _Hosts) -> float:
-    """Return the completion time of a placement in seconds."""
-    return instance.core.evaluate(hosts).seconds
+    """Return the completion time of a placement with the price of the rules that it breaks, in seconds."""
+    return instance.total_s(hosts)
 
 
 def _planned(instance: Instance, method: str, attempt: Attempt) -> Solution:
@@ -380,19 +380,28 @@ def _bound(instance: Instance, attempt: Attempt) -> Solution:
     """
     attempt.bound_stopped = True  # until the bound is complete
     if len(instance.tasks) * len(instance.hosts) > BOUND_PLACES:
-        first = _search(instance, attempt, steps=1, limit_s=max(attempt.left_s, LEAST_S))
+        first = _search(instance, attempt, _given(instance, attempt), steps=1, limit_s=max(attempt.left_s, LEAST_S))
         attempt.bound_s = instance.core.volume_bound_s()
         attempt.bound_stopped = _bound_at_scale(instance, attempt)
         return first
     # If all tasks exchange data with all others, there are too many sets for the bound by sets.
     attempt.bound_s = instance.core.volume_bound_s()
     steps = max(min(int(WARM_STEPS * ease(instance)), attempt.steps(instance) // 2), 1000)
-    warm = _search(instance, attempt, steps=steps, seed=0, limit_s=max(attempt.limit_s * WARM_SHARE, LEAST_S))
+    limit_s = max(attempt.limit_s * WARM_SHARE, LEAST_S)
+    warm = _search(instance, attempt, _given(instance, attempt), steps=steps, seed=0, limit_s=limit_s)
     work = min(int(attempt.limit_s * BOUND_WORK_PER_S), BOUND_WORK)
     limit_s = math.inf if attempt.repeatable else max(attempt.limit_s * BOUND_SHARE, LEAST_S)
     bound = instance.core.sets_bound_s(seconds(instance, warm.hosts), BOUND_ROUNDS, work, limit_s, attempt.tick)
     attempt.bound_stopped = _take(bound, attempt) or warm.stopped
     return warm
+
+
+def _given(instance: Instance, attempt: Attempt) -> list[_Hosts]:
+    """Return the placement that the effort starts from; empty if it has none."""
+    if not attempt.effort.start:
+        return []
+    at = {name: index for index, name in enumerate(instance.hosts)}
+    return [np.array([at[attempt.effort.start[task]] for task in instance.tasks], dtype=np.uint32)]
 
 
 def _bound_at_scale(instance: Instance, attempt: Attempt) -> bool:

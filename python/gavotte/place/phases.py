@@ -357,7 +357,8 @@ def _between(
                 transfers.append(Transfer.model_construct(source=source, target=target, bytes=size, phase=phase))
                 pinned[task_key(app, other, weigh.apps)] = [places[key]]
         # The allowed hosts already limit how many hosts the application uses.
-        rules = app.constraints.model_copy(update={"max_hosts": None})
+        rules = app.constraints.of_tasks([task.name for task in app.task])
+        rules = rules.model_copy(update={"max_hosts": None})
         what.append(app.model_copy(update={"task": tasks, "transfer": transfers, "constraints": rules}))
     return what, pinned
 

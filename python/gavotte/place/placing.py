@@ -16,7 +16,7 @@ from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 from gavotte.place.answer import Answer
 from gavotte.place.columns import Instance
-from gavotte.place.constraints import check_constraints, price_usd
+from gavotte.place.constraints import broken_rules, check_constraints, price_usd
 from gavotte.place.effort import Effort
 from gavotte.place.exact.solution import PROVEN, Solution
 from gavotte.place.methods import Attempt, run_at_once, run_method
@@ -59,6 +59,15 @@ def solve(question: Question, effort: Effort) -> Answer:
         if known is None:
             raise
         return work.answer(replace(known, stopped=True, interrupted=True))
+
+
+def answer_with(question: Question, effort: Effort, hosts: npt.NDArray[np.uint32], like: Answer) -> Answer:
+    """Return the answer with this placement, which keeps all rules, and with the bound and the history of another."""
+    work = _Work(question, effort)
+    outcome = Solution(hosts, like.placement.bound_s, like.stopped, like.chosen, bound_stopped=like.bound_stopped)
+    answer = work.answer(outcome)
+    elapsed_s = like.placement.elapsed_s
+    return replace(answer, placement=answer.placement.model_copy(update={"elapsed_s": elapsed_s}))
 
 
 @dataclass
@@ -126,7 +135,8 @@ class _Work:
         placement = _placement(used, outcome.hosts, bound_s).model_copy(
             update={"method": effort.method, "seed": effort.seed, "elapsed_s": elapsed_s},
         )
-        gap = 1 - placement.bound_s / placement.completion_s if placement.completion_s > 0 else 0.0
+        total_s = placement.completion_s + placement.penalty_s
+        gap = 1 - placement.bound_s / total_s if total_s > 0 else 0.0
         return Answer(
             question=used,
             effort=effort,
@@ -183,14 +193,19 @@ def _placement(question: Question, hosts: npt.NDArray[np.uint32], bound_s: float
     if not math.isfinite(completion.seconds):
         raise GavotteError(f"the {bottleneck} would take forever", hint="correct its rate")
     bound_s = max(question.bound_s, bound_s)
+    total_s = completion.seconds + completion.penalty_s
+    assignment = _assignment(instance, hosts)
+    broken = broken_rules(question.network, question.apps, assignment) if instance.priced else []
     return Placement(
         apps=[app.name for app in question.apps],
         method=GIVEN,
-        assignment=_assignment(instance, hosts),
+        assignment=assignment,
         completion_s=completion.seconds,
-        bound_s=min(bound_s, completion.seconds),
-        optimal=completion.seconds <= bound_s * (1 + PROVEN),
+        bound_s=min(bound_s, total_s),
+        optimal=total_s <= bound_s * (1 + PROVEN),
         bottleneck=bottleneck,
         elapsed_s=0.0,
         seed=0,
+        penalty_s=completion.penalty_s,
+        broken=[f"{rule.text} ({rule.penalty_s:.3g} s)" for rule in broken],
     )

@@ -17,7 +17,8 @@ from gavotte.formats.app import App
 from gavotte.formats.network import Network, Sharing
 from gavotte.formats.parts.names import known_as, meant
 from gavotte.formats.parts.rates import format_bytes, format_rate
-from gavotte.place.columns import NO_LIMITS, Instance, PlacementLimits, build_instance
+from gavotte.place.columns import Instance, build_instance
+from gavotte.place.limits import NO_LIMITS, PlacementLimits
 from gavotte.place.merge import check_apps
 from gavotte.place.running import Running, twice_counted
 from gavotte.terms.usage import as_used, at_best, before_use, depends_on_use, unsure_starts

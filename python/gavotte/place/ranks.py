@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
-from gavotte.place.columns import PlacementLimits
 from gavotte.place.deciding import AUTO, decide
 from gavotte.place.effort import Effort
+from gavotte.place.limits import PlacementLimits
 from gavotte.place.placing import evaluate
 from gavotte.place.question import Question
 
@@ -156,7 +156,7 @@ def keep_hosts(network: Network, app: App, count: int, effort: Effort = AUTO, *,
 
 def _with_slots(network: Network, slots: int) -> Network:
     """Return the Network with this many cores on each host, so that each takes as many ranks."""
-    hosts = [host.model_copy(update={"cpus": float(slots)}) for host in network.hosts]
+    hosts = [host.model_copy(update={"cpus": float(slots), "core_speed": 1.0}) for host in network.hosts]
     return network.model_copy(update={"hosts": hosts})
 
 

@@ -165,6 +165,21 @@ def room_taken(network: Network, running: Sequence[Running]) -> tuple[list[float
     return cpus, memory_bytes, storage_bytes
 
 
+def resources_taken(network: Network, running: Sequence[Running]) -> list[Counter[str]]:
+    """Return the pieces of counted resources that running tasks hold on each host, by the resource's name.
+
+    Raises:
+        GavotteError: when a task runs on a host that the network does not have.
+    """
+    at = {name: index for index, name in enumerate(network.names)}
+    taken: list[Counter[str]] = [Counter() for _ in at]
+    for one, app in _each(running):
+        for task in app.task:
+            if task.resources:
+                taken[_index(at, one.host(app, task.name))].update(task.resources)
+    return taken
+
+
 def _index(at: dict[str, int], host: str) -> int:
     host = known_as(host, at)
     if host not in at:

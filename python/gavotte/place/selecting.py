@@ -7,8 +7,9 @@ from fnmatch import fnmatchcase
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import App
+from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
-from gavotte.formats.parts.names import meant, unknown_host
+from gavotte.formats.parts.names import known_as, meant, unknown_host
 from gavotte.place.merge import task_keys
 
 
@@ -54,6 +55,32 @@ def select_hosts(
         hosts = [host.name for host in network.hosts if host.labels.get(label) == value]
         narrow(pattern, hosts, f"the label `{label}={value}`")
     return chosen
+
+
+def with_inventory(network: Network, inventory: Inventory) -> Network:
+    """Return the Network with labels, resources, core speeds and storage of its hosts from an Inventory.
+
+    A Network that was measured has none of these. Labels and resources are added to those of the Network.
+
+    Raises:
+        GavotteError: when the Inventory lacks a host of the Network.
+    """
+    known = {host.name: host for host in inventory.host}
+    hosts = []
+    for host in network.hosts:
+        name = known_as(host.name, known)
+        if name not in known:
+            raise unknown_host(host.name, known, "the Inventory")
+        own = known[name]
+        changes: dict[str, object] = {
+            "labels": host.labels | own.labels,
+            "resources": host.resources | own.resources,
+            "storage_bytes": own.storage_bytes or host.storage_bytes,
+        }
+        if "core_speed" in own.model_fields_set:
+            changes["core_speed"] = own.core_speed
+        hosts.append(host.model_copy(update=changes))
+    return network.model_copy(update={"hosts": hosts})
 
 
 def _names_host(pattern: str, name: str) -> bool:

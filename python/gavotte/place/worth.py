@@ -26,7 +26,8 @@ from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
-from gavotte.place.columns import NO_LIMITS, Instance, build_instance
+from gavotte.place.columns import Instance, build_instance
+from gavotte.place.limits import NO_LIMITS
 from gavotte.place.question import Question, hosts_of
 from gavotte.terms.usage import as_used, depends_on_use
 

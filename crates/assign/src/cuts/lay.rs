@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::problem::Problem;
 use crate::problem::cores::Cores;
+use crate::problem::rules::NO_ZONE;
 use crate::problem::units::Units;
 
 /// Up to this many hosts of a kind, the matching is exact. Beyond, parts are laid by their larger sum of bytes, which is
@@ -33,6 +34,7 @@ pub(crate) fn lay(problem: &Problem, units: &Units, mut host_of: Vec<usize>) -> 
         bound[host] |= units.allowed[unit].is_some();
     }
     let rates: Vec<[f64; 2]> = (0..count).map(|host| rates(problem, host)).collect();
+    let alone: Vec<bool> = problem.rules.zonings.iter().map(|zones| all_alone(zones)).collect();
     let mut kinds: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for host in (0..count).filter(|&host| !bound[host] && network.colocated_count(host) == 1) {
         let groups: Vec<usize> = (0..network.groups().len())
@@ -44,7 +46,7 @@ pub(crate) fn lay(problem: &Problem, units: &Units, mut host_of: Vec<usize>) -> 
             Cores::offered(capacity.cpus).nanos(),
             stores,
             groups,
-            problem.quotas_of[host].clone(),
+            zones(problem, &alone, host),
         );
         kinds.entry(kind).or_default().push(host);
     }
@@ -63,6 +65,29 @@ pub(crate) fn lay(problem: &Problem, units: &Units, mut host_of: Vec<usize>) -> 
         *host = new_host[*host];
     }
     host_of
+}
+
+/// The zones that a host is in, and what it offers of each resource that only hosts offer.
+///
+/// Two hosts with the same zones may exchange what they hold without breaking a rule.
+fn zones(problem: &Problem, alone: &[bool], host: usize) -> Vec<(usize, u64)> {
+    let rules = &problem.rules;
+    let shared = (0..alone.len()).filter(|&zoning| !alone[zoning]);
+    let shared = shared.map(|zoning| (zoning, u64::from(rules.zonings[zoning][host])));
+    let offers = rules.quotas.iter().enumerate().filter(|(_, quota)| alone[quota.zoning]);
+    let offers = offers.map(|(number, quota)| {
+        let zone = rules.zonings[quota.zoning][host] as usize;
+        (alone.len() + number, quota.most[zone])
+    });
+    shared.chain(offers).collect()
+}
+
+/// Whether every host is a zone of its own.
+fn all_alone(zones: &[u32]) -> bool {
+    let mut sorted = zones.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    sorted.len() == zones.len() && !zones.contains(&NO_ZONE)
 }
 
 /// The rates at which a host sends and receives: its caps, or the mean of its pairs' rates if it has none.

@@ -2,6 +2,7 @@
 
 use crate::problem::Problem;
 use crate::problem::cores::Cores;
+use crate::problem::rules::NO_ZONE;
 use crate::problem::stores::UNLIMITED_BYTES;
 use crate::problem::units::Units;
 
@@ -39,28 +40,49 @@ pub(crate) fn of_hosts(problem: &Problem) -> Order {
     Order { hosts, ties }
 }
 
-/// The size of each unit and the room of each host: cores, memory or storage, whichever is scarcest.
+/// The size of each unit and the room of each host: cores, memory, storage or a resource of hosts, whichever is scarcest.
 pub(crate) fn sizes(problem: &Problem, units: &Units) -> (Vec<f64>, Vec<f64>) {
-    let offered: Vec<[u64; 3]> = problem
+    let mut offered: Vec<Vec<u64>> = problem
         .capacity
         .iter()
         .map(|host| {
-            [
+            vec![
                 Cores::offered(host.cpus).nanos(),
                 host.stores.memory_bytes,
                 host.stores.storage_bytes,
             ]
         })
         .collect();
-    let needed: Vec<[u64; 3]> = (0..units.len())
+    let mut needed: Vec<Vec<u64>> = (0..units.len())
         .map(|unit| {
-            [
+            vec![
                 units.cores[unit],
                 units.stores[unit].memory_bytes,
                 units.stores[unit].storage_bytes,
             ]
         })
         .collect();
+    for (quota, needs) in problem.rules.quotas.iter().zip(&units.quotas) {
+        let zones = &problem.rules.zonings[quota.zoning];
+        // Only where each host is a zone of its own is the limit a host's room. Few tasks never fill hosts.
+        let apart = quota.most.len() == zones.len() && !zones.contains(&NO_ZONE);
+        let many = quota.room.is_some() || 2 * needs.len() >= units.len();
+        if quota.price_s.is_some() || !apart || !many {
+            continue;
+        }
+        for (host, row) in offered.iter_mut().enumerate() {
+            row.push(quota.most[zones[host] as usize]);
+        }
+        for row in &mut needed {
+            row.push(0);
+        }
+        for &(unit, need) in needs {
+            if let Some(last) = needed[unit].last_mut() {
+                *last = need;
+            }
+        }
+    }
+    let kinds = 3.max(offered.first().map_or(0, Vec::len));
     let filled = |kind: usize| {
         if offered.iter().any(|host| host[kind] == UNLIMITED_BYTES) {
             return 0.0;
@@ -68,10 +90,10 @@ pub(crate) fn sizes(problem: &Problem, units: &Units) -> (Vec<f64>, Vec<f64>) {
         let need: f64 = needed.iter().map(|unit| unit[kind] as f64).sum();
         need / offered.iter().map(|host| host[kind] as f64).sum::<f64>().max(1.0)
     };
-    let filled = [0, 1, 2].map(filled);
-    let scarcest = (0..3).reduce(|best, next| if filled[next] > filled[best] { next } else { best });
+    let filled: Vec<f64> = (0..kinds).map(filled).collect();
+    let scarcest = (0..kinds).reduce(|best, next| if filled[next] > filled[best] { next } else { best });
     let kind = scarcest.unwrap_or(0);
-    let column = |rows: &[[u64; 3]]| rows.iter().map(|row| row[kind] as f64).collect();
+    let column = |rows: &[Vec<u64>]| rows.iter().map(|row| row[kind] as f64).collect();
     (column(&needed), column(&offered))
 }
 

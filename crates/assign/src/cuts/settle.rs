@@ -14,6 +14,7 @@ pub(crate) fn settle(problem: &Problem, units: &Units, wished: &[usize]) -> Opti
     let mut order = packing.waiting();
     order.sort_by_key(|&unit| {
         (
+            units.needs[unit].is_empty(),
             Reverse(units.cores[unit].max(units.stores[unit].memory_bytes >> 32)),
             unit,
         )

@@ -2,6 +2,7 @@
 
 use crate::error::PlaceError;
 use crate::problem::cores::Cores;
+use crate::problem::rules::NO_ZONE;
 use crate::problem::stores::Stores;
 use crate::problem::{Assignment, Problem};
 
@@ -11,8 +12,8 @@ pub struct Room<'a> {
     problem: &'a Problem,
     cores: Vec<u64>,
     stores: Vec<Stores>,
-    /// The amount left of each quota.
-    quotas: Vec<u64>,
+    /// The amount left of each quota in each zone.
+    quotas: Vec<Vec<u64>>,
 }
 
 impl<'a> Room<'a> {
@@ -26,7 +27,7 @@ impl<'a> Room<'a> {
                 .map(|host| Cores::offered(host.cpus).nanos())
                 .collect(),
             stores: problem.capacity.iter().map(|host| host.stores).collect(),
-            quotas: problem.rules.quotas.iter().map(|quota| quota.most).collect(),
+            quotas: problem.rules.quotas.iter().map(|quota| quota.most.clone()).collect(),
         }
     }
 
@@ -35,14 +36,21 @@ impl<'a> Room<'a> {
         self.problem.cores[task].nanos() <= self.cores[host]
             && self.problem.tasks[task].stores.within(self.stores[host])
             && self.problem.allows(task, host)
-            && self.within_quotas(host, |needs| needs[task])
+            && self.within_quotas(task, host, |_| 0)
     }
 
-    fn within_quotas(&self, host: usize, need: impl Fn(&[u64]) -> u64) -> bool {
-        let quotas = self.problem.quotas_of[host].iter();
-        quotas
-            .into_iter()
-            .all(|&quota| need(&self.problem.rules.quotas[quota].needs) <= self.quotas[quota])
+    /// Whether what `task` needs of each quota, and `more` of it, is left for `host`.
+    fn within_quotas(&self, task: usize, host: usize, more: impl Fn(usize) -> u64) -> bool {
+        self.problem.room_needs[task].iter().all(|&(quota, need)| {
+            let zone = self.zone(quota, host);
+            zone.is_none_or(|zone| need.saturating_add(more(quota)) <= self.quotas[quota][zone])
+        })
+    }
+
+    fn zone(&self, quota: usize, host: usize) -> Option<usize> {
+        let rules = &self.problem.rules;
+        let zone = rules.zonings[rules.quotas[quota].zoning][host];
+        (zone != NO_ZONE).then_some(zone as usize)
     }
 
     /// Whether two different tasks may both run on `host` and have room there together.
@@ -52,7 +60,22 @@ impl<'a> Room<'a> {
             && self.problem.allows(other, host)
             && self.problem.cores[other].nanos() <= self.cores[host] - self.problem.cores[one].nanos()
             && b.stores.within(self.stores[host].less(a.stores))
-            && self.within_quotas(host, |needs| needs[one].saturating_add(needs[other]))
+            && self.within_quotas(other, host, |quota| self.need(one, quota))
+    }
+
+    /// Whether two tasks, each of which fits on its own host, leave each other what both need of links or zones.
+    pub(crate) fn fits_next_to(&self, (one, host): (usize, usize), (other, there): (usize, usize)) -> bool {
+        let both = |quota: usize| {
+            let same = self.zone(quota, host) == self.zone(quota, there);
+            if same { self.need(one, quota) } else { 0 }
+        };
+        self.problem.room_needs[one].is_empty() || self.within_quotas(other, there, both)
+    }
+
+    /// What a task needs of a quota.
+    fn need(&self, task: usize, quota: usize) -> u64 {
+        let mut needs = self.problem.room_needs[task].iter();
+        needs.find(|(known, _)| *known == quota).map_or(0, |&(_, need)| need)
     }
 
     /// Reserves room for `task` on `host`; it must fit there.
@@ -60,8 +83,10 @@ impl<'a> Room<'a> {
         debug_assert!(self.fits(task, host));
         self.cores[host] -= self.problem.cores[task].nanos();
         self.stores[host] = self.stores[host].less(self.problem.tasks[task].stores);
-        for &quota in &self.problem.quotas_of[host] {
-            self.quotas[quota] -= self.problem.rules.quotas[quota].needs[task];
+        for &(quota, need) in &self.problem.room_needs[task] {
+            if let Some(zone) = self.zone(quota, host) {
+                self.quotas[quota][zone] -= need;
+            }
         }
     }
 
@@ -123,6 +148,11 @@ impl Problem {
 
     /// The needs of `task`, in words.
     pub(crate) fn needs(&self, task: usize) -> String {
+        let resources = self.room_needs[task].iter().filter_map(|&(quota, need)| {
+            let name = self.rules.quotas[quota].room.as_ref().filter(|name| !name.is_empty())?;
+            Some(format!(" and {need} {name}"))
+        });
+        let resources: String = resources.collect();
         let task = &self.tasks[task];
         let stores = [
             (task.stores.memory_bytes, "memory"),
@@ -130,6 +160,6 @@ impl Problem {
         ];
         let needed = stores.iter().filter(|(bytes, _)| *bytes > 0);
         let memory_needs = needed.map(|(bytes, what)| format!(" and {bytes} bytes of {what}"));
-        format!("{} cpus{}", task.cpus, memory_needs.collect::<String>())
+        format!("{} cpus{}{resources}", task.cpus, memory_needs.collect::<String>())
     }
 }

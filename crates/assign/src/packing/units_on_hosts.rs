@@ -3,8 +3,9 @@
 use crate::error::PlaceError;
 use crate::packing::capacity_left::Room;
 use crate::problem::cores::Cores;
+use crate::problem::rules::{NO_ZONE, Quota, price_ns};
 use crate::problem::stores::Stores;
-use crate::problem::units::Units;
+use crate::problem::units::{Near, Units};
 use crate::problem::{Assignment, Problem};
 
 /// The host of a unit that has none yet.
@@ -17,15 +18,28 @@ pub(crate) struct Packing<'a> {
     pub(crate) units: &'a Units,
     free_cores: Vec<u64>,
     free_stores: Vec<Stores>,
-    free_quotas: Vec<u64>,
+    budgets: Vec<Budget>,
+    /// The price of all rules that are broken, in nanoseconds.
+    penalty_ns: u128,
     host_of: Vec<usize>,
     on: Vec<Vec<usize>>,
     /// Position of each unit in its host's list.
     position: Vec<usize>,
-    /// For each limit and host, the number of the limit's units on the host.
+    /// For each limit and host or zone, the number of the limit's units there.
     used: Vec<Vec<u32>>,
-    /// For each limit, the number of hosts that hold any of its units.
+    /// For each limit, the number of hosts or zones that hold any of its units.
     open: Vec<usize>,
+}
+
+/// What is used of a quota.
+#[derive(Clone, Debug)]
+struct Budget {
+    /// Total need in each zone.
+    used: Vec<u64>,
+    /// Total need of the units without a host.
+    waiting: u64,
+    /// What all zones together lack to have the least that they must have.
+    lacking: u64,
 }
 
 impl<'a> Packing<'a> {
@@ -41,7 +55,8 @@ impl<'a> Packing<'a> {
                 .map(|host| Cores::offered(host.cpus).nanos())
                 .collect(),
             free_stores: problem.capacity.iter().map(|host| host.stores).collect(),
-            free_quotas: problem.rules.quotas.iter().map(|quota| quota.most).collect(),
+            budgets: problem.rules.quotas.iter().zip(&units.quotas).map(budget).collect(),
+            penalty_ns: 0,
             host_of: vec![NOWHERE; units.len()],
             on: vec![Vec::new(); hosts],
             position: vec![0; units.len()],
@@ -84,28 +99,118 @@ impl<'a> Packing<'a> {
         units.cores[unit] <= self.free_cores[host]
             && units.stores[unit].within(self.free_stores[host])
             && units.allows(unit, host)
-            && self.problem.quotas_of[host]
+            && units.needs[unit]
                 .iter()
-                .all(|&quota| units.quotas[quota][unit] <= self.free_quotas[quota])
+                .all(|&(quota, need)| self.within_quota(quota, need, host))
             && units.apart[unit]
                 .iter()
                 .all(|&other| other != unit && self.host_of[other] != host)
             && self.near_enough(unit, host)
             && units.limits_of[unit]
                 .iter()
-                .all(|&limit| self.used[limit][host] > 0 || self.open[limit] < units.limits[limit].1)
+                .all(|&limit| self.within_limit(limit, host))
+    }
+
+    fn within_limit(&self, limit: usize, host: usize) -> bool {
+        let rule = &self.units.limits[limit];
+        rule.price_s.is_some() || self.used[limit][self.zone(rule.zoning, host)] > 0 || self.open[limit] < rule.most
+    }
+
+    /// The zone of a host, or the host itself without a zoning.
+    fn zone(&self, zoning: Option<usize>, host: usize) -> usize {
+        zoning.map_or(host, |zoning| self.problem.rules.zonings[zoning][host] as usize)
+    }
+
+    fn within_quota(&self, quota: usize, need: u64, host: usize) -> bool {
+        let (rule, budget) = (&self.problem.rules.quotas[quota], &self.budgets[quota]);
+        let zone = self.problem.rules.zonings[rule.zoning][host];
+        let used = if zone == NO_ZONE {
+            None
+        } else {
+            Some(budget.used[zone as usize])
+        };
+        let room = |used: u64| rule.price_s.is_some() || need <= rule.most[zone as usize].saturating_sub(used);
+        if !used.is_none_or(room) {
+            return false;
+        }
+        // The units that still wait must be enough for all zones that lack any.
+        let filled = used.map_or(0, |used| rule.least.saturating_sub(used).min(need));
+        rule.least == 0 || budget.lacking - filled <= budget.waiting.saturating_sub(need)
+    }
+
+    /// The price of all rules that are broken, in seconds.
+    pub(crate) fn penalty_s(&self) -> f64 {
+        // The search asks at every step, and most problems have no prices.
+        if self.penalty_ns == 0 {
+            0.0
+        } else {
+            self.penalty_ns as f64 / 1e9
+        }
+    }
+
+    /// Counts the needs of a unit that comes to a host, or leaves it, and the price of the rules that this breaks.
+    fn count(&mut self, unit: usize, host: usize, comes: bool) {
+        let (problem, units) = (self.problem, self.units);
+        let rules = &problem.rules;
+        let mut change = |ns: u128, more: bool| {
+            self.penalty_ns = if more {
+                self.penalty_ns + ns
+            } else {
+                self.penalty_ns - ns
+            };
+        };
+        for &(quota, need) in &units.needs[unit] {
+            let (rule, budget) = (&rules.quotas[quota], &mut self.budgets[quota]);
+            budget.waiting = if comes {
+                budget.waiting.saturating_sub(need)
+            } else {
+                budget.waiting.saturating_add(need)
+            };
+            let zone = rules.zonings[rule.zoning][host];
+            if zone == NO_ZONE {
+                continue;
+            }
+            let zone = zone as usize;
+            let before = budget.used[zone];
+            let after = if comes { before + need } else { before - need };
+            budget.used[zone] = after;
+            let lacks = |used: u64| rule.least.saturating_sub(used);
+            budget.lacking = budget.lacking + lacks(after) - lacks(before);
+            if let Some(price_s) = rule.price_s {
+                let excess = |used: u64| used.saturating_sub(rule.most[zone]);
+                change(
+                    price_ns(price_s) * u128::from(excess(after).abs_diff(excess(before))),
+                    comes,
+                );
+            }
+        }
+        for &limit in &units.limits_of[unit] {
+            let rule = &units.limits[limit];
+            let zone = rule.zoning.map_or(host, |zoning| rules.zonings[zoning][host] as usize);
+            let used = &mut self.used[limit][zone];
+            let first = *used == u32::from(!comes);
+            *used = if comes { *used + 1 } else { *used - 1 };
+            if !first {
+                continue;
+            }
+            let open = &mut self.open[limit];
+            *open = if comes { *open + 1 } else { *open - 1 };
+            if let Some(price_s) = rule.price_s.filter(|_| *open + usize::from(!comes) > rule.most) {
+                change(price_ns(price_s), comes);
+            }
+        }
+        for near in &units.near[unit] {
+            let Some(price_s) = near.price_s else { continue };
+            if self.host_of[near.other] != NOWHERE && !problem.near(near, host, self.host_of[near.other]) {
+                change(price_ns(price_s), comes);
+            }
+        }
     }
 
     fn near_enough(&self, unit: usize, host: usize) -> bool {
         self.units.near[unit].iter().all(|near| {
             let other_host = self.host_of[near.other];
-            let (from, to) = if near.sends {
-                (host, other_host)
-            } else {
-                (other_host, host)
-            };
-            let latency_s = || self.problem.network.latency_s(from, to);
-            other_host == NOWHERE || latency_s().is_some_and(|seconds| seconds <= near.seconds)
+            near.price_s.is_some() || other_host == NOWHERE || self.problem.near(near, host, other_host)
         })
     }
 
@@ -119,16 +224,10 @@ impl<'a> Packing<'a> {
         debug_assert!(self.fits(unit, host) && self.host_of[unit] == NOWHERE);
         self.free_cores[host] -= self.units.cores[unit];
         self.free_stores[host] = self.free_stores[host].less(self.units.stores[unit]);
-        for &quota in &self.problem.quotas_of[host] {
-            self.free_quotas[quota] -= self.units.quotas[quota][unit];
-        }
+        self.count(unit, host, true);
         self.host_of[unit] = host;
         self.position[unit] = self.on[host].len();
         self.on[host].push(unit);
-        for &limit in &self.units.limits_of[unit] {
-            self.open[limit] += usize::from(self.used[limit][host] == 0);
-            self.used[limit][host] += 1;
-        }
     }
 
     /// Takes a unit off its host, and returns that host.
@@ -136,18 +235,12 @@ impl<'a> Packing<'a> {
         let host = self.host_of[unit];
         self.free_cores[host] += self.units.cores[unit];
         self.free_stores[host] = self.free_stores[host].more(self.units.stores[unit]);
-        for &quota in &self.problem.quotas_of[host] {
-            self.free_quotas[quota] += self.units.quotas[quota][unit];
-        }
+        self.count(unit, host, false);
         self.host_of[unit] = NOWHERE;
         let position = self.position[unit];
         self.on[host].swap_remove(position);
         if let Some(&moved) = self.on[host].get(position) {
             self.position[moved] = position;
-        }
-        for &limit in &self.units.limits_of[unit] {
-            self.used[limit][host] -= 1;
-            self.open[limit] -= usize::from(self.used[limit][host] == 0);
         }
         host
     }
@@ -222,5 +315,26 @@ impl<'a> Packing<'a> {
             task: name,
             needs,
         }
+    }
+}
+
+fn budget((quota, needs): (&Quota, &Vec<(usize, u64)>)) -> Budget {
+    Budget {
+        used: vec![0; quota.most.len()],
+        waiting: needs.iter().fold(0, |sum: u64, &(_, need)| sum.saturating_add(need)),
+        lacking: quota.least.saturating_mul(quota.most.len() as u64),
+    }
+}
+
+impl Problem {
+    /// Whether a unit on `host` keeps a bound on the latency to or from another on `other_host`.
+    fn near(&self, near: &Near, host: usize, other_host: usize) -> bool {
+        let (from, to) = if near.sends {
+            (host, other_host)
+        } else {
+            (other_host, host)
+        };
+        let latency_s = self.network.latency_s(from, to);
+        from == to || latency_s.is_some_and(|seconds| seconds <= near.seconds)
     }
 }

@@ -112,7 +112,14 @@ impl<'a> Paths<'a> {
             if best.is_some_and(|(rate, _)| limit <= rate) {
                 continue;
             }
-            for &n in ends.iter().filter(|&&n| n != m || both) {
+            let fit = |n: usize| {
+                if n == m {
+                    both
+                } else {
+                    room.fits_next_to((i, m), (j, n))
+                }
+            };
+            for &n in ends.iter().filter(|&&n| fit(n)) {
                 let rate = self.rate_seen(m, n);
                 if best.is_none_or(|(most, _)| rate > most) {
                     best = Some((rate, (m, n)));

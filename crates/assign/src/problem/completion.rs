@@ -26,9 +26,16 @@ pub struct Completion {
     pub seconds: f64,
     /// The bottleneck of each phase that takes any time, in the order they run.
     pub phases: Vec<Bottleneck>,
+    /// The price of all broken rules, in seconds.
+    pub penalty_s: f64,
 }
 
 impl Completion {
+    /// What placing minimizes: the completion time and the price of all broken rules, in seconds.
+    pub fn total_s(&self) -> f64 {
+        self.seconds + self.penalty_s
+    }
+
     /// The bottleneck of the longest phase (the first such); `None` if nothing crosses a limited link.
     pub fn bottleneck(&self) -> Option<Bottleneck> {
         self.phases
@@ -65,6 +72,7 @@ impl Problem {
         Completion {
             seconds: phases.iter().fold(0.0, |sum, phase| sum + phase.seconds),
             phases,
+            penalty_s: self.penalty_s(assignment.hosts()),
         }
     }
 

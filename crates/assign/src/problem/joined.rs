@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::problem::Problem;
 use crate::problem::rules::MaxHosts;
 use crate::problem::stores::Stores;
-use crate::problem::units::{Edge, Half, Near, Units};
+use crate::problem::units::{Edge, Half, Limit, Near, Units};
 
 impl Problem {
     /// One unit for each task; the tasks of a `together` group are one unit.
@@ -59,17 +59,19 @@ impl Problem {
                     other: target,
                     seconds,
                     sends: true,
+                    price_s: bound.price_s,
                 });
                 near[target].push(Near {
                     other: source,
                     seconds,
                     sends: false,
+                    price_s: bound.price_s,
                 });
             }
         }
         let limits = limits(self, &unit_of);
         let mut limits_of = vec![Vec::new(); count];
-        for (limit, (units, _)) in limits.iter().enumerate() {
+        for (limit, Limit { units, .. }) in limits.iter().enumerate() {
             for &unit in units {
                 limits_of[unit].push(limit);
             }
@@ -78,12 +80,21 @@ impl Problem {
             let needs = tasks.iter().map(|&task| self.tasks[task].stores);
             needs.fold(Stores::default(), Stores::plus)
         };
-        let quota = |needs: &Vec<u64>| {
-            let sum = |tasks: &Vec<usize>| tasks.iter().fold(0_u64, |sum, &task| sum.saturating_add(needs[task]));
-            members.iter().map(sum).collect()
-        };
+        let quotas: Vec<Vec<(usize, u64)>> = self
+            .rules
+            .quotas
+            .iter()
+            .map(|each| needs(&each.needs, &unit_of))
+            .collect();
+        let mut needs_of = vec![Vec::new(); count];
+        for (quota, rows) in quotas.iter().enumerate() {
+            for &(unit, need) in rows {
+                needs_of[unit].push((quota, need));
+            }
+        }
         Units {
-            quotas: self.rules.quotas.iter().map(|each| quota(&each.needs)).collect(),
+            quotas,
+            needs: needs_of,
             cores: members
                 .iter()
                 .map(|tasks| tasks.iter().map(|&task| self.cores[task].nanos()).sum())
@@ -178,12 +189,27 @@ fn apart(problem: &Problem, unit_of: &[usize], count: usize) -> Vec<Vec<usize>> 
     apart
 }
 
-fn limits(problem: &Problem, unit_of: &[usize]) -> Vec<(Vec<usize>, usize)> {
+/// The needs of units, ascending, given those of tasks.
+fn needs(of_tasks: &[(usize, u64)], unit_of: &[usize]) -> Vec<(usize, u64)> {
+    let mut sums: BTreeMap<usize, u64> = BTreeMap::new();
+    for &(task, need) in of_tasks.iter().filter(|(_, need)| *need > 0) {
+        let sum = sums.entry(unit_of[task]).or_default();
+        *sum = sum.saturating_add(need);
+    }
+    sums.into_iter().collect()
+}
+
+fn limits(problem: &Problem, unit_of: &[usize]) -> Vec<Limit> {
     let build = |limit: &MaxHosts| {
         let mut units: Vec<usize> = limit.tasks.iter().map(|&task| unit_of[task]).collect();
         units.sort_unstable();
         units.dedup();
-        (units, limit.most)
+        Limit {
+            units,
+            most: limit.most,
+            zoning: limit.zoning,
+            price_s: limit.price_s,
+        }
     };
     problem.rules.max_hosts.iter().map(build).collect()
 }

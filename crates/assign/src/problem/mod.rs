@@ -18,7 +18,7 @@ use gavotte_net::{Network, check_length};
 use crate::error::ProblemError;
 use crate::problem::cores::Cores;
 use crate::problem::parts::{Capacity, Load, Parts, Task, Transfer};
-use crate::problem::rules::{MaxPrice, Rules};
+use crate::problem::rules::{MaxPrice, NO_ZONE, Rules, price_ns};
 use crate::problem::units::Units;
 
 /// A checked problem: every index is in range, every task may be placed somewhere.
@@ -37,8 +37,8 @@ pub struct Problem {
     /// Each phase that occurs, in ascending order, with its part of `by_phase`.
     pub(crate) phases: Vec<(u32, Range<usize>)>,
     pub(crate) rules: Rules,
-    /// For each host, the quotas that include it.
-    pub(crate) quotas_of: Vec<Vec<usize>>,
+    /// For each task, the quotas that are room on hosts, with the task's needs.
+    pub(crate) room_needs: Vec<Vec<(usize, u64)>>,
     pub(crate) load: Vec<Load>,
     /// `load` by link: position of the phase, index of the link, bytes; ascending.
     pub(crate) base: Vec<(usize, usize, u64)>,
@@ -67,10 +67,15 @@ impl Problem {
             .collect();
         let cores = tasks.iter().map(|task| Cores::needed(task.cpus)).collect();
         let (by_phase, phases) = split_phases(&transfers);
-        let mut quotas_of = vec![Vec::new(); capacity.len()];
-        for (number, quota) in rules.quotas.iter().enumerate() {
-            for &host in &quota.hosts {
-                quotas_of[host].push(number);
+        let mut room_needs = vec![Vec::new(); tasks.len()];
+        for (number, quota) in rules
+            .quotas
+            .iter()
+            .enumerate()
+            .filter(|(_, quota)| quota.room.is_some())
+        {
+            for &(task, need) in &quota.needs {
+                room_needs[task].push((number, need));
             }
         }
         let mut problem = Self {
@@ -83,7 +88,7 @@ impl Problem {
             by_phase,
             phases,
             rules,
-            quotas_of,
+            room_needs,
             load,
             base: Vec::new(),
             units: Units::default(),
@@ -192,6 +197,46 @@ impl Problem {
             per_byte * transfer.bytes as f64
         });
         Some((hosts + sent.sum::<f64>(), bound))
+    }
+
+    /// The price of all broken rules, in seconds.
+    pub(crate) fn penalty_s(&self, host_of: &[usize]) -> f64 {
+        let mut sum_ns = 0_u128;
+        for quota in &self.rules.quotas {
+            let Some(price_s) = quota.price_s else { continue };
+            let mut used = vec![0_u64; quota.most.len()];
+            for &(task, need) in &quota.needs {
+                let zone = self.rules.zonings[quota.zoning][host_of[task]];
+                if zone != NO_ZONE {
+                    used[zone as usize] += need;
+                }
+            }
+            let excess: u64 = used
+                .iter()
+                .zip(&quota.most)
+                .map(|(used, &most)| used.saturating_sub(most))
+                .sum();
+            sum_ns += price_ns(price_s) * u128::from(excess);
+        }
+        for limit in &self.rules.max_hosts {
+            let Some(price_s) = limit.price_s else { continue };
+            let zone = |&task: &usize| limit.zone(&self.rules, host_of[task]);
+            let mut zones: Vec<usize> = limit.tasks.iter().map(zone).collect();
+            zones.sort_unstable();
+            zones.dedup();
+            sum_ns += price_ns(price_s) * zones.len().saturating_sub(limit.most) as u128;
+        }
+        for bound in &self.rules.max_latency {
+            let Some(price_s) = bound.price_s else { continue };
+            let (m, n) = (host_of[bound.source], host_of[bound.target]);
+            let far = || {
+                self.network
+                    .latency_s(m, n)
+                    .is_none_or(|seconds| seconds > bound.seconds)
+            };
+            sum_ns += if m != n && far() { price_ns(price_s) } else { 0 };
+        }
+        sum_ns as f64 / 1e9
     }
 
     /// Whether the constraints allow `task` on `host`, whatever room is left there.

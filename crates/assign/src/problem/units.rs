@@ -31,6 +31,21 @@ pub(crate) struct Near {
     pub(crate) other: usize,
     pub(crate) seconds: f64,
     pub(crate) sends: bool,
+    /// Price of a longer latency in seconds; `None` = not allowed.
+    pub(crate) price_s: Option<f64>,
+}
+
+/// A limit on the hosts or zones that units use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    /// The units, ascending.
+    pub units: Vec<usize>,
+    /// The largest number of hosts or zones.
+    pub most: usize,
+    /// Index of the zones; `None` = hosts.
+    pub zoning: Option<usize>,
+    /// Price of each further one in seconds; `None` = not allowed.
+    pub price_s: Option<f64>,
 }
 
 /// The problem in units instead of tasks. Every task belongs to exactly one unit.
@@ -50,10 +65,12 @@ pub struct Units {
     pub edges: Vec<Edge>,
     /// Units that may not share a host with each unit; a unit in its own list can be placed nowhere.
     pub apart: Vec<Vec<usize>>,
-    /// For each limit on hosts, its units and the largest number of hosts.
-    pub limits: Vec<(Vec<usize>, usize)>,
-    /// For each quota, the need of each unit.
-    pub quotas: Vec<Vec<u64>>,
+    /// The limits on hosts.
+    pub limits: Vec<Limit>,
+    /// For each quota, the units that need anything, with their needs.
+    pub quotas: Vec<Vec<(usize, u64)>>,
+    /// The same for each unit: quotas and needs.
+    pub(crate) needs: Vec<Vec<(usize, u64)>>,
     pub(crate) halves: Vec<Vec<Half>>,
     pub(crate) near: Vec<Vec<Near>>,
     pub(crate) limits_of: Vec<Vec<usize>>,
@@ -65,13 +82,13 @@ impl Units {
         self.members.len()
     }
 
-    /// Each bound on latency between two different units: source, target, seconds.
-    pub fn latencies(&self) -> impl Iterator<Item = (usize, usize, f64)> + '_ {
+    /// Each bound on latency between two different units: source, target, seconds, price in seconds.
+    pub fn latencies(&self) -> impl Iterator<Item = (usize, usize, f64, Option<f64>)> + '_ {
         let of = |(unit, list): (usize, &'_ Vec<Near>)| {
             let sent: Vec<_> = list
                 .iter()
                 .filter(|near| near.sends)
-                .map(|near| (unit, near.other, near.seconds))
+                .map(|near| (unit, near.other, near.seconds, near.price_s))
                 .collect();
             sent
         };

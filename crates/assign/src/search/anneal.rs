@@ -129,6 +129,8 @@ pub(crate) struct Chain<'a> {
     before: Vec<usize>,
     focus: Option<Focus>,
     ways: Ways,
+    /// The cost of a second of penalty.
+    penalty_weight: f64,
 }
 
 /// The part of a large problem that a chain works on for a while.
@@ -150,8 +152,9 @@ impl<'a> Chain<'a> {
             best_s: if loads.too_dear() {
                 f64::INFINITY
             } else {
-                loads.seconds()
+                loads.seconds() + packing.penalty_s()
             },
+            penalty_weight: 1.0,
             rates,
             packing,
             loads,
@@ -210,7 +213,8 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// The host of each unit in the best placement so far, and its time in seconds; infinite if it costs too much.
+    /// The host of each unit in the best placement so far, and its time and penalty in seconds; infinite if it costs too
+    /// much.
     pub(crate) fn best(&self) -> (&[usize], f64) {
         (&self.best, self.best_s)
     }
@@ -235,10 +239,25 @@ impl<'a> Chain<'a> {
     /// Makes proposals while cooling, and returns their number.
     pub(crate) fn run(&mut self, run: Run, heat: Heat) -> u64 {
         self.loads.steepen(heat.power);
+        // If all links take a little longer, a steep cost grows by its power as much.
+        if heat.power > 0 && self.best_s.is_finite() && self.best_s > 0.0 {
+            self.penalty_weight = f64::from(heat.power) / self.best_s;
+        }
         let steps = self.cool(run, heat);
         self.loads.steepen(0);
+        self.penalty_weight = 1.0;
         self.remember();
         steps
+    }
+
+    /// Time and price of broken rules now, in seconds.
+    pub(super) fn total_s(&self) -> f64 {
+        self.loads.seconds() + self.packing.penalty_s()
+    }
+
+    /// What the chain minimizes: the cost of the loads, and the price of broken rules.
+    fn cost(&self) -> f64 {
+        self.loads.cost() + self.penalty_weight * self.packing.penalty_s()
     }
 
     /// Steps between two checks of the stop condition. A step looks at all partners of a unit, which may be hundreds.
@@ -249,7 +268,7 @@ impl<'a> Chain<'a> {
     }
 
     fn cool(&mut self, run: Run, heat: Heat) -> u64 {
-        let mut cost = self.loads.cost();
+        let mut cost = self.cost();
         let scale = match heat.power {
             0 if self.best_s.is_finite() => self.best_s,
             0 => cost,
@@ -271,14 +290,14 @@ impl<'a> Chain<'a> {
                 }
                 if heat.power > 0 && step % (ANEW * patience) == patience - 1 {
                     self.loads.steepen(heat.power);
-                    cost = self.loads.cost();
+                    cost = self.cost();
                 }
             }
             if !self.propose() || !self.pack() {
                 continue;
             }
             self.follow();
-            let new = self.loads.cost();
+            let new = self.cost();
             let worse = new - cost;
             if worse <= 0.0 || worse < -temperature * self.rng.random::<f64>().ln() {
                 cost = new;
@@ -302,7 +321,7 @@ impl<'a> Chain<'a> {
     }
 
     pub(super) fn remember(&mut self) {
-        let seconds = self.loads.seconds();
+        let seconds = self.total_s();
         if seconds < self.best_s && !self.loads.too_dear() {
             self.best_s = seconds;
             self.best.copy_from_slice(self.packing.hosts());

@@ -18,7 +18,8 @@ impl Chain<'_> {
     /// attempts, and returns their number.
     pub(crate) fn descend(&mut self, most: u64, over: &dyn Fn() -> bool) -> u64 {
         let mut tried = 0;
-        if self.problem().rules.max_price.is_some() {
+        // The descent looks at links alone, not at prices.
+        if self.problem().rules.max_price.is_some() || self.problem().rules.priced() {
             return tried;
         }
         while tried < most && !over() {

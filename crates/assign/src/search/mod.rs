@@ -8,6 +8,7 @@ pub(crate) mod anneal;
 mod descent;
 pub(crate) mod link_loads;
 pub(crate) mod max_tree;
+mod nearest;
 pub(crate) mod polish;
 pub(crate) mod starts;
 
@@ -208,7 +209,7 @@ impl Search<'_> {
         let cuts = (0..count)
             .filter_map(|number| by_cuts(problem, units, seed.wrapping_add(number << 32), self.threads))
             .filter_map(|host_of| Packing::of(problem, units, &host_of));
-        let timed = cuts.map(|packing| (Loads::new(rates, &packing).seconds(), packing));
+        let timed = cuts.map(|packing| (Loads::new(rates, &packing).seconds() + packing.penalty_s(), packing));
         let mut cuts: Vec<(f64, Packing)> = timed.collect();
         cuts.sort_by(|one, other| one.0.total_cmp(&other.0));
         packings.extend(cuts.into_iter().take(BEST_CUTS).map(|(_, packing)| packing));
@@ -424,7 +425,7 @@ fn best_of_few(problem: &Problem) -> Option<Assignment> {
         let placed = units.spread(&host_of);
         (!too_dear(problem, &placed)).then_some(Assignment(placed))
     });
-    let timed = allowed.map(|assignment| (problem.evaluate(&assignment).seconds, assignment));
+    let timed = allowed.map(|assignment| (problem.evaluate(&assignment).total_s(), assignment));
     timed.min_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, best)| best)
 }
 

@@ -28,7 +28,7 @@ impl Search<'_> {
             left > 0 && !(self.late)()
         };
         while let Some(other) = problem.best_move(&assignment, rates, &mut more) {
-            if other.seconds >= problem.evaluate(&assignment).seconds {
+            if other.seconds >= problem.evaluate(&assignment).total_s() {
                 break;
             }
             for (task, host) in other.moves {

@@ -2,8 +2,8 @@
 
 use crate::support::{Draft, MB, MBIT, bps, greedy_by_the_book, keeps_rules, optimum, task, transfer, uniform};
 use gavotte_assign::{
-    Assignment, Capacity, Greedy, Load, MaxHosts, MaxLatency, Parts, Policy, Problem, Rules, Search, Stores, Task,
-    Transfer, policies,
+    Assignment, Capacity, Greedy, Load, MaxHosts, MaxLatency, NO_ZONE, Parts, Policy, Problem, Quota, Rules, Search,
+    Stores, Task, Transfer, policies,
 };
 use gavotte_net::{Group, Host, NetworkParts, Seconds, Sharing};
 use proptest::prelude::*;
@@ -80,25 +80,68 @@ fn groups(hosts: usize) -> impl Strategy<Value = Vec<Group>> {
     })
 }
 
-/// Rules over `tasks` tasks; most kinds of rules are usually absent.
-fn rules(tasks: usize) -> impl Strategy<Value = Rules> {
+/// The price of a broken rule, or none.
+fn price() -> impl Strategy<Value = Option<f64>> {
+    prop_oneof![2 => Just(None), 1 => (0_u32..400).prop_map(|millis| Some(f64::from(millis) / 1e3))]
+}
+
+/// Zones of hosts: each host alone, in one of two zones, and in one of two or in none.
+fn zonings(hosts: usize) -> impl Strategy<Value = Vec<Vec<u32>>> {
+    let zones = hosts.min(2) as u32;
+    let every = proptest::collection::vec(0..zones, hosts);
+    let some = proptest::collection::vec(prop_oneof![3 => 0..zones, 1 => Just(NO_ZONE)], hosts);
+    (every, some).prop_map(move |(every, some)| vec![(0..hosts as u32).collect(), every, some])
+}
+
+/// Limits on what tasks need in zones. One with a price, or of room, has no least need.
+fn quotas(tasks: usize, hosts: usize) -> impl Strategy<Value = Vec<Quota>> {
+    let needs = proptest::collection::vec(0_u64..3, tasks);
+    let most = proptest::collection::vec(0_u64..5, hosts.max(2));
+    let least = prop_oneof![3 => Just(0_u64), 1 => Just(1_u64)];
+    let quota = (0_usize..3, needs, most, least, price(), any::<bool>());
+    let quota = quota.prop_map(move |(zoning, needs, mut most, least, price_s, room)| {
+        most.truncate(if zoning == 0 { hosts } else { 2 });
+        let room = (room && price_s.is_none()).then(|| "gpu".to_owned());
+        Quota {
+            zoning,
+            needs: needs.into_iter().enumerate().collect(),
+            most,
+            least: if price_s.is_some() || room.is_some() { 0 } else { least },
+            price_s,
+            room,
+        }
+    });
+    prop_oneof![2 => Just(Vec::new()), 1 => proptest::collection::vec(quota, 1..3)]
+}
+
+/// Rules over `tasks` tasks and `hosts` hosts; most kinds of rules are usually absent.
+fn rules(tasks: usize, hosts: usize) -> impl Strategy<Value = Rules> {
     let group = || proptest::sample::subsequence((0..tasks).collect::<Vec<_>>(), 0..=tasks.min(3));
     let groups = || prop_oneof![2 => Just(Vec::new()), 1 => proptest::collection::vec(group(), 1..3)];
-    let near = (0..tasks, 0..tasks, 1_u32..4).prop_map(|(source, target, millis)| MaxLatency {
+    let near = (0..tasks, 0..tasks, 1_u32..4, price()).prop_map(|(source, target, millis, price_s)| MaxLatency {
         source,
         target,
         seconds: f64::from(millis) / 1e3,
+        price_s,
     });
     let near = prop_oneof![2 => Just(Vec::new()), 1 => proptest::collection::vec(near, 1..3)];
-    let limit = (group(), 1_usize..3).prop_map(|(tasks, most)| MaxHosts { tasks, most });
+    let zoning = prop_oneof![Just(None), Just(Some(1_usize))];
+    let limit = (group(), 1_usize..3, zoning, price()).prop_map(|(tasks, most, zoning, price_s)| MaxHosts {
+        tasks,
+        most,
+        zoning,
+        price_s,
+    });
     let limits = prop_oneof![2 => Just(Vec::new()), 1 => proptest::collection::vec(limit, 1..3)];
-    (groups(), groups(), near, limits).prop_map(|(apart, together, max_latency, max_hosts)| Rules {
+    let several = (groups(), groups(), near, limits, zonings(hosts), quotas(tasks, hosts));
+    several.prop_map(|(apart, together, max_latency, max_hosts, zonings, quotas)| Rules {
         apart,
         together,
         max_latency,
         max_hosts,
         max_price: None,
-        quotas: Vec::new(),
+        zonings,
+        quotas,
     })
 }
 
@@ -132,8 +175,15 @@ fn network(hosts_count: usize) -> impl Strategy<Value = NetworkParts> {
 /// Up to `most_tasks` tasks on one to four hosts, with every feature of a problem.
 fn draft(most_tasks: usize) -> impl Strategy<Value = Draft> {
     (1..=most_tasks, 1_usize..5).prop_flat_map(|(j, m)| {
-        (tasks(j, m), transfers(j), network(m), capacity(m), rules(j), loads(m)).prop_map(
-            |(tasks, transfers, network, capacity, rules, load)| Draft {
+        (
+            tasks(j, m),
+            transfers(j),
+            network(m),
+            capacity(m),
+            rules(j, m),
+            loads(m),
+        )
+            .prop_map(|(tasks, transfers, network, capacity, rules, load)| Draft {
                 network,
                 parts: Parts {
                     tasks,
@@ -142,8 +192,7 @@ fn draft(most_tasks: usize) -> impl Strategy<Value = Draft> {
                     rules,
                     load,
                 },
-            },
-        )
+            })
     })
 }
 
@@ -167,6 +216,11 @@ fn renamed(draft: &Draft, to: &[usize]) -> Draft {
             let (at, at_new) = (m * count + n, m_new * count + n_new);
             new.network.rate_bps[at_new] = old.network.rate_bps[at];
             new.network.latency_s[at_new] = old.network.latency_s[at];
+        }
+    }
+    for (row, row_old) in new.parts.rules.zonings.iter_mut().zip(&old.parts.rules.zonings) {
+        for (m, &m_new) in to.iter().enumerate() {
+            row[m_new] = row_old[m];
         }
     }
     for load in &mut new.parts.load {
@@ -273,13 +327,30 @@ proptest! {
             Ok(found) => {
                 prop_assert!(problem.assignment(found.assignment.hosts().to_vec()).is_ok());
                 prop_assert!(keeps_rules(&problem, found.assignment.hosts()));
-                let found_s = problem.evaluate(&found.assignment).seconds;
+                let found_s = problem.evaluate(&found.assignment).total_s();
                 prop_assert!(problem.bound_s() <= found_s * ROUNDING);
                 if let Some(greedy) = greedy {
-                    prop_assert!(found_s <= problem.evaluate(&greedy).seconds);
+                    prop_assert!(found_s <= problem.evaluate(&greedy).total_s());
                 }
             }
             Err(_) => prop_assert!(greedy.is_none()),
+        }
+    }
+
+    // The longest latency of any start that keeps the time is the one to beat.
+    #[test]
+    fn the_nearest_placement_keeps_rules_and_time(draft in draft(6), seed in any::<u64>(), slack in 1.0..3.0_f64) {
+        let problem = draft.problem();
+        let Ok(found) = brief(1).run(&problem, seed, &[]) else { return Ok(()) };
+        let start = found.assignment.hosts().to_vec();
+        let most_s = problem.evaluate(&found.assignment).total_s() * slack + 1e-9;
+        let nearest = brief(1).nearest(&problem, seed, std::slice::from_ref(&start), most_s);
+        prop_assert_eq!(&nearest, &brief(3).nearest(&problem, seed, std::slice::from_ref(&start), most_s));
+        if let Some(hosts) = nearest {
+            prop_assert!(keeps_rules(&problem, &hosts));
+            prop_assert!(longest_s(&problem, &hosts) < longest_s(&problem, &start));
+            let placed = problem.assignment(hosts).expect("room");
+            prop_assert!(problem.evaluate(&placed).total_s() <= most_s * ROUNDING);
         }
     }
 
@@ -306,7 +377,7 @@ proptest! {
     fn no_single_move_beats_the_runner_up(draft in draft(5), seed in any::<u64>()) {
         let problem = draft.problem();
         let Ok(found) = brief(1).run(&problem, seed, &[]) else { return Ok(()) };
-        let here_s = problem.evaluate(&found.assignment).seconds;
+        let here_s = problem.evaluate(&found.assignment).total_s();
         if let Some(other) = problem.runner_up(&found.assignment) {
             let mut host_of = found.assignment.hosts().to_vec();
             for (task, host) in other.moves {
@@ -314,7 +385,7 @@ proptest! {
             }
             prop_assert!(keeps_rules(&problem, &host_of));
             let moved = problem.assignment(host_of).expect("room");
-            prop_assert_eq!(problem.evaluate(&moved).seconds.to_bits(), other.seconds.to_bits());
+            prop_assert_eq!(problem.evaluate(&moved).total_s().to_bits(), other.seconds.to_bits());
             prop_assert!(here_s <= other.seconds, "the search stopped above a move's {} s", other.seconds);
         }
     }
@@ -347,6 +418,16 @@ proptest! {
             }
         }
     }
+}
+
+/// The longest latency between two tasks that exchange bytes.
+fn longest_s(problem: &Problem, host_of: &[usize]) -> f64 {
+    let sends = problem.transfers().iter().filter(|transfer| transfer.bytes > 0);
+    let latency = |transfer: &Transfer| {
+        let (m, n) = (host_of[transfer.source], host_of[transfer.target]);
+        problem.network().latency_s(m, n).unwrap_or(f64::INFINITY)
+    };
+    sends.map(latency).fold(0.0, f64::max)
 }
 
 /// Tasks of one core in a grid, each of which sends equally much to its neighbours. The hosts' caps differ threefold.

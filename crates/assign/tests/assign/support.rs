@@ -1,7 +1,8 @@
 //! Problems for the tests, and the optimum by exhaustive search.
 
 use gavotte_assign::{
-    Assignment, Capacity, MaxLatency, Partial, Parts, Problem, ProblemError, Rules, Stores, Task, Transfer,
+    Assignment, Capacity, MaxHosts, MaxLatency, Partial, Parts, Problem, ProblemError, Quota, Rules, Stores, Task,
+    Transfer,
 };
 use gavotte_net::{BitsPerSec, Group, Host, Link, Network, NetworkParts, Sharing};
 
@@ -107,12 +108,37 @@ pub(crate) fn keeps_rules(problem: &Problem, host_of: &[usize]) -> bool {
     let near = |bound: &MaxLatency| {
         let (m, n) = (host_of[bound.source], host_of[bound.target]);
         let known_s = problem.network().latency_s(m, n);
-        m == n || known_s.is_some_and(|seconds| seconds <= bound.seconds)
+        m == n || bound.price_s.is_some() || known_s.is_some_and(|seconds| seconds <= bound.seconds)
+    };
+    let limited = |limit: &MaxHosts| {
+        let zone = |&task: &usize| {
+            limit
+                .zoning
+                .map_or(host_of[task], |zoning| rules.zonings[zoning][host_of[task]] as usize)
+        };
+        let mut zones: Vec<usize> = limit.tasks.iter().map(zone).collect();
+        zones.sort_unstable();
+        zones.dedup();
+        limit.price_s.is_some() || zones.len() <= limit.most
+    };
+    let within = |quota: &Quota| {
+        let needed = |zone: usize| -> u64 {
+            let there = |task: usize| rules.zonings[quota.zoning][host_of[task]] == zone as u32;
+            quota
+                .needs
+                .iter()
+                .filter(|&&(task, _)| there(task))
+                .map(|&(_, need)| need)
+                .sum()
+        };
+        let fits = |(zone, &most): (usize, &u64)| (quota.least..=most).contains(&needed(zone));
+        quota.price_s.is_some() || quota.most.iter().enumerate().all(fits)
     };
     rules.apart.iter().all(apart)
         && rules.together.iter().all(|group| used(group) <= 1)
         && rules.max_latency.iter().all(near)
-        && rules.max_hosts.iter().all(|limit| used(&limit.tasks) <= limit.most)
+        && rules.max_hosts.iter().all(limited)
+        && rules.quotas.iter().all(within)
 }
 
 /// The shortest completion time of all assignments in seconds; `None` if none is feasible.
@@ -121,7 +147,7 @@ pub(crate) fn optimum(problem: &Problem) -> Option<f64> {
     (0..hosts.pow(u32::try_from(tasks).expect("few tasks")))
         .filter_map(|code| problem.assignment(digits(code, hosts, tasks)).ok())
         .filter(|assignment| keeps_rules(problem, assignment.hosts()))
-        .map(|assignment: Assignment| problem.evaluate(&assignment).seconds)
+        .map(|assignment: Assignment| problem.evaluate(&assignment).total_s())
         .reduce(f64::min)
 }
 

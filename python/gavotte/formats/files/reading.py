@@ -285,6 +285,8 @@ def _field(location: tuple[Any, ...]) -> str:
     """Return pydantic's location as a user would find it in the file: `host[3].egress`."""
     text = ""
     for part in location:
+        if isinstance(part, str) and part.startswith("<"):  # the tag of a value that may be a list or a table
+            continue
         if isinstance(part, int):
             text += f"[{part}]"
         else:
@@ -329,7 +331,7 @@ def _nearest(model: type[BaseModel], location: tuple[Any, ...]) -> str:
     """Return a remedy with the key that was probably meant."""
     owner: type[BaseModel] | None = model
     for part in location[:-1]:
-        if isinstance(part, str) and owner is not None:
+        if isinstance(part, str) and not part.startswith("<") and owner is not None:
             owner = _inner_model(owner, part)
     if owner is None:
         return "remove it"

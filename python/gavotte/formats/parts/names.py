@@ -72,6 +72,16 @@ Label = Annotated[str, Field(min_length=1, max_length=MAX_LABEL), AfterValidator
 """A task's or application's name: printable, no spaces, quotes or slashes."""
 
 
+Key = Annotated[str, Field(min_length=1, max_length=MAX_NAME, pattern=r"^[A-Za-z0-9_.:/-]+$")]
+"""Name of a resource or of a host's label, as Kubernetes writes them, too: `gpu`, `nvidia.com/gpu`."""
+
+Amount = Annotated[int, Field(ge=0, le=1 << 40)]
+"""A number of pieces of a counted resource."""
+
+CoreSpeed = Annotated[float, Field(gt=0, le=1e3)]
+"""Speed of a host's cores, where 1 is the speed in which tasks count their `cpus`."""
+
+
 def check_unique(kind: str, names: Sequence[str], *, field: str) -> None:
     """Refuse a name that is used twice.
 

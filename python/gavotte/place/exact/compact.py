@@ -53,10 +53,14 @@ class Built:
         return [next(host for host, literal in places.items() if solution[literal]) for places in self.at]
 
 
+Priced = tuple[float, int]
+"""The price in seconds of a unit of a variable."""
+
+
 def build(
     instance: Instance, *, cap_s: float, bound_s: float, hint: Sequence[int] | None, partition: bool = False
 ) -> Built:
-    """Build the model of all placements that take at most `cap_s` seconds.
+    """Build the model of all placements that take at most `cap_s` seconds, the price of broken rules included.
 
     Args:
         instance: what to place.
@@ -70,8 +74,10 @@ def build(
     partitioned = partition and builder.columns(times)
     model = builder.model
     least = math.floor(bound_s / builder.tick_s * (1 - 1e-12))
-    model.linear([(1, time) for time in times], least=least, most=TICKS)
-    model.minimize(times)
+    paid = [(min(math.floor(price_s / builder.tick_s), TICKS + 1), variable) for price_s, variable in builder.prices]
+    total = [*((1, time) for time in times), *((ticks, variable) for ticks, variable in paid if ticks)]
+    model.linear(total, least=least, most=TICKS)
+    model.minimize(total)
     for unit, host in enumerate(hint or ()):
         for other, literal in builder.at[unit].items():
             model.hint(literal, int(other == host))
@@ -108,35 +114,67 @@ def keep_room(instance: Instance, model: Model, at: Sequence[dict[int, Literal]]
             terms = [(need // step, at[unit][host]) for unit, need in enumerate(needs) if need and host in at[unit]]
             if offered != UNLIMITED_BYTES and sum(need for need, _ in terms) > offered // step:
                 model.linear(terms, most=offered // step)
-    for hosts, needs, most in compact.quotas:
-        model.linear(quota_terms(at, hosts, needs), most=most)
+    for zoning, rows, mosts, least, price_s in compact.quotas:
+        if price_s is None:
+            for zone, terms in enumerate(quota_terms(at, compact.zonings[zoning], len(mosts), rows)):
+                if least > 0 and not terms:  # no unit can reach the zone
+                    model.clause([])
+                elif least > 0 or sum(need for need, _ in terms) > mosts[zone]:
+                    model.linear(terms, least=least, most=mosts[zone])
 
 
-def quota_terms(at: Sequence[dict[int, Literal]], hosts: Sequence[int], needs: Sequence[int]) -> list[tuple[int, int]]:
-    """Return terms whose sum is the need of all units on these hosts."""
-    pairs = ((need, at[unit].get(host)) for unit, need in enumerate(needs) if need for host in hosts)
-    return [(need, literal) for need, literal in pairs if literal is not None]
+def quota_terms(
+    at: Sequence[dict[int, Literal]], zone_of: Sequence[int | None], zones: int, needs: Sequence[tuple[int, int]]
+) -> list[list[tuple[int, Literal]]]:
+    """Return, for each zone, terms whose sum is the need of all units on its hosts."""
+    terms: list[list[tuple[int, Literal]]] = [[] for _ in range(zones)]
+    for unit, need in needs:
+        for host, literal in at[unit].items():
+            zone = zone_of[host]
+            if zone is not None:
+                terms[zone].append((need, literal))
+    return terms
 
 
-def keep_rules(instance: Instance, model: Model, at: Sequence[dict[int, Literal]]) -> None:
-    """Add constraints that keep units apart, latencies and the number of hosts low, and the price in its bound."""
+def keep_rules(instance: Instance, model: Model, at: Sequence[dict[int, Literal]]) -> list[Priced]:
+    """Add constraints that keep units apart, latencies and the number of hosts low, and the price in its bound.
+
+    Returns:
+        Variables that count how often rules with a price are broken, each with its price.
+    """
     compact = instance.core.compact()
+    priced: list[Priced] = []
     for one, other in compact.apart:
         for host in sorted(at[one].keys() & at[other].keys()):
             model.clause(sorted({negated(at[one][host]), negated(at[other][host])}))
-    for one, other, seconds in compact.latencies:
+    for one, other, seconds, price_s in compact.latencies:
+        broken = [] if price_s is None else [model.boolean()]
+        priced.extend((price_s or 0.0, literal) for literal in broken)
         for m, near in at[one].items():
             for n, far in at[other].items():
                 if m != n and not instance.network.latency_s(m, n) <= seconds:
-                    model.clause([negated(near), negated(far)])
-    for units, most in compact.limits:
-        used = [model.boolean() for _ in instance.hosts]
+                    model.clause([negated(near), negated(far), *broken])
+    for units, most, zoning, price_s in compact.limits:
+        zone_of = list(range(len(instance.hosts))) if zoning is None else compact.zonings[zoning]
+        used = {zone: model.boolean() for zone in dict.fromkeys(zone_of)}
         for unit in units:
             for host, literal in at[unit].items():
-                model.clause([negated(literal), used[host]])
-        model.linear([(1, literal) for literal in used], most=most)
+                model.clause([negated(literal), used[zone_of[host]]])
+        more = [] if price_s is None else [model.integer(0, len(used))]
+        priced.extend((price_s or 0.0, variable) for variable in more)
+        model.linear([*((1, literal) for literal in used.values()), *((-1, variable) for variable in more)], most=most)
+    for zoning, needs, mosts, _, price_s in compact.quotas:
+        if price_s is None:
+            continue
+        for zone, terms in enumerate(quota_terms(at, compact.zonings[zoning], len(mosts), needs)):
+            whole = sum(need for _, need in needs)
+            if terms and sum(need for need, _ in terms) > mosts[zone]:
+                excess = model.integer(0, whole)
+                priced.append((price_s, excess))
+                model.linear([*terms, (-1, excess)], most=mosts[zone])
     if instance.max_price is not None:
         model.linear(price_terms(instance, model, at, instance.max_price), most=PRICE_TICKS)
+    return priced
 
 
 def price_terms(
@@ -189,7 +227,7 @@ class _Builder:
         for literals in self.at:
             self.model.exactly_one(literals.values())
         keep_room(instance, self.model, self.at)
-        keep_rules(instance, self.model, self.at)
+        self.prices = keep_rules(instance, self.model, self.at)
 
     def phase(self, phase: int) -> int:
         """Add the links of one phase; return a variable, in ticks, that no link's time in this phase exceeds."""
@@ -197,8 +235,8 @@ class _Builder:
         edges = [(s, t, size) for s, t, size, number in self.compact.edges if number == phase]
         total = sum(size for _, _, size in edges)
         load = load_on(self.instance, phase)
-        # With one phase, a link that stays below the bound even under all bytes decides nothing.
-        idle_s = self.bound_s if len(self.instance.phases) == 1 else 0.0
+        # With one phase and no prices, a link that stays below the bound even under all bytes decides nothing.
+        idle_s = self.bound_s if len(self.instance.phases) == 1 and not self.instance.priced else 0.0
         leaving: dict[tuple[int, int, bool], list[tuple[int, Literal]]] = {}
         for link in self.links:
             if 8 * (total + load[link.key]) / link.rate_bps <= idle_s:

@@ -63,7 +63,7 @@ def prove(
         GavotteError: when the solver fails.
     """
     compact = instance.core.compact()
-    cap_s = instance.core.evaluate(known).seconds
+    cap_s = instance.total_s(known)
     hint = [int(known[tasks[0]]) for tasks in compact.members]
     # Only truly better placements are of interest: this rules out more before the search starts.
     target_s = cap_s * (1 - PROVEN / 2)
@@ -99,12 +99,12 @@ def prove(
         if answer["solution"]:
             hosts = one.units_on(answer["solution"])
             candidate = np.array([hosts[unit] for unit in compact.unit_of], dtype=np.uint32)
-            if instance.core.evaluate(candidate).seconds < instance.core.evaluate(best).seconds:
+            if instance.total_s(candidate) < instance.total_s(best):
                 best = candidate
     answered = [(answer, budget_s) for answer, budget_s in zip(answers, budgets_s, strict=True) if answer is not None]
     proven = any(_ended(answer) for answer, _ in answered)
     early = not proven and (not answered or any(answer["deterministic_s"] < budget_s for answer, budget_s in answered))
-    return Solution(best, min(least_s, instance.core.evaluate(best).seconds), early, "optimal")
+    return Solution(best, min(least_s, instance.total_s(best)), early, "optimal")
 
 
 def _ended(answer: dict[str, Any]) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.place.columns import UNLIMITED_BYTES, Instance
+from gavotte.place.exact.compact import quota_terms
 from gavotte.place.exact.links import limited_links, load_on
 from gavotte.place.exact.solution import Solution
 from gavotte.place.exact.solver import Solver
@@ -81,6 +82,14 @@ class _Program:
         self.scale_s = 8 * total / min((link.rate_bps for link in self.links), default=8.0 * total)
         self.at = [self._places(unit) for unit in range(len(self.compact.members))]
         self.binaries = len(self.cost)
+        if instance.priced:
+            prices_s = (
+                price_s
+                for rules in (self.compact.latencies, self.compact.limits, self.compact.quotas)
+                for *_, price_s in rules
+                if price_s is not None
+            )
+            self.scale_s = max(self.scale_s, *prices_s) if not self.compact.edges else self.scale_s
         self._room()
         self._rules()
         self.paid: list[tuple[int, float]] = []
@@ -117,16 +126,16 @@ class _Program:
                 ]
                 if wanted and offered != UNLIMITED_BYTES:
                     self.rows.append((-math.inf, offered / whole, [(column, need / whole) for column, need in wanted]))
-        for hosts, needs, most in compact.quotas:
-            whole = max(most, 1)
-            terms = [
-                (self.at[unit][host], need / whole)
-                for unit, need in enumerate(needs)
-                for host in hosts
-                if need and host in self.at[unit]
-            ]
-            if terms:
-                self.rows.append((-math.inf, most / whole, terms))
+        for zoning, rows, mosts, least, price_s in compact.quotas:
+            for most, in_zone in zip(
+                mosts, quota_terms(self.at, compact.zonings[zoning], len(mosts), rows), strict=True
+            ):
+                whole = max(most, 1)
+                terms = [(column, need / whole) for need, column in in_zone]
+                if price_s is not None:
+                    terms.append((self._column(cost=price_s / self.scale_s * whole, upper=math.inf), -1.0))
+                if in_zone or least:
+                    self.rows.append((least / whole if least else -math.inf, most / whole, terms or [(0, 0.0)]))
 
     def _rules(self) -> None:
         compact, at = self.compact, self.at
@@ -134,17 +143,22 @@ class _Program:
             for host in sorted(at[one].keys() & at[other].keys()):
                 terms = [(at[one][host], 1.0), (at[other][host], 1.0)] if one != other else [(at[one][host], 2.0)]
                 self.rows.append((-math.inf, 1.0, terms))
-        for one, other, seconds in compact.latencies:
+        for one, other, seconds, price_s in compact.latencies:
+            broken = [] if price_s is None else [(self._column(cost=price_s / self.scale_s), -1.0)]
             for m, near in at[one].items():
                 for n, far in at[other].items():
                     if m != n and not self.instance.network.latency_s(m, n) <= seconds:
-                        self.rows.append((-math.inf, 1.0, [(near, 1.0), (far, 1.0)]))
-        for units, most in compact.limits:
-            used = [self._column() for _ in self.instance.hosts]
+                        self.rows.append((-math.inf, 1.0, [(near, 1.0), (far, 1.0), *broken]))
+        for units, most, zoning, price_s in compact.limits:
+            zone_of = list(range(len(self.instance.hosts))) if zoning is None else compact.zonings[zoning]
+            used = {zone: self._column() for zone in dict.fromkeys(zone_of)}
             for unit in units:
                 for host, column in at[unit].items():
-                    self.rows.append((-math.inf, 0.0, [(column, 1.0), (used[host], -1.0)]))
-            self.rows.append((-math.inf, float(most), [(column, 1.0) for column in used]))
+                    self.rows.append((-math.inf, 0.0, [(column, 1.0), (used[zone_of[host]], -1.0)]))
+            terms = [(column, 1.0) for column in used.values()]
+            if price_s is not None:
+                terms.append((self._column(cost=price_s / self.scale_s, upper=math.inf), -1.0))
+            self.rows.append((-math.inf, float(most), terms))
 
     def _phase(self, phase: int) -> None:
         time = self._column(cost=1.0, upper=math.inf)

@@ -67,10 +67,11 @@ class Model:
             f"constraints {{ {literal}linear {{ vars: [{variables}] coeffs: [{coefficients}] domain: [{domain}] }} }}"
         )
 
-    def minimize(self, variables: Sequence[int]) -> None:
-        """Set the objective: minimize the sum of these variables."""
-        listed = ", ".join(map(str, variables))
-        self._objective = f"objective {{ vars: [{listed}] coeffs: [{', '.join('1' for _ in variables)}] }}"
+    def minimize(self, terms: Terms) -> None:
+        """Set the objective: minimize the sum of these terms."""
+        variables = ", ".join(str(variable) for _, variable in terms)
+        coefficients = ", ".join(str(coefficient) for coefficient, _ in terms)
+        self._objective = f"objective {{ vars: [{variables}] coeffs: [{coefficients}] }}"
 
     def hint(self, variable: int, value: int) -> None:
         """Suggest a value of a variable that the solver tries first."""
