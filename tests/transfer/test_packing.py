@@ -146,6 +146,20 @@ def test_slow_uplinks_share_the_work_that_no_chain_could_do() -> None:
     assert plan.prices["packing"] == pytest.approx(4.0, rel=0.06)
 
 
+def test_helpers_keep_room_to_catch_up() -> None:
+    """The source's 60 Mbit/s reach both others if they pass on 60 together, of which one could pass on 40."""
+    caps = [{"name": f"h{i}", "egress_bps": rate, "ingress_bps": 80e6} for i, rate in enumerate([60e6, 40e6, 50e6])]
+    packing = packed(builders.network(caps))
+    assert packing.rate_bps == pytest.approx(60e6, rel=1e-6)
+    passed_bps = dict.fromkeys((1, 2), 0.0)
+    for tree in packing.trees:
+        for parent, _ in tree.edges:
+            if parent:
+                passed_bps[parent] += tree.rate_bps
+    assert passed_bps[1] <= 0.75 * 40e6
+    assert passed_bps[2] <= 0.75 * 50e6
+
+
 def test_racks_with_a_narrow_way_out_are_left_as_little_as_possible() -> None:
     """Two racks have a narrow way out, so one tree through them is slow, but each may pass on a little."""
     hosts = [{"name": f"h{i}", "egress_bps": 40e6, "ingress_bps": 40e6} for i in range(6)]

@@ -49,6 +49,9 @@ MOST_CHILDREN = 4
 SLACK = 1e-4
 """Relative excess of a link's load that counts as rounding."""
 
+LOADS = (0.5, 0.7, 0.85, 0.95)
+"""Shares of a link's rate beyond which its load costs more, when loads are balanced."""
+
 
 @dataclass(frozen=True)
 class PackedTree:
@@ -217,6 +220,7 @@ class _Search:
                 self._flows = flows
             else:
                 self._closed.remove(int(tree))
+        self._flows = self._balanced()
         return [int(tree) for tree in np.flatnonzero(self._flows > 0)]
 
     def shallow(self, kept: Sequence[int]) -> list[tuple[float, Parents]]:
@@ -262,6 +266,40 @@ class _Search:
         result = linprog(-np.ones(len(bounds)), np.column_stack(self._loads), limits, bounds=bounds, method="highs-ds")
         flows = np.maximum(result.x, 0.0) * self._scale
         return float(flows.sum()), flows, np.maximum(-result.ineqlin.marginals, 0.0)
+
+    def _balanced(self) -> Floats:
+        """Return rates of the open trees, with the same sum, that leave room on as many links as possible.
+
+        Many optima are equally fast. One in which a host passes on all that its uplink carries has no room to catch up
+        after a lost packet. The sum over links of a convex function of their load is least where loads are alike.
+        """
+        from scipy import sparse
+        from scipy.optimize import linprog
+
+        used = np.flatnonzero(self._flows > 0)
+        if len(used) < 2:
+            return self._flows
+        rates = self._flows[used] / self._scale
+        loads = np.column_stack([self._loads[tree] for tree in used]) * self._scale / self.rates[:, None]
+        loads = loads[loads.any(axis=1)]
+        # Variables: the rate of each tree, and by how much each link's load exceeds each share.
+        excesses = len(loads) * len(LOADS)
+        result = linprog(
+            np.concatenate([np.zeros(len(used)), np.ones(excesses)]),
+            sparse.vstack(
+                [
+                    sparse.hstack([np.tile(loads, (len(LOADS), 1)), -sparse.identity(excesses)]),
+                    sparse.hstack([loads, sparse.csr_matrix((len(loads), excesses))]),
+                ]
+            ),
+            np.concatenate([np.repeat(LOADS, len(loads)), np.maximum(1.0, loads @ rates)]),
+            np.concatenate([np.ones(len(used)), np.zeros(excesses)])[None],
+            [rates.sum()],
+            method="highs-ds",
+        )
+        flows = np.zeros_like(self._flows)
+        flows[used] = self._flows[used] if result.x is None else np.maximum(result.x[: len(used)], 0.0) * self._scale
+        return flows
 
 
 def cheapest_tree(costs: Floats) -> Parents:
