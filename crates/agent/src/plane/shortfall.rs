@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use gavotte_probe::sockets::SocketError;
-use gavotte_probe::sockets::tcp;
+use gavotte_probe::sockets::tcp::{self, TcpInfo};
 
 use crate::plane::several::MOST;
 
@@ -32,6 +32,11 @@ const UNSTEADY_S: f64 = 2e-3;
 /// Time between two looks at the connections of a flow.
 pub(crate) fn period(round_trip: Duration) -> Duration {
     (PERIOD_TRIPS * round_trip).clamp(PERIOD.0, PERIOD.1)
+}
+
+/// Whether packets of a connection wait in a queue.
+pub(crate) fn is_queued(info: &TcpInfo) -> bool {
+    info.rtt_s > QUEUED * info.min_rtt_s + UNSTEADY_S
 }
 
 /// What the connections of a flow show together.
@@ -74,7 +79,7 @@ impl Look {
         let more = info.retransmits.saturating_sub(self.retransmits);
         self.retransmits = info.retransmits;
         signs.retransmits.fetch_add(more, Ordering::Relaxed);
-        if info.rtt_s > QUEUED * info.min_rtt_s + UNSTEADY_S {
+        if is_queued(&info) {
             signs.queued.store(true, Ordering::Relaxed);
         }
         Ok(())

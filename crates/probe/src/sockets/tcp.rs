@@ -26,6 +26,8 @@ pub struct TcpInfo {
     pub unsent_bytes: u64,
     /// Segments sent, but not yet acknowledged.
     pub unacknowledged: u32,
+    /// Bytes that the receiver has acknowledged since the connection began.
+    pub acknowledged_bytes: u64,
     /// Number of timeouts in a row after which the oldest segment was sent again.
     pub timeouts: u8,
     /// Lowest round-trip time of the last minutes, in seconds; 0 if the kernel does not report it.
@@ -204,6 +206,7 @@ pub fn info(socket: &impl AsFd) -> Result<TcpInfo, SocketError> {
     const RTT_US: usize = 68;
     const SND_CWND: usize = 80;
     const TOTAL_RETRANS: usize = 100;
+    const BYTES_ACKED: usize = 120;
     const NOTSENT_BYTES: usize = 144;
     const MIN_RTT_US: usize = 148;
     const DELIVERY_RATE: usize = 160;
@@ -230,6 +233,7 @@ pub fn info(socket: &impl AsFd) -> Result<TcpInfo, SocketError> {
         cwnd_bytes: u64::from(word(SND_CWND)) * u64::from(word(SND_MSS)),
         unsent_bytes: u64::from(word(NOTSENT_BYTES)),
         unacknowledged: word(UNACKED),
+        acknowledged_bytes: long(BYTES_ACKED),
         timeouts: bytes[BACKOFF],
         // The kernel writes the largest number if it has no sample.
         min_rtt_s: Some(word(MIN_RTT_US))

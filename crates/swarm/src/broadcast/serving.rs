@@ -17,22 +17,35 @@ pub struct Piece {
 #[derive(Clone, Debug, Default)]
 pub struct Serving {
     wants: BTreeMap<u32, u32>,
+    /// Of these blocks, a subscription's only connection has sent some bytes. It sends the others, too, since a block's
+    /// pieces must arrive in order.
+    begun: BTreeMap<u32, u32>,
 }
 
 impl Serving {
     /// Records that the subscriber wants a block from `offset` on, whatever the parent has sent before.
     pub fn want(&mut self, block: u32, offset: u32) {
+        self.begun.remove(&block);
         self.wants.insert(block, offset);
     }
 
     /// Records that the subscriber no longer wants a block.
     pub fn forgo(&mut self, block: u32) {
+        self.begun.remove(&block);
         self.wants.remove(&block);
     }
 
     /// Number of blocks that the subscriber still wants.
     pub fn wanted(&self) -> usize {
-        self.wants.len()
+        self.wants.len() + self.begun.len()
+    }
+
+    /// Number of bytes that the subscriber still wants; `length` returns the size of a block.
+    pub fn wanted_bytes(&self, length: impl Fn(u32) -> u32) -> u64 {
+        let blocks = self.wants.iter().chain(&self.begun);
+        blocks
+            .map(|(&block, &sent)| u64::from(length(block).saturating_sub(sent)))
+            .sum()
     }
 
     /// The next piece of the lowest block that can be sent: the parent has some of its bytes that the subscriber lacks.
@@ -46,9 +59,29 @@ impl Serving {
         least: u32,
         most: u32,
     ) -> Option<Piece> {
-        self.wants
-            .iter()
-            .find_map(|(&block, &sent)| piece(block, sent, filled(block), length(block), least, most))
+        let first = |blocks: &BTreeMap<u32, u32>| {
+            let mut pieces = blocks.iter();
+            pieces.find_map(|(&block, &sent)| piece(block, sent, filled(block), length(block), least, most))
+        };
+        let pieces = first(&self.wants).into_iter().chain(first(&self.begun));
+        pieces.min_by_key(|piece| piece.block)
+    }
+
+    /// The same, but only of blocks of which some bytes were sent before.
+    pub fn next_begun(
+        &self,
+        filled: impl Fn(u32) -> u32,
+        length: impl Fn(u32) -> u32,
+        least: u32,
+        most: u32,
+    ) -> Option<Piece> {
+        let mut begun = self.begun.iter();
+        begun.find_map(|(&block, &sent)| piece(block, sent, filled(block), length(block), least, most))
+    }
+
+    /// Whether some bytes of a block were sent, and others were not.
+    pub fn has_begun(&self) -> bool {
+        !self.begun.is_empty()
     }
 
     /// Removes the lowest block that can be sent, for one of several connections: pieces of one block must arrive in
@@ -59,7 +92,9 @@ impl Serving {
         length: impl Fn(u32) -> u32,
         least: u32,
     ) -> Option<(u32, u32)> {
-        let claimed = self.next(filled, length, least, u32::MAX)?;
+        let mut wants = self.wants.iter();
+        let claimed =
+            wants.find_map(|(&block, &sent)| piece(block, sent, filled(block), length(block), least, u32::MAX))?;
         self.wants.remove(&claimed.block);
         Some((claimed.block, claimed.offset))
     }
@@ -67,10 +102,12 @@ impl Serving {
     /// Records that a piece was sent. A block is no longer wanted once all its `length` bytes were sent.
     pub fn sent(&mut self, piece: Piece, length: u32) {
         let until = piece.offset + piece.length;
-        if until >= length {
-            self.wants.remove(&piece.block);
-        } else if let Some(sent) = self.wants.get_mut(&piece.block) {
-            *sent = until;
+        let known = self
+            .wants
+            .remove(&piece.block)
+            .or_else(|| self.begun.remove(&piece.block));
+        if known.is_some() && until < length {
+            self.begun.insert(piece.block, until);
         }
     }
 }
@@ -134,6 +171,22 @@ mod tests {
         );
         serving.forgo(4);
         assert_eq!(next(&serving), None);
+    }
+
+    #[test]
+    fn a_begun_block_is_not_claimed() {
+        let mut serving = Serving::default();
+        (0..2).for_each(|block| serving.want(block, 0));
+        let piece = serving.next(|_| 100, |_| 100, 20, 30).unwrap();
+        serving.sent(piece, 100);
+        assert_eq!((serving.wanted(), serving.wanted_bytes(|_| 100)), (2, 170));
+        assert_eq!(serving.claim(|_| 100, |_| 100, 20), Some((1, 0)));
+        assert_eq!(serving.claim(|_| 100, |_| 100, 20), None);
+        let next = serving.next_begun(|_| 100, |_| 100, 20, 90).unwrap();
+        assert_eq!((next.block, next.offset, next.length), (0, 30, 70));
+        assert!(serving.has_begun());
+        serving.sent(next, 100);
+        assert!(!serving.has_begun() && serving.wanted() == 0);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::error::WorkError;
 use crate::plane::dial::Connection;
 use crate::plane::stream::readable;
 use crate::work::broadcast::incoming::Incoming;
-use crate::work::broadcast::lanes::Lanes;
+use crate::work::broadcast::lanes::{Heard, Lanes};
 use crate::work::broadcast::subscriber::Subscriber;
 
 /// Largest number of spans in one message, which must fit in a frame.
@@ -52,7 +52,7 @@ impl Subscriber {
         lanes.measured(Duration::from_secs_f64(tcp::info(&stream)?.rtt_s));
         lanes.widen(now.pace_bps, self, &opening);
         drop(opening);
-        subscribe.lane_of = lanes.number();
+        (subscribe.lane_of, subscribe.alone) = (lanes.number(), lanes.is_short());
         let call = self.call(Work::Subscribe(subscribe))?;
         let mut connection = call.welcomed(call.greet_over(stream).await?).await?;
         for want in wants {
@@ -79,15 +79,21 @@ impl Subscriber {
                         connection.send(&want).await?;
                     }
                 }
-                block = lanes.corrupt() => {
-                    let pace_bps = feed.borrow().pace_bps;
-                    self.once_more(&mut connection, block?, pace_bps, &mut wrong).await?;
-                }
+                heard = lanes.heard() => match heard? {
+                    Heard::Asked(wanted) => lanes.add(wanted, self),
+                    Heard::Corrupt(block) => {
+                        let pace_bps = feed.borrow().pace_bps;
+                        self.once_more(&mut connection, block, pace_bps, &mut wrong).await?;
+                    }
+                },
                 ready = readable(&connection.stream) => {
                     ready?;
                     let again = incoming.read(&connection.stream, |block, offset, bytes| {
                         self.share.take(block, offset, bytes)
                     })?;
+                    if let Some(wanted) = incoming.asked() {
+                        lanes.add(wanted, self);
+                    }
                     let pace_bps = feed.borrow().pace_bps;
                     for (block, _) in again {
                         self.once_more(&mut connection, block, pace_bps, &mut wrong).await?;

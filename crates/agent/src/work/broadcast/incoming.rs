@@ -9,8 +9,18 @@ use crate::error::WorkError;
 
 /// Size of the block number, offset and length before each piece.
 pub(super) const HEADER_BYTES: usize = 12;
+/// The block of a header without a piece: its offset is the number of connections that the parent asks for.
+const ASKS: u32 = u32::MAX;
 /// Bytes read from a connection in one call.
 const GULP_BYTES: usize = 128 << 10;
+
+/// A parent's request for this many connections, in the place of a piece.
+pub(super) fn asking(connections: u32) -> [u8; HEADER_BYTES] {
+    let mut words = [0; HEADER_BYTES];
+    words[..4].copy_from_slice(&ASKS.to_be_bytes());
+    words[4..8].copy_from_slice(&connections.to_be_bytes());
+    words
+}
 
 /// Splits the bytes of a connection into pieces. The available part of a piece is passed on before the rest arrives.
 #[derive(Default)]
@@ -20,9 +30,15 @@ pub(super) struct Incoming {
     offset: u32,
     left: u32,
     buffer: Vec<u8>,
+    asked: Option<u32>,
 }
 
 impl Incoming {
+    /// The number of connections that the parent has asked for since the last call, if any.
+    pub(super) fn asked(&mut self) -> Option<u32> {
+        self.asked.take()
+    }
+
     /// Reads the bytes that have arrived. Returns the blocks that must be requested again, with the reason.
     pub(super) fn read(
         &mut self,
@@ -62,6 +78,9 @@ impl Incoming {
                     };
                     (self.block, self.offset, self.left) = (number(0), number(1), number(2));
                     self.header.clear();
+                    if (self.block, self.left) == (ASKS, 0) {
+                        self.asked = Some(self.offset);
+                    }
                 }
                 continue;
             }
@@ -82,6 +101,30 @@ impl Incoming {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_parent_asks_for_connections_between_pieces() {
+        let mut incoming = Incoming::default();
+        let piece: Vec<u8> = [1u32, 0, 2]
+            .into_iter()
+            .flat_map(u32::to_be_bytes)
+            .chain([5, 6])
+            .collect();
+        let wire = [piece.as_slice(), &asking(17), &piece].concat();
+        let mut came = Vec::new();
+        for byte in wire {
+            let mut take = |block, offset, bytes: &[u8]| {
+                came.push((block, offset, bytes.to_vec()));
+                Ok(Taken::Grew)
+            };
+            incoming.cut(&[byte], &mut take).unwrap();
+        }
+        assert_eq!(
+            came,
+            [(1, 0, vec![5]), (1, 1, vec![6]), (1, 0, vec![5]), (1, 1, vec![6])]
+        );
+        assert_eq!((incoming.asked(), incoming.asked()), (Some(17), None));
+    }
 
     proptest! {
         #[test]

@@ -23,7 +23,15 @@ pub(super) struct Lanes {
     bytes: u64,
     count: u32,
     tasks: JoinSet<Result<(), WorkError>>,
-    corrupt: (mpsc::UnboundedSender<u32>, mpsc::UnboundedReceiver<u32>),
+    heard: (mpsc::UnboundedSender<Heard>, mpsc::UnboundedReceiver<Heard>),
+}
+
+/// What arrives over one of the connections, except for blocks.
+pub(super) enum Heard {
+    /// This block was corrupt.
+    Corrupt(u32),
+    /// The parent asks for this many connections.
+    Asked(u32),
 }
 
 impl Lanes {
@@ -35,13 +43,18 @@ impl Lanes {
             bytes,
             count: 1,
             tasks: JoinSet::new(),
-            corrupt: mpsc::unbounded_channel(),
+            heard: mpsc::unbounded_channel(),
         }
     }
 
-    /// The number by which the parent knows the connections; 0 if the path is short, where one is enough.
+    /// The number by which the parent knows the connections.
     pub(super) fn number(&self) -> u64 {
-        if self.round_trip < SHORT { 0 } else { self.number }
+        self.number
+    }
+
+    /// Whether the path is short, so that one connection is enough unless it loses packets.
+    pub(super) fn is_short(&self) -> bool {
+        self.round_trip < SHORT
     }
 
     /// Takes the round trip of a connection, if none is known. That of a busy host may be too long.
@@ -53,28 +66,40 @@ impl Lanes {
 
     /// Adds connections up to as many as fill the path at this pace. Each drops its `opening` when it is open or failed.
     pub(super) fn widen(&mut self, pace_bps: u64, subscriber: &Subscriber, opening: &mpsc::Sender<()>) {
-        if self.number() == 0 {
-            return;
+        if !self.is_short() {
+            self.open(
+                connections(pace_bps, self.round_trip.mul_f64(UNTIL_ROOM)),
+                subscriber,
+                opening,
+            );
         }
-        let wanted = connections(pace_bps, self.round_trip.mul_f64(UNTIL_ROOM)).min(most_connections(self.bytes));
+    }
+
+    /// Adds connections up to as many as the parent asks for, since its path loses packets.
+    pub(super) fn add(&mut self, wanted: u32, subscriber: &Subscriber) {
+        self.open(wanted, subscriber, &mpsc::channel(1).0);
+    }
+
+    fn open(&mut self, wanted: u32, subscriber: &Subscriber, opening: &mpsc::Sender<()>) {
+        let wanted = wanted.min(most_connections(self.bytes));
         if wanted > self.count {
             debug!(parent = subscriber.parent, connections = wanted, round_trip = ?self.round_trip, "spreads");
         }
         for _ in self.count..wanted {
-            let lane = lane(subscriber.clone(), self.number, self.corrupt.0.clone(), opening.clone());
+            let lane = lane(subscriber.clone(), self.number, self.heard.0.clone(), opening.clone());
             self.tasks.spawn(lane.in_current_span());
         }
         self.count = self.count.max(wanted);
     }
 
-    /// Returns a block that arrived corrupt over one of the connections.
+    /// Returns what arrived over one of the connections.
     ///
     /// # Errors
     /// If one of them breaks: part of its blocks is missing then.
-    pub(super) async fn corrupt(&mut self) -> Result<u32, WorkError> {
+    pub(super) async fn heard(&mut self) -> Result<Heard, WorkError> {
         loop {
             tokio::select! {
-                Some(block) = self.corrupt.1.recv() => return Ok(block),
+                Some(heard) = self.heard.1.recv() => return Ok(heard),
                 Some(ended) = self.tasks.join_next() => ended.map_err(|_| WorkError::Over)??,
             }
         }
@@ -85,7 +110,7 @@ impl Lanes {
 async fn lane(
     subscriber: Subscriber,
     number: u64,
-    corrupt: mpsc::UnboundedSender<u32>,
+    heard: mpsc::UnboundedSender<Heard>,
     opening: mpsc::Sender<()>,
 ) -> Result<(), WorkError> {
     let subscribe = Subscribe {
@@ -108,9 +133,10 @@ async fn lane(
         let again = incoming.read(&connection.stream, |block, offset, bytes| {
             subscriber.share.take(block, offset, bytes)
         })?;
-        for (block, _) in again {
+        let corrupt = again.into_iter().map(|(block, _)| Heard::Corrupt(block));
+        for each in corrupt.chain(incoming.asked().map(Heard::Asked)) {
             // The subscription may have ended.
-            let _ = corrupt.send(block);
+            let _ = heard.send(each);
         }
     }
 }

@@ -15,6 +15,7 @@ mod part;
 mod share;
 mod subscriber;
 mod subscription;
+mod unconfirmed;
 mod wanted;
 
 use crate::contract::agents::{DiscardReply, DiscardRequest, ManifestReply, ManifestRequest, SpliceRequest};

@@ -220,17 +220,24 @@ impl Share {
         Ok(Some(piece))
     }
 
-    /// The next piece for a subscriber, read into `buffer` after its first `header` bytes.
+    /// The next piece for a subscriber, read into `buffer` after its first `header` bytes. `begun`: only of blocks that its
+    /// connection has begun.
     pub(super) fn next(
         &self,
         serving: &mut Serving,
+        begun: bool,
         header: usize,
         buffer: &mut Vec<u8>,
     ) -> Result<Option<Piece>, WorkError> {
         let length = |block| self.layout.length(block);
         let piece = {
             let replica = self.replica();
-            serving.next(|block| replica.filled(block), length, self.piece_bytes, MOST)
+            let filled = |block| replica.filled(block);
+            if begun {
+                serving.next_begun(filled, length, self.piece_bytes, MOST)
+            } else {
+                serving.next(filled, length, self.piece_bytes, MOST)
+            }
         };
         let Some(piece) = piece else { return Ok(None) };
         self.read(piece, header, buffer)?;

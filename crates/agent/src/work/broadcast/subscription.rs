@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use gavotte_probe::sockets::tcp;
+use gavotte_probe::sockets::tcp::{self, TcpInfo};
 use gavotte_swarm::broadcast::serving::Piece;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::time::{MissedTickBehavior, interval};
 use tonic::async_trait;
 use tracing::debug;
 
@@ -17,10 +18,11 @@ use crate::error::{FrameError, HandshakeError, WorkError};
 use crate::hold::budget::{Allowance, Reservation};
 use crate::plane::handshake::Channel;
 use crate::plane::several::INITIAL_WINDOW_BYTES;
+use crate::plane::shortfall::{self, Seen, Shortfall};
 use crate::plane::stream::writable;
-use crate::work::broadcast::incoming::HEADER_BYTES;
+use crate::work::broadcast::incoming::{HEADER_BYTES, asking};
 use crate::work::broadcast::share::Share;
-use crate::work::broadcast::wanted::Wanted;
+use crate::work::broadcast::wanted::{Place, Turn, Wanted};
 use crate::work::kind::Answer;
 use crate::work::visit::Visit;
 
@@ -61,32 +63,37 @@ impl Answer for Subscription {
             wanted: &wanted,
             budget: &hold.budget,
             one_at_a_time: self.0.one_at_a_time,
-            alone: self.0.lane_of == 0,
+            alone: self.0.lane_of == 0 || self.0.alone,
+            may_ask: self.0.lane_of != 0,
         };
         if let Some(want) = &self.0.want {
             sending.adopt(want, &visit.guest.connection.stream);
         }
         visit.welcome(0).await?;
         let connection = &mut visit.guest.connection;
-        let backlog_bytes = if sending.alone {
-            BACKLOG_BYTES
-        } else {
-            LANE_BACKLOG_BYTES
+        let place = wanted.join(&connection.stream)?;
+        let round_trip = Duration::from_secs_f64(tcp::info(&connection.stream)?.rtt_s);
+        let looking = async {
+            if self.0.want.is_some() && sending.may_ask {
+                sending.look(round_trip).await;
+            }
+            std::future::pending().await
         };
-        if let Err(error) = tcp::set_backlog(&connection.stream, backlog_bytes) {
-            debug!(%error, "cannot limit the backlog");
-        }
-        let (reader, writer) = connection.stream.split();
+        let (reader, mut writer) = connection.stream.split();
         let sent = async {
             if sending.alone {
-                sending.alone(writer).await
-            } else {
-                sending.in_turn(writer).await
+                sending.alone(&mut writer, &place).await?;
+                if !sending.may_ask {
+                    // A Cornet's turn is over.
+                    return Ok(());
+                }
             }
+            sending.in_turn(&mut writer, &place).await
         };
         tokio::select! {
             heard = sending.listen(reader, &mut connection.channel) => heard,
             sent = sent => sent,
+            never = looking => never,
         }
     }
 }
@@ -98,8 +105,10 @@ struct Sending<'a> {
     budget: &'a Allowance,
     /// Whether the subscriber requests one block at a time, as in a Cornet.
     one_at_a_time: bool,
-    /// Whether the subscription has no other connection.
+    /// Whether the subscription begins without any other connection.
     alone: bool,
+    /// Whether the parent may ask for more connections.
+    may_ask: bool,
 }
 
 impl Sending<'_> {
@@ -129,13 +138,47 @@ impl Sending<'_> {
         }
     }
 
-    /// Sends the lowest wanted block of which any bytes are present, over the subscription's only connection.
-    async fn alone(&self, mut stream: WriteHalf<'_>) -> Result<(), WorkError> {
+    /// Looks from time to time whether the subscription loses packets at random and is slower than its pace, and asks the
+    /// subscriber for more connections then.
+    async fn look(&self, round_trip: Duration) {
+        let (share, wanted) = (self.share, self.wanted);
+        let mut shortfall = Shortfall::default();
+        share.started().await;
+        let mut looks = interval(shortfall::period(round_trip));
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            let sight = wanted.look();
+            let seen = Seen {
+                at: Instant::now(),
+                left_bytes: wanted.with(|serving| serving.wanted_bytes(|block| share.layout().length(block))),
+                pace_bps: if sight.was_idle || wanted.is_held() {
+                    0
+                } else {
+                    wanted.pace_bps()
+                },
+                retransmits: sight.retransmits,
+                is_queued: sight.is_queued,
+            };
+            if shortfall.observe(seen, sight.count) {
+                let connections = shortfall.connections(sight.count);
+                debug!(connections, ?seen, "loses packets at random");
+                wanted.ask(connections);
+            }
+        }
+    }
+
+    /// Sends the lowest wanted block of which any bytes are present, over the subscription's only connection. Ends when
+    /// there are others, and the blocks that it has begun are sent.
+    async fn alone(&self, stream: &mut WriteHalf<'_>, place: &Place<'_>) -> Result<(), WorkError> {
         let (share, wanted) = (self.share, self.wanted);
         share.started().await;
         let (mut grown, mut changes) = (share.grown(), wanted.changes());
         let mut reservation = self.budget.reserve(0)?;
         let mut buffer = Vec::new();
+        if let Err(error) = tcp::set_backlog((*stream).as_ref(), BACKLOG_BYTES) {
+            debug!(%error, "cannot limit the backlog");
+        }
         let _slot = if self.one_at_a_time {
             share.waiting.fetch_add(1, Ordering::Relaxed);
             let slot = share.slots.acquire().await;
@@ -149,8 +192,14 @@ impl Sending<'_> {
             grown.mark_unchanged();
             wanted.released().await;
             changes.mark_unchanged();
-            let piece = wanted.with(|serving| share.next(serving, HEADER_BYTES, &mut buffer))?;
+            self.tell(stream, place).await?;
+            let several = self.may_ask && wanted.is_several();
+            if several && !wanted.with(|serving| serving.has_begun()) {
+                return Ok(());
+            }
+            let piece = wanted.with(|serving| share.next(serving, several, HEADER_BYTES, &mut buffer))?;
             let Some(piece) = piece else {
+                wanted.set_idle();
                 let served = self.one_at_a_time && wanted.with(|serving| serving.wanted()) == 0;
                 if served && began.elapsed() > CHAT && share.waiting.load(Ordering::Relaxed) > 0 {
                     // The peer's turn is over, since others wait.
@@ -163,20 +212,41 @@ impl Sending<'_> {
                 continue;
             };
             seal(piece, &mut reservation, STEP_BYTES, &mut buffer)?;
+            place.give(buffer.len());
             stream.write_all(&buffer).await.map_err(WorkError::io("send"))?;
         }
     }
 
+    /// Asks the subscriber for more connections, if there are too few.
+    async fn tell(&self, stream: &mut WriteHalf<'_>, place: &Place<'_>) -> Result<(), WorkError> {
+        if let Some(connections) = self.wanted.asked() {
+            let words = asking(connections);
+            place.give(words.len());
+            stream.write_all(&words).await.map_err(WorkError::io("send"))?;
+        }
+        Ok(())
+    }
+
     /// Sends over one of several connections: whenever it has room, the lowest block that no other has claimed.
-    async fn in_turn(&self, stream: WriteHalf<'_>) -> Result<(), WorkError> {
+    async fn in_turn(&self, stream: &mut WriteHalf<'_>, place: &Place<'_>) -> Result<(), WorkError> {
         let (share, wanted) = (self.share, self.wanted);
+        if let Err(error) = tcp::set_backlog(stream.as_ref(), LANE_BACKLOG_BYTES) {
+            debug!(%error, "cannot limit the backlog");
+        }
         share.started().await;
         let mut grown = share.grown();
         let mut reservation = self.budget.reserve(0)?;
         let (mut buffer, mut set_bps) = (Vec::new(), 0);
         loop {
-            room(stream.as_ref()).await?;
-            let (block, mut sent) = wanted.claim(share.grown(), |serving| share.claim(serving)).await;
+            let info = room(stream.as_ref()).await?;
+            wanted.see(place, &info);
+            let claimed = wanted.claim(place, share.grown(), |serving| share.claim(serving)).await;
+            let Turn::Block(block, mut sent) = claimed else {
+                let pause = Duration::from_secs_f64(info.rtt_s / 4.0);
+                tokio::time::sleep(pause.clamp(LOOK.0, 4 * LOOK.1)).await;
+                continue;
+            };
+            self.tell(stream, place).await?;
             while sent < share.layout().length(block) {
                 grown.mark_unchanged();
                 let Some(piece) = share.piece(block, sent, HEADER_BYTES, &mut buffer)? else {
@@ -186,8 +256,10 @@ impl Sending<'_> {
                 };
                 sent += piece.length;
                 seal(piece, &mut reservation, u64::from(piece.length), &mut buffer)?;
-                self.hand_over(&stream, &buffer, &mut set_bps).await?;
+                place.give(buffer.len());
+                self.hand_over(stream, &buffer, &mut set_bps).await?;
             }
+            wanted.sent(place, block);
         }
     }
 
@@ -233,12 +305,13 @@ fn seal(piece: Piece, reservation: &mut Reservation<'_>, step_bytes: u64, buffer
 }
 
 /// Waits until half a first window can leave at once, so that no block waits on a full connection while others are free.
-async fn room(stream: &TcpStream) -> Result<(), WorkError> {
+/// Returns what the connection shows.
+async fn room(stream: &TcpStream) -> Result<TcpInfo, WorkError> {
     loop {
         let info = tcp::info(stream)?;
         let under_way = u64::from(info.unacknowledged) * u64::from(info.mss_bytes) + info.unsent_bytes;
         if under_way == 0 || under_way + INITIAL_WINDOW_BYTES / 2 <= info.cwnd_bytes {
-            return Ok(());
+            return Ok(info);
         }
         let pause = Duration::from_secs_f64(info.rtt_s / 16.0).clamp(LOOK.0, LOOK.1);
         tokio::time::sleep(pause).await;
