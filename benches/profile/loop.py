@@ -162,7 +162,8 @@ def _tried(setting: Setting, unit_bytes: int, runs: int, seed: int) -> tuple[For
         for attempt in range(MOST_MEASURED):
             network = measured(session, folder, seed + attempt, again=True) if attempt else network
             after = place(network, [app], seed=seed, time_limit_s=5.0).assignment
-            prediction = forecast(Question(network, [app]), before, after, [took_s], seed=seed)
+            computing_s = min(ROUNDS * setting.computing_s, took_s)
+            prediction = forecast(Question(network, [app]), before, after, [took_s], computing_s=computing_s, seed=seed)
             if not prediction.unknown:
                 break
             print(f"{setting.name}: {prediction.reason}")

@@ -216,7 +216,7 @@ def test_no_verdict_on_a_job_comes_from_the_networks_time_alone(tmp_path: Path) 
     assert "of 0.05 s: the placement of the run will do" in short.stderr
     assert "of 3.31 s: one run under it decides" in long.stderr
     for each in (short, long):
-        assert "unknown" not in each.stderr
+        assert "how long the job computes and waits" not in each.stderr
     document = json.loads(CliRunner().invoke(gavotte, [*inputs, *ran, "3.31", "--json"]).stdout)
     assert document["forecast"]["verdict"].endswith("one run under it decides")
     assert document["worth"]["unknown"]

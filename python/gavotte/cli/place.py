@@ -116,6 +116,9 @@ class ReportOptions:
         "With --took: predict the run time from a past run under this placement.", "P.placement.json"
     )
     took: list[float] | None = option("Run time that was measured under --ran. May be repeated.", "SECONDS", min=0.001)
+    computing: float | None = option(
+        "With --ran: seconds of that run in which the busiest task computed. Narrows the prediction.", "SECONDS", min=0
+    )
     explain: bool = option("Show what limits the completion time, and the next-best placement.", default=False)
 
 
@@ -236,6 +239,8 @@ def _check_together(asked: QuestionOptions, aim: GoalOptions, reporting: ReportO
     """Refuse options that need or exclude each other."""
     if (reporting.ran is None) != (not reporting.took):
         raise typer.BadParameter("--ran and --took need each other")
+    if reporting.computing is not None and reporting.ran is None:
+        raise typer.BadParameter("--computing needs --ran and --took")
     if asked.state is not None and _least_time_only(asked, aim, reporting):
         raise typer.BadParameter("--state is for the least time alone: no other goal, limits, --running or --ran")
     if aim.front is not None and aim.goal == "time":
@@ -291,7 +296,12 @@ def _forecast(answer: Answer, reporting: ReportOptions) -> Forecast | None:
 
     before = read_placement(reporting.ran)
     before.check_stays("a forecast")
-    return answer.forecast(before.assignment, reporting.took or (), rate_error=reporting.rate_error)
+    return answer.forecast(
+        before.assignment,
+        reporting.took or (),
+        computing_s=reporting.computing,
+        rate_error=reporting.rate_error,
+    )
 
 
 def _quotas(wanted: Guarantee | None, network: Network, apps: Sequence[App]) -> tuple[Quota, ...]:

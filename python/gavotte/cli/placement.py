@@ -64,7 +64,10 @@ class Report:
             "worth": None if self.worth is None else asdict(self.worth),
         }
         if self.forecast is not None:
-            document["forecast"] = asdict(self.forecast) | {"verdict": self.verdict or None}
+            document["forecast"] = asdict(self.forecast) | {
+                "verdict": self.verdict or None,
+                "hidden": self.forecast.hidden or None,
+            }
         if self.explanation is not None:
             document["explanation"] = asdict(self.explanation)
         if self.front is not None:
@@ -98,7 +101,8 @@ class Report:
         if self.worth is not None and self.worth.worthwhile:
             note(self.worth.reason)
         if self.forecast is not None:
-            note(self.forecast.reason)
+            for line in filter(None, (self.forecast.reason, self.forecast.hidden)):
+                note(line)
             if self.verdict:
                 note(self.verdict)
 

@@ -138,17 +138,30 @@ class Answer:
         )
 
     def forecast(
-        self, before: Mapping[str, str], took_s: Sequence[float], *, rate_error: float = RATE_ERROR
+        self,
+        before: Mapping[str, str],
+        took_s: Sequence[float],
+        *,
+        computing_s: float | None = None,
+        rate_error: float = RATE_ERROR,
     ) -> Forecast:
         """Predict the run time under this placement from runs under another one.
 
         Args:
             before: task to host when the applications ran.
             took_s: seconds of each run.
+            computing_s: as for `gavotte.place.forecast`.
             rate_error: relative standard error of a measured rate.
         """
-        after = self.placement.assignment
-        return forecast(self.question, before, after, took_s, rate_error=rate_error, seed=self.effort.seed)
+        return forecast(
+            self.question,
+            before,
+            self.placement.assignment,
+            took_s,
+            computing_s=computing_s,
+            rate_error=rate_error,
+            seed=self.effort.seed,
+        )
 
     @cached_property
     def explanation(self) -> Explanation:
