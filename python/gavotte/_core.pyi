@@ -829,6 +829,10 @@ class Found:
     def steps(self) -> int:
         """Proposals made."""
 
+    @property
+    def tried_all(self) -> bool:
+        """Whether every placement was tried, so that none is faster."""
+
 @final
 class Proven:
     """A bound, and what ended the work on it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 
@@ -12,7 +13,7 @@ from tests.builders import MB
 
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
-from gavotte.place import Effort, Question, decide
+from gavotte.place import Effort, Question, decide, evaluate
 from gavotte.place.effort import LEAST_LIMIT_S
 
 
@@ -67,3 +68,22 @@ def test_the_limit_of_the_command_starts_with_its_process() -> None:
     before_s, after_s = map(float, done.stdout.split())
     assert before_s == 0.0
     assert after_s >= 0.3
+
+
+def test_few_placements_are_proven_without_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*_: object, **__: object) -> None:
+        raise AssertionError("a solver was started")
+
+    monkeypatch.setattr("gavotte.place.exact.solver.Solver.__enter__", started)
+    net = builders.network(
+        8, [[None if m == n else 1e8 * (1 + (3 * m + 5 * n) % 7) for n in range(8)] for m in range(8)]
+    )
+    app = builders.app("ring", ("a", "b", 50 * MB), ("b", "c", 40 * MB), ("c", "a", 30 * MB))
+    answers = {method: decide(Question(net, [app]), Effort(method)) for method in ("auto", "search", "greedy")}
+    best_s = min(
+        evaluate(net, [app], dict(zip("abc", hosts, strict=True))).completion_s
+        for hosts in itertools.permutations(net.names, 3)
+    )
+    assert answers["auto"].placement.optimal
+    assert answers["search"].placement.completion_s == answers["auto"].placement.completion_s == best_s
+    assert {answer.placement.bound_s for answer in answers.values()} == {best_s}

@@ -46,6 +46,7 @@ pub(crate) struct Found {
     pub(crate) stopped: bool,
     pub(crate) interrupted: bool,
     pub(crate) steps: u64,
+    pub(crate) tried_all: bool,
 }
 
 /// A bound, and the reason why the work on it ended.

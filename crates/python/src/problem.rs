@@ -286,6 +286,7 @@ impl Problem {
                 stopped: found.stopped,
                 interrupted: signal.is_some(),
                 steps: found.steps,
+                tried_all: found.tried_all,
             }),
         }
     }

@@ -389,6 +389,9 @@ def _bound(instance: Instance, attempt: Attempt) -> Solution:
     steps = max(min(int(WARM_STEPS * ease(instance)), attempt.steps(instance) // 2), 1000)
     limit_s = max(attempt.limit_s * WARM_SHARE, LEAST_S)
     warm = _search(instance, attempt, _given(instance, attempt), steps=steps, seed=0, limit_s=limit_s)
+    if attempt.at_bound(seconds(instance, warm.hosts)):
+        attempt.bound_stopped = False
+        return warm
     work = min(int(attempt.limit_s * BOUND_WORK_PER_S), BOUND_WORK)
     limit_s = math.inf if attempt.repeatable else max(attempt.limit_s * BOUND_SHARE, LEAST_S)
     bound = instance.core.sets_bound_s(seconds(instance, warm.hosts), BOUND_ROUNDS, work, limit_s, attempt.tick)
@@ -442,7 +445,7 @@ def _search(
     """Search for `steps` steps, or for the time left. `limit_s` only cuts it short.
 
     The search ends as soon as its best time is proven. Where work is counted it does not: the step at which it ends
-    would depend on the machine.
+    would depend on the machine. If the search has tried all placements, its best time is also the bound.
     """
     proven = False
 
@@ -473,6 +476,8 @@ def _search(
         if start is None:
             raise
         return _search(instance, attempt, [start], steps=steps, seed=seed, limit_s=limit_s)
+    if searched.tried_all and math.isfinite(best_s := seconds(instance, searched.hosts)):
+        attempt.bound_s = max(attempt.bound_s, best_s)
     solution = Solution(searched.hosts, attempt.bound_s, searched.stopped and not proven, "search")
     attempt.keep(instance, solution)
     if searched.interrupted and not proven:

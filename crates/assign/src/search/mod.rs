@@ -109,6 +109,8 @@ pub struct Found {
     pub stopped: bool,
     /// Proposals made.
     pub steps: u64,
+    /// Whether every placement was tried, so that none is faster.
+    pub tried_all: bool,
 }
 
 impl Default for Search<'_> {
@@ -136,6 +138,7 @@ impl Search<'_> {
                 assignment,
                 stopped: false,
                 steps: 0,
+                tried_all: true,
             });
         }
         let units = &problem.units;
@@ -175,6 +178,7 @@ impl Search<'_> {
             assignment: self.polish(problem, &rates, Assignment(placed)),
             stopped: (self.gone)() >= 1.0,
             steps: made,
+            tried_all: false,
         })
     }
 

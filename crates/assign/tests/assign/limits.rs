@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::support::{Draft, MB, MBIT, task, transfer, uniform};
+use crate::support::{Draft, MB, MBIT, optimum, task, transfer, uniform};
 use gavotte_assign::Search;
 use gavotte_net::Seconds;
 
@@ -83,4 +83,18 @@ fn the_bound_by_sets_looks_at_the_clock_while_it_lists_them() {
     // At least ten thousand sets are listed; the one round asks ten times.
     assert!(asked.load(Ordering::Relaxed) > 30);
     assert!((problem.sets_bound_s(Seconds(1e6), 10, 1_000_000, &|| true) - problem.bound_s()).abs() < 1e-9);
+}
+
+#[test]
+fn few_placements_are_all_tried() {
+    let quick = Search {
+        steps: 1,
+        threads: 1,
+        ..Search::default()
+    };
+    let few = dense(5, 4).problem();
+    let found = quick.run(&few, 0, &[]).unwrap();
+    assert!(found.tried_all && !found.stopped);
+    assert_eq!(Some(few.evaluate(&found.assignment).seconds), optimum(&few));
+    assert!(!quick.run(&dense(12, 8).problem(), 0, &[]).unwrap().tried_all);
 }
