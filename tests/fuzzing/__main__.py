@@ -12,6 +12,7 @@ The files of a defect are kept, with the line that shows it again.
 from __future__ import annotations
 
 import argparse
+import gc
 import io
 import os
 import random
@@ -58,7 +59,7 @@ def attempt(words: list[str]) -> tuple[int, str, str]:
     signal.alarm(LIMIT_S)
     try:
         with redirect_stdout(out), redirect_stderr(err):
-            status = entry._status()
+            status = entry._status(gc.get_threshold())
     except _Late:
         return 1, err.getvalue(), f"more than {LIMIT_S} s"
     except SystemExit as end:

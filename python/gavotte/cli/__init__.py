@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 from typing import NoReturn
 
 __all__ = ["main"]
+
+COLLECT_AFTER = 150_000
+"""Objects after which a starting command looks for garbage. Imports make some 100,000, and none of it is garbage.
+
+A single collection during the start costs 15 ms. Python's own 700 objects cost a twentieth of the start.
+"""
 
 
 def main() -> NoReturn:
@@ -18,6 +25,8 @@ def main() -> NoReturn:
         with contextlib.suppress(OSError):
             print(version(), flush=True)
             sys.exit(0)
+    usual = gc.get_threshold()
+    gc.set_threshold(COLLECT_AFTER)
     from gavotte.cli.entry import main as run
 
-    run()
+    run(usual)

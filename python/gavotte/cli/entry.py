@@ -34,10 +34,6 @@ SLIM = {"OPENBLAS_NUM_THREADS": "1", "PYDANTIC_DISABLE_PLUGINS": "__all__"}
 These verbs do too little linear algebra for a second thread. Programs that other verbs start would inherit them.
 """
 
-COLLECT_AFTER = 50_000
-"""Objects after which these verbs look for garbage. Imports make some 100,000, and none of it is garbage: 700, as is
-usual, costs a twentieth of the start."""
-
 DEAF_S = 2.0
 """How long compiled code may keep Python from acting on a signal before the process leaves without it."""
 
@@ -49,14 +45,18 @@ class _Stopped(BaseException):
         self.number = number
 
 
-def main() -> NoReturn:
-    """Run one verb and exit with its status: 0 done, 1 cannot be met or bad input, 2 usage, 128 + signal."""
+def main(collect_after: tuple[int, int, int]) -> NoReturn:
+    """Run one verb and exit with its status: 0 done, 1 cannot be met or bad input, 2 usage, 128 + signal.
+
+    Args:
+        collect_after: thresholds of the garbage collector for verbs that may run for long, once they are loaded.
+    """
     elapsed.begin()
     _open_streams()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     _watch_for_signals()
-    status = _status()
+    status = _status(collect_after)
     with contextlib.suppress(BrokenPipeError, ValueError):
         sys.stdout.flush()
     sys.exit(status)
@@ -93,15 +93,18 @@ class _Stdout(io.FileIO):
             raise OSError(error.errno, error.strerror, "stdout") from None
 
 
-def _status() -> int:
-    if next((word for word in sys.argv[1:] if not word.startswith("-")), "") in NUMBERS:
+def _status(collect_after: tuple[int, int, int]) -> int:
+    computes = next((word for word in sys.argv[1:] if not word.startswith("-")), "") in NUMBERS
+    if computes:
         for name, value in SLIM.items():
             os.environ.setdefault(name, value)
-        gc.set_threshold(COLLECT_AFTER)
     try:
         from gavotte.cli.verbs import command_for
 
-        result = command_for(sys.argv[1:])(standalone_mode=False)
+        command = command_for(sys.argv[1:])
+        if not computes:
+            gc.set_threshold(*collect_after)
+        result = command(standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else DONE
     except GavotteError as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli import lists
+from gavotte.cli.defaults import trust_defaults
 from gavotte.cli.logs import everywhere, show
 from gavotte.cli.seconds import accept_units
 from gavotte.cli.writing import protect
@@ -107,6 +108,7 @@ def command_for(words: Sequence[str]) -> Callable[..., Any]:
     first = next((word for word in words if not word.startswith("-")), "")
     command = everywhere(build([first] if first in names else names))
     protect(command)
+    trust_defaults(command)
     accept_units(command)
     return command
 
