@@ -11,7 +11,7 @@ from tests import builders
 from gavotte.errors import GavotteError
 from gavotte.formats.parts.byte_matrix import HostBytes
 from gavotte.transfer import Broadcast, Shuffle, read_copy
-from gavotte.transfer.dask import packed, unpack
+from gavotte.transfer.dask import PAYS_FROM_BYTES, packed, pays_from_bytes, unpack
 
 CLOUD = builders.network([{"name": name, "egress_bps": 8e6} for name in "abc"])
 
@@ -69,3 +69,12 @@ def test_a_broadcast_that_makes_no_sense_is_refused(tmp_path: Path) -> None:
         Broadcast(inventory, "a").send(b"1", "x/y")
     with pytest.raises(GavotteError, match="No such file"):
         read_copy(tmp_path / "nothing")
+
+
+def test_the_size_from_which_a_broadcast_pays_falls_with_the_number_of_workers() -> None:
+    assert [pays_from_bytes(count) for count in sorted(PAYS_FROM_BYTES)] == sorted(
+        PAYS_FROM_BYTES.values(), reverse=True
+    )
+    assert pays_from_bytes(1) == float("inf")
+    assert pays_from_bytes(3) == PAYS_FROM_BYTES[2]
+    assert pays_from_bytes(100) == PAYS_FROM_BYTES[max(PAYS_FROM_BYTES)]

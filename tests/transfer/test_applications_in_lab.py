@@ -72,3 +72,40 @@ def test_the_papers_applications_find_the_same_either_way(program: str, words: l
     assert (gavotte["way"], dask["way"]) == ("gavotte", "dask")
     assert gavotte[same] == dask[same]
     assert 0 < gavotte["broadcast_s"] < 60
+
+
+def test_small_objects_are_left_to_dask_and_large_ones_are_broadcast(tmp_path: Path) -> None:
+    program = tmp_path / "choose.py"
+    program.write_text(CHOOSE)
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES)}
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    small, large, forced = (json.loads(report) for report in done.stdout.splitlines())
+    assert small["way"] == "800 kB to 2 workers by Dask's own scatter; broadcasts are used from 4.00 MB on"
+    assert (small["hosts"], small["sums"]) == ([], [800_000, 800_000])
+    assert large["way"] == "6.00 MB to 2 workers by a broadcast; broadcasts are used from 4.00 MB on"
+    assert (large["hosts"], large["sums"]) == (["h1", "h2"], [6_000_000, 6_000_000])
+    assert forced["hosts"] == ["h1", "h2"]
+
+
+CHOOSE = """
+import json
+import numpy as np
+from cluster import in_lab, parser, senders
+from gavotte import read_inventory
+from gavotte.transfer.dask import Scatter
+
+given = parser(None).parse_args()
+if given.at is None:
+    in_lab(__file__, [], workers=2, mbit=100)
+else:
+    with senders(given.at, given.hosts, 2) as (client, _):
+        addresses = list(client.scheduler_info(n_workers=-1)["workers"])
+        for size, least_bytes in ((800_000, None), (6_000_000, None), (800_000, 0)):
+            scatter = Scatter(client, read_inventory(given.hosts), source="h0", least_bytes=least_bytes)
+            kept = scatter(np.ones(size, dtype=np.uint8))
+            sums = [client.submit(lambda data: int(data.sum()), kept, workers=[each], pure=False) for each in addresses]
+            hosts = sorted(each.host for each in scatter.last.receivers) if scatter.last else []
+            print(json.dumps({"way": scatter.way, "hosts": hosts, "sums": client.gather(sums)}), flush=True)
+"""
+"""Program that sends three objects to the workers of a new cluster, and prints how."""

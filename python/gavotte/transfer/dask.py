@@ -10,6 +10,7 @@ Needs `gavotte[dask]`.
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import socket
 import struct
@@ -28,16 +29,20 @@ from gavotte.agents import with_addresses
 from gavotte.errors import GavotteError
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
+from gavotte.formats.parts.counting import counted
+from gavotte.formats.parts.rates import format_bytes
 from gavotte.transfer.applications import MEMORY, Broadcast, read_copy
 from gavotte.transfer.outcome import BroadcastResult
 from gavotte.transfer.planning import Mechanism
 
 logger = logging.getLogger(__name__)
 
-LEAST_BYTES = 2_000_000
-"""Default size below which Dask's own scatter sends an object; `examples/dask/sizes.py` measures it.
+PAYS_FROM_BYTES = {2: 4_000_000, 4: 2_000_000}
+"""Number of workers, and size from which on a broadcast is faster than Dask's own scatter (`make bench-dask`).
 
-A broadcast costs calls to agents and new connections, while Dask has its connections already.
+A broadcast costs calls to agents and new connections, while Dask has its connections already. Dask copies an object in
+rounds, so four workers make the size smaller than two. With more workers the size of four holds: eight hosts of a lab
+share two cores, which shows nothing about hosts with cores of their own. One worker gets objects from Dask.
 """
 
 ALIGNED = 64
@@ -70,10 +75,12 @@ class Scatter:
         mechanism: how; `auto` chooses the one with the shortest predicted time.
         folder: absolute path of the folder for copies until workers have read them.
         seed: seed of all random choices.
-        least_bytes: objects that are smaller when pickled are sent by Dask's own scatter; 0 = none.
+        least_bytes: objects that are smaller when pickled are sent by Dask's own scatter; 0 = none; None = by the
+            number of workers, as `pays_from_bytes` says.
 
     Attributes:
         last: result of the newest broadcast; None = none was needed, or Dask's own scatter sent the object.
+        way: how the newest object was sent, and why, in one line; the log has it as well. Empty before the first.
 
     Raises:
         GavotteError: when this machine, or a worker's, is not in the inventory.
@@ -89,9 +96,10 @@ class Scatter:
         mechanism: Mechanism = "auto",
         folder: str = MEMORY,
         seed: int = 0,
-        least_bytes: int = LEAST_BYTES,
+        least_bytes: int | None = None,
     ) -> None:
         self.last: BroadcastResult | None = None
+        self.way = ""
         self._client = client
         self._inventory = inventory
         self._network = network
@@ -117,8 +125,8 @@ class Scatter:
         if not workers:
             raise GavotteError("the cluster has no workers", hint="wait for them: client.wait_for_workers(1)")
         parts = packed(data)
-        if sum(memoryview(part).nbytes for part in parts) < self._least_bytes:
-            self.last = None
+        self.last = None
+        if self._is_left_to_dask(sum(memoryview(part).nbytes for part in parts), len(workers)):
             return self._client.scatter(data, broadcast=True, hash=False)
         targets = sorted(set(workers.values()) - {self._source})
         name = f"gavotte-{secrets.token_hex(8)}"
@@ -139,6 +147,16 @@ class Scatter:
             self._client.run(_remove, list(paths.values()), workers=list(hosts.values()), on_error="ignore")
             with suppress(OSError):
                 path.unlink()
+
+    def _is_left_to_dask(self, size_bytes: float, workers: int) -> bool:
+        """Return whether Dask's own scatter sends an object of this size, and say so."""
+        least_bytes = pays_from_bytes(workers) if self._least_bytes is None else self._least_bytes
+        small = size_bytes < least_bytes
+        how = "Dask's own scatter" if small else "a broadcast"
+        begin = f"are used from {format_bytes(least_bytes)} on" if math.isfinite(least_bytes) else "never pay"
+        self.way = f"{format_bytes(size_bytes)} to {counted(workers, 'worker')} by {how}; broadcasts {begin}"
+        logger.info("%s", self.way)
+        return small
 
     def _workers(self) -> dict[str, str]:
         """Return each worker's address and host."""
@@ -179,6 +197,12 @@ class Scatter:
             client=self._client.id,
         )
         return Future(key, self._client)
+
+
+def pays_from_bytes(workers: int) -> float:
+    """Return the size from which on a broadcast to this many workers is faster than Dask's own scatter."""
+    known = [count for count in PAYS_FROM_BYTES if count <= workers]
+    return PAYS_FROM_BYTES[max(known)] if known else math.inf
 
 
 def _take(key: str, copies: dict[str, str], dask_worker: Worker) -> int:
