@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from tests import builders
 from tests.shell import GAVOTTE, until
 
 from gavotte import lab
+from gavotte.agents import Budget, enrolled, fleet, holding
 from gavotte.formats.app import App, write_app
 from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.formats.placement import write_placement
@@ -82,3 +84,17 @@ def test_a_measurement_names_a_long_transfer_and_a_killed_run_frees_its_hosts(
         assert beside.hosts == ("a", "c")
     # The hold was not released: its lease ends.
     until(lambda: not holds(inventory))
+
+
+def test_a_process_that_another_thread_blocks_keeps_its_leases(
+    small_cloud: lab.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (fleet, holding):
+        monkeypatch.setattr(module, "LEASE_S", 1.0)
+    inventory = read_inventory(small_cloud.hosts_file)
+    with enrolled(inventory, Budget(1 << 20, 60.0), shared=True, direct=True) as held:
+        # Without releasing Python's lock, for three leases: no Python thread can renew.
+        ctypes.PyDLL(None).sleep(3)
+        assert not [reply for reply in held.renew().values() if isinstance(reply, Exception)]
+        assert len(holds(inventory)) == 3
+    assert not holds(inventory)

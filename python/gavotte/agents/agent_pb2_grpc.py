@@ -49,6 +49,11 @@ class AgentStub(object):
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.RenewRequest.SerializeToString,
                 response_deserializer=gavotte_dot_agents_dot_agent__pb2.RenewReply.FromString,
                 _registered_method=True)
+        self.Attend = channel.unary_stream(
+                '/gavotte.agents.Agent/Attend',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.AttendRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.AttendReply.FromString,
+                _registered_method=True)
         self.Status = channel.unary_unary(
                 '/gavotte.agents.Agent/Status',
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.StatusRequest.SerializeToString,
@@ -186,6 +191,14 @@ class AgentServicer(object):
 
     def Renew(self, request, context):
         """Renews a hold's lease from now on.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Attend(self, request, context):
+        """Keeps a hold's lease from ending while the stream is open. The stream has no messages. The agent closes connections
+        whose other end answers no HTTP/2 pings, so that a controller that has vanished or hangs keeps no hold.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -380,6 +393,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Renew,
                     request_deserializer=gavotte_dot_agents_dot_agent__pb2.RenewRequest.FromString,
                     response_serializer=gavotte_dot_agents_dot_agent__pb2.RenewReply.SerializeToString,
+            ),
+            'Attend': grpc.unary_stream_rpc_method_handler(
+                    servicer.Attend,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.AttendRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.AttendReply.SerializeToString,
             ),
             'Status': grpc.unary_unary_rpc_method_handler(
                     servicer.Status,

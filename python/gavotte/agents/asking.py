@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import queue
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -47,6 +48,7 @@ class Asking:
         self._open: dict[str, list[Any]] = {}
         self._sent: dict[str, int] = defaultdict(int)
         self._distrusted: set[str] = set()
+        self._heard_s: dict[str, float] = {}
         self._stubs: dict[str, Any] = {name: AgentStub(channel) for name, channel in reach.channels.items()}  # type: ignore[no-untyped-call]
 
     def _ask(self, method: str, requests: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,6 +121,7 @@ class Asking:
             try:
                 for reply in call:
                     check_message(reply, deadline_s=deadline_s)
+                    self._heard_s[name] = time.monotonic()
                     arrivals.put((name, reply, None))
             except AgentError as error:
                 call.cancel()

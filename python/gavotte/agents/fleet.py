@@ -42,6 +42,10 @@ LEASE_S = 10.0
 SHOWN = 3
 """Number of hosts that a warning names."""
 
+LATE_S = 1.0
+"""If a renewal begins or ends this much later than planned, this machine is short of processors. Agents that did not
+answer may have done so."""
+
 RENEWALS = 3
 """Renewals within one lease. An agent that misses this many in a row has released the run, or will when it wakes."""
 
@@ -89,6 +93,8 @@ class Fleet(Orders):
         self.silent: set[str] = set()
         self._unanswered: Counter[str] = Counter()
         self._look_from_s = -math.inf
+        self._renew_at_s = math.inf
+        self._attended: dict[str, Any] = {}
         self._admitting = threading.Lock()
         self._chosen: dict[tuple[str, str], str] = {}
         self.lines: set[Pair] = set()
@@ -280,20 +286,43 @@ class Fleet(Orders):
     def renew(self) -> dict[str, Any]:
         """Renew the lease at all agents, and drop those that are silent. Call this every `LEASE_S` / `RENEWALS`.
 
+        1. An agent whose work has reported something meanwhile is not silent.
+        2. If this process got no processor for `LATE_S`, nothing follows from missing answers.
+
         Any thread may call it.
         """
+        begin_s = time.monotonic()
+        begin_late_s, self._renew_at_s = begin_s - self._renew_at_s, begin_s + LEASE_S / RENEWALS
         request = pb.RenewRequest(run_id=self.run_id)
         answers = self._answers("Renew", dict.fromkeys(self.health, request), LEASE_S / RENEWALS)
+        late_s = max(begin_late_s, time.monotonic() - self._renew_at_s)
         self.silent = {
             name
             for name, reply in answers.items()
-            if isinstance(reply, AgentError) and reply.failure != pb.FAILURE_NOT_ENROLLED
+            if isinstance(reply, AgentError)
+            and reply.failure != pb.FAILURE_NOT_ENROLLED
+            and self._heard_s.get(name, -math.inf) < begin_s
         }
+        if late_s > LATE_S:
+            logger.info("run %s: renewed %.1f s late, since this machine is busy", self.run_id, late_s)
+            return answers
         self._unanswered = Counter({name: self._unanswered[name] + 1 for name in self.silent})
         for name in sorted(name for name, times in self._unanswered.items() if times >= RENEWALS):
             if name not in self.missing:
                 self.drop(name, "it does not answer any more")
         return answers
+
+    def attend(self) -> None:
+        """Open a stream at each agent that keeps its lease while this process lives. Call it again after agents join.
+
+        gRPC answers the agents' pings in threads of its own. A process that is too busy to renew in time, or that
+        another thread blocks, therefore keeps its leases.
+        """
+        request = pb.AttendRequest(run_id=self.run_id)
+        for name in self.health:
+            call = self._attended.get(name)
+            if (call is None or call.done()) and name not in self.away:
+                self._attended[name] = self._stubs[name].Attend(request)
 
     def is_alone(self) -> bool:
         """Return whether fewer than two agents are left, as far as the last `renew` knows."""

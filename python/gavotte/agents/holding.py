@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
+from gavotte.agents.calls import aside
 from gavotte.agents.fleet import LEASE_S, RENEWALS, Budget, Fleet
 from gavotte.agents.reach import Reach, reaching
 from gavotte.errors import BusyError, NoAgentsError
@@ -132,10 +133,12 @@ def _renewing(fleet: Fleet) -> Iterator[None]:
             while not over.wait(max(0.0, next_s - time.monotonic())):
                 next_s = time.monotonic() + LEASE_S / RENEWALS
                 fleet.renew()
+                fleet.attend()
         except ValueError as error:
             # The channels may be closed during the last renewal.
             logger.debug("run %s: does not renew its lease any more: %s", fleet.run_id, error)
 
+    aside(fleet.attend)
     threading.Thread(target=beat, daemon=True, name="lease").start()
     try:
         yield

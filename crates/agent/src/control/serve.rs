@@ -34,8 +34,11 @@ pub const MAX_SECONDS: u64 = 3600;
 const MAX_REQUEST_BYTES: usize = 16 << 20;
 /// How long open calls may take to end after the agent is stopped.
 const STOP_LIMIT: Duration = Duration::from_secs(1);
-/// Interval between keepalive pings to a controller behind TLS.
-const KEEPALIVE: Duration = Duration::from_secs(30);
+/// Interval between pings to a controller. Its gRPC library answers them in threads of its own, whatever else it does.
+const KEEPALIVE: Duration = Duration::from_secs(5);
+/// A connection whose controller does not answer a ping for this long is closed. On a host that is short of processors,
+/// answers are late, so this is longer than a lease.
+const KEEPALIVE_LIMIT: Duration = Duration::from_secs(20);
 
 /// The settings of an agent.
 #[derive(Clone, Debug)]
@@ -92,7 +95,10 @@ pub async fn serve(options: Options, doors: impl Into<Doors>, stop: impl Future<
     let over_socket = async {
         let Some(socket) = doors.socket else { return Ok(()) };
         let incoming = UnixListenerStream::new(UnixListener::from_std(socket)?);
-        let router = Server::builder().add_service(service.clone());
+        let router = Server::builder()
+            .http2_keepalive_interval(Some(KEEPALIVE))
+            .http2_keepalive_timeout(Some(KEEPALIVE_LIMIT))
+            .add_service(service.clone());
         let serving = router.serve_with_incoming_shutdown(incoming, stop_signal(stopped.clone()));
         info!(version, data_port = plane.port, "serves on its socket");
         serving.await.map_err(io::Error::other)
@@ -104,6 +110,7 @@ pub async fn serve(options: Options, doors: impl Into<Doors>, stop: impl Future<
             .tls_config(door.config)
             .map_err(|error| io::Error::other(format!("keys: {}", innermost(&error))))?
             .http2_keepalive_interval(Some(KEEPALIVE))
+            .http2_keepalive_timeout(Some(KEEPALIVE_LIMIT))
             .add_service(service.clone());
         let serving = router.serve_with_incoming_shutdown(incoming, stop_signal(stopped.clone()));
         info!(version, data_port = plane.port, "serves over TLS");

@@ -11,13 +11,14 @@ use tonic_types::{ErrorDetails, StatusExt};
 use tracing::{Instrument, info, info_span};
 
 use crate::contract::agents::{
-    BroadcastReply, BroadcastRequest, CallBackReply, CallBackRequest, DiscardReply, DiscardRequest, DropReply,
-    DropRequest, EnrolReply, EnrolRequest, ExcuseReply, ExcuseRequest, Failure, GreetReply, GreetRequest, GuardReply,
-    GuardRequest, GuardedReply, GuardedRequest, HealthReply, HealthRequest, HeardReply, HeardRequest, ListenReply,
-    ListenRequest, LogsReply, LogsRequest, LookReply, LookRequest, ManifestReply, ManifestRequest, MeasureRequest,
-    Neighbour, PaceReply, PaceRequest, ProbeReply, ReadmitReply, ReadmitRequest, ReleaseReply, ReleaseRequest,
-    RenewReply, RenewRequest, ReplayReply, ReplayRequest, SpliceReply, SpliceRequest, StartReply, StartRequest,
-    StatusReply, StatusRequest, UnguardReply, UnguardRequest, WatchReply, WatchRequest, agent_server::Agent,
+    AttendReply, AttendRequest, BroadcastReply, BroadcastRequest, CallBackReply, CallBackRequest, DiscardReply,
+    DiscardRequest, DropReply, DropRequest, EnrolReply, EnrolRequest, ExcuseReply, ExcuseRequest, Failure, GreetReply,
+    GreetRequest, GuardReply, GuardRequest, GuardedReply, GuardedRequest, HealthReply, HealthRequest, HeardReply,
+    HeardRequest, ListenReply, ListenRequest, LogsReply, LogsRequest, LookReply, LookRequest, ManifestReply,
+    ManifestRequest, MeasureRequest, Neighbour, PaceReply, PaceRequest, ProbeReply, ReadmitReply, ReadmitRequest,
+    ReleaseReply, ReleaseRequest, RenewReply, RenewRequest, ReplayReply, ReplayRequest, SpliceReply, SpliceRequest,
+    StartReply, StartRequest, StatusReply, StatusRequest, UnguardReply, UnguardRequest, WatchReply, WatchRequest,
+    agent_server::Agent,
 };
 use crate::control::{host, watching};
 use crate::error::WorkError;
@@ -113,6 +114,7 @@ fn invalid(text: impl Into<String>) -> Status {
 
 #[tonic::async_trait]
 impl Agent for Service {
+    type AttendStream = ReceiverStream<Result<AttendReply, Status>>;
     type MeasureStream = ReceiverStream<Result<ProbeReply, Status>>;
     type ReplayStream = ReceiverStream<Result<ReplayReply, Status>>;
     type BroadcastStream = ReceiverStream<Result<BroadcastReply, Status>>;
@@ -135,6 +137,19 @@ impl Agent for Service {
     async fn renew(&self, request: Request<RenewRequest>) -> Result<Response<RenewReply>, Status> {
         self.plane.holds.of(&request.into_inner().run_id)?.renew();
         Ok(Response::new(RenewReply {}))
+    }
+
+    async fn attend(&self, request: Request<AttendRequest>) -> Result<Response<Self::AttendStream>, Status> {
+        let hold = self.plane.holds.of(&request.into_inner().run_id)?;
+        let (replies, stream) = mpsc::channel(1);
+        tokio::spawn(async move {
+            let _attended = hold.attend();
+            tokio::select! {
+                () = replies.closed() => {}
+                () = hold.over() => {}
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(stream)))
     }
 
     async fn status(&self, request: Request<StatusRequest>) -> Result<Response<StatusReply>, Status> {

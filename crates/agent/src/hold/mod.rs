@@ -11,6 +11,7 @@ pub mod shelf;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -113,6 +114,7 @@ pub struct Hold {
     ends: Instant,
     lease: Duration,
     expires: watch::Sender<Instant>,
+    attended: AtomicUsize,
     over: watch::Sender<bool>,
 }
 
@@ -168,6 +170,7 @@ impl Hold {
             ends: opened + granted,
             lease,
             expires: watch::Sender::new(opened + lease),
+            attended: AtomicUsize::new(0),
             over: watch::Sender::new(false),
         })
     }
@@ -196,6 +199,16 @@ impl Hold {
     /// Renews the lease from now on.
     pub fn renew(&self) {
         self.expires.send_replace(Instant::now() + self.lease);
+    }
+
+    /// Keeps the lease from ending until the returned value is dropped.
+    pub fn attend(self: &Arc<Self>) -> Attended {
+        self.attended.fetch_add(1, Ordering::Relaxed);
+        Attended(Arc::clone(self))
+    }
+
+    fn is_attended(&self) -> bool {
+        self.attended.load(Ordering::Relaxed) > 0
     }
 
     /// The hold's state, as other controllers may see it.
@@ -230,13 +243,20 @@ impl Hold {
         self.ends.saturating_duration_since(Instant::now())
     }
 
-    /// How long the hold lasts unless it is renewed.
+    /// How long the hold lasts unless it is renewed, or attended.
     fn lease_left(&self) -> Duration {
+        if self.is_attended() {
+            return self.lease.min(self.left());
+        }
         self.end_by().saturating_duration_since(Instant::now())
     }
 
     fn end_by(&self) -> Instant {
-        self.ends.min(*self.expires.borrow())
+        if self.is_attended() {
+            self.ends
+        } else {
+            self.ends.min(*self.expires.borrow())
+        }
     }
 
     /// Ends the hold when its lease or its time ends, unless it is released before.
@@ -319,6 +339,17 @@ impl Hold {
     /// Ends the hold.
     pub fn end(&self) {
         self.over.send_replace(true);
+    }
+}
+
+/// A controller's connection that keeps the lease of a hold from ending. Without it, the lease ends as if it had never
+/// been.
+#[derive(Debug)]
+pub struct Attended(Arc<Hold>);
+
+impl Drop for Attended {
+    fn drop(&mut self) {
+        self.0.attended.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -283,6 +283,29 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_hold_that_is_attended_needs_no_renewal() {
+        let holds = Holds::new(CAPS);
+        let leased = EnrolRequest {
+            lease_s: 10.0,
+            ..shared("one")
+        };
+        let hold = holds.enrol(leased).unwrap();
+        let (one, other) = (hold.attend(), hold.attend());
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        drop(one);
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert!(!hold.is_over());
+        drop(other);
+        // Nothing renewed the lease meanwhile, and a hold's time has an end that no controller changes.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(hold.is_over());
+        let last = holds.enrol(shared("two")).unwrap();
+        let _attended = last.attend();
+        tokio::time::sleep(CAPS.max_time).await;
+        assert!(last.is_over());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_hold_ends_when_its_lease_is_not_renewed() {
         let holds = Holds::new(CAPS);
         let leased = |run_id: &str| EnrolRequest {
