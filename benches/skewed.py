@@ -4,7 +4,8 @@
 
 Each matrix has 6 to 8 senders and receivers and 33 to 45 flows, whose sizes differ up to a hundred times. Hosts are in
 racks whose uplinks carry less than their hosts together. The Network is the truth. With `--cross N`, N plain TCP
-connections share the uplink that decides the bound; the time is then compared with that of the best mode only.
+connections share the uplink that decides the bound; the time is then compared with that of the best mode only. A second
+number then compares it with the time that the uplink needs for the shuffle and for what the others got meanwhile.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import random
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -29,6 +31,7 @@ from gavotte.formats.parts.byte_matrix import HostBytes
 from gavotte.formats.topology import FORMAT, Topology
 from gavotte.terms.goodput import GOODPUT_PER_WIRE
 from gavotte.transfer import MODES, shuffle, wss_bound
+from gavotte.transfer.shuffling import slowest_flows
 
 RACKS, HOSTS_PER_RACK = 4, 4
 UPLINKS = (0.5, 0.75, 1.0, 1.5)
@@ -93,26 +96,38 @@ def matrix(draw: random.Random, network: Network, seconds: float) -> list[HostBy
 
 
 @contextlib.contextmanager
-def crossing(session: lab.Session, link: str | None, count: int) -> Iterator[None]:
-    """Keep plain TCP connections on the uplink or downlink of the rack that decides the bound."""
+def crossing(session: lab.Session, link: str | None, count: int) -> Iterator[Path | None]:
+    """Keep plain TCP connections on the uplink or downlink of the rack that decides the bound.
+
+    Yields:
+        file with the number of bytes that they have moved.
+    """
     if not count or link is None or "tor" not in link:
-        yield
+        yield None
         return
     rack = int(link[link.index("tor") + 3 :].split()[0])
     inside, outside = f"h{rack * HOSTS_PER_RACK}", f"h{(rack + 1) % RACKS * HOSTS_PER_RACK}"
     source, target = (inside, outside) if link.startswith("up") else (outside, inside)
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     python = [sys.executable, str(SOURCE)]
-    processes = [session.exec(target, [*python, "sink"], **quiet)]
+    folder = tempfile.TemporaryDirectory()
+    counted = Path(folder.name) / "bytes"
+    processes = [session.exec(target, [*python, "sink", str(counted)], **quiet)]
     try:
         time.sleep(START_S)
         processes += [session.exec(source, [*python, "full", target, "600"], **quiet) for _ in range(count)]
         time.sleep(SETTLE_S)
-        yield
+        yield counted
     finally:
         for process in processes:
             process.kill()
             process.wait()
+        folder.cleanup()
+
+
+def moved_bytes(counted: Path | None) -> int:
+    """Return how many bytes others have moved."""
+    return int(counted.read_text()) if counted is not None else 0
 
 
 def main(words: Sequence[str]) -> None:
@@ -137,19 +152,30 @@ def main(words: Sequence[str]) -> None:
         todo = [mode for mode in given.modes for _ in range(given.runs)]
         draw.shuffle(todo)
         times_s: dict[str, list[float]] = defaultdict(list)
+        shared: dict[str, list[float]] = defaultdict(list)
         with lab.session(topology, source="bench-shuffle") as session:
             inventory = read_inventory(session.hosts_file)
             bound_s, link = wss_bound(network, [(flow.source, flow.target, float(flow.bytes)) for flow in flows])
-            with crossing(session, link, given.cross):
+            left = [(flow.source, flow.target, float(flow.bytes)) for flow in flows]
+            own_bytes = sum(flows[number].bytes for number in slowest_flows(network, left))
+            with crossing(session, link, given.cross) as counted:
                 for mode in todo:
+                    before_bytes, begin_s = moved_bytes(counted), time.monotonic()
                     done = shuffle(flows, inventory, network, mode=mode)
                     times_s[mode].append(done.elapsed_s)
+                    # The others had the whole link before its start and after its end.
+                    alone_s = time.monotonic() - begin_s - done.elapsed_s
+                    others_bytes = max(0.0, moved_bytes(counted) - before_bytes - own_bytes * alone_s / bound_s)
+                    shared[mode].append(done.elapsed_s / (bound_s * (1 + others_bytes / own_bytes)))
         medians_s = {mode: statistics.median(runs) for mode, runs in times_s.items()}
         ratios = {mode: medians_s[mode] / bound_s for mode in given.modes}
         best = min(ratios.values())
         for mode, ratio in ratios.items():
             worst[mode] = max(worst[mode], ratio / (best if given.cross else 1.0))
-        cells = " ".join(f"{ratios[mode]:>12.3f}" for mode in given.modes)
+        cells = " ".join(
+            f"{ratios[mode]:>6.3f} {statistics.median(shared[mode]):.3f}" if given.cross else f"{ratios[mode]:>12.3f}"
+            for mode in given.modes
+        )
         print(f"{seed:>4} {len(flows):>5} {bound_s:>8.2f}  {cells}  {link}", flush=True)
     spent = [after - then for after, then in zip(processor_times(), before, strict=True)]
     print(f"processors idle {100 * spent[1] / spent[0]:.0f} % of the time")

@@ -1,10 +1,11 @@
 """A sender that comes and goes, and a receiver for its bytes.
 
-    python source.py sink
+    python source.py sink [COUNT]
     python source.py full HOST SECONDS
     python source.py SEED MEAN_S SECONDS HOST LOG
 
-`full` sends all the time. Otherwise times on and off are exponential (Choreo section 3.2), and the first state is
+`full` sends all the time. `sink` keeps the bytes that it has received in the file COUNT.
+Otherwise times on and off are exponential (Choreo section 3.2), and the first state is
 random. LOG gets each change as Unix time and 1 or 0.
 """
 
@@ -22,8 +23,16 @@ PORT = 9500
 CHUNK = bytes(1 << 16)
 
 
-def sink() -> None:
+COUNT_S = 0.05
+"""Time between two counts."""
+
+received = [0]
+
+
+def sink(count: Path | None) -> None:
     """Receive from every connection."""
+    if count is not None:
+        threading.Thread(target=keep_count, args=(count,), daemon=True).start()
     listener = socket.create_server(("", PORT), backlog=64)
     while True:
         connection, _ = listener.accept()
@@ -34,10 +43,18 @@ def drain(connection: socket.socket) -> None:
     """Read to the end."""
     with connection:
         try:
-            while connection.recv(1 << 18):
-                pass
+            while data := connection.recv(1 << 18):
+                received[0] += len(data)
         except OSError:
             return
+
+
+def keep_count(path: Path) -> None:
+    """Write the number of bytes again and again."""
+    while True:
+        path.with_suffix(".new").write_text(str(received[0]))
+        path.with_suffix(".new").rename(path)
+        time.sleep(COUNT_S)
 
 
 def on(host: str, until: float) -> None:
@@ -57,7 +74,7 @@ def on(host: str, until: float) -> None:
 def main() -> None:
     """Send by turns until the time is over."""
     if sys.argv[1] == "sink":
-        sink()
+        sink(Path(sys.argv[2]) if len(sys.argv) > 2 else None)
     if sys.argv[1] == "full":
         on(sys.argv[2], time.time() + float(sys.argv[3]))
         return
