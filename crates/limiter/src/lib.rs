@@ -10,6 +10,7 @@
 //!   pair measures how long its packets wait, which shows congestion if no queue marks.
 //! - An [`Allocator`] runs at the sending end of each pair. It computes the pair's limit from the reports: never less
 //!   than its guarantee, and more while no link is congested.
+//! - [`Reports`] says when a host reports on its pairs with another one.
 //! - [`divide`] divides the guarantee of a tenant among its hosts.
 //!
 //! [`Parameters`] holds every constant with its origin. No code here opens a socket, reads a clock or draws a random
@@ -49,6 +50,7 @@ mod delay;
 mod fill;
 mod parameters;
 mod partition;
+mod reports;
 mod tenant;
 
 pub use allocate::{Allocator, Feedback, Held};
@@ -56,4 +58,5 @@ pub use arrivals::{Arrivals, Counts};
 pub use delay::Delay;
 pub use parameters::{Allocation, Parameters, Partition};
 pub use partition::{End, Offer, Partitioner, Share};
+pub use reports::{Reports, Unreported};
 pub use tenant::{Need, divide};

@@ -2,48 +2,20 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use gavotte_limiter::{Counts, Offer};
+use gavotte_limiter::{Counts, Offer, Reports, Unreported};
+use gavotte_net::{Bandwidth, Seconds, Volume};
 
 use crate::guarantee::duty::Hose;
 use crate::guarantee::incoming::Incoming;
 use crate::guarantee::outgoing::Outgoing;
 use crate::guarantee::talk::{BYTES, Numbers};
 
-/// A report is sent after this many times its own size has arrived, so that feedback stays at a thousandth of the
-/// traffic.
-const WORTH_TELLING: f64 = 1000.0;
 /// Length of Ethernet's header and of UDP's.
 const ETHERNET_UDP_BYTES: u64 = 14 + 8;
-/// Shortest time between two reports; limits change every 15 ms at most.
-const TELL_S: f64 = 0.03;
-/// Shortest time between two reports if packets were lost.
-const TELL_LOSS_S: f64 = 0.015;
-/// Shortest time between two reports of marks for pairs that carry little.
-const TELL_MARKS_S: f64 = 0.2;
-/// Longest time between two reports of an active host.
-const BEAT_S: f64 = 0.4;
-/// Calm pairs of a host with many pairs are reported more rarely, so that the cost of all stays the same: this time
-/// between two reports for each pair, and at most this many times the usual time.
-const BEAT_PAIR_S: f64 = 0.008;
-const SLOWEST: f64 = 7.5;
-/// A host follows the other one in that, but for a part, so that both return to the usual times.
-const FOLLOWS: f64 = 0.8;
-/// The most by which more bytes are worth a report.
-const WORTH_MOST: f64 = 2.5;
 /// A host counts as lost after this many times the time in which it would have sent a datagram.
 const PATIENCE: f64 = 2.5;
-/// A pair is calm if it sends at most this many times its guarantee and a burst: its receiver's reports then change its
-/// limit by little.
-const CALM: f64 = 1.25;
-const BURST_BYTES: f64 = 24_000.0;
-/// An offer is sent again if it differs by more than this share, and sooner if it differs by much more.
-const OTHER_OFFER: f64 = 0.05;
-/// The same for the growth of calm pairs' offers. A lower share is reported as soon as that of others: the shares of a hose
-/// add up to the hose.
-const OTHER_OFFER_CALM: f64 = 0.15;
-const TELL_OFFER_S: f64 = 0.25;
-const QUITE_OTHER_OFFER: f64 = 0.3;
-const TELL_QUITE_S: f64 = 0.05;
+/// An offer counts up to this share above the other end's own, since the lower of the two decides.
+const ABOVE_OTHER: f64 = 0.05;
 /// A NAT lets datagrams in for this long after a host behind it has sent one.
 const OPEN_S: f64 = 10.0;
 
@@ -64,12 +36,9 @@ pub(super) struct Peer {
     pub(super) heard: [Option<Offer>; 2],
     /// The silence after which it counts as lost, by its own words.
     pub(super) patience_s: f64,
-    reported_s: f64,
-    /// The longest time until the next report, as the last one promised.
-    promised_s: f64,
+    reports: Reports,
+    /// The offers of the last report.
     reported: [Option<Offer>; 2],
-    /// Whether the last report had bytes that waited too long.
-    reported_waits: bool,
     /// Where its datagrams come from, once one has arrived.
     origin: Option<SocketAddr>,
     /// Where its last datagram came from.
@@ -122,86 +91,58 @@ impl Peer {
 
     /// In how many tenths of a second the next datagram to the host will be sent at the latest.
     pub(super) fn next_tenths(&self) -> u8 {
-        (10.0 * self.promised_s).round() as u8
+        (10.0 * self.reports.promised().0).round() as u8
     }
 
     /// Whether neither host has sent the other much more than is guaranteed in the time since the last report. A host
     /// that offers nothing is not limited, so that reports change nothing for it.
-    fn is_calm(&self, since_s: f64) -> bool {
+    fn is_calm(&self, now: Seconds) -> bool {
+        let calm = |bytes: f64, bps: f64| self.reports.is_calm(now, Volume(bytes), Bandwidth(bps));
         let [_, source] = &self.heard;
         let arriving = source.as_ref().is_none_or(|source| {
             let own_bps = self.incoming.offer.map_or(f64::INFINITY, |own| own.share_bps);
-            self.incoming.untold.bytes <= calm_bytes(source.share_bps.min(own_bps), since_s)
+            calm(self.incoming.untold.bytes, source.share_bps.min(own_bps))
         });
-        let leaving =
-            self.out.allocator.is_none() || self.out.untold_bytes as f64 <= calm_bytes(self.out.guarantee_bps, since_s);
-        arriving && leaving
-    }
-
-    /// How many times rarer than usual the reports on a calm pair are, if this host has `pairs` active pairs.
-    fn slow(&self, pairs: usize) -> f64 {
-        let own_s = BEAT_PAIR_S * pairs as f64;
-        let other_s = FOLLOWS * self.patience_s / PATIENCE;
-        (own_s.max(other_s) / BEAT_S).clamp(1.0, SLOWEST)
+        arriving && (self.out.allocator.is_none() || calm(self.out.untold_bytes as f64, self.out.guarantee_bps))
     }
 
     /// Whether a report to the other host is due; if so, it is recorded as sent. `around_bytes` are the headers of its
-    /// datagram, and `pairs` is the number of this host's active pairs. With `timed`, a sending source sends datagrams as often as reports arrive: their transit times reveal
-    /// queues.
+    /// datagram, and `pairs` is the number of this host's active pairs. With `timed`, a sending source sends datagrams
+    /// as often as reports arrive: their transit times reveal queues.
     pub(super) fn is_due(&mut self, now_s: f64, around_bytes: u64, timed: bool, pairs: usize) -> bool {
         let offers = [self.out.offer, self.incoming.offer];
-        let since_s = now_s - self.reported_s;
-        let active = offers.iter().any(Option::is_some);
-        let news = |by: f64, lower: f64| {
-            let mut both = offers.iter().zip(&self.reported).zip(&self.heard);
-            both.any(|((now, before), heard)| differs(*now, *before, *heard, by, lower))
+        let (reported, heard) = (self.reported, self.heard);
+        let each = || offers.iter().zip(&reported);
+        let unreported = Unreported {
+            counts: self.incoming.untold,
+            sent_bytes: if timed { self.out.untold_bytes as f64 } else { 0.0 },
+            is_active: offers.iter().any(Option::is_some),
+            begins: each().any(|(now, before)| now.is_some() != before.is_some()),
         };
-        let Counts {
-            bytes,
-            lost_bytes,
-            marked_bytes,
-            waited_bytes,
-        } = self.incoming.untold;
-        let sent = if timed { self.out.untold_bytes as f64 } else { 0.0 };
-        let calm = self.is_calm(since_s);
-        let slow = if calm { self.slow(pairs) } else { 1.0 };
-        let worth_bytes = WORTH_TELLING * slow.min(WORTH_MOST) * (BYTES as u64 + around_bytes) as f64;
-        let worth = bytes.max(sent) >= worth_bytes;
-        let begins = offers
-            .iter()
-            .zip(&self.reported)
-            .any(|(now, before)| now.is_some() != before.is_some());
-        let other_offer = if calm { OTHER_OFFER_CALM } else { OTHER_OFFER };
-        let due = begins
-            || (lost_bytes > 0.0 && since_s >= TELL_LOSS_S * slow.powi(3))
-            || (worth && since_s >= TELL_S)
-            || (waited_bytes > 0.0 && !self.reported_waits && since_s >= TELL_S * slow)
-            || (marked_bytes + waited_bytes > 0.0 && since_s >= TELL_MARKS_S * slow * slow)
-            || (since_s >= TELL_OFFER_S && news(other_offer, OTHER_OFFER))
-            || (since_s >= TELL_QUITE_S && news(QUITE_OTHER_OFFER, QUITE_OTHER_OFFER))
-            || ((active || bytes > 0.0) && (since_s >= self.promised_s.max(BEAT_S) || !calm && since_s >= BEAT_S));
+        let now = Seconds(now_s);
+        let other = Seconds(self.patience_s / PATIENCE);
+        let rarity = self.is_calm(now).then(|| Reports::rarity(pairs, other));
+        let differs = |by: f64, lower: f64| {
+            let mut all = each().zip(&heard);
+            all.any(|((now, before), heard)| differs(*now, *before, *heard, by, lower))
+        };
+        let due = self
+            .reports
+            .due(now, &unreported, BYTES as u64 + around_bytes, rarity, differs);
         if due {
-            (self.reported_s, self.reported, self.incoming.untold) = (now_s, offers, Counts::default());
-            self.reported_waits = waited_bytes > 0.0;
+            (self.reported, self.incoming.untold) = (offers, Counts::default());
             self.out.untold_bytes = 0;
-            self.promised_s = BEAT_S * slow;
         }
         due
     }
 }
 
-/// The bytes that a calm pair may have sent in this time.
-fn calm_bytes(guarantee_bps: f64, since_s: f64) -> f64 {
-    CALM * guarantee_bps * since_s / 8.0 + BURST_BYTES
-}
-
-/// Whether two offers differ by more than a share, or the share of the hose falls by more than `lower`. Both are first capped a little above the other end's own offer,
-/// since the lower of the two offers counts.
+/// Whether two offers differ by more than a share, or the share of the hose falls by more than `lower`.
 fn differs(now: Option<Offer>, before: Option<Offer>, heard: Option<Offer>, by: f64, lower: f64) -> bool {
     let change = |of: fn(&Offer) -> f64, now: &Offer, before: &Offer| {
         let most = heard
             .as_ref()
-            .map_or(f64::INFINITY, |heard| (1.0 + OTHER_OFFER) * of(heard));
+            .map_or(f64::INFINITY, |heard| (1.0 + ABOVE_OTHER) * of(heard));
         let (now, before) = (of(now).min(most), of(before).min(most));
         (now - before) / before
     };
@@ -281,7 +222,7 @@ mod tests {
     #[test]
     fn an_offer_above_the_other_ends_is_no_news() {
         let offer = |bps: f64| Some(offered(bps));
-        let differ = |now, before, heard| differs(now, before, heard, OTHER_OFFER, OTHER_OFFER);
+        let differ = |now, before, heard| differs(now, before, heard, 0.05, 0.05);
         assert!(differ(offer(45e6), offer(1.2e6), None));
         assert!(!differ(offer(45e6), offer(1.2e6), offer(0.9e6)));
         assert!(differ(offer(45e6), offer(1.2e6), offer(1.5e6)));
@@ -289,8 +230,8 @@ mod tests {
         assert!(differ(offer(45e6), None, offer(0.9e6)));
         assert!(!differ(offer(45e6), offer(44e6), None));
         // Growth of a calm pair's share may wait, a fall may not.
-        assert!(!differs(offer(1.1e6), offer(1e6), None, OTHER_OFFER_CALM, OTHER_OFFER));
-        assert!(differs(offer(0.9e6), offer(1e6), None, OTHER_OFFER_CALM, OTHER_OFFER));
+        assert!(!differs(offer(1.1e6), offer(1e6), None, 0.15, 0.05));
+        assert!(differs(offer(0.9e6), offer(1e6), None, 0.15, 0.05));
     }
 
     #[test]
@@ -338,11 +279,11 @@ mod tests {
                 bytes: bytes as f64,
                 ..Counts::default()
             };
-            let worth_bytes = WORTH_TELLING as u64 * (BYTES as u64 + headers_bytes);
+            let worth_bytes = 1000 * (BYTES as u64 + headers_bytes);
             peer.incoming.charge(&arrive(worth_bytes - 1));
-            assert!(!peer.is_due(2.0 * TELL_S, around_bytes(address), false, 1));
+            assert!(!peer.is_due(0.06, around_bytes(address), false, 1));
             peer.incoming.charge(&arrive(1));
-            assert!(peer.is_due(2.0 * TELL_S, around_bytes(address), false, 1));
+            assert!(peer.is_due(0.06, around_bytes(address), false, 1));
         }
     }
 }

@@ -8,7 +8,6 @@ mod hosts;
 mod pair;
 mod port;
 mod protection;
-mod reports;
 mod run;
 mod transport;
 mod uses;

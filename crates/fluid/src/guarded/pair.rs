@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 
-use gavotte_limiter::{Allocator, Counts, Delay};
+use gavotte_limiter::{Allocator, Counts, Delay, Reports};
 use gavotte_net::{Seconds, Volume};
 
 use super::port::Queues;
-use super::reports::Reports;
 use super::transport::Transport;
 use super::uses::PairUse;
 
@@ -18,6 +17,9 @@ pub(crate) struct Moving {
     /// The rate at which it sends in this step, in bytes per second.
     rate: f64,
 }
+
+/// Before all reports.
+const BEFORE: Seconds = Seconds(f64::NEG_INFINITY);
 
 /// Share of its guarantee that a pair must get in a window to meet it.
 const MET: f64 = 0.95;
@@ -51,8 +53,8 @@ pub(crate) struct ActivePair {
     /// What was sent since the last datagram of the sending agent, and when that was sent.
     pub(crate) untimed: Counts,
     pub(crate) timed: Reports,
-    /// How many times rarer than usual its agents report while it is calm.
-    pub(crate) slow: f64,
+    /// Active pairs of its source or its target, of whichever has more.
+    pub(crate) host_pairs: usize,
     /// Bytes sent since the sending agent's last turn, and since the last report to it.
     pub(crate) sent_bytes: f64,
     pub(crate) unreported_bytes: f64,
@@ -107,12 +109,12 @@ impl ActivePair {
             delay: Delay::default(),
             datagrams: VecDeque::new(),
             untimed: Counts::default(),
-            timed: Reports::default(),
-            slow: 1.0,
+            timed: Reports::starting(BEFORE),
+            host_pairs: 0,
             sent_bytes: 0.0,
             unreported_bytes: 0.0,
             unreported: Counts::default(),
-            reported: Reports::default(),
+            reported: Reports::starting(BEFORE),
             counts: Counts::default(),
             window: Window::default(),
             sums: Sums::default(),

@@ -5,7 +5,7 @@ mod wiring;
 
 use std::collections::BTreeMap;
 
-use gavotte_limiter::{Allocator, End, Offer, Parameters};
+use gavotte_limiter::{Allocator, End, Offer, Parameters, Reports};
 use gavotte_net::{Bandwidth, Bytes, Seconds, Volume, check_length, check_value};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
@@ -14,7 +14,6 @@ use super::hosts::Agent;
 use super::pair::ActivePair;
 use super::port::Port;
 use super::protection::{Guarding, Method};
-use super::reports::Reports;
 use super::transport::{Transport, Window};
 use super::uses::{Guarded, PairUse};
 use crate::error::FluidError;
@@ -233,7 +232,7 @@ impl<'a> Run<'a> {
         } else {
             allocator
         };
-        pair.reported = Reports::starting(self.now_s);
+        pair.reported = Reports::starting(now);
         pair.guarantee_bps = guarantee_bps;
         pair.limit = match self.guarding.method {
             Method::Static => allocator.fallback_bps(),

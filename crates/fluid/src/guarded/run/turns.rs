@@ -1,19 +1,41 @@
 //! The agents' periodic turns.
 
-use gavotte_limiter::{Counts, End, Feedback};
-use gavotte_net::{Bandwidth, Bytes, Seconds};
+use gavotte_limiter::{Counts, End, Feedback, Reports, Unreported};
+use gavotte_net::{Bandwidth, Bytes, Seconds, Volume};
 
 use super::super::hosts::{Hose, share_tenants};
 use super::super::pair::ActivePair;
 use super::super::protection::Method;
-use super::super::reports::slow;
 use super::Run;
+
+/// Length of an agent's datagram with all its headers.
+const REPORT_BYTES: u64 = 113;
+
+/// Whether an agent reports these counts of a pair now; if so, it is recorded.
+fn is_due(reports: &mut Reports, now: Seconds, counts: Counts, guarantee: Bandwidth, pairs: usize) -> bool {
+    let calm = reports.is_calm(now, Volume(counts.bytes), guarantee);
+    let unreported = Unreported {
+        counts,
+        is_active: true,
+        ..Unreported::default()
+    };
+    // Offers arrive at once, so they need no reports.
+    let rarity = calm.then(|| Reports::rarity(pairs, Seconds(0.0)));
+    reports.due(now, &unreported, REPORT_BYTES, rarity, |_, _| false)
+}
 
 impl ActivePair {
     /// Sends a datagram of the sending agent if one is due. It waits in the same queues as all packets.
     fn time(&mut self, now_s: f64) {
         self.untimed.bytes += self.sent_bytes;
-        if self.timed.due(now_s, &self.untimed, self.guarantee_bps, self.slow) {
+        let guarantee = Bandwidth(self.guarantee_bps);
+        if is_due(
+            &mut self.timed,
+            Seconds(now_s),
+            self.untimed,
+            guarantee,
+            self.host_pairs,
+        ) {
             self.untimed = Counts::default();
             self.datagrams.push_back((now_s + self.waits_s, self.waits_s));
         }
@@ -56,12 +78,12 @@ impl Run<'_> {
         }
     }
 
-    /// Sets how rarely agents report on each pair.
+    /// Counts the pairs of hosts, on which it depends how rarely agents report on each.
     fn count_pairs(&mut self) {
         if !self.guarding.adapts {
             return;
         }
-        let mut counts = vec![0_u32; self.out.len()];
+        let mut counts = vec![0; self.out.len()];
         for &place in &self.active {
             let pair = &self.pairs[place];
             counts[pair.source] += 1;
@@ -69,7 +91,7 @@ impl Run<'_> {
         }
         for &place in &self.active {
             let pair = &mut self.pairs[place];
-            pair.slow = slow(counts[pair.source].max(counts[pair.target]));
+            pair.host_pairs = counts[pair.source].max(counts[pair.target]);
         }
     }
 
@@ -127,11 +149,9 @@ impl Run<'_> {
             if method != Method::Seawall {
                 pair.guarantee_bps = guarantee_bps;
             }
-            let since_s = now_s - pair.reported.at_s.max(0.0);
-            if !pair
-                .reported
-                .due(now_s, &pair.unreported, pair.guarantee_bps, pair.slow)
-            {
+            let since_s = now_s - pair.reported.last().0.max(0.0);
+            let (counts, guarantee) = (pair.unreported, Bandwidth(pair.guarantee_bps));
+            if !is_due(&mut pair.reported, Seconds(now_s), counts, guarantee, pair.host_pairs) {
                 // Agents apply a new guarantee before the next report.
                 pair.limit = match method {
                     Method::Static => pair.guarantee_bps / 8.0,
@@ -140,7 +160,7 @@ impl Run<'_> {
                 };
                 continue;
             }
-            let counts = std::mem::take(&mut pair.unreported);
+            pair.unreported = Counts::default();
             let bytes = std::mem::take(&mut pair.unreported_bytes);
             let feedback = Feedback {
                 rate_bps: bytes * 8.0 / since_s.max(self.guarding.step_s),
