@@ -90,6 +90,27 @@ def becomes(cloud: lab.Session, right: Callable[[PairState], bool]) -> None:
     until(is_right)
 
 
+def test_idle_hosts_send_each_other_nothing(cloud: lab.Session, tmp_path: Path) -> None:
+    """An agent that took another one's datagrams for traffic answered them, forever and between all hosts."""
+    keep(cloud, guarantee(tmp_path))
+    with traffic(cloud, "z", "sink", 5002, 2, stdout=subprocess.PIPE, text=True) as sink:
+        heard(sink)
+        for host in ("x", *CROWD[:3]):
+            traffic(cloud, host, "tcp", address(cloud, "z"), 5002, 0.2, 1).wait()
+        sink.communicate()
+    inventory = read_inventory(cloud.hosts_file)
+
+    def sent() -> list[int]:
+        return [host.control_bytes for host in status(inventory).hosts]
+
+    def is_quiet() -> bool:
+        before = sent()
+        time.sleep(0.8)
+        return sent() == before
+
+    until(is_quiet)
+
+
 def test_it_stands_without_its_controller_and_is_told_of(cloud: lab.Session, tmp_path: Path) -> None:
     wanted = guarantee(tmp_path)
     run(cloud, "clear")

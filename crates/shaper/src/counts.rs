@@ -25,8 +25,10 @@ pub struct Sent {
 pub struct Received {
     /// Packets with a number.
     pub packets: u64,
-    /// Bytes of all packets, with Ethernet headers.
+    /// Bytes of all packets but the agents' own datagrams, with Ethernet headers.
     pub bytes: u64,
+    /// Bytes of the agents' own datagrams, with Ethernet headers.
+    pub control_bytes: u64,
     /// Numbers that did not arrive (yet).
     pub gaps: u64,
     /// Packets with CE marks.
@@ -59,6 +61,7 @@ impl Shaper {
         Received {
             packets: words[arrived::PACKETS],
             bytes: words[arrived::BYTES],
+            control_bytes: words[arrived::CONTROL_BYTES],
             gaps: numbers.saturating_sub(words[arrived::PACKETS]),
             ce: words[arrived::CE],
             would_mark: words[arrived::WOULD_MARK],

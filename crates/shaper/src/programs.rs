@@ -47,7 +47,9 @@ pub(crate) mod arrived {
     pub(crate) const FIRST: usize = 3;
     pub(crate) const CE: usize = 4;
     pub(crate) const WOULD_MARK: usize = 5;
-    pub(crate) const WORDS: usize = 6;
+    /// Bytes of the agents' own datagrams, which count nowhere else.
+    pub(crate) const CONTROL_BYTES: usize = 6;
+    pub(crate) const WORDS: usize = 7;
 }
 
 /// Words of a phantom queue.
@@ -346,7 +348,8 @@ fn mark(program: &mut Assembler) {
 }
 
 /// The program for arriving packets. It counts bytes, packets, gaps in the numbers and CE marks. It adds every packet
-/// to a phantom queue, whose marks count even if the packet cannot carry CE.
+/// to a phantom queue, whose marks count even if the packet cannot carry CE. The agents' own datagrams are no traffic of
+/// a pair: if they were, each of them would be answered by another one, also between idle hosts.
 pub(crate) fn ingress(maps: Maps) -> Vec<[u8; 8]> {
     let mut program = Assembler::default();
     read(&mut program);
@@ -356,6 +359,12 @@ pub(crate) fn ingress(maps: Maps) -> Vec<[u8; 8]> {
     entry(&mut program, maps.arrived);
     program
         .op(Mov, R7, R0)
+        .load(Double, R1, R10, TOS)
+        .op_value(And, R1, DSCP)
+        .jump_value(NotEqual, R1, CONTROL.into(), "traffic")
+        .add_atomic(R7, word(arrived::CONTROL_BYTES), R9)
+        .exit(PASS)
+        .label("traffic")
         .add_atomic(R7, word(arrived::BYTES), R9)
         .load(Double, R1, R10, TOS)
         .op_value(And, R1, ECN)
@@ -368,9 +377,6 @@ pub(crate) fn ingress(maps: Maps) -> Vec<[u8; 8]> {
         .label("spared")
         .load(Double, R1, R10, UNNUMBERED)
         .jump_value(NotEqual, R1, 0, "counted")
-        .load(Double, R1, R10, TOS)
-        .op_value(And, R1, DSCP)
-        .jump_value(Equal, R1, CONTROL.into(), "counted")
         .load(Double, R1, R10, BEHIND)
         .jump_value(NotEqual, R1, 0, "unnumbered")
         .load(Double, R1, R10, ID_RAW)

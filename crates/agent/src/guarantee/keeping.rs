@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use gavotte_limiter::{Allocator, Arrivals, End, Offer, Partitioner};
 use gavotte_net::{Bandwidth, Bytes, Seconds};
-use gavotte_shaper::{PairRate, Setup, Shaper, ShaperError, UNLIMITED_BPS};
+use gavotte_shaper::{PairRate, Received, Setup, Shaper, ShaperError, UNLIMITED_BPS};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use thiserror::Error;
 
@@ -329,7 +329,8 @@ impl Keeper {
             self.forget_idle(now_s)?;
             self.judge(now_s);
             let (others, shaper) = (&self.others, &self.shaper);
-            let listed = || others.keys().map(|peer| shaper.received(*peer).bytes).sum::<u64>();
+            let all_bytes = |received: Received| received.bytes + received.control_bytes;
+            let listed = || others.keys().map(|peer| all_bytes(shaper.received(*peer))).sum();
             self.unlisted.count(now_s, shaper.device(), listed);
         }
         self.set_rates(now_s)?;
