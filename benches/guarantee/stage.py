@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 from gavotte import lab
 from gavotte.agents.binary import agent_binary
@@ -30,7 +31,9 @@ BIN_S = 0.2
 WARM_S = 2.0
 """Time left out of every mean, until TCP and the guarantees are stable."""
 START_S = 0.05
-"""Longest time to start a sender."""
+"""Usual time to start a sender."""
+LEAD_S = 0.3
+"""Time from the last sender's start until all of them send."""
 
 SEAWALL = {
     "guarantees": 0.0,
@@ -85,6 +88,12 @@ class Seen:
 def _ready(process: subprocess.Popen[str]) -> None:
     assert process.stdout is not None
     process.stdout.readline()
+
+
+def _tell(process: subprocess.Popen[str], moment: float) -> None:
+    assert process.stdin is not None
+    process.stdin.write(f"{moment}\n")
+    process.stdin.flush()
 
 
 class Stand:
@@ -142,31 +151,28 @@ class Stand:
 
     def run(self, flows: Sequence[Flow], seconds: float, *, guarded: bool, warm_s: float = WARM_S) -> Seen:
         """Send everything at once and count the arrivals after warming up."""
-        # All begin at once, when the last of them has been started.
-        lead_s = 0.5 + START_S * len(flows)
         python = [sys.executable, "-I", "-S", str(TRAFFIC)]
         port = str(self.next_port())
-        sinks = {
-            host: self.session.exec(
-                host,
-                [*python, "sink", port, str(seconds + 2 * lead_s + 1), str(BIN_S)],
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for host in self.receivers
-        }
-        for sink in sinks.values():
-            _ready(sink)
-        before = status(self.inventory) if guarded else None
-        begin = time.monotonic()
-        at = begin + lead_s
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         senders = []
         for flow in flows:
             kind = "tcp" if flow.bps is None else "udp"
             load = str(flow.flows if flow.bps is None else flow.bps)
             lasting_s = seconds - flow.start_s if flow.seconds is None else flow.seconds
-            words = [kind, self.address[flow.target], port, str(lasting_s), load, str(at + flow.start_s), *flow.words]
-            senders.append(self.session.exec(flow.source, [*python, *words]))
+            words = [kind, self.address[flow.target], port, str(lasting_s), load, "-", *flow.words]
+            senders.append(self.session.exec(flow.source, [*python, *words], **pipes))
+        sinks = {
+            host: self.session.exec(host, [*python, "sink", port, "-", str(BIN_S)], **pipes) for host in self.receivers
+        }
+        for process in [*senders, *sinks.values()]:
+            _ready(process)
+        before = status(self.inventory) if guarded else None
+        # All begin at once, however long it took to start them.
+        at = time.monotonic() + LEAD_S
+        for sink in sinks.values():
+            _tell(sink, at + seconds + 1.0)
+        for sender, flow in zip(senders, flows, strict=True):
+            _tell(sender, at + flow.start_s)
         for sender in senders:
             sender.wait()
         after = status(self.inventory) if guarded else None

@@ -9,7 +9,8 @@
     traffic.py echo PORT SECONDS                   sends datagrams back
     traffic.py rtt ADDRESS PORT COUNT GAP          sends one datagram after the other there and back; prints seconds
 
-AT is a moment of the monotonic clock. `udp` also takes --from ADDRESS, --priority NUMBER and --payload TEXT.
+AT is a moment of the monotonic clock. With - for AT, or for SECONDS of a sink, the program prints "ready" and reads
+from its standard input when it begins, or ends. `udp` also takes --from ADDRESS, --priority NUMBER and --payload TEXT.
 
 The program needs only Python's own library, because a host starts dozens of it.
 """
@@ -30,8 +31,11 @@ CONGESTION = b"cubic"
 PAYLOAD = 1400
 
 
-def sink(port: int, seconds: float, bin_s: float) -> None:
-    """Count arrivals by source address; the clock is the machine's monotonic one, the same on all lab hosts."""
+def sink(port: int, seconds: float | None, bin_s: float) -> None:
+    """Count arrivals by source address; the clock is the machine's monotonic one, the same on all lab hosts.
+
+    Without `seconds`, the moment of the end is read once the sockets are open.
+    """
     listener = socket.create_server(("", port), family=socket.AF_INET6, backlog=1024, dualstack_ipv6=True)
     datagrams = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     datagrams.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -41,12 +45,12 @@ def sink(port: int, seconds: float, bin_s: float) -> None:
     bins: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     sources: dict[socket.socket, str] = {}
     begin = time.monotonic()
-    end = begin + seconds
     waiting = select.epoll()
     byfd = {listener.fileno(): listener, datagrams.fileno(): datagrams}
     for fd in byfd:
         waiting.register(fd, select.EPOLLIN)
     print("ready", flush=True)
+    end = float(sys.stdin.readline()) if seconds is None else begin + seconds
     while (left := end - time.monotonic()) > 0:
         for fd, _ in waiting.poll(left):
             ready = byfd[fd]
@@ -79,7 +83,7 @@ def sink(port: int, seconds: float, bin_s: float) -> None:
             {
                 "begin": begin,
                 "bin_s": bin_s,
-                "bins": {a: [b.get(i, 0) for i in range(int(seconds / bin_s))] for a, b in bins.items()},
+                "bins": {a: [b.get(i, 0) for i in range(int((end - begin) / bin_s))] for a, b in bins.items()},
             }
         )
     )
@@ -217,13 +221,17 @@ def rtt(address: str, port: int, count: int, gap_s: float) -> None:
 def at(words: list[str]) -> None:
     """Wait until the moment in the last argument, if there is one."""
     if len(words) > 4:
-        time.sleep(max(0.0, float(words[4]) - time.monotonic()))
+        moment = words[4]
+        if moment == "-":
+            print("ready", flush=True)
+            moment = sys.stdin.readline()
+        time.sleep(max(0.0, float(moment) - time.monotonic()))
 
 
 if __name__ == "__main__":
     kind, *words = sys.argv[1:]
     if kind == "sink":
-        sink(int(words[0]), float(words[1]), float(words[2]) if len(words) > 2 else 0.2)
+        sink(int(words[0]), None if words[1] == "-" else float(words[1]), float(words[2]) if len(words) > 2 else 0.2)
     elif kind == "serve":
         serve(int(words[0]), float(words[1]))
     elif kind == "echo":
