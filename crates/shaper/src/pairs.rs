@@ -187,7 +187,7 @@ impl Shaper {
         let mut messages = Vec::new();
         let mut fresh = Vec::new();
         let mut touched = 0;
-        let new_bucket_bytes = self.link.sizes.bucket_bytes(pairs.len() as u32);
+        let count = pairs.len() as u32;
         for pair in pairs {
             self.watch(pair.target)?;
             let device = self.link.index;
@@ -205,10 +205,14 @@ impl Shaper {
                 Some(class) => class.minor,
                 None => self.minor()?,
             };
-            // The bucket is for a new pair. One that stays would fill it whenever its connection pauses after a loss, and
-            // then send it into a full link.
-            let bucket_bytes = if before.is_some() { 0 } else { new_bucket_bytes };
-            let spent_bytes = before.map_or(0, |class| class.bucket_bytes);
+            // The large bucket is for a new pair. One that stays would fill it whenever its connection pauses after a loss,
+            // and then send it into a full link.
+            let bucket_bytes = if before.is_some() {
+                self.link.sizes.lasting_bucket_bytes(count)
+            } else {
+                self.link.sizes.bucket_bytes(count)
+            };
+            let spent_bytes = before.map_or(0, |class| class.bucket_bytes.saturating_sub(bucket_bytes));
             // The classifier drops packets by its estimate, before the queue is full, also if the bucket is empty.
             let wanted = 2 * self.link.sizes.leaf_bytes(pair.ceil_bps) + bucket_bytes;
             let mut leaf = before.map_or(0, |class| class.leaf_bytes);

@@ -12,6 +12,9 @@ const BURST_S: f64 = 0.001;
 /// a host together may send four times as much so.
 pub(crate) const BUCKET_BYTES: u32 = 64 * 1024;
 const BUCKETS: u32 = 4;
+/// The same for a class that stays: a few short answers or requests of a pair below its guarantee pass at once. With more,
+/// a connection that pauses after a loss would send it into a full link.
+const LASTING_BUCKET_BYTES: u32 = 16 * 1024;
 /// Length of a class's queue, as time at its rate.
 const LEAF_S: f64 = 0.03;
 const LEAST_LEAF_PACKETS: u32 = 8;
@@ -47,6 +50,12 @@ impl Sizes {
     /// The bucket of each of `pairs` active pairs.
     pub(crate) fn bucket_bytes(self, pairs: u32) -> u32 {
         (BUCKETS * BUCKET_BYTES / pairs.max(1)).clamp(GSO_SEGMENTS * self.packet_bytes, BUCKET_BYTES)
+    }
+
+    /// The bucket of each of `pairs` active pairs that has had its first.
+    pub(crate) fn lasting_bucket_bytes(self, pairs: u32) -> u32 {
+        self.bucket_bytes(pairs)
+            .min(LASTING_BUCKET_BYTES.max(GSO_SEGMENTS * self.packet_bytes))
     }
 
     pub(crate) fn rates(self, rate_bps: f64, ceil_bps: f64, bucket_bytes: u32) -> Rates {
@@ -102,5 +111,9 @@ mod tests {
         assert_eq!(usual.bucket_bytes(16), BUCKET_BYTES / 4);
         assert_eq!(usual.bucket_bytes(1000), 4 * 1514);
         assert_eq!(usual.rates(1e6, 1e6, usual.bucket_bytes(1)).burst_bytes, BUCKET_BYTES);
+        assert_eq!(
+            [1, 100].map(|pairs| usual.lasting_bucket_bytes(pairs)),
+            [16 * 1024, 4 * 1514]
+        );
     }
 }
