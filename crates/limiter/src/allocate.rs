@@ -91,6 +91,9 @@ const MOST_STEPS: f64 = 100.0;
 /// A pair takes at least this many reports to be calm, and for its exponential growth to become e times as fast: its
 /// reports are all that it sees of the path.
 const RARE_REPORTS: f64 = 3.0;
+/// If a report covers a longer time, exponential growth by it is smaller in proportion: the pair learns only by the next
+/// report that a link is full, and what it has sent into the queue by then must not grow with that time.
+const RUSH_REPORT_S: f64 = 0.03;
 /// A path marks or delays packets if it did within this time. A pair that sends little sees few of its path's marks.
 const SIGN_S: f64 = 10.0;
 /// Time over which the rate of arrivals is averaged, in seconds.
@@ -181,7 +184,7 @@ impl Allocator {
             self.weighted_bps += (1.0 - kept) * (used_bps.max(guarantee_bps).min(limit_bps) - limit_bps);
             Held::Unused
         } else {
-            self.grow(now_s, elapsed_s, limit_bps);
+            self.grow(now_s, since_s.max(0.0), limit_bps);
             Held::Growing
         };
         self.fresh = false;
@@ -329,8 +332,9 @@ impl Allocator {
     /// After [`Allocation::calm_s`] without a sign of congestion, a pair grows exponentially. The step is in proportion to
     /// its guarantee, so that pairs on one link approach shares by guarantees. As its reports are the pair's only view of
     /// the path, each of them allows a small factor at most.
-    fn grow(&mut self, now_s: f64, elapsed_s: f64, mut limit_bps: f64) {
+    fn grow(&mut self, now_s: f64, since_s: f64, mut limit_bps: f64) {
         let rules = &self.rules;
+        let elapsed_s = since_s.min(REPORT_MOST_S);
         let rare_s = RARE_REPORTS * elapsed_s;
         let calm_s = now_s - self.sign_s - rules.calm_s.max(rare_s);
         let near = (rules.near_s / self.round_trip_s).min(1.0);
@@ -358,7 +362,8 @@ impl Allocator {
             // The exponent is bounded, since the growth is, too.
             let times = (near * calm_s / rules.calm_grow_s.max(rare_s)).min(20.0).exp();
             let rushed_bps = start_bps + self.guarantee_bps * times * elapsed_s * near;
-            let rushed_bps = rushed_bps.min(start_bps * (1.0 + rules.calm_most * near));
+            let most = rules.calm_most * near * (RUSH_REPORT_S / since_s).min(1.0);
+            let rushed_bps = rushed_bps.min(start_bps * (1.0 + most));
             if rushed_bps > limit_bps {
                 (limit_bps, self.rushed) = (rushed_bps, true);
             }

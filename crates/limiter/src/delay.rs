@@ -1,5 +1,7 @@
 //! Measures how long packets wait between two hosts, from the transit times of the agents' datagrams.
 
+use std::collections::VecDeque;
+
 use gavotte_net::Seconds;
 
 /// Window whose shortest transit time counts as that of an empty path, in seconds. In this time, the clocks of two
@@ -73,9 +75,77 @@ impl Delay {
     }
 }
 
+/// Datagrams of the last this many seconds show the queue that all sources of a host have in common.
+const COMMON_S: f64 = 0.08;
+/// At least this many sources must have met it.
+const COMMON_LEAST: usize = 4;
+
+/// The queue that packets of all sources of a host wait in.
+///
+/// A pair that carries little has rare datagrams, and learns late that a link has filled. Its host hears from others meanwhile. If
+/// the last datagrams of several sources have all waited, packets of each source wait.
+#[derive(Clone, Debug)]
+pub struct Common<K> {
+    /// When the last datagrams arrived, whose they were, and the share of their bytes that counts as marked.
+    recent: VecDeque<(f64, K, f64)>,
+}
+
+impl<K> Default for Common<K> {
+    fn default() -> Self {
+        Self {
+            recent: VecDeque::new(),
+        }
+    }
+}
+
+impl<K: Copy + Eq> Common<K> {
+    /// Records the share of a source's bytes that counts as marked by its last datagram ([`Delay::marked`]).
+    pub fn note(&mut self, now: Seconds, source: K, share: f64) {
+        self.recent.retain(|(_, other, _)| *other != source);
+        self.forget(now);
+        self.recent.push_back((now.0, source, share));
+    }
+
+    /// The share of each pair's bytes that counts as marked at least.
+    pub fn marked(&mut self, now: Seconds) -> f64 {
+        self.forget(now);
+        if self.recent.len() < COMMON_LEAST {
+            return 0.0;
+        }
+        self.recent.iter().map(|(.., share)| *share).fold(1.0, f64::min)
+    }
+
+    fn forget(&mut self, Seconds(now_s): Seconds) {
+        while self.recent.front().is_some_and(|(at_s, ..)| now_s - at_s > COMMON_S) {
+            self.recent.pop_front();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_delays_all_sources_delays_each() {
+        let mut common = Common::default();
+        let mut noted = |now_s: f64, source: u32, share: f64| {
+            common.note(Seconds(now_s), source, share);
+            common.marked(Seconds(now_s))
+        };
+        // Three sources prove nothing, whatever the number of their datagrams.
+        for step in 0..6 {
+            assert!(noted(0.001 * f64::from(step), u32::try_from(step).unwrap() % 3, 0.9).abs() < 1e-9);
+        }
+        assert!((noted(0.01, 3, 0.4) - 0.4).abs() < 1e-9);
+        // One that did not wait takes another way, until it has not been heard of for a while.
+        assert!(noted(0.05, 4, 0.0).abs() < 1e-9);
+        for source in 5..9 {
+            assert!(noted(0.1, source, 0.7).abs() < 1e-9);
+        }
+        assert!((noted(0.14, 9, 0.7) - 0.7).abs() < 1e-9);
+        assert!(common.marked(Seconds(0.3)).abs() < 1e-9);
+    }
 
     /// Records a datagram every 50 ms from `from_s` on; the clocks differ by a minute and drift.
     fn note(delay: &mut Delay, from_s: f64, queues_s: &[f64]) -> f64 {

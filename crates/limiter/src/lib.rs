@@ -7,7 +7,8 @@
 //!   ([`Partitioner::partition`]) and exchanges [`Offer`]s with the other ends. The guarantee of a pair is the lower of
 //!   the shares of its two ends.
 //! - An [`Arrivals`] runs at each receiving host and reports lost and marked packets of its pairs. A [`Delay`] for each
-//!   pair measures how long its packets wait, which shows congestion if no queue marks.
+//!   pair measures how long its packets wait, which shows congestion if no queue marks. A [`Common`]
+//!   holds what packets of all pairs of a host have waited at least.
 //! - An [`Allocator`] runs at the sending end of each pair. It computes the pair's limit from the reports: never less
 //!   than its guarantee, and more while no link is congested.
 //! - [`Reports`] says when a host reports on its pairs with another one.
@@ -55,7 +56,7 @@ mod tenant;
 
 pub use allocate::{Allocator, Feedback, Held};
 pub use arrivals::{Arrivals, Counts};
-pub use delay::Delay;
+pub use delay::{Common, Delay};
 pub use parameters::{Allocation, Parameters, Partition};
 pub use partition::{End, Offer, Partitioner, Share};
 pub use reports::{Reports, Unreported};

@@ -221,7 +221,7 @@ pub struct Allocation {
     pub calm_s: f64,
     /// The time in which such growth becomes e times as fast. Own.
     pub calm_grow_s: f64,
-    /// Largest share by which one report lets a limit grow so. Own.
+    /// Largest share by which one report lets a limit grow so, and less if the report covers more than 30 ms. Own.
     pub calm_most: f64,
     /// Share by which an unused limit falls each period towards the used rate, but not below the guarantee. No pair can
     /// therefore save a high limit for later. Own.

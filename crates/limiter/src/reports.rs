@@ -17,10 +17,10 @@ const TELL_MARKS_S: f64 = 0.2;
 const BEAT_S: f64 = 0.4;
 /// Calm pairs of a host with many pairs are reported more rarely, so that the cost of all stays the same: this time
 /// between two reports for each pair, and at most this many times the usual time.
-const BEAT_PAIR_S: f64 = 0.008;
+const BEAT_PAIR_S: f64 = 0.02;
 const SLOWEST: f64 = 7.5;
 /// A host follows the other one in that, but for a part, so that both return to the usual times.
-const FOLLOWS: f64 = 0.8;
+const FOLLOWS: f64 = 0.9;
 /// The most by which more bytes are worth a report.
 const WORTH_MOST: f64 = 2.5;
 /// A pair is calm if it sends at most this many times its guarantee and a burst: its receiver's reports then change its
@@ -185,11 +185,11 @@ mod tests {
     #[test]
     fn calm_pairs_of_a_host_with_many_pairs_are_reported_rarely() {
         let count = |pairs, bps: f64| times(1e6, pairs, |unreported| unreported.counts.bytes += bps / 8.0 * 0.01).len();
-        assert_eq!([1, 50, 100, 200].map(|pairs| count(pairs, 1e6)), [29, 29, 15, 8]);
+        assert_eq!([1, 20, 50, 100].map(|pairs| count(pairs, 1e6)), [29, 29, 12, 6]);
         // One that sends far more than its guarantee can fall, whatever the number of pairs.
         assert!(count(200, 3e6) >= 29);
         // The other host's promise counts, but for a part.
-        assert!((Reports::rarity(1, Seconds(1.0)) - 2.0).abs() < 1e-9);
+        assert!((Reports::rarity(1, Seconds(1.0)) - 2.25).abs() < 1e-9);
         assert!((Reports::rarity(1000, Seconds(100.0)) - SLOWEST).abs() < 1e-9);
     }
 

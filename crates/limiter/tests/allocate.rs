@@ -145,6 +145,26 @@ fn one_report_returns_a_pair_as_far_as_many_in_its_time_do() {
     assert!(often > 1.2 && (once / often - 1.0).abs() < 0.02, "{often} and {once}");
 }
 
+/// What a pair sends into a full link before it hears of it must not grow with the time between its reports.
+#[test]
+fn rare_reports_let_a_calm_pair_grow_by_less() {
+    let rules = Allocation::delay();
+    let most = |report_s: f64| {
+        let mut pair = Allocator::new(Seconds(0.0), Bandwidth(1e6), Bandwidth(1e6), Bandwidth(1e9), &rules);
+        let (mut before_bps, mut most) = (1e6, 0.0_f64);
+        for now_s in (1..=(8.0 / report_s) as u32).map(|n| f64::from(n) * report_s) {
+            let limit_bps = pair.feedback(Seconds(now_s), &full(&pair, now_s, 0.0), Bandwidth(1e6));
+            most = most.max(limit_bps / before_bps - 1.0);
+            before_bps = limit_bps;
+        }
+        most
+    };
+    assert!(most(0.03) > 0.09, "{}", most(0.03));
+    for report_s in [0.24, 0.4, 1.6] {
+        assert!(most(report_s) < 0.075, "{report_s}: {}", most(report_s));
+    }
+}
+
 #[test]
 fn a_far_pair_grows_by_as_much_in_a_round_trip_as_a_near_one() {
     for rules in [Allocation::default(), Allocation::loss()] {

@@ -47,6 +47,9 @@ impl Keeper {
         }
         if let Some(arrived_us) = arrived_us {
             other.incoming.time(now_s, arrived_us.wrapping_sub(word.sent_us));
+            let most_s = self.duty.parameters.delayed.delay_most_s;
+            let waited = other.incoming.waited(now_s, most_s);
+            self.common.note(Seconds(now_s), from, waited);
         }
         let (tally, as_source, as_target) = match word.matter {
             Matter::Pair {

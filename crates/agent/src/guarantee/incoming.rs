@@ -61,9 +61,14 @@ impl Incoming {
         (own_us != 0 && other_us != 0 && sum_us <= MOST_ROUND_TRIP_US).then(|| Seconds(f64::from(sum_us) * 1e-6))
     }
 
-    /// Counts what arrived since the last call. ECN marks count if `marks` is set. Bytes that waited longer than `most_s`
-    /// count as delayed. Unless `waits` is set, they do so only while no packets are marked.
-    pub(super) fn count(&mut self, now_s: f64, now: Received, marks: bool, waits: bool, most_s: f64) -> Counts {
+    /// The share of bytes that counts as delayed, since they waited longer than `most_s`, by the last datagrams.
+    pub(super) fn waited(&self, now_s: f64, most_s: f64) -> f64 {
+        self.delay.marked(Seconds(now_s), Seconds(most_s))
+    }
+
+    /// Counts what arrived since the last call. ECN marks count if `marks` is set. `waited` is the share of bytes that
+    /// waited too long. Unless `waits` is set, they count only while no packets are marked.
+    pub(super) fn count(&mut self, now_s: f64, now: Received, marks: bool, waits: bool, waited: f64) -> Counts {
         let packets = now.packets.saturating_sub(self.seen.packets);
         let bytes = now.bytes.saturating_sub(self.seen.bytes);
         let ce = if marks { now.ce - self.seen.ce } else { 0 };
@@ -85,7 +90,7 @@ impl Incoming {
         let waited = if !waits && self.marks_s.is_some_and(|marks_s| now_s - marks_s <= MARKS_S) {
             0.0
         } else {
-            self.delay.marked(Seconds(now_s), Seconds(most_s))
+            waited
         };
         Counts {
             bytes: bytes as f64,
@@ -146,20 +151,24 @@ mod tests {
             }
             incoming
         };
+        let count = |mut incoming: Incoming, now_s: f64, now: Received, marks: bool, waits: bool, most_s: f64| {
+            let waited = incoming.waited(now_s, most_s);
+            incoming.count(now_s, now, marks, waits, waited)
+        };
         let bytes = |counts: Counts| [counts.marked_bytes, counts.waited_bytes].map(|bytes| bytes.round() as u64);
         // By mode: whether marks count, and whether waits count where packets are marked.
-        assert_eq!(bytes(queue().count(0.2, received(10), true, true, 0.01)), [15_000; 2]);
-        assert_eq!(bytes(queue().count(0.2, received(10), true, false, 0.01)), [15_000, 0]);
-        assert_eq!(bytes(queue().count(0.2, received(10), false, true, 0.01)), [0, 15_000]);
-        assert_eq!(bytes(queue().count(0.2, received(10), false, true, 0.0)), [0, 0]);
+        assert_eq!(bytes(count(queue(), 0.2, received(10), true, true, 0.01)), [15_000; 2]);
+        assert_eq!(bytes(count(queue(), 0.2, received(10), true, false, 0.01)), [15_000, 0]);
+        assert_eq!(bytes(count(queue(), 0.2, received(10), false, true, 0.01)), [0, 15_000]);
+        assert_eq!(bytes(count(queue(), 0.2, received(10), false, true, 0.0)), [0, 0]);
         // In mode `ecn`, they count again some time after the last mark.
         let mut incoming = queue();
-        incoming.count(0.2, received(10), true, false, 0.01);
+        incoming.count(0.2, received(10), true, false, 1.0);
         for at_s in [2.2, 2.3] {
             incoming.time(at_s, 4_000_020_000_u32);
         }
         let unmarked = Received { ce: 10, ..received(20) };
-        assert_eq!(bytes(incoming.count(2.3, unmarked, true, false, 0.01)), [0, 15_000]);
+        assert_eq!(bytes(count(incoming, 2.3, unmarked, true, false, 0.01)), [0, 15_000]);
     }
 
     #[test]

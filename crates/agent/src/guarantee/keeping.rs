@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use gavotte_limiter::{Allocator, Arrivals, End, Offer, Partitioner};
+use gavotte_limiter::{Allocator, Arrivals, Common, End, Offer, Partitioner};
 use gavotte_net::{Bandwidth, Bytes, Seconds};
 use gavotte_shaper::{PairRate, Received, Setup, Shaper, ShaperError, UNLIMITED_BPS};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -63,6 +63,8 @@ pub(super) struct Keeper {
     pub(super) sources: Partitioner<IpAddr>,
     pub(super) targets: Partitioner<IpAddr>,
     arrivals: Arrivals<IpAddr>,
+    /// What waits on all pairs.
+    pub(super) common: Common<IpAddr>,
     /// The other hosts, by the address that names them.
     pub(super) others: BTreeMap<IpAddr, Peer>,
     /// Hosts that have an address in common, by that address.
@@ -78,6 +80,8 @@ pub(super) struct Keeper {
     pub(super) applied: Instant,
     partition_s: f64,
     busy: bool,
+    /// Whether all pairs are near their guarantees or below.
+    calm: bool,
     /// What waits in the host's sockets.
     pub(super) sockets: Sockets,
     /// What arrives from hosts that are not in the set.
@@ -103,6 +107,7 @@ impl Keeper {
             sources: Partitioner::new(End::Target, hose(duty.own.ingress_bps), &duty.parameters.partition),
             targets: Partitioner::new(End::Source, hose(duty.own.egress_bps), &duty.parameters.partition),
             arrivals: Arrivals::new(),
+            common: Common::default(),
             others: BTreeMap::new(),
             shared: BTreeMap::new(),
             moved: false,
@@ -114,6 +119,7 @@ impl Keeper {
             applied: Instant::now(),
             partition_s: 0.0,
             busy: false,
+            calm: false,
             sockets: Sockets::open(),
             unlisted: Unlisted::default(),
             number: first_number(),
@@ -273,8 +279,12 @@ impl Keeper {
         self.begin.elapsed().as_secs_f64()
     }
 
-    /// The shortest time between two calls of [`Self::step`].
+    /// The shortest time between two calls of [`Self::step`]. While all pairs are calm, what their receivers report
+    /// changes little, so the datagrams of a longer time are handled together.
     pub(super) fn period(&self) -> Duration {
+        if self.calm {
+            return self.rest();
+        }
         let period_s = self.duty.parameters.allocation.period_s;
         Duration::from_secs_f64(period_s.clamp(0.001, 1.0))
     }
@@ -335,16 +345,19 @@ impl Keeper {
         }
         self.set_rates(now_s)?;
         self.say(now_s);
+        self.calm = self.others.values().all(|other| other.calm);
         Ok(())
     }
 
     /// Reads what has arrived, and charges losses to pairs.
     fn count_arrivals(&mut self, now_s: f64) {
+        let common = self.common.marked(Seconds(now_s));
+        let (ecn, waits) = (self.duty.ecn(), self.duty.waits());
+        let most_s = self.duty.parameters.delayed.delay_most_s;
         for (peer, other) in &mut self.others {
             let received = self.shaper.received(*peer);
-            let (ecn, waits) = (self.duty.ecn(), self.duty.waits());
-            let most_s = self.duty.parameters.delayed.delay_most_s;
-            let counts = other.incoming.count(now_s, received, ecn, waits, most_s);
+            let waited = other.incoming.waited(now_s, most_s).max(common);
+            let counts = other.incoming.count(now_s, received, ecn, waits, waited);
             if !other.mixed.is_empty() {
                 continue;
             }

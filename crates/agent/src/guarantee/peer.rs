@@ -37,6 +37,8 @@ pub(super) struct Peer {
     /// The silence after which it counts as lost, by its own words.
     pub(super) patience_s: f64,
     reports: Reports,
+    /// Whether both pairs were calm at the last look.
+    pub(super) calm: bool,
     /// The offers of the last report.
     reported: [Option<Offer>; 2],
     /// Where its datagrams come from, once one has arrived.
@@ -121,7 +123,8 @@ impl Peer {
         };
         let now = Seconds(now_s);
         let other = Seconds(self.patience_s / PATIENCE);
-        let rarity = self.is_calm(now).then(|| Reports::rarity(pairs, other));
+        self.calm = self.is_calm(now);
+        let rarity = self.calm.then(|| Reports::rarity(pairs, other));
         let differs = |by: f64, lower: f64| {
             let mut all = each().zip(&heard);
             all.any(|((now, before), heard)| differs(*now, *before, *heard, by, lower))

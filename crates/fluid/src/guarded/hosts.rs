@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gavotte_limiter::{Arrivals, End, Need, Parameters, Partitioner, divide};
+use gavotte_limiter::{Arrivals, Common, End, Need, Parameters, Partitioner, divide};
 use gavotte_net::{Bandwidth, Seconds};
 
 /// The guarantees and limits of a host, in bit/s.
@@ -43,6 +43,8 @@ pub(crate) struct Agent {
     pub(crate) receiving: Partitioner<usize>,
     /// Arrivals by pair.
     pub(crate) arrivals: Arrivals<usize>,
+    /// What waits on all pairs.
+    pub(crate) common: Common<usize>,
     /// Bytes sent and received since the last division.
     pub(crate) sent_bytes: f64,
     pub(crate) received_bytes: f64,
@@ -57,6 +59,7 @@ impl Agent {
             sending: Partitioner::new(End::Source, Bandwidth(hose.egress_bps), &parameters.partition),
             receiving: Partitioner::new(End::Target, Bandwidth(hose.ingress_bps), &parameters.partition),
             arrivals: Arrivals::new(),
+            common: Common::default(),
             sent_bytes: 0.0,
             received_bytes: 0.0,
             next_s: phase * parameters.allocation.period_s,

@@ -184,6 +184,21 @@ fn one_connection_keeps_its_guarantee_next_to_eight_in_any_unmarked_queue() {
     }
 }
 
+/// Each of the hundred is seldom reported. If all of them grow between two reports, the queue is full for seconds.
+#[test]
+fn one_keeps_its_windows_next_to_a_hundred_slow_pairs() {
+    let senders = 100;
+    let (z, y) = (senders + 1, senders + 2);
+    let mut flows = vec![bulk(0, z)];
+    flows.extend((1..=senders).map(|sender| bulk(sender, y)));
+    let hosts = 2 * (senders as usize + 1);
+    let done = run_with(&slow(hosts), &flows, &hoses(hosts, 45e6), &[], "auto", 10.0, deep(0.05));
+    let of_x = |pair: &&gavotte_fluid::PairUse| pair.source == 0;
+    let rates = &done.pairs.iter().find(of_x).expect("a pair").rates_bps[10..];
+    let met = rates.iter().filter(|&&bps| bps >= 0.95 * 45e6).count();
+    assert!(met * 10 >= rates.len() * 9, "{met} of {}: {rates:?}", rates.len());
+}
+
 #[test]
 fn a_late_joiner_has_its_guarantee_in_less_than_a_second() {
     for buffer_s in [0.02, 0.25] {

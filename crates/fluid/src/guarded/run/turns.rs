@@ -41,14 +41,16 @@ impl ActivePair {
         }
     }
 
-    /// Receives the datagrams that have arrived.
-    fn hear(&mut self, now_s: f64) {
+    /// Receives the datagrams that have arrived. Returns whether there were any.
+    fn hear(&mut self, now_s: f64) -> bool {
+        let before = self.datagrams.len();
         while let Some(&(at_s, waited_s)) = self.datagrams.front()
             && at_s <= now_s
         {
             self.datagrams.pop_front();
             self.delay.note(Seconds(at_s), Seconds(waited_s));
         }
+        self.datagrams.len() < before
     }
 }
 
@@ -99,12 +101,19 @@ impl Run<'_> {
     fn report(&mut self, host: usize) {
         let (now_s, rules) = (self.now_s, &self.guarding.parameters.allocation);
         let agent = self.agents.get_mut(&host).expect("it has a turn");
+        let (now, most) = (Seconds(now_s), Seconds(rules.delay_most_s));
+        for &place in &self.into[host] {
+            let pair = &mut self.pairs[place];
+            if pair.hear(now_s) {
+                agent.common.note(now, place, pair.delay.marked(now, most));
+            }
+        }
+        let common = agent.common.marked(now);
         for &place in &self.into[host] {
             let pair = &mut self.pairs[place];
             let mut counts = std::mem::take(&mut pair.counts);
-            pair.hear(now_s);
             if counts.bytes + counts.lost_bytes > 0.0 {
-                counts.waited_bytes = pair.delay.marked(Seconds(now_s), Seconds(rules.delay_most_s)) * counts.bytes;
+                counts.waited_bytes = pair.delay.marked(now, most).max(common) * counts.bytes;
                 agent.arrivals.note(place, counts);
                 agent
                     .receiving
