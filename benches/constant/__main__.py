@@ -25,7 +25,7 @@ from benches.constant.calibration import stopping, subsets
 from benches.constant.cases import DECISIONS, MORE, NOTES, series
 from benches.constant.decisions import METHODS, decided, percent
 from benches.constant.once import methods, off
-from benches.constant.purposes import cost as auto_cost
+from benches.constant.purposes import processor_time
 from benches.constant.purposes import table as purposes
 from benches.constant.seattle import table, windows
 from benches.machine import machine
@@ -142,7 +142,9 @@ def main() -> None:
     if "purposes" in wanted:
         data = arguments.data if arguments.data is not None and arguments.data.is_dir() else None
         print(flush=True)
-        for line in chain(auto_cost(arguments.seed, arguments.runs), [""], purposes(40, seeds, arguments.seed, data)):
+        for line in chain(
+            processor_time(arguments.seed, arguments.runs), [""], purposes(40, seeds, arguments.seed, data)
+        ):
             print(line, flush=True)
     if "calibration" in wanted:
         size = 64 if arguments.quick else 196

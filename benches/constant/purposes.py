@@ -46,27 +46,30 @@ class Compared:
         return float(np.mean(self.auto) / np.mean(self.methods[self.best])) - 1
 
 
-def costs(learnt: Floats, later: Floats, seed: int) -> dict[str, dict[Purpose, float]]:
-    """Return the cost of each method by purpose: seconds, or the median relative error."""
-    size = learnt.shape[1]
-    rng = np.random.default_rng(seed)
-    roots = rng.permutation(size)[:ROOTS].tolist()
-    graphs = [random_tasks(size, 1000 * seed + number) for number in range(GRAPHS)]
-    usual = estimate(learnt, "median")
-    known = np.where(np.isnan(later), usual, later)
-    # A value that repeats a pair's last one is no new measurement.
-    new = fresh(np.concatenate([learnt, later]))[len(learnt) :]
-    result: dict[str, dict[Purpose, float]] = {}
-    for method in CANDIDATES:
-        constant = estimate(learnt, method)
-        constant = np.where(np.isnan(constant), usual, constant)
-        error = np.abs(new / constant - 1)
-        result[method] = {
-            "trees": float(np.mean([broadcast_s(earliest_first(constant, root), known).mean() for root in roots])),
-            "placement": float(np.mean([mapping_s(graph, mapped(graph, constant), known).mean() for graph in graphs])),
+class Judge:
+    """Judges constants by snapshots later than those from which they were estimated."""
+
+    def __init__(self, learnt: Floats, later: Floats, seed: int) -> None:
+        size = learnt.shape[1]
+        rng = np.random.default_rng(seed)
+        self._roots = rng.permutation(size)[:ROOTS].tolist()
+        self._graphs = [random_tasks(size, 1000 * seed + number) for number in range(GRAPHS)]
+        self._usual = estimate(learnt, "median")
+        self._known = np.where(np.isnan(later), self._usual, later)
+        # A value that repeats a pair's last one is no new measurement.
+        self._new = fresh(np.concatenate([learnt, later]))[len(learnt) :]
+
+    def cost(self, constant: Floats) -> dict[Purpose, float]:
+        """Return the cost of a constant by purpose: seconds, or the median relative error."""
+        constant = np.where(np.isnan(constant), self._usual, constant)
+        error = np.abs(self._new / constant - 1)
+        trees = [broadcast_s(earliest_first(constant, root), self._known).mean() for root in self._roots]
+        placements = [mapping_s(graph, mapped(graph, constant), self._known).mean() for graph in self._graphs]
+        return {
+            "trees": float(np.mean(trees)),
+            "placement": float(np.mean(placements)),
             "prediction": float(np.median(error[np.isfinite(error)])),
         }
-    return result
 
 
 def compared(pairs: Iterator[tuple[Floats, Floats]], first: int) -> dict[Purpose, Compared]:
@@ -75,15 +78,17 @@ def compared(pairs: Iterator[tuple[Floats, Floats]], first: int) -> dict[Purpose
     for seed, (whole, after) in enumerate(pairs, first):
         present = measured_hosts(whole)
         learnt, later = (np.ascontiguousarray(each[:, present][:, :, present]) for each in (whole, after))
-        cost = costs(learnt, later, seed)
-        # As `gavotte model` does: values from before a move are left out first.
-        tried = trials(lasting(learnt, seed=seed).times, seed=seed)
+        judge = Judge(learnt, later, seed)
+        cost = {method: judge.cost(estimate(learnt, method)) for method in CANDIDATES}
+        # As `gavotte model` does: `auto` leaves out values from before a move first.
+        kept = lasting(learnt, seed=seed).times
+        tried = trials(kept, seed=seed)
         for purpose in PURPOSES:
             picked = tried.surest(purpose).method
             base = cost["mean"][purpose]
             entry = result[purpose]
             entry.picked.append(picked)
-            entry.auto.append(cost[picked][purpose] / base)
+            entry.auto.append(judge.cost(estimate(kept, picked))[purpose] / base)
             for method, by_purpose in cost.items():
                 entry.methods.setdefault(method, []).append(by_purpose[purpose] / base)
     return result
@@ -118,7 +123,7 @@ def table(size: int, seeds: int, first: int, data: Path | None) -> Iterator[str]
     yield f"within {100 * GOAL:.0f} % of the best method afterwards in {count - misses} of {count}: {'met' if not misses else 'MISSED'}"
 
 
-def cost(seed: int, runs: int) -> Iterator[str]:
+def processor_time(seed: int, runs: int) -> Iterator[str]:
     """Yield the processor time that `auto` takes, next to its goal."""
     yield "processor time of `auto`, from the History to the constant"
     for size, count, goal_s in ((196, 100, 5.0), (1024, 4, 3.0)):

@@ -98,8 +98,8 @@ def test_a_front_has_the_ends_of_brute_force(seed: int, goal: str) -> None:
         assert one[1] > other[1]
     assert points[0][0] == pytest.approx(min(time_s for time_s, _ in every))
     assert points[-1][1] == pytest.approx(min(other for _, other in every))
-    for time_s, other in points:
-        assert any(time_s == pytest.approx(row[0]) and other == pytest.approx(row[1]) for row in every)
+    for point in points:
+        assert any(point == pytest.approx(row) for row in every)
     assert found.within(0.0) is found.answers[0]
     assert found.within(1e9) is found.answers[-1]
 
