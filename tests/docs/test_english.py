@@ -32,6 +32,7 @@ REWRITTEN: tuple[str, ...] = (
     "python/gavotte/guarantee",
     "python/gavotte/hosts",
     "python/gavotte/lab",
+    "python/gavotte/launch",
     "python/gavotte/run",
     "python/gavotte/mapping",
     "python/gavotte/measure",
