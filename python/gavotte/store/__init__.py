@@ -1,5 +1,6 @@
-"""Store Histories and Records in SQLite or PostgreSQL, and read them back by series, time and host."""
+"""Store Histories, Records and Apps in SQLite or PostgreSQL, and read them back by series, time, host and job."""
 
+from gavotte.store.apps import StoredApp
 from gavotte.store.errors import StoreError
 from gavotte.store.files import FORMATS, export_records, export_series, file_format, import_file, read_series_file
 from gavotte.store.location import STORE_VARIABLE, default_url, locate
@@ -22,6 +23,7 @@ __all__ = [
     "Stability",
     "Store",
     "StoreError",
+    "StoredApp",
     "check_name",
     "default_url",
     "export_records",

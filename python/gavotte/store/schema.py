@@ -129,6 +129,15 @@ transfers = Table(
     Column("guaranteed", Integer, nullable=False, server_default="0"),
 )
 
+apps = Table(
+    "gavotte_apps",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+    Column("command", Text, nullable=False),
+    Column("time_s", Double, nullable=False),
+)
+
 
 def _first(connection: Connection) -> None:
     metadata.create_all(connection, tables=[series, rosters, snapshots, paths, records], checkfirst=False)
@@ -156,6 +165,10 @@ def _sixth(connection: Connection) -> None:
     _add(connection, "gavotte_transfers", "guaranteed", "INTEGER NOT NULL DEFAULT 0")
 
 
+def _seventh(connection: Connection) -> None:
+    metadata.create_all(connection, tables=[apps], checkfirst=False)
+
+
 def _add(connection: Connection, table: str, name: str, kind: str) -> None:
     # A new store has the column from the step that creates the table.
     if name not in {column["name"] for column in inspect(connection).get_columns(table)}:
@@ -164,7 +177,7 @@ def _add(connection: Connection, table: str, name: str, kind: str) -> None:
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: tuple[Migration, ...] = (_first, _second, _third, _fourth, _fifth, _sixth)
+MIGRATIONS: tuple[Migration, ...] = (_first, _second, _third, _fourth, _fifth, _sixth, _seventh)
 """Migrations in order: step k converts version k to version k + 1. A released step is never changed."""
 
 

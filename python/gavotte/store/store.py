@@ -1,4 +1,4 @@
-"""Store Histories and Records in one database. Every call is one transaction: it succeeds or changes nothing."""
+"""Store Histories, Records and Apps in one database. Every call is one transaction: it succeeds or changes nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from gavotte.formats.parts.names import Label as Name
 from gavotte.formats.parts.names import known_as, meant
 from gavotte.formats.parts.transfer import Transfer, TransferQueue
 from gavotte.formats.record import Record
-from gavotte.store import samples, series, transfers
+from gavotte.store import apps, samples, series, transfers
+from gavotte.store.apps import StoredApp
 from gavotte.store.engine import CONNECT_S, WAIT_S, WRITES, open_engine
 from gavotte.store.errors import StoreError
 from gavotte.store.location import Location, locate
@@ -121,7 +122,7 @@ def check_name(name: str) -> str:
 
 
 class Store:
-    """Open store of Histories and Records, for one or many threads. Use it as a context manager, or call `close`."""
+    """Open store of Histories, Records and Apps, for any number of threads. Use it in `with`, or call `close`."""
 
     def __init__(self, location: Location, engine: Engine) -> None:
         """Create a store from an engine whose tables are of this version. Callers use `open_store` instead."""
@@ -292,6 +293,20 @@ class Store:
             gone = samples.remove(connection, kind, before_s=before_s)
         self._shrink()
         return gone
+
+    def keep_app(self, stored: StoredApp) -> None:
+        """Keep the App of a job, in place of the one that the store had.
+
+        Raises:
+            StoreError: when the store cannot be written. Then the App before stays.
+        """
+        with self._writing() as connection:
+            apps.keep(connection, stored)
+
+    def app(self, job: str) -> StoredApp | None:
+        """Return the App of a job by the job's key; None = the store has none."""
+        with self._reading() as connection:
+            return apps.find(connection, job)
 
     def queue(self) -> TransferQueue:
         """Return the queue of a transfer controller, kept in this store and usable while the store is open."""

@@ -1,0 +1,56 @@
+"""Keep the Apps of jobs in the database, one for each job: which rank sends how many bytes to which other one."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+from sqlalchemy import Connection, select
+
+from gavotte.formats.app import App
+from gavotte.store import schema as tables
+from gavotte.store.errors import DamageError
+
+_TABLE = tables.apps
+
+
+@dataclass(frozen=True)
+class StoredApp:
+    """The App of a job.
+
+    Attributes:
+        job: key of the job.
+        app: its ranks as tasks, and their transfers.
+        command: the job's command line, for people.
+        time_s: Unix time at which the App was made.
+    """
+
+    job: str
+    app: App
+    command: str
+    time_s: float
+
+
+def keep(connection: Connection, stored: StoredApp) -> None:
+    """Keep the App of a job, in place of the one before."""
+    connection.execute(_TABLE.delete().where(_TABLE.c.job == stored.job))
+    content = zlib.compress(stored.app.model_dump_json(exclude_none=True).encode())
+    row = {"job": stored.job, "content": content, "command": stored.command, "time_s": stored.time_s}
+    connection.execute(_TABLE.insert().values(**row))
+
+
+def find(connection: Connection, job: str) -> StoredApp | None:
+    """Return the App of a job; None = the store has none.
+
+    Raises:
+        DamageError: when the database contains a row that `keep` did not write.
+    """
+    row = connection.execute(select(_TABLE).where(_TABLE.c.job == job)).mappings().first()
+    if row is None:
+        return None
+    try:
+        app = App.model_validate_json(zlib.decompress(row["content"]))
+    except (zlib.error, ValidationError, TypeError):
+        raise DamageError("an App") from None
+    return StoredApp(row["job"], app, row["command"], row["time_s"])
