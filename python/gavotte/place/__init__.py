@@ -21,7 +21,7 @@ from gavotte.place.merge import states, task_keys
 from gavotte.place.patterns import Pattern, read_pattern
 from gavotte.place.placing import evaluate
 from gavotte.place.question import Question
-from gavotte.place.ranks import RankOrder, Selection, keep_hosts, order_ranks
+from gavotte.place.ranks import RankOrder, Selection, keep_hosts, order_ranks, with_slots
 from gavotte.place.robust import worst_case
 from gavotte.place.running import Running, twice_counted
 from gavotte.place.selecting import select_hosts, with_inventory
@@ -69,6 +69,7 @@ __all__ = [
     "task_keys",
     "twice_counted",
     "with_inventory",
+    "with_slots",
     "worst_case",
     "worth",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gavotte.errors import GavotteError
@@ -73,7 +73,15 @@ class Selection(Compared):
     release: list[str]
 
 
-def order_ranks(network: Network, app: App, effort: Effort = AUTO, *, per_host: int | None = None) -> RankOrder:
+def order_ranks(
+    network: Network,
+    app: App,
+    effort: Effort = AUTO,
+    *,
+    per_host: int | None = None,
+    slots: Mapping[str, int] | None = None,
+    given: Sequence[str] | None = None,
+) -> RankOrder:
     """Decide which rank runs on which host. Rank r is the r-th task of the App.
 
     Args:
@@ -81,6 +89,8 @@ def order_ranks(network: Network, app: App, effort: Effort = AUTO, *, per_host: 
         app: the messages of the ranks.
         effort: how hard to try.
         per_host: largest number of ranks on a host; None = as few as all hosts allow.
+        slots: largest number of ranks on each host, instead of `per_host`.
+        given: host of each rank in the order to compare with; None = hosts are filled one after the other.
 
     Returns:
         An order that is predicted to take no longer than the given one.
@@ -89,21 +99,22 @@ def order_ranks(network: Network, app: App, effort: Effort = AUTO, *, per_host: 
         GavotteError: when the ranks do not fit, or a pair that exchanges messages has no rate.
     """
     ranks = len(app.task)
-    slots = per_host or math.ceil(ranks / len(network.hosts))
-    if ranks > slots * len(network.hosts):
+    each = per_host or math.ceil(ranks / len(network.hosts))
+    room = dict.fromkeys(network.names, each) if slots is None else slots
+    if ranks > sum(room.values()):
         raise GavotteError(
-            f"{ranks} ranks do not fit on {len(network.hosts)} hosts of {slots}",
+            f"{ranks} ranks do not fit on {len(network.hosts)} hosts of {each}",
             hint=f"use --per-host {math.ceil(ranks / len(network.hosts))}",
         )
-    cloud = _with_slots(network, slots)
-    given = [cloud.names[rank // slots] for rank in range(ranks)]
+    cloud = with_slots(network, room)
+    start = list(given) if given is not None else [host for host, count in room.items() for _ in range(count)][:ranks]
     names = [task.name for task in app.task]
-    given_s = evaluate(cloud, [app], dict(zip(names, given, strict=True))).completion_s
+    given_s = evaluate(cloud, [app], dict(zip(names, start, strict=True))).completion_s
     answer = decide(Question(cloud, [app]), effort)
     placed = answer.placement
     worthwhile = placed.completion_s <= given_s * (1 - LEAST_SAVING)
     return RankOrder(
-        hosts=[placed.assignment[name] for name in names] if worthwhile else given,
+        hosts=[placed.assignment[name] for name in names] if worthwhile else start,
         completion_s=placed.completion_s if worthwhile else given_s,
         bound_s=placed.bound_s if worthwhile else min(placed.bound_s, given_s),
         given_s=given_s,
@@ -128,7 +139,8 @@ def keep_hosts(network: Network, app: App, count: int, effort: Effort = AUTO, *,
     """
     if not 1 <= count <= len(network.hosts):
         raise GavotteError(f"cannot keep {count} of {len(network.hosts)} hosts", hint="keep fewer, or name more hosts")
-    cloud = _with_slots(network, math.ceil(len(app.task) / count)) if one_each else network
+    each = dict.fromkeys(network.names, math.ceil(len(app.task) / count))
+    cloud = with_slots(network, each) if one_each else network
     half = effort if effort.repeatable else replace(effort.remaining, time_limit_s=effort.remaining.time_limit_s / 2)
     first = decide(Question(cloud.of_hosts(range(count)), [app]), half)
     # After a signal, the hosts named first are an answer that may not be the best.
@@ -154,9 +166,9 @@ def keep_hosts(network: Network, app: App, count: int, effort: Effort = AUTO, *,
     )
 
 
-def _with_slots(network: Network, slots: int) -> Network:
-    """Return the Network with this many cores on each host, so that each takes as many ranks."""
-    hosts = [host.model_copy(update={"cpus": float(slots), "core_speed": 1.0}) for host in network.hosts]
+def with_slots(network: Network, slots: Mapping[str, int]) -> Network:
+    """Return the Network with as many cores on each host as it takes ranks."""
+    hosts = [host.model_copy(update={"cpus": float(slots[host.name]), "core_speed": 1.0}) for host in network.hosts]
     return network.model_copy(update={"hosts": hosts})
 
 
