@@ -31,7 +31,15 @@ ROOMS = {
     "store",
     "transfer",
 }
-FLOORS = [{"errors", "tables"}, {"formats"}, {"terms"}, {"agents", "_core"}, ROOMS, {"demo", "launch", "watch"}, {"cli"}]
+FLOORS = [
+    {"errors", "tables"},
+    {"formats"},
+    {"terms"},
+    {"agents", "_core"},
+    ROOMS,
+    {"demo", "launch", "watch"},
+    {"cli"},
+]
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if "_pb2" not in path.name)
 

@@ -132,9 +132,9 @@ def test_what_a_room_is_asked_and_answers_is_frozen() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8").partition("## How a room is asked")[2].partition("\n## ")[0]
     rows = [line for line in text.splitlines() if line.startswith("| ")][2:]
     names = {name for row in rows for name in re.findall(r"`([A-Z]\w+)`", row)}
-    rooms = (gavotte.place, gavotte.watch, gavotte.measure, gavotte.transfer)
+    rooms = (gavotte.place, gavotte.watch, gavotte.measure, gavotte.transfer, gavotte.launch)
     values = {name: next(getattr(room, name) for room in rooms if hasattr(room, name)) for name in names}
-    assert len(values) == 14
+    assert len(values) == 18
     assert [name for name, value in values.items() if not value.__dataclass_params__.frozen] == []
 
 

@@ -23,6 +23,7 @@ PASS_THROUGH = ("lab exec", "lab run")
 RANDOM = {"demo", "measure", "measure sharing", "measure calibrate", "model", "place", "sequence"}
 RANDOM |= {
     "compare",
+    "launch",
     "broadcast",
     "collective",
     "map",

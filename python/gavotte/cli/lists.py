@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, get_args
 
@@ -37,6 +37,25 @@ REGISTRIES: dict[str, dict[str, str]] = {
 """Command to its options and arguments whose values are the names of a registry. Each is given by its parameter."""
 
 
+OPTIONAL_VALUES = {"launch": {"--json": "-"}}
+"""Command to its options whose value may be left out, with the value that they then have."""
+
+PASSING = {"launch"}
+"""Commands whose arguments are another command, with options of its own."""
+
+
+def with_values(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """Return the words of a command line with the values that were left out."""
+    result: list[str] = []
+    rest = list(words)
+    while rest and rest[0] != "--":
+        word = rest.pop(0)
+        result.append(word)
+        if word in values and (not rest or rest[0].startswith("-")):
+            result.append(values[word])
+    return result + rest
+
+
 def names_in(registry: str) -> list[str]:
     """Return the names of a registry, a collection or a `Literal`, given by its module and attribute."""
     module, _, attribute = registry.rpartition(".")
@@ -55,6 +74,11 @@ def command(name: str) -> type[TyperCommand]:
     """Return the class of a command whose help lists the names that `REGISTRIES` gives for it."""
 
     class Listing(TyperCommand):
+        allow_interspersed_args = name not in PASSING
+
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+            return super().parse_args(ctx, with_values(args, OPTIONAL_VALUES.get(name, {})))
+
         def get_help(self, ctx: Any) -> str:
             _fill(self, name)
             return super().get_help(ctx)

@@ -15,6 +15,8 @@ from gavotte.cli.progress import progress
 from gavotte.errors import GavotteError
 
 if TYPE_CHECKING:
+    from gavotte.formats.history import History
+    from gavotte.formats.inventory import Inventory
     from gavotte.formats.network import Network
     from gavotte.place import Effort, Watch
 
@@ -55,12 +57,22 @@ def read_or_measure(network: Path | None, hosts: str | None, option_name: str, s
 def _measured(hosts: str, seed: int) -> Network:
     """Measure all pairs of these hosts, and the links that they share."""
     from gavotte.agents import resolve_hosts
+    from gavotte.model import model
+
+    return model(measured_history(resolve_hosts(hosts), seed))
+
+
+def measured_history(inventory: Inventory, seed: int) -> History:
+    """Measure all pairs of hosts, and the links that they share. Print the cost before.
+
+    Raises:
+        GavotteError: when a path does not answer.
+    """
     from gavotte.cli.estimate import plan_with
     from gavotte.cli.sharing import experiment
     from gavotte.measure import MeasureQuestion, MeasureSession, carry_out
-    from gavotte.model import model
 
-    question = MeasureQuestion(resolve_hosts(hosts), seed=seed, sharing=True)
+    question = MeasureQuestion(inventory, seed=seed, sharing=True)
     plan = plan_with(question, None)
     with progress("measuring", "paths") as advance:
         advance(0, plan.reachable.paths)
@@ -72,7 +84,7 @@ def _measured(hosts: str, seed: int) -> Network:
             hint="`gavotte hosts check` names the cause; or measure with `gavotte measure`, and use --network",
         )
     history, _experiments = experiment(question.inventory, result.history, seed=seed)
-    return model(history)
+    return history
 
 
 def effort_of(searched: SearchOptions, watch: Watch) -> Effort:

@@ -57,6 +57,7 @@ VERBS: tuple[tuple[str, str, str], ...] = (
     ("sequence", "sequence.sequence", "cloud.network.json a.app.toml b.app.toml --every 60 --migration-cost 5"),
     ("ranks", "ranks.ranks", "--hosts lab --pattern ring"),
     ("keep", "keep.keep", "8 --network cloud.network.json --pattern alltoall"),
+    ("launch", "launch.launch", "--hosts lab -- mpirun -n 8 ./solver"),
     ("export", "export.export", "sort.placement.json --format openmpi -o ranks"),
     ("collective", "collective.collective", "cloud.network.json --operation broadcast --root vm0 -o bcast.tree.json"),
     ("shim", "shim.shim", "--mpicc mpicc -o libgavotte-mpi.so"),

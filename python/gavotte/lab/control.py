@@ -86,6 +86,16 @@ class Session:
         self.hosts_file = folder / LAB_HOSTS.name
         self._record = record
 
+    @property
+    def inside(self) -> bool:
+        """Whether this process runs in the lab."""
+        return self._record.inside
+
+    @property
+    def since_s(self) -> float:
+        """Unix time at which the lab started."""
+        return self._record.created_unix_s
+
     def command(self, host: str, argv: Sequence[str]) -> list[str]:
         """Return the command line that runs a program on a host or switch; it needs `environment()` too."""
         return launcher.command(self.folder, self._record, host, argv)

@@ -75,7 +75,7 @@ class OpenMpi(Launcher):
             text = "".join(f"{host} slots={count}\n" for host, count in wanted.slots.items())
         elif bound and not wanted.crowded:
             order = ["--rankfile", wanted.file] if self._version < 5 else ["--map-by", f"rankfile:file={wanted.file}"]
-            # A rank file binds by itself.
+            # A rank file also binds.
             options = line.words_without(*SYNTAX.ranks, *SYNTAX.per_host, "bind-to", "x" if wanted.variables else "")
             text = _rank_file(wanted.hosts)
         else:

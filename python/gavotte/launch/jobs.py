@@ -1,0 +1,44 @@
+"""A job, and the key by which the store knows it again: its program, arguments and number of ranks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+KEY_DIGITS = 12
+"""Hexadecimal digits of a key. Two of a million jobs have the same with a chance of 1 in 500."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job.
+
+    Attributes:
+        program: the program and its arguments, as the user wrote them.
+        ranks: number of ranks.
+    """
+
+    program: Sequence[str]
+    ranks: int
+
+    @property
+    def key(self) -> str:
+        """The key: a hash of the program's path, its arguments and the number of ranks."""
+        text = json.dumps([_located(self.program[0]), *self.program[1:], self.ranks])
+        return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:KEY_DIGITS]
+
+    @property
+    def text(self) -> str:
+        """The program and its arguments as a shell would read them, for people."""
+        return shlex.join(self.program).encode("utf-8", "replace").decode().replace("\0", "")
+
+
+def _located(program: str) -> str:
+    """Return the path of a program; its name where this machine does not have it."""
+    path = shutil.which(program)
+    return program if path is None else str(Path(path).absolute())

@@ -1,0 +1,106 @@
+"""Predict a job's wall time from its earlier runs.
+
+1. Runs in the same order predict the next one by their mean.
+2. Runs in another order predict it as `place.forecast` does: the time that messages take changes with the order, and
+   the rest of a run stays or scales with them.
+3. Runs of one order scatter. Their pooled scatter, or else an assumed one, widens the interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from gavotte.formats.app import App
+from gavotte.formats.network import Network
+from gavotte.formats.record import Record
+from gavotte.place import Question, forecast, with_slots
+
+ASSUMED_SCATTER = 0.05
+"""Relative standard deviation of the wall times of equal runs, until two runs in one order show it."""
+LEAST_SCATTER = 0.01
+"""Least scatter to assume: two runs may agree by chance."""
+MOST_RUNS = 20
+"""Newest runs that count: a program and a network change."""
+_HALF_WIDTH = 1.96
+"""Standard deviations on each side of a 95 % interval."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """An earlier run.
+
+    Attributes:
+        order: host of each rank.
+        wall_s: its wall time.
+    """
+
+    order: tuple[str, ...]
+    wall_s: float
+
+
+@dataclass(frozen=True)
+class WallTime:
+    """A predicted wall time with its 95 % interval, in seconds."""
+
+    predicted_s: float
+    low_s: float
+    high_s: float
+
+
+def past_of(records: Sequence[Record]) -> list[Past]:
+    """Return the runs that ended well, from Records of launches in time order."""
+    runs = [
+        Past(tuple(str(record.labels.get("order", "")).split(",")), record.value)
+        for record in records
+        if record.labels.get("status") == 0 and record.value > 0
+    ]
+    return runs[-MOST_RUNS:]
+
+
+def predict(
+    past: Sequence[Past], order: Sequence[str], app: App | None, network: Network | None, slots: Mapping[str, int]
+) -> WallTime | None:
+    """Predict the wall time in an order of hosts.
+
+    Args:
+        past: earlier runs, in time order.
+        order: host of each rank.
+        app: the job's messages; None = unknown, so that only runs in the same order count.
+        network: the current Network; None = unknown.
+        slots: largest number of ranks on each host.
+
+    Returns:
+        The prediction; None = no run allows one.
+    """
+    by_order: dict[tuple[str, ...], list[float]] = {}
+    for each in past:
+        by_order.setdefault(each.order, []).append(each.wall_s)
+    scatter = _scatter(list(by_order.values()))
+    if same := by_order.get(tuple(order)):
+        middle = fmean(same)
+        half = _HALF_WIDTH * scatter * math.sqrt(1 + 1 / len(same)) * middle
+        return WallTime(middle, max(middle - half, 0.0), middle + half)
+    if app is None or network is None:
+        return None
+    known = [key for key in by_order if len(key) == len(order) and set(key) <= set(network.names)]
+    if not known:
+        return None
+    newest = next(each.order for each in reversed(past) if each.order in known)
+    names = [task.name for task in app.task]
+    before, after = (dict(zip(names, hosts, strict=True)) for hosts in (newest, order))
+    result = forecast(Question(with_slots(network, slots), [app]), before, after, by_order[newest])
+    if result.low_s is None or result.high_s is None:
+        return None
+    middle = (result.low_s + result.high_s) / 2
+    half = math.hypot((result.high_s - result.low_s) / 2, _HALF_WIDTH * scatter * middle)
+    return WallTime(middle, max(middle - half, 0.0), middle + half)
+
+
+def _scatter(groups: Sequence[Sequence[float]]) -> float:
+    """Return the relative standard deviation of runs in one order, pooled over all orders."""
+    squares = [sum((value / fmean(each) - 1) ** 2 for value in each) for each in groups if len(each) > 1]
+    freedom = sum(len(each) - 1 for each in groups)
+    return max(math.sqrt(sum(squares) / freedom), LEAST_SCATTER) if freedom else ASSUMED_SCATTER

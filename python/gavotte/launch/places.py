@@ -1,0 +1,95 @@
+"""The hosts of a launch: those that answer, and how a command line starts on them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gavotte import lab
+from gavotte.agents import Fleet, reaching, resolve_hosts
+from gavotte.agents.runtime import lab_hosts_file
+from gavotte.errors import AgentError, GavotteError
+from gavotte.formats.inventory import Inventory
+from gavotte.formats.parts.counting import counted
+from gavotte.launch.question import LaunchQuestion, LaunchSession
+
+SHOWN = 3
+"""Number of hosts that a warning names."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """The hosts of a launch.
+
+    Attributes:
+        names: their names, in the order in which the launcher fills them.
+        cpus: cores of each; empty = nothing says how many.
+        inventory: the hosts, to measure them; None = they are not to be measured.
+        cloud: the lab that the hosts are in, seen from outside; None = the launcher starts where this process runs.
+        since_s: Unix time before which no measurement of these hosts counts.
+    """
+
+    names: Sequence[str]
+    cpus: Mapping[str, float] = field(default_factory=dict)
+    inventory: Inventory | None = None
+    cloud: lab.Session | None = None
+    since_s: float = 0.0
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """Return the command line that starts a launcher: in a lab, on its first host."""
+        return list(words) if self.cloud is None else self.cloud.command(self.names[0], words)
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment of the launcher."""
+        return dict(os.environ) if self.cloud is None else self.cloud.environment()
+
+
+def places_of(question: LaunchQuestion, session: LaunchSession) -> Places:
+    """Return the hosts that a job may use. All but a dry run asks each agent whether it answers.
+
+    Raises:
+        GavotteError: when no host is named, or none answers.
+    """
+    hosts = question.hosts
+    if hosts is None and os.environ.get("SLURM_JOB_ID") and question.network is None:
+        hosts = "slurm"
+    if hosts is None:
+        if question.network is None:
+            raise GavotteError("the hosts are unknown", hint="name them by --hosts, or a Network by --network")
+        network = question.network
+        return Places(network.names, {host.name: host.cpus for host in network.hosts})
+    inventory = resolve_hosts(hosts)
+    cloud, since_s = None, 0.0
+    if hosts == "lab" or _is_lab(hosts):
+        running = lab.current()
+        cloud, since_s = None if running.inside else running, running.since_s
+    if question.dry:
+        stated = {host.name: host.cpus for host in inventory.host if "cpus" in host.model_fields_set}
+        return Places(inventory.names, stated, inventory, cloud, since_s)
+    inventory = _answering(inventory, session)
+    return Places(inventory.names, {host.name: host.cpus for host in inventory.host}, inventory, cloud, since_s)
+
+
+def _is_lab(hosts: str) -> bool:
+    """Return whether a file is the inventory of the running lab."""
+    path = lab_hosts_file()
+    return Path(hosts).exists() and path.exists() and Path(hosts).samefile(path)
+
+
+def _answering(inventory: Inventory, session: LaunchSession) -> Inventory:
+    """Return the hosts whose agents answer, with their cores. The others are named."""
+    with reaching(inventory) as reach:
+        fleet = Fleet(inventory, reach, purpose="launch", shared=True)
+        fleet.check()
+    missing = fleet.missing
+    if missing:
+        name, reason = next(iter(missing.items()))
+        if not fleet.hosts:
+            raise AgentError(f"no host answers; {name}: {reason}", hint="`gavotte hosts check` names the causes")
+        shown = ", ".join(list(missing)[:SHOWN]) + ", ..." * (len(missing) > SHOWN)
+        session.complain(f"{counted(len(missing), 'host')} left out, without an answer: {shown} ({reason})")
+    present = {host.name for host in fleet.hosts}
+    return fleet.inventory.model_copy(update={"host": [host for host in fleet.inventory.host if host.name in present]})

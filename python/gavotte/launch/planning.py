@@ -1,0 +1,252 @@
+"""Plan a launch: find or measure what is known of hosts and messages, choose the order of ranks, predict the run."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from gavotte.errors import GavotteError
+from gavotte.formats.app import App
+from gavotte.formats.network import Network
+from gavotte.formats.parts.counting import counted
+from gavotte.launch.jobs import Job
+from gavotte.launch.launchers import CommandLine, Launcher, Start, Wanted, recognise
+from gavotte.launch.past import Past, WallTime, past_of, predict
+from gavotte.launch.places import Places, places_of
+from gavotte.launch.question import LaunchQuestion, LaunchSession
+from gavotte.launch.shelf import Shelf
+from gavotte.model import model
+from gavotte.place import RankOrder, order_ranks
+
+ORDER = "ORDER"
+"""Name of the file of hosts in a command line that is only shown."""
+
+
+@dataclass(frozen=True)
+class LaunchPlan:
+    """How a job will be started, and what that is predicted to take.
+
+    Attributes:
+        question: the question.
+        launcher: the launcher of the command line.
+        line: the command line as it was read.
+        places: the hosts.
+        job: the job.
+        slots: largest number of ranks that each host may get.
+        own_slots: number of ranks that each host takes in the launcher's own order.
+        default: host of each rank in the launcher's own order.
+        network: the Network between the hosts; None = unknown.
+        network_source: where the Network is from, in words.
+        network_age_s: age of its newest measurement in seconds; None = unknown.
+        measured: whether the hosts were measured now.
+        app: the job's messages; None = unknown.
+        order: the order that was chosen for the messages; None = the messages or the Network are unknown.
+        past: earlier runs of the job.
+    """
+
+    question: LaunchQuestion
+    launcher: Launcher
+    line: CommandLine
+    places: Places
+    job: Job
+    slots: dict[str, int]
+    own_slots: dict[str, int]
+    default: list[str]
+    network: Network | None
+    network_source: str
+    network_age_s: float | None
+    measured: bool
+    app: App | None
+    order: RankOrder | None
+    past: Sequence[Past]
+
+    @property
+    def hosts(self) -> list[str]:
+        """Host of each rank."""
+        return self.default if self.order is None else list(self.order.hosts)
+
+    @property
+    def placed(self) -> bool:
+        """Whether the order differs from the launcher's own."""
+        return self.hosts != self.default
+
+    @property
+    def counts(self) -> bool:
+        """Whether the messages of the run are to be counted."""
+        return self.app is None or self.question.counting
+
+    @cached_property
+    def wall(self) -> WallTime | None:
+        """Predicted wall time; None = no earlier run allows a prediction."""
+        return predict(self.past, self.hosts, self.app, self.network, self.slots)
+
+    @cached_property
+    def default_wall(self) -> WallTime | None:
+        """Predicted wall time in the launcher's own order."""
+        return predict(self.past, self.default, self.app, self.network, self.slots)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the order is worth it, in one line; empty if messages or Network are unknown."""
+        if self.order is None:
+            return ""
+        if not self.placed:
+            return f"not worth it: no order was found whose messages take 1 % less than {self.order.given_s:.3g} s"
+        return f"messages take {self.order.completion_s:.3g} s instead of {self.order.given_s:.3g} s"
+
+    def start(self, file: str, variables: dict[str, str] | None = None) -> Start:
+        """Return the launcher's command line.
+
+        Args:
+            file: path of the file of hosts.
+            variables: variables of the ranks.
+        """
+        wanted = Wanted(self.hosts, self.own_slots, self.placed, file, variables or {})
+        return self.launcher.start(self.line, wanted)
+
+    @property
+    def shown(self) -> str:
+        """The launcher's command line for people."""
+        start = self.start(ORDER)
+        return " ".join([*(f"{key}={value}" for key, value in start.variables.items()), shlex.join(start.words)])
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The plan as a dictionary that can be written as JSON."""
+        ours, default = self.wall, self.default_wall
+        return {
+            "job": self.job.key,
+            "command": self.job.text,
+            "launcher": self.launcher.title,
+            "line": self.shown,
+            "ranks": self.job.ranks,
+            "order": self.hosts,
+            "default_order": self.default,
+            "placed": self.placed,
+            "predicted_s": None if ours is None else ours.predicted_s,
+            "low_s": None if ours is None else ours.low_s,
+            "high_s": None if ours is None else ours.high_s,
+            "default_predicted_s": None if default is None else default.predicted_s,
+            "messages_s": None if self.order is None else self.order.completion_s,
+            "default_messages_s": None if self.order is None else self.order.given_s,
+            "bound_s": None if self.order is None else self.order.bound_s,
+            "verdict": self.verdict,
+            "network": self.network_source,
+            "network_age_s": self.network_age_s,
+            "measured": self.measured,
+            "runs": len(self.past),
+            "seed": self.question.effort.seed,
+        }
+
+
+@dataclass(frozen=True)
+class _Network:
+    """A Network with its origin, as in `LaunchPlan`."""
+
+    network: Network | None
+    source: str = ""
+    age_s: float | None = None
+    measured: bool = False
+
+
+def age_text(seconds: float) -> str:
+    """Return an age as people say it: `40 s`, `12 min`, `3 h`, `2 d`."""
+    for unit, size_s in (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0)):
+        if seconds >= 2 * size_s:
+            return f"{seconds / size_s:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
+    """Plan a launch.
+
+    1. The launcher and its options.
+    2. The hosts that answer.
+    3. The Network: the given one, else the store's newest that is young enough, else measured now.
+    4. The App: the given one, else the store's for this job.
+    5. With both, an order of ranks, compared with the launcher's own.
+
+    Raises:
+        GavotteError: when the command line contradicts an order, the ranks do not fit, or the Network or the App is of
+            other hosts or another job.
+    """
+    if not question.command:
+        raise GavotteError("no command given", hint="write the launcher and its options after `--`")
+    launcher = recognise(question.command)
+    line = launcher.read(question.command)
+    places = places_of(question, session)
+    shelf = Shelf(question.store, session.complain, create=not question.dry)
+    known = _network(question, session, places, shelf)
+    stated = {} if known.network is None else {host.name: host.cpus for host in known.network.hosts}
+    cpus = {name: places.cpus.get(name, stated.get(name, 1.0)) for name in places.names}
+    own_slots = launcher.slots(line, cpus)
+    ranks = launcher.ranks(line, own_slots)
+    slots = launcher.room(line, ranks, own_slots)
+    job = Job(line.program, ranks)
+    app = _app(question, shelf, job)
+    default = launcher.default(ranks, own_slots)
+    order = None
+    if known.network is not None and app is not None:
+        order = order_ranks(known.network, app, question.effort, slots=slots, given=default)
+        for warning in order.warnings:
+            session.complain(warning)
+    return LaunchPlan(
+        question=question,
+        launcher=launcher,
+        line=line,
+        places=places,
+        job=job,
+        slots=slots,
+        own_slots=own_slots,
+        default=default,
+        network=known.network,
+        network_source=known.source,
+        network_age_s=known.age_s,
+        measured=known.measured,
+        app=app,
+        order=order,
+        past=past_of(shelf.runs(job.key)),
+    )
+
+
+def _network(question: LaunchQuestion, session: LaunchSession, places: Places, shelf: Shelf) -> _Network:
+    """Return the Network between the hosts, in their order."""
+    names = places.names
+    if question.network is not None:
+        at = {name: index for index, name in enumerate(question.network.names)}
+        if missing := [name for name in names if name not in at]:
+            raise GavotteError(
+                f"the Network has no host `{missing[0]}`", hint="measure these hosts, or leave --network out"
+            )
+        return _Network(question.network.of_hosts([at[name] for name in names]), "as given")
+    if len(names) < 2 or places.inventory is None:
+        return _Network(None, "not needed for one host")
+    stored = shelf.measurement(names, max(places.since_s, time.time() - question.max_age_s))
+    if stored is not None:
+        session.note(f"Network: series {stored.series} of the store, {age_text(stored.age_s)} old")
+        return _Network(model(stored.history), f"series {stored.series}", stored.age_s)
+    if question.dry or not question.measuring:
+        session.note("Network: none is known for these hosts" + "; a run would measure first" * question.measuring)
+        return _Network(None, "unknown")
+    session.note(f"Network: none younger than {age_text(question.max_age_s)} is known, measuring")
+    history = session.measure(places.inventory)
+    shelf.keep_measurement(history)
+    return _Network(model(history), "measured now", 0.0, measured=True)
+
+
+def _app(question: LaunchQuestion, shelf: Shelf, job: Job) -> App | None:
+    """Return the messages of the job, each rank as a task of one core; None = unknown."""
+    app = question.app if question.app is not None else shelf.app(job.key)
+    if app is None:
+        return None
+    if len(app.task) != job.ranks:
+        raise GavotteError(
+            f"App `{app.name}` has {counted(len(app.task), 'task')} for {counted(job.ranks, 'rank')}",
+            hint="use an App with one task for each rank, in their order",
+        )
+    tasks = [task.model_copy(update={"cpus": 1.0, "memory_bytes": 0, "storage_bytes": 0}) for task in app.task]
+    return app.model_copy(update={"task": tasks})

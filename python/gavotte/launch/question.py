@@ -1,0 +1,63 @@
+"""What is asked of a launch, and what is called meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gavotte.formats.app import App
+from gavotte.formats.history import History
+from gavotte.formats.inventory import Inventory
+from gavotte.formats.network import Network
+from gavotte.place import Effort
+
+DAY_S = 86_400.0
+PLACE_S = 3.0
+"""Default time limit of the search for an order, in seconds. It ends before if the order is proven to be the best."""
+
+
+@dataclass(frozen=True)
+class LaunchQuestion:
+    """A job to start, and what is known of its hosts and messages.
+
+    Attributes:
+        command: the launcher's command line.
+        hosts: the hosts, as `agents.resolve_hosts` takes them; None = those of the Network, or of Slurm's allocation.
+        network: the Network between the hosts; None = the store's, or measured now.
+        app: the job's messages; None = the store's, or counted in this run.
+        store: the store's URL; None = the user's own.
+        max_age_s: oldest measurement of the store that counts, in seconds.
+        measuring: whether hosts may be measured now.
+        counting: whether to count the messages in this run although they are known.
+        scratch: folder that all hosts share, for the counts of ranks; None = below the user's cache folder.
+        effort: how hard to search for an order.
+        dry: whether the job will not be started: nothing is measured, reached or written.
+    """
+
+    command: Sequence[str]
+    hosts: str | None = None
+    network: Network | None = None
+    app: App | None = None
+    store: str | None = None
+    max_age_s: float = DAY_S
+    measuring: bool = True
+    counting: bool = False
+    scratch: Path | None = None
+    effort: Effort = field(default_factory=lambda: Effort(time_limit_s=PLACE_S))
+    dry: bool = False
+
+
+@dataclass(frozen=True)
+class LaunchSession:
+    """Callbacks of a launch.
+
+    Attributes:
+        measure: measures hosts, prints the cost before, and returns the History.
+        note: called with a line about what happens.
+        complain: called with a warning.
+    """
+
+    measure: Callable[[Inventory], History]
+    note: Callable[[str], None]
+    complain: Callable[[str], None]

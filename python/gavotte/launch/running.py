@@ -1,0 +1,124 @@
+"""Run a launcher as a child that has this process's terminal, streams and signals."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gavotte.errors import GavotteError
+
+FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+PASSED_ON = (*FROM_TERMINAL, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended.
+
+    Attributes:
+        status: exit status, 128 + n if signal n ended the launcher.
+        wall_s: seconds from start to end.
+    """
+
+    status: int
+    wall_s: float
+
+
+def run(words: Sequence[str], environ: Mapping[str, str], *, entered: bool = False) -> Ended:
+    """Run a command line to its end.
+
+    Args:
+        words: the command line.
+        environ: its environment.
+        entered: whether the command line enters namespaces first. Signals are then for the process inside.
+
+    Raises:
+        GavotteError: when there is no such program.
+    """
+    with _passing_on(_Child(entered)) as child:
+        began_s = time.monotonic()
+        try:
+            process = subprocess.Popen(words, env=environ)
+        except (OSError, ValueError) as error:
+            raise GavotteError(f"cannot start `{words[0]}`: {error}", hint="check its path") from None
+        child.started(process)
+        code = process.wait()
+        return Ended(code if code >= 0 else 128 - code, time.monotonic() - began_s)
+
+
+@dataclass
+class _Child:
+    """The launcher, and the signals that came before it had started."""
+
+    entered: bool
+    process: subprocess.Popen[Any] | None = None
+    early: list[int] = field(default_factory=list)
+
+    def started(self, process: subprocess.Popen[Any]) -> None:
+        self.process = process
+        while self.early:
+            self.send(self.early.pop(0))
+
+    def send(self, number: int) -> None:
+        if self.process is None:
+            self.early.append(number)
+            return
+        for pid in self._inside() if self.entered else ():
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+                return
+        self.process.send_signal(number)
+
+    def _inside(self) -> list[int]:
+        """Return the process for which nsenter waits: it passes no signals on."""
+        assert self.process is not None
+        pid = self.process.pid
+        try:
+            return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        except OSError:
+            return []
+
+
+@contextmanager
+def _passing_on(child: _Child) -> Iterator[_Child]:
+    """Pass signals on to the child until the block ends.
+
+    The terminal sends Ctrl-C to all processes of the foreground, so the child has it already. A second one would make
+    mpirun leave without cleaning up.
+    """
+
+    def pass_on(number: int, _frame: object) -> None:
+        if number not in FROM_TERMINAL or not _in_foreground():
+            child.send(number)
+
+    before: dict[int, Any] = {}
+    with contextlib.suppress(ValueError):  # only the main thread may set handlers
+        for number in map(int, PASSED_ON):
+            before[number] = signal.signal(number, pass_on)
+    try:
+        yield child
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _in_foreground() -> bool:
+    """Return whether this process is in the foreground of a terminal."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
