@@ -283,7 +283,8 @@ def test_what_hinders_is_one_line_and_the_program_runs_where_it_can(job: Job) ->
     )
     assert (ran.returncode, sorted(ran.stdout.split())) == (0, list("abcd"))
     warnings = [line for line in ran.stderr.splitlines() if line.startswith("warning: ")]
-    assert any("this run does without the store" in line for line in warnings)
+    assert len([line for line in warnings if "this run does without the store" in line]) == 1
+    assert "will be placed" not in ran.stderr
     assert any("no rank left counts of its messages: is it an MPI program?" in line for line in warnings)
 
 
@@ -307,6 +308,12 @@ def test_a_host_that_does_not_answer_is_left_out(job: Job) -> None:
     ran = job.session.run("a", words, capture_output=True, text=True, timeout=100, env=job.environment)
     assert (ran.returncode, sorted(ran.stdout.split())) == (0, list("acd")), ran.stderr
     assert "warning: 1 host left out, without an answer: b (" in ran.stderr
+    # Without any agent the launcher still has its own ways.
+    hosts = [host.model_copy(update={"agent": gone.agent, "cpus": 1.0}) for host in inventory.host]
+    write_inventory(job.folder / "cloud.hosts.toml", inventory.model_copy(update={"host": hosts}))
+    ran = job.session.run("a", words, capture_output=True, text=True, timeout=100, env=job.environment)
+    assert (ran.returncode, sorted(ran.stdout.split())) == (0, list("abcd")), ran.stderr
+    assert "warning: no agent answers, so nothing is measured: a, b, c, ... (" in ran.stderr
 
 
 @pytest.mark.slow

@@ -186,7 +186,7 @@ def _announce(plan: LaunchPlan) -> None:
 def _report(run: Launched) -> None:
     """Print how a run ended."""
     failed = f", exit status {run.status}" if run.status else ""
-    counted = "; the next run will be placed by its messages" if run.profiled else ""
+    counted = "; the next run will be placed by its messages" if run.kept else ""
     note(f"job {run.plan.job.key}: {run.wall_s:.3g} s{failed}{counted}")
 
 
@@ -214,6 +214,9 @@ def _list(store: str | None, file: str | None) -> None:
     records = Shelf(store, lambda text: warn([text]), create=False).runs()
     if file is not None:
         _write(file, {"runs": [_document(each) for each in records]})
+        return
+    if not records:
+        note("no launches yet")
         return
     columns = ["job", "started", "ranks", "wall s", "predicted s", "own order s", "order", "status", "command"]
     emit_table(columns, [_row(each) for each in records], words=("started", "order", "command"))

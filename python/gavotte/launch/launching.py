@@ -19,7 +19,7 @@ from gavotte.launch.planning import LaunchPlan, plan_launch
 from gavotte.launch.question import LaunchQuestion, LaunchSession
 from gavotte.launch.running import run
 from gavotte.launch.scratch import default_root, run_folder
-from gavotte.launch.shelf import KIND, METRIC, Shelf
+from gavotte.launch.shelf import KIND, METRIC
 
 OFF_VARIABLE = "GAVOTTE_LAUNCH"
 """Variable that turns `gavotte launch` off if its value is `off`: the command runs as it is."""
@@ -33,7 +33,8 @@ class Launched:
         plan: the plan by which it was started.
         status: exit status of the launcher, 128 + n if signal n ended it.
         wall_s: seconds from start to end.
-        profiled: whether the messages of this run were counted, and are kept for the next one.
+        profiled: whether the messages of this run were counted.
+        kept: whether the store has them for the next run.
         moved_bytes: bytes that went between hosts in this run; None = not counted.
         record: its Record.
     """
@@ -42,6 +43,7 @@ class Launched:
     status: int
     wall_s: float
     profiled: bool
+    kept: bool
     moved_bytes: int | None
     record: Record
 
@@ -95,12 +97,10 @@ def carry_out(plan: LaunchPlan, session: LaunchSession) -> Launched:
                 moved_bytes = _between_hosts(app, plan.hosts)
                 for doubt in doubts:
                     session.complain(doubt)
-    shelf = Shelf(plan.question.store, session.complain, create=True)
-    if app is not None:
-        shelf.keep_app(plan.job, app)
+    kept = app is not None and plan.shelf.keep_app(plan.job, app)
     record = _record(plan, began_s, ended.wall_s, ended.status, moved_bytes)
-    shelf.keep_run(record)
-    return Launched(plan, ended.status, ended.wall_s, app is not None, moved_bytes, record)
+    plan.shelf.keep_run(record)
+    return Launched(plan, ended.status, ended.wall_s, app is not None, kept, moved_bytes, record)
 
 
 def _counting(plan: LaunchPlan, root: Path, folder: Path, session: LaunchSession) -> dict[str, str]:

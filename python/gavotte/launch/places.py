@@ -10,7 +10,7 @@ from pathlib import Path
 from gavotte import lab
 from gavotte.agents import Fleet, reaching, resolve_hosts
 from gavotte.agents.runtime import lab_hosts_file
-from gavotte.errors import AgentError, GavotteError
+from gavotte.errors import GavotteError
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.parts.counting import counted
 from gavotte.launch.question import LaunchQuestion, LaunchSession
@@ -26,7 +26,7 @@ class Places:
     Attributes:
         names: their names, in the order in which the launcher fills them.
         cpus: cores of each; empty = nothing says how many.
-        inventory: the hosts, to measure them; None = they are not to be measured.
+        inventory: the hosts, to measure them; None = they cannot be measured.
         cloud: the lab that the hosts are in, seen from outside; None = the launcher starts where this process runs.
         since_s: Unix time before which no measurement of these hosts counts.
     """
@@ -51,7 +51,7 @@ def places_of(question: LaunchQuestion, session: LaunchSession) -> Places:
     """Return the hosts that a job may use. All but a dry run asks each agent whether it answers.
 
     Raises:
-        GavotteError: when no host is named, or none answers.
+        GavotteError: when no host is named.
     """
     hosts = question.hosts
     if hosts is None and os.environ.get("SLURM_JOB_ID") and question.network is None:
@@ -66,11 +66,15 @@ def places_of(question: LaunchQuestion, session: LaunchSession) -> Places:
     if hosts == "lab" or _is_lab(hosts):
         running = lab.current()
         cloud, since_s = None if running.inside else running, running.since_s
+    stated = {host.name: host.cpus for host in inventory.host if "cpus" in host.model_fields_set}
     if question.dry:
-        stated = {host.name: host.cpus for host in inventory.host if "cpus" in host.model_fields_set}
         return Places(inventory.names, stated, inventory, cloud, since_s)
-    inventory = _answering(inventory, session)
-    return Places(inventory.names, {host.name: host.cpus for host in inventory.host}, inventory, cloud, since_s)
+    answering = _answering(inventory, session)
+    if not answering.host:
+        # The launcher has ways of its own to its hosts.
+        return Places(inventory.names, stated, None, cloud, since_s)
+    cpus = {host.name: host.cpus for host in answering.host}
+    return Places(answering.names, cpus, answering, cloud, since_s)
 
 
 def _is_lab(hosts: str) -> bool:
@@ -84,12 +88,11 @@ def _answering(inventory: Inventory, session: LaunchSession) -> Inventory:
     with reaching(inventory) as reach:
         fleet = Fleet(inventory, reach, purpose="launch", shared=True)
         fleet.check()
-    missing = fleet.missing
-    if missing:
-        name, reason = next(iter(missing.items()))
-        if not fleet.hosts:
-            raise AgentError(f"no host answers; {name}: {reason}", hint="`gavotte hosts check` names the causes")
+    if missing := fleet.missing:
+        reason = next(iter(missing.values()))
         shown = ", ".join(list(missing)[:SHOWN]) + ", ..." * (len(missing) > SHOWN)
-        session.complain(f"{counted(len(missing), 'host')} left out, without an answer: {shown} ({reason})")
+        some = f"{counted(len(missing), 'host')} left out, without an answer"
+        what = some if fleet.hosts else "no agent answers, so nothing is measured"
+        session.complain(f"{what}: {shown} ({reason}); `gavotte hosts check` names the causes")
     present = {host.name for host in fleet.hosts}
     return fleet.inventory.model_copy(update={"host": [host for host in fleet.inventory.host if host.name in present]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -46,6 +46,7 @@ class LaunchPlan:
         app: the job's messages; None = unknown.
         order: the order that was chosen for the messages; None = the messages or the Network are unknown.
         past: earlier runs of the job.
+        shelf: the store.
     """
 
     question: LaunchQuestion
@@ -63,6 +64,7 @@ class LaunchPlan:
     app: App | None
     order: RankOrder | None
     past: Sequence[Past]
+    shelf: Shelf = field(repr=False, compare=False)
 
     @property
     def hosts(self) -> list[str]:
@@ -170,6 +172,8 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
     4. The App: the given one, else the store's for this job.
     5. With both, an order of ranks, compared with the launcher's own.
 
+    Where a measurement or a search fails, the launcher's own order stays.
+
     Raises:
         GavotteError: when the command line contradicts an order, the ranks do not fit, or the Network or the App is of
             other hosts or another job.
@@ -191,9 +195,13 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
     default = launcher.default(ranks, own_slots)
     order = None
     if known.network is not None and app is not None:
-        order = order_ranks(known.network, app, question.effort, slots=slots, given=default)
-        for warning in order.warnings:
-            session.complain(warning)
+        try:
+            order = order_ranks(known.network, app, question.effort, slots=slots, given=default)
+        except GavotteError as error:
+            session.complain(f"the launcher's own order stays: {error}")
+        else:
+            for warning in order.warnings:
+                session.complain(warning)
     return LaunchPlan(
         question=question,
         launcher=launcher,
@@ -210,6 +218,7 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
         app=app,
         order=order,
         past=past_of(shelf.runs(job.key)),
+        shelf=shelf,
     )
 
 
@@ -223,19 +232,26 @@ def _network(question: LaunchQuestion, session: LaunchSession, places: Places, s
                 f"the Network has no host `{missing[0]}`", hint="measure these hosts, or leave --network out"
             )
         return _Network(question.network.of_hosts([at[name] for name in names]), "as given")
-    if len(names) < 2 or places.inventory is None:
+    if len(names) < 2:
         return _Network(None, "not needed for one host")
     stored = shelf.measurement(names, max(places.since_s, time.time() - question.max_age_s))
-    if stored is not None:
-        session.note(f"Network: series {stored.series} of the store, {age_text(stored.age_s)} old")
-        return _Network(model(stored.history), f"series {stored.series}", stored.age_s)
-    if question.dry or not question.measuring:
-        session.note("Network: none is known for these hosts" + "; a run would measure first" * question.measuring)
+    try:
+        if stored is not None:
+            session.note(f"Network: series {stored.series} of the store, {age_text(stored.age_s)} old")
+            return _Network(model(stored.history), f"series {stored.series}", stored.age_s)
+        if question.dry or not question.measuring or places.inventory is None:
+            session.note(
+                "Network: none is known for these hosts"
+                + "; a run would measure first" * question.dry * question.measuring
+            )
+            return _Network(None, "unknown")
+        session.note(f"Network: none younger than {age_text(question.max_age_s)} is known, measuring")
+        history = session.measure(places.inventory)
+        shelf.keep_measurement(history)
+        return _Network(model(history), "measured now", 0.0, measured=True)
+    except GavotteError as error:
+        session.complain(f"the launcher's own order stays: {error}")
         return _Network(None, "unknown")
-    session.note(f"Network: none younger than {age_text(question.max_age_s)} is known, measuring")
-    history = session.measure(places.inventory)
-    shelf.keep_measurement(history)
-    return _Network(model(history), "measured now", 0.0, measured=True)
 
 
 def _app(question: LaunchQuestion, shelf: Shelf, job: Job) -> App | None:

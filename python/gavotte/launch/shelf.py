@@ -75,17 +75,22 @@ class Shelf:
         digest = hashlib.sha256("\n".join(sorted(history.hosts)).encode()).hexdigest()[:8]
         self._write(lambda store: store.add(f"{KIND}-{digest}", history, skip_existing=True))
 
-    def keep_app(self, job: Job, app: App) -> None:
-        """Keep the App of a job."""
-        self._write(lambda store: store.keep_app(StoredApp(job.key, app, job.text, time.time())))
+    def keep_app(self, job: Job, app: App) -> bool:
+        """Keep the App of a job. Return whether the store has it."""
+        return self._write(lambda store: store.keep_app(StoredApp(job.key, app, job.text, time.time())))
 
     def keep_run(self, record: Record) -> None:
         """Keep the Record of a run."""
         self._write(lambda store: store.add_records([record]))
 
-    def _write(self, work: Callable[[Store], object]) -> None:
-        if self._create:
-            self._with(work, None)
+    def _write(self, work: Callable[[Store], object]) -> bool:
+        """Write to the store, unless nothing is to be written. Return whether that succeeded."""
+
+        def written(store: Store) -> bool:
+            work(store)
+            return True
+
+        return self._create and self._with(written, False)
 
     def _with(self, work: Callable[[Store], T], without: T) -> T:
         """Return what a function makes of the store; `without` if the store fails, or is missing and not to be made."""
