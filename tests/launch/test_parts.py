@@ -19,7 +19,7 @@ from gavotte.formats.record import Record
 from gavotte.launch.counting import collect, compiler_of, variables
 from gavotte.launch.jobs import Job
 from gavotte.launch.past import Past, past_of, predict
-from gavotte.launch.planning import age_text
+from gavotte.launch.planning import age_text, steady
 from gavotte.launch.running import run
 from gavotte.launch.scratch import run_folder, sweep
 from gavotte.launch.shelf import Shelf
@@ -133,6 +133,17 @@ def test_an_order_keeps_to_the_slots_and_is_compared_with_the_given_one() -> Non
     worse = order_ranks(network, app, slots={"a": 1, "b": 1, "c": 2}, given=["a", "b", "c", "c"])
     assert worse.given_s == pytest.approx(1.0)
     assert worse.saving > 0.8
+
+
+def test_an_earlier_order_stays_unless_another_is_better() -> None:
+    rates = [[None, 8e6, 80e6, 80e6], [8e6, None, 80e6, 80e6], [80e6, 80e6, None, 80e6], [80e6, 80e6, 80e6, None]]
+    network, app = builders.network("abcd", rates), builders.app("x", ("rank0", "rank1", 1_000_000))
+    slots = dict.fromkeys("abcd", 1)
+    order = order_ranks(network, app, slots=slots, given=["a", "b"])
+    assert order.completion_s == pytest.approx(0.1)
+    runs = [Past(("d", "b"), 2.0), Past(("c", "d"), 2.0), Past(("a", "b"), 3.0), Past(("x", "y"), 1.0)]
+    assert steady(order, runs, network, app, slots).hosts == ["c", "d"]
+    assert steady(order, [runs[2], Past(("c", "c"), 1.0)], network, app, slots) == order
 
 
 COUNTS = "gavotte/pmpi/2 rank {rank} of {ranks}\nwire counted\nuncounted 0\n{other} 1000 0 0 0 0 0 0\nend\n"
