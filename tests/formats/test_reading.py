@@ -140,7 +140,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
         APP.replace('[["map-0", "reduce-0"]]', '[{ tasks = ["map-0", "reduce-0"], bye = "zone" }]'),
     ),
     "negative price": ("app.toml", APP + "spread = [{ most = 1, price_s = -1 }]\n"),
-    "nobody in a zone": ("app.toml", APP + "spread = [{ most = 0 }]\n"),
+    "no task in a zone": ("app.toml", APP + "spread = [{ most = 0 }]\n"),
     "label without values": ("app.toml", APP + 'labels = [{ key = "disk", values = [] }]\n'),
     "half a GPU": ("app.toml", APP.replace("cpus = 2", "resources = { gpu = 0.5 }")),
     "resource with a space": ("app.toml", APP.replace("cpus = 2", 'resources = { "my gpu" = 1 }')),

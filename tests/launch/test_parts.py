@@ -118,9 +118,9 @@ def test_runs_in_another_order_predict_by_their_messages() -> None:
     past = [Past(("a", "b"), 3.0), Past(("x", "y"), 9.0)]
     wall = predict(past, ["a", "c"], app, network, slots)
     assert wall is not None
-    # Messages take 0.1 s instead of 1 s; the other 2 s stay, or shrink alike.
+    # Messages take 0.1 s instead of 1 s, and the other 2 s shrink alike, or nothing of it: computing may hide them.
     assert wall.low_s < 0.35
-    assert 2.0 < wall.high_s < 2.6
+    assert 3.0 < wall.high_s < 3.1
 
 
 def test_an_order_keeps_to_the_slots_and_is_compared_with_the_given_one() -> None:

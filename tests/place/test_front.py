@@ -91,8 +91,8 @@ def test_a_front_has_the_ends_of_brute_force(seed: int, goal: str) -> None:
     every = [(row[0], float(row[column])) for row in every_placement(seed)]
     if not every:
         return
-    found = front(Question(network, [app]), Effort("search", time_limit_s=4.0, repeatable=True), goal, 6)
-    points = [(answer.total_s, BY[goal](answer)) for answer in found.answers]
+    best = front(Question(network, [app]), Effort("search", time_limit_s=4.0, repeatable=True), goal, 6)
+    points = [(answer.total_s, BY[goal](answer)) for answer in best.answers]
     for one, other in pairwise(points):
         assert one[0] < other[0]
         assert one[1] > other[1]
@@ -100,8 +100,8 @@ def test_a_front_has_the_ends_of_brute_force(seed: int, goal: str) -> None:
     assert points[-1][1] == pytest.approx(min(other for _, other in every))
     for point in points:
         assert any(point == pytest.approx(row) for row in every)
-    assert found.within(0.0) is found.answers[0]
-    assert found.within(1e9) is found.answers[-1]
+    assert best.within(0.0) is best.answers[0]
+    assert best.within(1e9) is best.answers[-1]
 
 
 def test_a_front_needs_a_goal_and_what_it_is_about() -> None:

@@ -106,10 +106,10 @@ def test_a_flow_opens_none_when_a_queue_overflows() -> None:
     assert most_connections(50, 100) <= most_connections(50, 50) + 1
 
 
-# Next to other labs, round trips look like those of a queue.
+# At 1.5 % a single connection keeps up on a quiet machine. Next to other labs, round trips look like those of a queue.
 @pytest.mark.flaky(reruns=5)
 def test_a_receiver_opens_connections_when_its_parent_loses_packets(tmp_path: Path) -> None:
-    assert most_connections_of_broadcast(tmp_path, 100, 100, loss=0.015) >= 3
+    assert most_connections_of_broadcast(tmp_path, 100, 100, loss=0.05) >= 3
 
 
 @pytest.mark.flaky(reruns=5)

@@ -73,6 +73,10 @@ def launch(
     """Run a job with its ranks where their messages take least time. The first run counts the messages."""
     from gavotte.launch import carry_out, off, plan_launch
 
+    if running.json_file not in (None, "-"):
+        from gavotte.formats.files.reading import check_folder
+
+        check_folder(str(running.json_file))
     words = list(command or ())
     words = words[1:] if words[:1] == ["--"] else words
     if running.history:
@@ -82,10 +86,6 @@ def launch(
         raise typer.BadParameter("name the command after `--`")
     if off() and not running.dry_run:
         _become(words)
-    if running.json_file not in (None, "-"):
-        from gavotte.formats.files.reading import check_folder
-
-        check_folder(str(running.json_file))
     question, session = _question(words, known, running), _session(running.seed)
     if running.dry_run:
         plan = plan_launch(question, session)

@@ -177,8 +177,8 @@ def place(
             kept_s=after_s(loaded, trying.time_limit),
             watch=watch,
         )
-        found = None if aim.front is None else front(question, effort.remaining, goal.kind, aim.front)
-        answer = decide(question, effort, goal) if found is None else found.within(goal.within)
+        points = None if aim.front is None else front(question, effort.remaining, goal.kind, aim.front)
+        answer = decide(question, effort, goal) if points is None else points.within(goal.within)
     # From here on a signal only sets a flag: the placement is written and printed.
     with nullcontext(Event()) if answer.interrupted else stop_flag() as late:
         placement = answer.placement.model_copy(update={"elapsed_s": 0.0} if writing.untimed else {})
@@ -192,7 +192,7 @@ def place(
             _forecast(answer, reporting),
             reporting.least_saving,
             answer.explanation if reporting.explain and not placement.moves else None,
-            found,
+            points,
         )
         if reporting.explain and placement.moves:
             note("--explain works only for placements without moves")

@@ -188,7 +188,7 @@ def _rules(network: Network, app: App, apps: Sequence[App], at: _At, model: Mode
         for one, other in pairwise(group.tasks):
             for a, b in ((here(one), here(other)), (here(other), here(one))):
                 for host, literal in a.items():
-                    near = [mate for there, mate in b.items() if zone_of[there] == zone_of[host]]
+                    near = [mate for host_of, mate in b.items() if zone_of[host_of] == zone_of[host]]
                     clauses.append([negated(literal), *near])
         yield _Rule(f"together[{i}]", clauses)
     index = {name: number for number, name in enumerate(network.names)}

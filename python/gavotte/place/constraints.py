@@ -125,14 +125,14 @@ def broken_rules(network: Network, apps: Sequence[App], assignment: Mapping[str,
         apps: the applications placed.
         assignment: task key to host.
     """
-    found = []
+    broken = []
     for app in apps:
         host_of = {task.name: assignment[task_key(app, task.name, apps)] for task in app.task}
         of_app = "" if len(apps) == 1 else f" of application `{app.name}`"
         for name, times, price_s in _excess(network, app, host_of):
             if times:
-                found.append(Broken(f"`{name}`{of_app}", times * price_s))
-    return found
+                broken.append(Broken(f"`{name}`{of_app}", times * price_s))
+    return broken
 
 
 def _excess(network: Network, app: App, host_of: Mapping[str, str]) -> Iterator[tuple[str, int, float]]:

@@ -28,7 +28,7 @@ BY: dict[str, Callable[[Answer], float]] = {
     "price": lambda answer: answer.price_usd,
     "latency": lambda answer: answer.latency_s,
 }
-"""What a front has besides time, by the goal's name."""
+"""What a front has next to time, by the name of the goal."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ _SHOWN = 8
 def check_sums(network: Network, apps: Sequence[App], running: Sequence[Running]) -> None:
     """Reject applications that need more cores, memory, storage or counted resources than hosts have free.
 
-    Besides the sums, this finds tasks too large to share hosts: of tasks of 1.5 cores, two hosts of 2 cores hold two.
+    It also finds tasks too large to share hosts: of tasks of 1.5 cores, two hosts of 2 cores hold two.
 
     Raises:
         InfeasibleError: naming what is needed and what is free, and a few tasks that do not fit if there are such.

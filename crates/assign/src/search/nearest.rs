@@ -87,7 +87,7 @@ impl Search<'_> {
             walk.first = number as usize;
             walk.walk(starts, self.steps / CHAINS, used)
         };
-        let found: Vec<Option<(f64, f64, Vec<usize>)>> = if self.threads > 1 {
+        let candidates: Vec<Option<(f64, f64, Vec<usize>)>> = if self.threads > 1 {
             let work = &work;
             thread::scope(|scope| {
                 let walks = (0..CHAINS).map(|number| scope.spawn(move || work(number, &|| (self.gone)())));
@@ -100,7 +100,7 @@ impl Search<'_> {
                 .map(|number| work(number, &|| (self.gone)() * CHAINS as f64 - number as f64))
                 .collect()
         };
-        let best = found
+        let best = candidates
             .into_iter()
             .flatten()
             .min_by(|one, other| one.0.total_cmp(&other.0).then(one.1.total_cmp(&other.1)))?;

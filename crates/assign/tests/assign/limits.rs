@@ -93,8 +93,8 @@ fn few_placements_are_all_tried() {
         ..Search::default()
     };
     let few = dense(5, 4).problem();
-    let found = quick.run(&few, 0, &[]).unwrap();
-    assert!(found.tried_all && !found.stopped);
-    assert_eq!(Some(few.evaluate(&found.assignment).seconds), optimum(&few));
+    let result = quick.run(&few, 0, &[]).unwrap();
+    assert!(result.tried_all && !result.stopped);
+    assert_eq!(Some(few.evaluate(&result.assignment).seconds), optimum(&few));
     assert!(!quick.run(&dense(12, 8).problem(), 0, &[]).unwrap().tried_all);
 }

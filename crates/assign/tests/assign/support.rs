@@ -123,11 +123,11 @@ pub(crate) fn keeps_rules(problem: &Problem, host_of: &[usize]) -> bool {
     };
     let within = |quota: &Quota| {
         let needed = |zone: usize| -> u64 {
-            let there = |task: usize| rules.zonings[quota.zoning][host_of[task]] == zone as u32;
+            let inside = |task: usize| rules.zonings[quota.zoning][host_of[task]] == zone as u32;
             quota
                 .needs
                 .iter()
-                .filter(|&&(task, _)| there(task))
+                .filter(|&&(task, _)| inside(task))
                 .map(|&(_, need)| need)
                 .sum()
         };

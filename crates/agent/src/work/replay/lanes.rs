@@ -290,6 +290,8 @@ impl Common {
     /// if it was closed because its path's MTU shrank, or if it waits for a timeout and another one can be opened.
     async fn carry(&self, pool: &Pool, mut connection: Connection) -> Result<Carried, WorkError> {
         let mut carried = Carried::default();
+        // Where long packets vanish, a second connection waits as well. Only its timeouts show why, so it stays.
+        let mut overtaken = false;
         loop {
             let mut sent_bytes = 0;
             let socket = connection.stream.as_fd().try_clone_to_owned();
@@ -297,7 +299,8 @@ impl Common {
             let sent = tokio::select! {
                 biased;
                 sent = self.send_all(pool, &mut connection, &mut sent_bytes) => sent,
-                other = self.overtaking(pool, &socket) => {
+                other = self.overtaking(pool, &socket), if !overtaken => {
+                    overtaken = true;
                     tcp::reset_when_closed(&socket)?;
                     tcp::shut_down(&socket)?;
                     let lost_bytes = tcp::undelivered_bytes(&socket)?.min(sent_bytes);
