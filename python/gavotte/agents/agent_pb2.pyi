@@ -799,18 +799,16 @@ class StartReply(_message.Message):
     def __init__(self) -> None: ...
 
 class PaceRequest(_message.Message):
-    __slots__ = ("run_id", "replay_id", "ids", "paces_bps", "connections")
+    __slots__ = ("run_id", "replay_id", "ids", "paces_bps")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     REPLAY_ID_FIELD_NUMBER: _ClassVar[int]
     IDS_FIELD_NUMBER: _ClassVar[int]
     PACES_BPS_FIELD_NUMBER: _ClassVar[int]
-    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     replay_id: str
     ids: _containers.RepeatedScalarFieldContainer[int]
     paces_bps: _containers.RepeatedScalarFieldContainer[int]
-    connections: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, run_id: _Optional[str] = ..., replay_id: _Optional[str] = ..., ids: _Optional[_Iterable[int]] = ..., paces_bps: _Optional[_Iterable[int]] = ..., connections: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., replay_id: _Optional[str] = ..., ids: _Optional[_Iterable[int]] = ..., paces_bps: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class PaceReply(_message.Message):
     __slots__ = ()

@@ -197,28 +197,19 @@ class Orders(Asking):
             if isinstance(reply, AgentError):
                 raise AgentError(f"the agent on {name} does not start: {reply}", failure=reply.failure)
 
-    def pace(
-        self,
-        replay_id: str,
-        paces: Mapping[str, Mapping[int, float]],
-        connections: Mapping[str, Mapping[int, int]] | None = None,
-    ) -> None:
+    def pace(self, replay_id: str, paces: Mapping[str, Mapping[int, float]]) -> None:
         """Change the paces of running transfers that began with one. Transfers that have ended are ignored.
 
         Args:
             replay_id: the replay that the transfers belong to.
             paces: sending host to transfer to bit/s of TCP payload; infinite = plain TCP, 0 = the transfer waits.
-            connections: sending host to transfer to the least number of its connections, for transfers that spread and
-                are among the paces.
         """
-        counts = connections or {}
         requests = {
             host: pb.PaceRequest(
                 run_id=self.run_id,
                 replay_id=replay_id,
                 ids=list(own),
                 paces_bps=[pace_word(pace_bps) for pace_bps in own.values()],
-                connections=[counts[host].get(id_, 0) for id_ in own] if host in counts else [],
             )
             for host, own in paces.items()
         }

@@ -53,20 +53,13 @@ class Replay:
             for source, own in transfers.items()
         }
 
-    def pace(
-        self, paces: Mapping[str, Mapping[int, float]], connections: Mapping[str, Mapping[int, int]] | None = None
-    ) -> None:
-        """Change the paces of transfers that began with one, and the least numbers of their connections.
-
-        Args:
-            paces: sending host to transfer to bit/s of TCP payload.
-            connections: sending host to transfer to the least number of its connections, if it spreads.
-        """
+    def pace(self, paces: Mapping[str, Mapping[int, float]]) -> None:
+        """Change the paces of transfers that began with one: sending host to transfer to bit/s of TCP payload."""
         own = {
             source: {id_: pace_bps for id_, pace_bps in changes.items() if (source, id_) in self._pending}
             for source, changes in paces.items()
         }
-        self._fleet.pace(self._id, {source: changes for source, changes in own.items() if changes}, connections)
+        self._fleet.pace(self._id, {source: changes for source, changes in own.items() if changes})
 
     def stop(self) -> None:
         """End the transfers at all agents. Returns at once; any thread may call this."""

@@ -20,8 +20,6 @@ from gavotte.formats.parts.byte_matrix import HostBytes, spelled_as
 from gavotte.formats.parts.names import unknown_host
 from gavotte.tables import Tabular
 from gavotte.terms import Progress
-from gavotte.transfer.contending import Contending
-from gavotte.transfer.odometer import Odometer
 from gavotte.transfer.planning import FAR_S
 from gavotte.transfer.shuffling import (
     credited,
@@ -213,9 +211,6 @@ class _Shuffle:
         self._retransmits = [0] * len(flows)
         self._paced_s = self._pacing_s = 0.0
         self._slack = Slack()
-        self._contending = Contending()
-        self._odometer = Odometer([flow.source for flow in flows])
-        self._observed_s = 0.0
         self._slowest: frozenset[int] = frozenset()
         self._looked_s = 0.0
         self._spread_s: list[float] = []
@@ -240,14 +235,12 @@ class _Shuffle:
         began_s = time.monotonic()
         self._heard_s = [began_s] * len(self._bytes)
         replay = Replay(self._fleet, asked, congestion=CONGESTION, max_seconds=max_seconds, report_s=REPORT_S)
-        for source, event in replay.events():
+        for _, event in replay.events():
             if isinstance(event, AgentError):
                 raise event
             if isinstance(event, pb.Moved):
                 for number, moved in zip(event.ids, event.bytes, strict=True):
                     self._moved[number], self._heard_s[number] = moved, time.monotonic()
-                if self._network is not None:
-                    self._odometer.report(source, event.time_s, self._moved)
                 self._report()
                 self._steer(replay)
                 continue
@@ -260,17 +253,15 @@ class _Shuffle:
                         failure=event.failure,
                     )
                 raise AgentError(f"{ends.source} to {ends.target}: {event.error}", failure=event.failure)
-            self._done(source, event)
+            self._done(event)
             self._steer(replay)
         return [
             FlowResult(flow.source, flow.target, flow.bytes, finish_s, retransmits)
             for flow, finish_s, retransmits in zip(self._flows, self._finish_s, self._retransmits, strict=True)
         ]
 
-    def _done(self, source: str, done: pb.TransferDone) -> None:
+    def _done(self, done: pb.TransferDone) -> None:
         flow = self._flow_of[done.id]
-        if self._network is not None:
-            self._odometer.finish(source, done.id, done.finish_s, self._bytes[done.id])
         self._moved[done.id] = self._bytes[done.id]
         self._finish_s[flow] = max(self._finish_s[flow], done.finish_s)
         self._retransmits[flow] += done.retransmits
@@ -303,7 +294,8 @@ class _Shuffle:
         paces: dict[str, dict[int, float]] = defaultdict(dict)
         rates_bps = wss_rates(network, early(left))[0].tolist()
         self._look(network, left, now_s)
-        connections = self._observe(rates_bps, [bytes_ for _, _, bytes_ in left])
+        moved_bytes = sum(self._moved[number] for number in self._slowest)
+        self._slack.observe(now_s, moved_bytes, sum(rates_bps[number] for number in self._slowest))
         logger.debug("paces are %.2f times the rates", self._slack.factor)
         for number, rate_bps in enumerate(rates_bps):
             if rate_bps > 0:
@@ -311,23 +303,7 @@ class _Shuffle:
                 pace_bps = factor * self._slacks[number] * rate_bps
                 self._pace_bps[number] = pace_bps
                 paces[self._flows[number].source][number] = pace_bps
-        replay.pace(paces, connections)
-
-    def _observe(self, rates_bps: Sequence[float], left_bytes: Sequence[float]) -> dict[str, dict[int, int]]:
-        """Compare what the flows over the slowest link achieve with their rates. Return new numbers of connections."""
-        connections: dict[str, dict[int, int]] = defaultdict(dict)
-        now_s, odometer = self._odometer.now_s(), self._odometer
-        if now_s <= self._observed_s:
-            return connections
-        self._observed_s = now_s
-        rate_bps = sum(rates_bps[number] for number in self._slowest)
-        share = self._slack.observe(now_s, odometer.moved_bytes(self._slowest, now_s), rate_bps)
-        if share is None:
-            return connections
-        open_bps = {number: rates_bps[number] for number in self._slowest if left_bytes[number] > 0}
-        for number, count in self._contending.observe(now_s, share, open_bps, left_bytes).items():
-            connections[self._flows[number].source][number] = count
-        return connections
+        replay.pace(paces)
 
     def _look(self, network: Network, left: Sequence[tuple[str, str, float]], now_s: float) -> None:
         """Find out from time to time which flows cross the slowest link."""

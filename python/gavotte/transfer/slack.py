@@ -16,17 +16,11 @@ WINDOW_S = 0.6
 SHORT = 0.985
 """If flows achieve less than this share of their rates, some wait for lost packets, and others may use what is left."""
 
-FAR_SHORT = 0.9
-"""Below this share, others use the link, too, and the factor rises fast."""
-
 PROBE = 0.99
 """If flows achieve this share of their paces, links may carry more than the Network knows."""
 
 RISE = 1.08
 """Factor of one rise."""
-
-FAST_RISE = 1.2
-"""Factor of one fast rise."""
 
 PROBE_RISE = 1.02
 """Factor of one rise to find out whether links carry more."""
@@ -60,8 +54,8 @@ class Slack:
         """Forget what was observed, since other flows decide from now on."""
         self._marks.clear()
 
-    def observe(self, now_s: float, moved_bytes: float, rate_bps: float) -> float | None:
-        """Adapt the factor. Return the achieved share of the rate; None = unknown.
+    def observe(self, now_s: float, moved_bytes: float, rate_bps: float) -> None:
+        """Adapt the factor.
 
         Args:
             now_s: monotonic time.
@@ -73,12 +67,11 @@ class Slack:
             self._marks.popleft()
         begin_s, before_bytes = self._marks[0]
         if now_s - begin_s < WINDOW_S / 2 or rate_bps <= 0:
-            return None
+            return
         achieved = 8 * (moved_bytes - before_bytes) / (now_s - begin_s) / rate_bps
         if achieved < SHORT:
-            self.factor = min(MOST, self.factor * (RISE if achieved > FAR_SHORT else FAST_RISE))
+            self.factor = min(MOST, self.factor * RISE)
         elif achieved >= PROBE * self.factor:
             self.factor = min(MOST, self.factor * PROBE_RISE)
         else:
             self.factor = max(SLACK, self.factor * FALL)
-        return achieved

@@ -24,7 +24,7 @@ use crate::control::{host, watching};
 use crate::error::WorkError;
 use crate::guarantee::{Guarantees, GuardError, orphan};
 use crate::hold::HoldError;
-use crate::hold::jobs::{JobError, Label, Pace};
+use crate::hold::jobs::{JobError, Label};
 use crate::log;
 use crate::plane::{Plane, pulse};
 use crate::work::replay::{self, MAX_TRANSFERS};
@@ -213,13 +213,7 @@ impl Agent for Service {
         if request.ids.len() != request.paces_bps.len() {
             return Err(invalid("paces_bps: one for each id"));
         }
-        if !request.connections.is_empty() && request.connections.len() != request.ids.len() {
-            return Err(invalid("connections: one for each id, or none"));
-        }
-        let connections = request.connections.into_iter().chain(std::iter::repeat(0));
-        let paces = request.paces_bps.into_iter().zip(connections);
-        let paces = paces.map(|(bps, connections)| Pace { bps, connections });
-        let paces = request.ids.into_iter().zip(paces).collect();
+        let paces = request.ids.into_iter().zip(request.paces_bps).collect();
         let hold = self.plane.holds.of(&request.run_id)?;
         hold.jobs.pace(&request.replay_id, paces)?;
         Ok(Response::new(PaceReply {}))

@@ -62,17 +62,8 @@ pub struct Sight {
     pub state: State,
 }
 
-/// How a controller wants a part of a job to send.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pace {
-    /// Bit/s; 0 means no pace.
-    pub bps: u64,
-    /// The least number of connections, where the part may have several.
-    pub connections: u32,
-}
-
-/// The paces that a controller sets for a job's parts, by id.
-pub type Paces = HashMap<u32, Pace>;
+/// The paces that a controller sets for a job's parts: id to bit/s, where 0 means no pace.
+pub type Paces = HashMap<u32, u64>;
 
 /// The jobs of all runs on the agent.
 pub type All = Arc<Mutex<Vec<Entry>>>;

@@ -7,9 +7,7 @@ use gavotte_agent::contract::agents::{
 };
 use tonic::Code;
 
-use crate::support::{
-    Agent, Part, bulk, enrol, measure, pace, pace_over, replay, replay_telling, start, three, train, transfer,
-};
+use crate::support::{Agent, Part, bulk, enrol, measure, pace, replay, replay_telling, start, three, train, transfer};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn trains_run_in_both_directions_and_round_by_round() {
@@ -285,41 +283,6 @@ async fn a_spread_transfer_keeps_its_pace_and_its_budget() {
     assert!(done[0].finish_s - done[0].start_s > 0.75, "{done:?}");
     assert!(done[1].finish_s > 0.85, "the second was to wait: {done:?}");
     assert_eq!(a.release().await, 7_000_001);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_spread_transfer_gets_as_many_connections_as_its_controller_wants() {
-    let agents = three().await;
-    enrol(&agents).await;
-    let [a, b, _] = &agents;
-    let spread = Transfer {
-        pace_bps: 8_000_000,
-        spread: true,
-        ..transfer(1, "b", 20_000_000)
-    };
-    let replaying = replay(a, "wide", vec![spread]).await.unwrap();
-    start(a, "wide").await.unwrap();
-    let open = || {
-        let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
-        let port = format!(":{:04X}", b.port);
-        let fields = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-        fields
-            .filter(|line| line[2].ends_with(&port) && line[3] == "01")
-            .count()
-    };
-    assert!(pace_over(a, "wide", 1, 8_000_000, vec![6, 6]).await.is_err());
-    pace_over(a, "wide", 1, 8_000_000, vec![6]).await.unwrap();
-    let opened = async {
-        while open() < 6 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), opened).await.unwrap();
-    // They share the same bytes, and all of these arrive.
-    pace(a, "wide", 1, 2_000_000_000).await.unwrap();
-    let done = replaying.done().await;
-    assert_eq!((done[0].error.as_str(), done[0].bytes), ("", 20_000_000));
-    assert_eq!(a.release().await, 20_000_000);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -276,22 +276,11 @@ pub(crate) async fn start(agent: &Agent, replay_id: &str) -> Result<(), Status> 
 }
 
 pub(crate) async fn pace(agent: &Agent, replay_id: &str, id: u32, pace_bps: u64) -> Result<(), Status> {
-    pace_over(agent, replay_id, id, pace_bps, Vec::new()).await
-}
-
-pub(crate) async fn pace_over(
-    agent: &Agent,
-    replay_id: &str,
-    id: u32,
-    pace_bps: u64,
-    connections: Vec<u32>,
-) -> Result<(), Status> {
     let request = PaceRequest {
         run_id: RUN.into(),
         replay_id: replay_id.into(),
         ids: vec![id],
         paces_bps: vec![pace_bps],
-        connections,
     };
     agent.client.clone().pace(request).await.map(|_| ())
 }

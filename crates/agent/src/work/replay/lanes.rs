@@ -1,8 +1,7 @@
 //! One transfer over several connections. All draw from the same bytes, so that none waits for a share of a slow one.
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use gavotte_probe::sockets::tcp;
@@ -12,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{Instrument, debug};
 
-use super::{Common, HELD_BPS, SLOW_BPS, kernel_bps, wanted_bps};
+use super::{Common, HELD_BPS, kernel_bps, wanted_bps};
 use crate::contract::agents::{Transfer, TransferDone};
 use crate::contract::data::Report;
 use crate::error::{WorkError, within};
@@ -33,63 +32,16 @@ const LEAST_SEGMENTS: u64 = 4;
 /// More would be a burst.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// Time before the end of a flow from which on its connections retire. At twice its rate, this is two seconds.
-const RETIRING_S: f64 = 1.0;
-/// How often a flow whose connections have all ended opens one more for bytes that are left.
-const MOST_REOPENED: u32 = 8;
-/// Time between two looks whether a connection waits for a timeout, and the number of looks in a row until it is replaced.
-const STUCK_LOOK: Duration = Duration::from_millis(50);
-const STUCK_LOOKS: u32 = 3;
-
 /// What the connections of one transfer share.
 struct Pool {
     transfer: Transfer,
     left: AtomicU64,
-    /// Connections that take bytes, and the most that ever did at the same time.
-    taking: AtomicU32,
-    most_taking: AtomicU32,
     pacer: Pacer,
     entry: Arc<Entry>,
     signs: Signs,
 }
 
 impl Pool {
-    fn new(transfer: &Transfer, entry: Arc<Entry>) -> Self {
-        Self {
-            transfer: transfer.clone(),
-            left: AtomicU64::new(transfer.bytes),
-            taking: AtomicU32::new(0),
-            most_taking: AtomicU32::new(0),
-            pacer: Pacer::default(),
-            entry,
-            signs: Signs::default(),
-        }
-    }
-
-    /// Counts a connection that takes bytes from now on, until the returned value is dropped.
-    fn begin(&self) -> Taking<'_> {
-        let taking = self.taking.fetch_add(1, Ordering::Relaxed) + 1;
-        self.most_taking.fetch_max(taking, Ordering::Relaxed);
-        Taking(self)
-    }
-
-    /// Whether more connections take bytes than what is left needs.
-    ///
-    /// Shortly before the end they become fewer and fewer. One that has lost packets then recovers while others still send.
-    fn is_crowded(&self, pace_bps: u64) -> bool {
-        let most = f64::from(self.most_taking.load(Ordering::Relaxed));
-        let enough = (most * self.left_s(pace_bps) / RETIRING_S).ceil().max(1.0);
-        f64::from(self.taking.load(Ordering::Relaxed)) > enough
-    }
-
-    /// Time that what is left needs at a pace, in seconds; infinite if no pace is known.
-    fn left_s(&self, pace_bps: u64) -> f64 {
-        if pace_bps == 0 || pace_bps == HELD_BPS {
-            return f64::INFINITY;
-        }
-        8.0 * self.left() as f64 / pace_bps as f64
-    }
-
     fn left(&self) -> u64 {
         self.left.load(Ordering::Relaxed)
     }
@@ -103,15 +55,6 @@ impl Pool {
 
     fn give_back(&self, bytes: u64) {
         self.left.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
-
-/// A connection that takes bytes.
-struct Taking<'a>(&'a Pool);
-
-impl Drop for Taking<'_> {
-    fn drop(&mut self) {
-        self.0.taking.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -144,15 +87,13 @@ struct Lanes {
 }
 
 impl Lanes {
-    /// Adds connections up to as many as fill the path at today's pace, or more where the path loses packets or the
-    /// controller wants them.
+    /// Adds connections up to as many as fill the path at today's pace, or more where the path loses packets.
     fn widen(&mut self) {
         let (whole, transfer) = (&self.whole, &self.pool.transfer);
         let filling = connections(whole.pace_bps(transfer), self.round_trip);
         let wanted = self
             .shortfall
             .connections(filling)
-            .max(whole.least_connections(transfer))
             .min(most_connections(transfer.bytes));
         for _ in self.count..wanted {
             let (whole, pool) = (Arc::clone(whole), Arc::clone(&self.pool));
@@ -188,7 +129,7 @@ impl Lanes {
         let (mut paces, bytes) = (self.whole.paces.clone(), self.pool.transfer.bytes);
         let mut looks = interval(shortfall::period(self.round_trip));
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut confirmed, mut reopened) = (0, 0);
+        let mut confirmed = 0;
         while confirmed < bytes {
             tokio::select! {
                 ended = self.tasks.join_next() => match ended {
@@ -203,12 +144,6 @@ impl Lanes {
                     Some(Err(error)) => {
                         debug!(%error, "a connection of a transfer broke off");
                         return Err(WorkError::Over);
-                    }
-                    // The last connection gave up bytes when no other took any.
-                    None if self.pool.left() > 0 && reopened < MOST_REOPENED => {
-                        reopened += 1;
-                        let (whole, pool) = (Arc::clone(&self.whole), Arc::clone(&self.pool));
-                        self.tasks.spawn(async move { whole.join(&pool).await }.in_current_span());
                     }
                     None => return Err(WorkError::Request(format!("{confirmed} of {bytes} bytes were confirmed"))),
                 },
@@ -232,7 +167,13 @@ impl Common {
         done: &mut TransferDone,
     ) -> Result<(), WorkError> {
         let peer = self.target(&transfer.target)?;
-        let pool = Arc::new(Pool::new(transfer, Arc::clone(entry)));
+        let pool = Arc::new(Pool {
+            transfer: transfer.clone(),
+            left: AtomicU64::new(transfer.bytes),
+            pacer: Pacer::default(),
+            entry: Arc::clone(entry),
+            signs: Signs::default(),
+        });
         let _spending = Spending(self.hold.budget.reserve(transfer.bytes)?, Arc::clone(&pool));
         let mut lanes = Lanes {
             whole: Arc::clone(self),
@@ -286,35 +227,13 @@ impl Common {
         }
     }
 
-    /// Sends over one connection while any bytes are left, and waits for what its receiver got. A connection is replaced
-    /// if it was closed because its path's MTU shrank, or if it waits for a timeout and another one can be opened.
+    /// Sends over one connection while any bytes are left, and waits for what its receiver got. A connection that was
+    /// closed because its path's MTU shrank is replaced.
     async fn carry(&self, pool: &Pool, mut connection: Connection) -> Result<Carried, WorkError> {
         let mut carried = Carried::default();
-        // Where long packets vanish, a second connection waits as well. Only its timeouts show why, so it stays.
-        let mut overtaken = false;
         loop {
             let mut sent_bytes = 0;
-            let socket = connection.stream.as_fd().try_clone_to_owned();
-            let socket = socket.map_err(WorkError::io("watch a connection"))?;
-            let sent = tokio::select! {
-                biased;
-                sent = self.send_all(pool, &mut connection, &mut sent_bytes) => sent,
-                other = self.overtaking(pool, &socket), if !overtaken => {
-                    overtaken = true;
-                    tcp::reset_when_closed(&socket)?;
-                    tcp::shut_down(&socket)?;
-                    let lost_bytes = tcp::undelivered_bytes(&socket)?.min(sent_bytes);
-                    carried.retransmits += tcp::info(&socket).map_or(0, |info| info.retransmits);
-                    pool.give_back(lost_bytes);
-                    pool.entry.take_back(lost_bytes);
-                    carried.bytes += sent_bytes - lost_bytes;
-                    debug!(transfer = pool.transfer.id, lost_bytes, "gives up a connection that waits");
-                    let Some(other) = other else { return Ok(carried) };
-                    connection = other;
-                    continue;
-                }
-            };
-            drop(socket);
+            let sent = self.send_all(pool, &mut connection, &mut sent_bytes).await;
             carried.retransmits += tcp::info(&connection.stream).map_or(0, |info| info.retransmits);
             let error = match sent {
                 Ok(report) => {
@@ -340,39 +259,6 @@ impl Common {
         }
     }
 
-    /// Returns when a connection waits for a timeout shortly before the end of its flow, without a connection if others
-    /// still take bytes, otherwise with another one.
-    ///
-    /// In a queue that others keep full, the repeated segment is often lost as well. The kernel then waits for twice as
-    /// long, again and again, although the connection may have the last bytes of the flow.
-    async fn overtaking(&self, pool: &Pool, socket: &OwnedFd) -> Option<Connection> {
-        let transfer = &pool.transfer;
-        let waits = || {
-            pool.left_s(self.pace_bps(transfer).max(SLOW_BPS)) < RETIRING_S
-                && tcp::info(socket).is_ok_and(|info| info.timeouts > 0)
-        };
-        let mut looks = 0;
-        loop {
-            tokio::time::sleep(STUCK_LOOK).await;
-            looks = if waits() { looks + 1 } else { 0 };
-            if looks < STUCK_LOOKS {
-                continue;
-            }
-            looks = 0;
-            if pool.taking.load(Ordering::Relaxed) > 1 {
-                return None;
-            }
-            let Ok(peer) = self.target(&transfer.target) else {
-                continue;
-            };
-            if let Ok(other) = self.call(peer, transfer).dial().await
-                && waits()
-            {
-                return Some(other);
-            }
-        }
-    }
-
     async fn send_all(
         &self,
         pool: &Pool,
@@ -385,8 +271,7 @@ impl Common {
         let (mut set_bps, mut look) = (0, Look::default());
         let segment_bytes = u64::from(tcp::info(&*stream)?.mss_bytes).max(1);
         tcp::set_backlog(&*stream, BACKLOG_BYTES)?;
-        let taking = pool.begin();
-        while pool.left() > 0 && !pool.is_crowded(pace_bps()) {
+        while pool.left() > 0 {
             // Only a connection with room takes bytes.
             stream::writable(stream).await?;
             let free = paces
@@ -408,7 +293,6 @@ impl Common {
             *sent_bytes += now_bytes;
             pool.entry.add(sent?);
         }
-        drop(taking);
         stream.shutdown().await.map_err(WorkError::io("end the stream"))?;
         Ok(channel.receive(stream).await?)
     }
@@ -432,35 +316,16 @@ mod tests {
 
     #[test]
     fn connections_draw_from_the_same_bytes() {
-        let pool = Pool::new(&sized(10), Arc::default());
+        let pool = Pool {
+            transfer: Transfer::default(),
+            left: AtomicU64::new(10),
+            pacer: Pacer::default(),
+            entry: Arc::default(),
+            signs: Signs::default(),
+        };
         assert_eq!((pool.take(7), pool.take(7), pool.take(7)), (7, 3, 0));
         pool.give_back(5);
         assert_eq!((pool.left(), pool.take(9), pool.left()), (5, 5, 0));
-    }
-
-    fn sized(bytes: u64) -> Transfer {
-        Transfer {
-            bytes,
-            ..Transfer::default()
-        }
-    }
-
-    #[test]
-    fn connections_retire_before_the_end() {
-        // 8 Mbit/s: a megabyte a second.
-        let pool = Pool::new(&sized(1_500_000), Arc::default());
-        let mut taking: Vec<_> = (0..8).map(|_| pool.begin()).collect();
-        assert!(!pool.is_crowded(8_000_000));
-        pool.take(1_000_000);
-        // Half of a second is left, and half of the connections are enough. Without a pace, nothing shows when the end comes.
-        assert!(pool.is_crowded(8_000_000) && !pool.is_crowded(0));
-        taking.truncate(4);
-        assert!(!pool.is_crowded(8_000_000));
-        pool.take(499_000);
-        taking.truncate(2);
-        assert!(pool.is_crowded(8_000_000));
-        taking.truncate(1);
-        assert!(!pool.is_crowded(8_000_000));
     }
 
     #[test]

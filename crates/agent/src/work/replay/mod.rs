@@ -153,7 +153,7 @@ pub async fn run(
 
 /// The pace of a transfer, as its controller wants it.
 fn wanted_bps(paces: &Paces, transfer: &Transfer) -> u64 {
-    paces.get(&transfer.id).map_or(transfer.pace_bps, |pace| pace.bps)
+    *paces.get(&transfer.id).unwrap_or(&transfer.pace_bps)
 }
 
 /// The pace that the kernel gets; 0 = none.
@@ -418,11 +418,6 @@ impl Common {
         wanted_bps(&self.paces.borrow(), transfer)
     }
 
-    /// The least number of connections that the controller wants a transfer to have.
-    fn least_connections(&self, transfer: &Transfer) -> u32 {
-        self.paces.borrow().get(&transfer.id).map_or(1, |pace| pace.connections)
-    }
-
     /// Waits while a transfer is held or has enough bytes in the kernel. Returns the number of bytes that it may hand
     /// over.
     ///
@@ -494,7 +489,7 @@ impl Common {
                 return future::pending().await;
             };
             loop {
-                let wanted_bps = paces.borrow_and_update().get(&id).map_or(pace_bps, |pace| pace.bps);
+                let wanted_bps = paces.borrow_and_update().get(&id).copied().unwrap_or(pace_bps);
                 // The bytes of a held transfer that are already in the kernel leave at the old pace.
                 if wanted_bps != pace_bps && wanted_bps != HELD_BPS {
                     pace_bps = wanted_bps;
