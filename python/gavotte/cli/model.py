@@ -188,8 +188,9 @@ def _show(findings: Findings, choice: Choice) -> None:
         for method in [trial.method for trial in choice.trials] if verbose() else [choice.method]:
             mean, error = choice.over_base(method) or (0.0, 0.0)
             if method != "mean":
-                change = f"{100 * math.expm1(mean):+.1f} ± {100 * error:.1f} %"
-                note(f"{WORDS[choice.purpose]} by {method}: {change} compared with the mean")
+                change = f"{100 * math.expm1(mean):+.1f} ± {100 * error:.1f} % compared with the mean"
+                few = "too few new values to compare"
+                note(f"{WORDS[choice.purpose]} by {method}: {few if math.isinf(error) else change}")
     if findings.snapshots > 1:
         note(
             f"steadiness: {100 * norm.share:.0f} % of the measured times were more than {100 * norm.tolerance:.0f} % "
