@@ -274,7 +274,7 @@ def test_what_hinders_is_one_line_and_the_program_runs_where_it_can(job: Job) ->
     write_network(job.folder / "others.network.json", others)
     refused = job.run("openmpi", options=("--network", job.folder / "others.network.json"))
     assert "the Network has no host `c`; measure these hosts, or leave --network out" in refused.stderr
-    # A store in a folder that is not there, and a program that is none of MPI.
+    # The folder of the store is missing, and the program does not use MPI.
     ran = gavotte(
         *["launch", "--hosts", "lab", "--no-measure", "--store", str(job.folder / "none" / "store"), "--"],
         *["mpirun.openmpi", "-N", "1", "hostname"],
