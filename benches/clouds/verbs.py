@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ TIMEOUT_S = 0.2
 """Shortest time for which Linux's TCP waits before it sends again."""
 LOSSY_S = 20.0
 """Length of transfers on lossy paths. At 1 % of loss, some 200 packets are lost in that time."""
+
+UNSTEADY_RUNS = 5
+"""Runs of a placement on paths with loss or jitter."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,8 @@ def place_and_run(stage: Stage) -> Outcome:
     Where `model` says what one connection gets at losses that the counted packets allow, the real time may be in that
     range. The same holds where `place` warns that a credit may end before the transfers do.
 
+    Where packets are lost at random or delayed by jitter, the median of five runs counts.
+
     The transfers take 2.7 s. In those of 0.7 s a sender whose acknowledgements wait behind its receiver's own data ended
     its slow start early in every second run, which took 1.3 times as long.
     """
@@ -125,10 +131,15 @@ def place_and_run(stage: Stage) -> Outcome:
         lines += ["[[transfer]]", f'source = "task-{source}"', f'target = "task-{target}"', f"bytes = {size}"]
     (stage.folder / "ring.app.toml").write_text("\n".join(lines) + "\n")
     placed = stage.gavotte("place", "n.network.json", "ring.app.toml", "--time-limit", 2, "-o", "p.placement.json")
-    ran = stage.gavotte("run", "p.placement.json", "ring.app.toml", "--hosts", "lab")
+    # Where single packets decide, one run in four takes 1.1 to 1.3 times the median: a connection that loses one of its
+    # first packets leaves slow start early.
+    runs = UNSTEADY_RUNS if stage.condition.unsteady else 1
+    words = ["run", "p.placement.json", "ring.app.toml", "--hosts", "lab"]
+    completions_s = sorted((ran := stage.gavotte(*words))["completion_s"] for _ in range(runs))
     if not ran["predicted_s"]:
         return Outcome(True, "-")
-    ratio = (ran["completion_s"] - stage.condition.round_trip_s / 2) / ran["predicted_s"]
+    completion_s = statistics.median(completions_s)
+    ratio = (completion_s - stage.condition.round_trip_s / 2) / ran["predicted_s"]
     fast, slow = _named_range(stage)
     least, most = 0.85 * fast, 1.10 * slow
     if stage.condition.has_credit and any("measure --sustain" in each for each in placed["warnings"]):
@@ -136,7 +147,8 @@ def place_and_run(stage: Stage) -> Outcome:
     figure = f"{ratio:.2f}" + (f" of {least:.2g} to {most:.2g}" if not 0.85 <= ratio <= 1.10 else "")
     # Without a limit all hosts share the processors, which no Network knows.
     good = least <= ratio <= most or not stage.condition.capped
-    return Outcome(good, figure, f"{ran['completion_s']:.2f} of {ran['predicted_s']:.2f} s")
+    each_s = ", ".join(f"{each:.2f}" for each in completions_s)
+    return Outcome(good, figure, f"{each_s} of {ran['predicted_s']:.2f} s")
 
 
 def _named_range(stage: Stage) -> tuple[float, float]:
