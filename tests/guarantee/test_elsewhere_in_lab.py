@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import pytest
@@ -30,15 +30,19 @@ HOSTS = ("x", "y", "z", "t")
 WIRE_PER_PAYLOAD = 1514 / 1448
 
 
-@pytest.fixture(scope="module")
-def cloud() -> Iterator[lab.Session]:
+def two_racks() -> AbstractContextManager[lab.Session]:
     hosts = [{"name": host, "switch": "left" if host in "xy" else "right"} for host in HOSTS]
     switches: Sequence[Any] = [
         "core",
         {"name": "left", "parent": "core", "up": "50mbit"},
         {"name": "right", "parent": "core"},
     ]
-    with lab.session(topology(hosts, switches=switches)) as session:
+    return lab.session(topology(hosts, switches=switches))
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[lab.Session]:
+    with two_racks() as session:
         yield session
 
 
@@ -57,6 +61,15 @@ def wanted(**entries: Any) -> Guarantee:
 
 def state(inventory: Inventory, host: str) -> GuardedHost:
     return next(each for each in status(inventory).hosts if each.host == host)
+
+
+def enforces(inventory: Inventory, host: str) -> bool:
+    """Whether a host's agent enforces guarantees and finds the others.
+
+    On a busy machine, a pair may get less than its guarantee in some windows, which `why` then says for a minute.
+    """
+    why = state(inventory, host).why
+    return not why or why.startswith("less than the guarantee")
 
 
 def carried_bps(cloud: lab.Session, port: int, *flows: tuple[str, str, str]) -> list[float]:
@@ -205,7 +218,13 @@ def restarted(cloud: lab.Session, host: str) -> subprocess.Popen[Any]:
     return cloud.exec(host, [str(agent_binary()), "serve", "--socket", str(path)], stderr=subprocess.DEVNULL)
 
 
-def test_a_killed_agent_leaves_static_limits_and_the_next_one_resumes(cloud: lab.Session, inventory: Inventory) -> None:
+def test_a_killed_agent_leaves_static_limits_and_the_next_one_resumes() -> None:
+    # Another try needs agents that nobody has killed.
+    with two_racks() as cloud:
+        kill_and_restart(cloud, read_inventory(cloud.hosts_file))
+
+
+def kill_and_restart(cloud: lab.Session, inventory: Inventory) -> None:
     apply(wanted(), inventory)
     carried_bps(cloud, 5106, ("x", "z", address(cloud, "z")))
     os.kill(agent_of(cloud, "x"), signal.SIGKILL)
@@ -222,11 +241,11 @@ def test_a_killed_agent_leaves_static_limits_and_the_next_one_resumes(cloud: lab
     for _ in range(2):
         agent = restarted(cloud, "x")
         try:
-            until(lambda: state(inventory, "x").why == "")
+            until(lambda: enforces(inventory, "x"))
             assert state(inventory, "x").egress_bps == 10e6
             assert apply(wanted(), inventory).missing == {}
             carried_bps(cloud, 5108, ("x", "z", address(cloud, "z")))
-            until(lambda: not state(inventory, "x").why)
+            until(lambda: enforces(inventory, "x"))
         finally:
             agent.terminate()
             agent.wait()
@@ -234,7 +253,7 @@ def test_a_killed_agent_leaves_static_limits_and_the_next_one_resumes(cloud: lab
         assert "htb" in qdiscs(cloud, ["x"])
     agent = restarted(cloud, "x")
     try:
-        until(lambda: state(inventory, "x").why == "")
+        until(lambda: enforces(inventory, "x"))
         clear(inventory)
         assert "htb" not in qdiscs(cloud, ["x"])
     finally:
