@@ -266,6 +266,11 @@ def test_every_lane_has_its_own_seed() -> None:
     assert len(set(seeds)) == 12
 
 
+def test_the_largest_seed_of_a_campaign_fits_into_those_of_lanes() -> None:
+    (wire,) = plan(layout_of(topology([{"name": "a", "loss": 0.1}])).wires, 2**63 - 1)["wires"]
+    assert all(0 <= lane["seed"] < 2**64 for way in wire["ways"] for lane in way)
+
+
 def test_names_resolve() -> None:
     layout = layout_of(tree_of_ten())
     lines = layout.hosts_text.splitlines()

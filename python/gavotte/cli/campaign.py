@@ -160,7 +160,7 @@ def _take(
         done = take(
             planned,
             path,
-            lambda topology: lab.session(topology, source=str(file)),
+            lambda topology: lab.session(topology, source=str(file), seed=planned.campaign.seed),
             make_keys=lambda folder, name, place: hosts.keys(folder, [hosts.Bearer(name, (place,))]),
             resume=resume,
             max_seconds=bound_s,

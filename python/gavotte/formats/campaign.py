@@ -323,7 +323,7 @@ class Campaign(Written):
     Attributes:
         format: version of the format.
         name: name in every Record.
-        seed: decides the order.
+        seed: decides the order, and which packets links of a lab lose.
         order: `random`: all samples in one random order. `blocked`: repetition after repetition, each in a random
             order.
         repetitions: repetitions of every sample; with `stop`, the least number.

@@ -120,7 +120,9 @@ def plan(wires: tuple[Wire, ...], seed: int) -> dict[str, Any]:
         wires: the lab's wires.
         seed: decides losses and jitter.
     """
-    seeds = iter(range(seed << 32, (seed << 32) + (1 << 32), 2))
+    # A link's seed has 64 bits.
+    first = (seed % (1 << 32)) << 32
+    seeds = iter(range(first, first + (1 << 32), 2))
     return {
         "wires": [
             {
