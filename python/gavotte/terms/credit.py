@@ -50,6 +50,10 @@ UNSETTLED = 0.25
 SIDE_SHARE = 0.8
 """Share of the windows on either side that are on their side of the middle between C and r, at least."""
 
+NOISE = 3.0
+"""C is further from r than windows from their level: this many times their median deviation. At 1 % of loss, one
+connection's rate varies by half from second to second."""
+
 CAP_BUCKET_BYTES = 200_000.0
 """A bucket of at least this depth belongs to a host's cap. A smaller one may belong to a link in front of the cap."""
 
@@ -97,6 +101,9 @@ def find_credit(bin_bytes: Sequence[float], bin_s: float) -> Credit | None:
     if high < FALLS * low or not clear:
         return None
     unsettled = math.ceil(UNSETTLED * len(after))
+    noise = max(_deviation(logs[:split]), _deviation(logs[split + 1 + unsettled :]))
+    if math.log(high / max(low, 1.0)) < NOISE * noise:
+        return None
     low = float(after[unsettled:].mean())
     window_s, until = each * bin_s, split + 1 + unsettled
     ahead = float(sums[:until].sum()) - low * until
@@ -105,6 +112,10 @@ def find_credit(bin_bytes: Sequence[float], bin_s: float) -> Credit | None:
 
 def _spread(logs: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
     return float(np.abs(logs - np.median(logs)).sum())
+
+
+def _deviation(logs: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
+    return float(np.median(np.abs(logs - np.median(logs))))
 
 
 def beyond_seen(network: Network, sent_bytes: Sequence[float], *, least_s: float) -> list[int]:
