@@ -219,7 +219,7 @@ def restarted(cloud: lab.Session, host: str) -> subprocess.Popen[Any]:
 
 
 def test_a_killed_agent_leaves_static_limits_and_the_next_one_resumes() -> None:
-    # Another try needs agents that nobody has killed.
+    # Another try needs agents that are alive.
     with two_racks() as cloud:
         kill_and_restart(cloud, read_inventory(cloud.hosts_file))
 
