@@ -6,8 +6,9 @@ use std::path::Path;
 
 /// Longest name and path that are reported, in bytes.
 const MOST_BYTES: usize = 4096;
-/// The variables in which launchers give a process its rank: Open MPI, MPICH, Slurm.
-const RANKS: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"];
+/// The variables in which launchers give a process its rank: Open MPI, MPICH, torchrun, Slurm. A torchrun that Slurm
+/// has started passes Slurm's variable on to all its ranks, so its own comes first.
+const RANKS: [&str; 4] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK", "SLURM_PROCID"];
 
 /// The process that holds a socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct Owner {
     pub name: String,
     /// The path in cgroup v2 or, if that is empty, the longest path in version 1.
     pub cgroup: String,
-    /// The rank, if an MPI launcher started the process.
+    /// The rank, if a launcher of MPI programs or torchrun started the process.
     pub rank: Option<u32>,
 }
 
@@ -113,6 +114,7 @@ mod tests {
     fn ranks_and_cgroups_are_read() {
         assert_eq!(rank(b"A=1\0OMPI_COMM_WORLD_RANK=12\0B="), Some(12));
         assert_eq!(rank(b"XPMI_RANK=1\0PMI_RANK=x"), None);
+        assert_eq!(rank(b"SLURM_PROCID=0\0RANK=3\0"), Some(3));
         assert_eq!(cgroup("3:cpu:/docker/ab\n0::/system.slice/a"), "/system.slice/a");
         assert_eq!(cgroup("3:cpu:/docker/ab\n1:name=systemd:/\n0::/"), "/docker/ab");
         assert_eq!(cgroup(""), "");

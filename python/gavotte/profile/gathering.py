@@ -36,6 +36,7 @@ class Request:
         collectives: one of `COLLECTIVES`, how sources that count calls attribute the bytes of a collective. `wire` = to
             the ranks between which the MPI library sends them, `call` = to those that have and want them.
         waiting: called with what the reader of the inputs waits for, if it takes long.
+        ended: called again and again while sockets are watched; returns whether to stop before the time is up.
     """
 
     inputs: Sequence[str | Path]
@@ -48,6 +49,7 @@ class Request:
     interface: str | None = None
     collectives: str = "wire"
     waiting: Callable[[str], None] | None = None
+    ended: Callable[[], bool] | None = None
 
 
 def of_ranks(request: Request, ranks: int) -> Request:

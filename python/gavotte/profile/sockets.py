@@ -51,7 +51,7 @@ class Owner(NamedTuple):
         pid: the process's number.
         name: the process's name, as `ps -o comm` shows it.
         cgroup: path of the process's cgroup.
-        rank: the process's rank if an MPI launcher started it, else None.
+        rank: the process's rank if a launcher of MPI programs or torchrun started it, else None.
     """
 
     here: str
@@ -83,8 +83,17 @@ class Report(NamedTuple):
     counters: Mapping[str, int | float | bool]
 
 
-def watch_here(for_s: float, ready: Callable[[], None]) -> Iterator[Report]:
+def _never() -> bool:
+    return False
+
+
+def watch_here(for_s: float, ready: Callable[[], None], ended: Callable[[], bool] | None = None) -> Iterator[Report]:
     """Watch the sockets in this machine's network namespace, until the time is up or Ctrl-C, and yield reports.
+
+    Args:
+        for_s: how long to watch, in seconds.
+        ready: called once the watch has begun.
+        ended: returns whether to stop before the time is up.
 
     Raises:
         UnsupportedError: when the kernel does not report the bytes of sockets.
@@ -106,7 +115,7 @@ def watch_here(for_s: float, ready: Callable[[], None]) -> Iterator[Report]:
     ready()
     yield report()
     try:
-        while (left_s := end_s - time.monotonic()) > 0:
+        while (left_s := end_s - time.monotonic()) > 0 and not (ended or _never)():
             time.sleep(min(LOOK_S, left_s))
             watch.look()
             yield report()
@@ -115,10 +124,18 @@ def watch_here(for_s: float, ready: Callable[[], None]) -> Iterator[Report]:
         yield report()
 
 
-def watch_hosts(inventory: Inventory, for_s: float, ready: Callable[[], None]) -> Iterator[Report]:
+def watch_hosts(
+    inventory: Inventory, for_s: float, ready: Callable[[], None], ended: Callable[[], bool] | None = None
+) -> Iterator[Report]:
     """Watch the sockets of an inventory's hosts through their agents, until the time is up or Ctrl-C.
 
     Other runs may use the hosts at the same time.
+
+    Args:
+        inventory: the hosts.
+        for_s: how long to watch, in seconds.
+        ready: called once all hosts watch.
+        ended: returns whether to stop before the time is up.
 
     Raises:
         AgentError: when an agent cannot be reached, does not watch, or falls silent.
@@ -140,7 +157,7 @@ def watch_hosts(inventory: Inventory, for_s: float, ready: Callable[[], None]) -
 
         threading.Thread(target=drain, daemon=True, name="watch").start()
         try:
-            yield from _until(arrivals, set(requests), for_s, ready)
+            yield from _until(arrivals, set(requests), for_s, ready, ended or _never)
         finally:
             over.set()
 
@@ -150,6 +167,7 @@ def _until(
     hosts: set[str],
     for_s: float,
     ready: Callable[[], None],
+    ended: Callable[[], bool],
 ) -> Iterator[Report]:
     """Yield the reports of all hosts, and stop after each host has sent one that covers the whole time."""
     silent = set(hosts)
@@ -170,6 +188,8 @@ def _until(
             if not silent:
                 ready()
                 end_s = time.monotonic() + for_s
+        elif time.monotonic() < end_s and ended():
+            end_s = time.monotonic()
         # A report that arrives now may be of a look before the end. A report one REPORT_S later is not.
         elif time.monotonic() > end_s + REPORT_S:
             left.discard(name)

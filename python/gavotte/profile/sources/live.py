@@ -38,7 +38,7 @@ def read_live(request: Request) -> Traffic:
     user gave:
 
     1. `pid:NUMBER`: a process.
-    2. `rank:NUMBER`: a rank of an MPI job.
+    2. `rank:NUMBER`: a rank of an MPI job, or of torchrun.
     3. `NAME`: processes of this name, as `ps -o comm` has it.
     4. `container:ID` or `cgroup:PATH`.
     5. An address, alone or with a port.
@@ -69,9 +69,9 @@ def read_live(request: Request) -> Traffic:
         for each in map(str, request.inputs):
             if each.isdigit() and not Path(f"/proc/{each}").is_dir():
                 raise GavotteError(f"no process {each} runs", hint="name one that does")
-        reports = watch_here(for_s, ready)
+        reports = watch_here(for_s, ready, request.ended)
     else:
-        reports = watch_hosts(request.hosts, for_s, ready)
+        reports = watch_hosts(request.hosts, for_s, ready, request.ended)
     for report in reports:
         merging.take(report)
     stop_s = clock()
