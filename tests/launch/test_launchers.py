@@ -15,6 +15,7 @@ from gavotte.launch.launchers import Launcher, Wanted, launcher_of, recognise
 from gavotte.launch.launchers.mpich import Mpich
 from gavotte.launch.launchers.openmpi import OpenMpi
 from gavotte.launch.launchers.slurm import Srun
+from gavotte.launch.launchers.torchrun import Torchrun
 
 ALLOCATED = {"SLURM_JOB_ID": "7"}
 LAUNCHERS: dict[str, Launcher] = {
@@ -22,6 +23,7 @@ LAUNCHERS: dict[str, Launcher] = {
     "openmpi5": OpenMpi(5),
     "mpich": Mpich(),
     "srun": Srun(ALLOCATED),
+    "torchrun": Torchrun(),
 }
 SLOTS = {"a": 2, "b": 2, "c": 2}
 ORDER = ["c", "a", "a", "b"]
@@ -46,6 +48,8 @@ def start(
         ("mpich", "mpiexec -n 4 -genv A 1 -prepend-rank ./solver --np 9", 4, "./solver --np 9"),
         ("srun", "srun -n4 --mpi=pmix --cpus-per-task 2 ./solver", 4, "./solver"),
         ("srun", "srun --ntasks=6 -l -- ./solver", 6, "./solver"),
+        ("torchrun", "torchrun --nproc-per-node 2 t.py --nnodes 9", None, "t.py --nnodes 9"),
+        ("torchrun", "torchrun --nnodes=4:4 --rdzv-backend=static -t3 -m pkg.t", 4, "pkg.t"),
     ],
 )
 def test_what_is_read_from_a_line(name: str, words: str, ranks: int | None, program: str) -> None:
@@ -56,7 +60,7 @@ def test_what_is_read_from_a_line(name: str, words: str, ranks: int | None, prog
 def test_the_number_of_ranks_without_an_option_is_the_launchers_own() -> None:
     read = {name: launcher.read(["run", "solver"]) for name, launcher in LAUNCHERS.items()}
     ranks = {name: LAUNCHERS[name].ranks(line, SLOTS) for name, line in read.items()}
-    assert ranks == {"openmpi4": 6, "openmpi5": 6, "mpich": 1, "srun": 3}
+    assert ranks == {"openmpi4": 6, "openmpi5": 6, "mpich": 1, "srun": 3, "torchrun": 6}
     assert Srun(ALLOCATED | {"SLURM_NTASKS": "5"}).ranks(read["srun"], SLOTS) == 5
 
 
@@ -266,12 +270,35 @@ def test_what_is_no_launcher_is_one_line() -> None:
     [
         ("torchrun --nnodes=1:4 t.py", "torchrun is elastic with --nnodes=1:4 and ignores an order"),
         ("torchrun --nnodes 2 --rdzv_backend c10d t.py", "torchrun sorts hosts by name with --rdzv-backend c10d"),
-        ("torchrun --nnodes=2 --node-rank 0 t.py", "torchrun runs once on each host"),
+        (
+            "torchrun --nnodes=2 --node-rank 0 t.py",
+            "`--node_rank` of torchrun contradicts an order of ranks; remove it",
+        ),
+        ("torchrun --standalone t.py", "`--standalone` of torchrun contradicts"),
+        ("torchrun --nnodes x t.py", "`--nnodes x` of torchrun is no number of hosts"),
+        ("torchrun --nproc-per-node 2", "torchrun has no program to start"),
     ],
 )
-def test_torchrun_is_refused_with_the_way_to_order_its_hosts(words: str, message: str) -> None:
+def test_what_torchrun_would_do_with_another_order_is_refused(words: str, message: str) -> None:
     with pytest.raises(GavotteError, match=message):
-        recognise(words.split())
+        recognise(words.split()).read(words.split())
+
+
+def test_torchrun_gets_a_command_line_for_each_host() -> None:
+    launcher = Torchrun()
+    line = launcher.read(
+        ["torchrun", "--nnodes", "2", "--nproc-per-node", "4", "--master-port", "7", "--log-dir", "d", "-m", "t", "-x"]
+    )
+    wanted = Wanted(["c", "a"], {"a": 1, "b": 1, "c": 1}, True, "", {}, {"a": "10.0.0.1", "c": "10.0.0.3"})
+    start = launcher.start(line, wanted)
+    given = "--nnodes 2 --node_rank {} --rdzv_backend static --master_addr 10.0.0.3"
+    own = "--nproc_per_node 4 --master_port 7 --log_dir d -m t -x"
+    assert [" ".join(words) for words in start.each] == [f"torchrun {given.format(rank)} {own}" for rank in (0, 1)]
+    assert " ".join(start.words) == f"torchrun {given.format('NODE_RANK')} {own}"
+    assert (launcher.per_host(line), launcher.identity(line)) == (4, ("4", "module"))
+    assert launcher.per_host(launcher.read(["torchrun", "--nproc-per-node", "gpu", "t.py"])) is None
+    with pytest.raises(GavotteError, match="torchrun wants 4 hosts, and 3 can be used; lower --nnodes"):
+        launcher.room(line, 4, {"a": 1, "b": 1, "c": 1})
 
 
 @pytest.mark.skipif(shutil.which("mpirun.openmpi") is None, reason="no Open MPI")

@@ -23,6 +23,7 @@ from gavotte.launch.planning import age_text, steady
 from gavotte.launch.running import run
 from gavotte.launch.scratch import run_folder, sweep
 from gavotte.launch.shelf import Shelf
+from gavotte.launch.watching import names_of_ranks
 from gavotte.place import order_ranks
 
 
@@ -31,6 +32,7 @@ def test_a_key_is_of_program_arguments_and_ranks(tmp_path: Path, monkeypatch: py
     assert len(keys) == 6
     assert {len(key) for key in keys} == {12}
     assert Job(["sh", "a b"], 2).text == "sh 'a b'"
+    assert len({Job(["sh"], 2, options).key for options in ((), ("1",), ("2",), ("2", "module"))}) == 4
     # A program is known again by its path, wherever the command is given.
     (tmp_path / "solver").write_text("#!/bin/sh\n")
     (tmp_path / "solver").chmod(0o755)
@@ -160,6 +162,19 @@ def test_counts_of_all_ranks_make_an_app(tmp_path: Path) -> None:
     (folder / "job.1.pmpi").write_text(COUNTS.format(rank=1, ranks=2, other=0))
     app, size, doubts = collect(folder, 2, "x")
     assert ([task.name for task in app.task], size, list(doubts)) == (["rank0", "rank1"], 2000, [])
+
+
+def test_ranks_of_hosts_are_named() -> None:
+    assert names_of_ranks(["b", "a"], 2) == {
+        "b/rank:0": "host0",
+        "b/rank:1": "host0",
+        "a/rank:2": "host1",
+        "a/rank:3": "host1",
+    }
+    unknown = names_of_ranks(["b", "a"], None)
+    assert (unknown["b/rank:100"], unknown["a/rank:0"]) == ("host0", "host1")
+    with pytest.raises(GavotteError, match="too many ranks to watch"):
+        names_of_ranks([f"h{i}" for i in range(200)], None)
 
 
 def test_a_users_own_preload_stays() -> None:

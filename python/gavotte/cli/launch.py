@@ -63,7 +63,8 @@ def launch(
     command: Annotated[
         list[str] | None,
         typer.Argument(
-            help="After `--`: mpirun, mpiexec or srun, with its options and the program.", metavar="-- COMMAND"
+            help="After `--`: mpirun, mpiexec, srun or torchrun, with its options and the program.",
+            metavar="-- COMMAND",
         ),
     ] = None,
     *,
@@ -173,9 +174,8 @@ def _span(wall: WallTime) -> str:
 
 def _announce(plan: LaunchPlan) -> None:
     """Print what is about to be started."""
-    hosts = len(set(plan.hosts))
     kept = "in the order placed for its messages" if plan.placed else f"in the order of {plan.launcher.title}"
-    note(f"job {plan.job.key}: {plan.job.ranks} ranks on {hosts} hosts, {kept}")
+    note(f"job {plan.job.key}: {plan.size}, {kept}")
     if plan.verdict:
         note(plan.verdict)
     if plan.wall is not None:

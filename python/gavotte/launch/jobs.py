@@ -20,16 +20,19 @@ class Job:
 
     Attributes:
         program: the program and its arguments, as the user wrote them.
-        ranks: number of ranks.
+        ranks: number of ranks; number of hosts if the launcher is started on each of them.
+        options: options of the launcher that make another job of the same program.
     """
 
     program: Sequence[str]
     ranks: int
+    options: Sequence[str] = ()
 
     @property
     def key(self) -> str:
         """The key: a hash of the program's path, its arguments and the number of ranks."""
-        text = json.dumps([_located(self.program[0]), *self.program[1:], self.ranks])
+        named = [_located(self.program[0]), *self.program[1:], self.ranks]
+        text = json.dumps([*named, list(self.options)] if self.options else named)
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:KEY_DIGITS]
 
     @property

@@ -15,11 +15,13 @@ from gavotte.formats.app import App
 from gavotte.formats.files.reading import write_text
 from gavotte.formats.record import Record
 from gavotte.launch.counting import collect, family_of, library, variables
+from gavotte.launch.nodes import Node, run_nodes
 from gavotte.launch.planning import LaunchPlan, plan_launch
 from gavotte.launch.question import LaunchQuestion, LaunchSession
-from gavotte.launch.running import run
+from gavotte.launch.running import Ended, run
 from gavotte.launch.scratch import default_root, run_folder
 from gavotte.launch.shelf import KIND, METRIC
+from gavotte.launch.watching import SocketCounts, names_of_ranks, watching
 
 OFF_VARIABLE = "GAVOTTE_LAUNCH"
 """Variable that turns `gavotte launch` off if its value is `off`: the command runs as it is."""
@@ -76,10 +78,36 @@ def carry_out(plan: LaunchPlan, session: LaunchSession) -> Launched:
     Raises:
         GavotteError: when the launcher cannot be started, or no folder for its files can be made.
     """
-    root = plan.question.scratch.absolute() if plan.question.scratch is not None else default_root()
     began_s = time.time()
+    outcome = _run_on_each(plan, session) if plan.launcher.on_each else _run_once(plan, session)
+    ended, app = outcome.ended, outcome.app
+    for doubt in outcome.doubts:
+        session.complain(doubt)
+    moved_bytes = None if app is None else _between_hosts(app, plan.hosts)
+    kept = app is not None and plan.shelf.keep_app(plan.job, app)
+    record = _record(plan, began_s, ended.wall_s, ended.status, moved_bytes)
+    plan.shelf.keep_run(record)
+    return Launched(plan, ended.status, ended.wall_s, app is not None, kept, moved_bytes, record)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a run leaves.
+
+    Attributes:
+        ended: how it ended.
+        app: its messages; None = not counted.
+        doubts: what may be wrong with the counts.
+    """
+
+    ended: Ended
     app: App | None = None
-    moved_bytes: int | None = None
+    doubts: Sequence[str] = ()
+
+
+def _run_once(plan: LaunchPlan, session: LaunchSession) -> _Outcome:
+    """Run a launcher that starts all ranks itself."""
+    root = plan.question.scratch.absolute() if plan.question.scratch is not None else default_root()
     with ExitStack() as stack:
         folder = stack.enter_context(run_folder(root))
         counting = _counting(plan, root, folder, session) if plan.counts else {}
@@ -88,19 +116,55 @@ def carry_out(plan: LaunchPlan, session: LaunchSession) -> Launched:
             write_text(folder / "order", start.text)
         environ = {**plan.places.environ, **start.variables}
         ended = run(plan.places.command(start.words), environ, entered=plan.places.cloud is not None)
-        if counting and ended.status == 0:
-            try:
-                app, _, doubts = collect(folder, plan.job.ranks, Path(plan.job.program[0]).name or "job")
-            except GavotteError as error:
-                session.complain(f"the messages are still unknown: {error}")
-            else:
-                moved_bytes = _between_hosts(app, plan.hosts)
-                for doubt in doubts:
-                    session.complain(doubt)
-    kept = app is not None and plan.shelf.keep_app(plan.job, app)
-    record = _record(plan, began_s, ended.wall_s, ended.status, moved_bytes)
-    plan.shelf.keep_run(record)
-    return Launched(plan, ended.status, ended.wall_s, app is not None, kept, moved_bytes, record)
+        if not counting or ended.status:
+            return _Outcome(ended)
+        try:
+            app, _, doubts = collect(folder, plan.job.ranks, _name(plan))
+        except GavotteError as error:
+            return _Outcome(ended, None, [f"the messages are still unknown: {error}"])
+        return _Outcome(ended, app, doubts)
+
+
+def _run_on_each(plan: LaunchPlan, session: LaunchSession) -> _Outcome:
+    """Run a launcher that must be started on each host."""
+    places, start = plan.places, plan.start("")
+    nodes = [
+        Node(host, words, places.addresses[host], places.reach(host))
+        for host, words in zip(plan.hosts, start.each, strict=True)
+    ]
+    with ExitStack() as stack:
+        counts = _watched(plan, session, stack) if plan.counts else None
+        ended = run_nodes(nodes, {**places.environ, **start.variables}, python=places.python)
+        if ended.failed:
+            session.complain(f"{ended.failed} failed first, with status {ended.status}, so all others were ended")
+        if counts is None or ended.status:
+            return _Outcome(ended)
+        try:
+            app, doubts = counts.collect(_name(plan))
+        except GavotteError as error:
+            return _Outcome(ended, None, [f"the messages are still unknown: {error}"])
+        return _Outcome(ended, app, doubts)
+
+
+def _watched(plan: LaunchPlan, session: LaunchSession, stack: ExitStack) -> SocketCounts | None:
+    """Watch the sockets of the job's ranks until the stack ends; None if they cannot be watched."""
+    try:
+        inventory = plan.places.inventory
+        if inventory is None:
+            raise GavotteError("no agent can watch its sockets")
+        hosts = [host for host in inventory.host if host.name in plan.hosts]
+        tasks = names_of_ranks(plan.hosts, plan.launcher.per_host(plan.line))
+        counts = stack.enter_context(watching(inventory.model_copy(update={"host": hosts}), tasks))
+    except GavotteError as error:
+        session.complain(f"this run is not counted: {error}")
+        return None
+    session.note(f"job {plan.job.key}: first run, the sockets of its ranks are counted")
+    return counts
+
+
+def _name(plan: LaunchPlan) -> str:
+    """Return the name of the job's App."""
+    return Path(plan.job.program[0]).name or "job"
 
 
 def _counting(plan: LaunchPlan, root: Path, folder: Path, session: LaunchSession) -> dict[str, str]:

@@ -109,14 +109,25 @@ class LaunchPlan:
             file: path of the file of hosts.
             variables: variables of the ranks.
         """
-        wanted = Wanted(self.hosts, self.own_slots, self.placed, file, variables or {})
+        addresses = self.places.addresses
+        wanted = Wanted(self.hosts, self.own_slots, self.placed, file, variables or {}, addresses)
         return self.launcher.start(self.line, wanted)
 
     @property
     def shown(self) -> str:
         """The launcher's command line for people."""
         start = self.start(ORDER)
-        return " ".join([*(f"{key}={value}" for key, value in start.variables.items()), shlex.join(start.words)])
+        line = " ".join([*(f"{key}={value}" for key, value in start.variables.items()), shlex.join(start.words)])
+        return f"on each host: {line}" if start.each else line
+
+    @property
+    def size(self) -> str:
+        """The number of ranks and of hosts, in words."""
+        hosts = counted(len(set(self.hosts)), "host")
+        if not self.launcher.on_each:
+            return f"{self.job.ranks} ranks on {hosts.split()[0]} hosts"
+        each = self.launcher.per_host(self.line)
+        return hosts if each is None else f"{hosts} with {counted(each, 'rank')} each"
 
     @property
     def document(self) -> dict[str, Any]:
@@ -192,8 +203,8 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
     own_slots = launcher.slots(line, cpus)
     ranks = launcher.ranks(line, own_slots)
     slots = launcher.room(line, ranks, own_slots)
-    job = Job(line.program, ranks)
-    app = _app(question, shelf, job)
+    job = Job(line.program, ranks, launcher.identity(line))
+    app = _app(question, shelf, job, "host" if launcher.on_each else "rank")
     default = launcher.default(ranks, own_slots)
     past = past_of(shelf.runs(job.key))
     order = None
@@ -284,15 +295,15 @@ def _network(question: LaunchQuestion, session: LaunchSession, places: Places, s
         return _Network(None, "unknown")
 
 
-def _app(question: LaunchQuestion, shelf: Shelf, job: Job) -> App | None:
-    """Return the messages of the job, each rank as a task of one core; None = unknown."""
+def _app(question: LaunchQuestion, shelf: Shelf, job: Job, unit: str) -> App | None:
+    """Return the messages of the job, each rank (host) as a task of one core; None = unknown."""
     app = question.app if question.app is not None else shelf.app(job.key)
     if app is None:
         return None
     if len(app.task) != job.ranks:
         raise GavotteError(
-            f"App `{app.name}` has {counted(len(app.task), 'task')} for {counted(job.ranks, 'rank')}",
-            hint="use an App with one task for each rank, in their order",
+            f"App `{app.name}` has {counted(len(app.task), 'task')} for {counted(job.ranks, unit)}",
+            hint=f"use an App with one task for each {unit}, in their order",
         )
     tasks = [task.model_copy(update={"cpus": 1.0, "memory_bytes": 0, "storage_bytes": 0}) for task in app.task]
     return app.model_copy(update={"task": tasks})

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from gavotte.errors import GavotteError
 
@@ -43,7 +43,8 @@ def run(words: Sequence[str], environ: Mapping[str, str], *, entered: bool = Fal
     Raises:
         GavotteError: when there is no such program.
     """
-    with _passing_on(_Child(entered)) as child:
+    child = _Child(entered)
+    with passing_on(child):
         began_s = time.monotonic()
         try:
             process = subprocess.Popen(words, env=environ)
@@ -59,6 +60,7 @@ class _Child:
     """The launcher, and the signals that came before it had started."""
 
     entered: bool
+    shares_terminal: bool = True
     process: subprocess.Popen[Any] | None = None
     early: list[int] = field(default_factory=list)
 
@@ -87,30 +89,43 @@ class _Child:
             return []
 
 
-@contextmanager
-def _passing_on(child: _Child) -> Iterator[_Child]:
-    """Pass signals on to the child until the block ends.
+class Receiver(Protocol):
+    """One that gets the signals of this process.
 
-    The terminal sends Ctrl-C to all processes of the foreground, so the child has it already. A second one would make
-    mpirun leave without cleaning up.
+    Attributes:
+        shares_terminal: whether its processes are in the session of this process.
+    """
+
+    shares_terminal: bool
+
+    def send(self, number: int) -> None:
+        """Get a signal."""
+
+
+@contextmanager
+def passing_on(receiver: Receiver) -> Iterator[None]:
+    """Pass signals on until the block ends.
+
+    The terminal sends Ctrl-C to all processes of the foreground, so a child there has it already. A second one would
+    make mpirun leave without cleaning up.
     """
 
     def pass_on(number: int, _frame: object) -> None:
-        if number not in FROM_TERMINAL or not _in_foreground():
-            child.send(number)
+        if not (receiver.shares_terminal and number in FROM_TERMINAL and in_foreground()):
+            receiver.send(number)
 
     before: dict[int, Any] = {}
     with contextlib.suppress(ValueError):  # only the main thread may set handlers
         for number in map(int, PASSED_ON):
             before[number] = signal.signal(number, pass_on)
     try:
-        yield child
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _in_foreground() -> bool:
+def in_foreground() -> bool:
     """Return whether this process is in the foreground of a terminal."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Find out which launcher a command line calls: Open MPI's mpirun, MPICH's mpiexec or Slurm's srun."""
+"""Find out which launcher a command line calls: Open MPI's mpirun, MPICH's mpiexec, srun or torchrun."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gavotte.launch.launchers.launcher import Launcher, Start, Wanted
 from gavotte.launch.launchers.mpich import Mpich
 from gavotte.launch.launchers.openmpi import OpenMpi
 from gavotte.launch.launchers.slurm import Srun
-from gavotte.launch.launchers.torchrun import refusal
+from gavotte.launch.launchers.torchrun import Torchrun
 
 __all__ = ["CommandLine", "Launcher", "Start", "Wanted", "launcher_of", "recognise"]
 
 VERSION_S = 20.0
 """How long a launcher may take to print its version, in seconds."""
 
-_KNOWN = "use mpirun or mpiexec of Open MPI or MPICH, or srun"
+_KNOWN = "use mpirun or mpiexec of Open MPI or MPICH, srun or torchrun"
 _NAME = re.compile(r"(mpirun|mpiexec|orterun|prterun)([._-].*)?")
 _OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE|PRRTE)\) (\d+)\.")
 _ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -41,7 +41,7 @@ def recognise(words: Sequence[str], environ: Mapping[str, str] = os.environ) -> 
     if name == "srun":
         return Srun(environ)
     if name == "torchrun":
-        raise refusal(words)
+        return Torchrun()
     if not _NAME.fullmatch(name):
         raise GavotteError(f"`{words[0]}` is not a launcher", hint=_KNOWN)
     try:

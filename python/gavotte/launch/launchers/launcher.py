@@ -20,6 +20,7 @@ class Wanted:
         placed: whether `hosts` differs from the launcher's own order.
         file: path of the file that lists hosts or ranks.
         variables: variables to set for each rank.
+        addresses: address or DNS name of each host, as other hosts reach it, for launchers that start on each host.
     """
 
     hosts: Sequence[str]
@@ -27,6 +28,7 @@ class Wanted:
     placed: bool
     file: str
     variables: Mapping[str, str] = field(default_factory=dict)
+    addresses: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def crowded(self) -> bool:
@@ -42,11 +44,13 @@ class Start:
         words: the command line.
         text: content of the file of hosts or ranks; empty = no file is needed.
         variables: variables of the launcher itself.
+        each: command line of each host, in the order of the wanted hosts; empty = one command line starts all ranks.
     """
 
     words: list[str]
     text: str = ""
     variables: dict[str, str] = field(default_factory=dict)
+    each: Sequence[list[str]] = ()
 
 
 class Launcher(ABC):
@@ -59,6 +63,8 @@ class Launcher(ABC):
     syntax: Syntax
     crowding: tuple[str, ...] | None = ()
     """Options with which hosts may get more ranks than slots; None = they always may."""
+    on_each: bool = False
+    """Whether it must be started on each host. Its order is then one of hosts, and the job's tasks are hosts."""
 
     def read(self, words: Sequence[str]) -> CommandLine:
         """Parse a command line of this launcher.
@@ -107,6 +113,14 @@ class Launcher(ABC):
     @abstractmethod
     def start(self, line: CommandLine, wanted: Wanted) -> Start:
         """Return how to start a job as wanted."""
+
+    def identity(self, line: CommandLine) -> tuple[str, ...]:  # noqa: ARG002
+        """Return the options that make another job of the same program, with other messages."""
+        return ()
+
+    def per_host(self, line: CommandLine) -> int | None:
+        """Return the number of ranks on each host; None = the line does not say."""
+        return line.per_host
 
     @abstractmethod
     def preloaded(self, line: CommandLine) -> str:
