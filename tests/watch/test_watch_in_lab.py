@@ -11,15 +11,19 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.shell import GAVOTTE
+from tests import builders
+from tests.shell import GAVOTTE, until
 
 from gavotte import lab
 from gavotte.agents import Budget, enrolled
 from gavotte.errors import BusyError
+from gavotte.formats.app import write_app
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import read_network, write_network
+from gavotte.formats.placement import read_placement, write_placement
 from gavotte.measure import measure
 from gavotte.model import model
+from gavotte.place import evaluate
 from gavotte.watch.probing import Probe
 
 
@@ -29,7 +33,12 @@ def test_a_shaper_that_changes_is_found(small_cloud: lab.Session, tmp_path: Path
     write_network(source, model(measure(read_inventory(small_cloud.hosts_file)).history))
     before = read_network(source)
     copy = f"cp /dev/stdin {seen}"
+    pair = builders.app("pair", ("x", "y", 10_000_000), tasks=["x", "y"])
+    write_app(tmp_path / "pair.app.toml", pair)
+    write_placement(tmp_path / "p.json", evaluate(before, [pair], {"x": "b", "y": "c"}))
     options = ["--hosts", str(small_cloud.hosts_file), "--every", "0", "--json", "-o", str(target), "--command", copy]
+    options += ["--app", str(tmp_path / "pair.app.toml"), "--placement", str(tmp_path / "p.json")]
+    options += ["--exec", f"cp {{placement}} {tmp_path / 'advised'}"]
     command = [str(GAVOTTE), "watch", str(source), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
         stopped = threading.Timer(100, watching.kill)
@@ -43,6 +52,7 @@ def test_a_shaper_that_changes_is_found(small_cloud: lab.Session, tmp_path: Path
             assert watching.stdout is not None
             events = (json.loads(line) for line in watching.stdout)
             moved = next(event for event in events if event["kind"] == "moved")
+            until((tmp_path / "advised").exists)
             watching.send_signal(signal.SIGTERM)
             assert watching.wait(30) == 0
         finally:
@@ -50,6 +60,7 @@ def test_a_shaper_that_changes_is_found(small_cloud: lab.Session, tmp_path: Path
             watching.kill()
     assert "b" in moved["hosts"]
     assert json.loads(seen.read_text())["kind"] == "moved"
+    assert read_placement(tmp_path / "advised").assignment["x"] != "b"
     names = [host.name for host in before.hosts]
     b, c = names.index("b"), names.index("c")
     was, now = before.rate_bps[b][c], read_network(target).rate_bps[b][c]

@@ -22,7 +22,7 @@ from gavotte.formats.parts.counting import counted
 
 if TYPE_CHECKING:
     from gavotte.place import Running
-    from gavotte.watch import Event, Notice
+    from gavotte.watch import Event, Executor, Notice
 
 COMMAND_S = 600.0
 """A command that takes longer is ended, so that it cannot stop the watch."""
@@ -77,6 +77,13 @@ class OutputOptions:
         Path | None, to_write("Keep this file up to date with the Network.", "N.network.json", updates=True)
     ] = None
     command: str | None = option("Run this command at each event, with the event as JSON on its stdin.", "COMMAND")
+    execute: str | None = option(
+        "Run this command when a new placement is advised. {placement} is replaced by the name of its file.",
+        "COMMAND",
+        "--exec",
+    )
+    exec_every: float = option("Start --exec at most once in this time.", "SECONDS", default=600.0, min=0)
+    dry_run: bool = option("Print what --exec would run, and do not run it.", default=False)
     as_json: Json = False
 
 
@@ -98,6 +105,10 @@ def watch(
         raise typer.BadParameter("use --hosts, --observations or both")
     if asked.threshold is not None and (asked.hosts is None or asked.observations is None):
         raise typer.BadParameter("--threshold needs --observations to watch and --hosts to measure")
+    if writing.execute is not None and placed.placement is None:
+        raise typer.BadParameter("--exec needs --app and --placement, since nothing else is placed again")
+    if writing.dry_run and writing.execute is None:
+        raise typer.BadParameter("--dry-run is for --exec")
     question = WatchQuestion(
         read_network(network),
         asked.hosts,
@@ -110,8 +121,9 @@ def watch(
         count=asked.count,
         seed=asked.seed,
     )
-    words = None if writing.command is None else _words_of(writing.command)
+    words = None if writing.command is None else _words_of(writing.command, "--command")
     running = _running(placed)
+    executor = _executor(writing, placed)
 
     def notify(item: Notice) -> None:
         typer.echo(json.dumps(item.document) if writing.as_json else _sentence(item.event))
@@ -119,6 +131,8 @@ def watch(
             typer.echo(f"  {item.placement.text}")
         if words is not None:
             _call(words, item.document)
+        if executor is not None and item.placement is not None:
+            executor.advise(item.placement.advised)
 
     what = "measurement" if asked.hosts is not None else "operation"
     with stop_flag() as stop, sign_of_life("watching", ends=asked.count is not None) as living:
@@ -130,10 +144,15 @@ def watch(
             )
             living(f"{so_far}{each}, {here} of {counted(listed, 'host')} present")
 
-        end = keep(
-            question,
-            WatchSession(stop.wait, notify, lambda text: warn([text]), alive, running, writing.output),
-        )
+        session = WatchSession(stop.wait, notify, lambda text: warn([text]), alive, running, writing.output)
+        try:
+            end = keep(question, session)
+        except BaseException:
+            stop.set()
+            raise
+        finally:
+            if executor is not None:
+                executor.close(stop)
     note(f"{counted(end.taken, what)}, {end.hosts - len(end.gone)} of {counted(end.hosts, 'host')} present")
 
 
@@ -177,8 +196,21 @@ def _sentence(event: Event) -> str:
     return f"{event.kind}: {hosts}"
 
 
-def _words_of(command: str) -> list[str]:
-    """Split a command as a shell would.
+def _executor(writing: OutputOptions, placed: RunningOptions) -> Executor | None:
+    """Return what runs --exec, which writes placements next to the running one; None if it is not given."""
+    from gavotte.watch import Execution, Executor
+
+    if writing.execute is None or placed.placement is None:
+        return None
+    stem = placed.placement.name.removesuffix(".json").removesuffix(".placement")
+    file = placed.placement.absolute().with_name(f"{stem}.advised.placement.json")
+    words = _words_of(writing.execute, "--exec")
+    execution = Execution(words, file, writing.exec_every, writing.dry_run)
+    return Executor(execution, note, lambda text: warn([text]))
+
+
+def _words_of(command: str, name: str) -> list[str]:
+    """Split the command of an option as a shell would.
 
     Raises:
         GavotteError: when nothing is left, or a quotation does not end.
@@ -188,11 +220,9 @@ def _words_of(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise GavotteError(
-            f"--command `{command}`: {str(error).lower()}", hint="quote it as a shell wants it"
-        ) from None
+        raise GavotteError(f"{name} `{command}`: {str(error).lower()}", hint="quote it as a shell wants it") from None
     if not words:
-        raise GavotteError("--command is empty", hint="name a program, or leave out the option")
+        raise GavotteError(f"{name} is empty", hint="name a program, or leave out the option")
     return words
 
 

@@ -1,6 +1,7 @@
 """Detect changes of a network's constant from measurements or an application's own operations, and update it."""
 
 from gavotte.watch.detect import Change, EdgeCusum, exceeds, movers
+from gavotte.watch.executing import Execution, Executor
 from gavotte.watch.expecting import Shift
 from gavotte.watch.keeping import Kept, Notice, WatchQuestion, WatchSession, keep
 from gavotte.watch.loop import Alarm, Event, Watcher, follow, watch
@@ -12,6 +13,8 @@ __all__ = [
     "Change",
     "EdgeCusum",
     "Event",
+    "Execution",
+    "Executor",
     "Kept",
     "Notice",
     "Operation",

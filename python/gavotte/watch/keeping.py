@@ -47,7 +47,7 @@ class Notice:
         """The notice as a dictionary that can be written as JSON."""
         document: dict[str, Any] = vars(self.event) | {"moves": [vars(move) for move in self.event.moves]}
         if self.placement is not None:
-            document["placement"] = vars(self.placement)
+            document["placement"] = self.placement.document
         return document | {"seed": self.seed}
 
 

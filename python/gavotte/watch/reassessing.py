@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from gavotte.errors import GavotteError, InfeasibleError
 from gavotte.formats.app import App
@@ -37,6 +38,7 @@ class Reassessment:
         migration_s: time to send the memory of the tasks that change hosts, all at once; None = a rate is unknown.
         runs: runs after which the migration has paid; None = never, or unknown.
         text: the decision and its times in a sentence.
+        advised: `assignment` as a Placement, if it differs from the running one; None = stay, or nothing fits.
     """
 
     before_s: float
@@ -47,6 +49,12 @@ class Reassessment:
     migration_s: float | None
     runs: float | None
     text: str
+    advised: Placement | None = field(default=None, repr=False)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The advice as a dictionary that can be written as JSON."""
+        return {name: value for name, value in vars(self).items() if name != "advised"}
 
 
 def reassess(
@@ -105,6 +113,7 @@ def reassess(
         None if math.isinf(migration_s) else migration_s,
         runs,
         text,
+        chosen if chosen.assignment != places else None,
     )
 
 
