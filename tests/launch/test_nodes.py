@@ -11,17 +11,21 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.examples import examples
 from tests.shell import processes_of, until
 
 from gavotte.errors import GavotteError
-from gavotte.launch.guardian import interface_of
+from gavotte.launch import guardian
+from gavotte.launch.guardian import HEADER, frames_of, interface_of
 from gavotte.launch.nodes import Node, over_ssh, run_nodes
 
 SCRIPT = """
 import json, os, sys
 from gavotte.launch.nodes import Node, run_nodes
 commands = json.loads(sys.argv[1])
-nodes = [Node(f"h{i}", words, "127.0.0.1", list) for i, words in enumerate(commands)]
+nodes = [Node(f"h{i}", words, list, "127.0.0.1") for i, words in enumerate(commands)]
 ended = run_nodes(nodes, dict(os.environ), python=sys.executable)
 print(json.dumps([ended.failed, ended.status]), file=sys.stderr)
 """
@@ -132,13 +136,38 @@ def test_what_a_command_leaves_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_connection_that_cannot_be_started_is_one_line() -> None:
-    node = Node("h", ["true"], "127.0.0.1", lambda words: ["/nowhere/ssh", *words])
+    node = Node("h", ["true"], lambda words: ["/nowhere/ssh", *words], "127.0.0.1")
     with pytest.raises(GavotteError, match="cannot start `/nowhere/ssh`"):
         run_nodes([node], dict(os.environ))
 
 
 def test_the_line_for_ssh_is_one_word_for_a_shell() -> None:
     assert over_ssh(["ssh", "h"])(["python3", "-c", "a b"]) == ["ssh", "h", "exec python3 -c 'a b'"]
+
+
+@examples(200)
+@given(st.lists(st.tuples(st.sampled_from([b"j", b"d", b"e", b"s"]), st.binary(max_size=20))), st.integers(0, 200))
+def test_frames_are_read_in_pieces(frames: list[tuple[bytes, bytes]], cut: int) -> None:
+    data = b"".join(HEADER.pack(kind, len(content)) + content for kind, content in frames)
+    first, rest = frames_of(data[:cut])
+    second, nothing = frames_of(rest + data[cut:])
+    assert (first + second, nothing) == (frames, b"")
+
+
+@examples(200)
+@given(st.binary(max_size=40))
+def test_any_bytes_are_frames_or_refused(data: bytes) -> None:
+    try:
+        frames, rest = frames_of(data)
+    except ValueError:
+        return
+    assert sum(HEADER.size + len(content) for _, content in frames) + len(rest) == len(data)
+
+
+@pytest.mark.parametrize("sent", [b"", b"x" * 100, b"j\0\0\0\2{}", b"j\0\0\0\1{", b"s\0\0\0\0"])
+def test_a_strange_controller_starts_nothing(sent: bytes) -> None:
+    ran = subprocess.run([sys.executable, guardian.__file__], input=sent, capture_output=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (143, b"", b"")
 
 
 @pytest.mark.parametrize(

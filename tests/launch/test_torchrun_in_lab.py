@@ -115,6 +115,13 @@ def test_a_dry_run_shows_the_line_of_each_host(job: Job) -> None:
     assert ran.stdout.splitlines()[:2] == [f"on each host: torchrun {given} {EXCHANGE} 9", "order: a b"]
 
 
+def test_hosts_that_cannot_be_reached_are_one_line(job: Job) -> None:
+    words = ["launch", "--network", str(job.folder / "n.network.json"), "--store", str(job.folder / "store")]
+    ran = gavotte(*words, "--", "torchrun", EXCHANGE, "9", cwd=job.folder, env=job.environment)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert "error: the hosts cannot be reached by a Network alone; name them by --hosts, too" in ran.stderr
+
+
 def test_one_that_fails_ends_all(job: Job) -> None:
     failed = job.run(EXCHANGE, 9, "fail")
     assert failed.returncode == 1

@@ -234,3 +234,13 @@ else:
         time.sleep(0.005)
     time.sleep(0.5)
 """
+
+
+def test_a_watch_ends_before_its_time_when_asked(server: Any) -> None:
+    started, port = server
+    talking = threading.Thread(target=talk, args=(port, [200_000] * 3))
+    talking.start()
+    tasks = {f"pid:{started.pid}": "server", f"pid:{os.getpid()}": "client"}
+    request = Request([], tasks, for_s=3000.0, ended=lambda: not talking.is_alive())
+    traffic = read_traffic("live", request)
+    assert traffic.counts["client", "server"].bytes > 0

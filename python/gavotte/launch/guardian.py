@@ -106,17 +106,12 @@ class Guardian:
         if not chunk:
             self._lose()
             return
-        self._heard += chunk
-        while len(self._heard) >= HEADER.size:
-            kind, length = HEADER.unpack_from(self._heard)
-            if length > LARGEST_BYTES:
-                self._lose()
-                return
-            if len(self._heard) < HEADER.size + length:
-                return
-            content = self._heard[HEADER.size : HEADER.size + length]
-            self._heard = self._heard[HEADER.size + length :]
-            self._carry_out(kind, content)
+        try:
+            frames, self._heard = frames_of(self._heard + chunk)
+            for kind, content in frames:
+                self._carry_out(kind, content)
+        except (LookupError, TypeError, ValueError):  # the controller is none of ours
+            self._lose()
 
     def _carry_out(self, kind: bytes, content: bytes) -> None:
         if kind == b"j":
@@ -179,6 +174,25 @@ class Guardian:
         if self._lost_s is None:
             self._lost_s = time.monotonic()
             self._send(signal.SIGTERM)
+
+
+def frames_of(data: bytes) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    """Return the whole frames at the begin of what was read, as kinds with contents, and the rest.
+
+    Raises:
+        ValueError: when a frame is too large.
+    """
+    frames = []
+    while len(data) >= HEADER.size:
+        kind, length = HEADER.unpack_from(data)
+        if length > LARGEST_BYTES:
+            raise ValueError(f"a frame of {length} bytes")
+        end = HEADER.size + length
+        if len(data) < end:
+            break
+        frames.append((kind, data[HEADER.size : end]))
+        data = data[end:]
+    return frames, data
 
 
 def descendants() -> list[int]:

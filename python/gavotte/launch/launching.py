@@ -129,7 +129,7 @@ def _run_on_each(plan: LaunchPlan, session: LaunchSession) -> _Outcome:
     """Run a launcher that must be started on each host."""
     places, start = plan.places, plan.start("")
     nodes = [
-        Node(host, words, places.addresses[host], places.reach(host))
+        Node(host, words, places.reach(host), places.addresses.get(host, host))
         for host, words in zip(plan.hosts, start.each, strict=True)
     ]
     with ExitStack() as stack:

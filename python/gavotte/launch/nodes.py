@@ -51,14 +51,14 @@ class Node:
     Attributes:
         host: name of the host.
         words: the command line.
-        address: the host's address or DNS name, as other hosts reach it.
         reach: returns the command line on this machine that runs a command line on the host.
+        address: the host's address or DNS name, as other hosts reach it.
     """
 
     host: str
     words: Sequence[str]
-    address: str
     reach: Callable[[Sequence[str]], list[str]]
+    address: str
 
 
 @dataclass(frozen=True)
