@@ -58,5 +58,5 @@ host, port = addresses[str((rank + each) % count)]
 with socket.create_connection((host, port)) as connection:
     connection.sendall(bytes(size))
     # A connection that is shorter than the time between two looks is known by its address alone.
-    time.sleep(0.5)
+    time.sleep(1.5)
 receiver.join()
