@@ -215,18 +215,20 @@ def e3(asked: Asked) -> None:
 
 JOIN_S, LEAVE_S, CONNECTIONS = 5.0, 12.0, 8
 """Y joins X's link at one time, with this many connections, and leaves it at another."""
+AFTER_S = 8.0
+"""Time from then on until a run ends."""
 
 
 def join(asked: Asked) -> None:
     """Y joins X with eight connections for one, and leaves again: when does each have what it should?
 
-    Goals: Y reaches 95 % of its guarantee in a second, and X has that in nine of ten windows meanwhile. Two seconds after Y has
-    left, X has 90 % of the link. Alone, X has 95 % of the link in the mean.
+    Goals: Y reaches 95 % of its guarantee in a second, and X has that in nine of ten windows meanwhile. Two seconds after Y's
+    last bytes have arrived, X has 95 % of the link. Alone, X has 95 % of the link in the mean.
     """
     table = Table(
         "elasticswitch-lab-join",
         f"{CONNECTIONS} connections join one and leave, 45 Mbit/s guaranteed each",
-        ["protection", "Y has 95 %, s", "X's windows", "Y's windows", "X has 90 % of the link, s", "X alone", "goal"],
+        ["protection", "Y has 95 %, s", "X's windows", "Y's windows", "X has 95 % of the link, s", "X alone", "goal"],
         {"kind": "bars", "columns": [1, 4], "unit": "s"},
     )
     with stand(["x", "y0"]) as place:
@@ -235,19 +237,28 @@ def join(asked: Asked) -> None:
             with place.protected(protection, dict.fromkeys(["x", "y0", "z", "t"], 45e6)):
                 for _ in range(asked.runs):
                     flows = [Flow("x", "z"), Flow("y0", "t", CONNECTIONS, start_s=JOIN_S, seconds=LEAVE_S - JOIN_S)]
-                    windows = place.run(flows, LEAVE_S + 6.0, guarded=protection != "none", warm_s=0.0).windows
+                    windows = place.run(flows, LEAVE_S + AFTER_S, guarded=protection != "none", warm_s=0.0).windows
                     x, y = windows["z"], windows["t"]
                     begin, end = round(JOIN_S / BIN_S), round(LEAVE_S / BIN_S)
+                    left = last_arrival(y, end)
                     joined.append(_until(y[begin:], 0.95 * 45e6))
                     kept += [bps >= 0.95 * 45e6 for bps in x[begin + 5 : end - 1]]
                     own += [bps >= 0.95 * 45e6 for bps in y[begin + 5 : end - 1]]
-                    back.append(_until(x[end:], 0.9 * LINK_BPS))
-                    alone.append(mean([*x[round(3.0 / BIN_S) : begin - 1], *x[end + round(2.0 / BIN_S) :]]))
+                    back.append(_until(x[left:], 0.95 * LINK_BPS))
+                    alone.append(mean([*x[round(3.0 / BIN_S) : begin - 1], *x[left + round(2.0 / BIN_S) :]]))
             link = mean(alone) / LINK_BPS
             met = mean(joined) <= 1.0 and mean(kept) >= 0.9 and mean(back) <= 2.0 and link >= 0.95
             cells = [spread(joined, 1.0), share(kept), share(own), spread(back, 1.0), f"{100 * link:.0f} %"]
             table.row(f"`{protection}`", *cells, verdict(met=met) if protection in OURS else "-")
     asked.keep(table)
+
+
+def last_arrival(windows: Sequence[float], end: int) -> int:
+    """Return the window after the last one with arrivals, `end` at least.
+
+    What waits in a sender's sockets when it ends is sent nevertheless: 8 MB on eight connections, for more than a second.
+    """
+    return max([end, *(number for number, bps in enumerate(windows, 1) if bps > 0.005 * LINK_BPS)])
 
 
 def _until(windows: Sequence[float], least_bps: float) -> float:
@@ -382,7 +393,7 @@ def estimate_s(asked: Asked, name: str) -> float:
         case "e3":
             return takes_s(asked, 4, 2, len(PAPER) * kinds, SETTLE_S + asked.seconds)
         case "join":
-            return takes_s(asked, 4, 2, kinds, LEAVE_S + 6.0)
+            return takes_s(asked, 4, 2, kinds, LEAVE_S + AFTER_S)
         case "e7":
             return takes_s(asked, CROWD + 3, CROWD + 1, 3 * kinds, asked.seconds / 2 + FETCHES * 0.1)
         case "e8":
