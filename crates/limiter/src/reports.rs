@@ -17,10 +17,14 @@ const TELL_MARKS_S: f64 = 0.2;
 const BEAT_S: f64 = 0.4;
 /// Calm pairs of a host with many pairs are reported more rarely, so that the cost of all stays the same: this time
 /// between two reports for each pair, and at most this many times the usual time.
-const BEAT_PAIR_S: f64 = 0.02;
+const BEAT_PAIR_S: f64 = 0.025;
 const SLOWEST: f64 = 7.5;
 /// A host follows the other one in that, but for a part, so that both return to the usual times.
 const FOLLOWS: f64 = 0.9;
+/// A host with many pairs looks at them more rarely, so that all looks cost the same: this time between two looks for
+/// each pair, and at most this time.
+const LOOK_PAIR_S: f64 = 0.000_25;
+const LOOK_MOST_S: f64 = 0.025;
 /// The most by which more bytes are worth a report.
 const WORTH_MOST: f64 = 2.5;
 /// A pair is calm if it sends at most this many times its guarantee and a burst: its receiver's reports then change its
@@ -93,6 +97,11 @@ impl Reports {
     pub fn rarity(pairs: usize, Seconds(other_s): Seconds) -> f64 {
         let own_s = BEAT_PAIR_S * pairs as f64;
         (own_s.max(FOLLOWS * other_s) / BEAT_S).clamp(1.0, SLOWEST)
+    }
+
+    /// The shortest time between two looks at the pairs of a host with `pairs` active ones, if it is usually `usual`.
+    pub fn look(pairs: usize, Seconds(usual_s): Seconds) -> Seconds {
+        Seconds(usual_s.max((LOOK_PAIR_S * pairs as f64).min(LOOK_MOST_S)))
     }
 
     /// Whether a report is due; if so, it is recorded as sent. A report has `report_bytes` on the wire. The pairs are
@@ -185,12 +194,37 @@ mod tests {
     #[test]
     fn calm_pairs_of_a_host_with_many_pairs_are_reported_rarely() {
         let count = |pairs, bps: f64| times(1e6, pairs, |unreported| unreported.counts.bytes += bps / 8.0 * 0.01).len();
-        assert_eq!([1, 20, 50, 100].map(|pairs| count(pairs, 1e6)), [29, 29, 12, 6]);
+        assert_eq!([1, 16, 50, 100].map(|pairs| count(pairs, 0.8e6)), [29, 29, 10, 5]);
         // One that sends far more than its guarantee can fall, whatever the number of pairs.
         assert!(count(200, 3e6) >= 29);
         // The other host's promise counts, but for a part.
         assert!((Reports::rarity(1, Seconds(1.0)) - 2.25).abs() < 1e-9);
         assert!((Reports::rarity(1000, Seconds(100.0)) - SLOWEST).abs() < 1e-9);
+    }
+
+    #[test]
+    fn reports_on_many_calm_pairs_cost_less_than_a_thousandth_of_their_link() {
+        for pairs in [60, 100, 120] {
+            let (link_bps, guarantee_bps) = (100e6, 90e6 / pairs as f64);
+            let add = |unreported: &mut Unreported| unreported.counts.bytes += guarantee_bps / 8.0 * 0.01;
+            let one_way = times(guarantee_bps, pairs, add).len() * pairs;
+            let share = (2 * one_way as u64 * REPORT_BYTES) as f64 * 8.0 / (12.0 * link_bps);
+            assert!(share < 0.0008, "{pairs}: {share}");
+        }
+    }
+
+    #[test]
+    fn many_pairs_are_looked_at_more_rarely() {
+        let look_s = |pairs, usual_s| Reports::look(pairs, Seconds(usual_s)).0;
+        for (pairs, usual_s, wanted_s) in [
+            (1, 0.015, 0.015),
+            (60, 0.015, 0.015),
+            (80, 0.015, 0.02),
+            (300, 0.015, 0.025),
+            (300, 0.03, 0.03),
+        ] {
+            assert!((look_s(pairs, usual_s) - wanted_s).abs() < 1e-9, "{pairs}");
+        }
     }
 
     #[test]

@@ -104,6 +104,7 @@ impl Keeper {
         let mut messages = self.part.say(&self.duty, now_s);
         let active = |other: &&Peer| other.out.offer.is_some() || other.incoming.offer.is_some();
         let pairs = self.others.values().filter(active).count();
+        self.active_pairs = pairs;
         let timed = self.duty.parameters.delayed.delay_most_s > 0.0;
         for (peer, other) in &mut self.others {
             if !other.is_due(now_s, around_bytes(self.duty.peers[peer].place.ip()), timed, pairs) {

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use gavotte_limiter::{Allocator, Arrivals, Common, End, Offer, Partitioner};
+use gavotte_limiter::{Allocator, Arrivals, Common, End, Offer, Partitioner, Reports};
 use gavotte_net::{Bandwidth, Bytes, Seconds};
 use gavotte_shaper::{PairRate, Received, Setup, Shaper, ShaperError, UNLIMITED_BPS};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -82,6 +82,8 @@ pub(super) struct Keeper {
     busy: bool,
     /// Whether all pairs are near their guarantees or below.
     calm: bool,
+    /// The number of active pairs.
+    pub(super) active_pairs: usize,
     /// What waits in the host's sockets.
     pub(super) sockets: Sockets,
     /// What arrives from hosts that are not in the set.
@@ -120,6 +122,7 @@ impl Keeper {
             partition_s: 0.0,
             busy: false,
             calm: false,
+            active_pairs: 0,
             sockets: Sockets::open(),
             unlisted: Unlisted::default(),
             number: first_number(),
@@ -280,12 +283,14 @@ impl Keeper {
     }
 
     /// The shortest time between two calls of [`Self::step`]. While all pairs are calm, what their receivers report
-    /// changes little, so the datagrams of a longer time are handled together.
+    /// changes little, so the datagrams of a longer time are handled together. With many pairs, too: each call looks at
+    /// all of them.
     pub(super) fn period(&self) -> Duration {
         if self.calm {
             return self.rest();
         }
-        let period_s = self.duty.parameters.allocation.period_s;
+        let usual = Seconds(self.duty.parameters.allocation.period_s);
+        let Seconds(period_s) = Reports::look(self.active_pairs, usual);
         Duration::from_secs_f64(period_s.clamp(0.001, 1.0))
     }
 

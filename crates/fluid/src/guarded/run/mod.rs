@@ -82,6 +82,8 @@ struct Run<'a> {
     out: Vec<Vec<usize>>,
     into: Vec<Vec<usize>>,
     agents: BTreeMap<usize, Agent>,
+    /// The number of each host's active pairs, if pairs choose their constants.
+    active_pairs: Vec<usize>,
     tenants_s: f64,
     /// Ports with their links, `None` for limits of hosts and tenants, and the largest depth of each on any path.
     ports: Vec<Port>,
@@ -114,6 +116,7 @@ impl<'a> Run<'a> {
             out: vec![Vec::new(); platform.host_count()],
             into: vec![Vec::new(); platform.host_count()],
             agents: BTreeMap::new(),
+            active_pairs: vec![0; platform.host_count()],
             tenants_s: 0.0,
             ports: Vec::new(),
             links: Vec::new(),

@@ -85,7 +85,8 @@ impl Run<'_> {
         if !self.guarding.adapts {
             return;
         }
-        let mut counts = vec![0; self.out.len()];
+        let counts = &mut self.active_pairs;
+        counts.fill(0);
         for &place in &self.active {
             let pair = &self.pairs[place];
             counts[pair.source] += 1;
@@ -144,7 +145,8 @@ impl Run<'_> {
     fn allocate(&mut self, host: usize) {
         let (now_s, rules, method) = (self.now_s, &self.guarding.parameters.allocation, self.guarding.method);
         let agent = self.agents.get_mut(&host).expect("it has a turn");
-        agent.next_s = (agent.next_s + rules.period_s).max(now_s);
+        let Seconds(look_s) = Reports::look(self.active_pairs[host], Seconds(rules.period_s));
+        agent.next_s = (agent.next_s + look_s).max(now_s);
         for &place in &self.out[host] {
             let pair = &mut self.pairs[place];
             pair.unreported_bytes += std::mem::take(&mut pair.sent_bytes);
