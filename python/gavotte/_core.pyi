@@ -198,6 +198,9 @@ class Conductor:
     def log(self) -> list[str]:
         """Return the changes since the last call, with reasons."""
 
+    def aside(self) -> list[int]:
+        """Return the hosts that left the trees of a packing since the last call, because no byte reaches them."""
+
     def edges(self) -> list[tuple[int, int]]:
         """Return parent and child of each edge; none for a mesh."""
 

@@ -272,6 +272,11 @@ impl Conductor {
         self.inner.log()
     }
 
+    /// Hosts that left the trees of a packing since the last call.
+    fn aside(&mut self) -> Vec<usize> {
+        self.inner.aside()
+    }
+
     /// Parent and child of each edge; a mesh has none.
     fn edges(&self) -> Vec<(usize, usize)> {
         self.inner.edges()

@@ -57,6 +57,8 @@ struct Case {
     late: Vec<(usize, f64)>,
     /// Pairs of child and parent between which every subscription breaks.
     apart: BTreeSet<(usize, usize)>,
+    /// A host whose link goes down without a word, and when.
+    cut: Option<(usize, f64)>,
     /// Whether the source dies as soon as the others together have all blocks.
     orphans: bool,
     /// Every `wrong`th piece is corrupt.
@@ -75,10 +77,15 @@ impl Case {
             deaths: vec![],
             late: vec![],
             apart: BTreeSet::new(),
+            cut: None,
             orphans: false,
             wrong: 0,
             held_s: 0.0,
         }
+    }
+
+    fn is_cut(&self, host: usize, now_s: f64) -> bool {
+        self.cut.is_some_and(|(cut, since_s)| cut == host && now_s >= since_s)
     }
 }
 
@@ -263,7 +270,10 @@ impl World {
                 self.breaks += 1;
             }
             for parent in 0..self.nodes.len() {
-                let children: Vec<_> = self.feeds.keys().copied().filter(|(_, of)| *of == parent).collect();
+                let flows = |&(child, of): &(usize, usize)| {
+                    of == parent && !case.is_cut(child, now_s) && !case.is_cut(parent, now_s)
+                };
+                let children: Vec<_> = self.feeds.keys().copied().filter(flows).collect();
                 // Slow-paced children first: the others share what they leave of the uplink.
                 let mut left = self.nodes[parent].uplink;
                 let mut by_pace = children;
@@ -434,6 +444,20 @@ proptest! {
         }
         prop_assert!(!known || world.breaks == 0);
     }
+
+    #[test]
+    fn a_host_of_a_packing_whose_link_goes_down_costs_the_others_nothing_but_time(
+        case in case(), host in 1usize..9, cut_s in 0.0..20.0f64,
+    ) {
+        let cut = 1 + host % (case.uplinks.len() - 1);
+        let case = Case { mechanism: Mechanism::Packing, deaths: vec![], cut: Some((cut, cut_s)), ..case };
+        let mut world = World::new(&case, &case.uplinks);
+        world.conduct();
+        world.run(&case);
+        for host in (1..world.nodes.len()).filter(|host| *host != cut) {
+            prop_assert!(world.finished(host), "{host}: {:?}", world.conductor.standing(host));
+        }
+    }
 }
 
 proptest! {
@@ -473,6 +497,7 @@ fn a_slow_relay_is_put_last_and_hurts_only_itself() {
             deaths: vec![],
             late: vec![],
             apart: BTreeSet::new(),
+            cut: None,
             orphans: false,
             wrong: 0,
             held_s: 0.0,
@@ -543,6 +568,37 @@ fn a_source_that_dies_early_is_told() {
             panic!("{host} has it")
         };
         assert!(why.contains("blocks were lost with h0"), "{why}");
+    }
+}
+
+#[test]
+fn a_relay_of_a_packing_whose_link_goes_down_leaves_the_trees_at_its_first_stall() {
+    let ends_s = |cut: Option<(usize, f64)>| {
+        let case = Case {
+            cut,
+            ..Case::plain(Mechanism::Packing, 40_000, vec![4000.0; 6])
+        };
+        let mut world = World::new(&case, &case.uplinks);
+        world.conduct();
+        world.run(&case);
+        let log = world.conductor.log();
+        let others = (1..6).filter(|host| cut.is_none_or(|(cut, _)| cut != *host));
+        for host in others.clone() {
+            assert!(world.finished(host), "{host}: {log:?}");
+            let blamed = log.iter().any(|line| line.starts_with(&format!("h{host} ")));
+            assert!(!blamed, "{log:?}");
+        }
+        assert_eq!(
+            world.conductor.aside(),
+            cut.map(|(host, _)| host).into_iter().collect::<Vec<_>>()
+        );
+        others.map(|host| world.nodes[host].kept_s).fold(0.0, f64::max)
+    };
+    let without_s = ends_s(None);
+    for host in 1..6 {
+        // The stall shows after 2 s and a report; what the host held up arrives meanwhile or a little later.
+        let with_s = ends_s(Some((host, without_s / 2.0)));
+        assert!(with_s <= without_s + 2.5, "h{host}: {with_s} and {without_s} s");
     }
 }
 

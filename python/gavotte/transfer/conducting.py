@@ -298,6 +298,7 @@ class Run:
                 self._limit()
                 self._lose_silent()
                 self._conductor.tick(self._now())
+                self._put_aside()
                 self._adapt()
                 self._conduct()
         return self._conductor.is_over()
@@ -436,6 +437,12 @@ class Run:
             self._lose(name, why)
             if not self._receivers[name].ok:
                 self._latecomers.seek(name, why)
+
+    def _put_aside(self) -> None:
+        """Pack trees without the hosts that no byte reaches any more."""
+        for host in self._conductor.aside():
+            if self._adapting is not None:
+                self._adapting.lost(host)
 
     def _limit(self) -> None:
         """Apply new limits, and report which flows can be limited."""

@@ -3,8 +3,10 @@
 //!
 //! The controller passes the agents' reports to the conductor, and [`Conductor::changes`] to the agents.
 
+mod aside;
 mod feeds;
 mod late;
+mod pending;
 mod repair;
 mod tracker;
 
@@ -20,9 +22,12 @@ use super::mechanism::Mechanism;
 use super::mesh::Shares;
 use super::packing::{Branching, Packing};
 use super::tree::Tree;
+use pending::Pending;
 
 /// Rates are averaged over this time.
 const WINDOW_S: f64 = 1.5;
+/// A host is cut off from its parent if no bytes arrive for this long although the parent has more.
+const STALL_S: f64 = 2.0;
 /// A host counts as unreachable after more than this many broken subscriptions between which no byte arrives.
 const BREAKS: u32 = 4;
 
@@ -108,8 +113,10 @@ pub struct Conductor {
     adopted: BTreeMap<usize, usize>,
     /// The rate that each edge of a tree can carry in bit/s, and the tree for which they were computed.
     carries: (Option<Tree>, BTreeMap<(usize, usize), f64>),
-    /// By child and parent of a packing: the number of blocks that the parent has yet to send, and when it last changed.
-    pending: BTreeMap<(usize, usize), (u32, f64)>,
+    /// By child and parent of a packing: the blocks that the parent has yet to send.
+    pending: BTreeMap<(usize, usize), Pending>,
+    /// Hosts that left the trees of a packing since the last call of [`Conductor::aside`].
+    aside: Vec<usize>,
     /// How far the links of a mesh are from full, as a multiple of their loads, by link.
     mesh_room: BTreeMap<usize, f64>,
     /// Limits from outside in bit/s, by parent and child; 0 = wait.
@@ -182,6 +189,7 @@ impl Conductor {
             adopted: BTreeMap::new(),
             carries: (None, BTreeMap::new()),
             pending: BTreeMap::new(),
+            aside: Vec::new(),
             mesh_room: BTreeMap::new(),
             limits: BTreeMap::new(),
             unlimited_bps: f64::INFINITY,

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use gavotte_net::Seconds;
 
 use super::super::blocks::Blocks;
-use super::{Conductor, Overlay, Standing};
+use super::pending::Pending;
+use super::{Conductor, Overlay, STALL_S, Standing};
 
-/// A host is cut off from its parent if no bytes arrive for this long although the parent has more.
-const STALL_S: f64 = 2.0;
 /// The same if the next block does not arrive within this many times its time at the planned rate.
 const SLOW_BLOCKS: f64 = 4.0;
 /// A host that chooses its own peers is cut off from all of them after this long.
@@ -252,21 +251,23 @@ impl Conductor {
             }
             for feed in feeds {
                 let lacking = feed.blocks.without(&self.nodes[child].have);
-                let count = lacking.within(&self.nodes[feed.parent].have).len();
-                let mark = self.pending.get(&(child, feed.parent)).copied();
-                let (_, since_s) = mark
-                    .filter(|&(before, _)| count > 0 && feed.pace_bps > 0.0 && before == lacking.len())
-                    .unwrap_or((0, now_s));
+                let offered = feed.pace_bps > 0.0 && !lacking.within(&self.nodes[feed.parent].have).is_empty();
+                let before = self.pending.get(&(child, feed.parent)).copied();
+                let now = Pending::next(before, lacking.len(), offered, Seconds(now_s));
                 let block_s = 8.0 * f64::from(self.layout.block_bytes()) / feed.pace_bps.max(1.0);
-                if now_s - since_s.max(self.settled_s) > STALL_S.max(SLOW_BLOCKS * block_s) {
+                if now_s - now.since_s.max(self.settled_s) > STALL_S.max(SLOW_BLOCKS * block_s) {
                     stalled.push((child, feed.parent));
                 }
-                pending.insert((child, feed.parent), (lacking.len(), since_s));
+                pending.insert((child, feed.parent), now);
             }
         }
         self.pending = pending;
+        self.put_aside(&stalled, now_s);
         for (child, parent) in stalled {
-            self.pending.remove(&(child, parent));
+            if self.pending.remove(&(child, parent)).is_none() {
+                // One of the two has left the trees.
+                continue;
+            }
             self.broken(
                 child,
                 parent,
