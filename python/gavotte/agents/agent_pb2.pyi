@@ -950,6 +950,28 @@ class ReleaseReply(_message.Message):
     bytes_sent: int
     def __init__(self, bytes_sent: _Optional[int] = ...) -> None: ...
 
+class SpaceRequest(_message.Message):
+    __slots__ = ("run_id", "path", "source")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    path: str
+    source: bool
+    def __init__(self, run_id: _Optional[str] = ..., path: _Optional[str] = ..., source: bool = ...) -> None: ...
+
+class SpaceReply(_message.Message):
+    __slots__ = ("bytes", "folder", "free_bytes", "stored_bytes")
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    STORED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    bytes: int
+    folder: bool
+    free_bytes: int
+    stored_bytes: int
+    def __init__(self, bytes: _Optional[int] = ..., folder: bool = ..., free_bytes: _Optional[int] = ..., stored_bytes: _Optional[int] = ...) -> None: ...
+
 class ManifestRequest(_message.Message):
     __slots__ = ("run_id", "path", "block_bytes", "most_block_bytes")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]

@@ -79,6 +79,11 @@ class AgentStub(object):
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.PaceRequest.SerializeToString,
                 response_deserializer=gavotte_dot_agents_dot_agent__pb2.PaceReply.FromString,
                 _registered_method=True)
+        self.Space = channel.unary_unary(
+                '/gavotte.agents.Agent/Space',
+                request_serializer=gavotte_dot_agents_dot_agent__pb2.SpaceRequest.SerializeToString,
+                response_deserializer=gavotte_dot_agents_dot_agent__pb2.SpaceReply.FromString,
+                _registered_method=True)
         self.Manifest = channel.unary_unary(
                 '/gavotte.agents.Agent/Manifest',
                 request_serializer=gavotte_dot_agents_dot_agent__pb2.ManifestRequest.SerializeToString,
@@ -237,6 +242,13 @@ class AgentServicer(object):
     def Pace(self, request, context):
         """Changes the paces of a replay's transfers, from each transfer's next segment on. Only transfers with an initial
         pace can change.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Space(self, request, context):
+        """Returns the size of a file or folder, or the space for its copy, and reads none of its bytes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -423,6 +435,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Pace,
                     request_deserializer=gavotte_dot_agents_dot_agent__pb2.PaceRequest.FromString,
                     response_serializer=gavotte_dot_agents_dot_agent__pb2.PaceReply.SerializeToString,
+            ),
+            'Space': grpc.unary_unary_rpc_method_handler(
+                    servicer.Space,
+                    request_deserializer=gavotte_dot_agents_dot_agent__pb2.SpaceRequest.FromString,
+                    response_serializer=gavotte_dot_agents_dot_agent__pb2.SpaceReply.SerializeToString,
             ),
             'Manifest': grpc.unary_unary_rpc_method_handler(
                     servicer.Manifest,

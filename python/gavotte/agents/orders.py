@@ -19,6 +19,10 @@ LOOK_DEADLINE_S = 2.5
 """Deadline for the answer of a host that looks at others, which takes up to 1.25 s."""
 
 
+SPACE_DEADLINE_S = 2.5
+"""Deadline of a question for the space on a disk. A host that does not answer in time delays the others no longer."""
+
+
 class Orders(Asking):
     """Enrolled agents, with commands for schedules, replays, broadcasts, paces and guarantees."""
 
@@ -128,6 +132,27 @@ class Orders(Asking):
     ) -> Iterator[tuple[str, pb.WatchReply | AgentError]]:
         """Let agents watch their hosts' sockets, and yield what they report. See `measure`."""
         return self._streams("Watch", requests, deadline_s, silence_s)
+
+    def space(
+        self, paths: Mapping[str, str], *, source: tuple[str, str] | None = None
+    ) -> dict[str, pb.SpaceReply | AgentError]:
+        """Let agents report the space for copies, and the size of an object, without reading any of its bytes.
+
+        Args:
+            paths: receiver to the absolute path of its copy.
+            source: the host that has the object, and the object's absolute path there; None = only the space.
+
+        Returns:
+            host to its reply, or the error.
+        """
+        requests = {name: pb.SpaceRequest(run_id=self.run_id, path=path) for name, path in paths.items()}
+        if source is not None:
+            name, path = source
+            requests[name] = pb.SpaceRequest(run_id=self.run_id, path=path, source=True)
+        replies: dict[str, pb.SpaceReply | AgentError] = aside(
+            lambda: self._answers("Space", requests, SPACE_DEADLINE_S)
+        )
+        return replies
 
     def manifest(
         self, host: str, path: str, *, block_bytes: int = 0, most_block_bytes: int = 0, deadline_s: float

@@ -30,6 +30,7 @@ from gavotte.transfer.planning import (
 )
 from gavotte.transfer.probing import look
 from gavotte.transfer.question import SILENT, BroadcastQuestion, BroadcastSession, Buffer
+from gavotte.transfer.room import check_room
 from gavotte.transfer.spelling import spelled_network
 
 
@@ -73,7 +74,8 @@ def send(question: BroadcastQuestion, session: BroadcastSession = SILENT) -> Bro
 
     Raises:
         GavotteError: when hosts, file and output do not belong together.
-        AgentError: when the source cannot send, or a firewall keeps all receivers from it.
+        AgentError: when the source cannot send, no receiver has space for its copy, or a firewall keeps all receivers
+            from the source.
     """
     source, receivers, network = question.sender, question.receivers, question.network
     if not isinstance(question.content, str):
@@ -90,6 +92,9 @@ def send(question: BroadcastQuestion, session: BroadcastSession = SILENT) -> Bro
         if source in fleet.missing:
             raise AgentError(f"the source {source} cannot be used: {fleet.missing[source]}")
         present = [name for name in receivers if name not in fleet.missing]
+        if present == receivers:
+            # Nothing is known of missing ones, which may join later.
+            check_room(fleet, source, question.content, question.paths)
         # A host that is missing now may be one that the source accepts.
         knock = Knock(fleet, source, present) if present == receivers and session.pacing is None else None
         most_bytes = 0
@@ -157,7 +162,10 @@ def plan_file(question: BroadcastQuestion) -> BroadcastPlan:
     if isinstance(content, str):
         only = question.hosts([source])
         with enrolled(only, Budget(max_bytes=1, max_seconds=READ_S), purpose="plan a broadcast", shared=True) as fleet:
-            size_bytes = fleet.manifest(source, content, deadline_s=READ_S).bytes
+            about = fleet.space({}, source=(source, content))[source]
+        if isinstance(about, AgentError):
+            raise AgentError(f"{source}: {about}", failure=about.failure)
+        size_bytes = about.bytes
     else:
         size_bytes = memoryview(content).nbytes
     names = [source, *receivers]

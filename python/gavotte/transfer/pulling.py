@@ -26,6 +26,7 @@ from gavotte.transfer.caching import READ_S, HostCache, cut_for_caches
 from gavotte.transfer.conducting import CONGESTION, REPORT_S, SILENCE_S, SPLICE_S
 from gavotte.transfer.planning import ASSUMED_PIECE_BYTES
 from gavotte.transfer.question import output_paths
+from gavotte.transfer.room import check_room
 from gavotte.transfer.spelling import spelled_network
 
 Blocks = npt.NDArray[np.bool_]
@@ -127,7 +128,7 @@ def pull(question: PullQuestion, progress: Progress | None = None) -> PullResult
 
     Raises:
         GavotteError: when hosts and paths do not belong together.
-        AgentError: when the copy cannot be completed.
+        AgentError: when the copy cannot be completed, e.g. because the host has no space for it.
     """
     source, host, *_ = question.names
     path = question.copy
@@ -137,6 +138,7 @@ def pull(question: PullQuestion, progress: Progress | None = None) -> PullResult
         for name in (source, host):
             if name in fleet.missing:
                 raise AgentError(f"{name} cannot be used: {fleet.missing[name]}")
+        check_room(fleet, source, question.path, {host: path})
         manifest = cut_for_caches(fleet, source, question.path)
         return _Pulling(fleet, question, manifest, path, progress or _nothing).run()
 

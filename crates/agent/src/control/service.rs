@@ -16,9 +16,9 @@ use crate::contract::agents::{
     GreetRequest, GuardReply, GuardRequest, GuardedReply, GuardedRequest, HealthReply, HealthRequest, HeardReply,
     HeardRequest, ListenReply, ListenRequest, LogsReply, LogsRequest, LookReply, LookRequest, ManifestReply,
     ManifestRequest, MeasureRequest, Neighbour, PaceReply, PaceRequest, ProbeReply, ReadmitReply, ReadmitRequest,
-    ReleaseReply, ReleaseRequest, RenewReply, RenewRequest, ReplayReply, ReplayRequest, SpliceReply, SpliceRequest,
-    StartReply, StartRequest, StatusReply, StatusRequest, UnguardReply, UnguardRequest, WatchReply, WatchRequest,
-    agent_server::Agent,
+    ReleaseReply, ReleaseRequest, RenewReply, RenewRequest, ReplayReply, ReplayRequest, SpaceReply, SpaceRequest,
+    SpliceReply, SpliceRequest, StartReply, StartRequest, StatusReply, StatusRequest, UnguardReply, UnguardRequest,
+    WatchReply, WatchRequest, agent_server::Agent,
 };
 use crate::control::{host, watching};
 use crate::error::WorkError;
@@ -217,6 +217,13 @@ impl Agent for Service {
         let hold = self.plane.holds.of(&request.run_id)?;
         hold.jobs.pace(&request.replay_id, paces)?;
         Ok(Response::new(PaceReply {}))
+    }
+
+    async fn space(&self, request: Request<SpaceRequest>) -> Result<Response<SpaceReply>, Status> {
+        let request = request.into_inner();
+        let hold = self.plane.holds.of(&request.run_id)?;
+        let reply = hold.during(broadcast::space(&request)).await?;
+        Ok(Response::new(reply))
     }
 
     async fn manifest(&self, request: Request<ManifestRequest>) -> Result<Response<ManifestReply>, Status> {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{FallocateFlags, fallocate};
-use nix::sys::statvfs::fstatvfs;
+use nix::sys::statvfs::{Statvfs, fstatvfs};
 
 use crate::error::WorkError;
 
@@ -39,7 +39,7 @@ pub(super) fn reserve(file: &File, path: &Path, old: u64, bytes: u64) -> Result<
         Ok(()) => Ok(()),
         Err(Errno::EOPNOTSUPP | Errno::ENOSYS) => {
             let free = fstatvfs(file).map_err(|error| bad(path, error.desc()))?;
-            let free_bytes = free.blocks_available().saturating_mul(free.fragment_size());
+            let free_bytes = free_bytes(&free);
             let needed_bytes = bytes.saturating_sub(stored_bytes(file));
             if needed_bytes > free_bytes {
                 return Err(no_space(path, bytes, &format!("{free_bytes} are free")));
@@ -48,6 +48,11 @@ pub(super) fn reserve(file: &File, path: &Path, old: u64, bytes: u64) -> Result<
         }
         Err(error) => Err(no_space(path, bytes, error.desc())),
     }
+}
+
+/// Bytes that an ordinary user may still write on a disk.
+pub(super) fn free_bytes(disk: &Statvfs) -> u64 {
+    disk.blocks_available().saturating_mul(disk.fragment_size())
 }
 
 fn no_space(path: &Path, bytes: u64, why: &str) -> WorkError {

@@ -13,18 +13,37 @@ mod incoming;
 mod lanes;
 mod part;
 mod share;
+mod space;
 mod subscriber;
 mod subscription;
 mod unconfirmed;
 mod wanted;
 
-use crate::contract::agents::{DiscardReply, DiscardRequest, ManifestReply, ManifestRequest, SpliceRequest};
+use crate::contract::agents::{
+    DiscardReply, DiscardRequest, ManifestReply, ManifestRequest, SpaceReply, SpaceRequest, SpliceRequest,
+};
 use crate::error::WorkError;
 use crate::hold::Hold;
 
 pub use part::Part;
 pub use subscriber::PATIENCE;
 pub use subscription::Subscription;
+
+/// Returns the size of a file or folder, or the space for its copy.
+///
+/// # Errors
+/// If the object, or the copy's folder, does not exist or is inaccessible.
+pub async fn space(request: &SpaceRequest) -> Result<SpaceReply, WorkError> {
+    let (path, source) = (request.path.clone(), request.source);
+    file::apart(move || {
+        if source {
+            space::object(&path)
+        } else {
+            space::copy(&path)
+        }
+    })
+    .await
+}
 
 /// Reads a file or folder and returns its manifest.
 ///
