@@ -96,8 +96,12 @@ class BusyError(AgentError):
         hint: likewise.
         failure: as in `AgentError`.
         lease_left_s: when that run's hold ends unless its controller renews it.
+        lease_s: how long that hold lasts after each renewal; 0 = unknown.
     """
 
-    def __init__(self, message: str, *, hint: str = "", failure: int = 0, lease_left_s: float = 0.0) -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", failure: int = 0, lease_left_s: float = 0.0, lease_s: float = 0.0
+    ) -> None:
         super().__init__(message, hint=hint, failure=failure)
         self.lease_left_s = lease_left_s
+        self.lease_s = lease_s

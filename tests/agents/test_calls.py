@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import grpc
 from google.rpc import status_pb2
 
-from gavotte.agents.calls import failure_of, lease_left_s
+from gavotte.agents.calls import fact_s, failure_of
 
 
 class Refused(grpc.RpcError, grpc.Call):  # type: ignore[misc]
@@ -37,4 +37,4 @@ class Refused(grpc.RpcError, grpc.Call):  # type: ignore[misc]
 
 def test_details_of_another_status_tell_nothing() -> None:
     assert failure_of(Refused()) == 0
-    assert lease_left_s(Refused()) == 0.0
+    assert fact_s(Refused(), "lease_left_s") == 0.0

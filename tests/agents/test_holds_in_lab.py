@@ -14,7 +14,7 @@ from tests import builders
 from tests.shell import GAVOTTE, until
 
 from gavotte import lab
-from gavotte.agents import Budget, enrolled, fleet, holding
+from gavotte.agents import Budget, enrolled, fleet
 from gavotte.formats.app import App, write_app
 from gavotte.formats.inventory import Inventory, read_inventory
 from gavotte.formats.placement import write_placement
@@ -89,8 +89,7 @@ def test_a_measurement_names_a_long_transfer_and_a_killed_run_frees_its_hosts(
 def test_a_process_that_another_thread_blocks_keeps_its_leases(
     small_cloud: lab.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (fleet, holding):
-        monkeypatch.setattr(module, "LEASE_S", 1.0)
+    monkeypatch.setattr(fleet, "MOST_LEASE_S", 1.0)
     inventory = read_inventory(small_cloud.hosts_file)
     with enrolled(inventory, Budget(1 << 20, 60.0), shared=True, direct=True) as held:
         # Without releasing Python's lock, for three leases: no Python thread can renew.

@@ -22,7 +22,7 @@ from tests.agents.hostile import (
 )
 from tests.shell import gavotte
 
-from gavotte.agents import asking, fleet, holding, replaying, schedule
+from gavotte.agents import asking, fleet, replaying, schedule
 from gavotte.errors import AgentError
 from gavotte.formats.history import History
 from gavotte.formats.inventory import write_inventory
@@ -127,8 +127,8 @@ def test_a_run_does_not_wait_for_an_agent_that_never_connects(folder: Path) -> N
 
 
 def test_a_run_ends_when_an_agent_renews_no_more(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "LEASE_S", 1.0)
-    monkeypatch.setattr(holding, "LEASE_S", 1.0)
+    monkeypatch.setattr(fleet, "MOST_LEASE_S", 1.0)
+    monkeypatch.setattr(fleet, "SILENT_S", 1.0)
     app = builders.app("one", ("x", "y", 1000), ("y", "z", 1000))
     placed = builders.placement({"x": "evil", "y": "a", "z": "b"}, "one")
     frozen = pytest.raises(AgentError, match="agent on evil: it does not answer any more")

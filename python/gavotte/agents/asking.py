@@ -14,7 +14,7 @@ import grpc
 
 from gavotte.agents import agent_pb2 as pb
 from gavotte.agents.agent_pb2_grpc import AgentStub
-from gavotte.agents.calls import aside, failure_of, lease_left_s
+from gavotte.agents.calls import aside, fact_s, failure_of
 from gavotte.agents.reach import Reach
 from gavotte.agents.soundness import check_message
 from gavotte.errors import AgentError, BusyError
@@ -49,6 +49,7 @@ class Asking:
         self._sent: dict[str, int] = defaultdict(int)
         self._distrusted: set[str] = set()
         self._heard_s: dict[str, float] = {}
+        self._took_s: dict[str, float] = {}
         self._stubs: dict[str, Any] = {name: AgentStub(channel) for name, channel in reach.channels.items()}  # type: ignore[no-untyped-call]
 
     def _ask(self, method: str, requests: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,6 +74,9 @@ class Asking:
             )
             for name, request in requests.items()
         }
+        begin_s = time.monotonic()
+        for name, call in calls.items():
+            call.add_done_callback(lambda _, name=name: self._took_s.update({name: time.monotonic() - begin_s}))
         answers: dict[str, Any] = {}
         for name, call in calls.items():
             try:
@@ -89,7 +93,9 @@ class Asking:
         logger.debug("%s: a call failed: %s", name, why)
         failure = failure_of(error)
         if failure == pb.FAILURE_HELD:
-            return BusyError(why, failure=failure, lease_left_s=lease_left_s(error))
+            return BusyError(
+                why, failure=failure, lease_left_s=fact_s(error, "lease_left_s"), lease_s=fact_s(error, "lease_s")
+            )
         if failure == pb.FAILURE_NOT_ENROLLED and (holder := self._holder(name)):
             return AgentError(f"run `{holder}` has taken the agent over", failure=failure)
         return AgentError(why, failure=failure)

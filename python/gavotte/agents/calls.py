@@ -48,13 +48,18 @@ def failure_of(error: grpc.RpcError) -> int:
     return int(dict(pb.Failure.items()).get(f"FAILURE_{_info(error).reason}", 0))
 
 
-def lease_left_s(error: grpc.RpcError) -> float:
-    """Return the seconds until the conflicting hold ends, unless renewed, as the agent reported; 0 = unknown."""
+def fact_s(error: grpc.RpcError, name: str) -> float:
+    """Return a time in seconds that the agent reported about the conflicting hold; 0 = unknown.
+
+    Args:
+        error: the refusal.
+        name: `lease_s`, its lease; or `lease_left_s`, the time until it ends unless it is renewed.
+    """
     try:
-        left_s = float(_info(error).metadata.get("lease_left_s", "0"))
+        time_s = float(_info(error).metadata.get(name, "0"))
     except ValueError:
         return 0.0
-    return left_s if math.isfinite(left_s) and left_s > 0 else 0.0
+    return time_s if math.isfinite(time_s) and time_s > 0 else 0.0
 
 
 def _info(error: grpc.RpcError) -> error_details_pb2.ErrorInfo:

@@ -36,8 +36,17 @@ BACK_S = 0.5
 LOOK_AGAIN_S = 5.0
 """Time to wait before agents that did not answer are asked again."""
 
-LEASE_S = 10.0
-"""Time that agents wait for a sign of their controller before they release its run."""
+LEAST_LEASE_S = 6.0
+"""Shortest lease: time that agents wait for a sign of their controller before they release its run."""
+
+MOST_LEASE_S = 20.0
+"""Longest lease."""
+
+LEASE_GREETINGS = 40.0
+"""A lease is longer than `LEAST_LEASE_S` by this many times the greeting of the slowest agent."""
+
+SILENT_S = 10.0
+"""Least time without an answer to any renewal after which an agent is dropped."""
 
 SHOWN = 3
 """Number of hosts that a warning names."""
@@ -48,6 +57,18 @@ answer may have done so."""
 
 RENEWALS = 3
 """Renewals within one lease. An agent that misses this many in a row has released the run, or will when it wakes."""
+
+
+def lease_of(greeting_s: float) -> float:
+    """Return the lease of a run in seconds.
+
+    Renewals of far agents, and those of a controller that is short of processors, are late or sent again. Agents of a
+    killed controller are free when the lease has ended, so near ones get a short lease.
+
+    Args:
+        greeting_s: time until the slowest agent answered the run's first call, which opens its connection.
+    """
+    return min(MOST_LEASE_S, LEAST_LEASE_S + LEASE_GREETINGS * greeting_s)
 
 
 @dataclass(frozen=True)
@@ -76,7 +97,9 @@ class Fleet(Orders):
         lines: (source, target) of paths on which the target makes the connections that the source needs.
         walls: (source, target) of paths on which neither host accepts connections from the other.
         warnings: what may slow its transfers down, one line each.
-        silent: hosts whose agents did not answer the last `renew`. After `RENEWALS` in a row they are dropped.
+        silent: hosts whose agents did not answer the last `renew`. After `RENEWALS` in a row, and `SILENT_S`, they are
+            dropped.
+        lease_s: the run's lease, which follows the time of the first answers.
     """
 
     def __init__(
@@ -100,6 +123,12 @@ class Fleet(Orders):
         self.lines: set[Pair] = set()
         self.walls: set[Pair] = set()
         self._opens = False
+        self.lease_s = lease_of(0.0)
+
+    @property
+    def renewal_s(self) -> float:
+        """Time between two renewals of the lease."""
+        return self.lease_s / RENEWALS
 
     @property
     def away(self) -> dict[str, str]:
@@ -109,7 +138,11 @@ class Fleet(Orders):
     def check(self) -> None:
         """Ask every agent for its health. Agents that fail go to `missing`."""
         request = pb.HealthRequest()
+        begin_s = time.monotonic()
         answers = self._ask("Health", dict.fromkeys(self._stubs.keys() - self.missing.keys(), request))
+        ended_s = time.monotonic() - begin_s
+        here = [name for name, reply in answers.items() if not isinstance(reply, AgentError)]
+        self.lease_s = lease_of(max((self._took_s.get(name, ended_s) for name in here), default=0.0))
         for host in self.inventory.host:
             if host.name in self.missing:
                 continue
@@ -156,17 +189,18 @@ class Fleet(Orders):
                 mode=self._mode,
                 purpose=self._purpose,
                 user=this_user(),
-                lease_s=LEASE_S,
+                lease_s=self.lease_s,
                 take_over=take_over,
             )
             for host in self.hosts
         }
         logger.info(
-            "run %s: enrolling %d agents, each for up to %d bytes and %.0f s",
+            "run %s: enrolling %d agents, each for up to %d bytes and %.0f s, with a lease of %.1f s",
             self.run_id,
             len(requests),
             budget.max_bytes,
             budget.max_seconds,
+            self.lease_s,
         )
         refusals = {
             name: reply for name, reply in self._ask("Enrol", requests).items() if isinstance(reply, AgentError)
@@ -178,6 +212,7 @@ class Fleet(Orders):
                     hint="wait until it has ended; --take-over ends a run of your own",
                     failure=reply.failure,
                     lease_left_s=reply.lease_left_s,
+                    lease_s=reply.lease_s,
                 )
         for name, reply in refusals.items():
             self.missing[name] = f"its agent does not take part ({reply})"
@@ -284,7 +319,7 @@ class Fleet(Orders):
         self._ask("Release", dict.fromkeys(self.health, request))
 
     def renew(self) -> dict[str, Any]:
-        """Renew the lease at all agents, and drop those that are silent. Call this every `LEASE_S` / `RENEWALS`.
+        """Renew the lease at all agents, and drop those that are silent. Call this every `renewal_s`.
 
         1. An agent whose work has reported something meanwhile is not silent.
         2. If this process got no processor for `LATE_S`, nothing follows from missing answers.
@@ -292,9 +327,9 @@ class Fleet(Orders):
         Any thread may call it.
         """
         begin_s = time.monotonic()
-        begin_late_s, self._renew_at_s = begin_s - self._renew_at_s, begin_s + LEASE_S / RENEWALS
+        begin_late_s, self._renew_at_s = begin_s - self._renew_at_s, begin_s + self.renewal_s
         request = pb.RenewRequest(run_id=self.run_id)
-        answers = self._answers("Renew", dict.fromkeys(self.health, request), LEASE_S / RENEWALS)
+        answers = self._answers("Renew", dict.fromkeys(self.health, request), self.renewal_s)
         late_s = max(begin_late_s, time.monotonic() - self._renew_at_s)
         self.silent = {
             name
@@ -307,7 +342,8 @@ class Fleet(Orders):
             logger.info("run %s: renewed %.1f s late, since this machine is busy", self.run_id, late_s)
             return answers
         self._unanswered = Counter({name: self._unanswered[name] + 1 for name in self.silent})
-        for name in sorted(name for name, times in self._unanswered.items() if times >= RENEWALS):
+        most = max(RENEWALS, math.ceil(SILENT_S / self.renewal_s))
+        for name in sorted(name for name, times in self._unanswered.items() if times >= most):
             if name not in self.missing:
                 self.drop(name, "it does not answer any more")
         return answers

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 
 from gavotte.agents.calls import aside
-from gavotte.agents.fleet import LEASE_S, RENEWALS, Budget, Fleet
+from gavotte.agents.fleet import LEAST_LEASE_S, RENEWALS, Budget, Fleet
 from gavotte.agents.reach import Reach, reaching
 from gavotte.errors import BusyError, NoAgentsError
 from gavotte.formats.inventory import Inventory
@@ -22,10 +22,11 @@ PATIENCE_S = 5.0
 """Time to wait for other runs to move no more bytes between agents. `gavotte watch` needs less."""
 
 HELD_PATIENCE_S = 6.0
-"""Time to wait for agents that other runs hold. By then it shows whether a run's controller renews its lease."""
+"""Time to wait for agents that other runs hold. By then it shows whether a run's controller renews a short lease. If
+the lease is longer, this run waits longer."""
 
 RENEWALS_MISSED = 1.5
-"""Renewal intervals after which a lease counts as abandoned by its controller. We then wait until it ends."""
+"""Renewal intervals of the other run after which its controller counts as gone. We then wait until its lease ends."""
 
 LONGEST_PAUSE_S = 0.9
 """Longest pause between two attempts to enrol agents that another run holds."""
@@ -92,7 +93,7 @@ def _enrol_in_turn(fleet: Fleet, budget: Budget, *, take_over: bool) -> None:
     """Enrol all agents as soon as the runs that hold them let go. Two runs that hold half each both let go.
 
     A message announces how long this waits. A run whose controller was killed no longer renews its lease: its agents
-    are free when the lease ends, after 10 s at most. Once that shows, another message announces the further wait.
+    are free when the lease ends, after 20 s at most. Once that shows, another message announces the further wait.
     """
     begin_s = time.monotonic()
     pauses = random.Random(fleet.run_id)
@@ -104,7 +105,8 @@ def _enrol_in_turn(fleet: Fleet, budget: Budget, *, take_over: bool) -> None:
         except BusyError as error:
             fleet.release()
             waited_s = time.monotonic() - begin_s
-            forsaken = 0 < error.lease_left_s < LEASE_S - RENEWALS_MISSED * LEASE_S / RENEWALS
+            missed_s = RENEWALS_MISSED / RENEWALS * (error.lease_s or LEAST_LEASE_S)
+            forsaken = 0 < error.lease_left_s < error.lease_s - missed_s
             free_s = waited_s + error.lease_left_s + LONGEST_PAUSE_S
             if forsaken and free_s > most_s + LOOK_S:
                 most_s = max(free_s, HELD_PATIENCE_S)
@@ -114,8 +116,8 @@ def _enrol_in_turn(fleet: Fleet, budget: Budget, *, take_over: bool) -> None:
                     error.message,
                 )
             elif not most_s:
-                most_s = HELD_PATIENCE_S
-                logger.warning("waiting up to %.0f s for the agents: %s", most_s, error.message)
+                most_s = max(HELD_PATIENCE_S, missed_s + LONGEST_PAUSE_S)
+                logger.warning("waiting up to %.0f s for the agents: %s", math.ceil(most_s), error.message)
             elif waited_s >= most_s:
                 raise
             time.sleep(max(0.1, min(pauses.uniform(0.1, LONGEST_PAUSE_S), most_s - waited_s)))
@@ -129,9 +131,9 @@ def _renewing(fleet: Fleet) -> Iterator[None]:
     def beat() -> None:
         try:
             # An agent that does not answer must not delay the next renewal of the others.
-            next_s = time.monotonic() + LEASE_S / RENEWALS
+            next_s = time.monotonic() + fleet.renewal_s
             while not over.wait(max(0.0, next_s - time.monotonic())):
-                next_s = time.monotonic() + LEASE_S / RENEWALS
+                next_s = time.monotonic() + fleet.renewal_s
                 fleet.renew()
                 fleet.attend()
         except ValueError as error:

@@ -37,7 +37,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(1);
 /// Interval between pings to a controller. Its gRPC library answers them in threads of its own, whatever else it does.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 /// A connection whose controller does not answer a ping for this long is closed. On a host that is short of processors,
-/// answers are late, so this is longer than a lease.
+/// answers are late, so this is as long as the longest lease.
 const KEEPALIVE_LIMIT: Duration = Duration::from_secs(20);
 
 /// The settings of an agent.

@@ -58,11 +58,16 @@ impl From<HoldError> for Status {
             HoldError::NotEnrolled(_) => (Code::FailedPrecondition, Failure::NotEnrolled),
             HoldError::Invalid(_) => (Code::InvalidArgument, Failure::Invalid),
         };
-        let lease_left_s = match &error {
-            HoldError::Held { lease_left_s, .. } => Some(("lease_left_s".into(), lease_left_s.to_string())),
-            _ => None,
+        let facts = match &error {
+            HoldError::Held {
+                lease_left_s, lease_s, ..
+            } => vec![
+                ("lease_left_s".into(), lease_left_s.to_string()),
+                ("lease_s".into(), lease_s.to_string()),
+            ],
+            _ => Vec::new(),
         };
-        refusal(code, failure, error.to_string(), lease_left_s)
+        refusal(code, failure, error.to_string(), facts)
     }
 }
 
@@ -71,7 +76,7 @@ impl From<GuardError> for Status {
         match error {
             GuardError::Invalid(text) => invalid(text),
             GuardError::Hold(error) => error.into(),
-            GuardError::Refused(text) => refusal(Code::FailedPrecondition, Failure::Lacking, text, None),
+            GuardError::Refused(text) => refusal(Code::FailedPrecondition, Failure::Lacking, text, Vec::new()),
         }
     }
 }
@@ -83,7 +88,7 @@ impl From<JobError> for Status {
             JobError::Unknown => (Code::NotFound, Failure::UnknownJob),
             JobError::NotReady | JobError::Started => (Code::FailedPrecondition, Failure::NotReady),
         };
-        refusal(code, failure, error.to_string(), None)
+        refusal(code, failure, error.to_string(), Vec::new())
     }
 }
 
@@ -95,21 +100,21 @@ impl From<WorkError> for Status {
             Failure::File => Code::FailedPrecondition,
             _ => Code::Aborted,
         };
-        refusal(code, error.failure(), error.to_string(), None)
+        refusal(code, error.failure(), error.to_string(), Vec::new())
     }
 }
 
-/// Returns a status whose code gives the reason of a refusal, with an optional fact for the controller.
-fn refusal(code: Code, failure: Failure, text: impl Into<String>, fact: Option<(String, String)>) -> Status {
+/// Returns a status whose code gives the reason of a refusal, with facts for the controller.
+fn refusal(code: Code, failure: Failure, text: impl Into<String>, facts: Vec<(String, String)>) -> Status {
     let text = text.into();
     info!(refusal = text, "refused a call");
     let reason = failure.as_str_name().trim_start_matches("FAILURE_");
-    let details = ErrorDetails::with_error_info(reason, "gavotte.agents", HashMap::from_iter(fact));
+    let details = ErrorDetails::with_error_info(reason, "gavotte.agents", HashMap::from_iter(facts));
     Status::with_error_details(code, text, details)
 }
 
 fn invalid(text: impl Into<String>) -> Status {
-    refusal(Code::InvalidArgument, Failure::Invalid, text, None)
+    refusal(Code::InvalidArgument, Failure::Invalid, text, Vec::new())
 }
 
 #[tonic::async_trait]

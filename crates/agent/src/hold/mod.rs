@@ -64,6 +64,8 @@ pub enum HoldError {
         left_s: f64,
         /// How long the other hold lasts unless it is renewed, in seconds.
         lease_left_s: f64,
+        /// How long it lasted after its last renewal, in seconds.
+        lease_s: f64,
     },
     /// The agent has too many holds.
     #[error("already held by {0} runs, which is the limit")]

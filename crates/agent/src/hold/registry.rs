@@ -57,6 +57,7 @@ impl Holds {
                     label: holder.jobs.label().clone(),
                     left_s: holder.left().as_secs_f64(),
                     lease_left_s: holder.lease_left().as_secs_f64(),
+                    lease_s: holder.lease.as_secs_f64(),
                 });
             }
             info!(run = holder.run_id, by = hold.run_id, "taken over by its user");
