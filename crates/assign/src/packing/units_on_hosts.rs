@@ -19,6 +19,8 @@ pub(crate) struct Packing<'a> {
     free_cores: Vec<u64>,
     free_stores: Vec<Stores>,
     budgets: Vec<Budget>,
+    /// Whether the zones of a quota must have more than all units need, so that no placement keeps it.
+    short: bool,
     /// The price of all rules that are broken, in nanoseconds.
     penalty_ns: u128,
     host_of: Vec<usize>,
@@ -46,16 +48,18 @@ impl<'a> Packing<'a> {
     /// All hosts empty.
     pub(crate) fn new(problem: &'a Problem, units: &'a Units) -> Self {
         let hosts = problem.capacity.len();
+        let budgets: Vec<Budget> = problem.rules.quotas.iter().zip(&units.quotas).map(budget).collect();
         Self {
             problem,
             units,
+            short: budgets.iter().any(|budget| budget.lacking > budget.waiting),
             free_cores: problem
                 .capacity
                 .iter()
                 .map(|host| Cores::offered(host.cpus).nanos())
                 .collect(),
             free_stores: problem.capacity.iter().map(|host| host.stores).collect(),
-            budgets: problem.rules.quotas.iter().zip(&units.quotas).map(budget).collect(),
+            budgets,
             penalty_ns: 0,
             host_of: vec![NOWHERE; units.len()],
             on: vec![Vec::new(); hosts],
@@ -96,7 +100,8 @@ impl<'a> Packing<'a> {
     /// Whether a `unit` without a host has room on `host` and breaks no rule there.
     pub(crate) fn fits(&self, unit: usize, host: usize) -> bool {
         let units = self.units;
-        units.cores[unit] <= self.free_cores[host]
+        !self.short
+            && units.cores[unit] <= self.free_cores[host]
             && units.stores[unit].within(self.free_stores[host])
             && units.allows(unit, host)
             && units.needs[unit]
