@@ -31,7 +31,8 @@ FILES = {
 }
 """Files that the verbs read, by name."""
 
-READ_ONLY, FULL = "Read-only file system", "No space left on device"
+READ_ONLY, FULL = "Read-only file system", "no space for the copy of"
+LARGER = "give -o a folder on a larger disk"
 WRITABLE = "give -o a folder that each receiver has, may write to and has room in"
 NO_UDP = "UDP is not counted; counting it needs CAP_BPF and CAP_NET_ADMIN, and bpf() allowed by seccomp"
 NET_ADMIN, NET_RAW = "its agent needs CAP_NET_ADMIN", "capturing needs CAP_NET_RAW"
@@ -110,7 +111,7 @@ VERBS = (
         copies("/tmp"),
         refused={
             "read-only root": (READ_ONLY, WRITABLE),
-            "tiny folders": (FULL, WRITABLE),
+            "tiny folders": (FULL, LARGER),
             "nothing runs": (READ_ONLY, WRITABLE),
             "a pod": (READ_ONLY, WRITABLE),
         },
@@ -118,7 +119,7 @@ VERBS = (
     verb(
         "broadcast into /dev/shm",
         copies("/dev/shm"),
-        refused={"tiny folders": (FULL, WRITABLE), "a pod": (FULL, WRITABLE)},
+        refused={"tiny folders": (FULL, LARGER), "a pod": (FULL, LARGER)},
     ),
     verb("transfers serve, a shuffle", lambda at, _hosts: [at / "bytes.csv"], queued=True),
     verb(
