@@ -101,11 +101,6 @@ class Condition:
         return shares[0] + shares[1]
 
     @property
-    def unsteady(self) -> bool:
-        """Whether chance decides how long a transfer of some seconds takes: loss, or jitter."""
-        return self.loss > 0 or any(_seconds(keys.get("jitter", "0s")) > 0 for keys in (self.host, self.far))
-
-    @property
     def round_trip_s(self) -> float:
         """Longest round trip without queues."""
         own, far = (_seconds(keys.get("latency", "0s")) for keys in (self.host, {**self.host, **self.far}))
