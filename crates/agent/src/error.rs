@@ -9,7 +9,7 @@ use gavotte_probe::train::ShapeError;
 use thiserror::Error;
 
 use crate::contract::agents::Failure;
-use crate::contract::{MAX_FRAME_BYTES, NONCE_BYTES};
+use crate::contract::{MAX_FRAME_BYTES, MAX_RECORD_BYTES, NONCE_BYTES};
 
 /// The operation of connecting to a peer.
 pub const CONNECT: &str = "connect to the peer";
@@ -45,6 +45,9 @@ pub enum WorkError {
     /// A frame could not be read or written.
     #[error(transparent)]
     Frame(#[from] FrameError),
+    /// The encrypted bytes of a connection are not those that the peer sent.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// A socket option or a train's socket failed.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -152,7 +155,12 @@ impl WorkError {
             Self::Socket(SocketError::System { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
                 Failure::NoUdp
             }
-            Self::Handshake(_) | Self::Frame(_) | Self::Io { .. } | Self::Socket(_) | Self::Narrowed => Failure::Broken,
+            Self::Handshake(_)
+            | Self::Frame(_)
+            | Self::Record(_)
+            | Self::Io { .. }
+            | Self::Socket(_)
+            | Self::Narrowed => Failure::Broken,
             Self::Receiver(_) => Failure::Receiver,
             Self::NoRate { .. } | Self::Refused(_) | Self::Shrunk { .. } => Failure::NoRate,
             Self::NoUdp { .. } => Failure::NoUdp,
@@ -201,6 +209,23 @@ pub enum RoundError {
     /// No probe of this round expects this source.
     #[error("not expected in round {0}")]
     NotExpected(u32),
+}
+
+/// Why the encrypted bytes of a connection were refused.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum RecordError {
+    /// A record was not encrypted with this connection's key, or is not the next one.
+    #[error("an encrypted record was forged, changed, repeated or left out")]
+    Forged,
+    /// A record announces more bytes than any has.
+    #[error("an encrypted record announces {0} bytes, but none has more than {MAX_RECORD_BYTES}")]
+    TooLong(usize),
+    /// The connection ended in a record, or before the last one.
+    #[error("the encrypted stream was cut before its end")]
+    Cut,
+    /// The library refused to encrypt.
+    #[error("a record could not be encrypted")]
+    Unsealed,
 }
 
 /// Why the handshake of two agents failed.

@@ -705,7 +705,7 @@ class ProbeReply(_message.Message):
     def __init__(self, round: _Optional[int] = ..., peer: _Optional[str] = ..., rtt_s: _Optional[float] = ..., hops: _Optional[int] = ..., started_s: _Optional[float] = ..., seconds: _Optional[float] = ..., bytes_sent: _Optional[int] = ..., error: _Optional[str] = ..., burst_train: _Optional[_Union[BurstTrainResult, _Mapping]] = ..., bulk: _Optional[_Union[BulkResult, _Mapping]] = ..., gated_train: _Optional[_Union[GatedTrainResult, _Mapping]] = ..., ping_pong: _Optional[_Union[PingPongResult, _Mapping]] = ..., traceroute: _Optional[_Union[TracerouteResult, _Mapping]] = ..., echo: _Optional[_Union[EchoResult, _Mapping]] = ..., datagrams: _Optional[_Union[DatagramsResult, _Mapping]] = ..., sender_cpu: _Optional[float] = ..., receiver_cpu: _Optional[float] = ..., failure: _Optional[_Union[Failure, str]] = ..., mtu_bytes: _Optional[int] = ..., mtu_confirmed: bool = ..., awaited: bool = ..., sender_withheld: _Optional[_Union[Withheld, _Mapping]] = ..., receiver_withheld: _Optional[_Union[Withheld, _Mapping]] = ...) -> None: ...
 
 class Transfer(_message.Message):
-    __slots__ = ("id", "target", "bytes", "pace_bps", "bin_s", "spread", "round_trip_s", "count_id")
+    __slots__ = ("id", "target", "bytes", "pace_bps", "bin_s", "spread", "round_trip_s", "count_id", "encrypt")
     ID_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -714,6 +714,7 @@ class Transfer(_message.Message):
     SPREAD_FIELD_NUMBER: _ClassVar[int]
     ROUND_TRIP_S_FIELD_NUMBER: _ClassVar[int]
     COUNT_ID_FIELD_NUMBER: _ClassVar[int]
+    ENCRYPT_FIELD_NUMBER: _ClassVar[int]
     id: int
     target: str
     bytes: int
@@ -722,7 +723,8 @@ class Transfer(_message.Message):
     spread: bool
     round_trip_s: float
     count_id: int
-    def __init__(self, id: _Optional[int] = ..., target: _Optional[str] = ..., bytes: _Optional[int] = ..., pace_bps: _Optional[int] = ..., bin_s: _Optional[float] = ..., spread: bool = ..., round_trip_s: _Optional[float] = ..., count_id: _Optional[int] = ...) -> None: ...
+    encrypt: bool
+    def __init__(self, id: _Optional[int] = ..., target: _Optional[str] = ..., bytes: _Optional[int] = ..., pace_bps: _Optional[int] = ..., bin_s: _Optional[float] = ..., spread: bool = ..., round_trip_s: _Optional[float] = ..., count_id: _Optional[int] = ..., encrypt: bool = ...) -> None: ...
 
 class ReplayRequest(_message.Message):
     __slots__ = ("run_id", "replay_id", "transfers", "congestion", "max_seconds", "report_s")
@@ -1029,7 +1031,7 @@ class FolderEntry(_message.Message):
     def __init__(self, path: _Optional[str] = ..., bytes: _Optional[int] = ..., mode: _Optional[int] = ..., folder: bool = ..., link: _Optional[str] = ...) -> None: ...
 
 class BroadcastRequest(_message.Message):
-    __slots__ = ("run_id", "broadcast_id", "path", "source", "manifest", "piece_bytes", "report_s", "congestion", "fetches", "seed", "cache", "cache_bytes", "cached")
+    __slots__ = ("run_id", "broadcast_id", "path", "source", "manifest", "piece_bytes", "report_s", "congestion", "fetches", "seed", "cache", "cache_bytes", "cached", "encrypt")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     BROADCAST_ID_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
@@ -1043,6 +1045,7 @@ class BroadcastRequest(_message.Message):
     CACHE_FIELD_NUMBER: _ClassVar[int]
     CACHE_BYTES_FIELD_NUMBER: _ClassVar[int]
     CACHED_FIELD_NUMBER: _ClassVar[int]
+    ENCRYPT_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     broadcast_id: str
     path: str
@@ -1056,7 +1059,8 @@ class BroadcastRequest(_message.Message):
     cache: str
     cache_bytes: int
     cached: bool
-    def __init__(self, run_id: _Optional[str] = ..., broadcast_id: _Optional[str] = ..., path: _Optional[str] = ..., source: bool = ..., manifest: _Optional[_Union[ManifestReply, _Mapping]] = ..., piece_bytes: _Optional[int] = ..., report_s: _Optional[float] = ..., congestion: _Optional[str] = ..., fetches: bool = ..., seed: _Optional[int] = ..., cache: _Optional[str] = ..., cache_bytes: _Optional[int] = ..., cached: bool = ...) -> None: ...
+    encrypt: bool
+    def __init__(self, run_id: _Optional[str] = ..., broadcast_id: _Optional[str] = ..., path: _Optional[str] = ..., source: bool = ..., manifest: _Optional[_Union[ManifestReply, _Mapping]] = ..., piece_bytes: _Optional[int] = ..., report_s: _Optional[float] = ..., congestion: _Optional[str] = ..., fetches: bool = ..., seed: _Optional[int] = ..., cache: _Optional[str] = ..., cache_bytes: _Optional[int] = ..., cached: bool = ..., encrypt: bool = ...) -> None: ...
 
 class Feed(_message.Message):
     __slots__ = ("parent", "blocks", "pace_bps", "round_trip_s")

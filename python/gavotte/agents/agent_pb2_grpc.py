@@ -188,7 +188,7 @@ class AgentServicer(object):
 
     def Enrol(self, request, context):
         """Opens a hold. Fails with FAILED_PRECONDITION if the hold should be exclusive and another run holds the agent
-        exclusively. The ErrorInfo then has `lease_left_s`, the time until that hold ends unless it is renewed.
+        exclusively. The ErrorInfo then has `lease_left_s`, the time until that hold ends unless it is renewed, and `lease_s`.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

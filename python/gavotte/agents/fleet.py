@@ -27,7 +27,7 @@ from gavotte.formats.inventory import Host, Inventory
 
 logger = logging.getLogger(__name__)
 
-PROTOCOL = 11
+PROTOCOL = 12
 """Protocol version. It must equal the agent's, and grows with every incompatible change of `proto/`."""
 
 BACK_S = 0.5

@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cgavotte/transfer/queue.proto\x12\x10gavotte.transfer\"5\n\x04\x46low\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0e\n\x06target\x18\x02 \x01(\t\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\"Z\n\x06\x43opies\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0f\n\x07targets\x18\x03 \x03(\t\x12\x0e\n\x06output\x18\x04 \x01(\t\x12\x11\n\tmechanism\x18\x05 \x01(\t\"\xdc\x01\n\rSubmitRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x05\x66lows\x18\x02 \x03(\x0b\x32\x16.gavotte.transfer.Flow\x12\x16\n\x0epriority_class\x18\x03 \x01(\r\x12\x0e\n\x06weight\x18\x04 \x01(\x01\x12\x0c\n\x04user\x18\x05 \x01(\t\x12(\n\x06\x63opies\x18\x06 \x01(\x0b\x32\x18.gavotte.transfer.Copies\x12\x17\n\ndeadline_s\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12\x0e\n\x06\x64\x65mote\x18\x08 \x01(\x08\x42\r\n\x0b_deadline_s\"\xec\x02\n\x05\x45ntry\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04user\x18\x03 \x01(\t\x12\x16\n\x0epriority_class\x18\x04 \x01(\r\x12\x0e\n\x06weight\x18\x05 \x01(\x01\x12&\n\x05state\x18\x06 \x01(\x0e\x32\x17.gavotte.transfer.State\x12\r\n\x05\x62ytes\x18\x07 \x01(\x04\x12\x13\n\x0bmoved_bytes\x18\x08 \x01(\x04\x12\x13\n\x0bsubmitted_s\x18\t \x01(\x01\x12\x11\n\tstarted_s\x18\n \x01(\x01\x12\x12\n\nfinished_s\x18\x0b \x01(\x01\x12\r\n\x05\x65rror\x18\x0c \x01(\t\x12\x11\n\tbroadcast\x18\r \x01(\x08\x12-\n\treceivers\x18\x0e \x03(\x0b\x32\x1a.gavotte.transfer.Receiver\x12\x17\n\ndeadline_s\x18\x0f \x01(\x01H\x00\x88\x01\x01\x12\x12\n\nguaranteed\x18\x10 \x01(\x08\x42\r\n\x0b_deadline_s\"{\n\x08Receiver\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x15\n\x08\x66inish_s\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\n\n\x02ok\x18\x03 \x01(\x08\x12\r\n\x05\x65rror\x18\x04 \x01(\t\x12\x15\n\x08joined_s\x18\x05 \x01(\x01H\x01\x88\x01\x01\x42\x0b\n\t_finish_sB\x0b\n\t_joined_s\"!\n\x0bListRequest\x12\x12\n\nunfinished\x18\x01 \x01(\x08\"E\n\tListReply\x12(\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x17.gavotte.transfer.Entry\x12\x0e\n\x06policy\x18\x02 \x01(\t\"\x1b\n\rCancelRequest\x12\n\n\x02id\x18\x01 \x01(\x04\"7\n\x0bJoinRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0e\n\x06output\x18\x03 \x01(\t\"*\n\x0bWaitRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0f\n\x07seconds\x18\x02 \x01(\x01*c\n\x05State\x12\x10\n\x0cSTATE_QUEUED\x10\x00\x12\x11\n\rSTATE_RUNNING\x10\x01\x12\x0e\n\nSTATE_DONE\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x12\x13\n\x0fSTATE_CANCELLED\x10\x04\x32\xd7\x02\n\tTransfers\x12\x42\n\x06Submit\x12\x1f.gavotte.transfer.SubmitRequest\x1a\x17.gavotte.transfer.Entry\x12\x42\n\x04List\x12\x1d.gavotte.transfer.ListRequest\x1a\x1b.gavotte.transfer.ListReply\x12\x42\n\x06\x43\x61ncel\x12\x1f.gavotte.transfer.CancelRequest\x1a\x17.gavotte.transfer.Entry\x12>\n\x04Join\x12\x1d.gavotte.transfer.JoinRequest\x1a\x17.gavotte.transfer.Entry\x12>\n\x04Wait\x12\x1d.gavotte.transfer.WaitRequest\x1a\x17.gavotte.transfer.Entryb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cgavotte/transfer/queue.proto\x12\x10gavotte.transfer\"5\n\x04\x46low\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0e\n\x06target\x18\x02 \x01(\t\x12\r\n\x05\x62ytes\x18\x03 \x01(\x04\"Z\n\x06\x43opies\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0f\n\x07targets\x18\x03 \x03(\t\x12\x0e\n\x06output\x18\x04 \x01(\t\x12\x11\n\tmechanism\x18\x05 \x01(\t\"\xdc\x01\n\rSubmitRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12%\n\x05\x66lows\x18\x02 \x03(\x0b\x32\x16.gavotte.transfer.Flow\x12\x16\n\x0epriority_class\x18\x03 \x01(\r\x12\x0e\n\x06weight\x18\x04 \x01(\x01\x12\x0c\n\x04user\x18\x05 \x01(\t\x12(\n\x06\x63opies\x18\x06 \x01(\x0b\x32\x18.gavotte.transfer.Copies\x12\x17\n\ndeadline_s\x18\x07 \x01(\x01H\x00\x88\x01\x01\x12\x0e\n\x06\x64\x65mote\x18\x08 \x01(\x08\x42\r\n\x0b_deadline_s\"\xff\x02\n\x05\x45ntry\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04user\x18\x03 \x01(\t\x12\x16\n\x0epriority_class\x18\x04 \x01(\r\x12\x0e\n\x06weight\x18\x05 \x01(\x01\x12&\n\x05state\x18\x06 \x01(\x0e\x32\x17.gavotte.transfer.State\x12\r\n\x05\x62ytes\x18\x07 \x01(\x04\x12\x13\n\x0bmoved_bytes\x18\x08 \x01(\x04\x12\x13\n\x0bsubmitted_s\x18\t \x01(\x01\x12\x11\n\tstarted_s\x18\n \x01(\x01\x12\x12\n\nfinished_s\x18\x0b \x01(\x01\x12\r\n\x05\x65rror\x18\x0c \x01(\t\x12\x11\n\tbroadcast\x18\r \x01(\x08\x12-\n\treceivers\x18\x0e \x03(\x0b\x32\x1a.gavotte.transfer.Receiver\x12\x17\n\ndeadline_s\x18\x0f \x01(\x01H\x00\x88\x01\x01\x12\x12\n\nguaranteed\x18\x10 \x01(\x08\x12\x11\n\tencrypted\x18\x11 \x01(\x08\x42\r\n\x0b_deadline_s\"{\n\x08Receiver\x12\x0c\n\x04host\x18\x01 \x01(\t\x12\x15\n\x08\x66inish_s\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\n\n\x02ok\x18\x03 \x01(\x08\x12\r\n\x05\x65rror\x18\x04 \x01(\t\x12\x15\n\x08joined_s\x18\x05 \x01(\x01H\x01\x88\x01\x01\x42\x0b\n\t_finish_sB\x0b\n\t_joined_s\"!\n\x0bListRequest\x12\x12\n\nunfinished\x18\x01 \x01(\x08\"E\n\tListReply\x12(\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x17.gavotte.transfer.Entry\x12\x0e\n\x06policy\x18\x02 \x01(\t\"\x1b\n\rCancelRequest\x12\n\n\x02id\x18\x01 \x01(\x04\"7\n\x0bJoinRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0c\n\x04host\x18\x02 \x01(\t\x12\x0e\n\x06output\x18\x03 \x01(\t\"*\n\x0bWaitRequest\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x0f\n\x07seconds\x18\x02 \x01(\x01*c\n\x05State\x12\x10\n\x0cSTATE_QUEUED\x10\x00\x12\x11\n\rSTATE_RUNNING\x10\x01\x12\x0e\n\nSTATE_DONE\x10\x02\x12\x10\n\x0cSTATE_FAILED\x10\x03\x12\x13\n\x0fSTATE_CANCELLED\x10\x04\x32\xa4\x03\n\tTransfers\x12\x42\n\x06Submit\x12\x1f.gavotte.transfer.SubmitRequest\x1a\x17.gavotte.transfer.Entry\x12K\n\x0fSubmitEncrypted\x12\x1f.gavotte.transfer.SubmitRequest\x1a\x17.gavotte.transfer.Entry\x12\x42\n\x04List\x12\x1d.gavotte.transfer.ListRequest\x1a\x1b.gavotte.transfer.ListReply\x12\x42\n\x06\x43\x61ncel\x12\x1f.gavotte.transfer.CancelRequest\x1a\x17.gavotte.transfer.Entry\x12>\n\x04Join\x12\x1d.gavotte.transfer.JoinRequest\x1a\x17.gavotte.transfer.Entry\x12>\n\x04Wait\x12\x1d.gavotte.transfer.WaitRequest\x1a\x17.gavotte.transfer.Entryb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'gavotte.transfer.queue_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_STATE']._serialized_start=1148
-  _globals['_STATE']._serialized_end=1247
+  _globals['_STATE']._serialized_start=1167
+  _globals['_STATE']._serialized_end=1266
   _globals['_FLOW']._serialized_start=50
   _globals['_FLOW']._serialized_end=103
   _globals['_COPIES']._serialized_start=105
@@ -40,19 +40,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_SUBMITREQUEST']._serialized_start=198
   _globals['_SUBMITREQUEST']._serialized_end=418
   _globals['_ENTRY']._serialized_start=421
-  _globals['_ENTRY']._serialized_end=785
-  _globals['_RECEIVER']._serialized_start=787
-  _globals['_RECEIVER']._serialized_end=910
-  _globals['_LISTREQUEST']._serialized_start=912
-  _globals['_LISTREQUEST']._serialized_end=945
-  _globals['_LISTREPLY']._serialized_start=947
-  _globals['_LISTREPLY']._serialized_end=1016
-  _globals['_CANCELREQUEST']._serialized_start=1018
-  _globals['_CANCELREQUEST']._serialized_end=1045
-  _globals['_JOINREQUEST']._serialized_start=1047
-  _globals['_JOINREQUEST']._serialized_end=1102
-  _globals['_WAITREQUEST']._serialized_start=1104
-  _globals['_WAITREQUEST']._serialized_end=1146
-  _globals['_TRANSFERS']._serialized_start=1250
-  _globals['_TRANSFERS']._serialized_end=1593
+  _globals['_ENTRY']._serialized_end=804
+  _globals['_RECEIVER']._serialized_start=806
+  _globals['_RECEIVER']._serialized_end=929
+  _globals['_LISTREQUEST']._serialized_start=931
+  _globals['_LISTREQUEST']._serialized_end=964
+  _globals['_LISTREPLY']._serialized_start=966
+  _globals['_LISTREPLY']._serialized_end=1035
+  _globals['_CANCELREQUEST']._serialized_start=1037
+  _globals['_CANCELREQUEST']._serialized_end=1064
+  _globals['_JOINREQUEST']._serialized_start=1066
+  _globals['_JOINREQUEST']._serialized_end=1121
+  _globals['_WAITREQUEST']._serialized_start=1123
+  _globals['_WAITREQUEST']._serialized_end=1165
+  _globals['_TRANSFERS']._serialized_start=1269
+  _globals['_TRANSFERS']._serialized_end=1689
 # @@protoc_insertion_point(module_scope)

@@ -65,7 +65,7 @@ class SubmitRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., flows: _Optional[_Iterable[_Union[Flow, _Mapping]]] = ..., priority_class: _Optional[int] = ..., weight: _Optional[float] = ..., user: _Optional[str] = ..., copies: _Optional[_Union[Copies, _Mapping]] = ..., deadline_s: _Optional[float] = ..., demote: bool = ...) -> None: ...
 
 class Entry(_message.Message):
-    __slots__ = ("id", "name", "user", "priority_class", "weight", "state", "bytes", "moved_bytes", "submitted_s", "started_s", "finished_s", "error", "broadcast", "receivers", "deadline_s", "guaranteed")
+    __slots__ = ("id", "name", "user", "priority_class", "weight", "state", "bytes", "moved_bytes", "submitted_s", "started_s", "finished_s", "error", "broadcast", "receivers", "deadline_s", "guaranteed", "encrypted")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     USER_FIELD_NUMBER: _ClassVar[int]
@@ -82,6 +82,7 @@ class Entry(_message.Message):
     RECEIVERS_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_S_FIELD_NUMBER: _ClassVar[int]
     GUARANTEED_FIELD_NUMBER: _ClassVar[int]
+    ENCRYPTED_FIELD_NUMBER: _ClassVar[int]
     id: int
     name: str
     user: str
@@ -98,7 +99,8 @@ class Entry(_message.Message):
     receivers: _containers.RepeatedCompositeFieldContainer[Receiver]
     deadline_s: float
     guaranteed: bool
-    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., priority_class: _Optional[int] = ..., weight: _Optional[float] = ..., state: _Optional[_Union[State, str]] = ..., bytes: _Optional[int] = ..., moved_bytes: _Optional[int] = ..., submitted_s: _Optional[float] = ..., started_s: _Optional[float] = ..., finished_s: _Optional[float] = ..., error: _Optional[str] = ..., broadcast: bool = ..., receivers: _Optional[_Iterable[_Union[Receiver, _Mapping]]] = ..., deadline_s: _Optional[float] = ..., guaranteed: bool = ...) -> None: ...
+    encrypted: bool
+    def __init__(self, id: _Optional[int] = ..., name: _Optional[str] = ..., user: _Optional[str] = ..., priority_class: _Optional[int] = ..., weight: _Optional[float] = ..., state: _Optional[_Union[State, str]] = ..., bytes: _Optional[int] = ..., moved_bytes: _Optional[int] = ..., submitted_s: _Optional[float] = ..., started_s: _Optional[float] = ..., finished_s: _Optional[float] = ..., error: _Optional[str] = ..., broadcast: bool = ..., receivers: _Optional[_Iterable[_Union[Receiver, _Mapping]]] = ..., deadline_s: _Optional[float] = ..., guaranteed: bool = ..., encrypted: bool = ...) -> None: ...
 
 class Receiver(_message.Message):
     __slots__ = ("host", "finish_s", "ok", "error", "joined_s")

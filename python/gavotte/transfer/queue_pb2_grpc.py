@@ -39,6 +39,11 @@ class TransfersStub(object):
                 request_serializer=gavotte_dot_transfer_dot_queue__pb2.SubmitRequest.SerializeToString,
                 response_deserializer=gavotte_dot_transfer_dot_queue__pb2.Entry.FromString,
                 _registered_method=True)
+        self.SubmitEncrypted = channel.unary_unary(
+                '/gavotte.transfer.Transfers/SubmitEncrypted',
+                request_serializer=gavotte_dot_transfer_dot_queue__pb2.SubmitRequest.SerializeToString,
+                response_deserializer=gavotte_dot_transfer_dot_queue__pb2.Entry.FromString,
+                _registered_method=True)
         self.List = channel.unary_unary(
                 '/gavotte.transfer.Transfers/List',
                 request_serializer=gavotte_dot_transfer_dot_queue__pb2.ListRequest.SerializeToString,
@@ -66,6 +71,14 @@ class TransfersServicer(object):
 
     def Submit(self, request, context):
         """Queues a transfer. Fails with INVALID_ARGUMENT if the request is invalid.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SubmitEncrypted(self, request, context):
+        """The same for a transfer whose bytes are encrypted between hosts. An older controller lacks the method, and so does not
+        send them in the clear.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -105,6 +118,11 @@ def add_TransfersServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Submit': grpc.unary_unary_rpc_method_handler(
                     servicer.Submit,
+                    request_deserializer=gavotte_dot_transfer_dot_queue__pb2.SubmitRequest.FromString,
+                    response_serializer=gavotte_dot_transfer_dot_queue__pb2.Entry.SerializeToString,
+            ),
+            'SubmitEncrypted': grpc.unary_unary_rpc_method_handler(
+                    servicer.SubmitEncrypted,
                     request_deserializer=gavotte_dot_transfer_dot_queue__pb2.SubmitRequest.FromString,
                     response_serializer=gavotte_dot_transfer_dot_queue__pb2.Entry.SerializeToString,
             ),

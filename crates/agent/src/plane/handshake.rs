@@ -7,6 +7,8 @@
 //! Every authenticated frame has a BLAKE3 MAC, keyed with the run's secret, over its direction, its number in that
 //! direction, both nonces and its body. An agent therefore rejects frames that were made without the secret, copied
 //! from another connection, sent back to their sender, or sent twice.
+//!
+//! Frames are not encrypted. Bulk bytes can be, in records whose keys come from the same secret and nonces (`records`).
 
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -17,6 +19,7 @@ use crate::contract::data::{Challenge, Hello, Sealed, Welcome};
 use crate::error::{FrameError, HandshakeError};
 use crate::hold::secret::Secret;
 use crate::plane::frames;
+use crate::plane::records::{Cipher, Ends, Opener, Sealer};
 
 /// A random number used once.
 pub type Nonce = [u8; NONCE_BYTES];
@@ -26,6 +29,15 @@ pub type Nonce = [u8; NONCE_BYTES];
 enum Direction {
     FromConnector = 1,
     FromAcceptor = 2,
+}
+
+impl Direction {
+    fn other(self) -> Self {
+        match self {
+            Self::FromConnector => Self::FromAcceptor,
+            Self::FromAcceptor => Self::FromConnector,
+        }
+    }
 }
 
 /// One side of an authenticated connection: computes the MACs of sent frames and checks those of received frames.
@@ -40,6 +52,20 @@ pub struct Channel {
 }
 
 impl Channel {
+    /// Encrypts the bulk bytes that this side sends, once for each connection.
+    pub fn sealer(&self, ends: Ends<'_>) -> Sealer {
+        Sealer(self.cipher(self.sends, ends))
+    }
+
+    /// Decrypts the bulk bytes that the other side sends, once for each connection.
+    pub fn opener(&self, ends: Ends<'_>) -> Opener {
+        Opener::new(self.cipher(self.sends.other(), ends))
+    }
+
+    fn cipher(&self, direction: Direction, ends: Ends<'_>) -> Cipher {
+        Cipher::new(&self.secret, [&self.challenge, &self.hello], direction as u8, ends)
+    }
+
     fn mac(&self, direction: Direction, number: u32, body: &[u8]) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new_keyed(self.secret.bytes());
         hasher.update(&[direction as u8]);
@@ -84,11 +110,7 @@ impl Channel {
         stream: &mut (impl AsyncRead + Unpin),
     ) -> Result<M, HandshakeError> {
         let sealed: Sealed = frames::read(stream).await?;
-        let direction = match self.sends {
-            Direction::FromConnector => Direction::FromAcceptor,
-            Direction::FromAcceptor => Direction::FromConnector,
-        };
-        self.verify(direction, self.received, &sealed)?;
+        self.verify(self.sends.other(), self.received, &sealed)?;
         self.received += 1;
         Ok(M::decode(sealed.body.as_slice()).map_err(FrameError::from)?)
     }

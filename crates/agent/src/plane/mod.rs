@@ -10,6 +10,8 @@ pub mod handshake;
 pub(crate) mod leash;
 pub mod mtus;
 pub mod pulse;
+pub mod records;
+pub mod sealed;
 pub(crate) mod segments;
 pub mod several;
 pub(crate) mod shortfall;

@@ -286,6 +286,45 @@ async fn a_spread_transfer_keeps_its_pace_and_its_budget() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn encrypted_transfers_arrive_in_every_way() {
+    let agents = three().await;
+    enrol(&agents).await;
+    let [a, _, _] = &agents;
+    let encrypted = |id, target, bytes| Transfer {
+        encrypt: true,
+        ..transfer(id, target, bytes)
+    };
+    let transfers = vec![
+        encrypted(1, "b", 5_000_001),
+        encrypted(2, "a", 70_000),
+        Transfer {
+            pace_bps: 40_000_000,
+            ..encrypted(3, "c", 1_000_003)
+        },
+        Transfer {
+            pace_bps: 100_000_000,
+            spread: true,
+            round_trip_s: 0.02,
+            ..encrypted(4, "b", 3_000_001)
+        },
+        Transfer {
+            bin_s: 0.01,
+            ..encrypted(5, "c", 2_000_000)
+        },
+        encrypted(6, "b", 0),
+    ];
+    let bytes: Vec<u64> = transfers.iter().map(|transfer| transfer.bytes).collect();
+    let replaying = replay(a, "encrypted", transfers).await.unwrap();
+    start(a, "encrypted").await.unwrap();
+    let done = replaying.done().await;
+    assert!(done.iter().all(|done| done.error.is_empty()), "{done:?}");
+    assert_eq!(done.iter().map(|done| done.bytes).collect::<Vec<_>>(), bytes);
+    // Only whole and authentic records count.
+    assert_eq!(done[4].bin_bytes.iter().sum::<u64>(), 2_000_000);
+    assert_eq!(a.release().await, bytes.iter().sum::<u64>());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_transfers_at_once() {
     let agents = three().await;
     enrol(&agents).await;

@@ -12,7 +12,6 @@ use crate::contract::data::{Span, Subscribe, Want, hello::Work};
 use crate::error::WorkError;
 use crate::plane::dial::Connection;
 use crate::plane::stream::readable;
-use crate::work::broadcast::incoming::Incoming;
 use crate::work::broadcast::lanes::{Heard, Lanes};
 use crate::work::broadcast::subscriber::Subscriber;
 
@@ -38,6 +37,7 @@ impl Subscriber {
         let mut subscribe = Subscribe {
             broadcast_id: self.broadcast_id.clone(),
             want: wants.next(),
+            encrypt: self.share.encrypted,
             ..Subscribe::default()
         };
         let bytes = asked
@@ -58,7 +58,7 @@ impl Subscriber {
         for want in wants {
             connection.send(&want).await?;
         }
-        let mut incoming = Incoming::default();
+        let mut incoming = self.incoming(&connection);
         let mut wrong = BTreeMap::new();
         let mut all_open = false;
         loop {

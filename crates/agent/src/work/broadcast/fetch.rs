@@ -95,6 +95,7 @@ impl Fetcher {
             work: Work::Subscribe(Subscribe {
                 broadcast_id: self.broadcast_id.clone(),
                 one_at_a_time: true,
+                encrypt: self.share.encrypted,
                 ..Subscribe::default()
             }),
             congestion: &self.congestion,
@@ -103,7 +104,7 @@ impl Fetcher {
             ready: CONNECT_LIMIT,
         };
         let mut connection = call.dial().await?;
-        let mut incoming = Incoming::default();
+        let mut incoming = self.share.incoming(&connection.channel, &self.hold.name, peer);
         loop {
             let block = self.picker().block(peer, &self.share.have());
             let Some(block) = block else { return Ok(()) };

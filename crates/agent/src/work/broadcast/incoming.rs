@@ -5,7 +5,8 @@ use std::io;
 use gavotte_swarm::broadcast::replica::Taken;
 use tokio::net::TcpStream;
 
-use crate::error::WorkError;
+use crate::error::{RecordError, WorkError};
+use crate::plane::records::Opener;
 
 /// Size of the block number, offset and length before each piece.
 pub(super) const HEADER_BYTES: usize = 12;
@@ -31,9 +32,18 @@ pub(super) struct Incoming {
     left: u32,
     buffer: Vec<u8>,
     asked: Option<u32>,
+    opener: Option<Opener>,
 }
 
 impl Incoming {
+    /// Reads pieces from the records of `opener`, or as they are without one.
+    pub(super) fn new(opener: Option<Opener>) -> Self {
+        Self {
+            opener,
+            ..Self::default()
+        }
+    }
+
     /// The number of connections that the parent has asked for since the last call, if any.
     pub(super) fn asked(&mut self) -> Option<u32> {
         self.asked.take()
@@ -45,19 +55,38 @@ impl Incoming {
         stream: &TcpStream,
         mut take: impl FnMut(u32, u32, &[u8]) -> Result<Taken, WorkError>,
     ) -> Result<Vec<(u32, Taken)>, WorkError> {
+        if let Some(mut opener) = self.opener.take() {
+            let again = self.open(stream, &mut opener, &mut take);
+            self.opener = Some(opener);
+            return again;
+        }
         self.buffer.resize(GULP_BYTES, 0);
-        let count = match stream.try_read(&mut self.buffer) {
-            Ok(0) => {
-                return Err(WorkError::io("receive")(io::ErrorKind::UnexpectedEof.into()));
-            }
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Vec::new()),
-            Err(error) => return Err(WorkError::io("receive")(error)),
+        let Some(count) = arrived(stream.try_read(&mut self.buffer))? else {
+            return Ok(Vec::new());
         };
         let buffer = std::mem::take(&mut self.buffer);
         let again = self.cut(&buffer[..count], &mut take);
         self.buffer = buffer;
         again
+    }
+
+    /// The same for records.
+    fn open(
+        &mut self,
+        stream: &TcpStream,
+        opener: &mut Opener,
+        take: &mut impl FnMut(u32, u32, &[u8]) -> Result<Taken, WorkError>,
+    ) -> Result<Vec<(u32, Taken)>, WorkError> {
+        let mut again = Vec::new();
+        match arrived(stream.try_read(opener.space())) {
+            Ok(count) => opener.filled(count.unwrap_or(0)),
+            Err(_) if opener.has_part() => return Err(RecordError::Cut.into()),
+            Err(error) => return Err(error),
+        }
+        while let Some(bytes) = opener.open()? {
+            again.extend(self.cut(bytes, &mut *take)?);
+        }
+        Ok(again)
     }
 
     fn cut(
@@ -97,10 +126,88 @@ impl Incoming {
     }
 }
 
+/// The number of bytes that a read has brought, if any have arrived.
+fn arrived(read: io::Result<usize>) -> Result<Option<usize>, WorkError> {
+    match read {
+        Ok(0) => Err(WorkError::io("receive")(io::ErrorKind::UnexpectedEof.into())),
+        Ok(count) => Ok(Some(count)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(WorkError::io("receive")(error)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::MAX_RECORD_BYTES;
+    use crate::contract::data::Hello;
+    use crate::hold::secret::Secret;
+    use crate::plane::handshake::{Channel, accept, connect};
+    use crate::plane::records::Ends;
     use proptest::prelude::*;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    const ENDS: Ends<'_> = Ends {
+        connector: "child",
+        acceptor: "parent",
+    };
+
+    /// A connection of a child to its parent, after the handshake.
+    async fn connected() -> ((TcpStream, Channel), (TcpStream, Channel)) {
+        let secret = || Secret::new(&[1; 32]).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let mut far = listener.accept().await.unwrap().0;
+        let (child, parent) = tokio::join!(
+            async { connect(&mut near, &secret(), Hello::default(), [2; 16]).await.unwrap() },
+            async { accept(&mut far, |_| Some(secret()), [3; 16], 0).await.unwrap().0 },
+        );
+        ((near, child), (far, parent))
+    }
+
+    /// Reads pieces until the connection ends, and returns its error.
+    async fn read_all(stream: &TcpStream, incoming: &mut Incoming, came: &mut Vec<u8>) -> WorkError {
+        loop {
+            stream.readable().await.unwrap();
+            let read = incoming.read(stream, |_, _, bytes| {
+                came.extend_from_slice(bytes);
+                Ok(Taken::Grew)
+            });
+            if let Err(error) = read {
+                return error;
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn encrypted_pieces_end_with_the_first_wrong_record() {
+        let bytes: Vec<u8> = (0..40_000u32).map(|at| (at / 7) as u8).collect();
+        let header = [5, 0, bytes.len() as u32].map(u32::to_be_bytes).concat();
+        for wrong in [None, Some(20_000), Some(0)] {
+            let ((near, child), (mut far, parent)) = connected().await;
+            let (mut sealer, mut wire) = (parent.sealer(ENDS), Vec::new());
+            sealer.seal(&[header.as_slice(), &bytes].concat(), &mut wire).unwrap();
+            if let Some(at) = wrong {
+                wire[at + 2] ^= 1;
+            } else {
+                // The last byte is missing.
+                wire.pop();
+            }
+            far.write_all(&wire).await.unwrap();
+            drop(far);
+            let (mut incoming, mut came) = (Incoming::new(Some(child.opener(ENDS))), Vec::new());
+            let error = read_all(&near, &mut incoming, &mut came).await;
+            let (record, expected) = match wrong {
+                None => (RecordError::Cut, 2),
+                Some(0) => (RecordError::Forged, 0),
+                Some(_) => (RecordError::Forged, 1),
+            };
+            assert!(matches!(error, WorkError::Record(each) if each == record), "{error}");
+            let whole = (expected * MAX_RECORD_BYTES).saturating_sub(HEADER_BYTES);
+            assert_eq!(came, bytes[..whole]);
+        }
+    }
 
     #[test]
     fn a_parent_asks_for_connections_between_pieces() {

@@ -10,7 +10,6 @@ use crate::contract::data::{Subscribe, hello::Work};
 use crate::error::WorkError;
 use crate::plane::several::{SHORT, connections, most_connections};
 use crate::plane::stream::readable;
-use crate::work::broadcast::incoming::Incoming;
 use crate::work::broadcast::subscriber::Subscriber;
 
 /// Time until a connection has room again, in round trips: its acknowledgement waits in queues, and then for a look.
@@ -116,6 +115,7 @@ async fn lane(
     let subscribe = Subscribe {
         broadcast_id: subscriber.broadcast_id.clone(),
         lane_of: number,
+        encrypt: subscriber.share.encrypted,
         ..Subscribe::default()
     };
     let dialled = subscriber.call(Work::Subscribe(subscribe))?.dial().await;
@@ -127,7 +127,7 @@ async fn lane(
             return Ok(());
         }
     };
-    let mut incoming = Incoming::default();
+    let mut incoming = subscriber.incoming(&connection);
     loop {
         readable(&connection.stream).await?;
         let again = incoming.read(&connection.stream, |block, offset, bytes| {

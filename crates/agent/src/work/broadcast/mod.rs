@@ -11,6 +11,7 @@ mod file;
 mod folder;
 mod incoming;
 mod lanes;
+mod outgoing;
 mod part;
 mod share;
 mod space;

@@ -194,6 +194,7 @@ impl Part {
         let (store, replica, cached_bytes) = opening.await?;
         let mut share = Share::new(store, replica, self.request.piece_bytes, self.job.watch());
         share.cached_bytes = cached_bytes;
+        share.encrypted = self.request.encrypt;
         Ok(share)
     }
 

@@ -14,8 +14,12 @@ use tokio::sync::{Semaphore, watch};
 use crate::contract::agents::{Feed, Fetched, Holding, SwarmPeer};
 use crate::error::WorkError;
 use crate::hold::jobs::State;
+use crate::plane::handshake::Channel;
+use crate::plane::records::Ends;
 use crate::work::broadcast::cache::Cache;
 use crate::work::broadcast::file::Store;
+use crate::work::broadcast::incoming::Incoming;
+use crate::work::broadcast::outgoing::Outgoing;
 use crate::work::broadcast::wanted::Wanted;
 
 /// Largest piece in bytes: large pieces save the cost of many small ones if many bytes are available.
@@ -48,6 +52,8 @@ pub(super) struct Share {
     pub(super) waiting: AtomicU64,
     /// Bytes that a cache had when this began.
     pub(super) cached_bytes: u64,
+    /// Whether all blocks are encrypted on their way.
+    pub(super) encrypted: bool,
 }
 
 impl Share {
@@ -70,7 +76,20 @@ impl Share {
             slots: Semaphore::new(SLOTS),
             waiting: AtomicU64::new(0),
             cached_bytes: 0,
+            encrypted: false,
         }
+    }
+
+    /// Reads the pieces of a connection that the host `connector` has made to `acceptor`.
+    pub(super) fn incoming(&self, channel: &Channel, connector: &str, acceptor: &str) -> Incoming {
+        let ends = Ends { connector, acceptor };
+        Incoming::new(self.encrypted.then(|| channel.opener(ends)))
+    }
+
+    /// Sends pieces over a connection that the host `connector` has made to `acceptor`.
+    pub(super) fn outgoing(&self, channel: &Channel, connector: &str, acceptor: &str) -> Outgoing {
+        let ends = Ends { connector, acceptor };
+        Outgoing::new(self.encrypted.then(|| channel.sealer(ends)))
     }
 
     /// The tracker's newest answer.

@@ -9,7 +9,8 @@ use crate::contract::data::hello::Work;
 use crate::error::WorkError;
 use crate::hold::Hold;
 use crate::plane::Plane;
-use crate::plane::dial::Call;
+use crate::plane::dial::{Call, Connection};
+use crate::work::broadcast::incoming::Incoming;
 use crate::work::broadcast::share::Share;
 
 /// How long the other end of a subscription may be silent.
@@ -31,6 +32,11 @@ pub(super) struct Subscriber {
 }
 
 impl Subscriber {
+    /// Reads the pieces of a connection to the parent.
+    pub(super) fn incoming(&self, connection: &Connection) -> Incoming {
+        self.share.incoming(&connection.channel, &self.hold.name, &self.parent)
+    }
+
     /// A connection to the parent.
     ///
     /// # Errors

@@ -21,6 +21,7 @@ use crate::plane::several::INITIAL_WINDOW_BYTES;
 use crate::plane::shortfall::{self, Seen, Shortfall};
 use crate::plane::stream::writable;
 use crate::work::broadcast::incoming::{HEADER_BYTES, asking};
+use crate::work::broadcast::outgoing::Outgoing;
 use crate::work::broadcast::share::Share;
 use crate::work::broadcast::wanted::{Place, Turn, Wanted};
 use crate::work::kind::Answer;
@@ -54,6 +55,14 @@ impl Answer for Subscription {
         let hold = Arc::clone(&visit.guest.hold);
         let share = hold.shelf.get::<Share>(&self.0.broadcast_id);
         let share = share.ok_or(WorkError::UnknownJob)?;
+        if self.0.encrypt != share.encrypted {
+            let text = if share.encrypted {
+                "the broadcast is encrypted, but the subscription is not"
+            } else {
+                "the subscription is encrypted, but the broadcast is not"
+            };
+            return Err(WorkError::Request(text.into()));
+        }
         let wanted = match self.0.lane_of {
             0 => Arc::default(),
             number => share.lanes(&visit.guest.source, number),
@@ -70,7 +79,9 @@ impl Answer for Subscription {
             sending.adopt(want, &visit.guest.connection.stream);
         }
         visit.welcome(0).await?;
+        let source = &visit.guest.source;
         let connection = &mut visit.guest.connection;
+        let mut outgoing = share.outgoing(&connection.channel, source, &hold.name);
         let place = wanted.join(&connection.stream)?;
         let round_trip = Duration::from_secs_f64(tcp::info(&connection.stream)?.rtt_s);
         let looking = async {
@@ -82,13 +93,13 @@ impl Answer for Subscription {
         let (reader, mut writer) = connection.stream.split();
         let sent = async {
             if sending.alone {
-                sending.alone(&mut writer, &place).await?;
+                sending.alone(&mut writer, &place, &mut outgoing).await?;
                 if !sending.may_ask {
                     // A Cornet's turn is over.
                     return Ok(());
                 }
             }
-            sending.in_turn(&mut writer, &place).await
+            sending.in_turn(&mut writer, &place, &mut outgoing).await
         };
         tokio::select! {
             heard = sending.listen(reader, &mut connection.channel) => heard,
@@ -170,7 +181,12 @@ impl Sending<'_> {
 
     /// Sends the lowest wanted block of which any bytes are present, over the subscription's only connection. Ends when
     /// there are others, and the blocks that it has begun are sent.
-    async fn alone(&self, stream: &mut WriteHalf<'_>, place: &Place<'_>) -> Result<(), WorkError> {
+    async fn alone(
+        &self,
+        stream: &mut WriteHalf<'_>,
+        place: &Place<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<(), WorkError> {
         let (share, wanted) = (self.share, self.wanted);
         share.started().await;
         let (mut grown, mut changes) = (share.grown(), wanted.changes());
@@ -192,7 +208,7 @@ impl Sending<'_> {
             grown.mark_unchanged();
             wanted.released().await;
             changes.mark_unchanged();
-            self.tell(stream, place).await?;
+            self.tell(stream, place, outgoing).await?;
             let several = self.may_ask && wanted.is_several();
             if several && !wanted.with(|serving| serving.has_begun()) {
                 return Ok(());
@@ -212,23 +228,35 @@ impl Sending<'_> {
                 continue;
             };
             seal(piece, &mut reservation, STEP_BYTES, &mut buffer)?;
-            place.give(buffer.len());
-            stream.write_all(&buffer).await.map_err(WorkError::io("send"))?;
+            let wire = outgoing.wire(&buffer)?;
+            place.give(wire.len());
+            stream.write_all(wire).await.map_err(WorkError::io("send"))?;
         }
     }
 
     /// Asks the subscriber for more connections, if there are too few.
-    async fn tell(&self, stream: &mut WriteHalf<'_>, place: &Place<'_>) -> Result<(), WorkError> {
+    async fn tell(
+        &self,
+        stream: &mut WriteHalf<'_>,
+        place: &Place<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<(), WorkError> {
         if let Some(connections) = self.wanted.asked() {
             let words = asking(connections);
-            place.give(words.len());
-            stream.write_all(&words).await.map_err(WorkError::io("send"))?;
+            let wire = outgoing.wire(&words)?;
+            place.give(wire.len());
+            stream.write_all(wire).await.map_err(WorkError::io("send"))?;
         }
         Ok(())
     }
 
     /// Sends over one of several connections: whenever it has room, the lowest block that no other has claimed.
-    async fn in_turn(&self, stream: &mut WriteHalf<'_>, place: &Place<'_>) -> Result<(), WorkError> {
+    async fn in_turn(
+        &self,
+        stream: &mut WriteHalf<'_>,
+        place: &Place<'_>,
+        outgoing: &mut Outgoing,
+    ) -> Result<(), WorkError> {
         let (share, wanted) = (self.share, self.wanted);
         if let Err(error) = tcp::set_backlog(stream.as_ref(), LANE_BACKLOG_BYTES) {
             debug!(%error, "cannot limit the backlog");
@@ -246,7 +274,7 @@ impl Sending<'_> {
                 tokio::time::sleep(pause.clamp(LOOK.0, 4 * LOOK.1)).await;
                 continue;
             };
-            self.tell(stream, place).await?;
+            self.tell(stream, place, outgoing).await?;
             while sent < share.layout().length(block) {
                 grown.mark_unchanged();
                 let Some(piece) = share.piece(block, sent, HEADER_BYTES, &mut buffer)? else {
@@ -256,8 +284,9 @@ impl Sending<'_> {
                 };
                 sent += piece.length;
                 seal(piece, &mut reservation, u64::from(piece.length), &mut buffer)?;
-                place.give(buffer.len());
-                self.hand_over(stream, &buffer, &mut set_bps).await?;
+                let wire = outgoing.wire(&buffer)?;
+                place.give(wire.len());
+                self.hand_over(stream, wire, &mut set_bps).await?;
             }
             wanted.sent(place, block);
         }

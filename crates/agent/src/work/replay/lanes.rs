@@ -17,6 +17,7 @@ use crate::contract::data::Report;
 use crate::error::{WorkError, within};
 use crate::hold::budget::Reservation;
 use crate::plane::dial::Connection;
+use crate::plane::sealed::Outflow;
 use crate::plane::several::{Pacer, connections, most_connections};
 use crate::plane::shortfall::{self, Look, Seen, Shortfall, Signs};
 use crate::plane::stalls::Watched;
@@ -232,8 +233,10 @@ impl Common {
     async fn carry(&self, pool: &Pool, mut connection: Connection) -> Result<Carried, WorkError> {
         let mut carried = Carried::default();
         loop {
-            let mut sent_bytes = 0;
-            let sent = self.send_all(pool, &mut connection, &mut sent_bytes).await;
+            let (mut sent_bytes, mut outflow) = (0, self.outflow(&pool.transfer, &connection));
+            let sent = self
+                .send_all(pool, &mut connection, &mut outflow, &mut sent_bytes)
+                .await;
             carried.retransmits += tcp::info(&connection.stream).map_or(0, |info| info.retransmits);
             let error = match sent {
                 Ok(report) => {
@@ -246,8 +249,8 @@ impl Common {
             let Some(lost_bytes) = connection.watched.as_ref().and_then(Watched::undelivered_bytes) else {
                 return Err(error);
             };
-            let lost_bytes = lost_bytes.min(sent_bytes);
-            pool.give_back(lost_bytes);
+            let lost_bytes = outflow.lost_bytes(lost_bytes, sent_bytes);
+            pool.give_back(lost_bytes + outflow.waiting_bytes());
             pool.entry.take_back(lost_bytes);
             carried.bytes += sent_bytes - lost_bytes;
             debug!(
@@ -263,6 +266,7 @@ impl Common {
         &self,
         pool: &Pool,
         connection: &mut Connection,
+        outflow: &mut Outflow,
         sent_bytes: &mut u64,
     ) -> Result<Report, WorkError> {
         let Connection { stream, channel, .. } = connection;
@@ -271,7 +275,7 @@ impl Common {
         let (mut set_bps, mut look) = (0, Look::default());
         let segment_bytes = u64::from(tcp::info(&*stream)?.mss_bytes).max(1);
         tcp::set_backlog(&*stream, BACKLOG_BYTES)?;
-        while pool.left() > 0 {
+        while pool.left() > 0 || outflow.waiting_bytes() > 0 {
             // Only a connection with room takes bytes.
             stream::writable(stream).await?;
             let free = paces
@@ -285,14 +289,20 @@ impl Common {
                 set_bps = now_bps;
             }
             look.at(&*stream, &pool.signs)?;
-            let taken = pool.take(portion_bytes(now_bps, segment_bytes));
-            let sent = stream::send_now(stream, taken);
+            // Encrypted bytes that the kernel had no room for go first.
+            let waiting_bytes = outflow.waiting_bytes();
+            let taken = match waiting_bytes {
+                0 => pool.take(outflow.bytes_in(portion_bytes(now_bps, segment_bytes))),
+                _ => 0,
+            };
+            let sent = outflow.send_now(stream, taken);
             let now_bytes = *sent.as_ref().unwrap_or(&0);
-            pool.give_back(taken - now_bytes);
+            pool.give_back(waiting_bytes + taken - now_bytes - outflow.waiting_bytes());
             turn.sends(now_bytes);
             *sent_bytes += now_bytes;
             pool.entry.add(sent?);
         }
+        outflow.finish(stream).await?;
         stream.shutdown().await.map_err(WorkError::io("end the stream"))?;
         Ok(channel.receive(stream).await?)
     }

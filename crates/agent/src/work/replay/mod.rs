@@ -27,6 +27,8 @@ use crate::hold::jobs::{Job, Paces, State};
 use crate::plane::Plane;
 use crate::plane::dial::{Call, Connection};
 use crate::plane::pulse::Pulses;
+use crate::plane::records::{Ends, Opener};
+use crate::plane::sealed::{Outflow, receive_records};
 use crate::plane::stalls::Watched;
 use crate::plane::stream::{self, Counter};
 use crate::work::kind::Answer;
@@ -181,6 +183,7 @@ pub struct Incoming {
     bin_s: f64,
     spread: bool,
     count_id: u64,
+    encrypt: bool,
 }
 
 /// What the connections of one transfer with bins have received.
@@ -201,21 +204,58 @@ impl Incoming {
             bin_s: transfer.bin_s,
             spread: transfer.spread,
             count_id: transfer.count_id,
+            encrypt: transfer.encrypt,
         }
+    }
+
+    /// Decrypts the bytes, if they are encrypted.
+    fn opener(&self, visit: &Visit) -> Option<Opener> {
+        let ends = Ends {
+            connector: &visit.guest.source,
+            acceptor: &visit.guest.hold.name,
+        };
+        self.encrypt.then(|| visit.guest.connection.channel.opener(ends))
+    }
+
+    /// Receives all bytes, and passes the time and size of each read to `add`.
+    async fn receive(&self, visit: &Visit, add: impl FnMut(Instant, u64) + Send) -> Result<(), WorkError> {
+        let stream = &visit.guest.connection.stream;
+        let Some(opener) = self.opener(visit) else {
+            return stream::receive_each(stream, self.bytes, add).await;
+        };
+        let came = receive_records(stream, opener, self.bytes, add).await?;
+        if came < self.bytes {
+            let text = format!("the sender stopped at {came} of {} bytes", self.bytes);
+            return Err(WorkError::Request(text));
+        }
+        Ok(())
+    }
+
+    /// Receives one connection's share of the bytes.
+    async fn share(&self, visit: &Visit) -> Result<Counter, WorkError> {
+        let stream = &visit.guest.connection.stream;
+        let Some(opener) = self.opener(visit) else {
+            return stream::receive_share(stream, self.bytes).await;
+        };
+        let mut counter = Counter::new(0.0);
+        receive_records(stream, opener, self.bytes, |now, count| counter.add(now, count)).await?;
+        Ok(counter)
     }
 
     /// Receives the bytes of a transfer with bins. A connection that replaces another one continues its bins.
     async fn counted(&self, visit: &Visit) -> Result<Counter, WorkError> {
-        let (hold, connection) = (&visit.guest.hold, &visit.guest.connection.stream);
+        let hold = &visit.guest.hold;
         if self.count_id == 0 {
-            return stream::receive(connection, self.bytes, self.bin_s).await;
+            let mut counter = Counter::new(self.bin_s);
+            self.receive(visit, |now, bytes| counter.add(now, bytes)).await?;
+            return Ok(counter);
         }
         let name = format!("count {:x}", self.count_id);
         let counted = hold
             .shelf
             .shared(&name, || Counted(Mutex::new(Counter::new(self.bin_s))));
         let add = |now, bytes| counted.lock().add(now, bytes);
-        stream::receive_each(connection, self.bytes, add).await?;
+        self.receive(visit, add).await?;
         hold.shelf.remove(&name);
         Ok(counted.lock().clone())
     }
@@ -232,7 +272,7 @@ impl Answer for Incoming {
         }
         let _job = visit.guest.hold.jobs.arriving();
         let counter = if self.spread {
-            stream::receive_share(&connection.stream, self.bytes).await?
+            self.share(visit).await?
         } else {
             self.counted(visit).await?
         };
@@ -313,7 +353,11 @@ impl Common {
         let limit = self.limit.saturating_sub(start.elapsed());
         let whole = async {
             loop {
-                let sent = self.send(transfer, &mut connection, &mut reservation, entry).await;
+                let mut outflow = self.outflow(transfer, &connection);
+                let before_bytes = reservation.unspent();
+                let sent = self
+                    .send(transfer, &mut connection, &mut outflow, &mut reservation, entry)
+                    .await;
                 entry.watch(None);
                 done.retransmits += tcp::info(&connection.stream).map_or(0, |info| info.retransmits);
                 let error = match sent {
@@ -323,7 +367,7 @@ impl Common {
                 let Some(lost_bytes) = connection.watched.as_ref().and_then(Watched::undelivered_bytes) else {
                     return Err(error);
                 };
-                let lost_bytes = lost_bytes.min(transfer.bytes - reservation.unspent());
+                let lost_bytes = outflow.lost_bytes(lost_bytes, before_bytes - reservation.unspent());
                 reservation.restore(lost_bytes);
                 entry.take_back(lost_bytes);
                 debug!(transfer = transfer.id, lost_bytes, "continues on another connection");
@@ -355,6 +399,7 @@ impl Common {
         &self,
         transfer: &Transfer,
         connection: &mut Connection,
+        outflow: &mut Outflow,
         reservation: &mut Reservation<'_>,
         entry: &Entry,
     ) -> Result<Report, WorkError> {
@@ -364,8 +409,9 @@ impl Common {
             let mut handed = None;
             while reservation.unspent() > 0 {
                 let most = self.room(transfer, stream, &mut handed).await?;
-                entry.add(stream::send_at_most(stream, reservation, most).await?);
+                entry.add(outflow.send_at_most(stream, reservation, most).await?);
             }
+            outflow.finish(stream).await?;
             Ok::<Report, WorkError>(channel.receive(stream).await?)
         };
         let sending = async {
@@ -376,6 +422,15 @@ impl Common {
             }
         };
         self.watching(self.target(&transfer.target)?, sending).await
+    }
+
+    /// What a transfer sends over a new connection.
+    fn outflow(&self, transfer: &Transfer, connection: &Connection) -> Outflow {
+        let ends = Ends {
+            connector: &self.hold.name,
+            acceptor: &transfer.target,
+        };
+        Outflow::new(transfer.encrypt.then(|| connection.channel.sealer(ends)))
     }
 
     /// Opens a connection in place of one that was closed because its path's MTU shrank.
