@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
         while frames::read::<Report>(&mut rest).await.is_ok() {}
         let _ = frames::read::<Welcome>(&mut &bytes[..]).await;
         assert!(
-            handshake::accept(&mut join(bytes, sink()), |_| Secret::new(&[1; 32]), [2; 16])
+            handshake::accept(&mut join(bytes, sink()), |_| Secret::new(&[1; 32]), [2; 16], 0)
                 .await
                 .is_err()
         );
