@@ -55,29 +55,35 @@ def test_a_path_whose_mtu_shrinks_is_measured_again(
         assert 0.3 < share < 1.12 if method == "choreo" else 0.92 < share < 1.08
 
 
+PLAIN: tuple[str, ...] = ()
+ENCRYPTED = ("--encrypt",)
+
+
 @pytest.mark.parametrize("addresses", ["ipv4", "ipv6"])
-@pytest.mark.parametrize("icmp", [True, False])
-def test_a_broadcast_continues_when_the_mtu_shrinks(tmp_path: Path, icmp: bool, addresses: str) -> None:
+@pytest.mark.parametrize(("icmp", "options"), [(True, PLAIN), (False, PLAIN), (False, ENCRYPTED)])
+def test_a_broadcast_continues_when_the_mtu_shrinks(
+    tmp_path: Path, icmp: bool, options: tuple[str, ...], addresses: str
+) -> None:
     content = tmp_path / "content"
     content.write_bytes(bytes(range(256)) * (BYTES // 256))
     with lab.session(cloud(icmp=icmp, addresses=addresses), source="tests") as session:
         words = ["--from", "x", "-o", f"{tmp_path}/{{host}}", "--hosts", str(session.hosts_file)]
         with narrowing(session, BYTES // 3) as narrowed:
-            sent = gavotte("broadcast", str(content), *words, "--max-seconds", "20")
+            sent = gavotte("broadcast", str(content), *words, "--max-seconds", "20", *options)
         assert narrowed.is_set()
     assert sent.returncode == 0, sent.stderr
     for target in "yz":
         assert (tmp_path / target).read_bytes() == content.read_bytes()
 
 
-def shuffled(folder: Path, mode: str, addresses: str) -> subprocess.CompletedProcess[str]:
+def shuffled(folder: Path, mode: str, addresses: str, options: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
     """Run a shuffle during which the MTU shrinks, and no router says so."""
     matrix, known = folder / "bytes.csv", folder / "cloud.network.json"
     write_network(known, builders.network("xyz", WIRE_BPS * goodput_per_wire(WIDE_BYTES)))
     with matrix.open("w", newline="") as file:
         rows = [("x", "y", BYTES), ("y", "x", BYTES), ("z", "x", BYTES // 2)]
         csv.writer(file).writerows([("source", "target", "bytes"), *rows])
-    words = ["--network", str(known), "--mode", mode, "--max-seconds", "20", "--json"]
+    words = ["--network", str(known), "--mode", mode, "--max-seconds", "20", "--json", *options]
     with lab.session(cloud(icmp=False, addresses=addresses), source="tests") as session:
         with narrowing(session, BYTES // 3) as narrowed:
             done = gavotte("shuffle", str(matrix), *words, "--hosts", str(session.hosts_file))
@@ -87,17 +93,21 @@ def shuffled(folder: Path, mode: str, addresses: str) -> subprocess.CompletedPro
 
 @pytest.mark.parametrize("addresses", ["ipv4", "ipv6"])
 @pytest.mark.parametrize("mode", ["paced", "standard"])
-def test_a_shuffle_continues_when_long_packets_begin_to_vanish(tmp_path: Path, mode: str, addresses: str) -> None:
-    done = shuffled(tmp_path, mode, addresses)
+@pytest.mark.parametrize("options", [PLAIN, ENCRYPTED])
+def test_a_shuffle_continues_when_long_packets_begin_to_vanish(
+    tmp_path: Path, options: tuple[str, ...], mode: str, addresses: str
+) -> None:
+    done = shuffled(tmp_path, mode, addresses, options)
     assert done.returncode == 0, done.stderr
     assert [flow["bytes"] for flow in json.loads(done.stdout)["flows"]] == [BYTES, BYTES, BYTES // 2]
 
 
 @pytest.mark.parametrize("addresses", ["ipv4", "ipv6"])
-def test_bins_of_a_transfer_continue_when_long_packets_begin_to_vanish(addresses: str) -> None:
+@pytest.mark.parametrize("encrypt", [False, True])
+def test_bins_of_a_transfer_continue_when_long_packets_begin_to_vanish(encrypt: bool, addresses: str) -> None:
     with lab.session(cloud(icmp=False, addresses=addresses), source="tests") as session:
         inventory = read_inventory(session.hosts_file)
-        transfers = {"x": [pb.Transfer(id=0, target="y", bytes=BYTES, bin_s=0.1)]}
+        transfers = {"x": [pb.Transfer(id=0, target="y", bytes=BYTES, bin_s=0.1, encrypt=encrypt)]}
         with enrolled(inventory, Budget(max_bytes=2 * BYTES, max_seconds=60)) as fleet:
             with narrowing(session, BYTES // 3) as narrowed:
                 ((_, done),) = replay(fleet, transfers, congestion="cubic", max_seconds=30)

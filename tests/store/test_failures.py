@@ -74,7 +74,7 @@ def test_a_store_of_a_newer_version(url: str) -> None:
     with engine.begin() as connection:
         connection.execute(tables.schema_versions.insert().values(version=99, applied_s=0.0))
     engine.dispose()
-    assert "version 99 of the store is newer than this Gavotte, which knows 7; update Gavotte" in refused(url)
+    assert "version 99 of the store is newer than this Gavotte, which knows 8; update Gavotte" in refused(url)
 
 
 def test_an_old_store_is_migrated_whole_or_not_at_all(url: str) -> None:
@@ -131,14 +131,14 @@ def test_a_queue_without_broadcasts_takes_them(url: str) -> None:
     with engine.begin() as connection:
         tables.extras.drop(connection)
         tables.apps.drop(connection)
-        for column in ("copies", "receivers"):
+        for column in ("copies", "receivers", "encrypt"):
             connection.exec_driver_sql(f"ALTER TABLE gavotte_transfers DROP COLUMN {column}")
         connection.execute(tables.schema_versions.delete().where(tables.schema_versions.c.version > 2))
     engine.dispose()
     with open_store(url) as store:
         queue = store.queue()
         copies = Copies("/data/ü", "a", "/copy-{host}", "chain")
-        new = queue.add(Transfer(0, "model", "me", 0, 1.0, flows, copies=copies))
+        new = queue.add(Transfer(0, "model", "me", 0, 1.0, flows, copies=copies, encrypt=True))
         sized = replace(new, flows=(HostBytes("a", "b", 7),)).joined("c", "/mine")
         over = replace(sized, state="done", receivers=(Copied("c", 2.5, True, "", 1.5),))
         for changed in (sized, over):

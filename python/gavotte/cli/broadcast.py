@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gavotte.cli.declared import REQUIRED, declared, option
-from gavotte.cli.options import Hosts, Json, Seed, copy_path, read_size, separated
+from gavotte.cli.options import Encrypt, Hosts, Json, Seed, copy_path, read_size, separated
 from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
 from gavotte.cli.progress import BYTES, progress
 from gavotte.cli.writing import to_write
@@ -52,6 +52,7 @@ class QuestionOptions:
             "File of Cornet's block transfer times, from which clustering learns.", "FILE.json", "--times", updates=True
         ),
     ] = None
+    encrypt: Encrypt = False
     seed: Seed = 0
 
 
@@ -84,7 +85,7 @@ def broadcast(
         plan = plan_file(question)
         _planned(plan)
         if as_json:
-            emit_json(_as_json(plan, None, asked.seed))
+            emit_json(_as_json(question, plan, None))
         return
     with progress("sending", BYTES) as advance:
         held: dict[str, int] = {}
@@ -112,7 +113,7 @@ def broadcast(
         note(line)
     warn(result.warnings)
     if as_json:
-        emit_json(_as_json(result.plan, result, asked.seed))
+        emit_json(_as_json(question, result.plan, result))
     else:
         emit_table(
             ["receiver", "done after s", "failure"],
@@ -167,6 +168,7 @@ def _question(file: str, asked: QuestionOptions) -> BroadcastQuestion:
         wait_s=asked.wait,
         seed=asked.seed,
         cache=cache,
+        encrypt=asked.encrypt,
     )
 
 
@@ -187,7 +189,8 @@ def _conclude(result: BroadcastResult, output: str) -> None:
         elif plan.estimate_s is not None:
             over = f"; a short probe of the ports gave an estimate of {plan.estimate_s:.2g} s ({plan.port})"
         copies = len(result.receivers) - len(result.lost)
-        note(f"{copies} {'copy' if copies == 1 else 'copies'} in {result.elapsed_s:.3f} s{over}")
+        how = ", encrypted," if result.encrypted else ""
+        note(f"{copies} {'copy' if copies == 1 else 'copies'}{how} in {result.elapsed_s:.3f} s{over}")
     cached_bytes = sum(each.cached_bytes for each in result.receivers)
     if cached_bytes:
         note(f"{format_bytes(cached_bytes)} were in the receivers' caches")
@@ -225,7 +228,7 @@ def _planned(plan: BroadcastPlan) -> None:
     note(f"{format_bytes(plan.bytes)} to {len(plan.receivers)} receivers by {plan.mechanism}: {predicted}{bound}")
 
 
-def _as_json(plan: BroadcastPlan, result: BroadcastResult | None, seed: int) -> dict[str, Any]:
+def _as_json(question: BroadcastQuestion, plan: BroadcastPlan, result: BroadcastResult | None) -> dict[str, Any]:
     if result is None:
         receivers = [{"host": host, "finish_s": None, "ok": False, "error": ""} for host in plan.receivers]
     else:
@@ -244,6 +247,7 @@ def _as_json(plan: BroadcastPlan, result: BroadcastResult | None, seed: int) -> 
         "checksum": None if result is None else result.checksum,
         "source_sent_bytes": None if result is None else result.source_sent_bytes,
         "changes": [] if result is None else result.changes,
-        "seed": seed,
+        "encrypted": question.encrypt,
+        "seed": question.seed,
         "receivers": receivers,
     }

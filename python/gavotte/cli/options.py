@@ -114,6 +114,7 @@ Pilot = Annotated[
         show_default=False,
     ),
 ]
+Encrypt = Annotated[bool, typer.Option("--encrypt", help="Encrypt the data between hosts.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the cost and send nothing.")]
 DryRunWithPilot = Annotated[
     bool, typer.Option("--dry-run", help="Print the cost and send nothing, or only the probes of --pilot.")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from gavotte.cli.declared import REQUIRED, declared, option
-from gavotte.cli.options import Hosts, Json, copy_path, read_size
+from gavotte.cli.options import Encrypt, Hosts, Json, copy_path, read_size
 from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
 from gavotte.cli.progress import BYTES, progress
 from gavotte.formats.parts.rates import format_bytes
@@ -29,6 +29,7 @@ class PullOptions:
     cache_bytes: str = option("Most bytes that a host keeps in its cache.", "SIZE", default="10gb")
     network: Path | None = option("Network between the hosts, by which near caches serve first.", "N.network.json")
     max_seconds: float = option("Give up after this many seconds.", "SECONDS", default=3600.0, min=0.1)
+    encrypt: Encrypt = False
 
 
 @declared
@@ -55,6 +56,7 @@ def pull(
         HostCache(copy_path(asked.cache.rstrip("/")), read_size("--cache-bytes", asked.cache_bytes)),
         network,
         asked.max_seconds,
+        asked.encrypt,
     )
     with progress("pulling", BYTES) as advance:
         arrived = 0
@@ -83,12 +85,13 @@ def pull(
                 "elapsed_s": result.elapsed_s,
                 "checksum": result.checksum,
                 "changes": result.changes,
+                "encrypted": result.encrypted,
             }
         )
         return
     if result.sent_bytes:
         emit_table(["sender", "bytes"], [[name, format_bytes(sent)] for name, sent in result.sent_bytes.items()])
     note(
-        f"{format_bytes(result.bytes)} in {result.elapsed_s:.3f} s, "
+        f"{format_bytes(result.bytes)}{', encrypted,' if result.encrypted else ''} in {result.elapsed_s:.3f} s, "
         f"{format_bytes(result.cached_bytes)} of them from {question.names[1]}'s own cache"
     )

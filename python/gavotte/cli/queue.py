@@ -12,7 +12,7 @@ import typer
 
 from gavotte.cli import lists
 from gavotte.cli.declared import REQUIRED, declared, option
-from gavotte.cli.options import Hosts, Json, StoreUrl, copy_path, separated
+from gavotte.cli.options import Encrypt, Hosts, Json, StoreUrl, copy_path, separated
 from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
 from gavotte.cli.progress import progress
 from gavotte.cli.signals import stop_flag
@@ -84,6 +84,7 @@ class EntryOptions:
         "Class under policy `priority`; 0 goes first.", "N", "--class", default=0, min=0, max=999
     )
     weight: float = option("Weight under policy `weighted`.", "X", default=1.0, min=0.001, max=1000)
+    encrypt: Encrypt = False
 
 
 @dataclass(frozen=True)
@@ -221,14 +222,15 @@ def _show(entry: dict[str, Any], as_json: bool) -> None:
         return
     after = "" if entry["completion_s"] is None else f" after {entry['completion_s']:.2f} s"
     moved = f"{format_bytes(entry['moved_bytes'])} of {format_bytes(entry['bytes'])}"
-    note(f"transfer {entry['id']} ({entry['name']}): {entry['state']}{after}, {moved} moved")
+    how = ", encrypted" if entry["encrypted"] else ""
+    note(f"transfer {entry['id']} ({entry['name']}): {entry['state']}{after}, {moved} moved{how}")
 
 
 def _row(entry: dict[str, Any]) -> list[str]:
     after = "" if entry["completion_s"] is None else f"{entry['completion_s']:.2f}"
     return [
         str(entry["id"]),
-        entry["kind"],
+        f"{entry['kind']}, encrypted" if entry["encrypted"] else entry["kind"],
         entry["name"],
         entry["user"],
         entry["state"],

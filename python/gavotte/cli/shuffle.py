@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gavotte.cli.declared import declared, option
-from gavotte.cli.options import DryRun, Hosts, Json, Seed
+from gavotte.cli.options import DryRun, Encrypt, Hosts, Json, Seed
 from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
 from gavotte.cli.progress import BYTES, progress
 from gavotte.formats.parts.counting import counted
@@ -22,22 +22,30 @@ if TYPE_CHECKING:
     from gavotte.formats.parts.byte_matrix import HostBytes
 
 
-@declared
-def shuffle(
-    matrix: Annotated[Path, typer.Argument(help="Matrix of bytes to move: source,target,bytes.", metavar="BYTES.csv")],
-    hosts: Hosts,
+@dataclass(frozen=True)
+class ShuffleOptions:
+    """Between which hosts the bytes move, and how."""
+
+    hosts: Hosts
     network: Path | None = option(
         "Network between the hosts. By default it is measured first, unless guarantees limit the hosts.",
         "N.network.json",
-    ),
+    )
     mode: str = option(
         "How flows share links. By default each has its own rate; connections divides by numbers of "
         "connections; standard is plain TCP without rates of ours.",
         "MODE",
         default="paced",
-    ),
-    max_seconds: float = option("Give up after this many seconds.", "SECONDS", default=3600.0, min=0.1),
-    seed: Seed = 0,
+    )
+    max_seconds: float = option("Give up after this many seconds.", "SECONDS", default=3600.0, min=0.1)
+    encrypt: Encrypt = False
+    seed: Seed = 0
+
+
+@declared
+def shuffle(
+    matrix: Annotated[Path, typer.Argument(help="Matrix of bytes to move: source,target,bytes.", metavar="BYTES.csv")],
+    asked: ShuffleOptions,
     dry_run: DryRun = False,
     as_json: Json = False,
 ) -> None:
@@ -48,19 +56,30 @@ def shuffle(
     from gavotte.transfer import MODES
     from gavotte.transfer import shuffle as carry_out
 
-    if mode not in MODES:
+    seed = asked.seed
+    if asked.mode not in MODES:
         raise typer.BadParameter(f"use {', '.join(MODES)}", param_hint="--mode")
-    inventory = resolve_hosts(hosts)
+    inventory = resolve_hosts(asked.hosts)
     flows = spelled_as(read_byte_matrix(matrix), inventory.names)
-    net = read_network(network) if network is not None else _measured(inventory, flows, seed)
-    limit = _limit(flows, net, measured=network is None)
+    net = read_network(asked.network) if asked.network is not None else _measured(inventory, flows, seed)
+    limit = _limit(flows, net, measured=asked.network is None)
     note(limit.line)
     if dry_run:
         if as_json:
-            emit_json({"bytes": limit.bytes, **limit.fields, "flows": len(flows), "seed": seed})
+            emit_json(
+                {"bytes": limit.bytes, **limit.fields, "flows": len(flows), "encrypted": asked.encrypt, "seed": seed}
+            )
         return
     with progress("moving", BYTES) as advance:
-        done = carry_out(flows, inventory, net, mode=mode, max_seconds=max_seconds, progress=advance)
+        done = carry_out(
+            flows,
+            inventory,
+            net,
+            mode=asked.mode,
+            max_seconds=asked.max_seconds,
+            progress=advance,
+            encrypt=asked.encrypt,
+        )
     warn(done.warnings)
     if as_json:
         emit_json(
@@ -71,6 +90,7 @@ def shuffle(
                 "elapsed_s": done.elapsed_s,
                 "ratio": None if limit.measured else done.ratio,
                 "congestion": done.congestion,
+                "encrypted": done.encrypted,
                 "seed": seed,
                 "flows": done.to_records(),
             }
@@ -80,7 +100,8 @@ def shuffle(
         ["source", "target", "bytes", "done after s"],
         [[flow.source, flow.target, format_bytes(flow.bytes), f"{flow.finish_s:.3f}"] for flow in done.flows],
     )
-    note(f"moved in {done.elapsed_s:.3f} s{limit.compared(done.elapsed_s)}")
+    how = ", encrypted," if done.encrypted else ""
+    note(f"moved{how} in {done.elapsed_s:.3f} s{limit.compared(done.elapsed_s)}")
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,7 @@ transfers = Table(
     Column("receivers", Text, nullable=False, server_default=""),
     Column("deadline_s", Double),
     Column("guaranteed", Integer, nullable=False, server_default="0"),
+    Column("encrypt", Integer, nullable=False, server_default="0"),
 )
 
 apps = Table(
@@ -169,6 +170,10 @@ def _seventh(connection: Connection) -> None:
     metadata.create_all(connection, tables=[apps], checkfirst=False)
 
 
+def _eighth(connection: Connection) -> None:
+    _add(connection, "gavotte_transfers", "encrypt", "INTEGER NOT NULL DEFAULT 0")
+
+
 def _add(connection: Connection, table: str, name: str, kind: str) -> None:
     # A new store has the column from the step that creates the table.
     if name not in {column["name"] for column in inspect(connection).get_columns(table)}:
@@ -177,7 +182,7 @@ def _add(connection: Connection, table: str, name: str, kind: str) -> None:
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: tuple[Migration, ...] = (_first, _second, _third, _fourth, _fifth, _sixth, _seventh)
+MIGRATIONS: tuple[Migration, ...] = (_first, _second, _third, _fourth, _fifth, _sixth, _seventh, _eighth)
 """Migrations in order: step k converts version k to version k + 1. A released step is never changed."""
 
 

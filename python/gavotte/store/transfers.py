@@ -48,6 +48,7 @@ def read(connection: Connection) -> list[Transfer]:
                 "copies": copies_from_text(row["copies"]),
                 "receivers": receivers_from_text(row["receivers"]),
                 "guaranteed": bool(row["guaranteed"]),
+                "encrypt": bool(row["encrypt"]),
             }
         )
         for row in rows
@@ -69,4 +70,5 @@ def _row(transfer: Transfer) -> dict[str, Any]:
         "receivers": receivers_to_text(transfer.receivers),
         "deadline_s": transfer.deadline_s,
         "guaranteed": int(transfer.guaranteed),
+        "encrypt": int(transfer.encrypt),
     }

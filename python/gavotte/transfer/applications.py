@@ -72,7 +72,13 @@ class Broadcast:
         self._seed = seed
 
     def send(
-        self, content: Buffer | str, name: str = "", *, block_bytes: int = 0, session: BroadcastSession = SILENT
+        self,
+        content: Buffer | str,
+        name: str = "",
+        *,
+        block_bytes: int = 0,
+        session: BroadcastSession = SILENT,
+        encrypt: bool = False,
     ) -> BroadcastResult:
         """Send an object to all receivers.
 
@@ -81,6 +87,7 @@ class Broadcast:
             name: name of the copies, a plain file name; empty = a unique one.
             block_bytes: as for `BroadcastQuestion`.
             session: what to call meanwhile.
+            encrypt: as for `BroadcastQuestion`.
 
         Returns:
             the outcome of each receiver with the path of its copy, which `read_copy` opens on that host. Receivers
@@ -107,6 +114,7 @@ class Broadcast:
             self._max_seconds,
             seed=self._seed,
             probed=self._probed,
+            encrypt=encrypt,
         )
         return send(question, session)
 
@@ -120,6 +128,7 @@ class Shuffle:
         hosts: hosts of the rows and columns of a matrix; None = the Network's, in its order.
         mode: one of `MODES`.
         max_seconds: when one shuffle gives up.
+        encrypt: whether the bytes are encrypted between hosts.
     """
 
     def __init__(
@@ -130,11 +139,13 @@ class Shuffle:
         hosts: Sequence[str] | None = None,
         mode: str = "paced",
         max_seconds: float = 3600.0,
+        encrypt: bool = False,
     ) -> None:
         self.hosts = list(network.names if hosts is None else hosts)
         self._inventory = inventory
         self._network = network
         self._mode = mode
+        self._encrypt = encrypt
         self._max_seconds = max_seconds
 
     def flows(self, matrix: npt.ArrayLike | Mapping[tuple[str, str], int]) -> list[HostBytes]:
@@ -182,7 +193,12 @@ class Shuffle:
             AgentError: when a host fails before all bytes arrived.
         """
         return shuffle(
-            self.flows(matrix), self._inventory, self._network, mode=self._mode, max_seconds=self._max_seconds
+            self.flows(matrix),
+            self._inventory,
+            self._network,
+            mode=self._mode,
+            max_seconds=self._max_seconds,
+            encrypt=self._encrypt,
         )
 
 

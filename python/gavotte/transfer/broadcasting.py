@@ -47,6 +47,8 @@ def broadcast(
 ) -> BroadcastResult:
     """Send a file from one host to others; `send` for a question of a few nouns.
 
+    A `BroadcastQuestion` for `send` has further fields, such as `encrypt`.
+
     Args:
         content: as for `BroadcastQuestion`, like the following arguments.
         inventory: the hosts' addresses and agents.

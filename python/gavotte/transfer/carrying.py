@@ -96,6 +96,7 @@ class ShuffleResult(Tabular):
         elapsed_s: from the start to the last confirmation.
         congestion: TCP congestion control of every connection.
         warnings: what may have made it slow, one line each.
+        encrypted: whether the bytes were encrypted between hosts.
     """
 
     flows: list[FlowResult]
@@ -105,6 +106,7 @@ class ShuffleResult(Tabular):
     elapsed_s: float
     congestion: str = CONGESTION
     warnings: list[str] = field(default_factory=list)
+    encrypted: bool = False
 
     @property
     def bytes(self) -> int:
@@ -129,6 +131,7 @@ def shuffle(
     mode: str = "paced",
     max_seconds: float = 3600.0,
     progress: Progress | None = None,
+    encrypt: bool = False,
 ) -> ShuffleResult:
     """Move a matrix of bytes between hosts, with real TCP connections that all start together.
 
@@ -140,6 +143,7 @@ def shuffle(
         mode: one of `MODES`.
         max_seconds: when to give up.
         progress: receives the number of bytes that have moved.
+        encrypt: whether the bytes are encrypted between hosts.
 
     Raises:
         GavotteError: for an unknown mode, or a host that Network or inventory do not have.
@@ -168,9 +172,9 @@ def shuffle(
         if fleet.missing:
             name, reason = next(iter(fleet.missing.items()))
             raise AgentError(f"host {name} of the shuffle cannot be used: {reason}")
-        results = _Shuffle(fleet, flows, network, mode, progress).run(max_seconds)
+        results = _Shuffle(fleet, flows, network, mode, progress, encrypt=encrypt).run(max_seconds)
     elapsed_s = max((flow.finish_s for flow in results), default=0.0)
-    return ShuffleResult(results, mode, bound_s, bottleneck, elapsed_s, warnings=fleet.warnings)
+    return ShuffleResult(results, mode, bound_s, bottleneck, elapsed_s, warnings=fleet.warnings, encrypted=encrypt)
 
 
 def numbers_of_connections(flows: Sequence[HostBytes]) -> list[int]:
@@ -190,9 +194,17 @@ class _Shuffle:
     """A shuffle in progress. A connection is a transfer of the agents; a flow has one or several."""
 
     def __init__(
-        self, fleet: Fleet, flows: Sequence[HostBytes], network: Network | None, mode: str, progress: Progress | None
+        self,
+        fleet: Fleet,
+        flows: Sequence[HostBytes],
+        network: Network | None,
+        mode: str,
+        progress: Progress | None,
+        *,
+        encrypt: bool,
     ) -> None:
         self._fleet = fleet
+        self._encrypt = encrypt
         self._flows = flows
         # Only paces need a Network.
         self._network = network if mode == "paced" else None
@@ -224,7 +236,7 @@ class _Shuffle:
         asked: dict[str, list[pb.Transfer]] = defaultdict(list)
         paces = None if self._network is None else wss_rates(self._network, early(_left(self._flows)))[0]
         for number, (flow, size) in enumerate(zip(self._flow_of, self._bytes, strict=True)):
-            transfer = pb.Transfer(id=number, target=self._flows[flow].target, bytes=size)
+            transfer = pb.Transfer(id=number, target=self._flows[flow].target, bytes=size, encrypt=self._encrypt)
             if paces is not None and math.isfinite(paces[flow]):
                 # A flow of pace 0 waits until others leave it some, and a pace of 1 is the word for that.
                 pace_bps = self._slack.factor * self._slacks[flow] * paces[flow]

@@ -224,6 +224,7 @@ class Run:
             seed=(self._question.seed + 1) * 1_000_003 + self._at[name],
             cache="" if source or cache is None else cache.on(name),
             cache_bytes=0 if cache is None else cache.most_bytes,
+            encrypt=self._question.encrypt,
         )
 
     def _invite(self, *, ending: bool = False) -> bool:
@@ -486,4 +487,5 @@ class Run:
             self._sent_bytes,
             [*self._changes, *self._conductor.log()],
             self._fleet.warnings,
+            encrypted=self._question.encrypt,
         )

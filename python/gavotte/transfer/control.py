@@ -13,7 +13,7 @@ from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.formats.parts.byte_matrix import HostBytes, merged, spelled_as
 from gavotte.formats.parts.names import known_as, meant
-from gavotte.formats.parts.transfer import Copies, Transfer, TransferQueue, checked
+from gavotte.formats.parts.transfer import Copies, Transfer, TransferOptions, TransferQueue, checked
 from gavotte.terms.unix_clock import UnixClock
 from gavotte.transfer.admission import admitted, crowded, holdable
 from gavotte.transfer.credit_levels import CreditLevels
@@ -33,6 +33,10 @@ SAVE_S = 1.0
 
 STOP_S = 3.0
 """Time that a controller which stops gives its transfers to release their agents. Leases of the others end."""
+
+
+PLAIN = TransferOptions()
+"""Options of a transfer that has no owner and is not encrypted."""
 
 
 class Controller:
@@ -79,7 +83,7 @@ class Controller:
         *,
         copies: Copies | None = None,
         name: str = "",
-        user: str = "",
+        options: TransferOptions = PLAIN,
         priority_class: int = 0,
         weight: float = 1.0,
         deadline_s: float | None = None,
@@ -92,7 +96,7 @@ class Controller:
                 source to each receiver, 0 bytes.
             copies: the copies of a broadcast; None = a shuffle.
             name: for people.
-            user: its owner.
+            options: its owner, and whether its bytes are encrypted.
             priority_class: 0 = the highest.
             weight: its share where weights count.
             deadline_s: seconds from now by which it has to be done; None = no deadline. It is promised if the transfer
@@ -114,7 +118,17 @@ class Controller:
             check_copies(copies, flows)
             if deadline_s is not None:
                 raise GavotteError("a broadcast cannot have a deadline", hint="submit its flows as a matrix of bytes")
-        new = Transfer(0, name, user, priority_class, weight, tuple(flows), submitted_s=self._clock(), copies=copies)
+        new = Transfer(
+            0,
+            name,
+            options.user,
+            priority_class,
+            weight,
+            tuple(flows),
+            submitted_s=self._clock(),
+            copies=copies,
+            encrypt=options.encrypt,
+        )
         with self._changed:
             if deadline_s is not None:
                 new = self._promised(replace(new, deadline_s=deadline_s), demote=demote)

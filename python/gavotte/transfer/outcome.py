@@ -73,6 +73,7 @@ class BroadcastResult(Tabular):
         source_sent_bytes: payload that left the source.
         changes: changes to the plan during the broadcast, with reasons.
         warnings: what may have made it slow, one line each.
+        encrypted: whether blocks were encrypted between hosts.
     """
 
     plan: BroadcastPlan
@@ -83,6 +84,7 @@ class BroadcastResult(Tabular):
     source_sent_bytes: int = 0
     changes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    encrypted: bool = False
 
     @property
     def ratio(self) -> float | None:

@@ -51,6 +51,7 @@ class PullQuestion:
         cache: the hosts' caches.
         network: the Network between the hosts, by which the nearest are chosen; None = all are equally near.
         max_seconds: when to give up.
+        encrypt: whether blocks are encrypted between hosts.
     """
 
     path: str
@@ -61,6 +62,7 @@ class PullQuestion:
     cache: HostCache
     network: Network | None = None
     max_seconds: float = 3600.0
+    encrypt: bool = False
 
     @cached_property
     def names(self) -> list[str]:
@@ -101,6 +103,7 @@ class PullResult(Tabular):
         checksum: BLAKE3 of the hashes of all blocks; hexadecimal.
         changes: hosts that stopped serving, with reasons.
         warnings: what may have made it slow, one line each.
+        encrypted: whether blocks were encrypted between hosts.
     """
 
     bytes: int
@@ -110,6 +113,7 @@ class PullResult(Tabular):
     checksum: str
     changes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    encrypted: bool = False
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one row per host that has sent blocks: sender, bytes."""
@@ -207,6 +211,7 @@ class _Pulling:
             _core.blocks_checksum(self._manifest.hashes).hex(),
             self._changes,
             self._fleet.warnings,
+            self._question.encrypt,
         )
 
     def _request(self, name: str) -> pb.BroadcastRequest:
@@ -223,6 +228,7 @@ class _Pulling:
             cache="" if source else cache.on(name),
             cache_bytes=cache.most_bytes,
             cached=name not in (self._source, self._host),
+            encrypt=self._question.encrypt,
         )
 
     def _heard(self, name: str, reply: pb.BroadcastReply | AgentError) -> bool:

@@ -62,6 +62,7 @@ class BroadcastQuestion:
         probed: whether `network` comes from an earlier probe of the ports. Times by it are estimates and no bounds, and
             it is not used where guarantees limit hosts meanwhile.
         cache: the receivers' caches, whose blocks are not sent again, and which get the copies' blocks; None = none.
+        encrypt: whether blocks are encrypted between hosts.
     """
 
     content: str | Buffer
@@ -77,6 +78,7 @@ class BroadcastQuestion:
     seed: int = 0
     probed: bool = False
     cache: HostCache | None = None
+    encrypt: bool = False
 
     @cached_property
     def sender(self) -> str:

@@ -19,7 +19,7 @@ from gavotte.agents.calls import aside
 from gavotte.agents.runtime import runtime_dir
 from gavotte.errors import GavotteError
 from gavotte.formats.parts.byte_matrix import HostBytes, merged
-from gavotte.formats.parts.transfer import STATES, Copied, Copies, Transfer, checked
+from gavotte.formats.parts.transfer import STATES, Copied, Copies, Transfer, TransferOptions, checked
 from gavotte.transfer import queue_pb2 as pb
 from gavotte.transfer.control import Controller
 from gavotte.transfer.queue_pb2_grpc import TransfersServicer, TransfersStub, add_TransfersServicer_to_server
@@ -90,6 +90,12 @@ class _Service(TransfersServicer):
         self._controller = controller
 
     def Submit(self, request: Any, context: Any) -> Any:  # noqa: N802 - the contract's name
+        return self._submit(request, context, encrypt=False)
+
+    def SubmitEncrypted(self, request: Any, context: Any) -> Any:  # noqa: N802
+        return self._submit(request, context, encrypt=True)
+
+    def _submit(self, request: Any, context: Any, *, encrypt: bool) -> Any:
         flows = [HostBytes(flow.source, flow.target, flow.bytes) for flow in request.flows]
         copies = None
         if request.HasField("copies"):
@@ -101,7 +107,7 @@ class _Service(TransfersServicer):
                 flows,
                 copies=copies,
                 name=request.name[:200],
-                user=request.user[:200],
+                options=TransferOptions(request.user[:200], encrypt),
                 priority_class=request.priority_class,
                 weight=request.weight or 1.0,
                 deadline_s=request.deadline_s if request.HasField("deadline_s") else None,
@@ -164,6 +170,7 @@ def _entry(transfer: Transfer) -> Any:
         receivers=[pb.Receiver(**asdict(each)) for each in transfer.receivers],
         deadline_s=transfer.deadline_s,
         guaranteed=transfer.guaranteed,
+        encrypted=transfer.encrypt,
     )
 
 
@@ -200,6 +207,7 @@ class Client:
         weight: float = 1.0,
         deadline_s: float | None = None,
         demote: bool = False,
+        encrypt: bool = False,
     ) -> dict[str, Any]:
         """Queue a transfer. Arguments are those of `Controller.submit`. Returns its entry, as in `list`."""
         checked(flows, weight=weight, priority_class=priority_class, deadline_s=deadline_s)
@@ -212,7 +220,7 @@ class Client:
             deadline_s=deadline_s,
             demote=demote,
         )
-        return _read_entry(self._call("Submit", request, CALL_S + len(request.flows) / FLOWS_PER_S))
+        return self._submit(request, CALL_S + len(request.flows) / FLOWS_PER_S, encrypt=encrypt)
 
     def submit_broadcast(
         self,
@@ -223,6 +231,7 @@ class Client:
         user: str = "",
         priority_class: int = 0,
         weight: float = 1.0,
+        encrypt: bool = False,
     ) -> dict[str, Any]:
         """Queue a broadcast.
 
@@ -234,6 +243,7 @@ class Client:
             user: its owner.
             priority_class: 0 = the highest.
             weight: its share where weights count.
+            encrypt: whether blocks are encrypted between hosts.
 
         Returns:
             its entry, as in `list`; its bytes are those of all copies, 0 until it has begun.
@@ -246,7 +256,11 @@ class Client:
             mechanism=copies.mechanism,
         )
         request = pb.SubmitRequest(name=name, user=user, copies=message, priority_class=priority_class, weight=weight)
-        return _read_entry(self._call("Submit", request))
+        return self._submit(request, CALL_S, encrypt=encrypt)
+
+    def _submit(self, request: Any, deadline_s: float, *, encrypt: bool) -> dict[str, Any]:
+        """Queue a transfer."""
+        return _read_entry(self._call("SubmitEncrypted" if encrypt else "Submit", request, deadline_s))
 
     def list(self, *, unfinished: bool = False) -> tuple[str, list[dict[str, Any]]]:
         """Return the controller's policy, and its transfers by number."""
@@ -279,6 +293,11 @@ class Client:
                 raise GavotteError(
                     f"no controller of transfers listens at {self._path}", hint="start one: gavotte transfers serve"
                 ) from None
+            if code is grpc.StatusCode.UNIMPLEMENTED:
+                raise GavotteError(
+                    f"the controller at {self._path} is older than this command",
+                    hint="start it again from this version",
+                ) from None
             message, _, hint = text.partition("\n")
             raise GavotteError(message, hint=hint) from None
 
@@ -302,6 +321,7 @@ def _read_entry(entry: Any) -> dict[str, Any]:
         tuple(map(_copied, entry.receivers)),
         entry.deadline_s if entry.HasField("deadline_s") else None,
         entry.guaranteed,
+        entry.encrypted,
     ).as_dict()
 
 

@@ -199,7 +199,9 @@ class ShuffleUnderWay(UnderWay):
         asked: dict[str, list[pb.Transfer]] = defaultdict(list)
         for number, (flow, size) in enumerate(zip(transfer.flows, transfer.left(), strict=True)):
             if size > 0:
-                held = pb.Transfer(id=number, target=flow.target, bytes=size, pace_bps=pace_word(0.0))
+                held = pb.Transfer(
+                    id=number, target=flow.target, bytes=size, pace_bps=pace_word(0.0), encrypt=transfer.encrypt
+                )
                 asked[flow.source].append(held)
         if not asked:
             self.complete = True
@@ -304,6 +306,7 @@ class BroadcastUnderWay(UnderWay):
             copies.mechanism,  # type: ignore[arg-type]
             max_seconds=MOST_S,
             seed=transfer.id,
+            encrypt=transfer.encrypt,
         )
         result = send(question, BroadcastSession(planned, watch, pacing=self))
         self.warnings = result.warnings

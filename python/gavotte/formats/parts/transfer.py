@@ -49,6 +49,19 @@ class Copied:
 
 
 @dataclass(frozen=True)
+class TransferOptions:
+    """Who submits a transfer, and how its bytes travel.
+
+    Attributes:
+        user: its owner.
+        encrypt: whether its bytes are encrypted between hosts.
+    """
+
+    user: str = ""
+    encrypt: bool = False
+
+
+@dataclass(frozen=True)
 class Transfer:
     """One transfer: a shuffle, or a broadcast if it has copies to make.
 
@@ -70,6 +83,7 @@ class Transfer:
         receivers: outcome of each receiver, once a broadcast is over.
         deadline_s: seconds after its submission by which it has to be done; None = no deadline.
         guaranteed: whether its deadline was promised when it was submitted.
+        encrypt: whether its bytes are encrypted between hosts.
     """
 
     id: int
@@ -88,6 +102,7 @@ class Transfer:
     receivers: tuple[Copied, ...] = ()
     deadline_s: float | None = None
     guaranteed: bool = False
+    encrypt: bool = False
 
     @property
     def kind(self) -> str:
@@ -140,6 +155,7 @@ class Transfer:
             "deadline_s": self.deadline_s,
             "guaranteed": self.guaranteed,
             "in_time": self.in_time,
+            "encrypted": self.encrypt,
             "error": self.error,
             "receivers": [asdict(each) for each in self.receivers],
         }
