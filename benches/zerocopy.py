@@ -10,7 +10,8 @@ A sender and a receiver in C (`zerocopy.c`) use one system call each. The first 
 The ways take turns, so that other work on the machine affects all of them. A ratio is the median over samples of a way's
 rate, or processor time, to the agent's in the same turn, with the interval that contains the middle half. `s/GB` is the
 processor time of both programs for each gigabyte that arrived; work of the kernel in interrupts counts for the program
-that it interrupts. `copied` is the share of sends with `MSG_ZEROCOPY` whose bytes the kernel copied after all.
+that it interrupts. The last table compares agents' own transfers over a veth link with and without `--encrypt`, with the processor
+time of both agents. `copied` is the share of sends with `MSG_ZEROCOPY` whose bytes the kernel copied after all.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benches.encrypted import costs
 from benches.machine import machine
 
 from gavotte import lab
@@ -38,6 +40,7 @@ PROBES = (
     ("write", "read"),
 )
 BROADCASTS = (("file", "read"), ("sendfile", "read"), ("zerocopy", "read"), ("file", "splice"))
+LINKS = ("veth", "loopback", "agents")
 FILE_BYTES = 64 << 20
 LIMIT_S = 30
 TWO_HOSTS = Topology.model_validate(
@@ -129,7 +132,8 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=12, help="of each way")
     parser.add_argument("--seconds", type=float, default=0.4, help="of each sample")
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 4])
-    parser.add_argument("--only", choices=("veth", "loopback"), nargs="+", default=("veth", "loopback"))
+    parser.add_argument("--only", choices=LINKS, nargs="+", default=LINKS)
+    parser.add_argument("--agent-samples", type=int, default=3, help="transfers of agents, with and without encryption")
     arguments = parser.parse_args()
     if arguments.samples < 2:
         parser.error("--samples must be at least 2")
@@ -145,7 +149,7 @@ def main() -> None:
         address = session.run("a", ["getent", "ahostsv4", "b"], capture_output=True, text=True).stdout.split()[0]
         links = {"veth": ("b", address), "loopback": ("a", "127.0.0.1")}
         print(f"machine: {machine()}\n{arguments.samples} samples of {arguments.seconds} s of each way")
-        for link in arguments.only:
+        for link in [link for link in arguments.only if link in links]:
             for connections in arguments.connections:
                 for use, ways in (("probes", PROBES), ("broadcasts", BROADCASTS)):
                     taken = bench.turns(*links[link], connections, ways, arguments.samples)
@@ -155,6 +159,10 @@ def main() -> None:
                     )
                     for row in rows(ways, taken):
                         print(row, flush=True)
+        if "agents" in arguments.only:
+            print("\nagents, veth, 1 connection\nkind      bytes      Gbit/s   s/GB")
+            for row in costs(TWO_HOSTS, arguments.agent_samples):
+                print(row, flush=True)
         print(f"\nload at the end {os.getloadavg()[0]:.1f}")
 
 
