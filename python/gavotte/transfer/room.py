@@ -46,16 +46,16 @@ def check_room(fleet: Fleet, source: str, content: str, paths: Mapping[str, str]
     )
 
 
-def lacks(about: pb.SpaceReply, there: pb.SpaceReply) -> bool:
+def lacks(about: pb.SpaceReply, at_receiver: pb.SpaceReply) -> bool:
     """Return whether a receiver has too little space for its copy.
 
     Args:
         about: the source's report on the object.
-        there: the receiver's report. A folder that it has already is never written again.
+        at_receiver: the report of the receiver. A folder that it has already is never written again.
     """
-    if about.folder and there.folder:
+    if about.folder and at_receiver.folder:
         return False
-    return about.bytes > there.stored_bytes + there.free_bytes
+    return about.bytes > at_receiver.stored_bytes + at_receiver.free_bytes
 
 
 def _exact(size_bytes: int) -> str:
