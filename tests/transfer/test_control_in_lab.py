@@ -111,7 +111,8 @@ def test_the_high_class_goes_first_and_a_cancelled_one_ends(cloud: lab.Session) 
 def test_many_of_a_low_class_keep_a_higher_one_waiting_nowhere(cloud: lab.Session) -> None:
     controller = Controller(read_inventory(cloud.hosts_file), TRUTH, MemoryQueue(), "priority")
     with running(controller):
-        low = [controller.submit([HostBytes("a", "b", 50_000_000)], priority_class=1) for _ in range(ON_HOST + 4)]
+        # On a busy machine, the first of them must not end meanwhile.
+        low = [controller.submit([HostBytes("a", "b", 500_000_000)], priority_class=1) for _ in range(ON_HOST + 4)]
         until(lambda: sum(controller.get(each.id).moved_bytes > 0 for each in low) > 1)
         assert [controller.get(each.id).state for each in low].count("running") == ON_HOST
         # Neither between other hosts, nor on a host where as many run as may.
