@@ -17,6 +17,8 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(180)]
 UPLINK_BPS, HOST_BPS = 80e6, 60e6
 
 
+# Next to other labs, filling may show no limit at all. Nothing false is said then, but two limits are wanted here.
+@pytest.mark.flaky(reruns=4)
 def test_the_uplinks_of_racks_are_found_over_ipv6(tmp_path: Path) -> None:
     hosts = [{"name": f"vm{i}", "switch": f"tor{i // 3}", "egress": f"{HOST_BPS:.0f}bit"} for i in range(6)]
     racks = [{"name": f"tor{i}", "up": f"{UPLINK_BPS:.0f}bit"} for i in range(2)]

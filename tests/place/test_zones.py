@@ -99,8 +99,9 @@ def test_answers_are_those_of_brute_force(seed: int, method: str) -> None:
     random = Random(seed)
     network, app = labelled(random.randint(2, 4), random), constrained(random.randint(2, 5), random)
     best_s = min((total_s(placement) for placement in every_placement(network, app)), default=None)
+    question = Question(network, [app])
     try:
-        placement = decide(Question(network, [app]), Effort(method, time_limit_s=2.0, repeatable=True)).placement
+        placement = decide(question, Effort(method, time_limit_s=2.0, repeatable=True)).placement
     except InfeasibleError:
         assert best_s is None
         return
@@ -108,7 +109,8 @@ def test_answers_are_those_of_brute_force(seed: int, method: str) -> None:
     assert total_s(placement) >= best_s * (1 - 1e-6)
     assert placement.bound_s <= best_s * (1 + 1e-6)
     assert not placement.optimal or total_s(placement) <= best_s * (1 + 1e-5) + 1e-9
-    if method != "search":
+    # No bound holds where the rates depend on the placement, as where short connections are slow to start.
+    if method != "search" and not question.depends_on_use:
         assert placement.optimal
     given_again = evaluate(network, [app], placement.assignment)
     assert total_s(given_again) == pytest.approx(total_s(placement))

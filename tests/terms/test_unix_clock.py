@@ -54,7 +54,7 @@ def test_datagrams_keep_their_order() -> None:
 def test_a_live_profile_lasts_as_long_as_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
     spans: list[tuple[float, float]] = []
 
-    def watch_here(for_s: float, ready: object) -> Iterator[object]:
+    def watch_here(for_s: float, ready: object, ended: object = None) -> Iterator[object]:
         time.sleep(for_s)
         yield from ()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -156,7 +156,7 @@ def _document(result: NetworkComparison, again: tuple[Reassessment, bool] | None
         "warnings": result.warnings,
         "paths": result.to_records(),
         "mtus": [vars(each) for each in result.mtus],
-        "placement": None if again is None else {"again": again[1], **asdict(again[0])},
+        "placement": None if again is None else {"again": again[1], **again[0].document},
     }
 
 
