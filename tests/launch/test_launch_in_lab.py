@@ -185,16 +185,7 @@ def test_a_job_ends_as_it_would_without(job: Job, library: str) -> None:
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_stdin_reaches_the_first_rank(job: Job, library: str) -> None:
     words = job.words(library, 1000, 1, "cat", options=("--no-measure",))
-    ran = subprocess.run(
-        [GAVOTTE, *words],
-        input="one\ntwo\n",
-        capture_output=True,
-        text=True,
-        cwd=job.folder,
-        env=job.environment,
-        timeout=100,
-        check=False,
-    )
+    ran = gavotte(*words, input="one\ntwo\n", cwd=job.folder, env=job.environment)
     assert ran.returncode == 0, ran.stderr
     assert {"one", "two"} <= set(ran.stdout.splitlines())
 

@@ -131,15 +131,8 @@ def test_one_that_fails_ends_all(job: Job) -> None:
 
 
 def test_stdin_reaches_the_first_host(job: Job) -> None:
-    ran = subprocess.run(
-        [GAVOTTE, *job.words("--nnodes", 2, EXCHANGE, BYTES, "cat")],
-        input="one\ntwo\n",
-        capture_output=True,
-        text=True,
-        cwd=job.folder,
-        env=job.environment,
-        timeout=100,
-        check=False,
+    ran = gavotte(
+        *job.words("--nnodes", 2, EXCHANGE, BYTES, "cat"), input="one\ntwo\n", cwd=job.folder, env=job.environment
     )
     assert ran.returncode == 0, ran.stderr
     assert {"one", "two"} <= set(ran.stdout.splitlines())
