@@ -122,6 +122,15 @@ def test_hosts_that_cannot_be_reached_are_one_line(job: Job) -> None:
     assert "error: the hosts cannot be reached by a Network alone; name them by --hosts, too" in ran.stderr
 
 
+def test_a_missing_torchrun_is_one_line_before_anything_is_measured(job: Job) -> None:
+    words = ["launch", "--hosts", "lab", "--store", str(job.folder / "store"), "--", "./torchrun", EXCHANGE, "9"]
+    ran = gavotte(*words, cwd=job.folder, env=job.environment)
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == (
+        "error: a, b, c, ... lacks `./torchrun`; each host of the job needs it; else leave these hosts out\n"
+    )
+
+
 def test_one_that_fails_ends_all(job: Job) -> None:
     failed = job.run(EXCHANGE, 9, "fail")
     assert failed.returncode == 1

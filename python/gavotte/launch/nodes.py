@@ -18,6 +18,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -34,6 +35,10 @@ KILL_S = 10.0
 STUCK_S = 2.0
 """How long a signal may wait behind input that a command does not read, in seconds. Then the connection ends."""
 LOOK_S = 0.5
+SHOWN = 3
+"""Number of hosts that an error names."""
+CHECK_S = 20.0
+"""How long a host may take to say whether it has the command, in seconds."""
 CHUNK_BYTES = 1 << 16
 OF_ONE_HOST = frozenset(
     named(
@@ -79,6 +84,61 @@ def over_ssh(line: Sequence[str]) -> Callable[[Sequence[str]], list[str]]:
         line: ssh's command line up to and including the destination.
     """
     return lambda words: [*line, "exec " + shlex.join(words)]
+
+
+_CHECK = """
+import os, shutil, sys
+program, folder, path = sys.argv[1:]
+try:
+    os.chdir(folder)
+except OSError:
+    sys.exit(3)
+sys.exit(0 if shutil.which(program, path=path) else 4)
+"""
+_LACKS = {3: "the folder {folder}", 4: "`{program}`"}
+
+
+def check_nodes(
+    reaches: Mapping[str, Callable[[Sequence[str]], list[str]]],
+    program: str,
+    environ: Mapping[str, str],
+    *,
+    python: str = "python3",
+) -> None:
+    """Ask each host whether it has a program and this process's folder.
+
+    Args:
+        reaches: by host, as `Node.reach`.
+        program: first word of the command.
+        environ: environment of the processes that connect to the hosts, and of the command.
+        python: Python on the hosts.
+
+    Raises:
+        GavotteError: when a host lacks one of them, cannot be reached, or says nothing within `CHECK_S`.
+    """
+    folder = str(Path.cwd())
+
+    def lack(host: str) -> str:
+        words = reaches[host]([python, "-c", _CHECK, program, folder, environ.get("PATH", os.defpath)])
+        try:
+            ran = subprocess.run(
+                words, env=environ, stdin=subprocess.DEVNULL, capture_output=True, timeout=CHECK_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return f"an answer within {CHECK_S:.0f} s"
+        except (OSError, ValueError) as error:
+            return f"a connection ({error})"
+        if ran.returncode in _LACKS:
+            return _LACKS[ran.returncode].format(folder=folder, program=program)
+        lines = ran.stderr.decode(errors="replace").splitlines() or [f"status {ran.returncode}"]
+        return f"{python} over this connection ({lines[-1]})" if ran.returncode else ""
+
+    with ThreadPoolExecutor(max_workers=min(32, len(reaches))) as pool:
+        lacks = dict(zip(reaches, pool.map(lack, reaches), strict=True))
+    for what in filter(None, lacks.values()):
+        hosts = [host for host, each in lacks.items() if each == what]
+        shown = ", ".join(hosts[:SHOWN]) + ", ..." * (len(hosts) > SHOWN)
+        raise GavotteError(f"{shown} lacks {what}", hint="each host of the job needs it; else leave these hosts out")
 
 
 def run_nodes(nodes: Sequence[Node], environ: Mapping[str, str], *, python: str = "python3") -> EndedNodes:

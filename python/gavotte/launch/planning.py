@@ -16,6 +16,7 @@ from gavotte.formats.network import Network
 from gavotte.formats.parts.counting import counted
 from gavotte.launch.jobs import Job
 from gavotte.launch.launchers import CommandLine, Launcher, Start, Wanted, recognise
+from gavotte.launch.nodes import check_nodes
 from gavotte.launch.past import Past, WallTime, past_of, predict
 from gavotte.launch.places import Places, places_of
 from gavotte.launch.question import LaunchQuestion, LaunchSession
@@ -196,6 +197,10 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
     launcher = recognise(question.command)
     line = launcher.read(question.command)
     places = places_of(question, session)
+    if launcher.on_each and not question.dry:
+        # Before a measurement, which takes longer.
+        reaches = {host: places.reach(host) for host in places.names}
+        check_nodes(reaches, line.launcher, places.environ, python=places.python)
     shelf = Shelf(question.store, session.complain, create=not question.dry)
     known = _network(question, session, places, shelf)
     stated = {} if known.network is None else {host.name: host.cpus for host in known.network.hosts}
