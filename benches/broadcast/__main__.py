@@ -182,11 +182,12 @@ def record(given: argparse.Namespace, rows: list[list[str]], curves: dict[str, l
         )
 
 
-def ugly_clouds(given: argparse.Namespace) -> None:
+def ugly_clouds(given: argparse.Namespace, about: str) -> None:
     """Predict each way in the ugly clouds, then run the ways in some of them, and print both over the bound."""
     size_bytes = int(given.mb[0] * 1e6)
     if not given.clouds:
-        compare_ugly(range(CLOUDS), size_bytes)
+        predicted = compare_ugly(range(CLOUDS), size_bytes)
+        record_ugly(given, "predicted", "", predicted, about)
     over: dict[str, list[float]] = {}
     with folder(Path(tempfile.gettempdir())) as base:
         file = base / "object"
@@ -196,16 +197,46 @@ def ugly_clouds(given: argparse.Namespace) -> None:
             plan = plan_broadcast(cloud.network, "h0", cloud.network.names[1:], size_bytes, mechanism="packing")
             assert plan.bound_s is not None
             print(f"cloud {number} in the lab: {len(plan.receivers)} receivers, bound {plan.bound_s:.2f} s")
-            predicted = plan_broadcast(cloud.network, "h0", cloud.network.names[1:], size_bytes, mechanism="cornet")
+            predicted_plan = plan_broadcast(
+                cloud.network, "h0", cloud.network.names[1:], size_bytes, mechanism="cornet"
+            )
             for name, done in carry_out(cloud, file, base, given, "ugly").items():
                 row(name, done, plan.bound_s)
                 over.setdefault(name, []).append(statistics.median(run.last_s for run in done) / plan.bound_s)
-                seconds = predicted.prices.get(name)
+                seconds = predicted_plan.prices.get(name)
                 if name == "cornet" and seconds:
                     off = statistics.median(run.last_s for run in done) / seconds - 1
                     print(f"    its prediction of {seconds:.1f} s was off by {100 * off:+.0f} %", flush=True)
     for name, ratios in over.items():
         print(f"{name:12} median {statistics.median(ratios):5.2f} x bound, most {max(ratios):5.2f}, n = {len(ratios)}")
+    if over:
+        words = f" --clouds {' '.join(map(str, given.clouds))} --runs {given.runs} --ways {' '.join(given.ways)}"
+        record_ugly(given, "lab", words, over, about)
+
+
+def record_ugly(given: argparse.Namespace, what: str, words: str, over: dict[str, list[float]], about: str) -> None:
+    """Write how many times the bound each way takes: its median and most, and how `auto` compares with the best other."""
+    if given.record is None:
+        return
+    rows = []
+    for name, ratios in over.items():
+        row = [f"`{name}`", f"{statistics.median(ratios):.2f}", f"{max(ratios):.2f}", str(len(ratios))]
+        same = "auto" in over and name != "auto" and len(ratios) == len(over["auto"])
+        slower = [auto / other - 1 for auto, other in zip(over["auto"], ratios, strict=True)] if same else []
+        rows.append([*row, f"{100 * max(slower):+.0f} %" if slower else "-"])
+    write_figure(
+        given.record / f"orchestra-ugly-{what}.json",
+        title="Ugly clouds, " + ("predicted" if what == "predicted" else "in the lab"),
+        command=f'make bench-broadcast ARGS="ugly --mb {given.mb[0]:g}{words}"',
+        about=about,
+        seed=f"{given.seed}; each cloud's own number",
+        samples=f"{len(next(iter(over.values())))} clouds"
+        + (f", median of {given.runs} each" if what == "lab" else ""),
+        plot={"kind": "cdf", "unit": "last receiver, times the bound"},
+        columns=["way", "x bound, median", "most", "clouds", "`auto` compared with it, at worst"],
+        rows=rows,
+        curves={name: sorted(ratios) for name, ratios in over.items()},
+    )
 
 
 def arguments() -> argparse.Namespace:
@@ -240,7 +271,7 @@ def main() -> None:
     about_machine = machine()
     print(about_machine, f"seed {given.seed}", sep="\n")
     if given.what == "ugly":
-        ugly_clouds(given)
+        ugly_clouds(given, about_machine)
         return
     lines: list[str] = []
     rows: list[list[str]] = []

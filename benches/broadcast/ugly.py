@@ -167,8 +167,8 @@ def relay_rate_bps(cloud: Case) -> float:
     return min(rate / count for rate, count in zip(rates_bps, crossings, strict=True) if count)
 
 
-def compare(clouds: Iterable[int], size_bytes: int) -> None:
-    """Predict each way in each cloud, and print how many times the bound each takes."""
+def compare(clouds: Iterable[int], size_bytes: int) -> dict[str, list[float]]:
+    """Predict each way in each cloud, print how many times the bound each takes, and return these by way."""
     ratios: dict[str, list[float]] = {}
     for seed in clouds:
         cloud = ugly(seed)
@@ -185,3 +185,4 @@ def compare(clouds: Iterable[int], size_bytes: int) -> None:
         )
     for way, values in ratios.items():
         print(f"{way:12} median {statistics.median(values):5.2f} x bound, most {max(values):5.2f}, n = {len(values)}")
+    return ratios
