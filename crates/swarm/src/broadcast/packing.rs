@@ -168,30 +168,39 @@ impl Packing {
         stuck
     }
 
-    /// Moves blocks to trees that have sent all of theirs, from the tree that is farthest behind: half of its blocks that
-    /// are not in `out`, the last ones. Returns whether any moved.
-    pub fn rebalance(&mut self, out: &Blocks) -> bool {
+    /// Moves blocks to trees that have sent all of theirs, from the tree that is farthest behind: the last ones of those
+    /// that are not in `out`, as many as let all these trees end together. A tree that begins anew first needs the time
+    /// until a piece has reached its last host. Returns whether any moved.
+    pub fn rebalance(&mut self, out: &Blocks, ground: &Ground, block_bytes: u32, piece_bytes: u32) -> bool {
         let mut left: Vec<Vec<u32>> = vec![Vec::new(); self.trees.len()];
         for (block, &tree) in (0..).zip(&self.of_block) {
             if !out.contains(block) {
                 left[tree].push(block);
             }
         }
-        let idle: Vec<usize> = (0..left.len()).filter(|&tree| left[tree].is_empty()).collect();
         let behind_s = |tree: usize| left[tree].len() as f64 / self.trees[tree].rate_bps;
         let last = (0..left.len()).max_by(|&m, &n| behind_s(m).total_cmp(&behind_s(n)));
-        let Some(blocks) = last
-            .map(|tree| &left[tree])
-            .filter(|blocks| blocks.len() >= MOVED_LEAST)
-        else {
+        let Some(last) = last.filter(|&tree| left[tree].len() >= MOVED_LEAST) else {
             return false;
         };
-        for (number, &block) in blocks[blocks.len() / 2..].iter().enumerate() {
-            if let Some(&tree) = idle.get(number % idle.len().max(1)) {
+        let idle: Vec<(usize, f64)> = (0..left.len())
+            .filter(|&tree| left[tree].is_empty())
+            .map(|tree| (tree, self.trees[tree].delays_s(ground, piece_bytes)))
+            .collect();
+        let block_bits = 8.0 * f64::from(block_bytes);
+        let mut used = vec![(0.0, self.trees[last].rate_bps)];
+        used.extend(idle.iter().map(|&(tree, delay_s)| (delay_s, self.trees[tree].rate_bps)));
+        let until_s = together_s(used, left[last].len() as f64 * block_bits);
+        let mut moving = left[last].iter().rev();
+        let mut moved = false;
+        for (tree, delay_s) in idle {
+            let count = (until_s - delay_s).max(0.0) * self.trees[tree].rate_bps / block_bits;
+            for &block in moving.by_ref().take(count as usize) {
                 self.of_block[block as usize] = tree;
+                moved = true;
             }
         }
-        !idle.is_empty()
+        moved
     }
 
     /// Makes a host a leaf of each tree. The hosts below it get their blocks from others, along no edge of `avoided`
@@ -217,9 +226,14 @@ impl Packing {
 ///
 /// A tree of rate r whose first piece takes d to its last host carries r (T - d) until T. All together carry the object.
 pub fn seconds(trees: &[Branching], ground: &Ground, Bytes(bytes): Bytes, piece_bytes: u32) -> f64 {
-    let mut used: Vec<(f64, f64)> = (trees.iter())
-        .map(|tree| (tree.delays_s(ground, piece_bytes), tree.rate_bps))
-        .collect();
+    let used = trees
+        .iter()
+        .map(|tree| (tree.delays_s(ground, piece_bytes), tree.rate_bps));
+    together_s(used.collect(), 8.0 * bytes as f64)
+}
+
+/// The time until trees of these delays in seconds and rates in bit/s have together carried `bits`, in seconds.
+fn together_s(mut used: Vec<(f64, f64)>, bits: f64) -> f64 {
     used.sort_by(|one, two| one.0.total_cmp(&two.0));
     let (mut rate_bps, mut late_bits, mut until_s) = (0.0, 0.0, f64::INFINITY);
     for (delay_s, tree_bps) in used {
@@ -228,7 +242,7 @@ pub fn seconds(trees: &[Branching], ground: &Ground, Bytes(bytes): Bytes, piece_
         }
         rate_bps += tree_bps;
         late_bits += tree_bps * delay_s;
-        until_s = (8.0 * bytes as f64 + late_bits) / rate_bps;
+        until_s = (bits + late_bits) / rate_bps;
     }
     until_s
 }
@@ -281,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_that_has_sent_its_blocks_takes_half_of_the_slower_trees() {
+    fn a_tree_that_has_sent_its_blocks_takes_half_of_an_equal_trees() {
         let trees = vec![tree(4e6, &[(0, 1), (1, 2)]), tree(4e6, &[(0, 2), (2, 1)])];
         let mut packing = Packing::new(trees, &ground(3), Bytes(1_000_000), 20, 0);
         let first = |packing: &Packing| {
@@ -290,17 +304,37 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         let mut out = Blocks::none(20);
-        assert!(!packing.rebalance(&out));
+        assert!(!packing.rebalance(&out, &ground(3), 50_000, 0));
         for block in first(&packing) {
             out.insert(block);
         }
-        assert!(packing.rebalance(&out));
+        assert!(packing.rebalance(&out, &ground(3), 50_000, 0));
         assert_eq!(first(&packing).len(), 15);
         assert!(
             (0..20)
                 .filter(|block| packing.parent(1, *block) == Some(2))
                 .all(|block| block < 10)
         );
+    }
+
+    #[test]
+    fn a_slow_tree_takes_only_blocks_that_it_delivers_in_time() {
+        // 100 blocks of 40 kB are left, which take 4 s by the fast tree.
+        let fast = tree(8e6, &[(0, 1), (1, 2)]);
+        let moved = |rate_bps: f64, piece_bytes: u32| {
+            let trees = vec![fast.clone(), tree(rate_bps, &[(0, 2), (2, 1)])];
+            let mut packing = Packing {
+                trees,
+                of_block: vec![0; 100],
+            };
+            packing.rebalance(&Blocks::none(100), &ground(3), 40_000, piece_bytes);
+            packing.of_block.iter().filter(|tree| **tree == 1).count()
+        };
+        assert_eq!(moved(8e6, 0), 50);
+        // 3.9 s at 0.2 Mbit/s are 2.4 blocks. With pieces of 4 kB it begins 0.33 s later, with 40 kB 3.2 s later.
+        assert_eq!([0, 4_096, 40_000].map(|piece_bytes| moved(2e5, piece_bytes)), [2, 2, 0]);
+        // The rate of a block in a minute.
+        assert_eq!(moved(5e3, 0), 0);
     }
 
     #[test]

@@ -284,7 +284,7 @@ impl Conductor {
             out.add(&self.nodes[host].have);
         }
         if let Overlay::Packing(packing) = &mut self.overlay {
-            packing.rebalance(&out);
+            packing.rebalance(&out, &self.ground, self.layout.block_bytes(), self.piece_bytes);
         }
     }
 
