@@ -14,7 +14,8 @@ from gavotte import lab
 from gavotte.agents import Fleet
 from gavotte.errors import AgentError
 from gavotte.formats.inventory import read_inventory
-from gavotte.transfer import BroadcastQuestion, HostCache, PullQuestion, broadcast, plan_file, pull
+from gavotte.transfer import BroadcastQuestion, HostCache, PullQuestion, broadcast, plan_file, pull, send
+from gavotte.transfer.planning import Mechanism
 
 pytestmark = pytest.mark.lab
 
@@ -76,13 +77,52 @@ def test_an_object_that_no_receiver_can_hold_is_refused_before_it_is_read(
     assert "free space there, or give -o a folder on a larger disk" in done.stderr
 
 
-def test_one_receiver_with_space_is_enough(cloud: lab.Session, file: Path, tmp_path: Path, read: list[str]) -> None:
-    tiny_disk(cloud, tmp_path / "h1", "1m")
+@pytest.mark.parametrize("mechanism", ["chain", "tree", "mesh", "packing", "cornet"])
+def test_one_receiver_with_space_is_enough(
+    cloud: lab.Session, file: Path, tmp_path: Path, read: list[str], mechanism: Mechanism
+) -> None:
+    disk = tiny_disk(cloud, tmp_path / "h1", "1m")
     (tmp_path / "h2").mkdir()
-    result = broadcast(str(file), read_inventory(cloud.hosts_file), "h0", str(tmp_path / "{host}" / "out"))
+    rates = [{"name": name, "egress_bps": 1e9, "ingress_bps": 1e9} for name in HOSTS]
+    question = BroadcastQuestion(
+        str(file),
+        read_inventory(cloud.hosts_file),
+        "h0",
+        str(tmp_path / "{host}" / "out"),
+        network=builders.network(rates),
+        mechanism=mechanism,
+    )
+    result = send(question)
     assert read == [str(file)]
     assert list(result.lost) == ["h1"]
+    assert f"{disk}/out.partial: no space for {SIZE_BYTES} bytes" in result.lost["h1"]
     assert (tmp_path / "h2" / "out").read_bytes() == file.read_bytes()
+    # Nothing is left behind where there was no space.
+    assert cloud.run("h1", ["ls", "-A", str(disk)], capture_output=True, text=True).stdout == ""
+
+
+def test_the_command_names_the_receiver_without_space(cloud: lab.Session, file: Path, tmp_path: Path) -> None:
+    tiny_disk(cloud, tmp_path / "h1", "1m")
+    (tmp_path / "h2").mkdir()
+    line: list[str | Path] = ["broadcast", file, "--hosts", "lab", "--from", "h0", "-o", tmp_path / "{host}" / "out"]
+    done = gavotte(*line, env={**os.environ, **cloud.environment()})
+    assert done.returncode == 1
+    assert f"1 of 2 receivers did not get the file: h1: {tmp_path}/{{host}}/out.partial: no space for" in done.stderr
+    assert (tmp_path / "h2" / "out").read_bytes() == file.read_bytes()
+
+
+def test_a_folder_for_which_one_receiver_has_no_space_is_left_out_there(cloud: lab.Session, tmp_path: Path) -> None:
+    disk = tiny_disk(cloud, tmp_path / "h1", "1m")
+    (tmp_path / "h2").mkdir()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name in ("first", "second", "third"):
+        (folder / name).write_bytes(os.urandom(700_000))
+    result = broadcast(str(folder), read_inventory(cloud.hosts_file), "h0", str(tmp_path / "{host}" / "out"))
+    assert list(result.lost) == ["h1"]
+    assert "no space for" in result.lost["h1"]
+    assert sorted(path.name for path in (tmp_path / "h2" / "out").iterdir()) == ["first", "second", "third"]
+    assert cloud.run("h1", ["ls", "-A", str(disk)], capture_output=True, text=True).stdout == ""
 
 
 def test_what_an_interrupted_broadcast_has_left_needs_no_space(cloud: lab.Session, file: Path, tmp_path: Path) -> None:
