@@ -20,6 +20,7 @@ from tests.running import running
 from tests.shell import gavotte
 
 from gavotte import lab
+from gavotte.agents import agent_pb2 as pb
 from gavotte.errors import GavotteError
 from gavotte.formats.inventory import read_inventory
 from gavotte.formats.network import Network
@@ -42,6 +43,7 @@ from gavotte.transfer import (
     serving,
     shuffle,
 )
+from gavotte.transfer.conducting import Run
 from gavotte.transfer.planning import MECHANISMS, Mechanism
 from gavotte.transfer.queue_pb2_grpc import TransfersServicer
 
@@ -236,6 +238,37 @@ def test_the_queue_encrypts_what_asks_for_it(cloud: lab.Session, file: Path, tmp
     assert (tmp_path / "copy-c").read_bytes() == CONTENT
     assert PATTERN not in captured.content
     assert captured.zeros < 0.2 * size
+
+
+@pytest.mark.parametrize("mechanism", ["chain", "mesh", "packing"])
+@pytest.mark.parametrize("sealed", ["all others", "one host"])
+def test_a_parent_refuses_a_child_that_encrypts_differently(
+    cloud: lab.Session, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sealed: str, mechanism: Mechanism
+) -> None:
+    others = sealed == "all others"
+    ask = Run._request
+
+    def differing(self: Run, name: str) -> pb.BroadcastRequest:
+        request = ask(self, name)
+        request.encrypt = others != (name == "b")
+        return request
+
+    monkeypatch.setattr(Run, "_request", differing)
+    with capture(cloud, tmp_path, HOSTS) as captured:
+        done = send(question(cloud, file, mechanism, truth(), encrypt=others))
+    reason = (
+        "the broadcast is encrypted, but the subscription is not"
+        if others
+        else "the subscription is encrypted, but the broadcast is not"
+    )
+    assert list(done.lost) == ["b"]
+    assert done.lost["b"].startswith("it could get no blocks from")
+    assert done.lost["b"].count(reason) == 1
+    assert "\n" not in done.lost["b"]
+    assert all((tmp_path / f"copy-{host}").read_bytes() == CONTENT for host in "cd")
+    assert not (tmp_path / "copy-b").exists()
+    # The host that differs has sent and got nothing in the clear.
+    assert (PATTERN in captured.content) != others
 
 
 def test_an_older_controller_does_not_send_in_the_clear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
