@@ -1,6 +1,7 @@
 """Compares our broadcasts in the lab with other ways to copy a file to many hosts, as multiples of the lower bound.
 
     make bench-broadcast ARGS=ugly
+    make bench-broadcast ARGS="ugly --clouds 1 16 --faults hang cut"
     make bench-broadcast ARGS=planes
     make bench-broadcast [ARGS="--case equal racks --receivers 10 30 --mb 10 50 --runs 5 --ways auto cornet libtorrent"]
 
@@ -10,7 +11,9 @@ processors: if it is small, the processors limited the transfers and not the net
 
 `ugly` predicts each way in 40 random clouds of unequal, oversubscribed racks, as multiples of the least time of any
 mechanism (`gavotte.transfer.packing`). It then runs the ways in those of `--clouds` in the lab; without `--clouds`, it
-predicts only. The way `without-network` is `auto` without a Network, with the time of its probe.
+predicts only. The way `without-network` is `auto` without a Network, with the time of its probe. With `--faults`, only `auto`
+runs, and the busiest relay fails when it has half: the lines show for how long another receiver gets no byte, next to a run
+without a fault, and how long the others take in all (`benches.broadcast.faulty`).
 
 Ports carry the object in about 4 s, at most at 100 Mbit/s, unless `--mbit` gives their rate. `--train` broadcasts by
 Cornet come before those in which `clustering` infers the racks from their block times.
@@ -34,6 +37,7 @@ from pathlib import Path
 
 from benches.broadcast import planes
 from benches.broadcast.cases import FAULTS, PRINTED, Case, case
+from benches.broadcast.faulty import compare as compare_faulty
 from benches.broadcast.ugly import compare as compare_ugly
 from benches.broadcast.ugly import ugly
 from benches.broadcast.ways import BLIND, OURS, PEERS, Outcome, ways
@@ -182,9 +186,26 @@ def record(given: argparse.Namespace, rows: list[list[str]], curves: dict[str, l
         )
 
 
+def faulty_clouds(given: argparse.Namespace, size_bytes: int) -> None:
+    """Let the busiest relay of each cloud fail, and print what that costs the other receivers."""
+    stalls_s: dict[str, list[float]] = {}
+    with folder(Path(tempfile.gettempdir())) as base:
+        file = base / "object"
+        file.write_bytes(random.Random(given.seed).randbytes(size_bytes))
+        for number in given.clouds:
+            for fault, run in compare_faulty(number, ugly(number), file, base, given.faults):
+                stalls_s.setdefault(fault, []).append(run.stall_s)
+    for fault, values in stalls_s.items():
+        middle_s, most_s = statistics.median(values), max(values)
+        print(f"{fault:6} longest stall: median {middle_s:.2f} s, most {most_s:.2f} s, n = {len(values)}")
+
+
 def ugly_clouds(given: argparse.Namespace, about: str) -> None:
     """Predict each way in the ugly clouds, then run the ways in some of them, and print both over the bound."""
     size_bytes = int(given.mb[0] * 1e6)
+    if given.faults:
+        faulty_clouds(given, size_bytes)
+        return
     if not given.clouds:
         predicted = compare_ugly(range(CLOUDS), size_bytes)
         record_ugly(given, "predicted", "", predicted, about)
@@ -245,6 +266,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--clouds", type=int, nargs="*", default=[], help="of `ugly`: seeds of clouds to run in the lab"
     )
+    parser.add_argument("--faults", choices=FAULTS, nargs="*", default=[], help="of `ugly`: what happens to a relay")
     parser.add_argument("--case", choices=PRINTED, nargs="*", default=list(PRINTED))
     parser.add_argument("--receivers", type=int, nargs="*", default=[10], help="as 1 10 25 50 100")
     parser.add_argument("--mb", type=float, nargs="*", default=[10.0], help="sizes of the object, as 10 50 200")

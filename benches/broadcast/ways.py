@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +15,7 @@ from typing import Any
 
 from benches.broadcast import swarm
 from benches.broadcast.cases import Case
+from benches.broadcast.faulty import HAPPENS, LIMIT_S
 from benches.mpi import available, launch
 
 from gavotte import lab
@@ -31,7 +29,6 @@ BLIND = "without-network"
 OURS = ("auto", "chain", "tree", "binomial", "mesh", "packing", "cornet", "topology", "clustering")
 PEERS = ("http", "libtorrent", "openmpi", "openmpi-pipeline")
 PORT = 8000
-LIMIT_S = 300.0
 
 MPI = """
 import hashlib, json, sys, time
@@ -73,29 +70,6 @@ class Outcome:
 
 Way = Callable[[lab.Session, Case, Path, Path], Outcome]
 """Runs broadcasts in a lab, with a folder for the copies."""
-
-
-def signalled(session: lab.Session, name: str, number: signal.Signals) -> None:
-    """Send a signal to a host's agent."""
-    mark = f"{session.folder}/{name}.sock"
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            with suppress(OSError):
-                if mark in (folder / "cmdline").read_text().split("\0"):
-                    os.kill(int(folder.name), number)
-
-
-def cut(session: lab.Session, name: str) -> None:
-    """Take a host's link down."""
-    session.run(name, ["ip", "link", "set", "eth0", "down"])
-
-
-HAPPENS: dict[str, Callable[[lab.Session, str], None]] = {
-    "death": partial(signalled, number=signal.SIGKILL),
-    "hang": partial(signalled, number=signal.SIGSTOP),
-    "cut": cut,
-}
-"""What happens to a relay in each case of a fault."""
 
 
 def ours(
