@@ -13,6 +13,8 @@
  * - WIRE: what collectives sent to it, as the library itself counts it (`wire counted`; counting_wire.h);
  * - BROUGHT: fetched from it by gets.
  *
+ * With GAVOTTE_TRACE=job, each rank also records the sequence of its calls (tracing.h) in job.RANK.trace.
+ *
  * counting_calls.h has the calls of C, counting_fortran.h those of Fortran that pass the C binding by. `uncounted` are
  * bytes to ranks outside MPI_COMM_WORLD, as of programs that spawn others. Partitioned communication and persistent
  * collectives are not counted.
@@ -104,13 +106,17 @@ static void begin(void) {
 /* The ranks that a communicator reaches, by their rank in MPI_COMM_WORLD; kept with it. Those of an intercommunicator
  * are its remote group, and `local` has its own group. */
 typedef struct {
-    int n, own, inter, locals;
+    int n, own, inter, locals, id, dropped; /* id: its number in the trace */
     int *local;
     int map[];
 } Members;
 
+static void trace_members(Members *all);
+static void trace_drop(Members *all);
+
 static int drop(MPI_Comm comm, int key, void *value, void *extra) {
     (void)comm, (void)key, (void)extra;
+    trace_drop(value);
     free(value);
     return MPI_SUCCESS;
 }
@@ -151,6 +157,7 @@ static const Members *members(MPI_Comm comm) {
         PMPI_Comm_group(comm, &group);
         translate(group, locals, kept->local);
     }
+    trace_members(kept);
     PMPI_Comm_set_attr(comm, keyval, kept);
     return kept;
 }
@@ -174,11 +181,14 @@ static int add(Bytes *to, const Members *all, int target, Bytes size) {
 
 /* ---- messages ---- */
 
-static void count_send(Bytes count, MPI_Datatype type, int target, MPI_Comm comm) {
+static void count_send(Bytes count, MPI_Datatype type, int target, int tag, int mode, MPI_Comm comm) {
+    (void)tag, (void)mode;
     add(exact, members(comm), target, size_of(count, type));
 }
 
-static void count_send_init(Bytes count, MPI_Datatype type, int target, MPI_Comm comm, MPI_Request request) {
+static void count_send_init(Bytes count, MPI_Datatype type, int target, int tag, int mode, MPI_Comm comm,
+                            MPI_Request request) {
+    (void)tag, (void)mode;
     const Members *all = members(comm);
     int known = all && target < all->n && target >= 0 && all->map[target] != MPI_UNDEFINED;
     if (target >= 0) remember_request(request, known ? all->map[target] : -1, 0, size_of(count, type));
@@ -192,6 +202,13 @@ static void count_start(MPI_Request request) {
         uncounted += each->size;
     else
         exact[each->target] += each->size;
+}
+
+#define count_sendrecv(count, type, target, tag, ...) count_send(count, type, target, tag, 0, comm)
+#define count_isendrecv count_sendrecv
+
+static void count_startall(int count, const MPI_Request *requests) {
+    for (int i = 0; i < count; i++) count_start(requests[i]);
 }
 
 #include "counting_wire.h"
@@ -228,6 +245,8 @@ static void count_fetch(Bytes count, MPI_Datatype type, Bytes back, MPI_Datatype
 }
 
 /* ---- collectives ---- */
+
+#define count_barrier(comm) (void)members(comm)
 
 /* A collective that libraries carry out in one way: each rank that has bytes sends them to each that wants them. */
 static void direct(const Members *all, int target, Bytes size) {
@@ -306,6 +325,8 @@ static void count_scan(Bytes count, MPI_Datatype type, MPI_Comm comm) {
     at_most(all, size);
 }
 
+#define count_exscan count_scan
+
 static Bytes total(const Members *all, Counts counts, MPI_Datatype type) {
     Bytes sum = 0;
     for (int i = 0; all && i < (all->inter ? all->locals : all->n); i++) sum += count_at(counts, i);
@@ -338,8 +359,10 @@ static void count_scatter(Bytes count, MPI_Datatype type, Bytes in_count, MPI_Da
     if (all) at_most(all, size * (Bytes)(all->n > all->locals ? all->n : all->locals));
 }
 
-static void count_scatterv(Counts counts, MPI_Datatype type, int root, MPI_Comm comm) {
+static void count_scatterv(Counts counts, MPI_Datatype type, Bytes in_count, MPI_Datatype in_type, int root,
+                           MPI_Comm comm) {
     const Members *all = members(comm);
+    (void)in_count, (void)in_type;
     if (!is_root(all, root)) return;
     for (int i = 0; i < all->n; i++)
         if (all->inter || i != all->own) direct(all, i, size_of(count_at(counts, i), type));
@@ -358,8 +381,10 @@ static void count_gather(int in_place, Bytes count, MPI_Datatype type, Bytes in_
     if (all) at_most(all, size * (Bytes)(all->n > all->locals ? all->n : all->locals));
 }
 
-static void count_gatherv(Bytes count, MPI_Datatype type, int root, MPI_Comm comm) {
+static void count_gatherv(Bytes count, MPI_Datatype type, Counts in_counts, MPI_Datatype in_type, int root,
+                          MPI_Comm comm) {
     const Members *all = members(comm);
+    (void)in_counts, (void)in_type;
     if (is_leaf(all, root)) direct(all, root, size_of(count, type));
 }
 
@@ -406,9 +431,9 @@ static void count_alltoallw(Counts counts, const MPI_Datatype *types, MPI_Comm c
 
 /* ---- collectives among neighbours of a topology ---- */
 
-/* The ranks that this one sends to in neighbourhood collectives; the caller frees them. */
-static int *neighbours(MPI_Comm comm, int *n) {
-    int kind = MPI_UNDEFINED, in = 0, weighted = 0, own = 0, *list = NULL;
+/* The ranks that this one sends to in neighbourhood collectives, or receives from; the caller frees them. */
+static int *neighbours(MPI_Comm comm, int sources, int *n) {
+    int kind = MPI_UNDEFINED, in = 0, out = 0, weighted = 0, own = 0, *list = NULL;
     *n = 0;
     PMPI_Topo_test(comm, &kind);
     if (kind == MPI_CART) {
@@ -423,10 +448,14 @@ static int *neighbours(MPI_Comm comm, int *n) {
         list = malloc(sizeof *list * (size_t)(*n + 1));
         if (list) PMPI_Graph_neighbors(comm, own, *n, list);
     } else if (kind == MPI_DIST_GRAPH) {
-        PMPI_Dist_graph_neighbors_count(comm, &in, n, &weighted);
-        int *rest = malloc(sizeof *rest * (size_t)(2 * in + *n + 1));
+        PMPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted);
+        int *rest = malloc(sizeof *rest * (size_t)(2 * (in + out) + 1));
+        *n = sources ? in : out;
         list = malloc(sizeof *list * (size_t)(*n + 1));
-        if (list && rest) PMPI_Dist_graph_neighbors(comm, in, rest, rest + in, *n, list, rest + 2 * in);
+        if (list && rest) {
+            PMPI_Dist_graph_neighbors(comm, in, rest, rest + in, out, rest + 2 * in, rest + 2 * in + out);
+            memcpy(list, sources ? rest : rest + 2 * in, sizeof *list * (size_t)*n);
+        }
         free(rest);
     }
     if (!list) *n = 0;
@@ -435,25 +464,45 @@ static int *neighbours(MPI_Comm comm, int *n) {
 
 static void count_neighbours(Bytes count, MPI_Datatype type, MPI_Comm comm) {
     const Members *all = members(comm);
-    int n, *list = neighbours(comm, &n);
+    int n, *list = neighbours(comm, 0, &n);
     for (int i = 0; i < n; i++) direct(all, list[i], size_of(count, type));
     free(list);
 }
 
 static void count_neighboursv(Counts counts, MPI_Datatype type, const MPI_Datatype *types, MPI_Comm comm) {
     const Members *all = members(comm);
-    int n, *list = neighbours(comm, &n);
+    int n, *list = neighbours(comm, 0, &n);
     for (int i = 0; i < n; i++) direct(all, list[i], size_of(count_at(counts, i), types ? types[i] : type));
     free(list);
 }
 
+#define count_neighbour_allgather count_neighbours
+#define count_neighbour_alltoall count_neighbours
+
 /* ---- the calls ---- */
+
+#include "tracing.h"
+#include "tracing_collectives.h"
+
+/* A call that blocks: count it by count_NAME, and record it by trace_NAME with the same arguments. */
+#define BLOCKING(name, arguments, call) ({ count_##name arguments; TRACED(call, trace_##name arguments); })
+/* One that starts what `request` stands for. */
+#define STARTING(name, arguments, call, request)                                                                       \
+    ({ count_##name arguments; TRACED(call, trace_request = (request); trace_##name arguments); })
+/* One that makes a persistent request. */
+#define INIT(name, arguments, call)                                                                                    \
+    ({                                                                                                                 \
+        int made_ = TRACED(call, trace_##name arguments);                                                              \
+        if (made_ == MPI_SUCCESS) count_##name arguments;                                                              \
+        made_;                                                                                                         \
+    })
 
 #define CALL(name) MPI_##name
 #define REAL(name) PMPI_##name
 #define N int
 #define A int
 #include "counting_calls.h"
+#include "tracing_calls.h"
 #undef CALL
 #undef REAL
 #undef N
@@ -466,22 +515,25 @@ static void count_neighboursv(Counts counts, MPI_Datatype type, const MPI_Dataty
 #define N MPI_Count
 #define A MPI_Aint
 #include "counting_calls.h"
+#include "tracing_calls.h"
 #endif
 
 int MPI_Start(MPI_Request *request) {
-    count_start(*request);
-    return PMPI_Start(request);
+    MPI_Request began = *request;
+    return BLOCKING(start, (began), PMPI_Start(request));
 }
 
 int MPI_Startall(int count, MPI_Request requests[]) {
-    for (int i = 0; i < count; i++) count_start(requests[i]);
-    return PMPI_Startall(count, requests);
+    return BLOCKING(startall, (count, requests), PMPI_Startall(count, requests));
 }
 
 int MPI_Request_free(MPI_Request *request) {
-    forget_request(*request);
-    return PMPI_Request_free(request);
+    MPI_Request gone = *request;
+    forget_request(gone);
+    return TRACED(PMPI_Request_free(request), trace_forget(gone));
 }
+
+#include "tracing_file.h"
 
 /* ---- the end ---- */
 
@@ -501,8 +553,10 @@ static const char *spawned_job(void) {
 static void report(int whole) {
     const char *name = getenv("GAVOTTE_COUNTS");
     char path[4096], aside[4100];
-    if (!exact || reported || !name || !*name) return;
+    if (!exact || reported) return;
     reported = 1;
+    trace_report(whole, spawned_job());
+    if (!name || !*name) return;
     if (whole) wire_end();
     if (snprintf(path, sizeof path, "%s%s.%d.pmpi", name, spawned_job(), me) >= (int)sizeof path) {
         fprintf(stderr, "gavotte: GAVOTTE_COUNTS is too long\n");
@@ -529,6 +583,7 @@ static void started(void) {
     if (exact) return;
     begin();
     wire_begin();
+    trace_begin();
 }
 
 int MPI_Init(int *count, char ***words) {

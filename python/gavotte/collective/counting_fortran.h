@@ -30,45 +30,68 @@ static MPI_Datatype *f_types(const F *types, int n) {
     return made;
 }
 
-static void f_alltoallw(const void *out, const F *counts, const F *types, const F *in_counts, const F *in_types,
+/* Both ways of a call whose types are a list: `way` counts or traces it. */
+static void f_alltoallw(void (*way)(Counts, const MPI_Datatype *, MPI_Comm), const F *counts, const F *types,
                         MPI_Comm comm) {
     const Members *all = members(comm);
-    int in_place = f_in_place(out);
-    MPI_Datatype *made = all ? f_types(in_place ? in_types : types, all->n) : NULL;
-    if (made) count_alltoallw(in_place ? VECTOR(in_counts) : VECTOR(counts), made, comm);
+    MPI_Datatype *made = all ? f_types(types, all->n) : NULL;
+    if (made) way(VECTOR(counts), made, comm);
     free(made);
 }
+#define count_f_alltoallw(counts, types, comm) f_alltoallw(count_alltoallw, counts, types, comm)
+#define trace_f_alltoallw(counts, types, comm) f_alltoallw(trace_alltoallw, counts, types, comm)
 
-static void f_neighbour_alltoallw(const F *counts, const F *types, MPI_Comm comm) {
-    int n, *list = neighbours(comm, &n);
+static void f_neighboursw(void (*way)(Counts, MPI_Datatype, const MPI_Datatype *, MPI_Comm), const F *counts,
+                          const F *types, MPI_Comm comm) {
+    int n, *list = neighbours(comm, 0, &n);
     MPI_Datatype *made = f_types(types, n);
-    if (made) count_neighboursv(VECTOR(counts), MPI_BYTE, made, comm);
+    if (made) way(VECTOR(counts), MPI_BYTE, made, comm);
     free(made), free(list);
 }
+#define count_f_neighboursw(counts, types, comm) f_neighboursw(count_neighboursv, counts, types, comm)
+#define trace_f_neighboursw(counts, types, comm) f_neighboursw(trace_neighboursv, counts, types, comm)
 
-#define ONE(symbol, parameters, arguments, before, after)                                                              \
+/* A call of Fortran begins, and ends. `own` is whether it has not reached the wrapper of C. */
+static void f_enter(void) {
+    if (tracing && !trace_depth) trace_arrive();
+}
+
+static int f_leave(int own) { return tracing && !trace_depth && trace_depart(own); }
+
+#define ONE(symbol, parameters, arguments, before, count, trace)                                                       \
     void symbol parameters;                                                                                            \
     void symbol parameters {                                                                                           \
         static void(*real) parameters;                                                                                 \
         if (!real) *(void **)&real = library_symbol(#symbol);                                                          \
         unsigned long calls = reached;                                                                                 \
         before;                                                                                                        \
+        f_enter();                                                                                                     \
         real arguments;                                                                                                \
-        after;                                                                                                         \
+        int own_ = reached == calls, traced_ = f_leave(own_);                                                          \
+        if (own_) {                                                                                                    \
+            count;                                                                                                     \
+        }                                                                                                              \
+        if (traced_) {                                                                                                 \
+            trace;                                                                                                     \
+            trace_done();                                                                                              \
+        }                                                                                                              \
     }
-#define FORTRAN(name, parameters, arguments, before, after)                                                            \
-    ONE(name##_, parameters, arguments, before, after)                                                                 \
-    ONE(name##__, parameters, arguments, before, after)                                                                \
-    ONE(name##_f08_, parameters, arguments, before, after)
+#define FORTRAN(name, parameters, arguments, before, count, trace)                                                     \
+    ONE(name##_, parameters, arguments, before, count, trace)                                                          \
+    ONE(name##__, parameters, arguments, before, count, trace)                                                         \
+    ONE(name##_f08_, parameters, arguments, before, count, trace)
 #define UNWRAP(...) __VA_ARGS__
-#define COUNTED(count) if (reached == calls) count
-#define MESSAGE(name, parameters, arguments, count)                                                                    \
-    FORTRAN(mpi_##name, (UNWRAP parameters, F *error), (UNWRAP arguments, error), , COUNTED(count))
-#define REQUEST(name, parameters, arguments, count)                                                                    \
-    MESSAGE(name, (UNWRAP parameters, F *request), (UNWRAP arguments, request), count)
-#define COLLECTIVE(name, parameters, arguments, count)                                                                 \
-    MESSAGE(name, parameters, arguments, count)                                                                        \
-    REQUEST(i##name, parameters, arguments, count)
+/* A call that is counted by count_WHAT and traced by trace_WHAT with the arguments `own`. */
+#define MESSAGE(name, parameters, arguments, what, own)                                                                \
+    FORTRAN(mpi_##name, (UNWRAP parameters, F *error), (UNWRAP arguments, error), , count_##what own, trace_##what own)
+/* One that starts what a request stands for. */
+#define REQUEST(name, parameters, arguments, what, own)                                                                \
+    FORTRAN(mpi_##name, (UNWRAP parameters, F *request, F *error), (UNWRAP arguments, request, error), ,               \
+            count_##what own, MPI_Request made_ = PMPI_Request_f2c(*request); trace_request = &made_;                  \
+            trace_##what own)
+#define COLLECTIVE(name, parameters, arguments, what, own)                                                             \
+    MESSAGE(name, parameters, arguments, what, own)                                                                    \
+    REQUEST(i##name, parameters, arguments, what, own)
 #define TYPE(type) PMPI_Type_f2c(*(type))
 #define COMM(comm) PMPI_Comm_f2c(*(comm))
 #define WINDOW(window) PMPI_Win_f2c(*(window))
@@ -76,184 +99,178 @@ static void f_neighbour_alltoallw(const F *counts, const F *types, MPI_Comm comm
 
 /* ---- messages ---- */
 
-#define SENDS(name)                                                                                                    \
+#define SENDS(name, mode)                                                                                              \
     MESSAGE(name, (void *buffer, F *count, F *type, F *target, F *tag, F *comm),                                       \
-            (buffer, count, type, target, tag, comm), count_send(SIZE(count), TYPE(type), *target, COMM(comm)))        \
-    REQUEST(i##name, (void *buffer, F *count, F *type, F *target, F *tag, F *comm),                                    \
-            (buffer, count, type, target, tag, comm), count_send(SIZE(count), TYPE(type), *target, COMM(comm)))        \
-    REQUEST(name##_init, (void *buffer, F *count, F *type, F *target, F *tag, F *comm),                                \
             (buffer, count, type, target, tag, comm),                                                                  \
-            count_send_init(SIZE(count), TYPE(type), *target, COMM(comm), PMPI_Request_f2c(*request)))
-SENDS(send)
-SENDS(ssend)
-SENDS(bsend)
-SENDS(rsend)
-
-MESSAGE(sendrecv,
-    (void *out, F *count, F *type, F *target, F *tag, void *in, F *in_count, F *in_type, F *source, F *in_tag,
-     F *comm, F *status),
-    (out, count, type, target, tag, in, in_count, in_type, source, in_tag, comm, status),
-    count_send(SIZE(count), TYPE(type), *target, COMM(comm)))
-MESSAGE(sendrecv_replace,
-    (void *buffer, F *count, F *type, F *target, F *tag, F *source, F *in_tag, F *comm, F *status),
-    (buffer, count, type, target, tag, source, in_tag, comm, status),
-    count_send(SIZE(count), TYPE(type), *target, COMM(comm)))
+            send, (SIZE(count), TYPE(type), *target, *tag, mode, COMM(comm)))                                          \
+    REQUEST(i##name, (void *buffer, F *count, F *type, F *target, F *tag, F *comm),                                    \
+            (buffer, count, type, target, tag, comm),                                                                  \
+            send, (SIZE(count), TYPE(type), *target, *tag, mode, COMM(comm)))                                          \
+    MESSAGE(name##_init, (void *buffer, F *count, F *type, F *target, F *tag, F *comm, F *request),                    \
+            (buffer, count, type, target, tag, comm, request),                                                         \
+            send_init, (SIZE(count), TYPE(type), *target, *tag, mode, COMM(comm), PMPI_Request_f2c(*request)))
+SENDS(send, STANDARD)
+SENDS(ssend, SYNCHRONOUS)
+SENDS(bsend, BUFFERED)
+SENDS(rsend, READY)
 
 static MPI_Request *f_requests(F count, const F *requests) {
-    MPI_Request *made = malloc(sizeof *made * (size_t)(count + 1));
+    static _Thread_local void *own;
+    static _Thread_local size_t room;
+    MPI_Request *made = room_of(&own, &room, sizeof *made * (size_t)(count > 0 ? count : 1));
     for (F i = 0; made && i < count; i++) made[i] = PMPI_Request_f2c(requests[i]);
     return made;
 }
 
-static void f_startall(F count, const MPI_Request *requests) {
-    for (F i = 0; requests && i < count; i++) count_start(requests[i]);
-}
-
 FORTRAN(mpi_start, (F *request, F *error), (request, error), MPI_Request began = PMPI_Request_f2c(*request),
-        COUNTED(count_start(began)))
+        count_start(began), trace_start(began))
 
 FORTRAN(mpi_startall, (F *count, F *requests, F *error), (count, requests, error),
-        MPI_Request *began = f_requests(*count, requests), COUNTED(f_startall(*count, began)); free(began))
+        MPI_Request *began = f_requests(*count, requests), if (began) count_startall(*count, began),
+        if (began) trace_startall(*count, began))
 
-FORTRAN(mpi_request_free, (F *request, F *error), (request, error), forget_request(PMPI_Request_f2c(*request)),
-        (void)calls)
+FORTRAN(mpi_request_free, (F *request, F *error), (request, error), MPI_Request gone = PMPI_Request_f2c(*request);
+        forget_request(gone), , trace_forget(gone))
+
+#include "tracing_fortran.h"
 
 /* ---- one-sided ---- */
 
 MESSAGE(put,
     (void *origin, F *count, F *type, F *target, MPI_Aint *at, F *target_count, F *target_type, F *window),
     (origin, count, type, target, at, target_count, target_type, window),
-    count_put(SIZE(count), TYPE(type), *target, WINDOW(window)))
+    put, (SIZE(count), TYPE(type), *target, WINDOW(window)))
 REQUEST(rput,
     (void *origin, F *count, F *type, F *target, MPI_Aint *at, F *target_count, F *target_type, F *window),
     (origin, count, type, target, at, target_count, target_type, window),
-    count_put(SIZE(count), TYPE(type), *target, WINDOW(window)))
+    put, (SIZE(count), TYPE(type), *target, WINDOW(window)))
 MESSAGE(get,
     (void *origin, F *count, F *type, F *target, MPI_Aint *at, F *target_count, F *target_type, F *window),
     (origin, count, type, target, at, target_count, target_type, window),
-    count_get(SIZE(count), TYPE(type), *target, WINDOW(window)))
+    get, (SIZE(count), TYPE(type), *target, WINDOW(window)))
 REQUEST(rget,
     (void *origin, F *count, F *type, F *target, MPI_Aint *at, F *target_count, F *target_type, F *window),
     (origin, count, type, target, at, target_count, target_type, window),
-    count_get(SIZE(count), TYPE(type), *target, WINDOW(window)))
+    get, (SIZE(count), TYPE(type), *target, WINDOW(window)))
 MESSAGE(accumulate,
     (void *origin, F *count, F *type, F *target, MPI_Aint *at, F *target_count, F *target_type, F *op, F *window),
     (origin, count, type, target, at, target_count, target_type, op, window),
-    count_put(SIZE(count), TYPE(type), *target, WINDOW(window)))
+    put, (SIZE(count), TYPE(type), *target, WINDOW(window)))
 REQUEST(raccumulate,
     (void *origin, F *count, F *type, F *target, MPI_Aint *at, F *target_count, F *target_type, F *op, F *window),
     (origin, count, type, target, at, target_count, target_type, op, window),
-    count_put(SIZE(count), TYPE(type), *target, WINDOW(window)))
+    put, (SIZE(count), TYPE(type), *target, WINDOW(window)))
 MESSAGE(get_accumulate,
     (void *origin, F *count, F *type, void *result, F *back, F *back_type, F *target, MPI_Aint *at, F *target_count,
      F *target_type, F *op, F *window),
     (origin, count, type, result, back, back_type, target, at, target_count, target_type, op, window),
-    count_fetch(SIZE(count), TYPE(type), SIZE(back), TYPE(back_type), *target, PMPI_Op_f2c(*op), WINDOW(window)))
+    fetch, (SIZE(count), TYPE(type), SIZE(back), TYPE(back_type), *target, PMPI_Op_f2c(*op), WINDOW(window)))
 REQUEST(rget_accumulate,
     (void *origin, F *count, F *type, void *result, F *back, F *back_type, F *target, MPI_Aint *at, F *target_count,
      F *target_type, F *op, F *window),
     (origin, count, type, result, back, back_type, target, at, target_count, target_type, op, window),
-    count_fetch(SIZE(count), TYPE(type), SIZE(back), TYPE(back_type), *target, PMPI_Op_f2c(*op), WINDOW(window)))
+    fetch, (SIZE(count), TYPE(type), SIZE(back), TYPE(back_type), *target, PMPI_Op_f2c(*op), WINDOW(window)))
 MESSAGE(fetch_and_op,
     (void *origin, void *result, F *type, F *target, MPI_Aint *at, F *op, F *window),
     (origin, result, type, target, at, op, window),
-    count_fetch(1, TYPE(type), 1, TYPE(type), *target, PMPI_Op_f2c(*op), WINDOW(window)))
+    fetch, (1, TYPE(type), 1, TYPE(type), *target, PMPI_Op_f2c(*op), WINDOW(window)))
 MESSAGE(compare_and_swap,
     (void *origin, void *compared, void *result, F *type, F *target, MPI_Aint *at, F *window),
     (origin, compared, result, type, target, at, window),
-    count_fetch(2, TYPE(type), 1, TYPE(type), *target, MPI_REPLACE, WINDOW(window)))
+    fetch, (2, TYPE(type), 1, TYPE(type), *target, MPI_REPLACE, WINDOW(window)))
 
 /* ---- collectives ---- */
 
+COLLECTIVE(barrier, (F *comm), (comm), barrier, (COMM(comm)))
 COLLECTIVE(bcast,
     (void *buffer, F *count, F *type, F *root, F *comm),
     (buffer, count, type, root, comm),
-    count_bcast(SIZE(count), TYPE(type), *root, COMM(comm)))
+    bcast, (SIZE(count), TYPE(type), *root, COMM(comm)))
 COLLECTIVE(reduce,
     (void *out, void *in, F *count, F *type, F *op, F *root, F *comm),
     (out, in, count, type, op, root, comm),
-    count_reduce(SIZE(count), TYPE(type), *root, COMM(comm)))
+    reduce, (SIZE(count), TYPE(type), *root, COMM(comm)))
 COLLECTIVE(allreduce,
     (void *out, void *in, F *count, F *type, F *op, F *comm),
     (out, in, count, type, op, comm),
-    count_allreduce(SIZE(count), TYPE(type), COMM(comm)))
+    allreduce, (SIZE(count), TYPE(type), COMM(comm)))
 COLLECTIVE(scan,
     (void *out, void *in, F *count, F *type, F *op, F *comm),
     (out, in, count, type, op, comm),
-    count_scan(SIZE(count), TYPE(type), COMM(comm)))
+    scan, (SIZE(count), TYPE(type), COMM(comm)))
 COLLECTIVE(exscan,
     (void *out, void *in, F *count, F *type, F *op, F *comm),
     (out, in, count, type, op, comm),
-    count_scan(SIZE(count), TYPE(type), COMM(comm)))
+    exscan, (SIZE(count), TYPE(type), COMM(comm)))
 COLLECTIVE(reduce_scatter,
     (void *out, void *in, F *counts, F *type, F *op, F *comm),
     (out, in, counts, type, op, comm),
-    count_reduce_scatterv(VECTOR(counts), TYPE(type), COMM(comm)))
+    reduce_scatterv, (VECTOR(counts), TYPE(type), COMM(comm)))
 COLLECTIVE(reduce_scatter_block,
     (void *out, void *in, F *count, F *type, F *op, F *comm),
     (out, in, count, type, op, comm),
-    count_reduce_scatter_block(SIZE(count), TYPE(type), COMM(comm)))
+    reduce_scatter_block, (SIZE(count), TYPE(type), COMM(comm)))
 COLLECTIVE(scatter,
     (void *out, F *count, F *type, void *in, F *in_count, F *in_type, F *root, F *comm),
     (out, count, type, in, in_count, in_type, root, comm),
-    count_scatter(SIZE(count), TYPE(type), SIZE(in_count), TYPE(in_type), *root, COMM(comm)))
+    scatter, (SIZE(count), TYPE(type), SIZE(in_count), TYPE(in_type), *root, COMM(comm)))
 COLLECTIVE(scatterv,
     (void *out, F *counts, F *places, F *type, void *in, F *in_count, F *in_type, F *root, F *comm),
     (out, counts, places, type, in, in_count, in_type, root, comm),
-    count_scatterv(VECTOR(counts), TYPE(type), *root, COMM(comm)))
+    scatterv, (VECTOR(counts), TYPE(type), SIZE(in_count), TYPE(in_type), *root, COMM(comm)))
 COLLECTIVE(gather,
     (void *out, F *count, F *type, void *in, F *in_count, F *in_type, F *root, F *comm),
     (out, count, type, in, in_count, in_type, root, comm),
-    count_gather(f_in_place(out), SIZE(count), TYPE(type), SIZE(in_count), TYPE(in_type), *root, COMM(comm)))
+    gather, (f_in_place(out), SIZE(count), TYPE(type), SIZE(in_count), TYPE(in_type), *root, COMM(comm)))
 COLLECTIVE(gatherv,
     (void *out, F *count, F *type, void *in, F *counts, F *places, F *in_type, F *root, F *comm),
     (out, count, type, in, counts, places, in_type, root, comm),
-    count_gatherv(SIZE(count), TYPE(type), *root, COMM(comm)))
+    gatherv, (SIZE(count), TYPE(type), VECTOR(counts), TYPE(in_type), *root, COMM(comm)))
 COLLECTIVE(allgather,
     (void *out, F *count, F *type, void *in, F *in_count, F *in_type, F *comm),
     (out, count, type, in, in_count, in_type, comm),
-    count_allgather(f_in_place(out), SIZE(count), TYPE(type), SIZE(in_count), TYPE(in_type), COMM(comm)))
+    allgather, (f_in_place(out), SIZE(count), TYPE(type), SIZE(in_count), TYPE(in_type), COMM(comm)))
 COLLECTIVE(allgatherv,
     (void *out, F *count, F *type, void *in, F *counts, F *places, F *in_type, F *comm),
     (out, count, type, in, counts, places, in_type, comm),
-    count_allgatherv(f_in_place(out), SIZE(count), TYPE(type), VECTOR(counts), TYPE(in_type), COMM(comm)))
+    allgatherv, (f_in_place(out), SIZE(count), TYPE(type), VECTOR(counts), TYPE(in_type), COMM(comm)))
 COLLECTIVE(alltoall,
     (void *out, F *count, F *type, void *in, F *in_count, F *in_type, F *comm),
     (out, count, type, in, in_count, in_type, comm),
-    count_alltoall(f_in_place(out), SIZE(count), TYPE(type), SIZE(in_count), TYPE(in_type), COMM(comm)))
+    alltoall, (f_in_place(out), SIZE(count), TYPE(type), SIZE(in_count), TYPE(in_type), COMM(comm)))
 COLLECTIVE(alltoallv,
     (void *out, F *counts, F *places, F *type, void *in, F *in_counts, F *in_places, F *in_type, F *comm),
     (out, counts, places, type, in, in_counts, in_places, in_type, comm),
-    count_alltoallv(f_in_place(out) ? VECTOR(in_counts) : VECTOR(counts),
+    alltoallv, (f_in_place(out) ? VECTOR(in_counts) : VECTOR(counts),
                     f_in_place(out) ? TYPE(in_type) : TYPE(type), COMM(comm)))
 COLLECTIVE(alltoallw,
     (void *out, F *counts, F *places, F *types, void *in, F *in_counts, F *in_places, F *in_types, F *comm),
     (out, counts, places, types, in, in_counts, in_places, in_types, comm),
-    f_alltoallw(out, counts, types, in_counts, in_types, COMM(comm)))
+    f_alltoallw, (f_in_place(out) ? in_counts : counts, f_in_place(out) ? in_types : types, COMM(comm)))
 COLLECTIVE(neighbor_allgather,
     (void *out, F *count, F *type, void *in, F *in_count, F *in_type, F *comm),
     (out, count, type, in, in_count, in_type, comm),
-    count_neighbours(SIZE(count), TYPE(type), COMM(comm)))
+    neighbour_allgather, (SIZE(count), TYPE(type), COMM(comm)))
 COLLECTIVE(neighbor_allgatherv,
     (void *out, F *count, F *type, void *in, F *counts, F *places, F *in_type, F *comm),
     (out, count, type, in, counts, places, in_type, comm),
-    count_neighbours(SIZE(count), TYPE(type), COMM(comm)))
+    neighbour_allgather, (SIZE(count), TYPE(type), COMM(comm)))
 COLLECTIVE(neighbor_alltoall,
     (void *out, F *count, F *type, void *in, F *in_count, F *in_type, F *comm),
     (out, count, type, in, in_count, in_type, comm),
-    count_neighbours(SIZE(count), TYPE(type), COMM(comm)))
+    neighbour_alltoall, (SIZE(count), TYPE(type), COMM(comm)))
 COLLECTIVE(neighbor_alltoallv,
     (void *out, F *counts, F *places, F *type, void *in, F *in_counts, F *in_places, F *in_type, F *comm),
     (out, counts, places, type, in, in_counts, in_places, in_type, comm),
-    count_neighboursv(VECTOR(counts), TYPE(type), NULL, COMM(comm)))
+    neighboursv, (VECTOR(counts), TYPE(type), NULL, COMM(comm)))
 COLLECTIVE(neighbor_alltoallw,
     (void *out, F *counts, MPI_Aint *places, F *types, void *in, F *in_counts, MPI_Aint *in_places, F *in_types,
      F *comm),
     (out, counts, places, types, in, in_counts, in_places, in_types, comm),
-    f_neighbour_alltoallw(counts, types, COMM(comm)))
+    f_neighboursw, (counts, types, COMM(comm)))
 
 /* ---- begin and end ---- */
 
-FORTRAN(mpi_init, (F *error), (error), (void)calls, started())
-FORTRAN(mpi_init_thread, (F *wanted, F *given, F *error), (wanted, given, error), (void)calls, started())
-FORTRAN(mpi_finalize, (F *error), (error), report(1), (void)calls)
+FORTRAN(mpi_init, (F *error), (error), , started(), )
+FORTRAN(mpi_init_thread, (F *wanted, F *given, F *error), (wanted, given, error), , started(), )
+FORTRAN(mpi_finalize, (F *error), (error), report(1), , )

@@ -1,4 +1,4 @@
-"""Count the messages of a run by the preloaded library, and make the App of the job from the counts."""
+"""Count and trace the messages of a run by the preloaded library, and make the App of the job from the counts."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from gavotte.collective import build_shim
 from gavotte.errors import FormatError, GavotteError, UnsupportedError
 from gavotte.formats.app import App
+from gavotte.formats.trace import Trace, parse_trace
 from gavotte.profile import Request, app_of, read_traffic
 
 COUNTS = "job"
@@ -84,7 +85,7 @@ def library(root: Path, family: str, launcher: str) -> Path:
     state = program.stat()
     digest = hashlib.sha256(f"{program} {state.st_size} {state.st_mtime_ns}".encode())
     for source in sorted(resources.files("gavotte.collective").iterdir(), key=lambda each: each.name):
-        if source.name.startswith("counting") and source.name.endswith((".c", ".h")):
+        if source.name.startswith(("counting", "tracing")) and source.name.endswith((".c", ".h")):
             digest.update(source.read_bytes())
     path = root / f"count-{family}-{digest.hexdigest()[:12]}.so"
     if not path.exists():
@@ -94,7 +95,7 @@ def library(root: Path, family: str, launcher: str) -> Path:
 
 
 def variables(shim: Path, folder: Path, own: str) -> dict[str, str]:
-    """Return the variables of ranks that are counted.
+    """Return the variables of ranks that are counted and traced.
 
     Args:
         shim: the library.
@@ -102,7 +103,8 @@ def variables(shim: Path, folder: Path, own: str) -> dict[str, str]:
         own: the LD_PRELOAD that ranks would have anyway; empty = none.
     """
     preload = f"{shim}:{own}" if own else str(shim)
-    return {"LD_PRELOAD": preload, "GAVOTTE_COUNTS": str(folder / COUNTS)}
+    prefix = str(folder / COUNTS)
+    return {"LD_PRELOAD": preload, "GAVOTTE_COUNTS": prefix, "GAVOTTE_TRACE": prefix}
 
 
 def collect(folder: Path, ranks: int, name: str) -> tuple[App, int, Sequence[str]]:
@@ -129,3 +131,15 @@ def collect(folder: Path, ranks: int, name: str) -> tuple[App, int, Sequence[str
         raise FormatError(str(files[0]), "line 1", f"is of {traffic.seen['ranks']} ranks", f"expected {ranks}")
     made = app_of(traffic, name=name)
     return made.app, traffic.attributed_bytes, traffic.warnings
+
+
+def collect_trace(folder: Path, ranks: int) -> tuple[bytes, Trace]:
+    """Return the trace of a run from the files that its ranks left, after `collect`: the bytes of one file, and itself.
+
+    Raises:
+        FormatError: when a rank left no trace, or a trace is damaged.
+    """
+    content = b"".join(
+        each.read_bytes() for rank in range(ranks) if (each := folder / f"{COUNTS}.{rank}.trace").exists()
+    )
+    return content, parse_trace(content, str(folder))

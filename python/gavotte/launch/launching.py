@@ -14,7 +14,7 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.files.reading import write_text
 from gavotte.formats.record import Record
-from gavotte.launch.counting import collect, family_of, library, variables
+from gavotte.launch.counting import collect, collect_trace, family_of, library, variables
 from gavotte.launch.nodes import Node, run_nodes
 from gavotte.launch.planning import LaunchPlan, plan_launch
 from gavotte.launch.question import LaunchQuestion, LaunchSession
@@ -36,6 +36,7 @@ class Launched:
         status: exit status of the launcher, 128 + n if signal n ended it.
         wall_s: seconds from start to end.
         profiled: whether the messages of this run were counted.
+        traced: whether the store has their sequence, with the computing between them.
         kept: whether the store has them for the next run.
         moved_bytes: bytes that went between hosts in this run; None = not counted.
         record: its Record.
@@ -45,6 +46,7 @@ class Launched:
     status: int
     wall_s: float
     profiled: bool
+    traced: bool
     kept: bool
     moved_bytes: int | None
     record: Record
@@ -55,6 +57,7 @@ class Launched:
         return self.plan.document | {
             "wall_s": self.wall_s,
             "profiled": self.profiled,
+            "traced": self.traced,
             "moved_bytes": self.moved_bytes,
             "status": self.status,
         }
@@ -85,9 +88,10 @@ def carry_out(plan: LaunchPlan, session: LaunchSession) -> Launched:
         session.complain(doubt)
     moved_bytes = None if app is None else _between_hosts(app, plan.hosts)
     kept = app is not None and plan.shelf.keep_app(plan.job, app)
+    traced = outcome.trace is not None and plan.shelf.keep_trace(plan.job, outcome.trace)
     record = _record(plan, began_s, ended.wall_s, ended.status, moved_bytes)
     plan.shelf.keep_run(record)
-    return Launched(plan, ended.status, ended.wall_s, app is not None, kept, moved_bytes, record)
+    return Launched(plan, ended.status, ended.wall_s, app is not None, traced, kept, moved_bytes, record)
 
 
 @dataclass(frozen=True)
@@ -97,12 +101,14 @@ class _Outcome:
     Attributes:
         ended: how it ended.
         app: its messages; None = not counted.
-        doubts: what may be wrong with the counts.
+        doubts: what may be wrong with the counts, or the trace.
+        trace: their sequence, as the bytes of a file; None = not traced.
     """
 
     ended: Ended
     app: App | None = None
     doubts: Sequence[str] = ()
+    trace: bytes | None = None
 
 
 def _run_once(plan: LaunchPlan, session: LaunchSession) -> _Outcome:
@@ -122,7 +128,11 @@ def _run_once(plan: LaunchPlan, session: LaunchSession) -> _Outcome:
             app, _, doubts = collect(folder, plan.job.ranks, _name(plan))
         except GavotteError as error:
             return _Outcome(ended, None, [f"the messages are still unknown: {error}"])
-        return _Outcome(ended, app, doubts)
+        try:
+            content, trace = collect_trace(folder, plan.job.ranks)
+        except (GavotteError, OSError) as error:
+            return _Outcome(ended, app, [*doubts, f"the sequence of the messages is unknown: {error}"])
+        return _Outcome(ended, app, [*doubts, *trace.warnings], content)
 
 
 def _run_on_each(plan: LaunchPlan, session: LaunchSession) -> _Outcome:

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from gavotte.errors import GavotteError
+from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.history import History
 from gavotte.formats.record import Record
+from gavotte.formats.trace import Trace, parse_trace
 from gavotte.launch.jobs import Job
 from gavotte.store import Span, Store, StoredApp, StoreError, locate, open_store
 
@@ -65,6 +66,18 @@ class Shelf:
         stored = self._with(lambda store: store.app(job), None)
         return None if stored is None else stored.app
 
+    def trace(self, job: str) -> Trace | None:
+        """Return the trace of the run whose messages the App of a job has; None = the store has none.
+
+        A trace that cannot be read is a warning.
+        """
+        content = self._with(lambda store: store.trace(job), None)
+        try:
+            return None if content is None else parse_trace(content, f"trace of job {job}")
+        except FormatError as error:
+            self._complain(f"this run does without the trace: {error}")
+            return None
+
     def runs(self, job: str | None = None) -> list[Record]:
         """Return the Records of launches, of all jobs or of one, in time order."""
         labels = {} if job is None else {"job": job}
@@ -78,6 +91,10 @@ class Shelf:
     def keep_app(self, job: Job, app: App) -> bool:
         """Keep the App of a job. Return whether the store has it."""
         return self._write(lambda store: store.keep_app(StoredApp(job.key, app, job.text, time.time())))
+
+    def keep_trace(self, job: Job, content: bytes) -> bool:
+        """Keep the trace of a job's run, as the bytes of a file. Return whether the store has it."""
+        return self._write(lambda store: store.keep_trace(job.key, content))
 
     def keep_run(self, record: Record) -> None:
         """Keep the Record of a run."""

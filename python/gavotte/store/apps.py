@@ -1,7 +1,11 @@
-"""Keep the Apps of jobs in the database, one for each job: which rank sends how many bytes to which other one."""
+"""Keep the Apps of jobs in the database, one for each job: which rank sends how many bytes to which other one.
+
+The trace of the run that made the App may be kept next to it.
+"""
 
 from __future__ import annotations
 
+import time
 import zlib
 from dataclasses import dataclass
 
@@ -54,3 +58,26 @@ def find(connection: Connection, job: str) -> StoredApp | None:
     except (zlib.error, ValidationError, TypeError):
         raise DamageError("an App") from None
     return StoredApp(row["job"], app, row["command"], row["time_s"])
+
+
+def keep_trace(connection: Connection, job: str, content: bytes) -> None:
+    """Keep the trace of a job, in place of the one before."""
+    table = tables.traces
+    connection.execute(table.delete().where(table.c.job == job))
+    connection.execute(table.insert().values(job=job, content=zlib.compress(content), time_s=time.time()))
+
+
+def find_trace(connection: Connection, job: str) -> bytes | None:
+    """Return the trace of a job as the bytes of a file; None = the store has none.
+
+    Raises:
+        DamageError: when the database contains a row that `keep_trace` did not write.
+    """
+    table = tables.traces
+    content = connection.execute(select(table.c.content).where(table.c.job == job)).scalar()
+    if content is None:
+        return None
+    try:
+        return zlib.decompress(content)
+    except (zlib.error, TypeError):
+        raise DamageError("a trace") from None

@@ -139,6 +139,14 @@ apps = Table(
     Column("time_s", Double, nullable=False),
 )
 
+traces = Table(
+    "gavotte_traces",
+    metadata,
+    Column("job", Text, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+    Column("time_s", Double, nullable=False),
+)
+
 
 def _first(connection: Connection) -> None:
     metadata.create_all(connection, tables=[series, rosters, snapshots, paths, records], checkfirst=False)
@@ -174,6 +182,10 @@ def _eighth(connection: Connection) -> None:
     _add(connection, "gavotte_transfers", "encrypt", "INTEGER NOT NULL DEFAULT 0")
 
 
+def _ninth(connection: Connection) -> None:
+    metadata.create_all(connection, tables=[traces], checkfirst=False)
+
+
 def _add(connection: Connection, table: str, name: str, kind: str) -> None:
     # A new store has the column from the step that creates the table.
     if name not in {column["name"] for column in inspect(connection).get_columns(table)}:
@@ -182,7 +194,7 @@ def _add(connection: Connection, table: str, name: str, kind: str) -> None:
 
 Migration = Callable[[Connection], None]
 
-MIGRATIONS: tuple[Migration, ...] = (_first, _second, _third, _fourth, _fifth, _sixth, _seventh, _eighth)
+MIGRATIONS: tuple[Migration, ...] = (_first, _second, _third, _fourth, _fifth, _sixth, _seventh, _eighth, _ninth)
 """Migrations in order: step k converts version k to version k + 1. A released step is never changed."""
 
 

@@ -308,6 +308,24 @@ class Store:
         with self._reading() as connection:
             return apps.find(connection, job)
 
+    def keep_trace(self, job: str, content: bytes) -> None:
+        """Keep the trace of a job's run, in place of the one that the store had.
+
+        Args:
+            job: the job's key, as for its App.
+            content: the bytes of the trace's file (`gavotte.formats.trace`).
+
+        Raises:
+            StoreError: when the store cannot be written. Then the trace before stays.
+        """
+        with self._writing() as connection:
+            apps.keep_trace(connection, job, content)
+
+    def trace(self, job: str) -> bytes | None:
+        """Return the bytes of the trace of a job's run; None = the store has none."""
+        with self._reading() as connection:
+            return apps.find_trace(connection, job)
+
     def queue(self) -> TransferQueue:
         """Return the queue of a transfer controller, kept in this store and usable while the store is open."""
         return _Queue(self)

@@ -1,0 +1,46 @@
+"""Trace: the MPI calls of each rank of a run, with the computing between them, folded into loops (`*.trace`)."""
+
+from gavotte.formats.trace.operations import (
+    KINDS,
+    MODES,
+    UNKNOWN,
+    Cancel,
+    Collective,
+    Communicator,
+    Compute,
+    Irecv,
+    Isend,
+    Loop,
+    Operation,
+    RankTrace,
+    Recv,
+    Send,
+    Trace,
+    Wait,
+    computing_s,
+    passes,
+)
+from gavotte.formats.trace.reading import parse_trace, read_trace
+
+__all__ = [
+    "KINDS",
+    "MODES",
+    "UNKNOWN",
+    "Cancel",
+    "Collective",
+    "Communicator",
+    "Compute",
+    "Irecv",
+    "Isend",
+    "Loop",
+    "Operation",
+    "RankTrace",
+    "Recv",
+    "Send",
+    "Trace",
+    "Wait",
+    "computing_s",
+    "parse_trace",
+    "passes",
+    "read_trace",
+]
