@@ -22,6 +22,8 @@ from tests.shell import GAVOTTE, gavotte, processes_of, until
 from gavotte import lab
 from gavotte.formats.inventory import read_inventory, write_inventory
 from gavotte.formats.network import write_network
+from gavotte.formats.trace import Isend, Send, parse_trace, passes
+from gavotte.store import open_store
 
 pytestmark = pytest.mark.lab
 
@@ -117,6 +119,7 @@ def test_the_second_run_is_placed_by_the_messages_of_the_first(job: Job, library
     first = job.result(library, BYTES)
     assert (first["profiled"], first["placed"], first["order"]) == (True, False, list("abcd"))
     assert first["predicted_s"] is None
+    assert first["traced"]
     assert 4 * BYTES <= first["moved_bytes"] < 4.2 * BYTES
     second = job.result(library, BYTES)
     assert (second["profiled"], second["placed"], second["moved_bytes"]) == (False, True, None)
@@ -125,6 +128,16 @@ def test_the_second_run_is_placed_by_the_messages_of_the_first(job: Job, library
     assert second["messages_s"] < 0.5 * second["default_messages_s"]
     assert second["low_s"] <= second["predicted_s"] <= second["high_s"]
     assert second["default_predicted_s"] == pytest.approx(first["wall_s"])
+    assert not second["traced"]
+    with open_store(str(job.folder / "store")) as store:
+        content = store.trace(first["job"])
+    assert content is not None
+    trace = parse_trace(content, "store")
+    assert trace.complete
+    sent = [
+        sum(each.bytes * n for each, n in passes(r.operations) if isinstance(each, Send | Isend)) for r in trace.ranks
+    ]
+    assert min(sent) >= BYTES
     # Other arguments make another job.
     assert job.result(library, BYTES + 1)["profiled"]
     listed = gavotte("launch", "--history", "--store", job.folder / "store", "--json")

@@ -7,6 +7,7 @@ import zlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 from hypothesis import given
@@ -68,7 +69,7 @@ def traced(builds: Builds, folder: Path, library: str, program: list[str | Path]
     return trace
 
 
-def is_send(operation: Operation) -> bool:
+def is_send(operation: Operation) -> TypeGuard[Send | Isend]:
     return isinstance(operation, Send | Isend)
 
 
@@ -165,8 +166,6 @@ def test_wildcards_have_the_source_that_they_matched(library: str, builds: Build
     assert 5 <= len(waits) <= 7
     assert [len(each.requests) for each in waits[:3]] == [1, 1, 1]
     assert waits[-1].requests == (0, 1, 2)
-    # It computes nothing, but the polls of a busy machine may look like it.
-    assert computing_s(trace.ranks[0]) < computing_s(trace.ranks[3])
 
 
 @pytest.mark.slow

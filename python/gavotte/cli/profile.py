@@ -12,6 +12,7 @@ import typer
 from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, MaybeHosts
 from gavotte.cli.output import emit_json, emit_table, note, warn
+from gavotte.cli.profile_traces import trace, with_trace
 from gavotte.cli.progress import progress
 from gavotte.cli.verdicts import leave, share
 from gavotte.cli.writing import to_write
@@ -122,7 +123,7 @@ def _command(key: str, source: Source) -> Callable[..., int | None]:
             min_bytes=app.min_bytes,
         )
         if output is not None:
-            write_app(output, profiled.app)
+            write_app(output, with_trace(profiled.app, inputs or [], output))
         warn(profiled.warnings)
         if as_json:
             emit_json({"source": key, **_document(profiled)})
@@ -233,6 +234,8 @@ for _key, _source in SOURCES.items():
     profile.command(_key, help=_source.help, epilog=f"Example: gavotte profile {_key} FILE -o app.app.toml")(
         _command(_key, _source)
     )
+
+profile.command("trace", epilog="Example: gavotte profile trace job.*.trace --format goal -o job.goal")(trace)
 
 Profiles = Annotated[
     list[Path], typer.Argument(help="Apps, or what `gavotte profile --json` printed.", metavar="PROFILE...")

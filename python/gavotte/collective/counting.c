@@ -114,8 +114,12 @@ typedef struct {
 static void trace_members(Members *all);
 static void trace_drop(Members *all);
 
+/* Number of communicators that were freed: another one may have the handle of a freed one. */
+static unsigned long dropped;
+
 static int drop(MPI_Comm comm, int key, void *value, void *extra) {
     (void)comm, (void)key, (void)extra;
+    __atomic_fetch_add(&dropped, 1, __ATOMIC_RELAXED);
     trace_drop(value);
     free(value);
     return MPI_SUCCESS;
@@ -133,14 +137,21 @@ static void translate(MPI_Group group, int n, int *map) {
 }
 
 static const Members *members(MPI_Comm comm) {
+    static _Thread_local MPI_Comm last;
+    static _Thread_local const Members *last_members;
+    static _Thread_local unsigned long last_dropped;
     int inter = 0, found = 0, locals = 0, n;
     Members *kept = NULL;
     MPI_Group group;
     reached++;
     if (!exact || comm == MPI_COMM_NULL) return NULL;
+    if (last_members && last == comm && last_dropped == dropped) return last_members;
     if (keyval == MPI_KEYVAL_INVALID) PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, drop, &keyval, NULL);
     PMPI_Comm_get_attr(comm, keyval, &kept, &found);
-    if (found) return kept;
+    if (found) {
+        last = comm, last_members = kept, last_dropped = dropped;
+        return kept;
+    }
     PMPI_Comm_test_inter(comm, &inter);
     PMPI_Comm_size(comm, &n);
     if (inter) locals = n, PMPI_Comm_remote_size(comm, &n);

@@ -620,7 +620,9 @@ static void trace_wait(int *finished, int n) {
         trace_poll();
         return;
     }
-    if (n > 1) qsort(finished, (size_t)n, sizeof *finished, by_number);
+    int sorted = 1;
+    for (int i = 1; i < n && sorted; i++) sorted = finished[i - 1] < finished[i];
+    if (!sorted) qsort(finished, (size_t)n, sizeof *finished, by_number);
     drain(0);
     scratch_size = 0;
     put(OP_WAIT), put((Bytes)n);

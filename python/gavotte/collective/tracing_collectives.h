@@ -7,7 +7,7 @@ enum {
     BARRIER, BCAST, REDUCE, ALLREDUCE, SCAN, EXSCAN, REDUCE_SCATTER, REDUCE_SCATTER_BLOCK, SCATTER, SCATTERV, GATHER,
     GATHERV, ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, NEIGHBOR_ALLGATHER, NEIGHBOR_ALLTOALL, COMM
 };
-enum { UNROOTED = -3 };
+enum { UNROOTED = -1000 }; /* no rank, and none of MPI_ROOT and MPI_PROC_NULL */
 
 /* Begin the key of a collective. Lists follow: counts, sources, targets. */
 static int collective(int kind, const Members *all, int root, Bytes size) {

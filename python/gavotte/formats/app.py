@@ -180,7 +180,18 @@ def _group(tasks: list[str] | Group) -> Group:
 
 
 class App(Written, Tabular):
-    """An application. Every transfer and constraint names a task of it."""
+    """An application. Every transfer and constraint names a task of it.
+
+    Attributes:
+        format: the format and its version.
+        name: name of the application.
+        arrival_s: time at which it arrives.
+        task: its tasks.
+        transfer: the bytes that they send each other.
+        constraints: conditions that a placement must meet.
+        trace: file with the sequence of its ranks' MPI calls (`gavotte.formats.trace`), from the App's folder; rank i
+            is task i.
+    """
 
     format: Literal["gavotte/app/1"]
     name: Label
@@ -188,6 +199,7 @@ class App(Written, Tabular):
     task: Annotated[list[Task], Field(min_length=1, max_length=1_000_000)]
     transfer: Annotated[list[Transfer], Field(max_length=10_000_000)] = []
     constraints: Constraints = Constraints()
+    trace: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -10,6 +10,7 @@ from gavotte.profile.naming import parse_task, read_tasks
 from gavotte.profile.profiling import NOISE_SHARE, Profile, app_of, profile, read_traffic
 from gavotte.profile.series import DAY_S, Prediction, phases, predict
 from gavotte.profile.sources import SOURCES, Source
+from gavotte.profile.traces import TRACE_FORMATS
 from gavotte.profile.traffic import Count, Traffic, TrafficSpan
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "EXACTNESS",
     "NOISE_SHARE",
     "SOURCES",
+    "TRACE_FORMATS",
     "Count",
     "Prediction",
     "Profile",
