@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from tests import builders
 from tests.builders import MPIP_REPORT
-from tests.profile import test_exports, test_logs, test_mpi_counts
+from tests.profile import test_exports, test_logs, test_mpi_counts, test_mpi_traces
 from tests.profile.test_nccl import nccl_log
 
 from gavotte.agents.sources import from_mpi, from_ssh_config
@@ -27,6 +27,7 @@ from gavotte.formats.parts.byte_matrix import read_byte_matrix
 from gavotte.formats.placement import read_placement, write_placement
 from gavotte.formats.record import read_records, read_samples
 from gavotte.formats.topology import read_topology
+from gavotte.formats.trace import read_trace
 from gavotte.lab.state import new_record, read_state
 from gavotte.measure.adapt.results import Results
 from gavotte.measure.carry.journal import Journal
@@ -83,6 +84,9 @@ COMMANDS = (
     "report --network g.network.json --history h.npz --placement p.placement.json --app a.app.toml -o out.html",
     "profile mpip r.mpiP -o out.app.toml",
     "profile pcap c.pcap --tasks k.txt -o out.app.toml",
+    "profile trace t.trace --json",
+    "profile trace t.trace --format goal -o out.goal",
+    "profile trace t.trace --format smpi -o out.smpi",
     "history import h.npz --series s --store sqlite:///out.sqlite",
     "history import f2.csv --series s --store sqlite:///out2.sqlite",
     "history import r.jsonl --store sqlite:///out3.sqlite",
@@ -169,6 +173,7 @@ def write(folder: Path) -> None:
     (folder / "k.txt").write_text("10.0.0.1 a\n10.0.0.2 b\n")
     (folder / "c.pcap").write_bytes(_capture())
     (folder / "r.mpiP").write_text(MPIP_REPORT)
+    (folder / "t.trace").write_bytes(test_mpi_traces.RECORDED.read_bytes())
     for name, (_, content) in PROFILED.items():
         (folder / name).write_bytes(content)
     pairs = [{"source": "a", "target": "b", "bytes": 5, "low_bytes": 4, "high_bytes": 6}]
@@ -347,6 +352,7 @@ _READERS: dict[str, Callable[[str], object]] = {
     "b.csv": read_byte_matrix,
     ".npz": read_history,
     "w.json": read_profile,
+    ".trace": read_trace,
     ".pcap": lambda path: SOURCES["pcap"].read(Request([path])),
     ".mpiP": lambda path: SOURCES["mpip"].read(Request([path])),
     **{name: partial(_traffic, source) for name, (source, _) in PROFILED.items()},

@@ -6,6 +6,7 @@ import io
 import json
 import random
 import re
+import zlib
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,8 @@ def damaged(content: bytes, name: str, rng: random.Random) -> bytes:
             kinds = [_arrays, _arrays, _arrays, _bytes]
         elif name.endswith((".toml", ".csv", ".mpiP", ".txt")):
             kinds = [_values, _values, _lines, _bytes]
+        elif name.endswith(".trace"):
+            kinds = [_sealed, _sealed, _sealed, _bytes]
         content = rng.choice(kinds)(content, rng)
     return content
 
@@ -100,6 +103,14 @@ def _bytes(content: bytes, rng: random.Random) -> bytes:
             return content[:at] + content[max(0, at - length) : at] * rng.choice((1, 2, 50)) + content[at:]
         case _:
             return content[:at] + rng.choice(TOKENS) + content[at:]
+
+
+def _sealed(content: bytes, rng: random.Random) -> bytes:
+    """Damage the first section of a trace, and make its length and its checksum fit again."""
+    end = 16 + int.from_bytes(content[8:16], "little")
+    body = _bytes(content[16:end], rng)
+    checksum = zlib.crc32(body).to_bytes(4, "little")
+    return content[:8] + len(body).to_bytes(8, "little") + body + checksum + content[end + 4 :]
 
 
 def _lines(content: bytes, rng: random.Random) -> bytes:

@@ -34,6 +34,8 @@ PLATFORM = """<?xml version='1.0'?>
 """
 
 Ends = tuple[int, int]
+KINDS = ["barrier", "comm", "bcast", "reduce", "scatter", "gather", "allreduce", "scan", "exscan", "allgather"]
+KINDS += ["allgatherv", "alltoall", "alltoallv", "reduce_scatter", "reduce_scatter_block"]
 
 
 class Schedule:
@@ -150,7 +152,16 @@ def test_simgrid_replays_a_trace(tmp_path: Path) -> None:
     (tmp_path / "list").write_text(f"{tmp_path / 'job.smpi'}\n")
     (tmp_path / "platform.xml").write_text(PLATFORM)
     (tmp_path / "hosts").write_text("h0\nh1\nh2\nh3\n")
-    words = ["smpirun", "-no-privatize", "-replay", tmp_path / "list", "-np", "4", "-hostfile", tmp_path / "hosts"]
+    words: list[str | Path] = [
+        "smpirun",
+        "-no-privatize",
+        "-replay",
+        tmp_path / "list",
+        "-np",
+        "4",
+        "-hostfile",
+        tmp_path / "hosts",
+    ]
     words += ["-platform", tmp_path / "platform.xml", SMPI_MAIN, "--cfg=smpi/host-speed:1Gf"]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
@@ -175,27 +186,7 @@ def steps_of(collective: Collective, members: tuple[int, ...]) -> dict[int, list
 def test_parts_of_a_collective_fit_each_other(data: st.DataObject) -> None:
     members = tuple(data.draw(st.permutations(range(data.draw(st.integers(1, 13))))))
     n = len(members)
-    kind = data.draw(
-        st.sampled_from(
-            [
-                "barrier",
-                "comm",
-                "bcast",
-                "reduce",
-                "scatter",
-                "gather",
-                "allreduce",
-                "scan",
-                "exscan",
-                "allgather",
-                "allgatherv",
-                "alltoall",
-                "alltoallv",
-                "reduce_scatter",
-                "reduce_scatter_block",
-            ]
-        )
-    )
+    kind = data.draw(st.sampled_from(KINDS))
     size = data.draw(st.sampled_from([0, 1, 1000, 9_999, 100_003]))
     counts = tuple(data.draw(st.lists(st.integers(0, 5000), min_size=n, max_size=n)))
     has_counts = kind in ("allgatherv", "reduce_scatter")

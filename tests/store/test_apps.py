@@ -28,11 +28,34 @@ def test_a_job_keeps_its_newest_app(url: str) -> None:
         assert store.app("two") == stored("two")
 
 
+def test_a_job_keeps_the_trace_of_its_newest_run(url: str) -> None:
+    with open_store(url) as store:
+        assert store.trace("one") is None
+        store.keep_trace("one", b"old")
+        store.keep_trace("one", bytes(range(256)) * 100)
+        store.keep_app(stored("one"))
+    with open_store(url) as store:
+        assert store.trace("one") == bytes(range(256)) * 100
+        assert store.trace("two") is None
+
+
+def test_a_damaged_trace_is_one_line(tmp_path: Path) -> None:
+    with open_store(tmp_path / "s") as store:
+        store.keep_trace("one", b"trace")
+    engine = open_engine(locate(tmp_path / "s"), create=False)
+    with engine.begin() as connection:
+        connection.execute(tables.traces.update().values(content=b"x"))
+    engine.dispose()
+    with open_store(tmp_path / "s") as store, pytest.raises(StoreError, match=r"damaged data \(a trace\)"):
+        store.trace("one")
+
+
 def test_a_store_of_the_sixth_version_gets_apps(url: str) -> None:
     open_store(url).close()
     engine = open_engine(locate(url), create=False)
     with engine.begin() as connection:
         tables.apps.drop(connection)
+        tables.traces.drop(connection)
         connection.execute(tables.schema_versions.delete().where(tables.schema_versions.c.version > 6))
     engine.dispose()
     with open_store(url) as store:

@@ -74,7 +74,7 @@ def test_a_store_of_a_newer_version(url: str) -> None:
     with engine.begin() as connection:
         connection.execute(tables.schema_versions.insert().values(version=99, applied_s=0.0))
     engine.dispose()
-    assert "version 99 of the store is newer than this Gavotte, which knows 8; update Gavotte" in refused(url)
+    assert "version 99 of the store is newer than this Gavotte, which knows 9; update Gavotte" in refused(url)
 
 
 def test_an_old_store_is_migrated_whole_or_not_at_all(url: str) -> None:
@@ -110,6 +110,7 @@ def test_a_store_of_the_first_version_gets_a_queue(url: str) -> None:
         tables.transfers.drop(connection)
         tables.extras.drop(connection)
         tables.apps.drop(connection)
+        tables.traces.drop(connection)
         connection.execute(tables.schema_versions.delete().where(tables.schema_versions.c.version > 1))
     engine.dispose()
     with open_store(url) as store:
@@ -131,6 +132,7 @@ def test_a_queue_without_broadcasts_takes_them(url: str) -> None:
     with engine.begin() as connection:
         tables.extras.drop(connection)
         tables.apps.drop(connection)
+        tables.traces.drop(connection)
         for column in ("copies", "receivers", "encrypt"):
             connection.exec_driver_sql(f"ALTER TABLE gavotte_transfers DROP COLUMN {column}")
         connection.execute(tables.schema_versions.delete().where(tables.schema_versions.c.version > 2))
@@ -154,6 +156,7 @@ def test_a_store_of_the_fourth_version_keeps_more_from_now_on(url: str) -> None:
     with engine.begin() as connection:
         tables.extras.drop(connection)
         tables.apps.drop(connection)
+        tables.traces.drop(connection)
         connection.exec_driver_sql("ALTER TABLE gavotte_snapshots DROP COLUMN evidence")
         connection.execute(tables.schema_versions.delete().where(tables.schema_versions.c.version > 4))
     engine.dispose()

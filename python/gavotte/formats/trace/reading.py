@@ -193,13 +193,13 @@ class _Key:
             return (self._kind(*self._fields, spent_s),)
         if not self._fields:
             return ()
-        receive, send = self._fields
+        source, room, in_tag, target, size, tag, communicator, receive, send = self._fields
         return (
-            Irecv(*receive, 0.0),
+            Irecv(source, room, in_tag, communicator, receive, 0.0),
             IDLE,
-            Isend(*send, 0.0),
+            Isend(target, size, tag, communicator, send, "standard", 0.0),
             IDLE,
-            Wait(tuple(sorted((receive[-1], send[-2]))), spent_s),
+            Wait(tuple(sorted((receive, send))), spent_s),
         )
 
     def _rank(self) -> int:
@@ -225,13 +225,16 @@ class _Key:
         cursor = self._cursor
         return tuple(cursor.below(self._ranks + 1, "rank") - 1 for _ in range(cursor.size()))
 
+    def _message(self) -> tuple[int, int, int, int]:
+        return self._rank(), self._cursor.number(), self._cursor.signed(), self._communicator()
+
     def send(self) -> _Fields:
-        mode, *rest = self._mode(), self._rank(), self._cursor.number(), self._cursor.signed(), self._communicator()
-        return Send, (*rest, mode)
+        mode = self._mode()
+        return Send, (*self._message(), mode)
 
     def isend(self) -> _Fields:
-        mode, *rest = self._mode(), self._rank(), self._cursor.number(), self._cursor.signed(), self._communicator()
-        return Isend, (*rest, self._request(), mode)
+        mode = self._mode()
+        return Isend, (*self._message(), self._request(), mode)
 
     def recv(self) -> _Fields:
         source = self._cursor.below(self._ranks + 1, "rank") - 1
@@ -249,11 +252,8 @@ class _Key:
     def sendrecv(self) -> _Fields:
         target, size, tag = self._rank(), self._cursor.number(), self._cursor.signed()
         source, room, in_tag = self._rank(), self._cursor.number(), self._cursor.signed()
-        communicator, receive, send = self._communicator(), self._request(), self._request()
-        return None, (
-            (source, room, in_tag, communicator, receive),
-            (target, size, tag, communicator, send, "standard"),
-        )
+        requests = self._communicator(), self._request(), self._request()
+        return None, (source, room, in_tag, target, size, tag, *requests)
 
     def collective(self) -> _Fields:
         kind, communicator = KINDS[self._cursor.below(len(KINDS), "kind")], self._communicator()
