@@ -39,6 +39,7 @@ mod switches;
 mod table;
 mod topology;
 mod traffic;
+mod wire;
 mod workload;
 
 pub use background::{Background, Pattern};
@@ -50,4 +51,5 @@ pub use platform::{LinkId, Platform};
 pub use run::{rates, simulate};
 pub use table::{FlowTable, write_finish};
 pub use topology::{Machine, Switch, Topology, TopologyParts, Uplink};
+pub use wire::{Transfer, Wire};
 pub use workload::{Flows, Workload};

@@ -12,6 +12,7 @@ mod fluid;
 mod guarded;
 mod network;
 mod problem;
+mod replay;
 mod sockets;
 mod topology;
 mod transfer;
@@ -39,6 +40,8 @@ mod _core {
     use crate::network::Network;
     #[pymodule_export]
     use crate::problem::{Problem, policies};
+    #[pymodule_export]
+    use crate::replay::{JobProgram, JobReplayed};
     #[pymodule_export]
     use crate::sockets::SocketWatch;
     #[pymodule_export]

@@ -1,0 +1,649 @@
+//! The event loop: from one end of computing, of a transfer or of a latency to the next.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use gavotte_fluid::{Platform, Transfer, Wire};
+use gavotte_net::Seconds;
+
+use crate::actor::{Actor, Ticket};
+use crate::collectives::Expansions;
+use crate::error::ReplayError;
+use crate::matching::{Envelope, Mailbox, Posted};
+use crate::messages::{Connections, Message, Messages, Stage};
+use crate::model::Model;
+use crate::outcome::{Replayed, Split};
+use crate::program::{Op, Program};
+use crate::steady::steady;
+
+/// The part of a context that tells collectives' messages from others.
+const COLLECTIVE: u32 = 1 << 31;
+
+/// Where the ranks are.
+#[derive(Clone, Copy)]
+pub struct Placed<'a> {
+    /// The network; `None` = messages take no time outside of the processors, which no placement beats.
+    pub platform: Option<&'a dyn Platform>,
+    /// The host of each rank.
+    pub hosts: &'a [u32],
+    /// Highest rate of one connection from each host to each other in bit/s, by source; `None` = no caps.
+    pub cap_bps: Option<&'a [f64]>,
+}
+
+/// Replays a program.
+///
+/// With a seed, computing times are drawn by their means and variances. Ranks' draws do not depend on their hosts, so that
+/// two orders with one seed differ by the network alone. Without a seed, they are the means.
+///
+/// # Errors
+/// [`ReplayError`] that names what is wrong, or what a rank waits for in vain.
+pub fn replay(
+    program: &Program,
+    placed: Placed<'_>,
+    model: &Model,
+    seed: Option<u64>,
+) -> Result<Replayed, ReplayError> {
+    model.check()?;
+    program.check()?;
+    placed.check(program.ranks.len())?;
+    let mut engine = Engine::new(program, placed, model, seed);
+    engine.run()?;
+    Ok(engine.into_replayed())
+}
+
+impl Placed<'_> {
+    fn check(&self, ranks: usize) -> Result<(), ReplayError> {
+        if self.hosts.len() != ranks {
+            return Err(ReplayError::Input(format!(
+                "{} hosts for {ranks} ranks; name one for each",
+                self.hosts.len()
+            )));
+        }
+        let Some(platform) = self.platform else {
+            return Ok(());
+        };
+        let count = platform.host_count();
+        if let Some(host) = self.hosts.iter().find(|&&host| host as usize >= count) {
+            return Err(ReplayError::Input(format!("there is no host {host} among {count}")));
+        }
+        match self.cap_bps {
+            Some(caps) if caps.len() != count * count => Err(ReplayError::Input(format!(
+                "{} caps for {count} hosts; give one for each pair",
+                caps.len()
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What happens at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// An actor goes on.
+    Go(u32),
+    /// A rank hands the first piece of a message to the wire.
+    Hand(u32),
+    /// A piece between two ranks of one host, or that nothing limits, has been sent.
+    Sent(u32),
+    /// A piece has arrived.
+    Arrive(u32),
+    /// The permit for the rest of a message has arrived.
+    Permit(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Due {
+    time_s: f64,
+    number: u64,
+    event: Event,
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.time_s
+            .total_cmp(&other.time_s)
+            .then(self.number.cmp(&other.number))
+    }
+}
+
+/// What a rank can only do inside MPI.
+#[derive(Clone, Copy, Debug)]
+enum Chore {
+    /// Permit the sender of a matched message to go on.
+    Permit(u32),
+    /// Send the rest of a permitted message.
+    Send(u32),
+}
+
+struct Engine<'a> {
+    placed: Placed<'a>,
+    model: &'a Model,
+    wire: Option<Wire<'a>>,
+    now_s: f64,
+    due: BinaryHeap<Reverse<Due>>,
+    numbers: u64,
+    events: u64,
+    /// The ranks, and after them the nonblocking collectives.
+    actors: Vec<Actor>,
+    ranks: usize,
+    left: usize,
+    mailboxes: Vec<Mailbox>,
+    chores: Vec<Vec<Chore>>,
+    messages: Messages,
+    connections: Connections,
+    expansions: Expansions<'a>,
+    /// By actor: the requests that it waits for.
+    awaited: Vec<Arc<[u32]>>,
+    skipped_s: f64,
+    skipped: Split,
+    /// By rank: when it ended, and what led there, with what was skipped before.
+    ends: Vec<(f64, Split)>,
+}
+
+impl<'a> Engine<'a> {
+    fn new(program: &'a Program, placed: Placed<'a>, model: &'a Model, seed: Option<u64>) -> Self {
+        let ranks = program.ranks.len();
+        let actor = |(rank, body): (usize, &Arc<[Op]>)| Actor::of_rank(rank as u32, Arc::clone(body), seed);
+        let mut engine = Self {
+            placed,
+            model,
+            wire: placed.platform.map(Wire::new),
+            now_s: 0.0,
+            due: BinaryHeap::new(),
+            numbers: 0,
+            events: 0,
+            actors: program.ranks.iter().enumerate().map(actor).collect(),
+            ranks,
+            left: ranks,
+            mailboxes: vec![Mailbox::default(); ranks],
+            chores: vec![Vec::new(); ranks],
+            messages: Messages::default(),
+            connections: Connections::default(),
+            expansions: Expansions::new(&program.communicators, model.library),
+            awaited: vec![Arc::from([]); ranks],
+            skipped_s: 0.0,
+            skipped: Split::default(),
+            ends: vec![(0.0, Split::default()); ranks],
+        };
+        (0..ranks as u32).for_each(|rank| engine.at(0.0, Event::Go(rank)));
+        engine
+    }
+
+    fn at(&mut self, time_s: f64, event: Event) {
+        self.numbers += 1;
+        let number = self.numbers;
+        self.due.push(Reverse(Due { time_s, number, event }));
+    }
+
+    fn run(&mut self) -> Result<(), ReplayError> {
+        let mut sent = Vec::new();
+        while self.left > 0 {
+            let wire_s = self.wire.as_mut().map_or(f64::INFINITY, Wire::next_s);
+            let due_s = self.due.peek().map_or(f64::INFINITY, |Reverse(due)| due.time_s);
+            let next_s = wire_s.min(due_s).max(self.now_s);
+            if next_s.is_infinite() {
+                return Err(self.deadlock());
+            }
+            self.now_s = next_s;
+            if let Some(wire) = &mut self.wire {
+                wire.advance(Seconds(next_s), &mut sent);
+            }
+            for message in sent.drain(..) {
+                self.events += 1;
+                self.sent(message);
+            }
+            while let Some(&Reverse(due)) = self.due.peek()
+                && due.time_s <= next_s
+            {
+                self.due.pop();
+                self.events += 1;
+                match due.event {
+                    Event::Go(actor) => self.go(actor),
+                    Event::Hand(message) => self.hand(message),
+                    Event::Sent(message) => self.sent(message),
+                    Event::Arrive(message) => self.arrive(message),
+                    Event::Permit(message) => self.permitted(message),
+                }
+            }
+            if self.events > self.model.most_events {
+                return Err(ReplayError::TooLong(self.model.most_events));
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out the operations of an actor until it computes, waits or ends.
+    fn go(&mut self, number: u32) {
+        let rank = self.actors[number as usize].rank;
+        // Whatever it does next is a call of MPI.
+        self.do_chores(rank);
+        loop {
+            self.events += 1;
+            if self.events > self.model.most_events {
+                return;
+            }
+            let (op, lap) = self.actors[number as usize].next_op();
+            if let Some(depth) = lap {
+                self.consider_skip(number, depth);
+            }
+            let Some(op) = op else {
+                self.end(number);
+                return;
+            };
+            let actor = &mut self.actors[number as usize];
+            match op {
+                Op::Compute { mean_s, variance_s2 } => {
+                    let seconds = actor.draw(mean_s, variance_s2);
+                    if seconds > 0.0 {
+                        actor.compute(seconds);
+                        let time_s = actor.time_s;
+                        self.at(time_s, Event::Go(number));
+                        return;
+                    }
+                }
+                Op::Combine(bytes) => actor.work(bytes as f64 * self.model.combine_s),
+                Op::Isend {
+                    peer,
+                    bytes,
+                    tag,
+                    communicator,
+                    request,
+                    synchronous,
+                } => {
+                    let envelope = Envelope {
+                        source: rank,
+                        tag: tag.wrapping_add(actor.tag_offset),
+                        context: communicator,
+                    };
+                    self.send(number, envelope, peer, bytes, (request, synchronous));
+                }
+                Op::Irecv {
+                    peer,
+                    tag,
+                    communicator,
+                    request,
+                } => {
+                    let envelope = Envelope {
+                        source: peer,
+                        tag: tag.wrapping_add(actor.tag_offset),
+                        context: communicator,
+                    };
+                    self.receive(number, envelope, request);
+                }
+                Op::Wait(requests) => {
+                    if !actor.wait(&requests) {
+                        self.awaited[number as usize] = requests;
+                        return;
+                    }
+                    self.collect(number, &requests);
+                }
+                Op::Cancel(request) => {
+                    if let Some(ticket) = actor.forget(number, request) {
+                        self.mailboxes[rank as usize].cancel(ticket);
+                    }
+                }
+                Op::Collective(call) => {
+                    let body = self.expansions.of(&call, rank, COLLECTIVE | call.communicator);
+                    match call.request {
+                        None => actor.enter(body, 1, false),
+                        Some(request) => self.begin_collective(number, request, call.communicator, body),
+                    }
+                }
+                Op::Loop { count, body } => actor.enter(body, count, true),
+            }
+        }
+    }
+
+    /// Starts a nonblocking collective: an actor that goes on whatever its rank does.
+    fn begin_collective(&mut self, number: u32, request: u32, communicator: u32, body: Arc<[Op]>) {
+        let actor = &mut self.actors[number as usize];
+        let ticket = actor.open(number, request);
+        let time_s = actor.time_s;
+        let fork = Actor::of_collective(ticket, actor, communicator, body);
+        self.actors.push(fork);
+        self.awaited.push(Arc::from([]));
+        self.at(time_s, Event::Go(self.actors.len() as u32 - 1));
+    }
+
+    fn end(&mut self, number: u32) {
+        let actor = &mut self.actors[number as usize];
+        actor.done = true;
+        let (time_s, path) = (actor.time_s, actor.path);
+        match actor.parent {
+            None => {
+                let mut critical = path;
+                critical += self.skipped;
+                self.ends[number as usize] = (time_s + self.skipped_s, critical);
+                self.left -= 1;
+            }
+            Some(parent) => self.complete(parent, None, time_s, path),
+        }
+    }
+
+    /// Spends the processor time of a wait that has ended.
+    fn collect(&mut self, number: u32, requests: &[u32]) {
+        let actor = &mut self.actors[number as usize];
+        let (count, bytes) = actor.collect(requests);
+        actor.work(count as f64 * self.model.overhead_s + bytes as f64 * self.model.byte_overhead_s);
+    }
+
+    fn send(&mut self, number: u32, envelope: Envelope, target: u32, bytes: u64, (request, synchronous): (u32, bool)) {
+        let eager = bytes <= self.model.eager_bytes && !synchronous;
+        let actor = &mut self.actors[number as usize];
+        actor.work(self.model.overhead_s + bytes as f64 * self.model.byte_overhead_s);
+        let ticket = actor.open(number, request);
+        let (time_s, path) = (actor.time_s, actor.path);
+        if eager {
+            actor.complete(ticket, None);
+        }
+        let message = self.messages.add(Message {
+            envelope,
+            target,
+            bytes,
+            stage: if eager { Stage::Eager } else { Stage::Announced },
+            sender: (!eager).then_some(ticket),
+            receiver: None,
+            path,
+        });
+        if time_s > self.now_s {
+            self.at(time_s, Event::Hand(message));
+        } else {
+            self.hand(message);
+        }
+    }
+
+    fn receive(&mut self, number: u32, envelope: Envelope, request: u32) {
+        let actor = &mut self.actors[number as usize];
+        let ticket = actor.open(number, request);
+        let rank = actor.rank;
+        let (time_s, path) = (actor.time_s, actor.path);
+        let Some(number) = self.mailboxes[rank as usize].post(Posted { envelope, ticket }) else {
+            return;
+        };
+        let message = self.messages.at(number);
+        message.receiver = Some(ticket);
+        if message.stage == Stage::Eager {
+            self.received(number, time_s);
+            return;
+        }
+        // The receiver decides when an announced message goes on, and is inside MPI at this call.
+        (message.stage, message.path) = (Stage::Matched, path);
+        self.do_chore(Chore::Permit(number));
+    }
+
+    /// The bytes of a message's first piece.
+    fn first_bytes(&self, message: &Message) -> u64 {
+        if message.stage == Stage::Eager {
+            message.bytes
+        } else {
+            message.bytes.min(self.model.eager_bytes)
+        }
+    }
+
+    /// Hands the first piece of a message to its connection.
+    fn hand(&mut self, number: u32) {
+        let message = self.messages.at(number).clone();
+        let bytes = self.first_bytes(&message);
+        self.queue(number, bytes);
+    }
+
+    fn queue(&mut self, number: u32, bytes: u64) {
+        let message = self.messages.at(number);
+        let pair = (message.envelope.source, message.target);
+        if self.connections.take(pair, number, bytes) {
+            self.start(number, bytes);
+        }
+    }
+
+    /// Starts a piece whose connection is free.
+    fn start(&mut self, number: u32, bytes: u64) {
+        let message = self.messages.at(number);
+        let [source, target] = [message.envelope.source, message.target].map(|rank| self.placed.hosts[rank as usize]);
+        let Some(wire) = self.wire.as_mut().filter(|_| source != target) else {
+            let local = self.placed.platform.is_some();
+            let seconds = if local {
+                bytes as f64 * 8.0 / self.model.local_bps
+            } else {
+                0.0
+            };
+            self.at(self.now_s + seconds, Event::Sent(number));
+            return;
+        };
+        let hosts = self.placed.platform.map_or(0, Platform::host_count);
+        let cap_bps = self
+            .placed
+            .cap_bps
+            .map_or(f64::INFINITY, |caps| caps[source as usize * hosts + target as usize]);
+        let transfer = Transfer {
+            source,
+            target,
+            bytes,
+            cap_bps,
+            number,
+        };
+        if !wire.start(&transfer) {
+            self.at(self.now_s, Event::Sent(number));
+        }
+    }
+
+    /// Handles a piece whose last byte was sent.
+    fn sent(&mut self, number: u32) {
+        let latency_s = self.latency_s(number, false);
+        let now_s = self.now_s;
+        let message = self.messages.at(number);
+        message.path.transfer_s += now_s - message.path.total_s();
+        let (pair, path) = ((message.envelope.source, message.target), message.path);
+        if message.stage == Stage::Rest
+            && let Some(sender) = message.sender.take()
+        {
+            self.complete(sender, None, now_s, path);
+        }
+        if let Some((next, bytes)) = self.connections.next(pair) {
+            // It could not start before, so what led here is the message before it.
+            self.messages.at(next).path = path;
+            self.start(next, bytes);
+        }
+        self.at(now_s + latency_s, Event::Arrive(number));
+    }
+
+    /// The latency of a message, or of its way back.
+    fn latency_s(&mut self, number: u32, back: bool) -> f64 {
+        let message = self.messages.at(number);
+        let [source, target] = [message.envelope.source, message.target].map(|rank| self.placed.hosts[rank as usize]);
+        match self.placed.platform {
+            None => 0.0,
+            Some(_) if source == target => self.model.local_latency_s,
+            Some(platform) if back => platform.latency_s(target as usize, source as usize),
+            Some(platform) => platform.latency_s(source as usize, target as usize),
+        }
+    }
+
+    /// Handles a piece that has arrived: a whole message, an announcement, or the rest.
+    fn arrive(&mut self, number: u32) {
+        let now_s = self.now_s;
+        let message = self.messages.at(number);
+        message.path.latency_s += now_s - message.path.total_s();
+        if message.stage == Stage::Rest {
+            self.received(number, now_s);
+            return;
+        }
+        let (target, envelope) = (message.target, message.envelope);
+        if let Some(posted) = self.mailboxes[target as usize].deliver(envelope, number) {
+            let message = self.messages.at(number);
+            message.receiver = Some(posted.ticket);
+            if message.stage == Stage::Eager {
+                self.received(number, now_s);
+                return;
+            }
+            message.stage = Stage::Matched;
+            self.chore(target, posted.ticket.actor, Chore::Permit(number));
+        }
+    }
+
+    /// Completes a receive, and forgets the message.
+    fn received(&mut self, number: u32, time_s: f64) {
+        let message = self.messages.at(number);
+        let (ticket, bytes, path) = (message.receiver, message.bytes, message.path);
+        self.messages.remove(number);
+        if let Some(ticket) = ticket {
+            self.complete(ticket, Some(bytes), time_s, path);
+        }
+    }
+
+    /// Does what a rank can only do inside MPI: now if it waits there, else at its next call.
+    fn chore(&mut self, rank: u32, by: u32, chore: Chore) {
+        let waits = by as usize >= self.ranks || self.is_inside(rank);
+        if waits {
+            self.do_chore(chore);
+        } else {
+            self.chores[rank as usize].push(chore);
+        }
+    }
+
+    /// Whether a rank is inside MPI now: it waits, has ended, or is at a call.
+    fn is_inside(&self, rank: u32) -> bool {
+        let actor = &self.actors[rank as usize];
+        actor.missing > 0 || actor.done
+    }
+
+    fn do_chores(&mut self, rank: u32) {
+        for chore in std::mem::take(&mut self.chores[rank as usize]) {
+            // Until now the rank was busy with what its own path shows.
+            let (time_s, path) = (self.actors[rank as usize].time_s, self.actors[rank as usize].path);
+            let (Chore::Permit(number) | Chore::Send(number)) = chore;
+            if time_s <= self.now_s {
+                self.messages.at(number).path = path;
+            }
+            self.do_chore(chore);
+        }
+    }
+
+    fn do_chore(&mut self, chore: Chore) {
+        match chore {
+            Chore::Permit(number) => {
+                let latency_s = self.latency_s(number, true);
+                let time_s = self.now_s.max(self.messages.at(number).path.total_s());
+                self.at(time_s + latency_s, Event::Permit(number));
+            }
+            Chore::Send(number) => {
+                let message = self.messages.at(number);
+                message.stage = Stage::Rest;
+                let bytes = message.bytes.saturating_sub(self.model.eager_bytes);
+                self.queue(number, bytes);
+            }
+        }
+    }
+
+    /// Handles a permit that has arrived at the sender.
+    fn permitted(&mut self, number: u32) {
+        let now_s = self.now_s;
+        let message = self.messages.at(number);
+        message.path.latency_s += now_s - message.path.total_s();
+        let (rank, by) = (message.envelope.source, message.sender.map(|ticket| ticket.actor));
+        self.chore(rank, by.unwrap_or(rank), Chore::Send(number));
+    }
+
+    /// Completes a request at a time. The actor goes on if it waited for this last.
+    fn complete(&mut self, ticket: Ticket, received: Option<u64>, time_s: f64, path: Split) {
+        let number = ticket.actor;
+        let actor = &mut self.actors[number as usize];
+        if !actor.complete(ticket, received) {
+            return;
+        }
+        if time_s > actor.time_s {
+            actor.wait_s += time_s - actor.time_s;
+            actor.time_s = time_s;
+            actor.path = path;
+        }
+        let requests = std::mem::replace(&mut self.awaited[number as usize], Arc::from([]));
+        self.collect(number, &requests);
+        let at_s = self.actors[number as usize].time_s.max(self.now_s);
+        self.at(at_s, Event::Go(number));
+    }
+
+    /// Leaves out the passes of a loop in a steady state.
+    fn consider_skip(&mut self, number: u32, depth: usize) {
+        let leader = (0..self.ranks).find(|&rank| !self.actors[rank].done);
+        if leader != Some(number as usize)
+            || !self.actors[number as usize]
+                .laps(depth)
+                .is_some_and(|(laps, _)| laps.is_due())
+        {
+            return;
+        }
+        let active: Vec<usize> = (0..self.ranks).filter(|&rank| !self.actors[rank].done).collect();
+        let Some(found) = steady(active.iter().map(|&rank| self.actors[rank].laps(depth))) else {
+            return;
+        };
+        let passes = found.passes as f64;
+        for (&rank, pass) in active.iter().zip(&found.of_ranks) {
+            let actor = &mut self.actors[rank];
+            actor.skip(depth, found.passes);
+            actor.compute_s += passes * pass.compute_s;
+            actor.overhead_s += passes * pass.overhead_s;
+            actor.wait_s += passes * pass.wait_s;
+        }
+        self.skipped_s += passes * found.period_s;
+        let path = found.of_ranks[0].path;
+        self.skipped += path * (passes * found.period_s / path.total_s().max(f64::MIN_POSITIVE));
+    }
+
+    /// The first rank that waits in vain, and what for.
+    fn deadlock(&self) -> ReplayError {
+        let stuck: Vec<usize> = (0..self.actors.len())
+            .filter(|&number| self.actors[number].missing > 0)
+            .collect();
+        // A rank that waits for a nonblocking collective says less than the collective itself.
+        let receiving = stuck.iter().find_map(|&number| {
+            let actor = &self.actors[number];
+            let ticket = actor.awaited(number as u32)?;
+            let posted = self.mailboxes[actor.rank as usize].waiting(ticket)?;
+            Some((actor.rank, posted))
+        });
+        let first = stuck.first().map_or(0, |&number| self.actors[number].rank);
+        let (rank, posted) = receiving.map_or((first, None), |(rank, posted)| (rank, Some(posted)));
+        let what = match posted {
+            Some(Posted { envelope, .. }) if envelope.context & COLLECTIVE != 0 => format!(
+                "rank {} in a collective operation of communicator {}",
+                envelope.source,
+                envelope.context & !COLLECTIVE
+            ),
+            Some(Posted { envelope, .. }) => format!(
+                "a message with tag {} from rank {} that is never sent",
+                envelope.tag, envelope.source
+            ),
+            None => "a message that is never received".into(),
+        };
+        ReplayError::Deadlock {
+            time_s: self.now_s + self.skipped_s,
+            rank,
+            what,
+        }
+    }
+
+    fn into_replayed(self) -> Replayed {
+        let ranks = &self.actors[..self.ranks];
+        let column = |of: fn(&Actor) -> f64| ranks.iter().map(of).collect::<Vec<f64>>();
+        let last = self.ends.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0));
+        let (makespan_s, critical) = last.unwrap_or_default();
+        Replayed {
+            makespan_s,
+            critical,
+            compute_s: column(|actor| actor.compute_s),
+            overhead_s: column(|actor| actor.overhead_s),
+            wait_s: column(|actor| actor.wait_s),
+            finish_s: self.ends.iter().map(|end| end.0).collect(),
+            events: self.events,
+            extrapolated_s: self.skipped_s,
+        }
+    }
+}

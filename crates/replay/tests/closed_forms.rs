@@ -1,0 +1,549 @@
+//! Replays whose times are known.
+
+use std::sync::Arc;
+
+use gavotte_net::{BitsPerSec, Group, Host, Network, NetworkParts, Sharing};
+use gavotte_replay::{Collective, Kind, Library, Model, Op, Placed, Program, ReplayError, Replayed, replay};
+use proptest::prelude::*;
+
+const ALPHA_S: f64 = 50e-6;
+const RATE_BPS: f64 = 1e9;
+const BYTE_S: f64 = 8.0 / RATE_BPS;
+
+/// Hosts with equal caps, in racks of `rack` hosts behind uplinks of a rate.
+fn network(hosts: usize, rack: usize, up_bps: f64) -> Network {
+    let rate = BitsPerSec::new(RATE_BPS).unwrap();
+    let up = BitsPerSec::new(up_bps).unwrap();
+    let host = |name: usize| Host {
+        name: format!("h{name}"),
+        machine: name,
+        egress: rate,
+        ingress: rate,
+    };
+    let group = |first: usize| Group {
+        name: format!("rack{first}"),
+        members: (first..(first + rack).min(hosts)).collect(),
+        up,
+        down: up,
+        parent: None,
+    };
+    Network::new(NetworkParts {
+        hosts: (0..hosts).map(host).collect(),
+        rate_bps: Vec::new(),
+        latency_s: vec![ALPHA_S; hosts * hosts],
+        groups: (0..hosts).step_by(rack).map(group).collect(),
+        sharing: Sharing::Groups,
+    })
+    .unwrap()
+}
+
+/// A model without any work of processors.
+fn bare() -> Model {
+    Model {
+        overhead_s: 0.0,
+        combine_s: 0.0,
+        ..Model::default()
+    }
+}
+
+fn run_on(network: &Network, hosts: &[u32], program: &Program, model: &Model) -> Result<Replayed, ReplayError> {
+    let placed = Placed {
+        platform: Some(network),
+        hosts,
+        cap_bps: None,
+    };
+    replay(program, placed, model, None)
+}
+
+/// Replays with rank i on host i, each with the full rate to all others.
+fn run(ranks: Vec<Vec<Op>>, model: &Model) -> Result<Replayed, ReplayError> {
+    let count = ranks.len();
+    let hosts: Vec<u32> = (0..count as u32).collect();
+    run_on(&network(count, count, 1e15), &hosts, &program(ranks), model)
+}
+
+fn program(ranks: Vec<Vec<Op>>) -> Program {
+    Program {
+        communicators: vec![(0..ranks.len() as u32).collect()],
+        ranks: ranks.into_iter().map(Into::into).collect(),
+    }
+}
+
+fn isend(peer: u32, bytes: u64, request: u32) -> Op {
+    Op::Isend {
+        peer,
+        bytes,
+        tag: 7,
+        communicator: 0,
+        request,
+        synchronous: false,
+    }
+}
+
+fn irecv(peer: u32, request: u32) -> Op {
+    Op::Irecv {
+        peer,
+        tag: 7,
+        communicator: 0,
+        request,
+    }
+}
+
+fn wait(requests: &[u32]) -> Op {
+    Op::Wait(requests.into())
+}
+
+fn compute(mean_s: f64) -> Op {
+    Op::Compute {
+        mean_s,
+        variance_s2: 0.0,
+    }
+}
+
+fn repeat(count: u64, body: Vec<Op>) -> Op {
+    Op::Loop {
+        count,
+        body: body.into(),
+    }
+}
+
+fn collective(kind: Kind, bytes: u64) -> Op {
+    Op::Collective(Arc::new(Collective {
+        kind,
+        communicator: 0,
+        root: 0,
+        bytes,
+        counts: Vec::new(),
+        sources: Vec::new(),
+        targets: Vec::new(),
+        request: None,
+    }))
+}
+
+fn ping_pong(count: u64, bytes: u64) -> Vec<Vec<Op>> {
+    let (send, receive) = ([isend(1, bytes, 0), wait(&[0])], [irecv(1, 1), wait(&[1])]);
+    let there = [isend(0, bytes, 0), wait(&[0])];
+    let back = [irecv(0, 1), wait(&[1])];
+    vec![
+        vec![repeat(count, [&send[..], &receive[..]].concat())],
+        vec![repeat(count, [&back[..], &there[..]].concat())],
+    ]
+}
+
+fn close(a: f64, b: f64) {
+    assert!((a - b).abs() <= 1e-9 * b.abs().max(1e-9), "{a} instead of {b}");
+}
+
+#[test]
+fn an_eager_ping_pong_takes_alpha_and_beta_each_way() {
+    let done = run(ping_pong(3, 10_000), &bare()).unwrap();
+    close(done.makespan_s, 6.0 * (ALPHA_S + 10_000.0 * BYTE_S));
+    close(done.critical.latency_s, 6.0 * ALPHA_S);
+    close(done.critical.transfer_s, 6.0 * 10_000.0 * BYTE_S);
+}
+
+#[test]
+fn overheads_are_paid_at_both_ends() {
+    let model = Model {
+        overhead_s: 3e-6,
+        byte_overhead_s: 1e-10,
+        ..bare()
+    };
+    let done = run(ping_pong(3, 10_000), &model).unwrap();
+    let end_s = 3e-6 + 10_000.0 * 1e-10;
+    close(done.makespan_s, 6.0 * (ALPHA_S + 10_000.0 * BYTE_S + 2.0 * end_s));
+    close(done.critical.overhead_s, 12.0 * end_s);
+    close(done.overhead_s[0], 6.0 * end_s);
+}
+
+#[test]
+fn a_rendezvous_takes_another_round_trip() {
+    let model = Model {
+        eager_bytes: 1000,
+        ..bare()
+    };
+    let done = run(ping_pong(1, 100_000), &model).unwrap();
+    close(done.makespan_s, 2.0 * (3.0 * ALPHA_S + 100_000.0 * BYTE_S));
+}
+
+#[test]
+fn a_rendezvous_waits_until_the_receiver_is_inside_mpi() {
+    let model = Model {
+        eager_bytes: 1000,
+        ..bare()
+    };
+    let ranks = vec![
+        vec![isend(1, 100_000, 0), wait(&[0])],
+        vec![irecv(0, 0), compute(1.0), wait(&[0])],
+    ];
+    let done = run(ranks, &model).unwrap();
+    // The permit leaves after one second, and then come the bytes that did not travel with the announcement.
+    close(done.makespan_s, 1.0 + 2.0 * ALPHA_S + 99_000.0 * BYTE_S);
+    close(done.critical.compute_s, 1.0);
+}
+
+#[test]
+fn an_eager_sender_does_not_wait() {
+    let ranks = vec![
+        vec![isend(1, 60_000, 0), wait(&[0]), compute(0.5)],
+        vec![compute(1.0), irecv(0, 0), wait(&[0])],
+    ];
+    let done = run(ranks, &bare()).unwrap();
+    close(done.finish_s[0], 0.5);
+    close(done.makespan_s, 1.0);
+    close(done.wait_s[1], 0.0);
+}
+
+#[test]
+fn a_synchronous_send_waits_for_the_receive() {
+    let send = Op::Isend {
+        peer: 1,
+        bytes: 8,
+        tag: 7,
+        communicator: 0,
+        request: 0,
+        synchronous: true,
+    };
+    let ranks = vec![vec![send, wait(&[0])], vec![compute(1.0), irecv(0, 0), wait(&[0])]];
+    let done = run(ranks, &bare()).unwrap();
+    assert!(done.finish_s[0] >= 1.0 + ALPHA_S, "{}", done.finish_s[0]);
+}
+
+#[test]
+fn two_flows_share_an_uplink() {
+    // Ranks 0 and 1 are in one rack, 2 and 3 in another, behind uplinks of one host's rate.
+    let bytes = 50_000;
+    let ranks = vec![
+        vec![isend(2, bytes, 0), wait(&[0])],
+        vec![isend(3, bytes, 0), wait(&[0])],
+        vec![irecv(0, 0), wait(&[0])],
+        vec![irecv(1, 0), wait(&[0])],
+    ];
+    let done = run_on(
+        &network(4, 2, RATE_BPS),
+        &[0, 1, 2, 3],
+        &program(ranks.clone()),
+        &bare(),
+    )
+    .unwrap();
+    close(done.makespan_s, ALPHA_S + 2.0 * f64::from(bytes as u32) * BYTE_S);
+    let apart = run_on(&network(4, 2, RATE_BPS), &[0, 2, 1, 3], &program(ranks), &bare()).unwrap();
+    close(apart.makespan_s, ALPHA_S + f64::from(bytes as u32) * BYTE_S);
+}
+
+#[test]
+fn messages_of_two_ranks_follow_each_other() {
+    let ranks = vec![
+        vec![isend(1, 50_000, 0), isend(1, 50_000, 1), wait(&[0, 1])],
+        vec![irecv(0, 0), irecv(0, 1), wait(&[0]), compute(0.0), wait(&[1])],
+    ];
+    let done = run(ranks, &bare()).unwrap();
+    close(done.makespan_s, ALPHA_S + 100_000.0 * BYTE_S);
+}
+
+#[test]
+fn a_ring_allreduce_takes_twice_the_vector() {
+    // Open MPI takes a ring for three ranks and 32 kB.
+    let bytes = 30_000_u64;
+    let ranks = vec![vec![collective(Kind::Allreduce, bytes)]; 3];
+    let done = run(ranks, &bare()).unwrap();
+    close(done.makespan_s, 4.0 * (ALPHA_S + 10_000.0 * BYTE_S));
+}
+
+#[test]
+fn recursive_doubling_takes_log2_steps() {
+    let ranks = vec![vec![collective(Kind::Allreduce, 4_000)]; 16];
+    let done = run(ranks, &bare()).unwrap();
+    close(done.makespan_s, 4.0 * (ALPHA_S + 4_000.0 * BYTE_S));
+    let ranks = vec![vec![collective(Kind::Barrier, 0)]; 16];
+    close(run(ranks, &bare()).unwrap().makespan_s, 4.0 * ALPHA_S);
+}
+
+#[test]
+fn rabenseifner_halves() {
+    // Eight ranks and 16 kB: 8 + 4 + 2 kB there, and the same back.
+    let ranks = vec![vec![collective(Kind::Allreduce, 16_384)]; 8];
+    let done = run(ranks, &bare()).unwrap();
+    close(done.makespan_s, 6.0 * ALPHA_S + 2.0 * 14_336.0 * BYTE_S);
+}
+
+#[test]
+fn all_kinds_end_for_both_libraries_and_all_sizes() {
+    let kinds = [
+        Kind::Barrier,
+        Kind::Bcast,
+        Kind::Reduce,
+        Kind::Allreduce,
+        Kind::Scan,
+        Kind::Exscan,
+        Kind::ReduceScatter,
+        Kind::ReduceScatterBlock,
+        Kind::Scatter,
+        Kind::Scatterv,
+        Kind::Gather,
+        Kind::Gatherv,
+        Kind::Allgather,
+        Kind::Allgatherv,
+        Kind::Alltoall,
+        Kind::Alltoallv,
+    ];
+    for library in [Library::OpenMpi, Library::Mpich] {
+        for size in 1..20_usize {
+            for bytes in [0, 7, 100, 5_000, 40_000, 300_000, 2_000_000] {
+                let calls = kinds.map(|kind| {
+                    Op::Collective(Arc::new(Collective {
+                        kind,
+                        communicator: 0,
+                        root: size as u32 / 2,
+                        bytes,
+                        counts: vec![bytes; size],
+                        sources: Vec::new(),
+                        targets: Vec::new(),
+                        request: None,
+                    }))
+                });
+                let done = run(
+                    vec![calls.to_vec(); size],
+                    &Model {
+                        library,
+                        ..Model::default()
+                    },
+                );
+                assert!(done.is_ok(), "{library:?}, {size} ranks, {bytes} bytes: {done:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_nonblocking_collective_goes_on_while_its_rank_computes() {
+    let call = |request| {
+        Op::Collective(Arc::new(Collective {
+            kind: Kind::Allreduce,
+            communicator: 0,
+            root: 0,
+            bytes: 1_000,
+            counts: Vec::new(),
+            sources: Vec::new(),
+            targets: Vec::new(),
+            request: Some(request),
+        }))
+    };
+    // Two at once, and a message between them that would never come if the first call waited.
+    let ranks = vec![
+        vec![call(3), call(4), irecv(1, 0), wait(&[0]), compute(0.1), wait(&[3, 4])],
+        vec![
+            call(3),
+            call(4),
+            compute(0.1),
+            isend(0, 8, 0),
+            wait(&[0]),
+            wait(&[4]),
+            wait(&[3]),
+        ],
+    ];
+    let done = run(ranks, &bare()).unwrap();
+    close(done.makespan_s, 0.2 + ALPHA_S + 8.0 * BYTE_S);
+}
+
+#[test]
+fn long_loops_cost_little_and_are_exact() {
+    let body = |peer: u32| {
+        vec![
+            compute(1e-3),
+            irecv(peer, 0),
+            isend(peer, 10_000, 1),
+            wait(&[0, 1]),
+            collective(Kind::Barrier, 0),
+        ]
+    };
+    let ranks = |count| vec![vec![repeat(count, body(1))], vec![repeat(count, body(0))]];
+    let short = run(ranks(1_000), &bare()).unwrap();
+    let long = run(ranks(1_000_000), &bare()).unwrap();
+    let pass_s = 1e-3 + ALPHA_S + 10_000.0 * BYTE_S + ALPHA_S;
+    close(short.makespan_s, 1e3 * pass_s);
+    assert!(
+        (long.makespan_s / (1e6 * pass_s) - 1.0).abs() < 1e-6,
+        "{}",
+        long.makespan_s
+    );
+    assert!(long.extrapolated_s > 0.99 * long.makespan_s);
+    assert!(long.events < 2_000, "{}", long.events);
+    assert!((long.critical.total_s() / long.makespan_s - 1.0).abs() < 1e-6);
+    assert!((long.critical.compute_s / 1e3 - 1.0).abs() < 1e-6);
+    assert!((long.compute_s[0] / 1e3 - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn ranks_that_drift_apart_are_not_extrapolated() {
+    // The two pairs do not depend on each other, and one is slower.
+    let body = |peer: u32, mean_s: f64| {
+        vec![repeat(
+            400,
+            vec![compute(mean_s), irecv(peer, 0), isend(peer, 8, 1), wait(&[0, 1])],
+        )]
+    };
+    let done = run(
+        vec![body(1, 1e-3), body(0, 1e-3), body(3, 2e-3), body(2, 2e-3)],
+        &bare(),
+    )
+    .unwrap();
+    close(done.finish_s[0], 400.0 * (1e-3 + ALPHA_S + 8.0 * BYTE_S));
+    close(done.finish_s[2], 400.0 * (2e-3 + ALPHA_S + 8.0 * BYTE_S));
+}
+
+#[test]
+fn varying_computing_makes_synchronised_ranks_slower() {
+    let noisy = Op::Compute {
+        mean_s: 1e-3,
+        variance_s2: 0.25e-6,
+    };
+    let ranks = vec![vec![repeat(2_000, vec![noisy, collective(Kind::Barrier, 0)])]; 8];
+    let (program, network) = (program(ranks), network(8, 8, 1e15));
+    let hosts: Vec<u32> = (0..8).collect();
+    let placed = Placed {
+        platform: Some(&network),
+        hosts: &hosts,
+        cap_bps: None,
+    };
+    let mean_s = replay(&program, placed, &bare(), None).unwrap().makespan_s;
+    let first = replay(&program, placed, &bare(), Some(1)).unwrap();
+    assert_eq!(first, replay(&program, placed, &bare(), Some(1)).unwrap());
+    assert_ne!(
+        first.makespan_s,
+        replay(&program, placed, &bare(), Some(2)).unwrap().makespan_s
+    );
+    // The slowest of eight lognormal times with half the mean as deviation is 1.8 times the mean.
+    let factor = (first.makespan_s - 2_000.0 * 3.0 * ALPHA_S) / (mean_s - 2_000.0 * 3.0 * ALPHA_S);
+    assert!((1.7..2.0).contains(&factor), "{factor}");
+}
+
+#[test]
+fn a_deadlock_is_one_line() {
+    let ranks = vec![
+        vec![compute(0.5), irecv(1, 0), wait(&[0])],
+        vec![irecv(0, 0), wait(&[0])],
+    ];
+    let error = run(ranks, &bare()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "the replay stops after 0.500000 s: rank 0 waits for a message with tag 7 from rank 1 that is never sent"
+    );
+    let ranks = vec![vec![isend(1, 1_000_000, 0), wait(&[0])], vec![]];
+    let error = run(ranks, &bare()).unwrap_err().to_string();
+    assert!(
+        error.contains("rank 0 waits for a message that is never received"),
+        "{error}"
+    );
+    let ranks = vec![vec![collective(Kind::Barrier, 0)], vec![]];
+    let error = run(ranks, &bare()).unwrap_err().to_string();
+    assert!(
+        error.contains("rank 1 in a collective operation of communicator 0"),
+        "{error}"
+    );
+}
+
+#[test]
+fn wrong_programs_are_refused() {
+    let error = run(vec![vec![isend(5, 8, 0)]], &bare()).unwrap_err().to_string();
+    assert_eq!(error, "rank 0: names rank 5 of 1 ranks");
+    let short = run_on(&network(2, 2, 1e15), &[0], &program(vec![vec![], vec![]]), &bare()).unwrap_err();
+    assert_eq!(short.to_string(), "1 hosts for 2 ranks; name one for each");
+    let away = run_on(&network(2, 2, 1e15), &[0, 9], &program(vec![vec![], vec![]]), &bare()).unwrap_err();
+    assert_eq!(away.to_string(), "there is no host 9 among 2");
+    let model = Model {
+        most_events: 10,
+        ..bare()
+    };
+    assert_eq!(run(ping_pong(7, 8), &model).unwrap_err(), ReplayError::TooLong(10));
+}
+
+#[test]
+fn without_a_network_messages_are_free() {
+    let program = program(ping_pong(3, 10_000));
+    let placed = Placed {
+        platform: None,
+        hosts: &[0, 1],
+        cap_bps: None,
+    };
+    close(replay(&program, placed, &bare(), None).unwrap().makespan_s, 0.0);
+}
+
+#[test]
+fn caps_bound_single_connections() {
+    let network = network(2, 2, 1e15);
+    let caps = [f64::INFINITY, RATE_BPS / 4.0, RATE_BPS / 4.0, f64::INFINITY];
+    let program = program(vec![
+        vec![isend(1, 50_000, 0), wait(&[0])],
+        vec![irecv(0, 0), wait(&[0])],
+    ]);
+    let placed = Placed {
+        platform: Some(&network),
+        hosts: &[0, 1],
+        cap_bps: Some(&caps),
+    };
+    close(
+        replay(&program, placed, &bare(), None).unwrap().makespan_s,
+        ALPHA_S + 4.0 * 50_000.0 * BYTE_S,
+    );
+}
+
+/// Ranks that all exchange messages of random sizes with random partners, and then meet.
+fn exchanges(sizes: &[u64], ranks: u32) -> Program {
+    let body = |rank: u32| {
+        let mut ops = Vec::new();
+        for (round, &bytes) in sizes.iter().enumerate() {
+            let distance = round as u32 % (ranks - 1) + 1;
+            ops.push(compute(1e-4 * f64::from(rank + 1)));
+            ops.push(irecv((rank + ranks - distance) % ranks, 0));
+            ops.push(isend((rank + distance) % ranks, bytes, 1));
+            ops.push(wait(&[0, 1]));
+        }
+        ops.push(collective(Kind::Allreduce, sizes[0]));
+        ops
+    };
+    program((0..ranks).map(body).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_faster_uplink_is_never_slower_for_a_chain(sizes in prop::collection::vec(1_u64..500_000, 1..8), factor in 1.0..8.0_f64) {
+        // One rank sends to one other: no order of messages can change.
+        let ranks = || {
+            let sender = sizes.iter().flat_map(|&bytes| [isend(1, bytes, 0), wait(&[0])]).collect();
+            let receiver = sizes.iter().flat_map(|_| [irecv(0, 0), wait(&[0])]).collect();
+            program(vec![sender, receiver])
+        };
+        let slow = run_on(&network(4, 2, 2e8), &[0, 2], &ranks(), &Model::default()).unwrap();
+        let fast = run_on(&network(4, 2, 2e8 * factor), &[0, 2], &ranks(), &Model::default()).unwrap();
+        prop_assert!(fast.makespan_s <= slow.makespan_s * (1.0 + 1e-9));
+    }
+
+    #[test]
+    fn equal_hosts_may_be_permuted(sizes in prop::collection::vec(1_u64..500_000, 1..8), seed in 0_u32..1000) {
+        let ranks = 6_u32;
+        let program = exchanges(&sizes, ranks);
+        let straight: Vec<u32> = (0..ranks).collect();
+        let mut other = straight.clone();
+        other.rotate_left(seed as usize % 6);
+        other.swap(0, seed as usize % 5 + 1);
+        let network = network(6, 6, 1e15);
+        let first = run_on(&network, &straight, &program, &Model::default()).unwrap();
+        let second = run_on(&network, &other, &program, &Model::default()).unwrap();
+        prop_assert!((first.makespan_s / second.makespan_s - 1.0).abs() < 1e-6, "{} {}", first.makespan_s, second.makespan_s);
+    }
+
+    #[test]
+    fn parts_add_up(sizes in prop::collection::vec(1_u64..500_000, 1..8)) {
+        let program = exchanges(&sizes, 5);
+        let hosts = [0, 1, 2, 3, 3];
+        let done = run_on(&network(4, 2, 3e8), &hosts, &program, &Model::default()).unwrap();
+        prop_assert!((done.critical.total_s() / done.makespan_s - 1.0).abs() < 1e-6);
+        for rank in 0..5 {
+            let sum_s = done.compute_s[rank] + done.overhead_s[rank] + done.wait_s[rank];
+            prop_assert!((sum_s / done.finish_s[rank] - 1.0).abs() < 1e-6, "{sum_s} {}", done.finish_s[rank]);
+        }
+    }
+}
