@@ -24,6 +24,8 @@ __all__ = [
     "FlowList",
     "Found",
     "Guarded",
+    "JobProgram",
+    "JobReplayed",
     "LinkTime",
     "Network",
     "Platform",
@@ -1015,6 +1017,93 @@ class _Background(Protocol):
     def weight(self) -> float: ...
     @property
     def cap_bps(self) -> float: ...
+
+class _MessageCosts(Protocol):
+    """Costs of messages besides the network's: `gavotte.simulate.MessageCosts`."""
+
+    @property
+    def library(self) -> str: ...
+    @property
+    def eager_bytes(self) -> int: ...
+    @property
+    def overhead_s(self) -> float: ...
+    @property
+    def byte_overhead_s(self) -> float: ...
+    @property
+    def combine_s(self) -> float: ...
+    @property
+    def local_latency_s(self) -> float: ...
+    @property
+    def local_bps(self) -> float: ...
+    @property
+    def most_events(self) -> int: ...
+
+@final
+class JobProgram:
+    """The operations of a job's ranks, checked."""
+
+    def __new__(
+        cls, ranks: Sequence[Sequence[tuple[object, ...]]], communicators: Sequence[Sequence[int]]
+    ) -> JobProgram:
+        """Read the operations.
+
+        Args:
+            ranks: the operations of each rank as tuples, the kind first: `("compute", mean_s, variance_s2)`,
+                `("isend", peer, bytes, tag, communicator, request, synchronous)`,
+                `("irecv", peer, tag, communicator, request)`, `("wait", requests)`, `("cancel", request)`,
+                `("collective", kind, communicator, root, bytes, counts, sources, targets, request)` with the root's
+                place in the communicator, `("loop", count, operations)`.
+            communicators: the ranks of each.
+
+        Raises:
+            ValueError: naming the rank with a wrong operation.
+        """
+
+    def replay(
+        self,
+        platform: Platform | None,
+        hosts: Sequence[int],
+        model: _MessageCosts,
+        *,
+        seeds: Sequence[int | None],
+        cap_bps: _Floats | None = None,
+    ) -> list[JobReplayed]:
+        """Replay the job once for each seed; None = with mean computing times.
+
+        Args:
+            platform: the network; None = messages take no time outside of the processors.
+            hosts: the host of each rank.
+            model: costs of messages besides the network's.
+            seeds: seeds of the computing times.
+            cap_bps: (N, N) highest rate of one connection; row = source.
+
+        Raises:
+            ValueError: naming what is wrong, or what a rank waits for in vain.
+        """
+
+@final
+class JobReplayed:
+    """How long a job takes. Lists have one item for each rank."""
+
+    @property
+    def makespan_s(self) -> float: ...
+    @property
+    def critical_s(self) -> tuple[float, float, float, float]:
+        """Parts of the makespan: computing, the MPI library's work, latencies, transfers."""
+
+    @property
+    def compute_s(self) -> list[float]: ...
+    @property
+    def overhead_s(self) -> list[float]: ...
+    @property
+    def wait_s(self) -> list[float]: ...
+    @property
+    def finish_s(self) -> list[float]: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def extrapolated_s(self) -> float:
+        """Seconds of the makespan that were extrapolated from loops in a steady state."""
 
 @final
 class Platform:

@@ -122,7 +122,12 @@ impl JobReplayed {
         let critical = done.critical;
         Self {
             makespan_s: done.makespan_s,
-            critical_s: (critical.compute_s, critical.overhead_s, critical.latency_s, critical.transfer_s),
+            critical_s: (
+                critical.compute_s,
+                critical.overhead_s,
+                critical.latency_s,
+                critical.transfer_s,
+            ),
             compute_s: done.compute_s,
             overhead_s: done.overhead_s,
             wait_s: done.wait_s,

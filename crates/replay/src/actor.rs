@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
+use crate::matching::Envelope;
 use crate::outcome::Split;
 use crate::program::Op;
 use crate::steady::{Lap, Laps};
@@ -57,7 +58,7 @@ pub(crate) struct Actor {
     /// The request of the rank that completes with this collective.
     pub(crate) parent: Option<Ticket>,
     /// What tells the messages of a nonblocking collective from those of others: its number in its communicator.
-    pub(crate) tag_offset: i32,
+    tag_offset: i32,
     /// By communicator: nonblocking collectives that it has begun.
     begun: HashMap<u32, i32>,
     frames: Vec<Frame>,
@@ -166,6 +167,15 @@ impl Actor {
             if let Some(laps) = &mut frame.laps {
                 laps.clear();
             }
+        }
+    }
+
+    /// What one of its messages has in common with a receive.
+    pub(crate) fn envelope(&self, source: u32, tag: i32, communicator: u32) -> Envelope {
+        Envelope {
+            source,
+            tag: tag.wrapping_add(self.tag_offset),
+            context: communicator,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The event loop: from one end of computing, of a transfer or of a latency to the next.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
@@ -10,26 +10,17 @@ use gavotte_net::Seconds;
 use crate::actor::{Actor, Ticket};
 use crate::collectives::Expansions;
 use crate::error::ReplayError;
+use crate::events::{Chore, Due, Event};
 use crate::matching::{Envelope, Mailbox, Posted};
 use crate::messages::{Connections, Message, Messages, Stage};
 use crate::model::Model;
 use crate::outcome::{Replayed, Split};
+use crate::placed::Placed;
 use crate::program::{Op, Program};
 use crate::steady::steady;
 
 /// The part of a context that tells collectives' messages from others.
 const COLLECTIVE: u32 = 1 << 31;
-
-/// Where the ranks are.
-#[derive(Clone, Copy)]
-pub struct Placed<'a> {
-    /// The network; `None` = messages take no time outside of the processors, which no placement beats.
-    pub platform: Option<&'a dyn Platform>,
-    /// The host of each rank.
-    pub hosts: &'a [u32],
-    /// Highest rate of one connection from each host to each other in bit/s, by source; `None` = no caps.
-    pub cap_bps: Option<&'a [f64]>,
-}
 
 /// Replays a program.
 ///
@@ -50,78 +41,6 @@ pub fn replay(
     let mut engine = Engine::new(program, placed, model, seed);
     engine.run()?;
     Ok(engine.into_replayed())
-}
-
-impl Placed<'_> {
-    fn check(&self, ranks: usize) -> Result<(), ReplayError> {
-        if self.hosts.len() != ranks {
-            return Err(ReplayError::Input(format!(
-                "{} hosts for {ranks} ranks; name one for each",
-                self.hosts.len()
-            )));
-        }
-        let Some(platform) = self.platform else {
-            return Ok(());
-        };
-        let count = platform.host_count();
-        if let Some(host) = self.hosts.iter().find(|&&host| host as usize >= count) {
-            return Err(ReplayError::Input(format!("there is no host {host} among {count}")));
-        }
-        match self.cap_bps {
-            Some(caps) if caps.len() != count * count => Err(ReplayError::Input(format!(
-                "{} caps for {count} hosts; give one for each pair",
-                caps.len()
-            ))),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// What happens at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    /// An actor goes on.
-    Go(u32),
-    /// A rank hands the first piece of a message to the wire.
-    Hand(u32),
-    /// A piece between two ranks of one host, or that nothing limits, has been sent.
-    Sent(u32),
-    /// A piece has arrived.
-    Arrive(u32),
-    /// The permit for the rest of a message has arrived.
-    Permit(u32),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Due {
-    time_s: f64,
-    number: u64,
-    event: Event,
-}
-
-impl Eq for Due {}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.time_s
-            .total_cmp(&other.time_s)
-            .then(self.number.cmp(&other.number))
-    }
-}
-
-/// What a rank can only do inside MPI.
-#[derive(Clone, Copy, Debug)]
-enum Chore {
-    /// Permit the sender of a matched message to go on.
-    Permit(u32),
-    /// Send the rest of a permitted message.
-    Send(u32),
 }
 
 struct Engine<'a> {
@@ -259,11 +178,7 @@ impl<'a> Engine<'a> {
                     request,
                     synchronous,
                 } => {
-                    let envelope = Envelope {
-                        source: rank,
-                        tag: tag.wrapping_add(actor.tag_offset),
-                        context: communicator,
-                    };
+                    let envelope = actor.envelope(rank, tag, communicator);
                     self.send(number, envelope, peer, bytes, (request, synchronous));
                 }
                 Op::Irecv {
@@ -272,11 +187,7 @@ impl<'a> Engine<'a> {
                     communicator,
                     request,
                 } => {
-                    let envelope = Envelope {
-                        source: peer,
-                        tag: tag.wrapping_add(actor.tag_offset),
-                        context: communicator,
-                    };
+                    let envelope = actor.envelope(peer, tag, communicator);
                     self.receive(number, envelope, request);
                 }
                 Op::Wait(requests) => {

@@ -1,6 +1,6 @@
 //! Which algorithm Open MPI's `tuned` component takes, by the size of the communicator and of the message.
 //!
-//! The thresholds are those of Open MPI 4.1.4 for commutative operations (coll_tuned_decision_fixed.c); 4.1.0 and 5.0.9 have the same.
+//! The thresholds are those of Open MPI 4.1.4 for commutative operations (`coll_tuned_decision_fixed.c`); 4.1.0 and 5.0.9 have the same.
 //! They are numbered as in Open MPI's `coll_tuned_*_algorithm` parameters. No rule cuts messages into segments.
 
 /// Rules for communicators below a size: for messages below some bytes, the number of an algorithm.
