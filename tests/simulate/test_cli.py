@@ -165,7 +165,7 @@ def test_shares_as_tcp_makes_them(here: Path) -> None:
     tcp = finish_s(here / "finish.csv")
     assert equal["slow"] == equal["fast"]
     assert tcp["slow"] > tcp["fast"]
-    placed = gavotte(here, "one.placement.json", "one.app.toml", "--network", "n.network.json", "--tcp", "--json")
+    placed = shell.gavotte(here, "one.placement.json", "one.app.toml", "--network", "n.network.json", "--tcp", "--json")
     plain = gavotte(here, "one.placement.json", "one.app.toml", "--network", "n.network.json", "--json")
     assert json.loads(placed.stdout)["completion_s"] == pytest.approx(json.loads(plain.stdout)["completion_s"])
 
@@ -249,3 +249,29 @@ def test_a_topology_with_latency_loss_and_policer(here: Path) -> None:
     # Without latency, TCP recovers at once.
     assert done.returncode == 0
     assert "warning" not in done.stderr
+
+
+def test_a_traced_job_under_a_placement(tmp_path: Path) -> None:
+    trace = Path(__file__).parents[1] / "profile" / "recorded" / "loops.trace"
+    rates = [[None if m == n else 80e6 for n in range(4)] for m in range(4)]
+    write_network(tmp_path / "n.network.json", builders.network("abcd", rates, sharing="pipe"))
+    app = builders.app("x", *((f"rank{rank}", f"rank{(rank + 1) % 4}", 1000) for rank in range(4)))
+    write_app(tmp_path / "a.app.toml", app)
+    line = ["a.app.toml", "--network", "n.network.json", "--trace", str(trace), "--json"]
+    placed = shell.gavotte(
+        "place", "n.network.json", "a.app.toml", "--method", "round-robin", "-o", "p.placement.json", cwd=tmp_path
+    )
+    assert placed.returncode == 0, placed.stderr
+    ran = shell.gavotte("simulate", "p.placement.json", *line, cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    job = json.loads(ran.stdout)["job"]
+    parts = job["compute_s"] + job["overhead_s"] + job["latency_s"] + job["transfer_s"]
+    assert parts == pytest.approx(job["predicted_s"])
+    assert 0 < job["least_s"] <= job["predicted_s"]
+    assert 0 < job["computing"] <= 1
+    alone = shell.gavotte("simulate", "p.placement.json", "a.app.toml", "--trace", str(trace), cwd=tmp_path)
+    assert alone.returncode == 2
+    write_app(tmp_path / "a.app.toml", builders.app("x", ("rank0", "rank1", 1000)))
+    other = shell.gavotte("simulate", "p.placement.json", *line, cwd=tmp_path)
+    assert other.returncode == 1
+    assert "has 4" in other.stderr

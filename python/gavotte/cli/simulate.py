@@ -19,7 +19,9 @@ from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_bytes, format_rate
 
 if TYPE_CHECKING:
+    from gavotte.formats.app import App
     from gavotte.formats.network import Network
+    from gavotte.formats.placement import Placement
     from gavotte.formats.topology import Topology
     from gavotte.simulate import Conditions, LinkUse, Simulation
 
@@ -32,6 +34,10 @@ class QuestionOptions:
 
     network: Path | None = option(
         "Simulate a Placement and its Apps on this Network, instead of a list of flows.", "N.network.json"
+    )
+    trace: Path | None = option(
+        "With --network: replay this trace of the App's job under the Placement. Rank r is the App's r-th task.",
+        "JOB.trace",
     )
     goodput: bool | None = option(
         "Count bytes as TCP payload, 1448/1514 of what a Topology's rates carry (default), or as wire bytes.",
@@ -135,6 +141,8 @@ def _check_together(first: Path, rest: list[Path], asked: QuestionOptions) -> No
         raise typer.BadParameter("a Placement needs the Network that it was made for; use --network")
     if asked.network is None and len(rest) != 1:
         raise typer.BadParameter("use one list of flows; only a Placement, with --network, takes several files")
+    if asked.trace is not None and (asked.network is None or len(rest) != 1):
+        raise typer.BadParameter("--trace needs --network, and the App of one job")
     if not guarded and asked.protection is not None:
         raise typer.BadParameter("--protection needs --guarantee")
     if not guarded and (asked.marks is not None or asked.queue_s is not None):
@@ -204,7 +212,7 @@ def _guarded(
 
 
 def _placement(
-    path: Path, platform: Topology | Network, apps: list[Path], _asked: QuestionOptions, conditions: Conditions
+    path: Path, platform: Topology | Network, apps: list[Path], asked: QuestionOptions, conditions: Conditions
 ) -> tuple[list[str], Simulation, dict[str, Any]]:
     """Return the same for a Placement."""
     from gavotte.formats.app import read_app
@@ -220,7 +228,33 @@ def _placement(
         "method": placed.method,
         "apps": done.apps,
     }
+    if asked.trace is not None:
+        extra["job"] = _job(asked.trace, platform, loaded[0], placed, conditions.seed)
     return list(done.flows.names)[: done.transfers], done.simulation, extra
+
+
+def _job(path: Path, platform: Topology | Network, app: App, placed: Placement, seed: int) -> dict[str, Any]:
+    """Return the prediction for a traced job under a Placement."""
+    from gavotte.errors import FormatError, GavotteError
+    from gavotte.formats.network import Network
+    from gavotte.formats.trace import read_trace
+    from gavotte.simulate import JobReplay
+
+    if not isinstance(platform, Network):
+        raise typer.BadParameter("--trace needs a Network: a Topology is not measured")
+    trace = read_trace(path)
+    if len(trace.ranks) != len(app.task):
+        raise FormatError(str(path), "ranks", f"has {len(trace.ranks)}", f"App `{app.name}` has {len(app.task)} tasks")
+    try:
+        hosts = [placed.assignment[task.name] for task in app.task]
+    except KeyError as error:
+        raise GavotteError(f"the placement has no host for task {error}", hint="place the application again") from None
+    with progress("replaying"):
+        replay = JobReplay(platform, trace, seed=seed)
+        time = replay.predict(hosts)
+    warn(replay.warnings)
+    share = min(replay.least_s / time.predicted_s, 1.0) if time.predicted_s > 0 else 1.0
+    return asdict(time) | {"least_s": replay.least_s, "computing": share}
 
 
 def _tell_guarantee(document: dict[str, Any], most: int) -> None:
@@ -266,6 +300,10 @@ def _show(summary: dict[str, Any]) -> None:
     else:
         mean = "" if summary["mean_s"] is None else f", {summary['mean_s']:.6g} s on average"
         note(f"{counted(flows, 'flow')} in {summary['makespan_s']:.6g} s{mean}, seed {summary['seed']}")
+    if "job" in summary:
+        job = summary["job"]
+        note(f"job: {job['predicted_s']:.3g} s in MPI ({job['low_s']:.3g} to {job['high_s']:.3g})")
+        note(f"{job['computing']:.0%} of it is computing: no placement saves more than {1 - job['computing']:.0%}")
     if "completion_s" in summary and finished == flows:
         note(
             f"{summary['method']}: completed in {summary['completion_s']:.3f} s, "

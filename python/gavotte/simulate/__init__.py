@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Queues,
         simulate_guarded,
     )
+    from gavotte.simulate.jobs import JobReplay, JobTime, MessageCosts
     from gavotte.simulate.placement import PlacementSimulation, replay_placement, simulate_placement
     from gavotte.simulate.platform import host_names, read_platform
     from gavotte.simulate.roundtrips import tcp_weights
@@ -31,7 +32,10 @@ __all__ = [
     "Flows",
     "GuardedSimulation",
     "HostGuard",
+    "JobReplay",
+    "JobTime",
     "LinkUse",
+    "MessageCosts",
     "PairGuard",
     "PlacementSimulation",
     "Queues",
@@ -57,6 +61,7 @@ _HOMES = {
     "conditions": ("Conditions",),
     "flows": ("Background", "Flows", "read_flows", "write_finish"),
     "guarded": ("PROTECTIONS", "GuardedSimulation", "HostGuard", "PairGuard", "Queues", "simulate_guarded"),
+    "jobs": ("JobReplay", "JobTime", "MessageCosts"),
     "placement": ("PlacementSimulation", "replay_placement", "simulate_placement"),
     "platform": ("host_names", "read_platform"),
     "roundtrips": ("tcp_weights",),
