@@ -22,6 +22,7 @@ from gavotte.place.patterns import Pattern, read_pattern
 from gavotte.place.placing import evaluate
 from gavotte.place.question import Question
 from gavotte.place.ranks import RankOrder, Selection, keep_hosts, order_ranks, with_slots
+from gavotte.place.replaying import ReplayedOrder, improve_order
 from gavotte.place.robust import worst_case
 from gavotte.place.running import Running, twice_counted
 from gavotte.place.selecting import select_hosts, with_inventory
@@ -48,6 +49,7 @@ __all__ = [
     "Quota",
     "RankOrder",
     "Relocation",
+    "ReplayedOrder",
     "Running",
     "Selection",
     "Watch",
@@ -59,6 +61,7 @@ __all__ = [
     "explain",
     "forecast",
     "front",
+    "improve_order",
     "keep_hosts",
     "latency_s",
     "order_ranks",
