@@ -18,8 +18,10 @@ from gavotte.cli.options import MaybeHosts, Seed, StoreUrl
 from gavotte.cli.output import emit_json, emit_table, json_text, note, unknown_pairs, warn
 
 if TYPE_CHECKING:
+    from gavotte.formats.app import App
     from gavotte.formats.inventory import Inventory
     from gavotte.formats.record import Record
+    from gavotte.formats.trace import Trace
     from gavotte.launch import Launched, LaunchPlan, LaunchQuestion, LaunchSession
     from gavotte.launch.past import WallTime
 
@@ -117,11 +119,13 @@ def _question(words: Sequence[str], known: KnownOptions, running: RunOptions) ->
     network = None if known.network is None else read_network(known.network)
     if network is not None:
         warn(unknown_pairs(network))
+    app = None if known.app is None else read_app(known.app)
     return LaunchQuestion(
         command=words,
         hosts=known.hosts,
         network=network,
-        app=None if known.app is None else read_app(known.app),
+        app=app,
+        trace=None if app is None or known.app is None else _trace(known.app, app),
         store=known.store,
         max_age_s=known.max_age,
         measuring=not known.no_measure,
@@ -130,6 +134,13 @@ def _question(words: Sequence[str], known: KnownOptions, running: RunOptions) ->
         effort=Effort(time_limit_s=running.time_limit, seed=running.seed),
         dry=running.dry_run,
     )
+
+
+def _trace(path: Path, app: App) -> Trace | None:
+    """Return the trace that an App names, as a path from the App's folder."""
+    from gavotte.formats.trace import read_trace
+
+    return None if app.trace is None else read_trace(path.parent / app.trace)
 
 
 def _session(seed: int) -> LaunchSession:
@@ -178,6 +189,8 @@ def _announce(plan: LaunchPlan) -> None:
     note(f"job {plan.job.key}: {plan.size}, {kept}")
     if plan.verdict:
         note(plan.verdict)
+    if plan.computing:
+        note(plan.computing)
     if plan.wall is not None:
         default = "" if plan.default_wall is None or not plan.placed else f", else {_span(plan.default_wall)}"
         note(f"predicted wall time: {_span(plan.wall)}{default}")
@@ -200,6 +213,8 @@ def _show(plan: LaunchPlan) -> None:
         print(f"{unknown} unknown, so the launcher's own order stays")
     else:
         print(plan.verdict)
+    if plan.computing:
+        print(plan.computing)
     if plan.wall is None:
         print("wall time: unknown until the job has run once")
     else:

@@ -204,7 +204,16 @@ def _between_hosts(app: App, hosts: Sequence[str]) -> int:
 def _record(plan: LaunchPlan, began_s: float, wall_s: float, status: int, moved_bytes: int | None) -> Record:
     """Return the Record of a run."""
     document = plan.document
-    kept = ("predicted_s", "low_s", "high_s", "default_predicted_s", "messages_s", "default_messages_s", "placed")
+    kept = (
+        "predicted_s",
+        "low_s",
+        "high_s",
+        "default_predicted_s",
+        "messages_s",
+        "default_messages_s",
+        "computing_s",
+        "placed",
+    )
     labels = {
         key: document[key] for key in (*kept, "job", "command", "ranks", "launcher", "network", "measured", "seed")
     }

@@ -1,15 +1,16 @@
 """Predict a job's wall time from its earlier runs.
 
 1. Runs in the same order predict the next one by their mean.
-2. Runs in another order predict it as `place.forecast` does: the time that messages take changes with the order, and
-   the rest of a run stays or scales with them.
-3. Runs of one order scatter. Their pooled scatter, or else an assumed one, widens the interval.
+2. With the job's trace, a replay in both orders predicts it (`launch.replaying`).
+3. Without one, runs in another order predict it as `place.forecast` does: the time that messages take changes with the
+   order, and the rest of a run stays or scales with them.
+4. Runs of one order scatter. Their pooled scatter, or else an assumed one, widens the interval.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -35,10 +36,12 @@ class Past:
     Attributes:
         order: host of each rank.
         wall_s: its wall time.
+        counted: whether its messages were counted, and its calls traced.
     """
 
     order: tuple[str, ...]
     wall_s: float
+    counted: bool = False
 
 
 @dataclass(frozen=True)
@@ -53,15 +56,24 @@ class WallTime:
 def past_of(records: Sequence[Record]) -> list[Past]:
     """Return the runs that ended well, from Records of launches in time order."""
     runs = [
-        Past(tuple(str(record.labels.get("order", "")).split(",")), record.value)
+        Past(tuple(str(record.labels.get("order", "")).split(",")), record.value, record.labels.get("counted") is True)
         for record in records
         if record.labels.get("status") == 0 and record.value > 0
     ]
     return runs[-MOST_RUNS:]
 
 
+Replayed = Callable[[Sequence[str]], tuple[float, float]]
+"""Returns the wall time that a replay predicts in an order of hosts, and half of its 95 % interval, in seconds."""
+
+
 def predict(
-    past: Sequence[Past], order: Sequence[str], app: App | None, network: Network | None, slots: Mapping[str, int]
+    past: Sequence[Past],
+    order: Sequence[str],
+    app: App | None,
+    network: Network | None,
+    slots: Mapping[str, int],
+    replayed: Replayed | None = None,
 ) -> WallTime | None:
     """Predict the wall time in an order of hosts.
 
@@ -71,6 +83,7 @@ def predict(
         app: the job's messages; None = unknown, so that only runs in the same order count.
         network: the current Network; None = unknown.
         slots: largest number of ranks on each host.
+        replayed: the replay of the job's trace; None = there is no trace.
 
     Returns:
         The prediction; None = no run allows one.
@@ -82,6 +95,10 @@ def predict(
     if same := by_order.get(tuple(order)):
         middle = fmean(same)
         half = _HALF_WIDTH * scatter * math.sqrt(1 + 1 / len(same)) * middle
+        return WallTime(middle, max(middle - half, 0.0), middle + half)
+    if replayed is not None:
+        middle, varying_s = replayed(order)
+        half = math.hypot(varying_s, _HALF_WIDTH * scatter * middle)
         return WallTime(middle, max(middle - half, 0.0), middle + half)
     if app is None or network is None:
         return None

@@ -20,6 +20,7 @@ from gavotte.launch.nodes import check_nodes
 from gavotte.launch.past import Past, WallTime, past_of, predict
 from gavotte.launch.places import Places, places_of
 from gavotte.launch.question import LaunchQuestion, LaunchSession
+from gavotte.launch.replaying import TracedJob, replayed_order, traced_job
 from gavotte.launch.shelf import Shelf
 from gavotte.model import model
 from gavotte.place import RankOrder, evaluate, order_ranks, with_slots
@@ -49,6 +50,7 @@ class LaunchPlan:
         app: the job's messages; None = unknown.
         order: the order that was chosen for the messages; None = the messages or the Network are unknown.
         past: earlier runs of the job.
+        traced: the job's trace on the Network; None = one of both is unknown.
         shelf: the store.
     """
 
@@ -67,6 +69,7 @@ class LaunchPlan:
     app: App | None
     order: RankOrder | None
     past: Sequence[Past]
+    traced: TracedJob | None = field(repr=False, compare=False)
     shelf: Shelf = field(repr=False, compare=False)
 
     @property
@@ -86,19 +89,32 @@ class LaunchPlan:
 
     @cached_property
     def wall(self) -> WallTime | None:
-        """Predicted wall time; None = no earlier run allows a prediction."""
-        return predict(self.past, self.hosts, self.app, self.network, self.slots)
+        """Predicted wall time; None = neither an earlier run nor a trace allows a prediction."""
+        return self._wall(self.hosts)
 
     @cached_property
     def default_wall(self) -> WallTime | None:
         """Predicted wall time in the launcher's own order."""
-        return predict(self.past, self.default, self.app, self.network, self.slots)
+        return self._wall(self.default)
+
+    def _wall(self, order: Sequence[str]) -> WallTime | None:
+        replayed = None if self.traced is None else self.traced.wall_s
+        return predict(self.past, order, self.app, self.network, self.slots, replayed)
+
+    @property
+    def computing(self) -> str:
+        """What no order can save of the job in the launcher's own order, in one line; empty without a trace."""
+        if self.traced is None or self.default_wall is None:
+            return ""
+        return self.traced.computing(self.default_wall.predicted_s)
 
     @property
     def verdict(self) -> str:
         """Whether the order is worth it, in one line; empty if messages or Network are unknown."""
         if self.order is None:
             return ""
+        if not self.placed and self.traced is not None:
+            return "not worth it: in the replay of the job no order was found that takes 1 % less time"
         if not self.placed:
             return f"not worth it: no order was found whose messages take 1 % less than {self.order.given_s:.3g} s"
         return f"messages take {self.order.completion_s:.3g} s instead of {self.order.given_s:.3g} s"
@@ -150,6 +166,7 @@ class LaunchPlan:
             "messages_s": None if self.order is None else self.order.completion_s,
             "default_messages_s": None if self.order is None else self.order.given_s,
             "bound_s": None if self.order is None else self.order.bound_s,
+            "computing_s": None if self.traced is None else self.traced.floor_s,
             "verdict": self.verdict,
             "network": self.network_source,
             "network_age_s": self.network_age_s,
@@ -184,7 +201,7 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
     2. The hosts that answer.
     3. The Network: the given one, else the store's newest that is young enough, else measured now.
     4. The App: the given one, else the store's for this job.
-    5. With both, an order of ranks, compared with the launcher's own.
+    5. With both, an order of ranks, compared with the launcher's own: by bytes, and then by the replay of the trace.
 
     Where a measurement or a search fails, the launcher's own order stays.
 
@@ -212,14 +229,26 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
     app = _app(question, shelf, job, "host" if launcher.on_each else "rank")
     default = launcher.default(ranks, own_slots)
     past = past_of(shelf.runs(job.key))
+    traced = None
+    if app is not None and not launcher.on_each:
+        trace = question.trace if question.app is not None else shelf.trace(job.key)
+        seed, complain = question.effort.seed, session.complain
+        traced = traced_job(trace, known.network, ranks, past, family=launcher.family, seed=seed, complain=complain)
     order = None
     if known.network is not None and app is not None:
         try:
-            order = order_ranks(known.network, app, question.effort, slots=slots, given=default)
+            effort = (
+                question.effort if traced is None else replace(question.effort, kept_s=question.effort.time_limit_s / 2)
+            )
+            order = order_ranks(known.network, app, effort, slots=slots, given=default)
+            if traced is not None:
+                half = replace(question.effort, time_limit_s=question.effort.time_limit_s / 2)
+                order = replayed_order(traced, order, default, slots, known.network, app, half)
         except GavotteError as error:
             session.complain(f"the launcher's own order stays: {error}")
         else:
-            order = steady(order, past, known.network, app, slots)
+            if traced is None:
+                order = steady(order, past, known.network, app, slots)
             for warning in order.warnings:
                 session.complain(warning)
     return LaunchPlan(
@@ -238,6 +267,7 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
         app=app,
         order=order,
         past=past,
+        traced=traced,
         shelf=shelf,
     )
 

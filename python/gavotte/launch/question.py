@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gavotte.formats.app import App
 from gavotte.formats.history import History
 from gavotte.formats.inventory import Inventory
 from gavotte.formats.network import Network
 from gavotte.place import Effort
+
+if TYPE_CHECKING:
+    from gavotte.formats.trace import Trace
 
 DAY_S = 86_400.0
 PLACE_S = 3.0
@@ -26,6 +30,7 @@ class LaunchQuestion:
         hosts: the hosts, as `agents.resolve_hosts` takes them; None = those of the Network, or of Slurm's allocation.
         network: the Network between the hosts; None = the store's, or measured now.
         app: the job's messages; None = the store's, or counted in this run.
+        trace: the trace that belongs to `app`; None = there is none.
         store: the store's URL; None = the user's own.
         max_age_s: oldest measurement of the store that counts, in seconds.
         measuring: whether hosts may be measured now.
@@ -39,6 +44,7 @@ class LaunchQuestion:
     hosts: str | None = None
     network: Network | None = None
     app: App | None = None
+    trace: Trace | None = None
     store: str | None = None
     max_age_s: float = DAY_S
     measuring: bool = True
