@@ -1,0 +1,189 @@
+"""Compares replays of traced MPI jobs with real runs of them in a lab, in orders of ranks that had not run before.
+
+    make bench-replay                                     five jobs in six orders, three runs of each
+    make bench-replay ARGS="--jobs halo --runs 1"
+
+Hosts in two racks, which alternate in the launcher's own order. For each job, the first `gavotte launch` measures the
+Network (once) and traces the job. Each other order is predicted before it runs: the Network, the trace and the wall
+time of that first run are all that is known. Computing is pauses (`jobs.c`), since all hosts share this machine's processors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benches.machine import machine, processor_times
+
+from gavotte.formats.topology import Topology
+from gavotte.lab import Session, session
+from gavotte.launch import LaunchPlan, LaunchQuestion, LaunchSession, plan_launch
+from gavotte.launch.launchers import Wanted, recognise
+from gavotte.launch.running import run
+from gavotte.place import Effort
+
+GAVOTTE = str(Path(sys.executable).parent / "gavotte")
+SOURCE = Path(__file__).parent / "jobs.c"
+JOB_S = 300.0
+JOBS = {
+    "halo": ("halo", "150", "60000", "10"),
+    "transpose": ("transpose", "60", "30000", "20"),
+    "wavefront": ("wavefront", "150", "50000", "5"),
+    "training": ("training", "12", "2000000", "100"),
+    "pairs": ("pairs", "40", "200000", "10"),
+}
+MCA = {"btl": "tcp,self", "btl_tcp_if_include": "eth0", "oob_tcp_if_include": "eth0", "mpi_yield_when_idle": "1"}
+
+
+def topology(count: int) -> Topology:
+    """Return hosts that alternate between two racks behind slower uplinks."""
+    racks = [{"name": f"rack{rack}", "parent": "core", "up": f"{100 - 20 * rack}mbit"} for rack in range(2)]
+    hosts = [{"name": f"vm{at}", "switch": f"rack{at % 2}", "rate": "100mbit"} for at in range(count)]
+    return Topology.model_validate(
+        {"format": "gavotte/topology/1", "switch": [{"name": "core"}, *racks], "host": hosts}
+    )
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job in a lab.
+
+    Attributes:
+        lab: the lab.
+        folder: folder for its files.
+        program: path of the compiled program.
+        name: one of `JOBS`.
+        ranks: number of ranks, one on each host.
+    """
+
+    lab: Session
+    folder: Path
+    program: Path
+    name: str
+    ranks: int
+
+    @property
+    def words(self) -> list[str]:
+        """The command line, without an order."""
+        mca = [word for key, value in MCA.items() for word in ("--mca", key, value)]
+        return ["mpirun", "-n", str(self.ranks), *mca, str(self.program), *JOBS[self.name]]
+
+    @property
+    def store(self) -> str:
+        """The store, which all jobs share, so that hosts are measured once."""
+        return str(self.folder.parent / "store")
+
+    def launch(self) -> dict[str, Any]:
+        """Run `gavotte launch`; return its result.
+
+        Raises:
+            RuntimeError: with what it printed, when it fails.
+        """
+        result = self.folder / "run.json"
+        line = [GAVOTTE, "launch", "--hosts", "lab", "--store", self.store, "--json", str(result), "--", *self.words]
+        environment = {**self.lab.environment(), "XDG_CACHE_HOME": str(self.folder.parent / "cache")}
+        ran = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=JOB_S, check=False)
+        if ran.returncode:
+            raise RuntimeError(ran.stderr[-2000:])
+        document: dict[str, Any] = json.loads(result.read_text())
+        return document
+
+    def plan(self) -> LaunchPlan:
+        """Return the plan of the next launch."""
+        question = LaunchQuestion(self.words, "lab", store=self.store, dry=True, effort=Effort(time_limit_s=20.0))
+        return plan_launch(question, LaunchSession(lambda _: sys.exit("not measured"), print, print))
+
+    def in_order(self, hosts: Sequence[str], slots: dict[str, int]) -> float:
+        """Run the program with rank i on the i-th of these hosts; return its wall time in seconds.
+
+        Raises:
+            RuntimeError: when it fails.
+        """
+        launcher, file = recognise(self.words), self.folder / "order"
+        placed = list(hosts) != launcher.default(self.ranks, slots)
+        start = launcher.start(launcher.read(self.words), Wanted(hosts, slots, placed, str(file)))
+        file.write_text(start.text)
+        words = ["sh", "-c", 'exec timeout 200 "$@" >quiet 2>&1', "sh", *start.words]
+        ended = run(
+            self.lab.command(hosts[0], ["env", "-C", str(self.folder), *words]), self.lab.environment(), entered=True
+        )
+        if ended.status:
+            raise RuntimeError((self.folder / "quiet").read_text(errors="replace")[-2000:])
+        return ended.wall_s
+
+
+def bench(job: Job, runs: int, seeds: int) -> list[float]:
+    """Print one job's table; return the relative errors of its predictions."""
+    first = job.launch()
+    plan = job.plan()
+    if plan.traced is None:
+        raise RuntimeError("the job was not traced")
+    slots = plan.own_slots
+    orders = {"own": plan.default, "ours": plan.hosts}
+    orders |= {f"random {seed}": random.Random(seed).sample(plan.default, job.ranks) for seed in range(seeds)}
+    if plan.hosts == plan.default:
+        del orders["ours"]
+    predicted = {key: plan.traced.wall_s(order) for key, order in orders.items()}
+    walls: dict[str, list[float]] = {key: [] for key in orders}
+    all_before, idle_before = processor_times()
+    for _ in range(runs):
+        for key, order in orders.items():
+            walls[key].append(job.in_order(order, slots))
+    all_after, idle_after = processor_times()
+    idle = (idle_after - idle_before) / (all_after - all_before)
+    print(
+        f"\n{job.name}: first run {first['wall_s']:.2f} s, of which {plan.traced.outside_s:.2f} s outside of MPI; {plan.computing}"
+    )
+    print(f"{plan.verdict}; factor of messages {plan.traced.factor:.2f}; cores idle {idle:.0%} of the time")
+    print(f"{'order':12}{'predicted':>10}{'median s':>10}{'least':>8}{'most':>8}{'off':>7}")
+    errors = []
+    for key, each in walls.items():
+        middle_s, (predicted_s, _) = statistics.median(each), predicted[key]
+        errors.append(predicted_s / middle_s - 1)
+        print(f"{key:12}{predicted_s:10.2f}{middle_s:10.2f}{min(each):8.2f}{max(each):8.2f}{errors[-1]:+7.1%}")
+    return errors
+
+
+def main() -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description="replays of traced MPI jobs, next to real runs")
+    parser.add_argument("--jobs", nargs="+", choices=JOBS, default=list(JOBS))
+    parser.add_argument("--ranks", type=int, default=8, help="number of ranks, one on each host")
+    parser.add_argument("--runs", type=int, default=3, help="repetitions of each order")
+    parser.add_argument("--seeds", type=int, default=4, help="number of random orders")
+    asked = parser.parse_args()
+    if not (shutil.which("mpirun") and shutil.which("mpicc")):
+        sys.exit("Open MPI is not installed")
+    print(
+        f"{machine()}\n{asked.ranks} ranks, {asked.runs} interleaved runs of each order, seeds 0 to {asked.seeds - 1}"
+    )
+    errors: list[float] = []
+    with tempfile.TemporaryDirectory(prefix="gvt-replay-") as scratch, session(topology(asked.ranks)) as lab:
+        os.environ.update(lab.environment())
+        program = Path(scratch) / "jobs"
+        subprocess.run(["mpicc", "-O2", str(SOURCE), "-o", str(program)], check=True, timeout=100)
+        for name in asked.jobs:
+            job = Job(lab, Path(scratch) / name, program, name, asked.ranks)
+            job.folder.mkdir()
+            errors += bench(job, asked.runs, asked.seeds)
+            sys.stdout.flush()
+    off = sorted(map(abs, errors))
+    print(
+        f"\n{len(off)} orders: predictions are off by {statistics.median(off):.1%} in the median, {off[-1]:.1%} at worst"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
