@@ -1,4 +1,4 @@
-//! Hosts of a packing that no block reaches any more. Other hosts would wait for what such a host should pass on, so it
+//! Hosts of trees that no block reaches any more. Other hosts would wait for what such a host should pass on, so it
 //! leaves the trees.
 
 use super::pending::SILENT_S;
@@ -26,18 +26,57 @@ impl Conductor {
             packing.remove(host);
             // A host for which no parent is left shows by its broken subscriptions.
             let _ = packing.rearrange(&self.avoided);
-            let node = &mut self.nodes[host];
-            (node.late, node.grew_s) = (true, now_s);
-            node.breaks.clear();
-            node.failures = 1;
-            self.given.remove(&host);
             self.pending
                 .retain(|&(child, parent), _| child != host && parent != host);
-            self.settled_s = now_s;
+            self.make_late(host, now_s);
             self.aside.push(host);
             let text = format!("{} gets no bytes and passes none on, and is put last", self.name(host));
             self.log.push(text);
         }
+    }
+
+    /// Takes a host out of a tree at its first stall, if others get their blocks from it. It then gets the object like a
+    /// late one. At the end of a chain it could cross the lines between racks once more, and slow all others down.
+    ///
+    /// Its parent may be the cause. The parent leaves instead if another child of it has stalled before, or if it has the
+    /// whole object and so loses nothing. Returns whether a host has left.
+    pub(super) fn leave_tree(&mut self, host: usize, parent: usize, now_s: f64) -> bool {
+        let Overlay::Tree(tree) = &mut self.overlay else {
+            return false;
+        };
+        let is_suspect = self.suspects.contains(&parent) || self.nodes[parent].have.is_full();
+        let accused = is_suspect && tree.order()[0] != parent;
+        let leaver = if accused { parent } else { host };
+        if self.nodes[host].late || !tree.has_children(leaver) {
+            return false;
+        }
+        tree.remove(leaver);
+        if !accused {
+            self.suspects.insert(parent);
+            self.avoided.insert((host, parent));
+        }
+        self.make_late(leaver, now_s);
+        let text = if accused {
+            format!("{} passes no bytes on, and is put last", self.name(parent))
+        } else {
+            format!(
+                "{} gets no bytes from {} and is put last",
+                self.name(host),
+                self.name(parent)
+            )
+        };
+        self.log.push(text);
+        true
+    }
+
+    /// Makes a host that has left the trees a late one.
+    fn make_late(&mut self, host: usize, now_s: f64) {
+        let node = &mut self.nodes[host];
+        (node.late, node.grew_s) = (true, now_s);
+        node.breaks.clear();
+        node.failures = 1;
+        self.given.remove(&host);
+        self.settled_s = now_s;
     }
 
     /// Whether a host is cut off:

@@ -124,6 +124,8 @@ pub struct Conductor {
     /// The limit of a pair without a limit from outside.
     unlimited_bps: f64,
     avoided: BTreeSet<(usize, usize)>,
+    /// Parents of a tree from which a child got no bytes and has left.
+    suspects: BTreeSet<usize>,
     expected_bytes_per_s: f64,
     settled_s: f64,
     /// Once the source has died: the number of blocks that the others have together, and when that number last changed.
@@ -194,6 +196,7 @@ impl Conductor {
             limits: BTreeMap::new(),
             unlimited_bps: f64::INFINITY,
             avoided: BTreeSet::new(),
+            suspects: BTreeSet::new(),
             expected_bytes_per_s,
             settled_s: 0.0,
             left: (0, 0.0),
@@ -414,6 +417,13 @@ impl Conductor {
             self.name(parent)
         );
         self.log.push(text);
+        if let Overlay::Tree(tree) = &mut self.overlay
+            && !tree.has_children(child)
+        {
+            // Its parent may be well, and others depend on the parent. No host depends on the child.
+            tree.remove(child);
+            self.nodes[child].late = true;
+        }
         if self.nodes[child].late {
             if matches!(self.overlay, Overlay::Tree(_) | Overlay::Packing(_)) && self.foster(child).is_none() {
                 let why = format!("no host is left that could send it the object: {why}");

@@ -16,6 +16,8 @@ const ALONE_S: f64 = 30.0;
 const SLOW: f64 = 0.6;
 /// A slow host falls behind if it would need at least this long to catch up.
 const BEHIND_S: f64 = 1.0;
+/// A host without a byte for this long, that is in two reports, is not slow but cut off.
+const QUIET_S: f64 = 0.5;
 /// After a change, the conductor ignores slow rates for this long.
 const SETTLE_S: f64 = 2.0;
 /// How long blocks may still arrive after the source has died.
@@ -65,10 +67,10 @@ impl Conductor {
             if self.nodes[parent].bytes() <= self.nodes[host].bytes() {
                 // The host waits for blocks that its parent lacks too, for example after a corrupt block.
                 self.nodes[host].grew_s = now_s;
-            } else if now_s - self.nodes[host].grew_s > STALL_S
-                && now_s - self.nodes[parent].grew_s.max(self.settled_s) > 0.0
+            } else if now_s - self.nodes[host].grew_s.max(self.settled_s) > STALL_S
+                && !self.starves(parent, now_s)
+                && !self.leave_tree(host, parent, now_s)
             {
-                self.free_children(host, parent, now_s);
                 self.broken(
                     host,
                     parent,
@@ -86,22 +88,10 @@ impl Conductor {
         }
     }
 
-    /// Moves a host that gets no bytes to a place without children, so that no other host waits for it. Whether its own
-    /// link or its parent's is down shows later.
-    fn free_children(&mut self, host: usize, parent: usize, now_s: f64) {
-        let Overlay::Tree(tree) = &self.overlay else { return };
-        let mut changed = tree.clone();
-        if !tree.has_children(host) || !changed.demote(host, &self.avoided) || changed == *tree {
-            return;
-        }
-        self.overlay = Overlay::Tree(changed);
-        self.settled_s = now_s;
-        let text = format!(
-            "{} gets no bytes from {} and is put last",
-            self.name(host),
-            self.name(parent)
-        );
-        self.log.push(text);
+    /// Whether a host lacks blocks and gets none itself, so that its children wait for what it waits for.
+    fn starves(&self, host: usize, now_s: f64) -> bool {
+        let node = &self.nodes[host];
+        !node.have.is_full() && now_s - node.grew_s >= QUIET_S
     }
 
     /// Relieves a mesh's helper that gets no bytes although its parents have blocks for it. If it gets none for long, it
@@ -295,6 +285,10 @@ impl Conductor {
         for (parent, child) in tree.edges().collect::<Vec<_>>() {
             let (above, below) = (&self.nodes[parent], &self.nodes[child]);
             if below.standing != Standing::Live || !above.takes_part() || self.held(child) {
+                continue;
+            }
+            if now_s - below.grew_s >= QUIET_S {
+                // It is cut off rather than slow, or waits for a host that is: `leave_tree` or its agent's silence decides.
                 continue;
             }
             let Some(gets) = below.rate() else { continue };
