@@ -97,6 +97,8 @@ class Job:
         if ran.returncode:
             raise RuntimeError(ran.stderr[-2000:])
         document: dict[str, Any] = json.loads(result.read_text())
+        if not document["traced"]:
+            raise RuntimeError(ran.stderr[-2000:])
         return document
 
     def plan(self) -> LaunchPlan:

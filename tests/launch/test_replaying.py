@@ -8,7 +8,7 @@ import pytest
 from tests import builders
 from tests.traces import collective, compute, trace
 
-from gavotte.formats.trace import Loop, Recv, Send, Trace
+from gavotte.formats.trace import Loop, Operation, Recv, Send, Trace
 from gavotte.launch.past import Past, predict
 from gavotte.launch.replaying import TracedJob, replayed_order, traced_job
 from gavotte.place import Effort, order_ranks
@@ -22,12 +22,13 @@ APART, TOGETHER = list("acbd"), list("abcd")
 
 def pairs(count: int, size: int, pause_s: float) -> Trace:
     """Return two pairs of ranks: in each, the even one sends to the odd one between pauses."""
-    even, odd = (
-        lambda peer: (compute(pause_s), Send(peer, size, 0, 0, "standard", 0.0)),
-        lambda peer: (compute(pause_s), Recv(peer, size, 0, 0, 0.0)),
-    )
-    bodies = [even(1), odd(0), even(3), odd(2)]
-    return trace(*[[Loop(count, (*body, collective("barrier")))] for body in bodies])
+    bodies: list[Operation] = [
+        Send(1, size, 0, 0, "standard", 0.0),
+        Recv(0, size, 0, 0, 0.0),
+        Send(3, size, 0, 0, "standard", 0.0),
+        Recv(2, size, 0, 0, 0.0),
+    ]
+    return trace(*[[Loop(count, (compute(pause_s), call, collective("barrier")))] for call in bodies])
 
 
 def job(past: list[Past], made: Trace | None = None) -> TracedJob:
@@ -78,20 +79,20 @@ def test_a_replay_predicts_orders_that_have_not_run() -> None:
 
 
 def test_the_replayed_time_decides_the_order() -> None:
-    found = order_ranks(NETWORK, APP, Effort(time_limit_s=1.0), slots=SLOTS, given=APART)
+    by_bytes = order_ranks(NETWORK, APP, Effort(time_limit_s=1.0), slots=SLOTS, given=APART)
     effort = Effort(time_limit_s=2.0)
     traced = job([])
-    best = replayed_order(traced, found, APART, SLOTS, NETWORK, APP, effort)
+    best = replayed_order(traced, by_bytes, APART, SLOTS, NETWORK, APP, effort)
     assert traced.replay.seconds(best.hosts) == pytest.approx(traced.replay.seconds(TOGETHER))
     # Messages of 50 bytes are nothing beside the pauses.
     idle = job([], pairs(100, 50, 0.01))
-    kept = replayed_order(idle, found, APART, SLOTS, NETWORK, APP, effort)
+    kept = replayed_order(idle, by_bytes, APART, SLOTS, NETWORK, APP, effort)
     assert kept.hosts == APART
     assert kept.completion_s == kept.given_s
     # An order that ran before stays, and one that is not possible any more does not.
     swapped = list("badc")
     again = job([Past(tuple("aabb"), 1.0), Past(tuple(swapped), 1.2)])
-    assert replayed_order(again, found, APART, SLOTS, NETWORK, APP, effort).hosts == swapped
+    assert replayed_order(again, by_bytes, APART, SLOTS, NETWORK, APP, effort).hosts == swapped
 
 
 def test_a_trace_of_another_job_is_not_used() -> None:

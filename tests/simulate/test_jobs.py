@@ -40,9 +40,9 @@ def network(names: str = "abcd", fast_bps: float = 80e6, slow_bps: float = 8e6) 
 
 def ping_pong(count: int, size: int) -> Trace:
     """Return two ranks that send each other messages in turn."""
-    there = (compute(0.0), Send(1, size, 5, 0, "standard", 0.0), compute(0.0), Recv(1, size, 6, 0, 0.0))
-    back = (compute(0.0), Recv(0, size, 5, 0, 0.0), compute(0.0), Send(0, size, 6, 0, "standard", 0.0))
-    return trace([Loop(count, there)], [Loop(count, back)])
+    ping = (compute(0.0), Send(1, size, 5, 0, "standard", 0.0), compute(0.0), Recv(1, size, 6, 0, 0.0))
+    pong = (compute(0.0), Recv(0, size, 5, 0, 0.0), compute(0.0), Send(0, size, 6, 0, "standard", 0.0))
+    return trace([Loop(count, ping)], [Loop(count, pong)])
 
 
 def test_a_ping_pong_depends_on_the_hosts() -> None:
@@ -86,8 +86,8 @@ def test_all_operations_are_replayed() -> None:
     ]
     replay = JobReplay(network(), trace(first, second), BARE)
     time = replay.predict(["a", "b"], draws=1)
-    # The announcement of the synchronous send and its permit take two latencies before the pause. After it, rank 1 passes
-    # `comm` one latency later, its neighbours' messages arrive after another, and the last message after a third.
+    # The announcement of the synchronous send and its permit take two latencies before the pause. After it, rank 1
+    # passes `comm` one latency later, its neighbours' messages arrive after another, and the last one after a third.
     assert time.predicted_s == pytest.approx(0.5 + 5 * ALPHA_S, abs=1e-5)
     assert replay.least_s == pytest.approx(0.5)
 

@@ -60,15 +60,15 @@ def improve_order(
             if (seconds := replayed(each)) < best_s * (1 - _BETTER):
                 best, best_s = list(each), seconds
     draw = random.Random(effort.seed)
-    found = True
-    while found:
-        found = False
+    improved = True
+    while improved:
+        improved = False
         for order in _neighbours(best, slots, draw):
             if effort.clock() >= deadline_s:
                 return ReplayedOrder(best, best_s, count, ended=False)
             count += 1
             if (seconds := replayed(order)) < best_s * (1 - _BETTER):
-                best, best_s, found = order, seconds, True
+                best, best_s, improved = order, seconds, True
                 break
     return ReplayedOrder(best, best_s, count, ended=True)
 
