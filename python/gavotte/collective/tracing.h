@@ -96,9 +96,12 @@ static int grow_keys(size_t size) {
 
 /* Return the number of the key in `scratch`; -1 = out of memory. */
 static int key_number(void) {
-    Hash hash = 0xcbf29ce484222325ULL;
-    for (size_t i = 0; i < scratch_size; i++) hash = (hash ^ scratch[i]) * 0x100000001b3ULL;
-    hash = mix(hash);
+    Hash hash = scratch_size;
+    for (size_t i = 0; i < scratch_size; i += sizeof(Hash)) {
+        Hash word = 0;
+        memcpy(&word, scratch + i, scratch_size - i < sizeof word ? scratch_size - i : sizeof word);
+        hash = mix(hash ^ word);
+    }
     int slot = 0;
     if (key_slots_room) {
         for (slot = (int)(hash % (Hash)key_slots_room); key_slots[slot]; slot = (slot + 1) % key_slots_room) {
@@ -197,7 +200,8 @@ static struct {
     int instance, live;
 } *comms;
 static int trace_comms, comms_room;
-static Group *groups[FOLD_BUCKETS >> 6];
+enum { GROUP_BUCKETS = 1 << 10 };
+static Group *groups[GROUP_BUCKETS];
 
 /* Return the number of a new communicator. Its group and which of the live ones with this group it is are the same on
  * all ranks, since they make and free communicators in the same order. */
@@ -205,7 +209,7 @@ static int new_comm(const int *list, int n, const int *remote, int remotes) {
     size_t size = sizeof(int) * (size_t)(n + remotes);
     Hash hash = mix((Hash)n);
     for (int i = 0; i < n + remotes; i++) hash = mix(hash ^ (Hash)(unsigned)(i < n ? list[i] : remote[i - n]));
-    Group **bucket = &groups[hash % (FOLD_BUCKETS >> 6)], *group = *bucket;
+    Group **bucket = &groups[hash % GROUP_BUCKETS], *group = *bucket;
     while (group && (group->hash != hash || group->n != n || group->remote != remotes ||
                      memcmp(group->ranks, list, sizeof(int) * (size_t)n) ||
                      memcmp(group->ranks + n, remote, sizeof(int) * (size_t)remotes)))
@@ -658,7 +662,7 @@ static void trace_cancel(MPI_Request request) {
     free_slot(slot);
 }
 
-/* A request that nobody will wait for. */
+/* A request for which no call will wait. */
 static void trace_forget(MPI_Request request) {
     Live **at = find_live(request);
     if (!*at) return;

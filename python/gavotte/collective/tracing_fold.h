@@ -22,7 +22,7 @@ typedef struct Node {
     struct Node **body, *next_free;
 } Node;
 
-enum { FOLD_BUCKETS = 1 << 16, MOST_CANDIDATES = 64, MOST_BODY = 1 << 16, MOST_DEPTH = 32, POOL = 256 };
+enum { FOLD_BUCKETS = 1 << 12, MOST_CANDIDATES = 64, MOST_BODY = 1 << 16, MOST_DEPTH = 32, POOL = 256 };
 
 typedef struct {
     Node *node;

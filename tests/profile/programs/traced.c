@@ -76,7 +76,7 @@ static void communicators(void) {
     }
 }
 
-/* Messages that a probe matches, a request that is cancelled, one that nobody waits for, and MPI_PROC_NULL. */
+/* Messages that a probe matches, a request that is cancelled, one for which no call waits, and MPI_PROC_NULL. */
 static void rare(void) {
     MPI_Request request;
     MPI_Message message;

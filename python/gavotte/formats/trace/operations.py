@@ -151,9 +151,10 @@ class Collective:
         kind: one of `KINDS`.
         communicator: index in the trace's communicators.
         root: root's rank; None = there is none, or it is unknown to this rank.
-        bytes: size of the vector (bcast, reduce, allreduce, scan, exscan), of all ranks' results together
-            (reduce_scatter, reduce_scatter_block), of one rank's block (scatter, gather, allgather, alltoall), of this
-            rank's block (scatterv, gatherv, allgatherv), of all that this rank sends (alltoallv, neighbor_*), or 0.
+        bytes: a size that depends on the kind. It is that of the vector for bcast, reduce, allreduce, scan and exscan.
+            It is that of all ranks' results together for reduce_scatter and reduce_scatter_block. It is that of one
+            rank's block for scatter, gather, allgather and alltoall, and that of this rank's block for scatterv,
+            gatherv and allgatherv. It is the sum of `counts` for alltoallv and neighbor_*, else 0.
         counts: bytes by member: of its result (reduce_scatter), to it (scatterv at the root, alltoallv), from it
             (gatherv at the root, allgatherv), or to each of `targets` (neighbor_*); else empty.
         sources: ranks from which a neighbor_* receives.
