@@ -1,5 +1,5 @@
 /*
- * A plain annealer as a peer: random relocations and swaps of single tasks, cooled geometrically, for a given time.
+ * A plain annealer as a peer: random relocations and swaps of single tasks, cooled geometrically, for a given processor time.
  *
  * Cost is the longest time of a link, with a little of the root mean square of all. It knows nothing of bottlenecks.
  * Input: whitespace-separated numbers on stdin, as `peers.py` writes them. Output: seconds, steps, and the host of each task.
@@ -25,9 +25,10 @@ static double uniform(void) { return (double)(next() >> 11) / 9007199254740992.0
 
 static int below(int count) { return (int)(next() % (uint64_t)count); }
 
+/* Processor time: a busy machine takes nothing from it. */
 static double now_s(void) {
     struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &at);
     return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
 }
 

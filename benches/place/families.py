@@ -84,3 +84,19 @@ def scaled(family: str, tasks: int, hosts: int, seed: int) -> tuple[Network, App
         transfer=[Transfer(source=f"t{a}", target=f"t{b}", bytes=size) for (a, b), size in transfers],
     )
     return network, app
+
+
+def partners(app: App, count: int) -> list[list[str]]:
+    """Return disjoint groups of two to four tasks, each of a task and some that it exchanges bytes with."""
+    near: dict[str, list[str]] = {task.name: [] for task in app.task}
+    for transfer in app.transfer:
+        near[transfer.source].append(transfer.target)
+        near[transfer.target].append(transfer.source)
+    groups: list[list[str]] = []
+    grouped: set[str] = set()
+    for name in near:
+        group = [name, *[other for other in dict.fromkeys(near[name]) if other not in grouped][:3]]
+        if name not in grouped and len(group) > 1 and len(groups) < count:
+            groups.append(group)
+            grouped.update(group)
+    return groups

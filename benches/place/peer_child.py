@@ -33,12 +33,13 @@ def mtkahypar(graph: dict[str, Any]) -> list[int]:
 
 
 def kahip(graph: dict[str, Any]) -> list[int]:
-    """KaHIP's kaffpa, STRONG: total cut, one imbalance for all blocks."""
+    """KaHIP's kaffpa, STRONG without a preset: total cut, one imbalance for all blocks."""
     import kahip as peer
 
     starts, ends, weights = _rows(graph)
+    mode = {"FAST": 0, "ECO": 1}.get(graph["preset"], 2)
     _, blocks = peer.kaffpa(
-        graph["needs"], starts, weights, ends, graph["blocks"], graph["imbalance"], True, graph["seed"], 2
+        graph["needs"], starts, weights, ends, graph["blocks"], graph["imbalance"], True, graph["seed"], mode
     )
     return list(map(int, blocks))
 

@@ -104,7 +104,7 @@ def built_annealer(folder: Path) -> Path | None:
 
 
 def anneal(program: Path, judge: Judge, limit_s: float, seed: int) -> float | None:
-    """Return the seconds that a plain annealer on one thread reaches in this time, by the judge."""
+    """Return the seconds that a plain annealer on one thread reaches in this processor time, by the judge."""
     hosts = len(judge.have)
     rates: list[float] = []
 
@@ -130,7 +130,7 @@ def anneal(program: Path, judge: Judge, limit_s: float, seed: int) -> float | No
     numbers += [at for result in links for at in result]
     numbers += [value for edge in edges for value in edge]
     text = " ".join(f"{value:.17g}" for value in numbers)
-    child = subprocess.run([program], input=text, capture_output=True, text=True, timeout=limit_s + 60, check=True)
+    child = subprocess.run([program], input=text, capture_output=True, text=True, timeout=10 * limit_s + 60, check=True)
     return judge.seconds(np.array(child.stdout.split()[2:], dtype=np.intp))
 
 
