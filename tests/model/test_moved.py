@@ -28,6 +28,19 @@ def test_a_host_that_moved_is_known_by_what_came_after() -> None:
     assert error(estimate(result.times, "mode"), after) < 0.05 < error(estimate(times, "mode"), after)
 
 
+def test_hosts_that_moved_are_known_after_two_snapshots() -> None:
+    rng = np.random.default_rng(9)
+    before, other = truth(24, rng), truth(24, rng)
+    after = before.copy()
+    for host in (3, 17):
+        after[host], after[:, host] = 1.6 * other[host], 1.6 * other[:, host]
+    times = np.concatenate([disturbed(before, 3, rng, spikes=0.1), disturbed(after, 2, rng, spikes=0.1)])
+    result = cut(times)
+    assert result.hosts == (3, 17)
+    assert np.isnan(result.times[:3, 3]).all()
+    assert np.isfinite(result.times[:3, 5, 6]).all()
+
+
 def test_a_pair_that_moved_moves_alone() -> None:
     rng = np.random.default_rng(2)
     times = disturbed(truth(8, rng), 10, rng, spikes=0.0)
@@ -87,8 +100,8 @@ def test_a_cut_that_decides_worse_is_not_made() -> None:
 
 def test_few_snapshots_show_no_move() -> None:
     rng = np.random.default_rng(4)
-    times = disturbed(truth(8, rng), 6, rng)
-    times[3:] *= np.where(np.eye(8, dtype=bool)[0], 9, 1)
+    times = disturbed(truth(8, rng), 4, rng)
+    times[2:] *= np.where(np.eye(8, dtype=bool)[0], 9, 1)
     assert cut(times).times is times
 
 
