@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -102,6 +103,15 @@ class TaskGraph:
     target: Indices
     bytes: Floats
 
+    @cached_property
+    def partners(self) -> dict[int, list[tuple[float, int]]]:
+        """Bytes of each transfer of a task, sent or received, with the other task; without tasks that have none."""
+        near: dict[int, list[tuple[float, int]]] = {}
+        for source, target, size in zip(self.source.tolist(), self.target.tolist(), self.bytes.tolist(), strict=True):
+            near.setdefault(source, []).append((size, target))
+            near.setdefault(target, []).append((size, source))
+        return near
+
 
 def random_tasks(size: int, seed: int) -> TaskGraph:
     """Return a random task graph in which each task sends to `TASK_DEGREE` others."""
@@ -127,11 +137,8 @@ def mapped(tasks: TaskGraph, times: Floats) -> Indices:
     both = np.where(np.isnan(times), np.inf, times)
     both = both + both.T
     np.fill_diagonal(both, np.inf)
-    near: list[list[tuple[float, int]]] = [[] for _ in range(size)]
-    for source, target, weight in zip(tasks.source.tolist(), tasks.target.tolist(), tasks.bytes.tolist(), strict=True):
-        near[source].append((weight, target))
-        near[target].append((weight, source))
-    weight_of = np.array([sum(weight for weight, _ in edges) for edges in near])
+    near = tasks.partners
+    weight_of = np.bincount(tasks.source, tasks.bytes, size) + np.bincount(tasks.target, tasks.bytes, size)
     bandwidth = (1 / both).sum(axis=1)
     place = np.full(size, -1)
     free = np.ones(size, dtype=bool)
@@ -141,7 +148,7 @@ def mapped(tasks: TaskGraph, times: Floats) -> Indices:
 
         def put(task: int, host: int) -> None:
             place[task], free[host] = host, False
-            for weight, other in near[task]:
+            for weight, other in near.get(task, ()):
                 if place[other] < 0:
                     heapq.heappush(heap, (-weight, other, task))  # noqa: B023 - called in this round only
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import NormalDist
 
 import numpy as np
@@ -30,11 +31,21 @@ class Estimate:
 
     Attributes:
         constant: (N, N) in the unit of the input, NaN = never measured.
-        load: (n,) factor by which each snapshot lengthens the times of all pairs; median 1.
+        times: (n, N, N) the input.
+        own_load: (n,) load of each snapshot, if the estimator finds it.
     """
 
     constant: Floats
-    load: Floats
+    times: Floats = field(repr=False)
+    own_load: Floats | None = None
+
+    @cached_property
+    def load(self) -> Floats:
+        """(n,) factor by which each snapshot lengthens the times of all pairs; median 1."""
+        if self.own_load is not None:
+            return self.own_load
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return load_of(self.times, self.constant)
 
 
 @dataclass(frozen=True)
@@ -58,7 +69,7 @@ def last(times: Floats) -> Estimate:
     newest = times[-1].copy()
     for earlier in times[-2::-1]:
         newest = np.where(np.isnan(newest), earlier, newest)
-    return _with_load(times, newest)
+    return Estimate(newest, times)
 
 
 def ewma(times: Floats) -> Estimate:
@@ -67,7 +78,7 @@ def ewma(times: Floats) -> Estimate:
     for newer in times[1:]:
         mixed = (1 - EWMA_WEIGHT) * mean + EWMA_WEIGHT * newer
         mean = np.where(np.isnan(newer), mean, np.where(np.isnan(mean), newer, mixed))
-    return _with_load(times, mean)
+    return Estimate(mean, times)
 
 
 def mean(times: Floats) -> Estimate:
@@ -75,17 +86,17 @@ def mean(times: Floats) -> Estimate:
     known = np.isfinite(times)
     count = known.sum(axis=0)
     total = np.where(known, times, 0.0).sum(axis=0)
-    return _with_load(times, np.where(count > 0, total / np.maximum(count, 1), np.nan))
+    return Estimate(np.where(count > 0, total / np.maximum(count, 1), np.nan), times)
 
 
 def median(times: Floats) -> Estimate:
     """Return the median of each pair's times, the constant with the least L1 error."""
-    return _with_load(times, _quantile(times, 0.5))
+    return Estimate(_quantile(times, 0.5), times)
 
 
 def least(times: Floats) -> Estimate:
     """Return the least time of each pair, that is its best rate."""
-    return _with_load(times, _quantile(times, 0.0))
+    return Estimate(_quantile(times, 0.0), times)
 
 
 def rpca(times: Floats) -> Estimate:
@@ -104,7 +115,7 @@ def rpca(times: Floats) -> Estimate:
     constant, load = np.full(flat.shape[1], np.nan), np.ones(len(times))
     load[rows], constant[known], _ = _core.principal(np.ascontiguousarray(flat[:, known]))
     load[rows] /= np.median(load[rows])
-    return Estimate(_square(constant, times), load)
+    return Estimate(_square(constant, times), times, load)
 
 
 def mode(times: Floats) -> Estimate:
@@ -126,7 +137,7 @@ def _mode(times: Floats) -> tuple[Estimate, Band]:
     """Return each pair's most frequent value, and the scatter around it."""
     load, constant, agreeing, width = _core.mode(_flat(times), _gaps(len(times)))
     return (
-        Estimate(_square(constant, times), load),
+        Estimate(_square(constant, times), times, load),
         Band(float(width), agreeing.astype(np.int64).reshape(times.shape[1:])),
     )
 
@@ -172,11 +183,6 @@ def load_of(times: Floats, constant: Floats) -> Floats:
     load = np.array([float(np.median(row)) if row.size else 1.0 for row in rows])
     middle = float(np.median(load))
     return load / middle if middle > 0 else np.ones(len(load))
-
-
-def _with_load(times: Floats, constant: Floats) -> Estimate:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return Estimate(constant, load_of(times, constant))
 
 
 def _quantile(times: Floats, share: float) -> Floats:
