@@ -25,10 +25,13 @@ from benches.constant.calibration import stopping, subsets
 from benches.constant.cases import DECISIONS, MORE, NOTES, series
 from benches.constant.decisions import METHODS, decided, percent
 from benches.constant.once import methods, off
-from benches.constant.purposes import processor_time
+from benches.constant.purposes import Compared, processor_time
+from benches.constant.purposes import record as record_purposes
 from benches.constant.purposes import table as purposes
 from benches.constant.seattle import table, windows
 from benches.machine import machine
+
+from gavotte.model.choosing import Purpose
 
 GOALS_S = {("rpca", 196): 0.1, ("rpca", 1024): 2.0, ("mode", 1024): 0.5}
 PARTS = ("speed", "recovery", "decisions", "purposes", "calibration", "seattle")
@@ -121,6 +124,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3, help="of each method and size, for speed")
     parser.add_argument("--data", type=Path, help="folder of the NetLatency series of Seattle")
     parser.add_argument("--only", choices=PARTS)
+    parser.add_argument("--workers", type=int, help="processes that compare purposes; default: one for each processor")
+    parser.add_argument(
+        "--record", type=Path, help="folder to write the numbers of purposes to, as docs/results has them"
+    )
     arguments = parser.parse_args()
     try:
         import pyrpca  # noqa: F401
@@ -129,7 +136,8 @@ def main() -> None:
     else:
         peer = True
     seeds = 2 if arguments.quick else arguments.seeds
-    print(f"machine: {machine()}\nseeds: {arguments.seed} to {arguments.seed + seeds - 1}")
+    about, range_of_seeds = machine(), f"{arguments.seed} to {arguments.seed + seeds - 1}"
+    print(f"machine: {about}\nseeds: {range_of_seeds}")
     if not peer:
         print("pyrpca is not installed and left out")
     wanted = {arguments.only} if arguments.only else set(PARTS)
@@ -141,11 +149,16 @@ def main() -> None:
         decisions(64 if arguments.quick else 128, seeds, arguments.seed)
     if "purposes" in wanted:
         data = arguments.data if arguments.data is not None and arguments.data.is_dir() else None
+        kept: dict[tuple[str, Purpose, int], Compared] = {}
         print(flush=True)
         for line in chain(
-            processor_time(arguments.seed, arguments.runs), [""], purposes(40, seeds, arguments.seed, data)
+            processor_time(arguments.seed, arguments.runs),
+            [""],
+            purposes(40, seeds, arguments.seed, data, kept, arguments.workers),
         ):
             print(line, flush=True)
+        if arguments.record is not None:
+            record_purposes(arguments.record / "rpca-purposes.json", kept, range_of_seeds, about)
     if "calibration" in wanted:
         size = 64 if arguments.quick else 196
         print("\nstopping rule, N=64\n" + "\n".join(stopping(64, seeds, arguments.seed)), flush=True)

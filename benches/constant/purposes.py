@@ -5,12 +5,15 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
-from benches.constant.cases import CHANGING, DECISIONS, MESSAGE_BYTES, Case, series
+from benches.constant.cases import CHANGING, DECISIONS, MESSAGE_BYTES, series
 from benches.constant.seattle import frames
+from benches.recorded import write_figure
 
 from gavotte.formats.history import Floats, History
 from gavotte.model.choosing import CANDIDATES, Purpose, estimate, lasting, measured_hosts, trials
@@ -94,8 +97,37 @@ def compared(pairs: Iterator[tuple[Floats, Floats]], first: int) -> dict[Purpose
     return result
 
 
-def table(size: int, seeds: int, first: int, data: Path | None) -> Iterator[str]:
-    """Yield a line for each case and purpose, and the verdict."""
+@dataclass(frozen=True)
+class _Job:
+    """All series of one case, or of Seattle if `case` is None, with `learn` snapshots to learn from."""
+
+    case: str | None
+    learn: int
+    size: int
+    seeds: int
+    first: int
+    data: Path | None
+
+    def run(self) -> dict[Purpose, Compared]:
+        if self.case is None:
+            assert self.data is not None
+            return compared(_windows(self.data, self.learn), self.first)
+        drawn = (_drawn(self.case, self.size, self.learn, seed) for seed in range(self.first, self.first + self.seeds))
+        return compared(drawn, self.first)
+
+
+def table(
+    size: int,
+    seeds: int,
+    first: int,
+    data: Path | None,
+    kept: dict[tuple[str, Purpose, int], Compared],
+    workers: int | None = None,
+) -> Iterator[str]:
+    """Yield a line for each case and purpose, and the verdict; put each comparison into `kept`.
+
+    `workers` processes compare at the same time; None = one for each processor.
+    """
     yield (
         f"cost over the mean's on {LATER} later snapshots, N={size}, {seeds} seeds; best = the best method afterwards\n"
         f"{'case':<24}{'learnt':>7}{'purpose':>12}{'auto':>7}{'best':>7}{'above':>8}  best, and what auto took"
@@ -105,6 +137,7 @@ def table(size: int, seeds: int, first: int, data: Path | None) -> Iterator[str]
     def lines(name: str, learn: int, by_purpose: dict[Purpose, Compared]) -> Iterator[str]:
         nonlocal misses, count
         for purpose, entry in by_purpose.items():
+            kept[name, purpose, learn] = entry
             missed = entry.above > GOAL
             misses, count = misses + missed, count + 1
             taken = ", ".join(f"{entry.picked.count(each)} {each}" for each in sorted(set(entry.picked)))
@@ -114,13 +147,36 @@ def table(size: int, seeds: int, first: int, data: Path | None) -> Iterator[str]
                 f"{entry.best}; {taken}"
             )
 
-    for learn in LEARN:
-        for case in (*DECISIONS, *CHANGING):
-            drawn = (_drawn(case, size, learn, seed) for seed in range(first, first + seeds))
-            yield from lines(case.name, learn, compared(drawn, first))
-        if data is not None:
-            yield from lines("Seattle", learn, compared(_windows(data, learn), first))
+    cases = [*(case.name for case in (*DECISIONS, *CHANGING)), *[None] * (data is not None)]
+    jobs = [_Job(case, learn, size, seeds, first, data) for learn in LEARN for case in cases]
+    # A forked process would wait for threads of the compiled code that it does not have.
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        for job, by_purpose in zip(jobs, pool.map(_Job.run, jobs), strict=True):
+            yield from lines(job.case or "Seattle", job.learn, by_purpose)
     yield f"within {100 * GOAL:.0f} % of the best method afterwards in {count - misses} of {count}: {'met' if not misses else 'MISSED'}"
+
+
+def record(path: Path, kept: dict[tuple[str, Purpose, int], Compared], seeds: str, about: str) -> None:
+    """Write the comparisons as a figure: a row for each case."""
+    cases = list(dict.fromkeys(case for case, _, _ in kept))
+    columns = [(purpose, learn) for purpose in PURPOSES for learn in LEARN]
+    write_figure(
+        path,
+        title="Cost of `auto` above the best method's afterwards",
+        command='make bench-constant ARGS="--only purposes --data FOLDER"',
+        seed=seeds,
+        samples=f"{len(kept[cases[0], 'trees', LEARN[0]].auto)} series a case, {WINDOWS} windows of Seattle",
+        about=about,
+        columns=["% above the best method", *(f"{purpose}, {learn} snapshots" for purpose, learn in columns)],
+        rows=[
+            [case, *(f"{100 * kept[case, purpose, learn].above:.1f}" for purpose, learn in columns)] for case in cases
+        ],
+        plot={
+            "kind": "bars",
+            "columns": [1 + at for at, (_, learn) in enumerate(columns) if learn == LEARN[1]],
+            "unit": "%",
+        },
+    )
 
 
 def processor_time(seed: int, runs: int) -> Iterator[str]:
@@ -147,7 +203,8 @@ def processor_time(seed: int, runs: int) -> Iterator[str]:
         yield f"{size} hosts x {count} snapshots: {took:.2f} s, median of {runs} ({method}); goal {goal_s:g} s: {verdict}"
 
 
-def _drawn(case: Case, size: int, learn: int, seed: int) -> tuple[Floats, Floats]:
+def _drawn(name: str, size: int, learn: int, seed: int) -> tuple[Floats, Floats]:
+    case = next(case for case in (*DECISIONS, *CHANGING) if case.name == name)
     _, learnt, later = series(case, size, learn, np.random.default_rng([seed, size, learn]), LATER)
     return learnt, later
 
