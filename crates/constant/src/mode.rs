@@ -78,18 +78,21 @@ fn common_divisor(a: usize, b: usize) -> usize {
 
 /// The rank-one matrix with the smallest L1 error in logarithms: medians of columns and of rows in turn.
 fn alternate(sample: &[Vec<f64>], load: &mut [f64]) {
+    let mut room = Vec::new();
     for _ in 0..ROUNDS {
         let centres: Vec<f64> = sample
             .iter()
             .map(|column| {
-                let mut free: Vec<f64> = column.iter().zip(&*load).map(|(time, u)| time - u).collect();
-                median(&mut free).unwrap_or(f64::NAN)
+                room.clear();
+                room.extend(column.iter().zip(&*load).map(|(time, u)| time - u));
+                median(&mut room).unwrap_or(f64::NAN)
             })
             .collect();
         let mut moved: f64 = 0.0;
         for (row, u) in load.iter_mut().enumerate() {
-            let mut rest: Vec<f64> = sample.iter().zip(&centres).map(|(column, c)| column[row] - c).collect();
-            let next = median(&mut rest).unwrap_or(0.0);
+            room.clear();
+            room.extend(sample.iter().zip(&centres).map(|(column, c)| column[row] - c));
+            let next = median(&mut room).unwrap_or(0.0);
             moved = moved.max((next - *u).abs());
             *u = next;
         }
