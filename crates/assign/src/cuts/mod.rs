@@ -21,10 +21,11 @@ use crate::cuts::halves::{Halves, Hosts};
 use crate::problem::Problem;
 use crate::problem::units::Units;
 
-/// A host for each unit of `problem`, by minimum cuts; `None` if units find no room.
+/// A host for each unit of `problem`, by minimum cuts; empty if units find no room. If rules have prices, there are two
+/// placements: cuts know no rules, and either leaving units where rules break or moving all of them may be better.
 ///
 /// The result depends on the seed, but not on `threads`.
-pub(crate) fn by_cuts(problem: &Problem, units: &Units, seed: u64, threads: usize) -> Option<Vec<usize>> {
+pub(crate) fn by_cuts(problem: &Problem, units: &Units, seed: u64, threads: usize) -> Vec<Vec<usize>> {
     let order = order::of_hosts(problem);
     let (sizes, room) = order::sizes(problem, units);
     let ordered_room: Vec<f64> = order.hosts.iter().map(|&host| room[host]).collect();
@@ -39,6 +40,7 @@ pub(crate) fn by_cuts(problem: &Problem, units: &Units, seed: u64, threads: usiz
     for (unit, place) in halves.divide(graph, seed, threads) {
         places[unit as usize] = order.hosts[place as usize];
     }
-    let host_of = settle::settle(problem, units, &places)?;
-    Some(lay::lay(problem, units, host_of))
+    let ways = [false, true].into_iter().take(1 + usize::from(problem.rules.priced()));
+    let settled = ways.filter_map(|free| settle::settle(problem, units, &places, free));
+    settled.map(|host_of| lay::lay(problem, units, host_of)).collect()
 }

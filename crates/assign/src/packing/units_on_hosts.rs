@@ -235,6 +235,26 @@ impl<'a> Packing<'a> {
         self.on[host].push(unit);
     }
 
+    /// Whether a unit without a host, which fits on `host`, would break a rule with a price there.
+    pub(crate) fn breaks(&mut self, unit: usize, host: usize) -> bool {
+        let before = self.penalty_ns;
+        self.put(unit, host);
+        let after = self.penalty_ns;
+        self.take(unit);
+        after > before
+    }
+
+    /// The units that break a rule with a price, in ascending order.
+    pub(crate) fn breaking(&mut self) -> Vec<usize> {
+        let breaks = |unit: &usize| {
+            let host = self.take(*unit);
+            let breaks = self.breaks(*unit, host);
+            self.put(*unit, host);
+            breaks
+        };
+        (0..self.units.len()).filter(breaks).collect()
+    }
+
     /// Takes a unit off its host, and returns that host.
     pub(crate) fn take(&mut self, unit: usize) -> usize {
         let host = self.host_of[unit];

@@ -137,7 +137,12 @@ pub(crate) struct Chain<'a> {
 struct Focus {
     units: Vec<usize>,
     hosts: Vec<usize>,
+    /// Units at the centre that break rules; empty if the centre is the bottleneck.
+    breaking: Vec<usize>,
 }
+
+/// The least share of focuses on units that break rules, while any does.
+const LEAST_DEAR: f64 = 0.1;
 
 /// The largest number of hosts in a focus in addition to the one at the bottleneck: this many of its partners, and this many
 /// others.
@@ -181,10 +186,22 @@ impl<'a> Chain<'a> {
     }
 
     /// From now on, works on a host at the bottleneck, on some hosts of its units' partners, and on some others.
+    ///
+    /// If the price of broken rules is part of the time, the centre is as often a host of a unit that breaks one.
     pub(crate) fn look_closer(&mut self) {
-        let bottleneck = self.pick_host();
-        let mut near: Vec<usize> = Vec::new();
-        for &unit in self.packing.on(bottleneck) {
+        let mut breaking = Vec::new();
+        let dear = self.packing.penalty_s() / self.total_s().max(f64::MIN_POSITIVE);
+        let centre = if dear > 0.0 && self.rng.random_bool(dear.clamp(LEAST_DEAR, 1.0)) {
+            breaking = self.packing.breaking();
+            breaking.shuffle(&mut self.rng);
+            breaking.truncate(FOCUS_HOSTS);
+            breaking.first().map(|&unit| self.packing.host_of(unit))
+        } else {
+            None
+        };
+        let centre = centre.unwrap_or_else(|| self.pick_host());
+        let mut near: Vec<usize> = breaking.iter().map(|&unit| self.packing.host_of(unit)).collect();
+        for &unit in self.packing.on(centre) {
             let partners = self.packing.units.halves[unit].iter();
             near.extend(partners.map(|half| self.packing.host_of(half.other)));
         }
@@ -195,13 +212,14 @@ impl<'a> Chain<'a> {
         let count = self.packing.problem.capacity.len();
         let others = self.rng.random_range(1..=FOCUS_HOSTS);
         near.extend((0..others).map(|_| self.rng.random_range(0..count)));
-        near.push(bottleneck);
+        near.push(centre);
         near.sort_unstable();
         near.dedup();
         let units = near.iter().flat_map(|&host| self.packing.on(host).iter().copied());
         self.focus = Some(Focus {
             units: units.collect(),
             hosts: near,
+            breaking,
         });
     }
 
@@ -256,7 +274,7 @@ impl<'a> Chain<'a> {
     }
 
     /// What the chain minimizes: the cost of the loads, and the price of broken rules.
-    fn cost(&self) -> f64 {
+    pub(super) fn cost(&self) -> f64 {
         self.loads.cost() + self.penalty_weight * self.packing.penalty_s()
     }
 
@@ -428,6 +446,9 @@ impl<'a> Chain<'a> {
     fn pick_unit(&mut self) -> Option<usize> {
         let units = self.packing.units.len();
         if self.rng.random_bool(self.ways.at_bottleneck) {
+            if let Some(focus) = self.focus.as_ref().filter(|focus| !focus.breaking.is_empty()) {
+                return Some(focus.breaking[self.rng.random_range(0..focus.breaking.len())]);
+            }
             let host = self.pick_host();
             let residents = self.packing.on(host);
             if !residents.is_empty() {

@@ -5,8 +5,9 @@ use rand::RngExt;
 
 use crate::search::anneal::Chain;
 
-/// Hosts that a unit may move to in addition to those of its partners.
+/// Hosts that a unit may move to in addition to those of its partners: from the slowest link, and to break no rule.
 const FAR_HOSTS: usize = 6;
+const FREE_HOSTS: usize = 24;
 
 /// The smallest improvement that counts, as a share.
 const LEAST: f64 = 1e-9;
@@ -18,8 +19,8 @@ impl Chain<'_> {
     /// attempts, and returns their number.
     pub(crate) fn descend(&mut self, most: u64, over: &dyn Fn() -> bool) -> u64 {
         let mut tried = 0;
-        // The descent looks at links alone, not at prices.
-        if self.problem().rules.max_price.is_some() || self.problem().rules.priced() {
+        // The descent looks at links, and breaks no further rules, but it does not know the price of hosts and bytes.
+        if self.problem().rules.max_price.is_some() {
             return tried;
         }
         while tried < most && !over() {
@@ -36,7 +37,7 @@ impl Chain<'_> {
         }
         self.remember();
         // A move that eases one phase may slow down another.
-        if self.loads.seconds() > self.best().1 {
+        if self.total_s() > self.best().1 {
             let best = self.best().0.to_vec();
             self.restart(&best);
         }
@@ -63,9 +64,10 @@ impl Chain<'_> {
         tried: &mut u64,
     ) -> Option<Vec<(usize, usize)>> {
         let mut best: (f64, Option<Vec<(usize, usize)>>) = (seconds * (1.0 - LEAST), None);
+        let penalty_s = self.packing.penalty_s();
         for &from in hosts {
             for unit in self.packing.on(from).to_vec() {
-                for to in self.targets(unit, from) {
+                for to in self.targets(unit, from, FAR_HOSTS) {
                     let others = if exchange {
                         self.packing.on(to).to_vec()
                     } else {
@@ -80,7 +82,8 @@ impl Chain<'_> {
                             continue;
                         }
                         self.follow();
-                        let longest = self.loads.longest_changed(seconds);
+                        let dearer = self.packing.penalty_s() > penalty_s;
+                        let longest = self.loads.longest_changed(seconds).filter(|_| !dearer);
                         self.undo();
                         if let Some(longest) = longest.filter(|&longest| longest < best.0) {
                             best = (longest, Some(self.moves.clone()));
@@ -92,12 +95,55 @@ impl Chain<'_> {
         best.1
     }
 
-    /// The hosts of a unit's partners, and a few others.
-    fn targets(&mut self, unit: usize, from: usize) -> Vec<usize> {
+    /// Moves each unit that breaks a rule with a price, alone or in exchange for another, where that lowers the cost most.
+    /// Ends when no move helps or after `most` attempts.
+    ///
+    /// Annealing leaves many rules broken whose prices are small next to its temperature, but not all together.
+    pub(crate) fn keep_rules(&mut self, most: u64, over: &dyn Fn() -> bool) {
+        let (mut tried, mut helped) = (0, self.problem().rules.priced());
+        while helped {
+            helped = false;
+            for unit in self.packing.breaking() {
+                if tried >= most || over() {
+                    break;
+                }
+                let from = self.packing.host_of(unit);
+                let mut best: (f64, Option<Vec<(usize, usize)>>) = (self.cost() * (1.0 - LEAST), None);
+                for to in self.targets(unit, from, FREE_HOSTS) {
+                    let others = self.packing.on(to).to_vec();
+                    let swaps = others.into_iter().map(|other| vec![(unit, to), (other, from)]);
+                    for moves in std::iter::once(vec![(unit, to)]).chain(swaps) {
+                        self.moves = moves;
+                        tried += 1;
+                        if !self.pack() {
+                            continue;
+                        }
+                        self.follow();
+                        let cost = self.cost();
+                        self.undo();
+                        if cost < best.0 {
+                            best = (cost, Some(self.moves.clone()));
+                        }
+                    }
+                }
+                if let Some(moves) = best.1 {
+                    self.moves = moves;
+                    if self.pack() {
+                        self.follow();
+                        helped = true;
+                    }
+                }
+            }
+        }
+        self.remember();
+    }
+
+    /// The hosts of a unit's partners, and this many others.
+    fn targets(&mut self, unit: usize, from: usize, others: usize) -> Vec<usize> {
         let partners = self.packing.units.halves[unit].iter();
         let mut hosts: Vec<usize> = partners.map(|half| self.packing.host_of(half.other)).collect();
         let count = self.problem().capacity.len();
-        hosts.extend((0..FAR_HOSTS).map(|_| self.rng.random_range(0..count)));
+        hosts.extend((0..others).map(|_| self.rng.random_range(0..count)));
         hosts.sort_unstable();
         hosts.dedup();
         hosts.retain(|&host| host != from);

@@ -164,6 +164,7 @@ impl Search<'_> {
         let host_of = if large {
             self.descend(&mut chains[0]);
             made += self.even_out(&mut chains[0], made);
+            chains[0].keep_rules(self.steps.max(FEWEST_LOOKS), &|| (self.gone)() >= 1.0);
             self.descend(&mut chains[0]);
             chains.truncate(1);
             self.focused(&chains, &rates, &mut made, &mut rng)
@@ -211,7 +212,7 @@ impl Search<'_> {
             (true, starts_missing) => u64::from(starts_missing),
         };
         let cuts = (0..count)
-            .filter_map(|number| by_cuts(problem, units, seed.wrapping_add(number << 32), self.threads))
+            .flat_map(|number| by_cuts(problem, units, seed.wrapping_add(number << 32), self.threads))
             .filter_map(|host_of| Packing::of(problem, units, &host_of));
         let timed = cuts.map(|packing| (Loads::new(rates, &packing).seconds() + packing.penalty_s(), packing));
         let mut cuts: Vec<(f64, Packing)> = timed.collect();
