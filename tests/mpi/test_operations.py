@@ -14,7 +14,7 @@ from tests.builders import topology
 from tests.collective.clouds import network
 
 from gavotte import lab
-from gavotte.collective import TreeSearch, build_shim, plan, shim_text
+from gavotte.collective import OPERATIONS, TreeSearch, build_shim, plan, read_library, shim_text
 from gavotte.errors import FormatError, GavotteError, UnsupportedError
 from gavotte.formats.collective import FORMAT, Collective, Operation, Stage, write_collective
 from gavotte.formats.record import read_records
@@ -133,6 +133,46 @@ def test_an_unchanged_program_under_the_shim(session: lab.Session, tmp_path: Pat
     assert all(len(edges) == edges[0]["edges"] for edges in operations.values())
     # Each scatter and broadcast of the program, and the second half of those along two trees.
     assert 0 < len(operations) <= sum(counts.values())
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_the_library_is_timed_and_keeps_what_it_does_best(
+    session: lab.Session, tmp_path: Path, implementation: str
+) -> None:
+    if not available(implementation):
+        pytest.skip(f"no {implementation}")
+    times = tmp_path / "library.jsonl"
+    asked = ["--root", "0", "2", "--bytes", "20000", "100003", "--repetitions", "2", "--ranks", ",".join(RANKS)]
+    timed = launch(session, implementation, ["-m", "gavotte.mpi.timing", times, *asked], ranks=RANKS, scratch=tmp_path)
+    assert timed.returncode == 0, timed.stderr
+    assert all(0 < each.value < 60 for each in read_library(times))
+    records = [each.model_copy(update={"value": 1e-9}) for each in read_library(times)]  # faster than any tree
+    assert len(records) == 2 * (2 * 4 + 2)
+    planned = [
+        plan(network(4), name, size_bytes=100_003, root=root, ranks=RANKS, library=records)
+        for name in OPERATIONS
+        for root in ("h0", "h2")
+    ]
+    assert {each.algorithm for each in planned} == {"library"}
+    planned.append(plan(network(4), "broadcast", size_bytes=100_003, root="h1", ranks=RANKS, library=records))
+    assert planned[-1].algorithm != "library", "this root was not timed"
+    library, trees = tmp_path / "libgavotte-mpi.so", tmp_path / "trees.txt"
+    build_shim(library, mpicc=compiler(implementation))
+    trees.write_text(shim_text(planned))
+    environment = {
+        "LD_PRELOAD": str(library),
+        "GAVOTTE_TREES": str(trees),
+        "GAVOTTE_MIN_BYTES": "1000",
+        "GAVOTTE_VERBOSE": "1",
+    }
+    program: list[str | Path] = [PROGRAM, "preload", "5", str(CASES)]
+    ran = launch(
+        session, implementation, program, ranks=RANKS, scratch=tmp_path, environment=environment, timeout_s=100
+    )
+    assert ran.returncode == 0, ran.stderr
+    counts = {line.split()[1]: int(line.split()[2]) for line in ran.stderr.splitlines() if line.startswith("gavotte: ")}
+    assert counts["scatter:"] == counts["allgather:"] == 0, "the library does these best"
 
 
 @pytest.mark.lab

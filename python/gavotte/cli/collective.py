@@ -45,6 +45,11 @@ class QuestionOptions:
         "Take ranks from this Placement: rank i runs on the host of its i-th task.", "P.placement.json"
     )
     ranks: str | None = option("The host of each rank, in order. By default the hosts of the Network.", "HOST,HOST,...")
+    library: Path | None = option(
+        "Leave the operation to the MPI library if no tree is predicted to be faster than this file of "
+        "`python -m gavotte.mpi.timing` says the library is.",
+        "LIBRARY.jsonl",
+    )
     segments: int | None = option(
         "Pieces to cut the message into; for search and ring the most to try.", "N", min=1, max=65536
     )
@@ -61,7 +66,7 @@ def collective(
     as_json: Json = False,
 ) -> None:
     """Find the tree or ring along which a collective operation is fastest, and in how many pieces."""
-    from gavotte.collective import TreeSearch, plan, shim_text
+    from gavotte.collective import TreeSearch, plan, read_library, shim_text
     from gavotte.errors import GavotteError
     from gavotte.formats.collective import write_collective
     from gavotte.formats.files.reading import write_text
@@ -75,6 +80,7 @@ def collective(
     net = read_network(network)
     warn(unknown_pairs(net))
     hosts = _hosts(asked, net)
+    library = () if asked.library is None else read_library(asked.library)
     size_bytes = read_size("--bytes", asked.size)
     answers: list[Collective] = []
     operations = list(_operations(asked, hosts, alone=form == "json"))
@@ -91,6 +97,7 @@ def collective(
                     ranks=hosts,
                     segments=asked.segments,
                     search=TreeSearch(seed=seed),
+                    library=library,
                 )
             )
     if output is not None:

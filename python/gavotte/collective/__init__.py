@@ -2,6 +2,7 @@
 
 from gavotte.collective.building import build_shim
 from gavotte.collective.drawing import draw
+from gavotte.collective.library import read_library
 from gavotte.collective.noise import Noisy, with_noise
 from gavotte.collective.planning import ALGORITHMS, OPERATIONS, TreeSearch, plan
 from gavotte.collective.ranks import ranks_over
@@ -19,6 +20,7 @@ __all__ = [
     "norm_of",
     "plan",
     "ranks_over",
+    "read_library",
     "replay",
     "shim_text",
     "with_noise",

@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from typing import get_args
 
 from gavotte import _core
+from gavotte.collective.library import library_seconds
 from gavotte.collective.ranks import ranks_on
 from gavotte.errors import GavotteError
-from gavotte.formats.collective import FORMAT, Collective, Operation, Stage
+from gavotte.formats.collective import FORMAT, LIBRARY, Collective, Operation, Stage
 from gavotte.formats.network import Network
 from gavotte.formats.parts.names import known_as, meant
+from gavotte.formats.record import Record
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
@@ -29,6 +31,9 @@ ALGORITHMS = ("auto", FLAT, *TREES, *RINGS)
 
 WORTH_IT = 0.03
 """A cleverer tree must promise to save more of the time: calibrations repeat to 3-5 %."""
+
+SURE = 0.07
+"""A tree must be predicted to save more of the MPI library's measured time, since predictions may be off by as much."""
 
 SEGMENT_BYTES = 16384
 """Least size of a segment: below it the cost of a message, not of its bytes, decides."""
@@ -74,6 +79,7 @@ def plan(
     ranks: Sequence[str] | None = None,
     segments: int | None = None,
     search: TreeSearch = TreeSearch(),
+    library: Sequence[Record] = (),
 ) -> Collective:
     """Choose the trees or rings along which to run a collective operation.
 
@@ -97,6 +103,8 @@ def plan(
         ranks: the host of each rank; several can share one. None means the Network's hosts in order.
         segments: number of pieces. None is 1 for trees made in one pass, and the search's own choice otherwise.
         search: how hard to search.
+        library: Records of `python -m gavotte.mpi.timing`. `auto` leaves the operation to the MPI library if no tree is
+            predicted to be `SURE` faster than the library was.
 
     Raises:
         GavotteError: for an unknown name, host or pair.
@@ -135,13 +143,19 @@ def plan(
     if algorithm == "auto":
         least_s = min(total_s.values())
         chosen = next(name for name, seconds in total_s.items() if seconds <= (1 + WORTH_IT) * least_s)
+    stages = stages_by[chosen]
+    library_s = library_seconds(library, operation, size_bytes, hosts[top], hosts)
+    if library_s is not None:
+        total_s[LIBRARY] = library_s
+        if algorithm == "auto" and total_s[chosen] >= (1 - SURE) * library_s:
+            chosen = LIBRARY
     return Collective(
         format=FORMAT,
         operation=operation,
         hosts=hosts,
         bytes=size_bytes,
         algorithm=chosen,
-        stages=stages_by[chosen],
+        stages=stages,
         predicted_s=total_s[chosen],
         baselines_s={name: seconds for name, seconds in total_s.items() if name != chosen},
         seed=search.seed,

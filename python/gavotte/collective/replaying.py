@@ -6,7 +6,8 @@ import numpy as np
 
 from gavotte import _core
 from gavotte.collective.ranks import ranks_over
-from gavotte.formats.collective import Collective, Stage
+from gavotte.errors import GavotteError
+from gavotte.formats.collective import LIBRARY, Collective, Stage
 from gavotte.formats.history import Floats, History
 from gavotte.formats.network import Network
 
@@ -26,8 +27,14 @@ def replay(history: History, collective: Collective, network: Network | None = N
         (n,) seconds.
 
     Raises:
-        GavotteError: when the History or the Network lacks a host, or a pair was never measured.
+        GavotteError: when the History or the Network lacks a host, a pair was never measured, or the operation is left
+            to the MPI library.
     """
+    if collective.algorithm == LIBRARY:
+        raise GavotteError(
+            "the MPI library's own operation cannot be replayed",
+            hint="choose a tree with --algorithm, or leave out --library",
+        )
     snapshots = ranks_over(history, collective.hosts, network)
     return np.array([sum(_stage_s(ranks, stage) for stage in collective.stages) for ranks in snapshots])
 

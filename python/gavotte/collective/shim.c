@@ -108,6 +108,7 @@ static const Tree *choose(int operation, int root, double bytes) {
         if ((tree->kind != operation && tree->kind != first) || (root >= 0 && tree->root != root)) continue;
         if (!best || fabs(log(tree->bytes / bytes)) < fabs(log(best->bytes / bytes))) best = tree;
     }
+    if (best && best->library) best = NULL;
     (best ? taken : passed)[operation]++;
     return best;
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gavotte.errors import GavotteError
-from gavotte.formats.collective import Collective
+from gavotte.formats.collective import LIBRARY, Collective
 
 HEADER = "gavotte/shim/1"
 
@@ -16,7 +16,7 @@ def shim_text(collectives: Sequence[Collective]) -> str:
     After the header, one line has the number of ranks and one their hosts. Each tree has three lines: operation, root,
     bytes and bytes of a segment; each rank's parent; the order. A ring has the number of its members in place of the
     root. The two trees of an allgather or allreduce follow each other. The first is `allgather-gather` or
-    `allreduce-reduce`.
+    `allreduce-reduce`. An operation that is left to the MPI library has one line: `library`, operation, root, bytes.
 
     Raises:
         GavotteError: when the operations have different ranks.
@@ -27,6 +27,9 @@ def shim_text(collectives: Sequence[Collective]) -> str:
     hosts = ranks.pop()
     lines = [HEADER, f"ranks {len(hosts)}", f"hosts {' '.join(hosts)}"]
     for collective in collectives:
+        if collective.algorithm == LIBRARY:
+            lines.append(f"library {collective.operation} {collective.stages[0].root} {collective.bytes}")
+            continue
         for stage in collective.stages:
             parts = len(collective.stages) > 1
             name = f"{collective.operation}-{stage.operation}" if parts else stage.operation

@@ -12,9 +12,10 @@ static const char *const PARTS[KINDS - OPERATIONS] = {"allgather-gather", "allga
  * One tree as this rank sees it. `below` is this rank, then all below its first child, then all below its second.
  * Or a ring of `members`, the first of `below`, which then is all ranks by group: each member followed by those that hang
  * from it; group i starts at `at[i]`, and `place` is this rank's group. `children` are those that hang from this rank.
+ * Or, with `library`, an operation of these bytes that is left to the MPI library, and nothing else.
  */
 typedef struct {
-    int kind, root, parent, children, size, members, place;
+    int kind, root, parent, children, size, members, place, library;
     double bytes, segment_bytes;
     int *child, *at, *weight, *below;
 } Tree;
@@ -142,7 +143,14 @@ static int read_kind(Text *text) {
 static int read_tree(Text *text, Tree *tree, int *lists) {
     const long long most_bytes = 1LL << 53;
     long long first, bytes, segment_bytes;
+    tree->library = literal(text, "library ");
     tree->kind = read_kind(text);
+    if (tree->library) {
+        int fine = tree->kind < OPERATIONS && number(text, ranks - 1, &first) && literal(text, " ") &&
+                   number(text, most_bytes, &bytes) && literal(text, "\n");
+        if (fine) tree->root = (int)first, tree->bytes = (double)bytes;
+        return fine;
+    }
     int ring = tree->kind == ALLGATHER || tree->kind == ALLREDUCE;
     if (tree->kind == KINDS || !number(text, ring ? ranks : ranks - 1, &first) || !literal(text, " ") ||
         !number(text, most_bytes, &bytes) || !literal(text, " ") || !number(text, most_bytes, &segment_bytes) ||

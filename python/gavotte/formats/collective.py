@@ -16,6 +16,9 @@ from gavotte.formats.parts.names import MOST_HOSTS, HostName
 
 FORMAT = "gavotte/collective/1"
 
+LIBRARY = "library"
+"""Algorithm of an operation that is left to the MPI library."""
+
 Operation = Literal["broadcast", "reduce", "scatter", "gather", "allgather", "allreduce"]
 
 Rank = Annotated[int, Field(ge=0)]
@@ -76,9 +79,11 @@ class Collective(Emitted):
             reduction and a broadcast.
         hosts: host of each rank.
         bytes: as for the MPI call: the message, or one rank's block (scatter, gather, allgather).
-        algorithm: how the trees were found.
-        stages: operations to run one after the other.
-        predicted_s: how long all stages take if messages share the Network's links.
+        algorithm: how the trees were found. `library` = call the MPI library's own operation, which is not slower than
+            the stages.
+        stages: operations to run one after the other. If `algorithm` is `library`, the best that was found.
+        predicted_s: how long all stages take if messages share the Network's links. If `algorithm` is `library`, the
+            measured time of the library.
         baselines_s: the same for trees of other algorithms.
         seed: seed of the search.
     """

@@ -32,6 +32,9 @@ def bcast(comm: MPI.Intracomm, buffer: Array, tree: Tree) -> None:
         ValueError: when the tree is for another operation or number of ranks, or the array is not contiguous.
     """
     own = ours(comm, tree, "broadcast")
+    if tree.library:
+        comm.Bcast(buffer, tree.root)
+        return
     down(own, flat(buffer), tree, shared=True)
 
 
@@ -48,6 +51,9 @@ def scatter(comm: MPI.Intracomm, send: Array | None, receive: Array, tree: Tree)
         ValueError: as for `bcast`, or when the sizes do not fit.
     """
     own = ours(comm, tree, "scatter")
+    if tree.library:
+        comm.Scatter(send, receive, tree.root)
+        return
     block = flat(receive)
     below = tree.below(own.rank)
     laid = np.empty(len(block) * len(below), dtype=np.uint8)
@@ -71,6 +77,9 @@ def gather(comm: MPI.Intracomm, send: Array, receive: Array | None, tree: Tree) 
         ValueError: as for `bcast`, or when the sizes do not fit.
     """
     own = ours(comm, tree, "gather")
+    if tree.library:
+        comm.Gather(send, receive, tree.root)
+        return
     block = flat(send)
     below = tree.below(own.rank)
     laid = np.empty(len(block) * len(below), dtype=np.uint8)
@@ -95,6 +104,9 @@ def reduce(comm: MPI.Intracomm, send: Array, receive: Array | None, tree: Tree, 
         ValueError: as for `bcast`, or when `op` does not commute.
     """
     own = ours(comm, tree, "reduce")
+    if tree.library:
+        comm.Reduce(send, receive, op, tree.root)
+        return
     if not op.Is_commutative():
         raise ValueError("the operator does not commute; use the library's own reduce")
     children = tree.children[own.rank]
@@ -139,6 +151,9 @@ def allgather(comm: MPI.Intracomm, send: Array, receive: Array, trees: Sequence[
     Raises:
         ValueError: as for `bcast`, or when the sizes do not fit.
     """
+    if trees[0].library:
+        comm.Allgather(send, receive)
+        return
     if len(trees) == 1:
         block, whole = flat(send), flat(receive)
         if len(whole) != len(block) * comm.size:
@@ -163,6 +178,9 @@ def allreduce(comm: MPI.Intracomm, send: Array, receive: Array, trees: Sequence[
     Raises:
         ValueError: as for `reduce`.
     """
+    if trees[0].library:
+        comm.Allreduce(send, receive, op)
+        return
     if len(trees) == 1:
         if not op.Is_commutative():
             raise ValueError("the operator does not commute; use the library's own allreduce")

@@ -19,6 +19,7 @@ class Tree:
         segment_bytes: size of the pieces of a message, or of each rank's block in it; 0 = not divided.
         ring: number of members of a ring, which are the first ranks of `order`. Each other rank hangs from its parent
             among them. 0 = a tree.
+        library: whether to call the MPI library's own operation instead, which is not slower.
     """
 
     operation: str
@@ -26,6 +27,7 @@ class Tree:
     order: tuple[int, ...]
     segment_bytes: int = 0
     ring: int = 0
+    library: bool = False
 
     @property
     def root(self) -> int:
@@ -86,6 +88,7 @@ def read_trees(path: str | Path) -> tuple[Tree, ...]:
                 tuple(map(int, stage["order"])),
                 _segment_bytes(str(stage["operation"]), int(stage["bytes"]), int(stage["segments"]), ring),
                 ring,
+                content.get("algorithm") == "library",
             )
             for stage in content["stages"]
             for ring in [int(stage.get("ring", 0))]

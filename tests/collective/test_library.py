@@ -1,0 +1,86 @@
+"""The MPI library's own operation as a candidate, with its measured time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.collective.clouds import history, network
+
+from gavotte.collective import plan, read_library, replay, shim_text
+from gavotte.collective.library import library_seconds
+from gavotte.errors import FormatError, GavotteError
+from gavotte.formats.collective import LIBRARY, Collective, read_collective, write_collective
+from gavotte.formats.record import Record
+
+NET = network(4)
+SIZE_BYTES = 1 << 20
+OURS = plan(NET, "broadcast", size_bytes=SIZE_BYTES, root="h1")
+
+
+def timed(seconds: float, size_bytes: int = SIZE_BYTES, **labels: str | int | None) -> Record:
+    known: dict[str, str | int | float | bool | None] = {
+        "operation": "broadcast",
+        "bytes": size_bytes,
+        "root": "h1",
+        "ranks": "h0,h1,h2,h3",
+    }
+    return Record(kind="collective", metric="library_s", value=seconds, time_s=0.0, labels=known | labels)
+
+
+def planned(*records: Record) -> Collective:
+    return plan(NET, "broadcast", size_bytes=SIZE_BYTES, root="h1", library=records)
+
+
+@pytest.mark.parametrize(("share", "chosen"), [(0.9, LIBRARY), (1.05, LIBRARY), (1.1, OURS.algorithm)])
+def test_a_tree_must_be_surely_faster(share: float, chosen: str) -> None:
+    seconds = share * OURS.predicted_s
+    answer = planned(timed(seconds))
+    assert answer.algorithm == chosen
+    assert (answer.predicted_s if chosen == LIBRARY else answer.baselines_s[LIBRARY]) == seconds
+    assert answer.stages == OURS.stages
+
+
+def test_an_algorithm_that_the_user_names_is_kept() -> None:
+    answer = plan(NET, "broadcast", size_bytes=SIZE_BYTES, root="h1", algorithm="chain", library=[timed(1e-6)])
+    assert answer.algorithm == "chain"
+    assert answer.baselines_s[LIBRARY] == 1e-6
+
+
+def test_what_was_not_timed_is_no_candidate() -> None:
+    for other in ({"root": "h0"}, {"ranks": "h0,h1"}, {"operation": "reduce"}, {"bytes": SIZE_BYTES // 2}):
+        assert LIBRARY not in planned(timed(1e-6, **other)).baselines_s
+
+
+def test_seconds_between_two_sizes_are_interpolated() -> None:
+    hosts, records = NET.names, [timed(9.0, 1000), timed(1.0, 1000), timed(3.0, 2000)]
+    seconds = {size: library_seconds(records, "broadcast", size, "h1", hosts) for size in (999, 1000, 1500, 2000, 2001)}
+    assert seconds == {999: None, 1000: 1.0, 1500: 2.0, 2000: 3.0, 2001: None}
+
+
+def test_operations_without_a_root_fit_any_root() -> None:
+    answer = plan(NET, "allreduce", size_bytes=SIZE_BYTES, library=[timed(1e-6, operation="allreduce", root=None)])
+    assert answer.algorithm == LIBRARY
+
+
+def test_a_file_leaves_the_operation_to_the_library(tmp_path: Path) -> None:
+    path = tmp_path / "bcast.tree.json"
+    write_collective(path, planned(timed(1e-6)))
+    assert read_collective(path).algorithm == LIBRARY
+    text = shim_text([read_collective(path), OURS])
+    assert text.splitlines()[3:5] == [
+        f"library broadcast 1 {SIZE_BYTES}",
+        f"broadcast 1 {SIZE_BYTES} {OURS.stages[0].segment_bytes}",
+    ]
+    with pytest.raises(GavotteError, match="cannot be replayed"):
+        replay(history(NET, 2, 0.0), read_collective(path))
+
+
+def test_a_file_without_the_library(tmp_path: Path) -> None:
+    path = tmp_path / "library.jsonl"
+    path.write_text(json.dumps(timed(1.0).model_dump() | {"metric": "transfer_s"}) + "\n")
+    with pytest.raises(FormatError, match=r"gavotte\.mpi\.timing"):
+        read_library(path)
+    path.write_text(path.read_text() + json.dumps(timed(1.0).model_dump()) + "\n")
+    assert [record.value for record in read_library(path)] == [1.0]
