@@ -1,0 +1,1 @@
+"""Collective operations of real MPI programs in a lab: each prediction next to the measured time."""
