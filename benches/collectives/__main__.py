@@ -3,8 +3,8 @@
     make bench-collectives
     make bench-collectives ARGS="--clouds racks --libraries mpich --operations scatter gather --repetitions 15"
 
-For each operation and size it prints the library's own time, that of our best tree or ring, its prediction, and what `auto` chooses when
-it knows the library's time from an earlier run. Runs are interleaved in random order; each figure is a median.
+For each operation and size it prints the library's own time, that of our best tree or ring, and its prediction. It also prints what
+`auto` chooses if it knows the library's time from an earlier run. Runs are interleaved in random order; each figure is a median.
 """
 
 from __future__ import annotations

@@ -100,6 +100,18 @@ def test_a_plain_ring_suffices_where_all_are_alike() -> None:
     assert (planned.algorithm, planned.stages[0].ring) == ("rank-ring", 8)
 
 
+@pytest.mark.parametrize("algorithm", RINGS)
+def test_a_ring_passes_blocks_on_in_pieces(algorithm: str) -> None:
+    near, far = (hoses([1e8] * 8).model_copy(update={"latency_s": [[s] * 8] * 8}) for s in (1e-6, 1e-3))
+    pieces = {
+        name: plan(net, "allgather", size_bytes=1 << 18, algorithm=algorithm).stages[0].segments
+        for name, net in (("near", near), ("far", far))
+    }
+    assert pieces["near"] == 16, "pieces of 16 kB, 1.3 ms each"
+    assert 1 <= pieces["far"] < 4, "a piece costs 1 ms more"
+    assert plan(near, "allgather", size_bytes=20_000, algorithm=algorithm).stages[0].segments == 1
+
+
 def test_auto_prefers_the_simple_where_nothing_is_gained() -> None:
     alike = network(2)
     assert plan(alike, "broadcast", size_bytes=1000).algorithm == "binomial"
