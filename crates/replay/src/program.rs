@@ -160,10 +160,10 @@ impl Program {
         let wrong = |problem: String| Err(ReplayError::Operation { rank, problem });
         for op in ops {
             match op {
-                Op::Compute { mean_s, variance_s2 } => {
-                    if !((0.0..1e12).contains(mean_s) && (0.0..1e24).contains(variance_s2)) {
-                        return wrong(format!("computes for {mean_s} s with variance {variance_s2} s2"));
-                    }
+                Op::Compute { mean_s, variance_s2 }
+                    if !((0.0..1e12).contains(mean_s) && (0.0..1e24).contains(variance_s2)) =>
+                {
+                    return wrong(format!("computes for {mean_s} s with variance {variance_s2} s2"));
                 }
                 Op::Isend { peer, .. } | Op::Irecv { peer, .. } if *peer >= ranks => {
                     return wrong(format!("names rank {peer} of {ranks} ranks"));
