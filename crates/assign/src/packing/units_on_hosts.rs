@@ -246,13 +246,14 @@ impl<'a> Packing<'a> {
 
     /// The units that break a rule with a price, in ascending order.
     pub(crate) fn breaking(&mut self) -> Vec<usize> {
+        let count = self.units.len();
         let breaks = |unit: &usize| {
             let host = self.take(*unit);
             let breaks = self.breaks(*unit, host);
             self.put(*unit, host);
             breaks
         };
-        (0..self.units.len()).filter(breaks).collect()
+        (0..count).filter(breaks).collect()
     }
 
     /// Takes a unit off its host, and returns that host.
