@@ -1019,7 +1019,7 @@ class _Background(Protocol):
     def cap_bps(self) -> float: ...
 
 class _MessageCosts(Protocol):
-    """Costs of messages besides the network's: `gavotte.simulate.MessageCosts`."""
+    """Costs of messages in addition to the network's: `gavotte.simulate.MessageCosts`."""
 
     @property
     def library(self) -> str: ...
@@ -1073,7 +1073,7 @@ class JobProgram:
         Args:
             platform: the network; None = messages take no time outside of the processors.
             hosts: the host of each rank.
-            model: costs of messages besides the network's.
+            model: costs of messages in addition to the network's.
             seeds: seeds of the computing times.
             cap_bps: (N, N) highest rate of one connection; row = source.
 

@@ -1,4 +1,4 @@
-//! What messages cost besides the network: the MPI library's protocol and the processors' work.
+//! What messages cost in addition to the network: the MPI library's protocol and the processors' work.
 
 use crate::error::ReplayError;
 

@@ -39,7 +39,7 @@ _T_95 = 1.96
 
 @dataclass(frozen=True)
 class MessageCosts:
-    """Costs of messages besides the Network's: those of an MPI library over TCP, on servers of today.
+    """Costs of messages in addition to the Network's: those of an MPI library over TCP, on servers of today.
 
     Attributes:
         library: the MPI library, which decides the algorithms of collectives.
@@ -99,7 +99,7 @@ class JobReplay:
     Args:
         network: the hosts. Pairs of unknown rate count as `Network.cautious` says.
         trace: the job's trace, one section for each rank.
-        costs: costs of messages besides the Network's.
+        costs: costs of messages in addition to the Network's.
         seed: seed of the computing times.
 
     Raises:
