@@ -122,11 +122,10 @@ fn collective(kind: Kind, bytes: u64) -> Op {
 
 fn ping_pong(count: u64, bytes: u64) -> Vec<Vec<Op>> {
     let (send, receive) = ([isend(1, bytes, 0), wait(&[0])], [irecv(1, 1), wait(&[1])]);
-    let ping = [isend(0, bytes, 0), wait(&[0])];
-    let pong = [irecv(0, 1), wait(&[1])];
+    let (reply, request) = ([isend(0, bytes, 0), wait(&[0])], [irecv(0, 1), wait(&[1])]);
     vec![
         vec![repeat(count, [&send[..], &receive[..]].concat())],
-        vec![repeat(count, [&pong[..], &ping[..]].concat())],
+        vec![repeat(count, [&request[..], &reply[..]].concat())],
     ]
 }
 
