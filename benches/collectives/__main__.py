@@ -25,7 +25,7 @@ from benches.machine import machine, processor_times
 from benches.recorded import write_figure
 
 from gavotte import lab
-from gavotte.collective import plan, read_library
+from gavotte.collective import TreeSearch, plan, read_library
 from gavotte.errors import GavotteError
 from gavotte.formats.collective import LIBRARY, Collective, Operation, write_collective
 from gavotte.formats.network import Network
@@ -81,7 +81,8 @@ def cases(network: Network, records: Sequence[Record], asked: argparse.Namespace
         root = None if operation in ("allgather", "allreduce") else ROOT
         for size_bytes in asked.sizes or SIZES[operation]:
             ours, chosen = (
-                plan(network, operation, size_bytes=size_bytes, root=root, library=known) for known in ((), records)
+                plan(network, operation, size_bytes=size_bytes, root=root, search=TreeSearch(library=known))
+                for known in ((), records)
             )
             items.append(Case(f"{operation} {size_bytes}", operation, size_bytes, ours, chosen))
     return items

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.collective.clouds import history, network
 
-from gavotte.collective import plan, read_library, replay, shim_text
+from gavotte.collective import TreeSearch, plan, read_library, replay, shim_text
 from gavotte.collective.library import library_seconds
 from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.collective import LIBRARY, Collective, read_collective, write_collective
@@ -30,7 +30,7 @@ def timed(seconds: float, size_bytes: int = SIZE_BYTES, **labels: str | int | No
 
 
 def planned(*records: Record) -> Collective:
-    return plan(NET, "broadcast", size_bytes=SIZE_BYTES, root="h1", library=records)
+    return plan(NET, "broadcast", size_bytes=SIZE_BYTES, root="h1", search=TreeSearch(library=records))
 
 
 @pytest.mark.parametrize(("share", "chosen"), [(0.9, LIBRARY), (1.05, LIBRARY), (1.1, OURS.algorithm)])
@@ -43,7 +43,9 @@ def test_a_tree_must_be_surely_faster(share: float, chosen: str) -> None:
 
 
 def test_an_algorithm_that_the_user_names_is_kept() -> None:
-    answer = plan(NET, "broadcast", size_bytes=SIZE_BYTES, root="h1", algorithm="chain", library=[timed(1e-6)])
+    answer = plan(
+        NET, "broadcast", size_bytes=SIZE_BYTES, root="h1", algorithm="chain", search=TreeSearch(library=[timed(1e-6)])
+    )
     assert answer.algorithm == "chain"
     assert answer.baselines_s[LIBRARY] == 1e-6
 
@@ -60,7 +62,12 @@ def test_seconds_between_two_sizes_are_interpolated() -> None:
 
 
 def test_operations_without_a_root_fit_any_root() -> None:
-    answer = plan(NET, "allreduce", size_bytes=SIZE_BYTES, library=[timed(1e-6, operation="allreduce", root=None)])
+    answer = plan(
+        NET,
+        "allreduce",
+        size_bytes=SIZE_BYTES,
+        search=TreeSearch(library=[timed(1e-6, operation="allreduce", root=None)]),
+    )
     assert answer.algorithm == LIBRARY
 
 

@@ -178,7 +178,8 @@ def test_ranks_of_hosts_are_named() -> None:
 
 
 def test_a_users_own_preload_stays() -> None:
-    assert variables(Path("/s.so"), Path("/f"), "/u.so") == {"LD_PRELOAD": "/s.so:/u.so", "GAVOTTE_COUNTS": "/f/job"}
+    counted = {"GAVOTTE_COUNTS": "/f/job", "GAVOTTE_TRACE": "/f/job"}
+    assert variables(Path("/s.so"), Path("/f"), "/u.so") == {"LD_PRELOAD": "/s.so:/u.so", **counted}
     assert variables(Path("/s.so"), Path("/f"), "")["LD_PRELOAD"] == "/s.so"
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests import builders
 from tests.traces import collective, compute, trace
 
-from gavotte.formats.trace import Loop, Operation, Recv, Send, Trace
+from gavotte.formats.trace import Loop, MpiTrace, Operation, Recv, Send
 from gavotte.launch.past import Past, predict
 from gavotte.launch.replaying import TracedJob, replayed_order, traced_job
 from gavotte.place import Effort, order_ranks
@@ -20,7 +20,7 @@ NETWORK = builders.network("abcd", RATES, sharing="pipe")
 APART, TOGETHER = list("acbd"), list("abcd")
 
 
-def pairs(count: int, size: int, pause_s: float) -> Trace:
+def pairs(count: int, size: int, pause_s: float) -> MpiTrace:
     """Return two pairs of ranks: in each, the even one sends to the odd one between pauses."""
     bodies: list[Operation] = [
         Send(1, size, 0, 0, "standard", 0.0),
@@ -31,7 +31,7 @@ def pairs(count: int, size: int, pause_s: float) -> Trace:
     return trace(*[[Loop(count, (compute(pause_s), call, collective("barrier")))] for call in bodies])
 
 
-def job(past: list[Past], made: Trace | None = None) -> TracedJob:
+def job(past: list[Past], made: MpiTrace | None = None) -> TracedJob:
     warnings: list[str] = []
     result = traced_job(
         made or pairs(100, 10_000, 0.01), NETWORK, 4, past, family="openmpi", seed=0, complain=warnings.append

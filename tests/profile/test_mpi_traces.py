@@ -33,17 +33,17 @@ from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.trace import (
     UNKNOWN,
     Cancel,
-    Collective,
+    CollectiveCall,
     Communicator,
     Compute,
     Irecv,
     Isend,
     Loop,
+    MpiTrace,
     Operation,
     RankTrace,
     Recv,
     Send,
-    Trace,
     Wait,
     computing_s,
     parse_trace,
@@ -55,7 +55,7 @@ RECORDED = Path(__file__).parent / "recorded" / "loops.trace"
 """Trace of `traced.c loops` by four ranks under Open MPI 4.1."""
 
 
-def traced(builds: Builds, folder: Path, library: str, program: list[str | Path], **settings: str) -> Trace:
+def traced(builds: Builds, folder: Path, library: str, program: list[str | Path], **settings: str) -> MpiTrace:
     """Run a program with four ranks; return its trace, which has the messages that were counted."""
     own = {"GAVOTTE_TRACE": str(folder / "job"), "MPI4PY_MPIABI": library, **settings}
     files = run(builds, folder, library, program, own)
@@ -73,7 +73,7 @@ def is_send(operation: Operation) -> TypeGuard[Send | Isend]:
     return isinstance(operation, Send | Isend)
 
 
-def unmatched(trace: Trace) -> dict[tuple[int, int, int, int], int]:
+def unmatched(trace: MpiTrace) -> dict[tuple[int, int, int, int], int]:
     """Return messages that are sent more often than received (or less), by source, target, tag and communicator."""
     counts: Counter[tuple[int, int, int, int]] = Counter()
     for rank in trace.ranks:
@@ -103,7 +103,7 @@ def program(builds: Builds, library: str) -> Path:
     return built(builds, compiler(library), "-O2", PROGRAMS / "traced.c")
 
 
-def check_loops(trace: Trace) -> None:
+def check_loops(trace: MpiTrace) -> None:
     """Compare a trace of `traced.c loops` with the program's two loops."""
     for rank in trace.ranks:
         following, preceding = (rank.rank + 1) % 4, (rank.rank + 3) % 4
@@ -113,7 +113,7 @@ def check_loops(trace: Trace) -> None:
         inner, computing, allreduce = outer.body
         assert isinstance(inner, Loop)
         assert isinstance(computing, Compute)
-        assert isinstance(allreduce, Collective)
+        assert isinstance(allreduce, CollectiveCall)
         assert (outer.count, inner.count, rank.calls) == (20, 3, 20 * (3 * 5 + 1) + 1)
         messages = [
             (type(each), each.peer, each.bytes, each.tag, each.request)
@@ -177,7 +177,7 @@ def test_communicators_are_the_same_on_all_ranks(library: str, builds: Builds, t
     for rank in trace.ranks:
         receives = [each.communicator for each in rank.unfold() if isinstance(each, Irecv)]
         assert receives == ([1, 2] if rank.rank % 2 else [2, 1])
-        collectives = [each for each in rank.unfold() if isinstance(each, Collective)]
+        collectives = [each for each in rank.unfold() if isinstance(each, CollectiveCall)]
         # A communicator that is freed gives its place to the next one.
         assert [each.communicator for each in collectives if each.kind == "barrier"] == [1]
         (bcast,) = (each for each in collectives if each.kind == "bcast")
@@ -195,9 +195,9 @@ def test_rare_calls(library: str, builds: Builds, tmp_path: Path) -> None:
     exchange = ["Irecv", "Isend", "Wait"]
     for rank, parts in enumerate((["Send"], exchange, exchange, ["Recv"])):
         first = ["Isend", "Recv", "Wait", "Irecv", "Cancel"]
-        assert kinds(trace.ranks[rank]) == [*first, *parts, "Isend", "Recv", "Collective", "Wait"]
+        assert kinds(trace.ranks[rank]) == [*first, *parts, "Isend", "Recv", "CollectiveCall", "Wait"]
         barrier, wait = calls(trace.ranks[rank].operations)[-2:]
-        assert isinstance(barrier, Collective)
+        assert isinstance(barrier, CollectiveCall)
         assert isinstance(wait, Wait)
         assert (barrier.request,) == wait.requests
 
@@ -215,7 +215,7 @@ def test_each_kind_of_call_is_recorded(library: str, kind: str, builds: Builds, 
         assert [type(each) for each in calls(loop.body)] == [Irecv, Irecv, Isend, Isend, Wait, Wait]
         assert [each.mode for each in loop.body if isinstance(each, Isend)] == ["standard", "synchronous"]
     elif kind == "neighbours":
-        near = [each for each in rank.unfold() if isinstance(each, Collective) and each.kind != "comm"]
+        near = [each for each in rank.unfold() if isinstance(each, CollectiveCall) and each.kind != "comm"]
         assert [(each.kind, each.sources, each.targets, each.counts) for each in near] == [
             ("neighbor_alltoall", (0, 2), (0, 2), (500, 500)),
             ("neighbor_allgather", (3,), (3,), (700,)),
@@ -223,7 +223,7 @@ def test_each_kind_of_call_is_recorded(library: str, kind: str, builds: Builds, 
     elif kind == "across":
         across = {each.communicator for each in rank.unfold() if is_send(each)}
         assert [trace.communicators[each] for each in across] == [Communicator((0, 2), (1, 3))]
-        roots = [e.root for r in trace.ranks for e in r.unfold() if isinstance(e, Collective) and e.kind == "bcast"]
+        roots = [e.root for r in trace.ranks for e in r.unfold() if isinstance(e, CollectiveCall) and e.kind == "bcast"]
         assert roots == [0, 0, None, 0]
     else:
         assert trace.warnings == ["16 one-sided calls are not among the operations"]
@@ -237,7 +237,7 @@ def test_python_programs(library: str, builds: Builds, tmp_path: Path) -> None:
     trace = traced(builds, tmp_path, library, [sys.executable, tmp_path / "job.py"])
     assert not any(rank.threaded for rank in trace.ranks)
     for rank in trace.ranks:
-        names = [each.kind for each in rank.unfold() if isinstance(each, Collective)]
+        names = [each.kind for each in rank.unfold() if isinstance(each, CollectiveCall)]
         assert [each for each in names if each != "comm"] == ["alltoall", "bcast", "allreduce", "gather", "allgather"]
         assert [each.peer for each in rank.unfold() if isinstance(each, Recv)][-1] == (rank.rank + 3) % 4
 
@@ -249,8 +249,8 @@ def test_fortran_is_traced(words: tuple[str, ...], builds: Builds, tmp_path: Pat
     trace = traced(builds, tmp_path, "openmpi", [built(builds, "mpifort.openmpi", *words, PROGRAMS / "ring.F90")])
     for rank in trace.ranks:
         exchange = ["Irecv", "Isend", "Wait"]
-        assert kinds(rank) == ["Irecv", "Send", "Wait", *exchange, *exchange, "Loop", *["Collective"] * 4]
-        sizes = [each.bytes for each in rank.unfold() if isinstance(each, Collective)]
+        assert kinds(rank) == ["Irecv", "Send", "Wait", *exchange, *exchange, "Loop", *["CollectiveCall"] * 4]
+        sizes = [each.bytes for each in rank.unfold() if isinstance(each, CollectiveCall)]
         assert sizes == [800, 80, 500, 24]
         loop = calls(rank.operations)[9]
         assert isinstance(loop, Loop)

@@ -20,7 +20,7 @@ from tests.shell import gavotte
 
 from gavotte.errors import GavotteError
 from gavotte.formats.app import read_app
-from gavotte.formats.trace import Collective, Communicator, Trace, computing_s, read_trace
+from gavotte.formats.trace import CollectiveCall, Communicator, MpiTrace, computing_s, read_trace
 from gavotte.profile import TRACE_FORMATS
 from gavotte.profile.traces import goal
 from gavotte.profile.traces.apart import take_apart
@@ -105,7 +105,7 @@ class Schedule:
         return len(self._text) - len(done) + sum(map(len, arrived.values()))
 
 
-def exported(trace: Trace) -> Schedule:
+def exported(trace: MpiTrace) -> Schedule:
     schedule = Schedule(TRACE_FORMATS["goal"](trace))
     assert schedule.ranks == len(trace.ranks)
     assert schedule.carry_out() == 0
@@ -172,7 +172,7 @@ def test_simgrid_replays_a_trace(tmp_path: Path) -> None:
     assert computing < float(match[1]) < 1.2 * computing
 
 
-def steps_of(collective: Collective, members: tuple[int, ...]) -> dict[int, list[tuple[list[Ends], list[Ends]]]]:
+def steps_of(collective: CollectiveCall, members: tuple[int, ...]) -> dict[int, list[tuple[list[Ends], list[Ends]]]]:
     """Return each rank's steps. Ranks of the same call have their own counts and sizes where the kind says so."""
     communicator = Communicator(members)
     return {
@@ -191,11 +191,11 @@ def test_parts_of_a_collective_fit_each_other(data: st.DataObject) -> None:
     counts = tuple(data.draw(st.lists(st.integers(0, 5000), min_size=n, max_size=n)))
     has_counts = kind in ("allgatherv", "reduce_scatter")
     root = data.draw(st.sampled_from(members)) if kind in ("bcast", "reduce", "scatter", "gather") else None
-    collective = Collective(
+    collective = CollectiveCall(
         kind, 1, root, sum(counts) if has_counts else size, counts if has_counts else (), (), (), None, 0.0
     )
     if kind == "alltoallv":
-        collective = Collective(kind, 1, None, size * n, (size,) * n, (), (), None, 0.0)
+        collective = CollectiveCall(kind, 1, None, size * n, (size,) * n, (), (), None, 0.0)
     steps = steps_of(collective, members)
     sent: dict[Ends, deque[int]] = defaultdict(deque)
     received: Counter[int] = Counter()

@@ -10,15 +10,15 @@ from gavotte.errors import GavotteError
 from gavotte.formats.network import Network
 from gavotte.formats.trace import (
     Cancel,
-    Collective,
+    CollectiveCall,
     Communicator,
     Irecv,
     Isend,
     Loop,
+    MpiTrace,
     Operation,
     Recv,
     Send,
-    Trace,
     Wait,
 )
 from gavotte.simulate import JobReplay, MessageCosts
@@ -38,7 +38,7 @@ def network(names: str = "abcd", fast_bps: float = 80e6, slow_bps: float = 8e6) 
     return made.model_copy(update={"latency_s": [[ALPHA_S] * size] * size})
 
 
-def ping_pong(count: int, size: int) -> Trace:
+def ping_pong(count: int, size: int) -> MpiTrace:
     """Return two ranks that send each other messages in turn."""
     ping = (compute(0.0), Send(1, size, 5, 0, "standard", 0.0), compute(0.0), Recv(1, size, 6, 0, 0.0))
     pong = (compute(0.0), Recv(0, size, 5, 0, 0.0), compute(0.0), Send(0, size, 6, 0, "standard", 0.0))
@@ -70,8 +70,8 @@ def test_all_operations_are_replayed() -> None:
         Wait((0,), 0.0),
         collective("bcast", 1000, root=1),
         collective("comm"),
-        Collective("neighbor_alltoall", 0, None, 16, (8, 8), (1, 1), (1, 1), None, 0.0),
-        Collective("alltoallv", 0, None, 8, (0, 8), (), (), None, 0.0),
+        CollectiveCall("neighbor_alltoall", 0, None, 16, (8, 8), (1, 1), (1, 1), None, 0.0),
+        CollectiveCall("alltoallv", 0, None, 8, (0, 8), (), (), None, 0.0),
     ]
     second: list[Operation] = [
         Irecv(0, 8, 2, 0, 0, 0.0),
@@ -81,8 +81,8 @@ def test_all_operations_are_replayed() -> None:
         Wait((4,), 0.0),
         collective("bcast", 1000, root=1),
         collective("comm"),
-        Collective("neighbor_alltoall", 0, None, 16, (8, 8), (0, 0), (0, 0), None, 0.0),
-        Collective("alltoallv", 0, None, 8, (8, 0), (), (), None, 0.0),
+        CollectiveCall("neighbor_alltoall", 0, None, 16, (8, 8), (0, 0), (0, 0), None, 0.0),
+        CollectiveCall("alltoallv", 0, None, 8, (8, 0), (), (), None, 0.0),
     ]
     replay = JobReplay(network(), trace(first, second), BARE)
     time = replay.predict(["a", "b"], draws=1)
@@ -94,7 +94,7 @@ def test_all_operations_are_replayed() -> None:
 
 def test_groups_of_an_intercommunicator_act_as_one() -> None:
     inter = [Communicator((0,), (1,)), Communicator((1,), (0,))]
-    call = Collective("barrier", 1, None, 0, (), (), (), None, 0.0)
+    call = CollectiveCall("barrier", 1, None, 0, (), (), (), None, 0.0)
     replay = JobReplay(network(), trace([call], [call], communicators=inter[:1]), BARE)
     assert replay.seconds(["a", "b"]) == pytest.approx(ALPHA_S)
 

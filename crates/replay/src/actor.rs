@@ -6,18 +6,10 @@ use std::sync::Arc;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 
-use crate::matching::Envelope;
+use crate::matching::{Envelope, Ticket};
 use crate::outcome::Split;
 use crate::program::Op;
 use crate::steady::{Lap, Laps};
-
-/// A request of an actor. Numbers are used again, serials are not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket {
-    pub(crate) actor: u32,
-    pub(crate) request: u32,
-    pub(crate) serial: u64,
-}
 
 /// A request that has not been waited for.
 #[derive(Clone, Copy, Debug)]

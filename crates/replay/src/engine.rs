@@ -7,11 +7,11 @@ use std::sync::Arc;
 use gavotte_fluid::{Platform, Transfer, Wire};
 use gavotte_net::Seconds;
 
-use crate::actor::{Actor, Ticket};
+use crate::actor::Actor;
 use crate::collectives::Expansions;
 use crate::error::ReplayError;
 use crate::events::{Chore, Due, Event};
-use crate::matching::{Envelope, Mailbox, Posted};
+use crate::matching::{Envelope, Mailbox, Posted, Ticket};
 use crate::messages::{Connections, Message, Messages, Stage};
 use crate::model::Model;
 use crate::outcome::{Replayed, Split};

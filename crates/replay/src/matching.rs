@@ -1,6 +1,12 @@
 //! Which receive takes which message: MPI's order for each sender, tag and communicator.
 
-use crate::actor::Ticket;
+/// A request of an actor. Numbers are used again, serials are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    pub(crate) actor: u32,
+    pub(crate) request: u32,
+    pub(crate) serial: u64,
+}
 
 /// What a receive and a message must have in common. Messages of collectives have contexts of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

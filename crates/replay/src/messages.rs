@@ -2,8 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::actor::Ticket;
-use crate::matching::Envelope;
+use crate::matching::{Envelope, Ticket};
 use crate::outcome::Split;
 
 /// Where a message is.

@@ -96,8 +96,7 @@ def collective(
                     algorithm=asked.algorithm,
                     ranks=hosts,
                     segments=asked.segments,
-                    search=TreeSearch(seed=seed),
-                    library=library,
+                    search=TreeSearch(seed=seed, library=library),
                 )
             )
     if output is not None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gavotte.formats.app import App
     from gavotte.formats.inventory import Inventory
     from gavotte.formats.record import Record
-    from gavotte.formats.trace import Trace
+    from gavotte.formats.trace import MpiTrace
     from gavotte.launch import Launched, LaunchPlan, LaunchQuestion, LaunchSession
     from gavotte.launch.past import WallTime
 
@@ -136,7 +136,7 @@ def _question(words: Sequence[str], known: KnownOptions, running: RunOptions) ->
     )
 
 
-def _trace(path: Path, app: App) -> Trace | None:
+def _trace(path: Path, app: App) -> MpiTrace | None:
     """Return the trace that an App names, as a path from the App's folder."""
     from gavotte.formats.trace import read_trace
 

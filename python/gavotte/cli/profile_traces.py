@@ -19,7 +19,7 @@ from gavotte.formats.app import App
 from gavotte.formats.files.reading import read_bytes, write_bytes, write_text
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_bytes
-from gavotte.formats.trace import Collective, Isend, Send, Trace, computing_s, passes, read_trace
+from gavotte.formats.trace import CollectiveCall, Isend, MpiTrace, Send, computing_s, passes, read_trace
 from gavotte.profile import TRACE_FORMATS
 
 Inputs = Annotated[
@@ -53,7 +53,7 @@ def trace(
     warn(read.warnings)
 
 
-def _document(read: Trace) -> dict[str, object]:
+def _document(read: MpiTrace) -> dict[str, object]:
     """Return what the ranks did, without the sequence."""
     kinds: Counter[str] = Counter()
     messages = sent_bytes = 0
@@ -62,7 +62,7 @@ def _document(read: Trace) -> dict[str, object]:
             if isinstance(each, Send | Isend):
                 messages += times
                 sent_bytes += times * each.bytes
-            elif isinstance(each, Collective):
+            elif isinstance(each, CollectiveCall):
                 kinds[each.kind] += times
     return {
         "ranks": len(read.ranks),
@@ -78,7 +78,7 @@ def _document(read: Trace) -> dict[str, object]:
     }
 
 
-def _show(read: Trace, document: dict[str, object]) -> None:
+def _show(read: MpiTrace, document: dict[str, object]) -> None:
     rows = [
         [str(rank.rank), f"{rank.wall_s:.3g} s", f"{computing_s(rank) / rank.wall_s:.1%}" if rank.wall_s else "-"]
         for rank in read.ranks[:10]

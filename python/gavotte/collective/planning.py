@@ -64,15 +64,18 @@ _STAGES: dict[Operation, tuple[Operation, ...]] = {
 
 @dataclass(frozen=True)
 class TreeSearch:
-    """Effort and seed of the search for a tree or a ring.
+    """Effort and seed of the search for a tree or a ring, and what the MPI library takes.
 
     Attributes:
         steps: number of moves to try.
         seed: of every random choice.
+        library: Records of `python -m gavotte.mpi.timing`. `auto` leaves the operation to the MPI library if no tree is
+            predicted to be `SURE` faster than the library was.
     """
 
     steps: int = STEPS
     seed: int = 0
+    library: Sequence[Record] = ()
 
 
 def plan(
@@ -85,7 +88,6 @@ def plan(
     ranks: Sequence[str] | None = None,
     segments: int | None = None,
     search: TreeSearch = TreeSearch(),
-    library: Sequence[Record] = (),
 ) -> Collective:
     """Choose the trees or rings along which to run a collective operation.
 
@@ -108,9 +110,7 @@ def plan(
         algorithm: see `ALGORITHMS`. A ring has no root, and `flat` is for scatters and gathers.
         ranks: the host of each rank; several can share one. None means the Network's hosts in order.
         segments: number of pieces. None is 1 for trees made in one pass, and the search's own choice otherwise.
-        search: how hard to search.
-        library: Records of `python -m gavotte.mpi.timing`. `auto` leaves the operation to the MPI library if no tree is
-            predicted to be `SURE` faster than the library was.
+        search: how hard to search, and the library's times.
 
     Raises:
         GavotteError: for an unknown name, host or pair.
@@ -150,7 +150,7 @@ def plan(
         least_s = min(total_s.values())
         chosen = next(name for name, seconds in total_s.items() if seconds <= (1 + WORTH_IT) * least_s)
     stages = stages_by[chosen]
-    library_s = library_seconds(library, operation, size_bytes, hosts[top], hosts)
+    library_s = library_seconds(search.library, operation, size_bytes, hosts[top], hosts)
     if library_s is not None:
         total_s[LIBRARY] = library_s
         if algorithm == "auto" and total_s[chosen] >= (1 - SURE) * library_s:

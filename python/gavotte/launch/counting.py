@@ -14,7 +14,7 @@ from pathlib import Path
 from gavotte.collective import build_shim
 from gavotte.errors import FormatError, GavotteError, UnsupportedError
 from gavotte.formats.app import App
-from gavotte.formats.trace import Trace, parse_trace
+from gavotte.formats.trace import MpiTrace, parse_trace
 from gavotte.profile import Request, app_of, read_traffic
 
 COUNTS = "job"
@@ -133,7 +133,7 @@ def collect(folder: Path, ranks: int, name: str) -> tuple[App, int, Sequence[str
     return made.app, traffic.attributed_bytes, traffic.warnings
 
 
-def collect_trace(folder: Path, ranks: int) -> tuple[bytes, Trace]:
+def collect_trace(folder: Path, ranks: int) -> tuple[bytes, MpiTrace]:
     """Return the trace of a run from the files that its ranks left, after `collect`: the bytes of one file, and itself.
 
     Raises:

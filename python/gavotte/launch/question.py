@@ -14,7 +14,7 @@ from gavotte.formats.network import Network
 from gavotte.place import Effort
 
 if TYPE_CHECKING:
-    from gavotte.formats.trace import Trace
+    from gavotte.formats.trace import MpiTrace
 
 DAY_S = 86_400.0
 PLACE_S = 3.0
@@ -44,7 +44,7 @@ class LaunchQuestion:
     hosts: str | None = None
     network: Network | None = None
     app: App | None = None
-    trace: Trace | None = None
+    trace: MpiTrace | None = None
     store: str | None = None
     max_age_s: float = DAY_S
     measuring: bool = True

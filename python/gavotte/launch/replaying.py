@@ -24,7 +24,7 @@ from gavotte.place.ranks import LEAST_SAVING
 from gavotte.simulate import JobReplay, JobTime, MessageCosts
 
 if TYPE_CHECKING:
-    from gavotte.formats.trace import Trace
+    from gavotte.formats.trace import MpiTrace
 
 LEAST_FACTOR, MOST_FACTOR = 0.5, 3.0
 """Bounds of what earlier runs say about the replayed time of messages."""
@@ -93,7 +93,7 @@ class TracedJob:
 
 
 def traced_job(
-    trace: Trace | None,
+    trace: MpiTrace | None,
     network: Network | None,
     ranks: int,
     past: Sequence[Past],

@@ -14,7 +14,7 @@ from gavotte.errors import FormatError, GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.history import History
 from gavotte.formats.record import Record
-from gavotte.formats.trace import Trace, parse_trace
+from gavotte.formats.trace import MpiTrace, parse_trace
 from gavotte.launch.jobs import Job
 from gavotte.store import Span, Store, StoredApp, StoreError, locate, open_store
 
@@ -66,7 +66,7 @@ class Shelf:
         stored = self._with(lambda store: store.app(job), None)
         return None if stored is None else stored.app
 
-    def trace(self, job: str) -> Trace | None:
+    def trace(self, job: str) -> MpiTrace | None:
         """Return the trace of the run whose messages the App of a job has; None = the store has none.
 
         A trace that cannot be read is a warning.

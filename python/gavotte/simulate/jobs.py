@@ -29,7 +29,7 @@ from gavotte.terms.credit import has_credit
 from gavotte.terms.loss import with_loss
 
 if TYPE_CHECKING:
-    from gavotte.formats.trace import Trace
+    from gavotte.formats.trace import MpiTrace
 
 DRAWS = 8
 """Default number of draws of the computing times."""
@@ -106,7 +106,7 @@ class JobReplay:
         GavotteError: when the trace contradicts itself.
     """
 
-    def __init__(self, network: Network, trace: Trace, costs: MessageCosts | None = None, seed: int = 0) -> None:
+    def __init__(self, network: Network, trace: MpiTrace, costs: MessageCosts | None = None, seed: int = 0) -> None:
         self._network, self._costs, self.seed = network, costs or MessageCosts(), seed
         self.ranks = len(trace.ranks)
         self.warnings = list(trace.warnings)

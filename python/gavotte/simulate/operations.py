@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from gavotte import _core
 from gavotte.errors import GavotteError
-from gavotte.formats.trace import Cancel, Collective, Compute, Irecv, Isend, Loop, Recv, Send, Wait
+from gavotte.formats.trace import Cancel, CollectiveCall, Compute, Irecv, Isend, Loop, Recv, Send, Wait
 
 if TYPE_CHECKING:
-    from gavotte.formats.trace import Communicator, Operation, Trace
+    from gavotte.formats.trace import Communicator, MpiTrace, Operation
 
 BLOCKING = 2**32 - 1
 """Request of calls that block."""
@@ -18,7 +18,7 @@ COMM_BYTES = 8
 """Bytes on which ranks agree when they make a communicator."""
 
 
-def program_of(trace: Trace) -> _core.JobProgram:
+def program_of(trace: MpiTrace) -> _core.JobProgram:
     """Return a Trace as the compiled replay takes it.
 
     Raises:
@@ -61,7 +61,7 @@ def _operations(operations: Sequence[Operation], members: Sequence[Sequence[int]
                 yield ("wait", list(each.requests))
             case Cancel():
                 yield ("cancel", each.request)
-            case Collective():
+            case CollectiveCall():
                 yield _collective(each, members)
             case Loop():
                 yield ("loop", each.count, list(_operations(each.body, members)))
@@ -71,7 +71,7 @@ def _isend(each: Send | Isend, request: int) -> tuple[Any, ...]:
     return ("isend", each.peer, each.bytes, each.tag, each.communicator, request, each.mode == "synchronous")
 
 
-def _collective(each: Collective, members: Sequence[Sequence[int]]) -> tuple[Any, ...]:
+def _collective(each: CollectiveCall, members: Sequence[Sequence[int]]) -> tuple[Any, ...]:
     """Return a collective. The creation of a communicator is an agreement on a few bytes."""
     kind, size = each.kind, each.bytes
     if kind == "comm":

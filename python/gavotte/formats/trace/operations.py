@@ -144,7 +144,7 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
-class Collective:
+class CollectiveCall:
     """A collective, from this rank's point of view.
 
     Attributes:
@@ -182,7 +182,7 @@ class Loop:
     body: tuple[Operation, ...]
 
 
-Operation = Compute | Send | Recv | Isend | Irecv | Wait | Cancel | Collective | Loop
+Operation = Compute | Send | Recv | Isend | Irecv | Wait | Cancel | CollectiveCall | Loop
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ class RankTrace:
 
 
 @dataclass(frozen=True)
-class Trace:
+class MpiTrace:
     """The traces of all ranks of one run.
 
     Attributes:

@@ -19,17 +19,17 @@ from gavotte.formats.trace.operations import (
     KINDS,
     MODES,
     Cancel,
-    Collective,
+    CollectiveCall,
     Communicator,
     Compute,
     Irecv,
     Isend,
     Loop,
+    MpiTrace,
     Operation,
     RankTrace,
     Recv,
     Send,
-    Trace,
     Wait,
 )
 
@@ -259,7 +259,7 @@ class _Key:
         kind, communicator = KINDS[self._cursor.below(len(KINDS), "kind")], self._communicator()
         root, size, request = self._maybe(self._ranks), self._cursor.number(), self._maybe(1 << 31)
         counts, sources, targets = self._numbers(), self._ranks_or_unknown(), self._ranks_or_unknown()
-        return Collective, (kind, communicator, root, size, counts, sources, targets, request)
+        return CollectiveCall, (kind, communicator, root, size, counts, sources, targets, request)
 
     def end(self) -> _Fields:
         return None, ()
@@ -303,7 +303,7 @@ def _nodes(cursor: _Cursor, keys: Sequence[_Key], depth: int) -> tuple[tuple[Ope
     return tuple(operations), calls
 
 
-def read_trace(path: str | Path | Sequence[str | Path]) -> Trace:
+def read_trace(path: str | Path | Sequence[str | Path]) -> MpiTrace:
     """Read a trace: one file, or those of all ranks.
 
     Raises:
@@ -313,7 +313,7 @@ def read_trace(path: str | Path | Sequence[str | Path]) -> Trace:
     return _joined([part for each in paths for part in _sections(read_bytes(each), str(each))])
 
 
-def parse_trace(content: bytes, where: str) -> Trace:
+def parse_trace(content: bytes, where: str) -> MpiTrace:
     """Return the trace in the bytes of a file.
 
     Args:
@@ -348,7 +348,7 @@ def _sections(content: bytes, where: str) -> list[_Section]:
     return sections
 
 
-def _joined(sections: Sequence[_Section]) -> Trace:
+def _joined(sections: Sequence[_Section]) -> MpiTrace:
     if not sections:
         raise GavotteError("no trace is named", hint="name the *.trace files of all ranks")
     ranks, where = sections[0].ranks, sections[0].where
@@ -372,7 +372,7 @@ def _joined(sections: Sequence[_Section]) -> Trace:
             traces.append(section.rank_trace(own))
         except _DamageError as error:
             raise FormatError(section.where, "", str(error), _REMEDY) from None
-    return Trace(tuple(traces), tuple(Communicator(group.members, group.remote) for group in numbers))
+    return MpiTrace(tuple(traces), tuple(Communicator(group.members, group.remote) for group in numbers))
 
 
 def _either(group: _Group) -> _Group:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gavotte.formats.trace import UNKNOWN, Collective, Communicator
+from gavotte.formats.trace import UNKNOWN, CollectiveCall, Communicator
 
 DOUBLING_BYTES = 10_000
 """Largest vector of an allreduce by recursive doubling, as in Open MPI 4."""
@@ -39,7 +39,7 @@ class Step:
 
 
 @lru_cache(1 << 14)
-def take_apart(collective: Collective, communicator: Communicator, rank: int) -> tuple[Step, ...]:
+def take_apart(collective: CollectiveCall, communicator: Communicator, rank: int) -> tuple[Step, ...]:
     """Return the messages that a rank sends and receives in a collective, step by step.
 
     Args:
@@ -63,7 +63,7 @@ def take_apart(collective: Collective, communicator: Communicator, rank: int) ->
     )
 
 
-def _between_groups(collective: Collective, communicator: Communicator, rank: int) -> tuple[Step, ...]:
+def _between_groups(collective: CollectiveCall, communicator: Communicator, rank: int) -> tuple[Step, ...]:
     """A rooted collective between groups goes directly; others are an exchange between all."""
     own, other = communicator.members, communicator.remote
     if rank not in own:
@@ -84,13 +84,13 @@ def _between_groups(collective: Collective, communicator: Communicator, rank: in
     return (Step(sends=parts) if is_sender else Step(receives=parts),)
 
 
-def _neighbours(collective: Collective) -> tuple[Step, ...]:
+def _neighbours(collective: CollectiveCall) -> tuple[Step, ...]:
     sends = tuple((to, n) for to, n in zip(collective.targets, collective.counts, strict=True) if to != UNKNOWN)
     size = sends[0][1] if sends else 0
     return (Step(sends, tuple((source, size) for source in collective.sources if source != UNKNOWN)),)
 
 
-def _steps(collective: Collective, n: int, own: int, root: int) -> list[Step]:
+def _steps(collective: CollectiveCall, n: int, own: int, root: int) -> list[Step]:
     """Return the steps of rank `own` of n, with ranks of the communicator."""
     kind, size, counts = collective.kind, collective.bytes, collective.counts
     if kind in ("barrier", "comm"):

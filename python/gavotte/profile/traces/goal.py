@@ -13,15 +13,15 @@ from gavotte.errors import GavotteError
 from gavotte.formats.trace import (
     UNKNOWN,
     Cancel,
-    Collective,
+    CollectiveCall,
     Compute,
     Irecv,
     Isend,
+    MpiTrace,
     Operation,
     RankTrace,
     Recv,
     Send,
-    Trace,
     Wait,
     passes,
 )
@@ -31,7 +31,7 @@ MOST_CALLS = 10_000_000
 """Most calls that are unfolded: some 1 GB of text."""
 
 
-def goal_lines(trace: Trace) -> Iterator[str]:
+def goal_lines(trace: MpiTrace) -> Iterator[str]:
     """Yield the lines of a GOAL schedule.
 
     Raises:
@@ -46,7 +46,7 @@ def goal_lines(trace: Trace) -> Iterator[str]:
         yield "}"
 
 
-def check_size(trace: Trace) -> None:
+def check_size(trace: MpiTrace) -> None:
     """Refuse a trace whose loops are too long to be written out.
 
     Raises:
@@ -88,7 +88,7 @@ class Tags:
 class _Schedule:
     """Operations of one rank, and on which others each depends."""
 
-    def __init__(self, trace: Trace, rank: RankTrace, tags: Tags) -> None:
+    def __init__(self, trace: MpiTrace, rank: RankTrace, tags: Tags) -> None:
         self._trace, self._rank, self._tags = trace, rank, tags
         self._count = 0
         self._before: list[tuple[str, str]] = []
@@ -117,7 +117,7 @@ class _Schedule:
                 yield from self._started(each.request, text)
             elif isinstance(each, Wait):
                 yield from self._wait([label for request in each.requests for label in self._open.pop(request, [])])
-            elif isinstance(each, Collective):
+            elif isinstance(each, CollectiveCall):
                 yield from self._collective(each)
 
     @staticmethod
@@ -151,7 +151,7 @@ class _Schedule:
         yield from self._operation("calc 0", self._before + [("requires", each) for each in labels])
         self._before = [("requires", f"l{self._count}")]
 
-    def _collective(self, each: Collective) -> Iterator[str]:
+    def _collective(self, each: CollectiveCall) -> Iterator[str]:
         """Write the messages of a collective. What follows a nonblocking one waits for its first messages to begin."""
         tag = self._tags(each.communicator, None)
         first: list[tuple[str, str]] = []

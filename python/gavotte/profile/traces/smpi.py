@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 
-from gavotte.formats.trace import Collective, Compute, Irecv, Isend, RankTrace, Recv, Send, Trace, Wait
+from gavotte.formats.trace import CollectiveCall, Compute, Irecv, Isend, MpiTrace, RankTrace, Recv, Send, Wait
 from gavotte.profile.traces.apart import take_apart
 from gavotte.profile.traces.goal import Tags, check_size, matched
 
@@ -31,7 +31,7 @@ _WHOLE = {
 """Actions of collectives of all ranks."""
 
 
-def smpi_lines(trace: Trace) -> Iterator[str]:
+def smpi_lines(trace: MpiTrace) -> Iterator[str]:
     """Yield the lines of a time-independent trace.
 
     Raises:
@@ -44,7 +44,7 @@ def smpi_lines(trace: Trace) -> Iterator[str]:
             yield f"{rank.rank} {action}"
 
 
-def _actions(trace: Trace, rank: RankTrace, tags: Tags) -> Iterator[str]:
+def _actions(trace: MpiTrace, rank: RankTrace, tags: Tags) -> Iterator[str]:
     """Yield what one rank does."""
     own = rank.rank
     begun: dict[int, list[str]] = {}
@@ -68,7 +68,7 @@ def _actions(trace: Trace, rank: RankTrace, tags: Tags) -> Iterator[str]:
         elif isinstance(each, Wait):
             for request in each.requests:
                 yield from begun.pop(request, ())
-        elif isinstance(each, Collective):
+        elif isinstance(each, CollectiveCall):
             waits = yield from _collective(trace, own, each, tags(each.communicator, None))
             if each.request is not None:
                 begun[each.request] = waits
@@ -77,7 +77,7 @@ def _actions(trace: Trace, rank: RankTrace, tags: Tags) -> Iterator[str]:
     yield "finalize"
 
 
-def _collective(trace: Trace, own: int, each: Collective, tag: int) -> Generator[str, None, list[str]]:
+def _collective(trace: MpiTrace, own: int, each: CollectiveCall, tag: int) -> Generator[str, None, list[str]]:
     """Yield the actions of a collective; return those that wait for its end.
 
     SMPI replays no nonblocking collective: all steps but the last take place when it begins.
