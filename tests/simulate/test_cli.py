@@ -165,7 +165,7 @@ def test_shares_as_tcp_makes_them(here: Path) -> None:
     tcp = finish_s(here / "finish.csv")
     assert equal["slow"] == equal["fast"]
     assert tcp["slow"] > tcp["fast"]
-    placed = shell.gavotte(here, "one.placement.json", "one.app.toml", "--network", "n.network.json", "--tcp", "--json")
+    placed = gavotte(here, "one.placement.json", "one.app.toml", "--network", "n.network.json", "--tcp", "--json")
     plain = gavotte(here, "one.placement.json", "one.app.toml", "--network", "n.network.json", "--json")
     assert json.loads(placed.stdout)["completion_s"] == pytest.approx(json.loads(plain.stdout)["completion_s"])
 
