@@ -138,7 +138,7 @@ def _record(family: str, options: argparse.Namespace, rows: Sequence[Row], about
                 f"{cpu_s:.1f}",
                 f"{limit_s:g}",
                 f"{statistics.fmean(seconds):.2f}{spread}" if seconds else "",
-                *(f"{min(found):.2f}" if found else "" for found in (*peers.values(), annealed)),
+                *(f"{min(times):.2f}" if times else "" for times in (*peers.values(), annealed)),
                 f"{max(row.took_s for row in ours):.1f}",
                 f"{max(row.peak_mb for row in ours):.0f}",
             ]

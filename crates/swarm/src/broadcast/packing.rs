@@ -169,7 +169,7 @@ impl Packing {
     }
 
     /// Moves blocks to trees that have sent all of theirs, from the tree that is farthest behind: the last ones of those
-    /// that are not in `out`, as many as let all these trees end together. A tree that begins anew first needs the time
+    /// that are not in `out`, as many as let all these trees end together. A tree that begins again first needs the time
     /// until a piece has reached its last host. Returns whether any moved.
     pub fn rebalance(&mut self, out: &Blocks, ground: &Ground, block_bytes: u32, piece_bytes: u32) -> bool {
         let mut left: Vec<Vec<u32>> = vec![Vec::new(); self.trees.len()];

@@ -36,7 +36,7 @@ impl Conductor {
     }
 
     /// Takes a host out of a tree at its first stall, if others get their blocks from it. It then gets the object like a
-    /// late one. At the end of a chain it could cross the lines between racks once more, and slow all others down.
+    /// late one. At the end of a chain it could cross the lines between racks a second time, and slow all others down.
     ///
     /// Its parent may be the cause. The parent leaves instead if another child of it has stalled before, or if it has the
     /// whole object and so loses nothing. Returns whether a host has left.
