@@ -149,14 +149,14 @@ def test_the_library_is_timed_and_keeps_what_it_does_best(
     assert all(0 < each.value < 60 for each in read_library(times))
     records = [each.model_copy(update={"value": 1e-9}) for each in read_library(times)]  # faster than any tree
     assert len(records) == 2 * (2 * 4 + 2)
-    timed = TreeSearch(library=records)
+    search = TreeSearch(library=records)
     planned = [
-        plan(network(4), name, size_bytes=100_003, root=root, ranks=RANKS, search=timed)
+        plan(network(4), name, size_bytes=100_003, root=root, ranks=RANKS, search=search)
         for name in OPERATIONS
         for root in ("h0", "h2")
     ]
     assert {each.algorithm for each in planned} == {"library"}
-    planned.append(plan(network(4), "broadcast", size_bytes=100_003, root="h1", ranks=RANKS, search=timed))
+    planned.append(plan(network(4), "broadcast", size_bytes=100_003, root="h1", ranks=RANKS, search=search))
     assert planned[-1].algorithm != "library", "this root was not timed"
     library, trees = tmp_path / "libgavotte-mpi.so", tmp_path / "trees.txt"
     build_shim(library, mpicc=compiler(implementation))
