@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests import builders
 from tests.traces import collective, compute, trace
@@ -122,6 +124,15 @@ def test_what_cannot_be_replayed_is_one_line() -> None:
     small = MessageCosts(most_events=5)
     with pytest.raises(GavotteError, match="needs more than 5 events"):
         JobReplay(network(), ping_pong(4, 8), small).seconds(["a", "b"])
+
+
+def test_a_long_trace_gets_fewer_draws() -> None:
+    job = trace(*[[Loop(50, (compute(0.01, 2.5e-5), collective("barrier")))]] * 4)
+    whole = JobReplay(network(), job, BARE).predict("abcd", 8)
+    limited = JobReplay(network(), job, replace(BARE, most_events=whole.events // 2)).predict("abcd", 8)
+    assert 0 < limited.events <= whole.events // 2
+    single = JobReplay(network(), job, replace(BARE, most_events=whole.events // 5)).predict("abcd", 8)
+    assert single.low_s == single.predicted_s == single.high_s
 
 
 def test_one_connection_gets_its_own_rate_and_several_get_more() -> None:

@@ -6,6 +6,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -99,7 +100,10 @@ class LaunchPlan:
 
     def _wall(self, order: Sequence[str]) -> WallTime | None:
         replayed = None if self.traced is None else self.traced.wall_s
-        return predict(self.past, order, self.app, self.network, self.slots, replayed)
+        # Of another order the trace may have too many events. The run starts without a prediction then.
+        with suppress(GavotteError):
+            return predict(self.past, order, self.app, self.network, self.slots, replayed)
+        return None
 
     @property
     def computing(self) -> str:
@@ -243,7 +247,11 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
             order = order_ranks(known.network, app, effort, slots=slots, given=default)
             if traced is not None:
                 half = replace(question.effort, time_limit_s=question.effort.time_limit_s / 2)
-                order = replayed_order(traced, order, default, slots, known.network, app, half)
+                try:
+                    order = replayed_order(traced, order, default, slots, known.network, app, half)
+                except GavotteError as error:
+                    traced = None
+                    session.complain(f"bytes alone decide the order: {error}")
         except GavotteError as error:
             session.complain(f"the launcher's own order stays: {error}")
         else:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 LEAST_FACTOR, MOST_FACTOR = 0.5, 3.0
 """Bounds of what earlier runs say about the replayed time of messages."""
+MOST_EVENTS = 5_000_000
+"""Most events of a prediction: some 5 s of a processor. A longer trace would hold the launch up."""
 LEAST_MESSAGES = 0.02
 """Runs whose messages take less than this share of their time say nothing about them."""
 
@@ -120,7 +122,7 @@ def traced_job(
         return None
     library: Literal["openmpi", "mpich"] = "mpich" if family == "mpich" else "openmpi"
     try:
-        replay = JobReplay(network, trace, MessageCosts(library=library), seed)
+        replay = JobReplay(network, trace, MessageCosts(library=library, most_events=MOST_EVENTS), seed)
         _ = replay.least_s
     except GavotteError as error:
         complain(f"bytes alone decide the order: {error}")

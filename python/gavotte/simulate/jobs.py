@@ -10,7 +10,7 @@ The model and its limits are in docs/concepts/replay.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, stdev
@@ -49,7 +49,7 @@ class MessageCosts:
         combine_s: time for combining one byte of a reduction.
         local_latency_s: latency between two ranks of one host.
         local_bps: rate between two ranks of one host.
-        most_events: most events of a replay.
+        most_events: most events of one draw, and of all draws of a prediction together.
     """
 
     library: Literal["openmpi", "mpich"] = "openmpi"
@@ -132,12 +132,13 @@ class JobReplay:
 
         Args:
             hosts: (R,) host of each rank.
-            draws: number of draws.
+            draws: most draws. Fewer are made where all of them would take more than `MessageCosts.most_events`.
 
         Raises:
             GavotteError: when a host is unknown, or the replay cannot go on.
         """
-        done = self._replay(hosts, self._seeds(draws))
+        done = self._draw(draws, lambda seeds: self._replay(hosts, seeds))
+        draws = len(done)
         times_s = [each.makespan_s for each in done]
         mean_s = fmean(times_s)
         half_s = _T_95 * stdev(times_s) * math.sqrt(1 + 1 / draws) if draws > 1 else 0.0
@@ -165,11 +166,17 @@ class JobReplay:
         Raises:
             GavotteError: when the replay cannot go on.
         """
-        done = self._run(None, [0] * self.ranks, self._seeds(DRAWS))
+        done = self._draw(DRAWS, lambda seeds: self._run(None, [0] * self.ranks, seeds))
         return fmean(each.makespan_s for each in done)
 
-    def _seeds(self, draws: int) -> list[int | None]:
-        return [(self.seed + draw) % 2**64 for draw in range(draws)]
+    def _draw(
+        self, draws: int, replay: Callable[[list[int | None]], list[_core.JobReplayed]]
+    ) -> list[_core.JobReplayed]:
+        """Return one replay for each draw, as many as `MessageCosts.most_events` allows, at least one."""
+        seeds: list[int | None] = [(self.seed + draw) % 2**64 for draw in range(draws)]
+        first = replay(seeds[:1])
+        affordable = self._costs.most_events // max(first[0].events, 1)
+        return first + replay(seeds[1 : max(affordable, 1)])
 
     def _replay(self, hosts: Sequence[str], seeds: list[int | None]) -> list[_core.JobReplayed]:
         numbers = [self._at.get(known_as(name, self._at)) for name in hosts]
