@@ -31,12 +31,22 @@ def test_a_job_keeps_its_newest_app(url: str) -> None:
 def test_a_job_keeps_the_trace_of_its_newest_run(url: str) -> None:
     with open_store(url) as store:
         assert store.trace("one") is None
+        store.keep_app(stored("one"))
         store.keep_trace("one", b"old")
         store.keep_trace("one", bytes(range(256)) * 100)
-        store.keep_app(stored("one"))
     with open_store(url) as store:
         assert store.trace("one") == bytes(range(256)) * 100
         assert store.trace("two") is None
+
+
+def test_counts_of_a_later_run_forget_the_trace_of_another(url: str) -> None:
+    with open_store(url) as store:
+        store.keep_app(stored("one"))
+        store.keep_trace("one", b"old")
+        store.keep_trace("two", b"stays")
+        store.keep_app(stored("one", 9))
+        assert store.trace("one") is None
+        assert store.trace("two") == b"stays"
 
 
 def test_a_damaged_trace_is_one_line(tmp_path: Path) -> None:

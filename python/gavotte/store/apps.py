@@ -37,7 +37,8 @@ class StoredApp:
 
 
 def keep(connection: Connection, stored: StoredApp) -> None:
-    """Keep the App of a job, in place of the one before."""
+    """Keep the App of a job, in place of the one before. The trace of another run is forgotten."""
+    connection.execute(tables.traces.delete().where(tables.traces.c.job == stored.job))
     connection.execute(_TABLE.delete().where(_TABLE.c.job == stored.job))
     content = zlib.compress(stored.app.model_dump_json(exclude_none=True).encode())
     row = {"job": stored.job, "content": content, "command": stored.command, "time_s": stored.time_s}
