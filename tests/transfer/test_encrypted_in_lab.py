@@ -240,7 +240,7 @@ def test_the_queue_encrypts_what_asks_for_it(cloud: lab.Session, file: Path, tmp
     assert captured.zeros < 0.2 * size
 
 
-@pytest.mark.parametrize("mechanism", ["chain", "mesh", "packing"])
+@pytest.mark.parametrize("mechanism", ["chain", "cornet", "mesh", "packing"])
 @pytest.mark.parametrize("sealed", ["all others", "one host"])
 def test_a_parent_refuses_a_child_that_encrypts_differently(
     cloud: lab.Session, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sealed: str, mechanism: Mechanism

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use gavotte_swarm::broadcast::blocks::Blocks;
 use gavotte_swarm::broadcast::cornet::{Picker, SLOTS};
 use gavotte_swarm::broadcast::replica::Taken;
+use tokio::sync::mpsc;
 use tracing::debug;
 
-use crate::contract::agents::{BroadcastRequest, Fetched};
+use crate::contract::agents::{BroadcastRequest, Failure, FeedBroken, Fetched};
 use crate::contract::data::{Span, Subscribe, Want, hello::Work};
 use crate::error::WorkError;
 use crate::hold::Hold;
@@ -30,17 +31,26 @@ pub(super) struct Fetcher {
     share: Arc<Share>,
     broadcast_id: String,
     congestion: String,
+    refused: mpsc::UnboundedSender<FeedBroken>,
     picker: Mutex<Picker>,
 }
 
 impl Fetcher {
-    pub(super) fn new(plane: &Arc<Plane>, hold: &Arc<Hold>, share: &Arc<Share>, request: &BroadcastRequest) -> Self {
+    /// `refused` gets the peers that refuse this host's requests as invalid: waiting does not help then.
+    pub(super) fn new(
+        plane: &Arc<Plane>,
+        hold: &Arc<Hold>,
+        share: &Arc<Share>,
+        request: &BroadcastRequest,
+        refused: mpsc::UnboundedSender<FeedBroken>,
+    ) -> Self {
         Self {
             plane: Arc::clone(plane),
             hold: Arc::clone(hold),
             share: Arc::clone(share),
             broadcast_id: request.broadcast_id.clone(),
             congestion: request.congestion.clone(),
+            refused,
             picker: Mutex::new(Picker::new(request.seed)),
         }
     }
@@ -81,6 +91,9 @@ impl Fetcher {
             self.picker().end(&peer);
             if let Err(error) = chat {
                 debug!(peer, %error, "a conversation failed");
+                if error.failure() == Failure::Invalid {
+                    self.refuse(peer, &error);
+                }
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -149,6 +162,17 @@ impl Fetcher {
             let _: Vec<(u32, Taken)> = incoming.read(&connection.stream, &mut take)?;
         }
         Ok(())
+    }
+
+    fn refuse(&self, peer: String, error: &WorkError) {
+        let mut broken = FeedBroken {
+            parent: peer,
+            error: error.to_string(),
+            ..FeedBroken::default()
+        };
+        broken.set_failure(error.failure());
+        // No one listens when the host's part has ended.
+        let _ = self.refused.send(broken);
     }
 
     fn picker(&self) -> MutexGuard<'_, Picker> {

@@ -116,7 +116,8 @@ impl Part {
             open: BTreeMap::new(),
             connected,
         };
-        let fetcher = Fetcher::new(&self.plane, &self.hold, &share, &self.request);
+        let (refused, mut refusals) = mpsc::unbounded_channel();
+        let fetcher = Fetcher::new(&self.plane, &self.hold, &share, &self.request, refused);
         let fetching = async {
             if self.request.fetches {
                 // Boxed: four conversations at a time make a large future.
@@ -149,6 +150,10 @@ impl Part {
                 Some(_) = caching.join_next() => {
                     let checksum = checksum(&self.hashes).to_vec();
                     say(replies, Event::Kept(Kept { checksum })).await?;
+                }
+                Some(broken) = refusals.recv() => {
+                    info!(parent = broken.parent, error = broken.error, "a peer refuses to serve blocks");
+                    say(replies, Event::Broken(broken)).await?;
                 }
                 Some(parent) = connections.recv() => say(replies, Event::Connected(FeedConnected { parent })).await?,
                 Some(ended) = feeds.tasks.join_next() => {
