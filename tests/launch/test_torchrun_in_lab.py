@@ -127,7 +127,7 @@ def test_a_missing_torchrun_is_one_line_before_anything_is_measured(job: Job) ->
     ran = gavotte(*words, cwd=job.folder, env=job.environment)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == (
-        "error: a, b, c, ... lacks `./torchrun`; each host of the job needs it; else leave these hosts out\n"
+        "error: a, b, c and d: no program `./torchrun`; each host of the job needs it; else leave these hosts out\n"
     )
 
 

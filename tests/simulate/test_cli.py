@@ -268,7 +268,7 @@ def test_a_traced_job_under_a_placement(tmp_path: Path) -> None:
     parts = job["compute_s"] + job["overhead_s"] + job["latency_s"] + job["transfer_s"]
     assert parts == pytest.approx(job["predicted_s"])
     assert 0 < job["least_s"] <= job["predicted_s"]
-    assert 0 < job["computing"] <= 1
+    assert 0 < job["computing_share"] <= 1
     alone = shell.gavotte("simulate", "p.placement.json", "a.app.toml", "--trace", str(trace), cwd=tmp_path)
     assert alone.returncode == 2
     write_app(tmp_path / "a.app.toml", builders.app("x", ("rank0", "rank1", 1000)))

@@ -28,6 +28,9 @@ Inputs = Annotated[
 ]
 TraceFormat = StrEnum("TraceFormat", {name.upper(): name for name in TRACE_FORMATS})  # type: ignore[misc]
 
+SHOWN = 10
+"""Number of ranks that the table shows."""
+
 
 @declared
 def trace(
@@ -81,9 +84,11 @@ def _document(read: MpiTrace) -> dict[str, object]:
 def _show(read: MpiTrace, document: dict[str, object]) -> None:
     rows = [
         [str(rank.rank), f"{rank.wall_s:.3g} s", f"{computing_s(rank) / rank.wall_s:.1%}" if rank.wall_s else "-"]
-        for rank in read.ranks[:10]
+        for rank in read.ranks[:SHOWN]
     ]
     emit_table(["rank", "wall", "computing"], rows)
+    if (left := len(read.ranks) - len(rows)) > 0:
+        note(f"{counted(left, 'rank')} more: --json lists all")
     size = format_bytes(int(str(document["message_bytes"])))
     note(
         f"{counted(len(read.ranks), 'rank')}, {document['calls']} calls in {document['places']} places of the program, "

@@ -254,7 +254,7 @@ def _job(path: Path, platform: Topology | Network, app: App, placed: Placement, 
         time = replay.predict(hosts)
     warn(replay.warnings)
     share = min(replay.least_s / time.predicted_s, 1.0) if time.predicted_s > 0 else 1.0
-    return asdict(time) | {"least_s": replay.least_s, "computing": share}
+    return asdict(time) | {"least_s": replay.least_s, "computing_share": share}
 
 
 def _tell_guarantee(document: dict[str, Any], most: int) -> None:
@@ -303,7 +303,8 @@ def _show(summary: dict[str, Any]) -> None:
     if "job" in summary:
         job = summary["job"]
         note(f"job: {job['predicted_s']:.3g} s in MPI ({job['low_s']:.3g} to {job['high_s']:.3g})")
-        note(f"{job['computing']:.0%} of it is computing: no placement saves more than {1 - job['computing']:.0%}")
+        share = job["computing_share"]
+        note(f"{share:.0%} of it is computing: no placement saves more than {1 - share:.0%}")
     if "completion_s" in summary and finished == flows:
         note(
             f"{summary['method']}: completed in {summary['completion_s']:.3f} s, "

@@ -24,6 +24,7 @@ from importlib import resources
 from pathlib import Path
 
 from gavotte.errors import GavotteError
+from gavotte.formats.parts.counting import listed
 from gavotte.launch.guardian import HEADER
 from gavotte.launch.launchers.command_line import named
 from gavotte.launch.running import Ended, in_foreground, passing_on
@@ -35,8 +36,6 @@ KILL_S = 10.0
 STUCK_S = 2.0
 """How long a signal may wait behind input that a command does not read, in seconds. Then the connection ends."""
 LOOK_S = 0.5
-SHOWN = 3
-"""Number of hosts that an error names."""
 CHECK_S = 20.0
 """How long a host may take to say whether it has the command, in seconds."""
 CHUNK_BYTES = 1 << 16
@@ -95,7 +94,7 @@ except OSError:
     sys.exit(3)
 sys.exit(0 if shutil.which(program, path=path) else 4)
 """
-_LACKS = {3: "the folder {folder}", 4: "`{program}`"}
+_LACKS = {3: "no folder {folder}", 4: "no program `{program}`"}
 
 
 def check_nodes(
@@ -125,20 +124,19 @@ def check_nodes(
                 words, env=environ, stdin=subprocess.DEVNULL, capture_output=True, timeout=CHECK_S, check=False
             )
         except subprocess.TimeoutExpired:
-            return f"an answer within {CHECK_S:.0f} s"
+            return f"no answer within {CHECK_S:.0f} s"
         except (OSError, ValueError) as error:
-            return f"a connection ({error})"
+            return f"no connection ({error})"
         if ran.returncode in _LACKS:
             return _LACKS[ran.returncode].format(folder=folder, program=program)
         lines = ran.stderr.decode(errors="replace").splitlines() or [f"status {ran.returncode}"]
-        return f"{python} over this connection ({lines[-1]})" if ran.returncode else ""
+        return f"no {python} over this connection ({lines[-1]})" if ran.returncode else ""
 
     with ThreadPoolExecutor(max_workers=min(32, len(reaches))) as pool:
         lacks = dict(zip(reaches, pool.map(lack, reaches), strict=True))
     for what in filter(None, lacks.values()):
         hosts = [host for host, each in lacks.items() if each == what]
-        shown = ", ".join(hosts[:SHOWN]) + ", ..." * (len(hosts) > SHOWN)
-        raise GavotteError(f"{shown} lacks {what}", hint="each host of the job needs it; else leave these hosts out")
+        raise GavotteError(f"{listed(hosts)}: {what}", hint="each host of the job needs it; else leave these hosts out")
 
 
 def run_nodes(nodes: Sequence[Node], environ: Mapping[str, str], *, python: str = "python3") -> EndedNodes:
