@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 PYTHON := .venv/bin/python
 
-.PHONY: help setup demo test test-lab checks test-fast fast-rust fast-python test-openstack test-kubernetes test-spark test-kernels test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
+.PHONY: help setup demo test test-lab test-python checks test-fast fast-rust fast-python test-openstack test-kubernetes test-spark test-kernels test-programs flaky lint lint-rust lint-python docs fuzz chaos deny format snapshots proto lock clean
 
 help: ## Describe each verb
 	@sed -n 's/^\([a-z%-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 14
@@ -14,11 +14,16 @@ setup: ## Install requirements and build .venv/bin/gavotte
 demo: setup ## Measure an emulated cloud, place an application, run it, show the gain
 	@.venv/bin/gavotte demo
 
-# Labs mostly wait for packets. Lints, Rust's tests and tests of the docs use the idle processor time, at a low priority.
+# Labs mostly wait for packets. Lints, Rust's tests and tests of the docs use the idle processor time, at a low priority, then next to
+# Python's tests without packets.
 WHEN_IDLE := $(shell command -v chrt >/dev/null && echo chrt --idle 0)
+# Labs and checks hold both of make's two job slots, so that a cargo that asks make for slots would build one crate at a time.
+CARGO := env -u MAKEFLAGS -u MFLAGS cargo
 
-test: setup ## All checks and tests: labs alongside lints, Rust's tests and those of the docs, then Python's tests without packets
-	@$(MAKE) --no-print-directory -j 2 --output-sync=line test-lab checks
+test: setup ## All checks and tests: Python's with packets and then those without, alongside lints, Rust's tests and those of the docs
+	@$(MAKE) --no-print-directory -j 2 --output-sync=line test-python checks
+
+test-python: test-lab
 	$(PYTHON) -m pytest -q -n 2 --durations=10 -m "not lab" --ignore tests/docs
 
 test-lab:
@@ -28,15 +33,15 @@ test-lab:
 
 checks:
 	$(WHEN_IDLE) $(MAKE) --no-print-directory lint-rust lint-python
-	@# Else rustdoc warns of make's job server, which it cannot reach.
-	$(WHEN_IDLE) env -u MAKEFLAGS -u MFLAGS cargo test --workspace --quiet --locked
+	@# No comment has code to run, and to look for it takes a minute.
+	$(WHEN_IDLE) $(CARGO) test --workspace --lib --bins --tests --quiet --locked
 	$(WHEN_IDLE) $(PYTHON) -m pytest -q -o timeout=900 -m "not lab" tests/docs
 
 test-fast: setup ## The inner loop: no lab, no slow tests, few examples of each property; about a minute
 	@$(MAKE) --no-print-directory -j 2 --output-sync=line fast-rust fast-python
 
 fast-rust:
-	@PROPTEST_CASES=16 env -u MAKEFLAGS -u MFLAGS cargo test --workspace --quiet --locked
+	@PROPTEST_CASES=16 $(CARGO) test --workspace --lib --bins --tests --quiet --locked
 
 fast-python:
 	@GAVOTTE_EXAMPLES=fast $(PYTHON) -m pytest -q -n 2 -m "not lab and not slow"
@@ -72,8 +77,8 @@ lint: setup ## Formats, lints as errors, types, spelling, licences
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint-rust lint-python
 
 lint-rust:
-	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --quiet --locked
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet --locked
 
 lint-python:
 	.venv/bin/ruff format --check .
