@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Annotated
@@ -91,6 +91,12 @@ class QuestionOptions:
         "Bandwidth guarantees of tasks; `host` names a task. No link is promised more than it can guarantee.",
         "G.guarantee.toml",
     )
+    trace: Path | None = option(
+        "Trace of the job: rank r is the r-th task. After a search by bytes, a search on the job's replayed "
+        "time gets the rest of --time-limit. By default the App's own trace, with --method auto.",
+        "JOB.trace",
+    )
+    bytes_only: bool = option("Ignore the App's own trace.", default=False)
     state: str | None = option(
         "State to send when a task without its own `state_bytes` moves between phases; memory = its "
         "memory_bytes. Without this option such tasks do not move.",
@@ -166,6 +172,7 @@ def place(
     question = _question(net, loaded, asked, wanted, moving=not _least_time_only(asked, aim, reporting))
     warnings = [*unknown_pairs(net), *question.warnings]
     warn(warnings)
+    question = _with_job(question, apps, asked, trying, automatic=_replays_alone(asked, aim, reporting))
     with searching(trying.time_limit, bound_of=trying.method if trying.method in policies() else None) as watch:
         effort = Effort(
             trying.method,
@@ -210,6 +217,31 @@ def place(
     leave(answer.interrupted or late.is_set())
 
 
+def _replays_alone(asked: QuestionOptions, aim: GoalOptions, reporting: ReportOptions) -> bool:
+    """Return whether the options ask for nothing that a replay cannot keep, so that an App's own trace counts."""
+    moving = asked.state is not None and not _least_time_only(asked, aim, reporting)
+    return aim.goal == "time" and not (asked.running or asked.bytes_only or moving)
+
+
+def _with_job(
+    question: Question, paths: Sequence[Path], asked: QuestionOptions, trying: EffortOptions, *, automatic: bool
+) -> Question:
+    """Return the question with the job whose replayed time decides, if there is one."""
+    if len(paths) != 1:
+        if asked.trace is not None:
+            raise typer.BadParameter("--trace is of one job; place one App at a time")
+        return question
+    from gavotte.cli.traces import job_of
+
+    network = question.network
+    if asked.sharing is not None:
+        network = network.model_copy(update={"sharing": question.shared})
+    own = paths[0] if automatic and trying.method == "auto" else None
+    job = job_of(network, question.apps[0], asked.trace, own, seed=trying.seed)
+    # Tasks move between phases only if a trace does not decide.
+    return question if job is None else replace(question, job=job, state_bytes={})
+
+
 def _with_inventory(network: Network, path: Path | None) -> Network:
     """Return the Network with what an Inventory knows of its hosts."""
     if path is None:
@@ -243,6 +275,10 @@ def _check_together(asked: QuestionOptions, aim: GoalOptions, reporting: ReportO
         raise typer.BadParameter("--computing needs --ran and --took")
     if asked.state is not None and _least_time_only(asked, aim, reporting):
         raise typer.BadParameter("--state is for the least time alone: no other goal, limits, --running or --ran")
+    if asked.trace is not None and (aim.goal != "time" or asked.running or asked.state is not None):
+        raise typer.BadParameter("--trace is for the least time alone: no other goal, --running or --state")
+    if asked.trace is not None and asked.bytes_only:
+        raise typer.BadParameter("use either --trace or --bytes-only")
     if aim.front is not None and aim.goal == "time":
         raise typer.BadParameter("--front needs --goal hosts, price or latency")
     if writing.hosts_guarantee is not None and asked.guarantee is None:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from gavotte.cli.output import emit_table, note
+from gavotte.cli.traces import replayed_text
 from gavotte.formats.parts.counting import counted
 from gavotte.formats.parts.rates import format_bytes, format_rate
 from gavotte.formats.placement import Placement
@@ -50,6 +51,7 @@ class Report:
     def document(self) -> dict[str, Any]:
         """Return what `--json` prints."""
         answer = self.answer
+        replayed = answer.replayed
         document = self.placement.model_dump(mode="json") | {
             "gap": answer.gap,
             "chosen": answer.chosen,
@@ -60,6 +62,7 @@ class Report:
             "price_usd": answer.price_usd,
             "latency_s": answer.latency_s,
             "unmoved_s": answer.unmoved_s,
+            "replayed": None if replayed is None else asdict(replayed) | {"saving": replayed.saving},
             "warnings": list(self.warnings),
             "worth": None if self.worth is None else asdict(self.worth),
         }
@@ -120,6 +123,8 @@ class Report:
             chosen = "best found, not proven optimal"
         note(f"{chosen}: predicted {placement.completion_s:.3g} s ({proof}), seed {placement.seed}")
         note(f"bottleneck: {placement.bottleneck}")
+        if answer.replayed is not None:
+            note(replayed_text(answer.replayed, "tasks dealt out in turn take"))
         if placement.broken:
             note(f"breaks {', '.join(placement.broken)}, which counts as {placement.penalty_s:.3g} s")
         if answer.unmoved_s is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +14,7 @@ from gavotte.cli.options import Json, MaybeHosts, read_size
 from gavotte.cli.output import emit_json, note, warn
 from gavotte.cli.progress import searching
 from gavotte.cli.signals import leave
+from gavotte.cli.traces import job_of, replayed_text
 from gavotte.cli.writing import to_write
 
 SORTED = (
@@ -35,6 +36,12 @@ class PatternOptions:
         "Number of ranks. By default one on each host.", "R", "-n", "--count", default=None, min=1
     )
     per_host: int | None = option("Most ranks on a host. By default as few as all hosts allow.", "R", min=1)
+    trace: Path | None = option(
+        "Trace of the job. After a search by bytes, a search on the job's replayed time gets the rest of --time-limit. "
+        "By default the App's own trace.",
+        "JOB.trace",
+    )
+    bytes_only: bool = option("Ignore the App's own trace.", default=False)
     size: str = option("Bytes of each message, for the predicted time.", "SIZE", default="1MB")
 
 
@@ -53,13 +60,18 @@ def ranks(
     from gavotte.formats.parts.counting import counted
     from gavotte.place import order_ranks, read_pattern
 
+    if asked.trace is not None and asked.bytes_only:
+        raise typer.BadParameter("use either --trace or --bytes-only")
     wanted = read_pattern(asked.pattern)
     message_bytes = read_size("--size", asked.size)
     net = read_or_measure(network, hosts, "--hosts", searched.seed)
     number = asked.count or wanted.ranks or len(net.hosts)
     app = wanted.application(number, message_bytes)
+    own = Path(asked.pattern) if wanted.app is not None and not asked.bytes_only else None
+    job = job_of(net, app, asked.trace, own, seed=searched.seed)
     with searching(searched.time_limit) as watch:
-        order = order_ranks(net, app, effort_of(searched, watch), per_host=asked.per_host)
+        order = order_ranks(net, app, effort_of(searched, watch), per_host=asked.per_host, job=job)
+    replayed = order.replayed
     warnings = order.warnings if order.sorted_by_name else [*order.warnings, SORTED]
     warn(warnings)
     lines = "".join(f"{host}\n" for host in order.hosts)
@@ -73,6 +85,7 @@ def ranks(
             "bound_s": order.bound_s,
             "given_s": order.given_s,
             "saving": order.saving,
+            "replayed": None if replayed is None else asdict(replayed) | {"saving": replayed.saving},
             "seed": searched.seed,
             "interrupted": order.interrupted,
             "warnings": warnings,
@@ -85,6 +98,8 @@ def ranks(
         f"{counted(number, 'rank')}, {wanted.name}: predicted {order.completion_s:.3g} s, {gain} "
         f"({order.given_s:.3g} s); no order takes less than {order.bound_s:.3g} s; seed {searched.seed}"
     )
+    if replayed is not None:
+        note(replayed_text(replayed, "the given order takes"))
     if output is not None:
         note(f"wrote {output}")
     leave(order.interrupted)

@@ -25,7 +25,7 @@ from gavotte.launch.replaying import TracedJob, replayed_order, traced_job
 from gavotte.launch.shelf import Shelf
 from gavotte.model import model
 from gavotte.place import RankOrder, evaluate, order_ranks, with_slots
-from gavotte.place.ranks import LEAST_SAVING
+from gavotte.place.replaying import LEAST_SAVING
 
 ORDER = "ORDER"
 """Name of the file of hosts in a command line that is only shown."""

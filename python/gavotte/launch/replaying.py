@@ -20,7 +20,7 @@ from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.launch.past import Past
 from gavotte.place import Effort, RankOrder, evaluate, improve_order, with_slots
-from gavotte.place.ranks import LEAST_SAVING
+from gavotte.place.replaying import LEAST_SAVING
 from gavotte.simulate import JobReplay, JobTime, MessageCosts
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from gavotte.place.patterns import Pattern, read_pattern
 from gavotte.place.placing import evaluate
 from gavotte.place.question import Question
 from gavotte.place.ranks import RankOrder, Selection, keep_hosts, order_ranks, with_slots
-from gavotte.place.replaying import ReplayedOrder, improve_order
+from gavotte.place.replaying import Job, Replayed, ReplayedOrder, improve_order
 from gavotte.place.robust import worst_case
 from gavotte.place.running import Running, twice_counted
 from gavotte.place.selecting import select_hosts, with_inventory
@@ -43,12 +43,14 @@ __all__ = [
     "Front",
     "Goal",
     "Instance",
+    "Job",
     "Pattern",
     "PlacementLimits",
     "Question",
     "Quota",
     "RankOrder",
     "Relocation",
+    "Replayed",
     "ReplayedOrder",
     "Running",
     "Selection",

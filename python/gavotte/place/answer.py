@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from gavotte.place.constraints import latency_s
 from gavotte.place.effort import Effort
 from gavotte.place.forecast import Forecast, forecast
 from gavotte.place.question import Question
+from gavotte.place.replaying import Replayed
 from gavotte.place.worth import LEAST_SAVING_S, RATE_ERROR, Worth, worth
 from gavotte.terms.credit import beyond_seen
 from gavotte.terms.unfolding import unfold
@@ -44,6 +45,7 @@ class Answer:
         gap: (total - bound) / total, where the total is `total_s`; 0 = proven optimal.
         price_usd: price of the hosts used and of the bytes between them, by the Network's prices.
         unmoved_s: completion time of the best placement without moves between phases; None = none were considered.
+        replayed: replayed times of the question's job; None = it has none, or a signal came before.
         bound_stopped: whether the clock or a signal cut short the work on the bound, so another run may prove more.
     """
 
@@ -57,6 +59,7 @@ class Answer:
     interrupted: bool = False
     unmoved_s: float | None = None
     bound_stopped: bool = False
+    replayed: Replayed | None = None
 
     @cached_property
     def unfolded(self) -> tuple[list[App], Placement]:
@@ -124,10 +127,10 @@ class Answer:
             least_saving_s: a smaller saving is not worth it.
 
         Returns:
-            The gain; None if running applications, moves or an interruption make a comparison unfair, or if no baseline
-            finds a placement.
+            The gain; None if running applications, moves or an interruption make a comparison unfair, if a replay
+            decided instead of the bytes, or if no baseline finds a placement.
         """
-        if self.question.running or self.placement.moves or self.interrupted:
+        if self.question.running or self.placement.moves or self.interrupted or self.replayed is not None:
             return None
         return worth(
             self.question,
@@ -172,4 +175,4 @@ class Answer:
         """
         from gavotte.place.explaining import explain
 
-        return explain(self.question, self.placement)
+        return replace(explain(self.question, self.placement), replayed=self.replayed)

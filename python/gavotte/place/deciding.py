@@ -39,6 +39,10 @@ def decide(question: Question, effort: Effort = AUTO, goal: Goal = LEAST_TIME) -
         InfeasibleError: when the method finds no placement that keeps all constraints.
         GavotteError: when the question makes no sense, for instance because it pins a task to an unknown host.
     """
+    if question.job is not None:
+        from gavotte.place.by_replay import decide_by_replay
+
+        return decide_by_replay(question, question.job, effort, goal, lambda asked, given: _by_use(asked, given, goal))
     if not question.state_bytes:
         plain = goal.kind == "time" and not question.depends_on_use
         return _by_use(question, effort if plain else effort.remaining, goal)

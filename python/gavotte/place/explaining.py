@@ -11,6 +11,7 @@ from gavotte.formats.app import App
 from gavotte.formats.placement import Placement
 from gavotte.place.merge import check_apps, task_key
 from gavotte.place.question import Question, hosts_of
+from gavotte.place.replaying import Replayed
 from gavotte.tables import Tabular
 
 
@@ -86,6 +87,7 @@ class Explanation(Tabular):
         load_bytes: bytes of running applications on the bottleneck.
         links: all links in use, slowest first.
         runner_up: the next-best single move; None if nothing crosses a limited link or no move keeps all rules.
+        replayed: replayed times of the job, by bytes alone and of the Placement; None = bytes alone decided.
     """
 
     completion_s: float
@@ -96,6 +98,7 @@ class Explanation(Tabular):
     load_bytes: int
     links: list[LinkSlack]
     runner_up: Relocation | None
+    replayed: Replayed | None = None
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return one row for each link in use, slowest first, with the fields of `LinkSlack`."""

@@ -20,6 +20,7 @@ from gavotte.formats.parts.rates import format_bytes, format_rate
 from gavotte.place.columns import Instance, build_instance
 from gavotte.place.limits import NO_LIMITS, PlacementLimits
 from gavotte.place.merge import check_apps
+from gavotte.place.replaying import Job
 from gavotte.place.running import Running, twice_counted
 from gavotte.terms.usage import as_used, at_best, before_use, depends_on_use, unsure_starts
 
@@ -39,6 +40,7 @@ class Question:
         running: applications that already hold room and load links.
         limits: bounds on the whole placement.
         state_bytes: task key to the bytes that move with the task, for tasks that may change hosts between phases.
+        job: a traced job of the one application; its replayed time decides. None = bytes decide.
         used: the assignment by which rates that depend on use are known; empty = none yet. See `terms.usage`.
     """
 
@@ -49,6 +51,7 @@ class Question:
     running: Sequence[Running] = ()
     limits: PlacementLimits = NO_LIMITS
     state_bytes: Mapping[str, int] = field(default_factory=dict)
+    job: Job | None = None
     used: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property

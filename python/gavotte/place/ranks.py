@@ -10,13 +10,11 @@ from gavotte.errors import GavotteError
 from gavotte.formats.app import App
 from gavotte.formats.network import Network
 from gavotte.place.deciding import AUTO, decide
-from gavotte.place.effort import Effort
+from gavotte.place.effort import LEAST_LIMIT_S, Effort
 from gavotte.place.limits import PlacementLimits
 from gavotte.place.placing import evaluate
 from gavotte.place.question import Question
-
-LEAST_SAVING = 0.01
-"""An order that saves less than this share is not worth changing the given one."""
+from gavotte.place.replaying import BYTES_SHARE, LEAST_SAVING, Job, OrderSearch, Replayed, check_ranks, choose_order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,9 +47,11 @@ class RankOrder(Compared):
 
     Attributes:
         hosts: (R,) host of rank r.
+        replayed: replayed times of the job; None = bytes alone decided.
     """
 
     hosts: list[str]
+    replayed: Replayed | None = None
 
     @property
     def sorted_by_name(self) -> bool:
@@ -81,6 +81,7 @@ def order_ranks(
     per_host: int | None = None,
     slots: Mapping[str, int] | None = None,
     given: Sequence[str] | None = None,
+    job: Job | None = None,
 ) -> RankOrder:
     """Decide which rank runs on which host. Rank r is the r-th task of the App.
 
@@ -91,14 +92,18 @@ def order_ranks(
         per_host: largest number of ranks on a host; None = as few as all hosts allow.
         slots: largest number of ranks on each host, instead of `per_host`.
         given: host of each rank in the order to compare with; None = hosts are filled one after the other.
+        job: the traced job. Bytes then get half of the time limit, and a local search on its replayed time the rest.
 
     Returns:
-        An order that is predicted to take no longer than the given one.
+        An order that is predicted to take no longer than the given one, by the replay if there is one.
 
     Raises:
-        GavotteError: when the ranks do not fit, or a pair that exchanges messages has no rate.
+        GavotteError: when the ranks do not fit, a pair that exchanges messages has no rate, or the job has other
+            ranks.
     """
     ranks = len(app.task)
+    if job is not None:
+        check_ranks(job, app)
     each = per_host or math.ceil(ranks / len(network.hosts))
     room = dict.fromkeys(network.names, each) if slots is None else slots
     if ranks > sum(room.values()):
@@ -110,16 +115,32 @@ def order_ranks(
     start = list(given) if given is not None else [host for host, count in room.items() for _ in range(count)][:ranks]
     names = [task.name for task in app.task]
     given_s = evaluate(cloud, [app], dict(zip(names, start, strict=True))).completion_s
-    answer = decide(Question(cloud, [app]), effort)
+    begin_s, limit_s = effort.clock(), effort.remaining.time_limit_s
+    first = effort if job is None else replace(effort.remaining, time_limit_s=limit_s * BYTES_SHARE)
+    answer = decide(Question(cloud, [app]), first)
     placed = answer.placement
     worthwhile = placed.completion_s <= given_s * (1 - LEAST_SAVING)
-    return RankOrder(
+    order = RankOrder(
         hosts=[placed.assignment[name] for name in names] if worthwhile else start,
         completion_s=placed.completion_s if worthwhile else given_s,
         bound_s=placed.bound_s if worthwhile else min(placed.bound_s, given_s),
         given_s=given_s,
         warnings=answer.warnings,
         interrupted=answer.interrupted,
+    )
+    if job is None or order.interrupted:
+        return order
+    left_s = limit_s * BYTES_SHARE if effort.repeatable else max(limit_s - (effort.clock() - begin_s), LEAST_LIMIT_S)
+    search = OrderSearch(room, job.seconds, replace(effort.remaining, time_limit_s=left_s))
+    choice = choose_order(search, by_bytes=order.hosts, given=start, stays=start)
+    completion_s = evaluate(cloud, [app], dict(zip(names, choice.hosts, strict=True))).completion_s
+    return replace(
+        order,
+        hosts=choice.hosts,
+        completion_s=completion_s,
+        bound_s=min(order.bound_s, completion_s),
+        interrupted=choice.interrupted,
+        replayed=choice.replayed,
     )
 
 
