@@ -3,12 +3,12 @@
 /* World ranks of a communicator's members, then of an intercommunicator's other group. */
 typedef struct Group {
     Hash hash;
-    int n, remote, instances, instances_room, *ids;
+    int n, remote, instances, instances_room, least, *ids; /* least: no instance below it is free */
     struct Group *next;
     int ranks[];
 } Group;
 static struct {
-    const Group *group;
+    Group *group;
     int instance, live;
 } *comms;
 static int trace_comms, comms_room;
@@ -33,11 +33,12 @@ static int new_comm(const int *list, int n, const int *remote, int remotes) {
         for (int i = 0; i < n + remotes; i++) group->ranks[i] = i < n ? list[i] : remote[i - n];
         *bucket = group;
     }
-    for (int i = 0; i < group->instances; i++)
-        if (!comms[group->ids[i]].live) {
-            comms[group->ids[i]].live = 1;
-            return group->ids[i];
-        }
+    while (group->least < group->instances && comms[group->ids[group->least]].live) group->least++;
+    if (group->least < group->instances) {
+        int id = group->ids[group->least++];
+        comms[id].live = 1;
+        return id;
+    }
     if (group->instances == group->instances_room) {
         int room = group->instances_room ? 2 * group->instances_room : 4;
         int *more = realloc(group->ids, sizeof *more * (size_t)room);
@@ -81,6 +82,10 @@ static void trace_drop(Members *all) {
     if (!tracing || !all || all->dropped) return;
     trace_lock();
     all->dropped = 1;
-    if (all->id < trace_comms) comms[all->id].live = 0;
+    if (all->id < trace_comms) {
+        Group *group = comms[all->id].group;
+        comms[all->id].live = 0;
+        if (comms[all->id].instance < group->least) group->least = comms[all->id].instance;
+    }
     trace_unlock();
 }
