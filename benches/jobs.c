@@ -1,15 +1,30 @@
-/* Jobs that stand for kinds of programs: pauses instead of computing, since the hosts of a lab share this machine's processors.
+/* Jobs that stand for kinds of programs. The hosts of a lab share this machine's processors, so that
+ *
+ * - pauses stand for computing;
+ * - a rank that waits sleeps for POLL_NS between two looks at its sockets. Open MPI yields the processor instead if
+ *   `mpi_yield_when_idle` is set, but the ranks that wait still keep all processors busy, and delay the others by whole
+ *   time slices. The program must export its symbols (-rdynamic), so that the library calls this `sched_yield`.
  *
  *     jobs halo|transpose|wavefront|training|pairs ITERATIONS BYTES PAUSE_MS
  */
 
 #include <mpi.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
+enum { POLL_NS = 100000, SLACK_NS = 1000 };
+
 static unsigned seed;
+
+int sched_yield(void) {
+    static int precise;
+    if (!precise) precise = !prctl(PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0);
+    return nanosleep(&(struct timespec){0, POLL_NS}, NULL);
+}
 
 /* Pause as long as a rank would compute: within 10 % of the mean. */
 static void compute(double mean_ms) {

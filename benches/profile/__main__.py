@@ -5,6 +5,7 @@
     make bench-profile ARGS="collectives"                   the shim's counts of each collective next to a capture
     make bench-profile ARGS="overhead --runs 5"             the cost of each source to these jobs
     make bench-profile ARGS="overhead --apart"              the same, the sources on processors of their own
+    make bench-profile ARGS="tracing --runs 15"             the cost of recording an MPI program's calls
     make bench-profile ARGS="loop"                          profiled, placed again, run again
     make bench-profile ARGS="readers --gigabytes 2"         speed and memory next to tcpdump, tshark and sfcapd
     make bench-profile ARGS="predictors"                    errors on made weeks and on a recorded series
@@ -21,13 +22,13 @@ import sys
 from pathlib import Path
 
 from benches.machine import machine
-from benches.profile import collectives, predictors, readers, spark
+from benches.profile import collectives, predictors, readers, spark, tracing
 from benches.profile.job import DaskJob, MpiJob, Size, compare, missing, standing
 from benches.profile.loop import loop
 from benches.profile.overhead import Asked, overhead
 from benches.profile.recording import Recording
 
-PARTS = ("job", "collectives", "overhead", "loop", "readers", "predictors", "spark")
+PARTS = ("job", "collectives", "overhead", "tracing", "loop", "readers", "predictors", "spark")
 
 COLLECTIVE_BYTES = (4096, 262_144)
 """Bytes of each rank in the comparison of collectives: below and above the thresholds of the libraries."""
@@ -69,7 +70,7 @@ def main() -> int:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if lacking := missing():
         print(f"without {', '.join(lacking)}: no jobs are run")
-        parts = [each for each in parts if each in ("readers", "predictors")]
+        parts = [each for each in parts if each in ("readers", "predictors", "tracing")]
     size = Size(asked.tasks, asked.rate, int(asked.unit * 1e6), asked.sampling, asked.apart)
     known: dict[str, type[MpiJob | DaskJob]] = {"mpi": MpiJob, "dask": DaskJob}
     recording = Recording(asked.record, asked.seed)
@@ -120,6 +121,20 @@ def main() -> int:
         origin = f"{asked.tasks} ranks, a host each"
         recording.keep(
             "profile-collectives", "Collectives counted and captured", "collectives", origin, columns, rows, bars
+        )
+    if "tracing" in parts:
+        rows = []
+        good &= tracing.bench(asked.runs, asked.seed, rows)
+        columns = ["program", "iterations", "without, s", "with it, s", "longer by", "quartiles", "2 %"]
+        bars = {"kind": "bars", "columns": [4], "unit": "% of the program's time"}
+        recording.keep(
+            "profile-tracing",
+            "What recording the calls costs",
+            f"tracing --runs {asked.runs}",
+            f"{asked.runs} pairs of runs each, 2 ranks. Medians of the runs and of the pairs' ratios",
+            columns,
+            rows,
+            bars,
         )
     if "loop" in parts:
         rows = []
