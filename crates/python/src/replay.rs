@@ -23,6 +23,7 @@ impl From<ReplayError> for Error {
 struct ModelOf {
     library: String,
     eager_bytes: u64,
+    socket_bytes: u64,
     overhead_s: f64,
     byte_overhead_s: f64,
     combine_s: f64,
@@ -45,6 +46,7 @@ impl ModelOf {
         Ok(Model {
             library,
             eager_bytes: self.eager_bytes,
+            socket_bytes: self.socket_bytes,
             overhead_s: self.overhead_s,
             byte_overhead_s: self.byte_overhead_s,
             combine_s: self.combine_s,

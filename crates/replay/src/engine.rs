@@ -256,11 +256,17 @@ impl<'a> Engine<'a> {
         if eager {
             actor.complete(ticket, None);
         }
+        let first = if eager {
+            bytes
+        } else {
+            bytes.min(self.model.eager_bytes)
+        };
         let message = self.messages.add(Message {
             envelope,
             target,
             bytes,
             stage: if eager { Stage::Eager } else { Stage::Announced },
+            left_bytes: bytes - first,
             sender: (!eager).then_some(ticket),
             receiver: None,
             path,
@@ -291,20 +297,29 @@ impl<'a> Engine<'a> {
         self.do_chore(Chore::Permit(number));
     }
 
-    /// The bytes of a message's first piece.
-    fn first_bytes(&self, message: &Message) -> u64 {
-        if message.stage == Stage::Eager {
-            message.bytes
-        } else {
-            message.bytes.min(self.model.eager_bytes)
-        }
-    }
-
     /// Hands the first piece of a message to its connection.
     fn hand(&mut self, number: u32) {
-        let message = self.messages.at(number).clone();
-        let bytes = self.first_bytes(&message);
+        let message = self.messages.at(number);
+        let bytes = message.bytes - message.left_bytes;
         self.queue(number, bytes);
+    }
+
+    /// Hands the next piece of an announced message to its connection. With the last piece, the send is complete.
+    fn hand_rest(&mut self, number: u32) {
+        let now_s = self.now_s;
+        let message = self.messages.at(number);
+        let bytes = message.left_bytes.min(self.model.socket_bytes);
+        message.left_bytes -= bytes;
+        let ended = if message.left_bytes == 0 {
+            message.sender.take()
+        } else {
+            None
+        };
+        let path = message.path;
+        self.queue(number, bytes);
+        if let Some(sender) = ended {
+            self.complete(sender, None, now_s, path);
+        }
     }
 
     fn queue(&mut self, number: u32, bytes: u64) {
@@ -353,15 +368,16 @@ impl<'a> Engine<'a> {
         let message = self.messages.at(number);
         message.path.transfer_s += now_s - message.path.total_s();
         let (pair, path) = ((message.envelope.source, message.target), message.path);
-        if message.stage == Stage::Rest
-            && let Some(sender) = message.sender.take()
-        {
-            self.complete(sender, None, now_s, path);
-        }
+        let more = (message.stage == Stage::Rest && message.left_bytes > 0).then_some(message.sender);
         if let Some((next, bytes)) = self.connections.next(pair) {
             // It could not start before, so what led here is the message before it.
             self.messages.at(next).path = path;
             self.start(next, bytes);
+        }
+        if let Some(sender) = more {
+            let by = sender.map_or(pair.0, |ticket| ticket.actor);
+            self.chore(pair.0, by, Chore::Send(number));
+            return;
         }
         self.at(now_s + latency_s, Event::Arrive(number));
     }
@@ -446,10 +462,8 @@ impl<'a> Engine<'a> {
                 self.at(time_s + latency_s, Event::Permit(number));
             }
             Chore::Send(number) => {
-                let message = self.messages.at(number);
-                message.stage = Stage::Rest;
-                let bytes = message.bytes.saturating_sub(self.model.eager_bytes);
-                self.queue(number, bytes);
+                self.messages.at(number).stage = Stage::Rest;
+                self.hand_rest(number);
             }
         }
     }

@@ -14,7 +14,7 @@ pub(crate) enum Stage {
     Announced,
     /// The receive is known, and the permit on its way, or waits for a call of one of both ranks.
     Matched,
-    /// The rest of the bytes is on the way.
+    /// Pieces of the rest are on the way. The sender hands the next one to its socket inside MPI.
     Rest,
 }
 
@@ -25,6 +25,8 @@ pub(crate) struct Message {
     pub(crate) target: u32,
     pub(crate) bytes: u64,
     pub(crate) stage: Stage,
+    /// Bytes that the sender has not yet handed to its socket.
+    pub(crate) left_bytes: u64,
     /// The send's request, until it completes.
     pub(crate) sender: Option<Ticket>,
     /// The receive, once it is known.

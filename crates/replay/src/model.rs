@@ -18,6 +18,9 @@ pub struct Model {
     pub library: Library,
     /// Largest message that is sent without waiting for the receiver, in bytes; larger ones announce themselves with as many.
     pub eager_bytes: u64,
+    /// Bytes that a sender's socket takes before they are on the wire. They move on while the sender computes; what
+    /// is left of a larger message waits for the sender's next call.
+    pub socket_bytes: u64,
     /// Processor time of a message at each end, in seconds.
     pub overhead_s: f64,
     /// Processor time of each byte of a message at each end, in seconds.
@@ -38,6 +41,7 @@ impl Default for Model {
         Self {
             library: Library::OpenMpi,
             eager_bytes: 65_536,
+            socket_bytes: 262_144,
             overhead_s: 4e-6,
             byte_overhead_s: 0.0,
             combine_s: 0.25e-9,
@@ -60,6 +64,9 @@ impl Model {
             if !(0.0..1e3).contains(&value) {
                 return Err(ReplayError::Input(format!("{name} is {value}; use 0 to 1000 s")));
             }
+        }
+        if self.socket_bytes == 0 {
+            return Err(ReplayError::Input("socket_bytes is 0; use 1 or more".into()));
         }
         if self.local_bps > 0.0 {
             return Ok(());

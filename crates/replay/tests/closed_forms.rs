@@ -182,6 +182,37 @@ fn a_rendezvous_waits_until_the_receiver_is_inside_mpi() {
 }
 
 #[test]
+fn a_send_ends_when_its_last_bytes_are_in_the_socket() {
+    let model = Model {
+        eager_bytes: 1000,
+        socket_bytes: 10_000,
+        ..bare()
+    };
+    let ranks = vec![vec![isend(1, 101_000, 0), wait(&[0])], vec![irecv(0, 0), wait(&[0])]];
+    let done = run(ranks, &model).unwrap();
+    close(done.makespan_s, 3.0 * ALPHA_S + 101_000.0 * BYTE_S);
+    close(done.finish_s[0], 2.0 * ALPHA_S + 91_000.0 * BYTE_S);
+}
+
+#[test]
+fn what_no_socket_has_taken_waits_for_a_call_of_the_sender() {
+    let model = Model {
+        eager_bytes: 1000,
+        socket_bytes: 10_000,
+        ..bare()
+    };
+    let leaves_s = 2.0 * ALPHA_S + 35_000.0 * BYTE_S;
+    let ranks = vec![
+        vec![isend(1, 101_000, 0), irecv(2, 1), wait(&[1]), compute(1.0), wait(&[0])],
+        vec![irecv(0, 0), wait(&[0])],
+        vec![compute(leaves_s - ALPHA_S - 8.0 * BYTE_S), isend(0, 8, 0), wait(&[0])],
+    ];
+    let done = run(ranks, &model).unwrap();
+    // The announcement has taken 1,000 bytes. The fourth piece of the rest is in the socket when rank 0 leaves.
+    close(done.makespan_s, leaves_s + 1.0 + 60_000.0 * BYTE_S + ALPHA_S);
+}
+
+#[test]
 fn an_eager_sender_does_not_wait() {
     let ranks = vec![
         vec![isend(1, 60_000, 0), wait(&[0]), compute(0.5)],

@@ -44,6 +44,7 @@ class MessageCosts:
     Attributes:
         library: the MPI library, which decides the algorithms of collectives.
         eager_bytes: largest message that is sent without waiting for the receiver.
+        socket_bytes: bytes that a sender's socket takes ahead of the wire, and that move on while it computes.
         overhead_s: processor time of a message at each end.
         byte_overhead_s: processor time of each byte at each end.
         combine_s: time for combining one byte of a reduction.
@@ -54,6 +55,7 @@ class MessageCosts:
 
     library: Literal["openmpi", "mpich"] = "openmpi"
     eager_bytes: int = 65_536
+    socket_bytes: int = 262_144
     overhead_s: float = 4e-6
     byte_overhead_s: float = 0.0
     combine_s: float = 0.25e-9
