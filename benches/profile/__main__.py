@@ -125,13 +125,14 @@ def main() -> int:
     if "tracing" in parts:
         rows = []
         good &= tracing.bench(asked.runs, asked.seed, rows)
-        columns = ["program", "iterations", "without, s", "with it, s", "longer by", "quartiles", "2 %"]
+        columns = ["program", "iterations", "without, s", "with it, s", "longer by", "quartiles", "adds alone", "share"]
+        columns.append("2 %")
         bars = {"kind": "bars", "columns": [4], "unit": "% of the program's time"}
         recording.keep(
             "profile-tracing",
             "What recording the calls costs",
             f"tracing --runs {asked.runs}",
-            f"{asked.runs} pairs of runs each, 2 ranks. Medians of the runs and of the pairs' ratios",
+            f"{asked.runs} pairs of runs each, 2 ranks. Medians of the runs and of the pairs' ratios. One rank alone: processor time that is added to an iteration",
             columns,
             rows,
             bars,

@@ -36,14 +36,14 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    int next = (rank + 1) % size, last = (rank + size - 1) % size;
+    int next = (rank + 1) % size, last = (rank + size - 1) % size, other = size > 1;
     MPI_Comm *kept = calloc((size_t)count, sizeof *kept);
     if (!kept) return 1;
     for (int i = 0; i < count; i++) {
         if (!strcmp(name, "pingpong")) {
             if (rank == 0) {
-                MPI_Send(out, 8, MPI_BYTE, 1, 0, MPI_COMM_WORLD);
-                MPI_Recv(in, 8, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                MPI_Send(out, 8, MPI_BYTE, other, 0, MPI_COMM_WORLD);
+                MPI_Recv(in, 8, MPI_BYTE, other, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             } else if (rank == 1) {
                 MPI_Recv(in, 8, MPI_BYTE, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
                 MPI_Send(out, 8, MPI_BYTE, 0, 0, MPI_COMM_WORLD);
