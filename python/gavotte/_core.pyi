@@ -39,6 +39,7 @@ __all__ = [
     "captured",
     "column_quantile",
     "deadline_shortage",
+    "default_algorithm",
     "ecef_tree",
     "format_finish",
     "mechanisms",
@@ -78,6 +79,22 @@ def blocks_checksum(hashes: bytes) -> bytes:
 
 def mechanisms() -> list[str]:
     """Return the names of the mechanisms of a broadcast. Of two with the same cost, the first is chosen."""
+
+def default_algorithm(library: str, operation: str, members: int, size_bytes: int) -> int:
+    """Return the number of the algorithm that an MPI library takes for a blocking collective operation.
+
+    Args:
+        library: `openmpi` or `mpich`.
+        operation: as MPI calls it: `bcast`, `allreduce`.
+        members: number of ranks.
+        size_bytes: bytes of the vector, or of one rank's block.
+
+    Returns:
+        The number, as in `gavotte.terms.algorithms`; 0 = no setting of the library changes it.
+
+    Raises:
+        ValueError: for an unknown library or operation.
+    """
 
 @final
 class BroadcastGround:
@@ -1023,6 +1040,8 @@ class _MessageCosts(Protocol):
 
     @property
     def library(self) -> str: ...
+    @property
+    def settings(self) -> Sequence[tuple[str, int, int, int, int]]: ...
     @property
     def eager_bytes(self) -> int: ...
     @property

@@ -41,7 +41,7 @@ mod _core {
     #[pymodule_export]
     use crate::problem::{Problem, policies};
     #[pymodule_export]
-    use crate::replay::{JobProgram, JobReplayed};
+    use crate::replay::{JobProgram, JobReplayed, default_algorithm};
     #[pymodule_export]
     use crate::sockets::SocketWatch;
     #[pymodule_export]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gavotte_replay as replay;
-use gavotte_replay::{Collective, Kind, Library, Model, Op, Placed, Program, ReplayError, Replayed};
+use gavotte_replay::{Collective, Kind, Library, Model, Op, Placed, Program, ReplayError, Replayed, Setting};
 use numpy::PyReadonlyArray2;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -18,10 +18,24 @@ impl From<ReplayError> for Error {
     }
 }
 
+/// Operation, members of the communicator, least bytes, algorithm and bytes of a piece.
+type SettingOf = (String, u32, u64, u8, u64);
+
+fn setting((name, members, from_bytes, algorithm, segment_bytes): SettingOf) -> PyResult<Setting> {
+    Ok(Setting {
+        kind: kind_of(&name)?,
+        members,
+        from_bytes,
+        algorithm,
+        segment_bytes,
+    })
+}
+
 /// The costs of messages at their ends.
 #[derive(FromPyObject)]
 struct ModelOf {
     library: String,
+    settings: Vec<SettingOf>,
     eager_bytes: u64,
     socket_bytes: u64,
     overhead_s: f64,
@@ -32,19 +46,38 @@ struct ModelOf {
     most_events: u64,
 }
 
+fn library_of(name: &str) -> PyResult<Library> {
+    match name {
+        "openmpi" => Ok(Library::OpenMpi),
+        "mpich" => Ok(Library::Mpich),
+        other => Err(PyValueError::new_err(format!(
+            "`{other}` is no MPI library; use openmpi or mpich"
+        ))),
+    }
+}
+
+fn kind_of(name: &str) -> PyResult<Kind> {
+    Kind::named(name).ok_or_else(|| PyValueError::new_err(format!("there is no collective operation `{name}`")))
+}
+
+/// The number of the algorithm that a library takes for an operation of `members` ranks.
+#[pyfunction]
+pub(crate) fn default_algorithm(library: &str, operation: &str, members: usize, size_bytes: u64) -> PyResult<u8> {
+    Ok(replay::default_algorithm(
+        library_of(library)?,
+        kind_of(operation)?,
+        members,
+        size_bytes,
+    ))
+}
+
 impl ModelOf {
     fn model(self) -> PyResult<Model> {
-        let library = match self.library.as_str() {
-            "openmpi" => Library::OpenMpi,
-            "mpich" => Library::Mpich,
-            other => {
-                return Err(PyValueError::new_err(format!(
-                    "`{other}` is no MPI library; use openmpi or mpich"
-                )));
-            }
-        };
+        let library = library_of(&self.library)?;
+        let settings = self.settings.into_iter().map(setting).collect::<PyResult<_>>()?;
         Ok(Model {
             library,
+            settings,
             eager_bytes: self.eager_bytes,
             socket_bytes: self.socket_bytes,
             overhead_s: self.overhead_s,
@@ -199,9 +232,8 @@ type CollectiveOf = (String, u32, u32, u64, Vec<u64>, Vec<u32>, Vec<u32>, Option
 
 fn collective(rest: &Bound<'_, PyTuple>) -> PyResult<Op> {
     let (name, communicator, root, bytes, counts, sources, targets, request): CollectiveOf = rest.extract()?;
-    let unknown = || PyValueError::new_err(format!("there is no collective operation `{name}`"));
     Ok(Op::Collective(Arc::new(Collective {
-        kind: Kind::named(&name).ok_or_else(unknown)?,
+        kind: kind_of(&name)?,
         communicator,
         root,
         bytes,

@@ -87,7 +87,7 @@ impl<'a> Engine<'a> {
             chores: vec![Vec::new(); ranks],
             messages: Messages::default(),
             connections: Connections::default(),
-            expansions: Expansions::new(&program.communicators, model.library),
+            expansions: Expansions::new(&program.communicators, model),
             awaited: vec![Arc::from([]); ranks],
             skipped_s: 0.0,
             skipped: Split::default(),

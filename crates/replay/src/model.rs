@@ -1,6 +1,9 @@
 //! What messages cost in addition to the network: the MPI library's protocol and the processors' work.
 
+use std::sync::Arc;
+
 use crate::error::ReplayError;
+use crate::settings::Setting;
 
 /// The MPI library, which decides the algorithms of collective operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,10 +15,12 @@ pub enum Library {
 }
 
 /// Costs of messages at their ends.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// The MPI library.
     pub library: Library,
+    /// Algorithms that were set in place of its own choices.
+    pub settings: Arc<[Setting]>,
     /// Largest message that is sent without waiting for the receiver, in bytes; larger ones announce themselves with as many.
     pub eager_bytes: u64,
     /// Bytes that a sender's socket takes before they are on the wire. They move on while the sender computes; what
@@ -40,6 +45,7 @@ impl Default for Model {
     fn default() -> Self {
         Self {
             library: Library::OpenMpi,
+            settings: Arc::new([]),
             eager_bytes: 65_536,
             socket_bytes: 262_144,
             overhead_s: 4e-6,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gavotte_net::{BitsPerSec, Group, Host, Network, NetworkParts, Sharing};
-use gavotte_replay::{Collective, Kind, Library, Model, Op, Placed, Program, ReplayError, Replayed, replay};
+use gavotte_replay::{Collective, Kind, Library, Model, Op, Placed, Program, ReplayError, Replayed, Setting, replay};
 use proptest::prelude::*;
 
 const ALPHA_S: f64 = 50e-6;
@@ -573,4 +573,112 @@ proptest! {
             prop_assert!((sum_s / done.finish_s[rank] - 1.0).abs() < 1e-6, "{sum_s} {}", done.finish_s[rank]);
         }
     }
+}
+
+/// A model with one setting for communicators of four.
+fn set(kind: Kind, from_bytes: u64, algorithm: u8, segment_bytes: u64) -> Model {
+    let setting = Setting {
+        kind,
+        members: 4,
+        from_bytes,
+        algorithm,
+        segment_bytes,
+    };
+    Model {
+        settings: [setting].into(),
+        ..bare()
+    }
+}
+
+fn all_four(op: &Op) -> Vec<Vec<Op>> {
+    vec![vec![op.clone()]; 4]
+}
+
+#[test]
+fn a_chain_passes_pieces_on_while_the_next_ones_arrive() {
+    let (pieces, piece) = (4, 25_000);
+    let ranks = all_four(&collective(Kind::Bcast, pieces * piece));
+    let whole = run(ranks.clone(), &set(Kind::Bcast, 0, 3, 0)).unwrap();
+    let cut = run(ranks, &set(Kind::Bcast, 0, 3, piece)).unwrap();
+    let piece_s = piece as f64 * BYTE_S;
+    close(
+        cut.makespan_s,
+        3.0 * (ALPHA_S + piece_s) + (pieces - 1) as f64 * piece_s,
+    );
+    // The whole message is announced, permitted and sent at each of three hops.
+    assert!(whole.makespan_s > 3.0 * (pieces as f64 * piece_s));
+}
+
+#[test]
+fn a_reduction_in_pieces_combines_each_byte_as_often_as_a_whole_one() {
+    let bytes = 100_000;
+    let ranks = all_four(&collective(Kind::Reduce, bytes));
+    for algorithm in [3, 4, 5] {
+        let combining = |segment_bytes| Model {
+            combine_s: 1e-9,
+            ..set(Kind::Reduce, 0, algorithm, segment_bytes)
+        };
+        let whole = run(ranks.clone(), &combining(0)).unwrap();
+        let cut = run(ranks.clone(), &combining(16_384)).unwrap();
+        close(cut.overhead_s.iter().sum(), whole.overhead_s.iter().sum());
+        close(whole.overhead_s.iter().sum(), 3.0 * bytes as f64 * 1e-9);
+    }
+}
+
+#[test]
+fn a_setting_counts_from_its_bytes_on_and_not_for_nonblocking_calls() {
+    let linear = |bytes| {
+        run(
+            all_four(&collective(Kind::Bcast, bytes)),
+            &set(Kind::Bcast, 50_000, 1, 0),
+        )
+    };
+    let default = |bytes| run(all_four(&collective(Kind::Bcast, bytes)), &bare());
+    let chain = |bytes| {
+        run(
+            all_four(&collective(Kind::Bcast, bytes)),
+            &set(Kind::Bcast, 50_000, 3, 0),
+        )
+    };
+    assert_eq!(linear(49_999), default(49_999));
+    assert_eq!(chain(49_999), default(49_999));
+    assert_ne!(linear(50_000), chain(50_000));
+    let nonblocking = |model: &Model| {
+        let Op::Collective(call) = collective(Kind::Bcast, 50_000) else {
+            unreachable!()
+        };
+        let call = Op::Collective(Arc::new(Collective {
+            request: Some(5),
+            ..(*call).clone()
+        }));
+        run(vec![vec![call, wait(&[5])]; 4], model).unwrap()
+    };
+    assert_eq!(
+        nonblocking(&set(Kind::Bcast, 0, 3, 0)),
+        nonblocking(&set(Kind::Bcast, 0, 1, 0))
+    );
+}
+
+#[test]
+fn an_allgather_is_set_by_the_bytes_of_all_blocks() {
+    let time = |from_bytes| {
+        let model = set(Kind::Allgather, from_bytes, 4, 0);
+        run(all_four(&collective(Kind::Allgather, 10_000)), &model).unwrap()
+    };
+    assert_eq!(time(40_000), time(0));
+    assert_ne!(time(40_001), time(0));
+}
+
+#[test]
+fn mpich_takes_the_algorithm_that_is_set() {
+    let mpich = |settings| Model {
+        library: Library::Mpich,
+        ..settings
+    };
+    let time = |model: &Model| run(all_four(&collective(Kind::Allreduce, 400_000)), model).unwrap();
+    let default = time(&mpich(bare()));
+    assert_eq!(time(&mpich(set(Kind::Allreduce, 0, 2, 0))), default);
+    assert_ne!(time(&mpich(set(Kind::Allreduce, 0, 1, 0))), default);
+    // There is no algorithm of this number.
+    assert_eq!(time(&mpich(set(Kind::Allreduce, 0, 99, 0))), default);
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gavotte.simulate.advancing import Advance, Underway
     from gavotte.simulate.background import parse_on_off, parse_poisson
+    from gavotte.simulate.collectives import CollectiveReplay
     from gavotte.simulate.conditions import Conditions
     from gavotte.simulate.flows import Background, Flows, read_flows, write_finish
     from gavotte.simulate.guarded import (
@@ -28,6 +29,7 @@ __all__ = [
     "PROTECTIONS",
     "Advance",
     "Background",
+    "CollectiveReplay",
     "Conditions",
     "Flows",
     "GuardedSimulation",
@@ -58,6 +60,7 @@ __all__ = [
 _HOMES = {
     "advancing": ("Advance", "Underway"),
     "background": ("parse_on_off", "parse_poisson"),
+    "collectives": ("CollectiveReplay",),
     "conditions": ("Conditions",),
     "flows": ("Background", "Flows", "read_flows", "write_finish"),
     "guarded": ("PROTECTIONS", "GuardedSimulation", "HostGuard", "PairGuard", "Queues", "simulate_guarded"),

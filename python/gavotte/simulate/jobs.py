@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Literal
@@ -25,6 +26,7 @@ from gavotte.formats.network import Network
 from gavotte.formats.parts.names import known_as
 from gavotte.simulate.operations import program_of
 from gavotte.simulate.platform import build_platform
+from gavotte.terms.algorithms import Setting
 from gavotte.terms.credit import has_credit
 from gavotte.terms.loss import with_loss
 
@@ -51,6 +53,7 @@ class MessageCosts:
         local_latency_s: latency between two ranks of one host.
         local_bps: rate between two ranks of one host.
         most_events: most events of one draw, and of all draws of a prediction together.
+        settings: algorithms of collectives that are set in place of the library's own choices.
     """
 
     library: Literal["openmpi", "mpich"] = "openmpi"
@@ -62,6 +65,7 @@ class MessageCosts:
     local_latency_s: float = 5e-6
     local_bps: float = 2e10
     most_events: int = 100_000_000
+    settings: tuple[Setting, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,14 @@ class JobReplay:
             self.warnings.append("the replay knows no credits: hosts send at their lasting rate")
         self._at = {name: index for index, name in enumerate(network.names)}
         self._program = program_of(trace)
-        self._cap_bps, self._platform = _platform(network)
+        self._cap_bps, self._platform = replay_platform(network)
+
+    def with_settings(self, settings: Sequence[Setting]) -> JobReplay:
+        """Return the same job, with algorithms of collectives that are set in place of the library's own choices."""
+        other = copy(self)
+        other._costs = replace(self._costs, settings=tuple(settings))
+        other.__dict__.pop("least_s", None)
+        return other
 
     def seconds(self, hosts: Sequence[str]) -> float:
         """Return the time of the job with mean computing times.
@@ -198,8 +209,8 @@ class JobReplay:
             raise GavotteError(str(error), hint="trace the job again") from None
 
 
-def _platform(network: Network) -> tuple[npt.NDArray[np.float64] | None, _core.Platform]:
-    """Return the highest rates of one connection if several carry more, and the Network for the simulator."""
+def replay_platform(network: Network) -> tuple[npt.NDArray[np.float64] | None, _core.Platform]:
+    """Return the highest rates of one connection if several carry more, and the Network for the replay."""
     network = with_loss(network)
     if not network.several_differ:
         return None, build_platform(network, 1.0, 0)

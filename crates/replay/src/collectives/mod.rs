@@ -9,8 +9,11 @@ mod trees;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::model::Library;
+pub use rules::default_algorithm;
+
+use crate::model::{Library, Model};
 use crate::program::{Collective, Kind, Op};
+use crate::settings::{self, Chosen, Setting};
 
 /// The first request of collectives' own messages. Programs number theirs from 0.
 const FIRST_REQUEST: u32 = 1 << 30;
@@ -18,28 +21,30 @@ const FIRST_REQUEST: u32 = 1 << 30;
 /// The operations of collectives, made once for each call of a program.
 pub(crate) struct Expansions<'a> {
     communicators: &'a [Vec<u32>],
-    library: Library,
+    model: &'a Model,
     /// By the address of a call, which lives as long as the program, and rank.
     made: HashMap<(usize, u32), Arc<[Op]>>,
 }
 
 impl<'a> Expansions<'a> {
-    pub(crate) fn new(communicators: &'a [Vec<u32>], library: Library) -> Self {
+    pub(crate) fn new(communicators: &'a [Vec<u32>], model: &'a Model) -> Self {
         Self {
             communicators,
-            library,
+            model,
             made: HashMap::new(),
         }
     }
 
     /// The operations of one rank.
     pub(crate) fn of(&mut self, call: &Arc<Collective>, rank: u32, context: u32) -> Arc<[Op]> {
-        let (communicators, library) = (self.communicators, self.library);
+        let (communicators, model) = (self.communicators, self.model);
         let members = &communicators[call.communicator as usize];
         let made = self.made.entry((Arc::as_ptr(call) as usize, rank)).or_insert_with(|| {
             let me = members.iter().position(|&member| member == rank).unwrap_or(0);
-            let mut script = Script::new(members, me, context);
-            script.carry_out(call, library);
+            // Nonblocking calls go to another component, which reads no settings.
+            let settings: &[Setting] = if call.request.is_none() { &*model.settings } else { &[] };
+            let mut script = Script::new(members, me, context, settings);
+            script.carry_out(call, model.library);
             script.ops.into()
         });
         Arc::clone(made)
@@ -54,17 +59,19 @@ pub(crate) struct Script<'a> {
     size: usize,
     context: u32,
     requests: u32,
+    settings: &'a [Setting],
     ops: Vec<Op>,
 }
 
 impl<'a> Script<'a> {
-    fn new(members: &'a [u32], me: usize, context: u32) -> Self {
+    fn new(members: &'a [u32], me: usize, context: u32, settings: &'a [Setting]) -> Self {
         Self {
             members,
             me,
             size: members.len(),
             context,
             requests: FIRST_REQUEST,
+            settings,
             ops: Vec::new(),
         }
     }
@@ -84,6 +91,11 @@ impl<'a> Script<'a> {
             (_, Library::OpenMpi) => self.by_open_mpi(call),
             (_, Library::Mpich) => self.by_mpich(call),
         }
+    }
+
+    /// The algorithm that is set for a call; `bytes` as in [`Setting::from_bytes`].
+    fn chosen(&self, kind: Kind, bytes: u64) -> Option<Chosen> {
+        settings::chosen(self.settings, kind, self.size, bytes)
     }
 
     fn request(&mut self) -> u32 {
@@ -179,6 +191,17 @@ impl<'a> Script<'a> {
         }
         self.wait(&requests);
     }
+}
+
+/// The sizes of the pieces in which `bytes` are passed on; a segment of 0 bytes is the whole.
+fn pieces(bytes: u64, segment_bytes: u64) -> Vec<u64> {
+    if segment_bytes == 0 || segment_bytes >= bytes {
+        return vec![bytes];
+    }
+    let whole = (bytes - 1) / segment_bytes;
+    let mut sizes = vec![segment_bytes; whole as usize];
+    sizes.push(bytes - whole * segment_bytes);
+    sizes
 }
 
 /// The part of `bytes` that each of `parts` gets, rounded up.

@@ -4,6 +4,7 @@ use super::Script;
 use super::rules::{self, algorithm};
 use super::trees::Tree;
 use crate::program::{Collective, Kind};
+use crate::settings::Chosen;
 
 impl Script<'_> {
     /// Carries out a call as Open MPI does.
@@ -25,7 +26,10 @@ impl Script<'_> {
                 3 => self.scatter_at_once(root, bytes),
                 _ => self.scatter_linear(root, &[], bytes),
             },
-            Kind::Allgather => match self.number(rules::ALLGATHER, bytes) {
+            Kind::Allgather => match self
+                .choice(call.kind, bytes * self.size as u64, rules::ALLGATHER, bytes)
+                .algorithm
+            {
                 2 => self.allgather_bruck(bytes),
                 3 => self.allgather_doubling(bytes),
                 4 => self.allgather_ring(bytes),
@@ -33,7 +37,10 @@ impl Script<'_> {
                 _ => self.exchange(self.after(1), bytes, self.before(1)),
             },
             Kind::Allgatherv => self.open_mpi_allgatherv(call),
-            Kind::Alltoall => match self.number(rules::ALLTOALL, bytes) {
+            Kind::Alltoall => match self
+                .choice(call.kind, bytes * self.size as u64, rules::ALLTOALL, bytes)
+                .algorithm
+            {
                 2 | 5 => self.alltoall_pairwise(bytes, &[]),
                 3 => self.alltoall_bruck(bytes),
                 _ => self.alltoall_linear(bytes, &[]),
@@ -50,8 +57,16 @@ impl Script<'_> {
         algorithm(rules, self.size as u32, bytes)
     }
 
+    /// The algorithm that is set, else the one of the rules.
+    fn choice(&self, kind: Kind, set_bytes: u64, rules: rules::Rules, bytes: u64) -> Chosen {
+        self.chosen(kind, set_bytes).unwrap_or_else(|| Chosen {
+            algorithm: self.number(rules, bytes),
+            segment_bytes: 0,
+        })
+    }
+
     fn open_mpi_barrier(&mut self) {
-        match self.number(rules::BARRIER, 0) {
+        match self.choice(Kind::Barrier, 0, rules::BARRIER, 0).algorithm {
             1 => {
                 self.gather_linear(0, 0);
                 self.bcast_linear(0, 0);
@@ -59,36 +74,41 @@ impl Script<'_> {
             4 => self.barrier_bruck(),
             6 => {
                 self.gather_tree(0, 0);
-                self.bcast(Tree::InOrder, 0, 0);
+                self.bcast(Tree::InOrder, 0, 0, 0);
             }
             _ => self.barrier_doubling(),
         }
     }
 
     fn open_mpi_bcast(&mut self, root: usize, bytes: u64) {
-        match self.number(rules::BCAST, bytes) {
-            2 | 3 => self.bcast(Tree::Chain, root, bytes),
-            4 => self.bcast_split(root, bytes),
-            5 => self.bcast(Tree::Binary, root, bytes),
-            6 => self.bcast(Tree::Binomial, root, bytes),
-            7 => self.bcast(Tree::FourNomial, root, bytes),
+        let chosen = self.choice(Kind::Bcast, bytes, rules::BCAST, bytes);
+        let segment_bytes = chosen.segment_bytes;
+        match chosen.algorithm {
+            2 | 3 => self.bcast(Tree::Chain, root, bytes, segment_bytes),
+            4 => self.bcast_split(root, bytes, segment_bytes),
+            5 => self.bcast(Tree::Binary, root, bytes, segment_bytes),
+            6 => self.bcast(Tree::Binomial, root, bytes, segment_bytes),
+            7 => self.bcast(Tree::FourNomial, root, bytes, segment_bytes),
             8 => self.bcast_scatter(root, bytes, false),
+            9 => self.bcast_scatter(root, bytes, true),
             _ => self.bcast_linear(root, bytes),
         }
     }
 
     fn open_mpi_reduce(&mut self, root: usize, bytes: u64) {
-        match self.number(rules::REDUCE, bytes) {
-            2 | 3 => self.reduce(Tree::Chain, root, bytes),
-            4 | 6 => self.reduce(Tree::Binary, root, bytes),
-            5 => self.reduce(Tree::InOrder, root, bytes),
+        let chosen = self.choice(Kind::Reduce, bytes, rules::REDUCE, bytes);
+        let segment_bytes = chosen.segment_bytes;
+        match chosen.algorithm {
+            2 | 3 => self.reduce(Tree::Chain, root, bytes, segment_bytes),
+            4 | 6 => self.reduce(Tree::Binary, root, bytes, segment_bytes),
+            5 => self.reduce(Tree::InOrder, root, bytes, segment_bytes),
             7 => self.reduce_halving(root, bytes),
             _ => self.reduce_linear(root, bytes),
         }
     }
 
     fn open_mpi_allreduce(&mut self, bytes: u64) {
-        match self.number(rules::ALLREDUCE, bytes) {
+        match self.choice(Kind::Allreduce, bytes, rules::ALLREDUCE, bytes).algorithm {
             2 => {
                 self.open_mpi_reduce(0, bytes);
                 self.open_mpi_bcast(0, bytes);

@@ -1,7 +1,78 @@
-//! Which algorithm Open MPI's `tuned` component takes, by the size of the communicator and of the message.
+//! Which algorithm Open MPI's `tuned` component or MPICH takes, by the size of the communicator and of the message.
 //!
-//! The thresholds are those of Open MPI 4.1.4 for commutative operations (`coll_tuned_decision_fixed.c`); 4.1.0 and 5.0.9 have the same.
-//! They are numbered as in Open MPI's `coll_tuned_*_algorithm` parameters. No rule cuts messages into segments.
+//! Open MPI's thresholds are those of 4.1.4 for commutative operations (`coll_tuned_decision_fixed.c`); 4.1.0 and 5.0.9 have the same.
+//! MPICH's are those of its generic tuning file (`src/mpi/coll/coll_tuning.json` and the thresholds of its CVARs).
+//! Open MPI's algorithms are numbered as in its `coll_tuned_*_algorithm` parameters. No rule cuts messages into segments.
+
+use crate::model::Library;
+use crate::program::Kind;
+
+/// From these many bytes or members on, a broadcast is a scatter and an allgather.
+const BCAST_BYTES: u64 = 12_288;
+const BCAST_MEMBERS: usize = 8;
+/// From these many bytes on, its allgather is a ring.
+const BCAST_RING_BYTES: u64 = 524_288;
+/// Above these many bytes, reductions halve.
+const REDUCE_BYTES: u64 = 2_048;
+/// From these many bytes of all blocks on, an allgather is a ring; below, it doubles if it can.
+const ALLGATHER_RING_BYTES: u64 = 524_288;
+const ALLGATHER_BRUCK_BYTES: u64 = 81_920;
+/// Up to these many bytes of a block, an all-to-all of 8 members or more goes by Bruck; up to the second all at once.
+const ALLTOALL_BRUCK_BYTES: u64 = 256;
+const ALLTOALL_LINEAR_BYTES: u64 = 32_768;
+
+/// The number of the algorithm that a library takes for a blocking call, as in [`Setting`](crate::Setting); 0 = no setting changes it.
+///
+/// `bytes` are those of the vector, or of one block.
+#[must_use]
+pub fn default_algorithm(library: Library, kind: Kind, members: usize, bytes: u64) -> u8 {
+    match library {
+        Library::OpenMpi => open_mpi_algorithm(kind, members, bytes),
+        Library::Mpich => mpich_algorithm(kind, members, bytes),
+    }
+}
+
+/// The number of the algorithm that Open MPI takes; 0 = it is none that a setting changes.
+///
+/// `bytes` are those of the vector, or of one block.
+fn open_mpi_algorithm(kind: Kind, size: usize, bytes: u64) -> u8 {
+    let table = match kind {
+        Kind::Barrier => BARRIER,
+        Kind::Bcast => BCAST,
+        Kind::Reduce => REDUCE,
+        Kind::Allreduce => ALLREDUCE,
+        Kind::Allgather => ALLGATHER,
+        Kind::Alltoall => ALLTOALL,
+        _ => return 0,
+    };
+    algorithm(table, size as u32, bytes)
+}
+
+/// The number of the algorithm that MPICH takes, as in `by_mpich_algorithm`; 0 = there is one only.
+///
+/// `bytes` are those of the vector, or of one block.
+pub(super) fn mpich_algorithm(kind: Kind, size: usize, bytes: u64) -> u8 {
+    match kind {
+        Kind::Bcast if bytes < BCAST_BYTES || size < BCAST_MEMBERS => 1,
+        Kind::Bcast if bytes >= BCAST_RING_BYTES || !size.is_power_of_two() => 3,
+        Kind::Bcast => 2,
+        Kind::Reduce | Kind::Allreduce => 1 + u8::from(bytes > REDUCE_BYTES),
+        Kind::Allgather => {
+            let sum = bytes * size as u64;
+            if sum < ALLGATHER_RING_BYTES && size.is_power_of_two() {
+                2
+            } else if sum < ALLGATHER_BRUCK_BYTES {
+                1
+            } else {
+                3
+            }
+        }
+        Kind::Alltoall if bytes <= ALLTOALL_BRUCK_BYTES && size >= BCAST_MEMBERS => 1,
+        Kind::Alltoall if bytes <= ALLTOALL_LINEAR_BYTES => 3,
+        Kind::Alltoall => 2,
+        _ => 0,
+    }
+}
 
 /// Rules for communicators below a size: for messages below some bytes, the number of an algorithm.
 pub(super) type Rules = &'static [(u32, &'static [(u64, u8)])];

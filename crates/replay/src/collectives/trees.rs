@@ -1,6 +1,6 @@
 //! Collectives that go up or down a tree of ranks, or from and to the root alone.
 
-use super::{Script, share};
+use super::{Script, pieces, share};
 
 /// The shape of a tree. Members are numbered from the root, which is 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,18 +89,25 @@ impl Script<'_> {
         (at + root) % self.size
     }
 
-    /// Sends the whole vector down a tree.
-    pub(super) fn bcast(&mut self, tree: Tree, root: usize, bytes: u64) {
+    /// Sends a vector down a tree in pieces. Each member receives the next piece while it sends one on.
+    pub(super) fn bcast(&mut self, tree: Tree, root: usize, bytes: u64, segment_bytes: u64) {
         let at = self.at(root);
-        if at != 0 {
-            self.receive(self.member(tree.parent(at), root));
+        let parent = (at != 0).then(|| self.member(tree.parent(at), root));
+        let places = tree.children(at, self.size);
+        let children: Vec<usize> = places.into_iter().map(|child| self.member(child, root)).collect();
+        let sizes = pieces(bytes, segment_bytes);
+        let mut arriving = parent.map(|parent| self.irecv(parent));
+        for (place, &size) in sizes.iter().enumerate() {
+            let current = arriving.take();
+            if place + 1 < sizes.len() {
+                arriving = parent.map(|parent| self.irecv(parent));
+            }
+            if let Some(current) = current {
+                self.wait(&[current]);
+            }
+            let sends: Vec<u32> = children.iter().map(|&child| self.isend(child, size)).collect();
+            self.wait(&sends);
         }
-        let children = tree.children(at, self.size);
-        let sends: Vec<u32> = children
-            .into_iter()
-            .map(|child| self.isend(self.member(child, root), bytes))
-            .collect();
-        self.wait(&sends);
     }
 
     /// The root sends to all others at once.
@@ -115,18 +122,10 @@ impl Script<'_> {
     }
 
     /// Each half goes down one of two binary trees; then members of one exchange halves with members of the other.
-    pub(super) fn bcast_split(&mut self, root: usize, bytes: u64) {
+    pub(super) fn bcast_split(&mut self, root: usize, bytes: u64, segment_bytes: u64) {
         let at = self.at(root);
         let half = share(bytes, 2);
-        if at != 0 {
-            self.receive(self.member(Tree::Binary.parent(at), root));
-        }
-        let children = Tree::Binary.children(at, self.size);
-        let sends: Vec<u32> = children
-            .into_iter()
-            .map(|child| self.isend(self.member(child, root), half))
-            .collect();
-        self.wait(&sends);
+        self.bcast(Tree::Binary, root, half, segment_bytes);
         // Left and right subtrees alternate: 1 and 2, 3 and 4, and so on. With an even size, the last has the root.
         let last = self.size.is_multiple_of(2).then_some(self.size - 1);
         match at {
@@ -154,23 +153,43 @@ impl Script<'_> {
         }
     }
 
-    /// Combines vectors up a tree. The next child's vector arrives while the last one is combined.
-    pub(super) fn reduce(&mut self, tree: Tree, root: usize, bytes: u64) {
+    /// Combines vectors up a tree, in pieces. The next child's piece, or the first child's next one, arrives while the last
+    /// one is combined.
+    pub(super) fn reduce(&mut self, tree: Tree, root: usize, bytes: u64, segment_bytes: u64) {
         let at = self.at(root);
-        let mut earlier = None;
-        for child in tree.children(at, self.size) {
-            let request = self.irecv(self.member(child, root));
-            if let Some(earlier) = earlier.replace(request) {
-                self.wait(&[earlier]);
-                self.combine(bytes);
+        let parent = (at != 0).then(|| self.member(tree.parent(at), root));
+        let children = tree.children(at, self.size);
+        let sizes = pieces(bytes, segment_bytes);
+        let mut arriving = None;
+        for (place, &size) in sizes.iter().enumerate() {
+            for (number, &child) in children.iter().enumerate() {
+                let request = self.irecv(self.member(child, root));
+                if let Some(earlier) = arriving.replace(request) {
+                    self.wait(&[earlier]);
+                    if number > 0 {
+                        self.combine(size);
+                    } else {
+                        self.hand_up(parent, sizes[place - 1], true);
+                    }
+                }
+            }
+            if children.is_empty() {
+                self.hand_up(parent, size, false);
             }
         }
-        if let Some(last) = earlier {
+        if let Some(last) = arriving {
             self.wait(&[last]);
+            self.hand_up(parent, sizes[sizes.len() - 1], true);
+        }
+    }
+
+    /// Combines the last child's piece, if there is one, and sends the result to the parent.
+    fn hand_up(&mut self, parent: Option<usize>, bytes: u64, combine: bool) {
+        if combine {
             self.combine(bytes);
         }
-        if at != 0 {
-            self.send(self.member(tree.parent(at), root), bytes);
+        if let Some(parent) = parent {
+            self.send(parent, bytes);
         }
     }
 
