@@ -14,6 +14,7 @@ from gavotte.cli.options import Json, NetworkFile, Seed, read_size
 from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
 from gavotte.cli.progress import progress
 from gavotte.cli.replay import ReplayOptions, note_replay, read_replay
+from gavotte.cli.tuning import TuningOptions
 from gavotte.cli.writing import to_write
 from gavotte.formats.parts.rates import format_bytes
 
@@ -30,13 +31,20 @@ class QuestionOptions:
     """Which operations to plan, between which ranks."""
 
     operation: list[str] = option(
-        "Operation to plan. For `--format shim` also all, or repeated.",
+        "Operation to plan. For `--format shim` and --settings also all, or repeated. --settings also has alltoall, "
+        "barrier.",
         default=REQUIRED,
     )
     size: str = option(
-        "Size of the message, or of one rank's block: 8MB, 512kB (1 kB = 1024 bytes).", "SIZE", "--bytes", default="8MB"
+        "Size of the message, or of one rank's block: 8MB, 512kB (1 kB = 1024 bytes). For --settings the largest size, "
+        "of all blocks together.",
+        "SIZE",
+        "--bytes",
+        default="8MB",
     )
-    root: list[str] | None = option("Host of the root; for `--format shim` also all, or repeated.", "HOST")
+    root: list[str] | None = option(
+        "Host of the root; for `--format shim` and --settings also all, or repeated.", "HOST"
+    )
     algorithm: str = option(
         "Shape of the tree or ring. auto takes the one that is predicted to be fastest.",
         default="auto",
@@ -60,8 +68,9 @@ def collective(
     network: NetworkFile,
     asked: QuestionOptions,
     replaying: ReplayOptions,
+    tuning: TuningOptions,
     form: str = option("json, or shim for the library of `gavotte shim`.", None, "--format", default="json"),
-    output: Annotated[Path | None, to_write("Write the tree or ring to this file.", "C.tree.json")] = None,
+    output: Annotated[Path | None, to_write("Write the tree, ring or settings to this file.", "C.tree.json")] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -76,6 +85,11 @@ def collective(
         raise typer.BadParameter("--placement and --ranks both name the hosts of the ranks; use one of them")
     if form not in ("json", "shim"):
         raise GavotteError(f"unknown format `{form}`", hint="use json or shim")
+    if tuning.settings is not None:
+        _settings(network, asked, tuning, output, as_json=as_json)
+        return
+    if tuning.explain or tuning.reorder_sums:
+        raise typer.BadParameter("--explain and --reorder-sums need --settings")
     replayed = read_replay(replaying, seed)
     net = read_network(network)
     warn(unknown_pairs(net))
@@ -114,6 +128,37 @@ def collective(
             _show(each, replayed, net)
     if output is not None:
         note(f"wrote {output}")
+
+
+def _settings(
+    network: Path, asked: QuestionOptions, tuning: TuningOptions, output: Path | None, *, as_json: bool
+) -> None:
+    """Choose settings of an MPI library, and write or print them."""
+    from gavotte.cli.tuning import note_tuning, note_use, print_settings, show, tune
+    from gavotte.collective.tuning import settings_text
+    from gavotte.formats.files.reading import write_text
+    from gavotte.formats.network import read_network
+
+    if asked.algorithm != "auto" or asked.segments is not None or asked.library is not None:
+        raise typer.BadParameter(
+            "--settings chooses the library's own algorithms, without --algorithm, --segments, --library"
+        )
+    net = read_network(network)
+    warn(unknown_pairs(net))
+    most = read_size("--bytes", asked.size)
+    chosen = tune(net, _hosts(asked, net), asked.operation, asked.root or [], most, tuning)
+    if output is not None:
+        write_text(output, settings_text(chosen.question.library, chosen.settings))
+    if as_json:
+        emit_json(chosen.document)
+    elif tuning.explain:
+        show(chosen)
+    elif output is None:
+        print_settings(chosen)
+    note_tuning(chosen)
+    if output is not None:
+        note(f"wrote {output}")
+        note_use(chosen, str(output.absolute()))
 
 
 def _hosts(asked: QuestionOptions, network: Network) -> list[str]:

@@ -1,0 +1,23 @@
+"""Choose among an MPI library's own algorithms by predicted times, and write the choices as its settings."""
+
+from gavotte.collective.tuning.choosing import (
+    BUSY_OVERHEAD_S,
+    Choice,
+    Tuning,
+    TuningQuestion,
+    choose,
+    size_ladder,
+)
+from gavotte.collective.tuning.writing import OPEN_MPI_FILE, settings_text, variables
+
+__all__ = [
+    "BUSY_OVERHEAD_S",
+    "OPEN_MPI_FILE",
+    "Choice",
+    "Tuning",
+    "TuningQuestion",
+    "choose",
+    "settings_text",
+    "size_ladder",
+    "variables",
+]
