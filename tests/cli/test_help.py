@@ -8,7 +8,7 @@ import typer.rich_utils
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
-from gavotte.cli.verbs import VERBS, WORKFLOW, app
+from gavotte.cli.verbs import app
 
 
 def verbs(command: object, *names: str) -> list[tuple[str, ...]]:
@@ -24,13 +24,3 @@ def test_help(names: tuple[str, ...], snapshot: SnapshotAssertion, monkeypatch: 
     monkeypatch.setattr(typer.rich_utils, "FORCE_TERMINAL", None)
     result = CliRunner().invoke(app, [*names, "--help"])
     assert "\n".join(line.rstrip() for line in result.output.splitlines()) == snapshot
-
-
-def test_each_verb_is_in_one_part_of_the_workflow() -> None:
-    shown = [name for _, names in WORKFLOW for name in names]
-    assert sorted(shown) == sorted(name for name, _, _ in VERBS)
-    lines = CliRunner().invoke(app, ["--help"]).output.splitlines()
-    listed = [
-        word for line in lines if (word := line.strip("│ ").split(" ")[0]) in shown and line.startswith("│ " + word)
-    ]
-    assert listed == shown

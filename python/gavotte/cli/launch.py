@@ -54,6 +54,14 @@ class RunOptions:
     dry_run: bool = option(
         "Print what would be started and what that would take. Start and write nothing.", default=False
     )
+    reorder_sums: bool = option(
+        "Let the MPI library's algorithms that are set for reduce and allreduce add sums in another order.",
+        default=False,
+    )
+    explain: bool = option(
+        "Print which algorithms of collectives are set for the MPI library, and what each is predicted to save.",
+        default=False,
+    )
     history: bool = option("List earlier launches instead.", default=False)
     json_file: str | None = option(
         "Write the result as JSON to this file; without a file, to stdout.", "[FILE]", "--json"
@@ -94,6 +102,8 @@ def launch(
         plan = plan_launch(question, session)
         if running.json_file is None:
             _show(plan)
+            for line in _explained(plan) if running.explain else ():
+                print(line)
         else:
             _write(running.json_file, plan.document)
         return None
@@ -101,6 +111,8 @@ def launch(
     while len(runs) < running.repeat and not (runs and runs[-1].status):
         plan = plan_launch(question, session)
         _announce(plan)
+        for line in _explained(plan) if running.explain else ():
+            note(line)
         runs.append(carry_out(plan, session))
         _report(runs[-1])
     if running.json_file is not None:
@@ -113,7 +125,7 @@ def _question(words: Sequence[str], known: KnownOptions, running: RunOptions) ->
     """Return the question that the options ask."""
     from gavotte.formats.app import read_app
     from gavotte.formats.network import read_network
-    from gavotte.launch import LaunchQuestion
+    from gavotte.launch import LaunchQuestion, tuning_off
     from gavotte.place import Effort
 
     network = None if known.network is None else read_network(known.network)
@@ -132,6 +144,8 @@ def _question(words: Sequence[str], known: KnownOptions, running: RunOptions) ->
         counting=known.count,
         scratch=known.scratch,
         effort=Effort(time_limit_s=running.time_limit, seed=running.seed),
+        tuning=not tuning_off(),
+        reorder_sums=running.reorder_sums,
         dry=running.dry_run,
     )
 
@@ -191,8 +205,12 @@ def _announce(plan: LaunchPlan) -> None:
         note(plan.verdict)
     if plan.computing:
         note(plan.computing)
+    if plan.tuned is not None and plan.tuned.key:
+        note(plan.tuned.verdict)
     if plan.wall is not None:
-        default = "" if plan.default_wall is None or not plan.placed else f", else {_span(plan.default_wall)}"
+        default = (
+            "" if plan.default_wall is None or not (plan.placed or plan.tuned) else f", else {_span(plan.default_wall)}"
+        )
         note(f"predicted wall time: {_span(plan.wall)}{default}")
 
 
@@ -215,11 +233,26 @@ def _show(plan: LaunchPlan) -> None:
         print(plan.verdict)
     if plan.computing:
         print(plan.computing)
+    if plan.tuned is not None:
+        print(plan.tuned.verdict)
     if plan.wall is None:
         print("wall time: unknown until the job has run once")
     else:
         default = "" if plan.default_wall is None else f", in its own order {_span(plan.default_wall)}"
         print(f"predicted wall time: {_span(plan.wall)}{default}")
+
+
+def _explained(plan: LaunchPlan) -> list[str]:
+    """Return lines about the collectives: which won, and by how much for each operation and size."""
+    if plan.tuned is None:
+        why = (
+            "there are no settings for this launcher, or no trace of collectives, or you have set them or turned it off"
+        )
+        return [f"collectives: the MPI library's own choices: {why}"]
+    from gavotte.cli.tuning import choice_line
+
+    choices = [(tuning, each) for tuning in plan.tuned.tunings for each in tuning.choices]
+    return [plan.tuned.verdict, *(f"  {choice_line(tuning, each)}" for tuning, each in choices)]
 
 
 def _list(store: str | None, file: str | None) -> None:
@@ -233,8 +266,19 @@ def _list(store: str | None, file: str | None) -> None:
     if not records:
         note("no launches yet")
         return
-    columns = ["job", "started", "ranks", "wall s", "predicted s", "own order s", "order", "status", "command"]
-    emit_table(columns, [_row(each) for each in records], words=("started", "order", "command"))
+    columns = [
+        "job",
+        "started",
+        "ranks",
+        "wall s",
+        "predicted s",
+        "own order s",
+        "order",
+        "collectives",
+        "status",
+        "command",
+    ]
+    emit_table(columns, [_row(each) for each in records], words=("started", "order", "collectives", "command"))
 
 
 def _document(record: Record) -> dict[str, Any]:
@@ -262,6 +306,7 @@ def _row(record: Record) -> list[str]:
         predicted,
         seconds("default_predicted_s"),
         "placed" if labels.get("placed") else "own",
+        "set" if labels.get("settings") else "own",
         str(labels.get("status", "-")),
         str(labels.get("command", "-")),
     ]

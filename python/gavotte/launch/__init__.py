@@ -7,9 +7,14 @@ from gavotte.launch.launching import OFF_VARIABLE, Launched, carry_out, launch, 
 from gavotte.launch.planning import LaunchPlan, plan_launch
 from gavotte.launch.question import LaunchQuestion, LaunchSession
 from gavotte.launch.shelf import Shelf
+from gavotte.launch.tuning import OFF_VARIABLE as TUNE_VARIABLE
+from gavotte.launch.tuning import JobTuning
+from gavotte.launch.tuning import off as tuning_off
 
 __all__ = [
     "OFF_VARIABLE",
+    "TUNE_VARIABLE",
+    "JobTuning",
     "LaunchPlan",
     "LaunchQuestion",
     "LaunchSession",
@@ -19,4 +24,5 @@ __all__ = [
     "launch",
     "off",
     "plan_launch",
+    "tuning_off",
 ]

@@ -69,13 +69,14 @@ def _is_of(compiler: str, family: str) -> bool:
     return ran.returncode == 0 and f"#define {_FAMILIES[family]}" in ran.stdout
 
 
-def library(root: Path, family: str, launcher: str) -> Path:
-    """Return the library that counts messages, which is built on first use for each compiler.
+def library(root: Path, family: str, launcher: str, *, counting: bool = True) -> Path:
+    """Return the library that is preloaded, which is built on first use for each compiler.
 
     Args:
         root: folder for files of runs, which all hosts share.
         family: MPI library of the program.
         launcher: the launcher, next to which the compiler may be.
+        counting: whether it counts messages; False = it carries out collectives along trees.
 
     Raises:
         GavotteError: when there is no compiler, or it fails.
@@ -85,12 +86,14 @@ def library(root: Path, family: str, launcher: str) -> Path:
     state = program.stat()
     digest = hashlib.sha256(f"{program} {state.st_size} {state.st_mtime_ns}".encode())
     for source in sorted(resources.files("gavotte.collective").iterdir(), key=lambda each: each.name):
-        if source.name.startswith(("counting", "tracing")) and source.name.endswith((".c", ".h")):
+        if source.name.startswith(("counting", "tracing") if counting else "shim") and source.name.endswith(
+            (".c", ".h")
+        ):
             digest.update(source.read_bytes())
-    path = root / f"count-{family}-{digest.hexdigest()[:12]}.so"
+    path = root / f"{'count' if counting else 'trees'}-{family}-{digest.hexdigest()[:12]}.so"
     if not path.exists():
         root.mkdir(parents=True, exist_ok=True)
-        build_shim(path, mpicc=compiler, counting=True)
+        build_shim(path, mpicc=compiler, counting=counting)
     return path
 
 

@@ -19,8 +19,9 @@ from gavotte.launch.nodes import Node, run_nodes
 from gavotte.launch.planning import LaunchPlan, plan_launch
 from gavotte.launch.question import LaunchQuestion, LaunchSession
 from gavotte.launch.running import Ended, run
-from gavotte.launch.scratch import default_root, run_folder
+from gavotte.launch.scratch import run_folder, scratch_root
 from gavotte.launch.shelf import KIND, METRIC
+from gavotte.launch.tuning import FILE, TREES
 from gavotte.launch.watching import SocketCounts, names_of_ranks, watching
 
 OFF_VARIABLE = "GAVOTTE_LAUNCH"
@@ -60,6 +61,7 @@ class Launched:
             "traced": self.traced,
             "moved_bytes": self.moved_bytes,
             "status": self.status,
+            "settings": self.record.labels["settings"],
         }
 
 
@@ -89,7 +91,7 @@ def carry_out(plan: LaunchPlan, session: LaunchSession) -> Launched:
     moved_bytes = None if app is None else _between_hosts(app, plan.hosts)
     kept = app is not None and plan.shelf.keep_app(plan.job, app)
     traced = outcome.trace is not None and plan.shelf.keep_trace(plan.job, outcome.trace)
-    record = _record(plan, began_s, ended.wall_s, ended.status, moved_bytes)
+    record = _record(plan, began_s, outcome, moved_bytes)
     plan.shelf.keep_run(record)
     return Launched(plan, ended.status, ended.wall_s, app is not None, traced, kept, moved_bytes, record)
 
@@ -103,36 +105,40 @@ class _Outcome:
         app: its messages; None = not counted.
         doubts: what may be wrong with the counts, or the trace.
         trace: their sequence, as the bytes of a file; None = not traced.
+        settings: key of the settings of collectives with which it ran; empty = the MPI library's own choices.
     """
 
     ended: Ended
     app: App | None = None
     doubts: Sequence[str] = ()
     trace: bytes | None = None
+    settings: str = ""
 
 
 def _run_once(plan: LaunchPlan, session: LaunchSession) -> _Outcome:
     """Run a launcher that starts all ranks itself."""
-    root = plan.question.scratch.absolute() if plan.question.scratch is not None else default_root()
+    root = scratch_root(plan.question.scratch)
     with ExitStack() as stack:
         folder = stack.enter_context(run_folder(root))
         counting = _counting(plan, root, folder, session) if plan.counts else {}
-        start = plan.start(str(folder / "order"), counting)
+        tuning, settings = _tuning(plan, root, folder, session)
+        start = plan.start(str(folder / "order"), {**counting, **tuning})
         if start.text:
             write_text(folder / "order", start.text)
         environ = {**plan.places.environ, **start.variables}
         ended = run(plan.places.command(start.words), environ, entered=plan.places.cloud is not None)
         if not counting or ended.status:
-            return _Outcome(ended)
+            return _Outcome(ended, settings=settings)
         try:
             app, _, doubts = collect(folder, plan.job.ranks, _name(plan))
         except GavotteError as error:
-            return _Outcome(ended, None, [f"the messages are still unknown: {error}"])
+            return _Outcome(ended, None, [f"the messages are still unknown: {error}"], settings=settings)
         try:
             content, trace = collect_trace(folder, plan.job.ranks)
         except (GavotteError, OSError) as error:
-            return _Outcome(ended, app, [*doubts, f"the sequence of the messages is unknown: {error}"])
-        return _Outcome(ended, app, [*doubts, *trace.warnings], content)
+            doubts = [*doubts, f"the sequence of the messages is unknown: {error}"]
+            return _Outcome(ended, app, doubts, settings=settings)
+        return _Outcome(ended, app, [*doubts, *trace.warnings], content, settings)
 
 
 def _run_on_each(plan: LaunchPlan, session: LaunchSession) -> _Outcome:
@@ -154,6 +160,28 @@ def _run_on_each(plan: LaunchPlan, session: LaunchSession) -> _Outcome:
         except GavotteError as error:
             return _Outcome(ended, None, [f"the messages are still unknown: {error}"])
         return _Outcome(ended, app, doubts)
+
+
+def _tuning(plan: LaunchPlan, root: Path, folder: Path, session: LaunchSession) -> tuple[dict[str, str], str]:
+    """Return the variables of ranks that choose algorithms of collectives, after writing their files, and their key.
+
+    If the library that carries out trees cannot be built, nothing is set: a prediction without the trees is unknown.
+    """
+    tuned = plan.tuned
+    if tuned is None or not tuned.key:
+        return {}, ""
+    more: dict[str, str] = {}
+    if tuned.shimmed:
+        try:
+            shim = library(root, tuned.library, plan.line.launcher, counting=False)
+        except (GavotteError, OSError) as error:
+            session.complain(f"the MPI library's own collectives stay: {error}")
+            return {}, ""
+        own = plan.launcher.preloaded(plan.line) or os.environ.get("LD_PRELOAD", "")
+        write_text(folder / TREES, tuned.trees_text)
+        more = {"LD_PRELOAD": f"{shim}:{own}" if own else str(shim), "GAVOTTE_TREES": str(folder / TREES)}
+    write_text(folder / FILE, tuned.text)
+    return {**more, **tuned.variables(str(folder / FILE))}, tuned.key
 
 
 def _watched(plan: LaunchPlan, session: LaunchSession, stack: ExitStack) -> SocketCounts | None:
@@ -201,7 +229,7 @@ def _between_hosts(app: App, hosts: Sequence[str]) -> int:
     return sum(each.bytes for each in app.transfer if host[each.source] != host[each.target])
 
 
-def _record(plan: LaunchPlan, began_s: float, wall_s: float, status: int, moved_bytes: int | None) -> Record:
+def _record(plan: LaunchPlan, began_s: float, outcome: _Outcome, moved_bytes: int | None) -> Record:
     """Return the Record of a run."""
     document = plan.document
     kept = (
@@ -221,8 +249,15 @@ def _record(plan: LaunchPlan, began_s: float, wall_s: float, status: int, moved_
     return Record(
         kind=KIND,
         metric=METRIC,
-        value=wall_s,
+        value=outcome.ended.wall_s,
         time_s=began_s,
         labels=labels
-        | {"order": order, "status": status, "moved_bytes": moved_bytes, "counted": moved_bytes is not None},
+        | {
+            "order": order,
+            "status": outcome.ended.status,
+            "moved_bytes": moved_bytes,
+            "counted": moved_bytes is not None,
+            "settings": outcome.settings,
+        }
+        | ({} if moved_bytes is None else {"scratch": str(scratch_root(plan.question.scratch))}),
     )

@@ -37,11 +37,15 @@ class Past:
         order: host of each rank.
         wall_s: its wall time.
         counted: whether its messages were counted, and its calls traced.
+        scratch: folder in which files of all its ranks were collected; empty = none were.
+        settings: how the MPI library's algorithms were set; empty = they were its own choice.
     """
 
     order: tuple[str, ...]
     wall_s: float
     counted: bool = False
+    settings: str = ""
+    scratch: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,13 @@ class WallTime:
 def past_of(records: Sequence[Record]) -> list[Past]:
     """Return the runs that ended well, from Records of launches in time order."""
     runs = [
-        Past(tuple(str(record.labels.get("order", "")).split(",")), record.value, record.labels.get("counted") is True)
+        Past(
+            tuple(str(record.labels.get("order", "")).split(",")),
+            record.value,
+            record.labels.get("counted") is True,
+            str(record.labels.get("settings") or ""),
+            str(record.labels.get("scratch") or ""),
+        )
         for record in records
         if record.labels.get("status") == 0 and record.value > 0
     ]
@@ -74,6 +84,7 @@ def predict(
     network: Network | None,
     slots: Mapping[str, int],
     replayed: Replayed | None = None,
+    settings: str = "",
 ) -> WallTime | None:
     """Predict the wall time in an order of hosts.
 
@@ -84,11 +95,14 @@ def predict(
         network: the current Network; None = unknown.
         slots: largest number of ranks on each host.
         replayed: the replay of the job's trace; None = there is no trace.
+        scratch: folder in which files of all its ranks were collected; empty = none were.
+        settings: how the MPI library's algorithms will be set. Runs with other settings do not count.
 
     Returns:
         The prediction; None = no run allows one.
     """
     by_order: dict[tuple[str, ...], list[float]] = {}
+    past = [each for each in past if each.settings == settings]
     for each in past:
         by_order.setdefault(each.order, []).append(each.wall_s)
     scatter = _scatter(list(by_order.values()))

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from gavotte.errors import GavotteError
@@ -23,6 +23,7 @@ from gavotte.launch.places import Places, places_of
 from gavotte.launch.question import LaunchQuestion, LaunchSession
 from gavotte.launch.replaying import TracedJob, replayed_order, traced_job
 from gavotte.launch.shelf import Shelf
+from gavotte.launch.tuning import JobTuning, Setup, tuning_of
 from gavotte.model import model
 from gavotte.place import RankOrder, evaluate, order_ranks, with_slots
 from gavotte.place.replaying import LEAST_SAVING
@@ -52,6 +53,7 @@ class LaunchPlan:
         order: the order that was chosen for the messages; None = the messages or the Network are unknown.
         past: earlier runs of the job.
         traced: the job's trace on the Network; None = one of both is unknown.
+        tuned: settings of the MPI library for the order; None = there is nothing to set, or it may not be.
         shelf: the store.
     """
 
@@ -71,6 +73,7 @@ class LaunchPlan:
     order: RankOrder | None
     past: Sequence[Past]
     traced: TracedJob | None = field(repr=False, compare=False)
+    tuned: JobTuning | None = field(repr=False, compare=False)
     shelf: Shelf = field(repr=False, compare=False)
 
     @property
@@ -91,18 +94,20 @@ class LaunchPlan:
     @cached_property
     def wall(self) -> WallTime | None:
         """Predicted wall time; None = neither an earlier run nor a trace allows a prediction."""
-        return self._wall(self.hosts)
+        return self._wall(self.hosts, self.tuned)
 
     @cached_property
     def default_wall(self) -> WallTime | None:
         """Predicted wall time in the launcher's own order."""
-        return self._wall(self.default)
+        return self._wall(self.default, None)
 
-    def _wall(self, order: Sequence[str]) -> WallTime | None:
-        replayed = None if self.traced is None else self.traced.wall_s
+    def _wall(self, order: Sequence[str], tuned: JobTuning | None) -> WallTime | None:
+        traced, key = self.traced, "" if tuned is None else tuned.key
+        replay = None if tuned is None else tuned.replay
+        replayed = None if traced is None else partial(traced.wall_of, replay or traced.replay)
         # Of another order the trace may have too many events. The run starts without a prediction then.
         with suppress(GavotteError):
-            return predict(self.past, order, self.app, self.network, self.slots, replayed)
+            return predict(self.past, order, self.app, self.network, self.slots, replayed, key)
         return None
 
     @property
@@ -170,6 +175,8 @@ class LaunchPlan:
             "messages_s": None if self.order is None else self.order.completion_s,
             "default_messages_s": None if self.order is None else self.order.given_s,
             "bound_s": None if self.order is None else self.order.bound_s,
+            "settings": "" if self.tuned is None else self.tuned.key,
+            "tuning": None if self.tuned is None else self.tuned.document,
             "computing_s": None if self.traced is None else self.traced.floor_s,
             "verdict": self.verdict,
             "network": self.network_source,
@@ -233,7 +240,7 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
     app = _app(question, shelf, job, "host" if launcher.on_each else "rank")
     default = launcher.default(ranks, own_slots)
     past = past_of(shelf.runs(job.key))
-    traced = None
+    traced, trace = None, None
     if app is not None and not launcher.on_each:
         trace = question.trace if question.app is not None else shelf.trace(job.key)
         seed, complain = question.effort.seed, session.complain
@@ -259,6 +266,11 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
                 order = steady(order, past, known.network, app, slots)
             for warning in order.warnings:
                 session.complain(warning)
+    tuned = None
+    if traced is not None and trace is not None and known.network is not None:
+        hosts = default if order is None else order.hosts
+        setup = Setup(launcher, line, places.environ, shared=places.cloud is not None or places.inside is not None)
+        tuned = tuning_of(question, session, setup, traced, trace, hosts, known.network)
     return LaunchPlan(
         question=question,
         launcher=launcher,
@@ -276,6 +288,7 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
         order=order,
         past=past,
         traced=traced,
+        tuned=tuned,
         shelf=shelf,
     )
 

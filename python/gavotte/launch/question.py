@@ -37,6 +37,8 @@ class LaunchQuestion:
         counting: whether to count the messages in this run although they are known.
         scratch: folder that all hosts share, for the counts of ranks; None = below the user's cache folder.
         effort: how hard to search for an order.
+        tuning: whether the MPI library's algorithms for collectives may be set.
+        reorder_sums: whether they may add sums in another order.
         dry: whether the job will not be started: nothing is measured, reached or written.
     """
 
@@ -51,6 +53,8 @@ class LaunchQuestion:
     counting: bool = False
     scratch: Path | None = None
     effort: Effort = field(default_factory=lambda: Effort(time_limit_s=PLACE_S))
+    tuning: bool = True
+    reorder_sums: bool = False
     dry: bool = False
 
 

@@ -22,6 +22,7 @@ from gavotte.launch.past import Past
 from gavotte.place import Effort, RankOrder, evaluate, improve_order, with_slots
 from gavotte.place.replaying import LEAST_SAVING
 from gavotte.simulate import JobReplay, JobTime, MessageCosts
+from gavotte.terms.algorithms import Setting
 
 if TYPE_CHECKING:
     from gavotte.formats.trace import MpiTrace
@@ -63,7 +64,7 @@ class TracedJob:
         seconds: dict[tuple[str, ...], float] = {}
         taken_s = replayed_s = total_s = 0.0
         for each in self.past:
-            if len(each.order) != self.replay.ranks:
+            if len(each.order) != self.replay.ranks or each.settings:
                 continue
             if each.order not in seconds:
                 try:
@@ -82,9 +83,18 @@ class TracedJob:
         """Wall time that no order of hosts is below."""
         return self.outside_s + self.replay.least_s
 
-    def wall_s(self, order: Sequence[str]) -> tuple[float, float]:
-        """Return the predicted wall time in an order, and half of the 95 % interval due to varying computing."""
-        time: JobTime = self.replay.predict(order)
+    def wall_s(self, order: Sequence[str], settings: Sequence[Setting] = ()) -> tuple[float, float]:
+        """Return the predicted wall time in an order, and half of the 95 % interval due to varying computing.
+
+        Args:
+            order: host of each rank.
+            settings: algorithms of collectives that are set; empty = the MPI library's own choices.
+        """
+        return self.wall_of(self.replay.with_settings(settings) if settings else self.replay, order)
+
+    def wall_of(self, replay: JobReplay, order: Sequence[str]) -> tuple[float, float]:
+        """Return the same for another replay of this job: with other algorithms of collectives."""
+        time: JobTime = replay.predict(order)
         messages_s = max(time.predicted_s - self.replay.least_s, 0.0)
         return self.floor_s + self.factor * messages_s, (time.high_s - time.low_s) / 2
 

@@ -36,6 +36,15 @@ def default_root(environ: Mapping[str, str] = os.environ) -> Path:
     return cache.absolute() / "gavotte" / "launch"
 
 
+def scratch_root(given: Path | None) -> Path:
+    """Return the folder for files of runs: the given one, or the user's own.
+
+    Raises:
+        GavotteError: when there is no home folder.
+    """
+    return default_root() if given is None else given.absolute()
+
+
 @contextmanager
 def run_folder(root: Path) -> Iterator[Path]:
     """Yield a new folder below `root`, and remove it afterwards, as well as those of runs that were killed.

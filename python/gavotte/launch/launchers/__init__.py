@@ -72,5 +72,5 @@ def launcher_of(version: str, name: str) -> Launcher:
         # PRRTE is the launcher of Open MPI 5, and has its own numbers.
         return OpenMpi(5 if "(PRRTE)" in match[0] else int(match[1]))
     if "HYDRA" in version or "Intel(R) MPI" in version:
-        return Mpich()
+        return Mpich(intel="Intel(R) MPI" in version)
     raise GavotteError(f"`{name}` is neither Open MPI's nor MPICH's", hint=_KNOWN)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from gavotte.errors import GavotteError
 from gavotte.launch.launchers.command_line import CommandLine, Syntax, parse
+from gavotte.terms.algorithms import Library
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,8 @@ class Launcher(ABC):
     syntax: Syntax
     crowding: tuple[str, ...] | None = ()
     """Options with which hosts may get more ranks than slots; None = they always may."""
+    tunable: Library | None = None
+    """MPI library whose own algorithms for collectives can be set; None = none that is known."""
     on_each: bool = False
     """Whether it must be started on each host. Its order is then one of hosts, and the job's tasks are hosts."""
 

@@ -29,12 +29,19 @@ SYNTAX = Syntax(
 
 
 class Mpich(Launcher):
-    """Mpiexec of MPICH, or of Intel MPI."""
+    """Mpiexec of MPICH, or of Intel MPI.
+
+    Args:
+        intel: whether it is Intel MPI's, whose collectives have other settings.
+    """
 
     title = "MPICH"
     family = "mpich"
     syntax = SYNTAX
     crowding = None
+
+    def __init__(self, *, intel: bool = False) -> None:
+        self.tunable = None if intel else "mpich"
 
     def ranks(self, line: CommandLine, slots: Mapping[str, int]) -> int:  # noqa: ARG002
         """Return the number of ranks: one, unless the line says more."""

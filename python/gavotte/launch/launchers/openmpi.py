@@ -54,6 +54,8 @@ class OpenMpi(Launcher):
     def __init__(self, version: int) -> None:
         self.title = f"Open MPI {version}"
         self._version = version
+        # Open MPI 5 has other components before `tuned`, where several ranks share a host.
+        self.tunable = "openmpi" if version == 4 else None
 
     def read(self, words: Sequence[str]) -> CommandLine:
         """Parse a command line, and also refuse parameters that map ranks."""
