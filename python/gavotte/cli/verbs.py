@@ -80,31 +80,11 @@ VERBS: tuple[tuple[str, str, str], ...] = (
 )
 """Name, module and function of each verb, and the example in its help. Groups have an example for each verb."""
 
-WORKFLOW: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Try it", ("demo", "lab")),
-    ("See the network", ("hosts", "measure", "model", "compare")),
-    ("Know the application", ("profile",)),
-    ("Place and run", ("launch", "place", "ranks", "keep", "sequence", "map", "export", "run", "simulate")),
-    ("Move data", ("broadcast", "pull", "shuffle", "transfers", "collective", "shim")),
-    ("Protect", ("guarantee",)),
-    ("Watch", ("watch",)),
-    ("Keep results", ("history", "campaign", "report", "schema")),
-)
-"""The verbs by what a user wants to do, in the order of `gavotte --help`."""
-
-
-class _InWorkflow(typer.core.TyperGroup):
-    """Lists verbs in the order of `WORKFLOW`; typer lists groups of verbs last."""
-
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the order does not depend on the command line
-        return [name for _, names in WORKFLOW for name in names if name in self.commands]
-
 
 def build(wanted: Collection[str]) -> typer.Typer:
     """Return the command with these verbs. Load their modules only: all modules take half a second."""
     app = typer.Typer(
         name="gavotte",
-        cls=_InWorkflow,
         help="Make distributed applications faster on a network that you can neither see nor control.",
         no_args_is_help=True,
         add_completion=True,
@@ -112,16 +92,14 @@ def build(wanted: Collection[str]) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(gavotte)
-    panel = {name: title for title, names in WORKFLOW for name in names}
     for name, path, example in VERBS:
         if name in wanted:
             module, attribute = path.split(".")
             verb: Callable[..., object] | typer.Typer = getattr(import_module(f"gavotte.cli.{module}"), attribute)
             if isinstance(verb, typer.Typer):
-                app.add_typer(verb, name=name, rich_help_panel=panel[name])
+                app.add_typer(verb, name=name)
             else:
-                example = f"Example: gavotte {name} {example}"
-                app.command(name, cls=lists.command(name), epilog=example, rich_help_panel=panel[name])(verb)
+                app.command(name, cls=lists.command(name), epilog=f"Example: gavotte {name} {example}")(verb)
     return app
 
 
