@@ -182,17 +182,17 @@ def test_one_variable_turns_tuning_off(value: str, expected: bool) -> None:
 def test_trees_replace_broadcasts_where_the_job_then_takes_less_time() -> None:
     made = calls("bcast", 900_000)
     job = traced(made)
-    found = tune_job(job, made, ORDER, NETWORK, "openmpi", reorder_sums=False, preloading=True)
-    assert found is not None
-    assert found.trees_s is not None
-    assert len(found.trees) == 1
-    assert found.shimmed == (found.trees_s <= 0.99 * found.library_s)
-    assert ("trees of the preloaded library" in found.verdict) == found.shimmed
-    assert found.document["trees_used"] == found.shimmed
+    both = tune_job(job, made, ORDER, NETWORK, "openmpi", reorder_sums=False, preloading=True)
+    assert both is not None
+    assert both.trees_s is not None
+    assert len(both.trees) == 1
+    assert both.shimmed == (both.trees_s <= 0.99 * both.library_s)
+    assert ("trees of the preloaded library" in both.verdict) == both.shimmed
+    assert both.document["trees_used"] == both.shimmed
     # Without the library's settings the trees are compared with its defaults.
-    alone = replace(found, tunings=(), set_s=found.default_s)
+    alone = replace(both, tunings=(), set_s=both.default_s)
     assert alone.shimmed
-    assert alone.key != found.key
+    assert alone.key != both.key
     assert alone.verdict.startswith("collectives: broadcasts go along trees of the preloaded library, predicted ")
 
 

@@ -77,13 +77,13 @@ def test_a_job_of_broadcasts(session: lab.Session, builds: Builds, tmp_path: Pat
         document: dict[str, Any] = json.loads((tmp_path / "run.json").read_text())
         return document, [line.split()[2] for line in ran.stdout.splitlines()], ran.stderr
 
-    first, found, _ = run()
+    first, variables_set, _ = run()
     assert first["profiled"]
-    assert (first["settings"], first["tuning"], found) == ("", None, ["0"] * 4)
+    assert (first["settings"], first["tuning"], variables_set) == ("", None, ["0"] * 4)
 
     # By default the root sends to each other host, two of which are behind the same uplink.
-    tuned, found, stderr = run("--explain")
-    assert found == ["2"] * 4
+    tuned, variables_set, stderr = run("--explain")
+    assert variables_set == ["2"] * 4
     assert tuned["tuning"]["used"]
     assert tuned["tuning"]["set_predicted_s"] < 0.8 * tuned["tuning"]["default_predicted_s"]
     assert "collectives: the MPI library is set for bcast" in stderr
@@ -91,8 +91,8 @@ def test_a_job_of_broadcasts(session: lab.Session, builds: Builds, tmp_path: Pat
     assert tuned["predicted_s"] < tuned["default_predicted_s"]
     assert tuned["wall_s"] < 0.9 * first["wall_s"]
 
-    off, found, _ = run("--explain", GAVOTTE_TUNE="off")
-    assert (off["settings"], off["tuning"], found) == ("", None, ["0"] * 4)
+    off, variables_set, _ = run("--explain", GAVOTTE_TUNE="off")
+    assert (off["settings"], off["tuning"], variables_set) == ("", None, ["0"] * 4)
 
     # Settings of the user stay alone.
     words = [str(word) for word in (*LINE, "--mca", "coll", "^sync", program, BYTES, TIMES)]

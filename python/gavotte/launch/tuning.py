@@ -211,14 +211,14 @@ def tune_job(
     settings = [each for tuning in tunings for each in tuning.settings]
     default_s = job.wall_s(order)[0]
     set_s = job.wall_s(order, settings)[0] if settings else default_s
-    found = JobTuning(library, tunings, default_s, set_s)
-    found = replace(found, replay=job.replay.with_settings(found.settings))
+    in_library = JobTuning(library, tunings, default_s, set_s)
+    in_library = replace(in_library, replay=job.replay.with_settings(in_library.settings))
     if not preloading or not (trees := broadcast_trees(trace, order, network, job.replay.seed)):
-        return found
+        return in_library
     costs = MessageCosts(library=library, most_events=MOST_EVENTS)
     replay = JobReplay(network, along_trees(trace, trees), costs, job.replay.seed)
-    replay = replay.with_settings(found.settings)
-    shimmed = replace(found, trees=tuple(trees.values()), trees_s=job.wall_of(replay, order)[0])
+    replay = replay.with_settings(in_library.settings)
+    shimmed = replace(in_library, trees=tuple(trees.values()), trees_s=job.wall_of(replay, order)[0])
     return replace(shimmed, replay=replay) if shimmed.shimmed else shimmed
 
 

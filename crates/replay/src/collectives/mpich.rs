@@ -37,13 +37,11 @@ impl Script<'_> {
 
     /// Carries out a call by an algorithm that a variable of MPICH may set; false = there is no such algorithm.
     ///
-    /// | operation | algorithms |
-    /// | --- | --- |
-    /// | bcast | 1 binomial, 2 scatter and recursive doubling, 3 scatter and ring |
-    /// | reduce | 1 binomial, 2 halving |
-    /// | allreduce | 1 recursive doubling, 2 halving, 3 ring |
-    /// | allgather | 1 Bruck, 2 recursive doubling, 3 ring |
-    /// | alltoall | 1 Bruck, 2 pairwise, 3 all at once |
+    /// - bcast: 1 binomial, 2 scatter and recursive doubling, 3 scatter and ring.
+    /// - reduce: 1 binomial, 2 halving.
+    /// - allreduce: 1 recursive doubling, 2 halving, 3 ring.
+    /// - allgather: 1 Bruck, 2 recursive doubling, 3 ring.
+    /// - alltoall: 1 Bruck, 2 pairwise, 3 all at once.
     fn by_mpich_algorithm(&mut self, call: &Collective, algorithm: u8) -> bool {
         let (root, bytes) = (call.root as usize, call.bytes);
         match (call.kind, algorithm) {

@@ -24,8 +24,8 @@ LEAST_SAVING = 0.1
 """Share of the default's predicted time that another algorithm must save."""
 
 BUSY_OVERHEAD_S = 200e-6
-"""Time of a message at each end on a busy host. In a lab whose ranks waited for processors, a scatter and a
-ring of 8 kB took three times as long as the default, although they were predicted to save a third."""
+"""Time of a message at each end on a busy host. Ranks of a lab waited for processors. A scatter and a ring
+of 8 kB were predicted to save a third, and took three times as long as the default."""
 
 NO_SLOWER = 0.001
 """Share by which one algorithm for all sizes may be slower at a size, since equal times differ by rounding."""
