@@ -33,7 +33,7 @@ from gavotte.launch.question import LaunchQuestion, LaunchSession
 from gavotte.launch.replaying import MOST_EVENTS, TracedJob
 from gavotte.launch.scratch import scratch_root
 from gavotte.launch.trees import along_trees, broadcast_trees
-from gavotte.place.ranks import LEAST_SAVING
+from gavotte.place.replaying import LEAST_SAVING
 from gavotte.simulate import CollectiveReplay, JobReplay, MessageCosts
 from gavotte.terms.algorithms import ALGORITHMS, REORDERING, Library, Setting
 

@@ -42,7 +42,7 @@ impl<'a> Expansions<'a> {
         let made = self.made.entry((Arc::as_ptr(call) as usize, rank)).or_insert_with(|| {
             let me = members.iter().position(|&member| member == rank).unwrap_or(0);
             // Nonblocking calls go to another component, which reads no settings.
-            let settings: &[Setting] = if call.request.is_none() { &*model.settings } else { &[] };
+            let settings: &[Setting] = if call.request.is_none() { &model.settings } else { &[] };
             let mut script = Script::new(members, me, context, settings);
             script.carry_out(call, model.library);
             script.ops.into()

@@ -55,7 +55,6 @@ pub(super) fn mpich_algorithm(kind: Kind, size: usize, bytes: u64) -> u8 {
     match kind {
         Kind::Bcast if bytes < BCAST_BYTES || size < BCAST_MEMBERS => 1,
         Kind::Bcast if bytes >= BCAST_RING_BYTES || !size.is_power_of_two() => 3,
-        Kind::Bcast => 2,
         Kind::Reduce | Kind::Allreduce => 1 + u8::from(bytes > REDUCE_BYTES),
         Kind::Allgather => {
             let sum = bytes * size as u64;
@@ -69,7 +68,7 @@ pub(super) fn mpich_algorithm(kind: Kind, size: usize, bytes: u64) -> u8 {
         }
         Kind::Alltoall if bytes <= ALLTOALL_BRUCK_BYTES && size >= BCAST_MEMBERS => 1,
         Kind::Alltoall if bytes <= ALLTOALL_LINEAR_BYTES => 3,
-        Kind::Alltoall => 2,
+        Kind::Bcast | Kind::Alltoall => 2,
         _ => 0,
     }
 }
