@@ -13,7 +13,7 @@ from tests.shell import gavotte
 
 from gavotte.collective.tuning import (
     OPEN_MPI_FILE,
-    Choice,
+    TunedSize,
     Tuning,
     TuningQuestion,
     choose,
@@ -152,7 +152,7 @@ def test_mpich_gets_one_algorithm_for_all_sizes_or_none() -> None:
 def test_the_file_says_to_open_mpi_what_was_chosen(choices: list[tuple[int, int]], members: int) -> None:
     sizes = [1000, 10_000, 100_000]
     made = [
-        Choice("bcast", size, 1, 1.0, number, segment if number else 0, 0.5)
+        TunedSize("bcast", size, 1, 1.0, number, segment if number else 0, 0.5)
         for size, (number, segment) in zip(sizes, choices, strict=True)
     ]
     tuning = Tuning(TuningQuestion("openmpi", members, {"bcast": sizes}), made)
@@ -168,7 +168,7 @@ def test_the_file_says_to_open_mpi_what_was_chosen(choices: list[tuple[int, int]
 
 
 def test_blocks_are_counted_together() -> None:
-    made = [Choice("allgather", 1000, 3, 1.0, 4, 0, 0.5)]
+    made = [TunedSize("allgather", 1000, 3, 1.0, 4, 0, 0.5)]
     tuning = Tuning(TuningQuestion("openmpi", 8, {"allgather": [1000]}), made)
     rules = read_rules(settings_text(tuning.question.library, tuning.settings))
     assert taken(rules, 0, 8, 7999) == (0, 0)
@@ -176,7 +176,7 @@ def test_blocks_are_counted_together() -> None:
 
 
 def test_a_barrier_has_one_rule() -> None:
-    made = [Choice("barrier", 0, 3, 1.0, 4, 0, 0.5)]
+    made = [TunedSize("barrier", 0, 3, 1.0, 4, 0, 0.5)]
     tuning = Tuning(TuningQuestion("openmpi", 8, {"barrier": size_ladder("barrier", 8, 1 << 20)}), made)
     assert taken(read_rules(settings_text(tuning.question.library, tuning.settings)), 6, 8, 0) == (4, 0)
     assert variables(tuning.question.library, tuning.settings, "/rules") == {
@@ -186,7 +186,7 @@ def test_a_barrier_has_one_rule() -> None:
 
 
 def test_nothing_is_set_where_nothing_is_faster() -> None:
-    made = [Choice("bcast", 1000, 1, 1.0, 0, 0, 1.0)]
+    made = [TunedSize("bcast", 1000, 1, 1.0, 0, 0, 1.0)]
     tuning = Tuning(TuningQuestion("openmpi", 8, {"bcast": [1000]}), made)
     assert variables(tuning.question.library, tuning.settings, "/rules") == {}
     assert read_rules(settings_text(tuning.question.library, tuning.settings)) == {}

@@ -10,7 +10,7 @@ from benches.mpi import available, launch
 from tests.builders import topology
 
 from gavotte import lab
-from gavotte.collective.tuning import Choice, Tuning, TuningQuestion, settings_text, variables
+from gavotte.collective.tuning import TunedSize, Tuning, TuningQuestion, settings_text, variables
 from gavotte.terms.algorithms import Library
 
 pytestmark = pytest.mark.lab
@@ -33,7 +33,7 @@ def tuning(library: Library, operation: str, **algorithms: int) -> Tuning:
     """Return a tuning with these algorithms for the small and the large size."""
     sizes = {"small": SMALL, "large": LARGE}
     question = TuningQuestion(library, len(HOSTS), {operation: list(sizes.values())}, reorder_sums=True)
-    choices = [Choice(operation, sizes[key], 0, 1.0, number, 0, 0.5) for key, number in algorithms.items()]
+    choices = [TunedSize(operation, sizes[key], 0, 1.0, number, 0, 0.5) for key, number in algorithms.items()]
     return Tuning(question, choices)
 
 

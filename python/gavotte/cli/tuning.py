@@ -13,7 +13,7 @@ from gavotte.cli.output import emit_table, note
 from gavotte.formats.parts.rates import format_bytes
 
 if TYPE_CHECKING:
-    from gavotte.collective.tuning import Choice, Tuning
+    from gavotte.collective.tuning import TunedSize, Tuning
     from gavotte.formats.network import Network
 
 _MPI_NAMES = {"broadcast": "bcast"}
@@ -27,7 +27,7 @@ class TuningOptions:
     """Settings of an MPI library instead of a tree."""
 
     settings: str | None = option(
-        "Instead of a tree, choose the library's own algorithms by message size, and write them as its settings: "
+        "Instead of a tree, choose the library's own algorithms by message size, in the form of its settings: "
         "openmpi (a file of rules) or mpich (variables).",
         "LIBRARY",
     )
@@ -122,7 +122,7 @@ def note_use(tuning: Tuning, file: str) -> None:
         note(f"usage: env $(cat {file}) mpiexec PROGRAM")
 
 
-def _row(tuning: Tuning, choice: Choice) -> list[str]:
+def _row(tuning: Tuning, choice: TunedSize) -> list[str]:
     pieces = f" in {format_bytes(choice.segment_bytes)}" if choice.segment_bytes else ""
     name = tuning.name(choice.algorithm, choice.operation) + pieces
     change = f"{100 * (choice.predicted_s / choice.default_s - 1):+.0f} %" if choice.algorithm else ""
@@ -138,7 +138,7 @@ def _row(tuning: Tuning, choice: Choice) -> list[str]:
     ]
 
 
-def choice_line(tuning: Tuning, choice: Choice) -> str:
+def choice_line(tuning: Tuning, choice: TunedSize) -> str:
     """Return what was chosen for one operation and size, in one line."""
     operation, _, default, default_s, chosen, predicted_s, change = _row(tuning, choice)
     what = f"{operation} of {format_bytes(choice.size_bytes)} on {tuning.question.members} ranks"

@@ -2,7 +2,7 @@
 
 from gavotte.collective.tuning.choosing import (
     BUSY_OVERHEAD_S,
-    Choice,
+    TunedSize,
     Tuning,
     TuningQuestion,
     choose,
@@ -13,7 +13,7 @@ from gavotte.collective.tuning.writing import OPEN_MPI_FILE, settings_text, vari
 __all__ = [
     "BUSY_OVERHEAD_S",
     "OPEN_MPI_FILE",
-    "Choice",
+    "TunedSize",
     "Tuning",
     "TuningQuestion",
     "choose",

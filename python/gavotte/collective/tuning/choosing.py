@@ -63,7 +63,7 @@ class TuningQuestion:
 
 
 @dataclass(frozen=True)
-class Choice:
+class TunedSize:
     """What was chosen for one operation and size.
 
     Attributes:
@@ -100,7 +100,7 @@ class Tuning:
     """
 
     question: TuningQuestion
-    choices: Sequence[Choice] = field(default_factory=tuple)
+    choices: Sequence[TunedSize] = field(default_factory=tuple)
 
     @property
     def settings(self) -> tuple[Setting, ...]:
@@ -140,7 +140,13 @@ class Tuning:
 
 
 def size_ladder(operation: str, members: int, most_bytes: int) -> list[int]:
-    """Return the sizes at which an operation is predicted: powers of 2, the blocks of all ranks up to `most_bytes`."""
+    """Return the sizes at which an operation is predicted: powers of 2, the blocks of all ranks up to `most_bytes`.
+
+    Args:
+        operation: as MPI calls it.
+        members: number of ranks.
+        most_bytes: largest size of all blocks together.
+    """
     if operation == "barrier":
         return [0]
     share = members if operation in ALL_BLOCKS else 1
@@ -178,7 +184,7 @@ def choose(question: TuningQuestion, seconds: Seconds, busy_seconds: Seconds | N
 
 def _by_size(
     question: TuningQuestion, seconds: Seconds, busy_seconds: Seconds, operation: str, sizes: Sequence[int]
-) -> list[Choice]:
+) -> list[TunedSize]:
     """Return the fastest algorithm for each size."""
     choices = []
     for size in sizes:
@@ -196,7 +202,7 @@ def _by_size(
 
 def _for_all_sizes(
     question: TuningQuestion, seconds: Seconds, busy_seconds: Seconds, operation: str, sizes: Sequence[int]
-) -> list[Choice]:
+) -> list[TunedSize]:
     """Return one algorithm for all sizes, since MPICH's variables know none.
 
     It must be slower than the default at no size, and save `LEAST_SAVING` at one.
@@ -226,11 +232,11 @@ def _never_slower(question: TuningQuestion, busy_seconds: Seconds, size: int, se
     return taken_s <= (1 + NO_SLOWER) * own_s
 
 
-def _default(question: TuningQuestion, seconds: Seconds, operation: str, size: int) -> Choice:
+def _default(question: TuningQuestion, seconds: Seconds, operation: str, size: int) -> TunedSize:
     """Return the library's own choice."""
     number = _core.default_algorithm(question.library, operation, question.members, size)
     default_s = _mean_s(question, seconds, operation, size, None)
-    return Choice(operation, size, number, default_s, 0, 0, default_s)
+    return TunedSize(operation, size, number, default_s, 0, 0, default_s)
 
 
 def _candidates(question: TuningQuestion, operation: str, size: int, default: int) -> Iterator[Setting]:
@@ -263,7 +269,7 @@ def _mean_s(question: TuningQuestion, seconds: Seconds, operation: str, size: in
     return fmean(seconds(operation, size, root, setting) for root in roots)
 
 
-def _settings(question: TuningQuestion, choices: Sequence[Choice]) -> Iterator[Setting]:
+def _settings(question: TuningQuestion, choices: Sequence[TunedSize]) -> Iterator[Setting]:
     """Yield settings whose bounds are half-way, as a factor, between two sizes that were predicted.
 
     Sizes below the first, and those above twice the last, keep the library's own choice.
