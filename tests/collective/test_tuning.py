@@ -21,7 +21,7 @@ from gavotte.collective.tuning import (
     size_ladder,
     variables,
 )
-from gavotte.collective.tuning.choosing import LEAST_SAVING
+from gavotte.collective.tuning.choosing import LEAST_SAVING, LEAST_SET_BYTES
 from gavotte.errors import GavotteError
 from gavotte.formats.network import write_network
 from gavotte.simulate import CollectiveReplay, MessageCosts
@@ -56,8 +56,12 @@ def taken(rules: Rules, operation: int, members: int, size: int) -> tuple[int, i
     return reached[-1][1:] if reached else (0, 0)
 
 
+SMALL, MIDDLE, LARGE = 100_000, 1_000_000, 10_000_000
+"""Sizes of messages above those of a burst, which keep the default."""
+
+
 def question(library: Library = "openmpi", **more: object) -> TuningQuestion:
-    return TuningQuestion(library, 8, {"bcast": [1000, 10_000, 100_000]}, **more)  # type: ignore[arg-type]
+    return TuningQuestion(library, 8, {"bcast": [SMALL, MIDDLE, LARGE]}, **more)  # type: ignore[arg-type]
 
 
 def test_the_default_stays_unless_another_algorithm_saves_a_tenth() -> None:
@@ -65,13 +69,22 @@ def test_the_default_stays_unless_another_algorithm_saves_a_tenth() -> None:
         if setting is None:
             return 1.0
         pipeline = setting.algorithm == 3 and setting.segment_bytes == 0
-        return {1000: 1 - LEAST_SAVING / 2, 10_000: 1 - 2 * LEAST_SAVING}.get(size, 2.0) if pipeline else 3.0
+        return {SMALL: 1 - LEAST_SAVING / 2, MIDDLE: 1 - 2 * LEAST_SAVING}.get(size, 2.0) if pipeline else 3.0
 
     chosen = choose(question(), seconds)
     assert [each.algorithm for each in chosen.choices] == [0, 3, 0]
     assert [each.predicted_s for each in chosen.choices] == [1.0, pytest.approx(0.8), 1.0]
     # Bounds are half-way as a factor; above twice the last size the default stays, as it does here already.
-    assert [(each.from_bytes, each.algorithm) for each in chosen.settings] == [(0, 0), (3163, 3), (31623, 0)]
+    assert [(each.from_bytes, each.algorithm) for each in chosen.settings] == [(0, 0), (316_228, 3), (3_162_278, 0)]
+
+
+def test_bytes_of_a_burst_keep_the_default() -> None:
+    def seconds(_operation: str, _size: int, _root: int, setting: Setting | None) -> float:
+        return 1.0 if setting is None else 0.1
+
+    sizes = {"bcast": [LEAST_SET_BYTES // 2, LEAST_SET_BYTES], "allgather": [LEAST_SET_BYTES // 8]}
+    chosen = choose(TuningQuestion("openmpi", 8, sizes), seconds).choices
+    assert [each.algorithm > 0 for each in chosen] == [False, True, True]
 
 
 def test_an_algorithm_that_loses_on_busy_hosts_is_not_chosen() -> None:
@@ -79,7 +92,7 @@ def test_an_algorithm_that_loses_on_busy_hosts_is_not_chosen() -> None:
         return 1.0 if setting is None else 0.2 if setting.algorithm == 9 else 0.5 if setting.algorithm == 6 else 2.0
 
     def busy(_operation: str, size: int, _root: int, setting: Setting | None) -> float:
-        slower = setting is not None and setting.algorithm == 9 and size < 100_000
+        slower = setting is not None and setting.algorithm == 9 and size < LARGE
         return 5.0 if slower else 2.0
 
     assert [each.algorithm for each in choose(question(), seconds).choices] == [9, 9, 9]
@@ -87,7 +100,7 @@ def test_an_algorithm_that_loses_on_busy_hosts_is_not_chosen() -> None:
 
 
 def test_sums_keep_their_order_unless_the_user_allows_another() -> None:
-    sizes = {"allreduce": [1000], "reduce": [1000], "bcast": [1000]}
+    sizes = {"allreduce": [SMALL], "reduce": [SMALL], "bcast": [SMALL]}
 
     def seconds(_operation: str, _size: int, _root: int, setting: Setting | None) -> float:
         return 1.0 if setting is None else 0.1
@@ -118,10 +131,10 @@ def test_algorithms_from_which_the_library_falls_back_are_not_offered() -> None:
             tried.add((operation, setting.algorithm))
         return 1.0
 
-    choose(TuningQuestion("openmpi", 7, {"allgather": [1000]}), seconds)
+    choose(TuningQuestion("openmpi", 7, {"allgather": [SMALL]}), seconds)
     assert tried == {("allgather", 2), ("allgather", 4)}
     tried.clear()
-    choose(TuningQuestion("mpich", 6, {"bcast": [1000]}), seconds)
+    choose(TuningQuestion("mpich", 6, {"bcast": [SMALL]}), seconds)
     assert tried == {("bcast", 1), ("bcast", 3)}
 
 
@@ -134,7 +147,7 @@ def test_mpich_gets_one_algorithm_for_all_sizes_or_none() -> None:
 
         return choose(question("mpich"), seconds)
 
-    everywhere = faster_at(1000, 10_000, 100_000)
+    everywhere = faster_at(SMALL, MIDDLE, LARGE)
     assert variables(everywhere.question.library, everywhere.settings, "unused") == {
         "MPIR_CVAR_BCAST_INTRA_ALGORITHM": "scatter_ring_allgather"
     }
@@ -142,7 +155,7 @@ def test_mpich_gets_one_algorithm_for_all_sizes_or_none() -> None:
         settings_text(everywhere.question.library, everywhere.settings)
         == "MPIR_CVAR_BCAST_INTRA_ALGORITHM=scatter_ring_allgather\n"
     )
-    assert faster_at(1000).settings == ()
+    assert faster_at(SMALL).settings == ()
 
 
 @given(
