@@ -341,6 +341,19 @@ class Ranks:
             ValueError: naming the invalid argument.
         """
 
+    def library_s(self, *, library: str, operation: str, root: int, size_bytes: float) -> float:
+        """Return the seconds of an MPI library's own operation, by the algorithm that it would choose.
+
+        Args:
+            library: `openmpi` or `mpich`.
+            operation: broadcast, reduce, scatter, gather, allgather or allreduce.
+            root: the rank of the root.
+            size_bytes: bytes of the vector, or of one rank's block.
+
+        Raises:
+            ValueError: naming the invalid argument.
+        """
+
     def messages_s(
         self,
         *,

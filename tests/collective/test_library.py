@@ -10,8 +10,9 @@ from tests.collective.clouds import history, network
 
 from gavotte.collective import TreeSearch, plan, read_library, replay, shim_text
 from gavotte.collective.library import library_seconds
+from gavotte.collective.planning import FLAT
 from gavotte.errors import FormatError, GavotteError
-from gavotte.formats.collective import LIBRARY, Collective, read_collective, write_collective
+from gavotte.formats.collective import LIBRARY, Collective, Operation, read_collective, write_collective
 from gavotte.formats.record import Record
 
 NET = network(4)
@@ -48,6 +49,26 @@ def test_an_algorithm_that_the_user_names_is_kept() -> None:
     )
     assert answer.algorithm == "chain"
     assert answer.baselines_s[LIBRARY] == 1e-6
+
+
+def test_a_library_that_was_not_timed_has_a_predicted_time() -> None:
+    def answer(operation: Operation, mpi: str | None, *records: Record) -> Collective:
+        return plan(NET, operation, size_bytes=4096, root="h1", search=TreeSearch(library=records, mpi=mpi))
+
+    assert LIBRARY not in answer("broadcast", None).baselines_s
+    # Open MPI gathers 4 kB from four ranks as we do: each rank sends to the root.
+    assert answer("gather", "openmpi").algorithm == LIBRARY
+    assert answer("gather", "mpich").algorithm == FLAT, "MPICH gathers along a binomial tree by rank"
+    slow = timed(9.0, 4096)
+    assert answer("broadcast", "openmpi", slow).baselines_s[LIBRARY] == 9.0, "a measured time counts more"
+    with pytest.raises(GavotteError, match="`lam` is no MPI library; use openmpi or mpich"):
+        answer("broadcast", "lam")
+
+
+def test_a_prediction_of_the_library_is_of_its_own_algorithm() -> None:
+    # MPICH's scatter is a binomial tree by rank, like ours of that name.
+    planned = plan(NET, "scatter", size_bytes=65_536, root="h0", algorithm="binomial", search=TreeSearch(mpi="mpich"))
+    assert planned.baselines_s[LIBRARY] == pytest.approx(planned.predicted_s, rel=0.01)
 
 
 def test_what_was_not_timed_is_no_candidate() -> None:

@@ -62,11 +62,9 @@ def test_a_reduction_is_a_broadcast_on_the_way_back() -> None:
     )
     present = plan(net, "reduce", size_bytes=10**6, algorithm="ecef").stages[0]
     mirrored = plan(back, "broadcast", size_bytes=10**6, algorithm="ecef").stages[0]
-    assert (present.parent, present.order, present.predicted_s) == (
-        mirrored.parent,
-        mirrored.order,
-        mirrored.predicted_s,
-    )
+    assert (present.parent, present.order) == (mirrored.parent, mirrored.order)
+    # A rank combines what arrives, and receives from several children at the same time.
+    assert present.predicted_s == pytest.approx(mirrored.predicted_s, rel=0.2)
 
 
 def test_an_allgather_broadcasts_all_blocks() -> None:
@@ -102,14 +100,15 @@ def test_a_plain_ring_suffices_where_all_are_alike() -> None:
 
 @pytest.mark.parametrize("algorithm", RINGS)
 def test_a_ring_passes_blocks_on_in_pieces(algorithm: str) -> None:
-    near, far = (hoses([1e8] * 8).model_copy(update={"latency_s": [[s] * 8] * 8}) for s in (1e-6, 1e-3))
-    pieces = {
-        name: plan(net, "allgather", size_bytes=1 << 18, algorithm=algorithm).stages[0].segments
-        for name, net in (("near", near), ("far", far))
-    }
-    assert pieces["near"] == 16, "pieces of 16 kB, 1.3 ms each"
-    assert 1 <= pieces["far"] < 4, "a piece costs 1 ms more"
-    assert plan(near, "allgather", size_bytes=20_000, algorithm=algorithm).stages[0].segments == 1
+    net = hoses([1e8] * 8).model_copy(update={"latency_s": [[1e-3] * 8] * 8})
+    whole, pieces = (
+        plan(net, "allgather", size_bytes=1 << 18, algorithm=algorithm, segments=count) for count in (1, None)
+    )
+    # 256 kB ask the receiver first, and a member waits for all of them. Pieces of at most 64 kB do neither.
+    assert whole.stages[0].segments == 1
+    assert pieces.stages[0].segments >= 4
+    assert pieces.predicted_s < 0.9 * whole.predicted_s
+    assert plan(net, "allgather", size_bytes=20_000, algorithm=algorithm).stages[0].segments == 1
 
 
 def test_auto_prefers_the_simple_where_nothing_is_gained() -> None:
@@ -244,7 +243,7 @@ def test_rings_that_are_none(tmp_path: Path) -> None:
 
 
 def test_shim_text_of_rings_and_pairs() -> None:
-    ring = plan(network(3), "allreduce", size_bytes=3 << 20, algorithm="rank-ring")
+    ring = plan(network(3), "allreduce", size_bytes=3 << 20, algorithm="rank-ring", segments=1)
     pair = plan(network(3), "allgather", size_bytes=1000, root="h1", algorithm="binomial")
     lines = shim_text([ring, pair]).splitlines()
     assert lines[3:6] == ["allreduce 3 3145728 0", "0 0 1", "0 1 2"]

@@ -1,4 +1,4 @@
-"""Predictions compared with `simulate`: the messages of a plan, written by the rules of the documentation, as flows."""
+"""Predictions compared with the replay of a job that runs the plan, and of mappings with `simulate`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests import builders
+from tests.collective.recording import recorded
 from tests.examples import examples
 
+from gavotte import _core
 from gavotte.collective import OPERATIONS, TreeSearch, plan
 from gavotte.collective.planning import FLAT, RINGS, TREES
-from gavotte.formats.collective import Stage
 from gavotte.formats.network import Network
 from gavotte.mapping import METHODS, map_tasks
-from gavotte.simulate import Flows, simulate, simulate_placement
-
-Messages = list[tuple[int, int, float]]
-Edges = list[tuple[int, int]]
+from gavotte.simulate import MessageCosts, simulate_placement
+from gavotte.simulate.platform import build_platform
 
 SEVERAL = ("allgather", "allreduce")
 
@@ -59,107 +58,13 @@ def shared_network(size: int, seed: int) -> Network:
     )
 
 
-class Script:
-    """Return messages, and which waits for which."""
-
-    def __init__(self) -> None:
-        self.messages: Messages = []
-        self.edges: Edges = []
-        self._last: dict[int, int] = {}
-
-    def send(self, source: int, target: int, size_bytes: float, *after: int) -> int:
-        """After the sender's last message, and after the messages that bring its data."""
-        number = len(self.messages)
-        self.messages.append((source, target, size_bytes))
-        before = {*after, *([self._last[source]] if source in self._last else [])}
-        self.edges += [(each, number) for each in before]
-        self._last[source] = number
-        return number
-
-    def seconds(self, network: Network, ranks: list[int]) -> float:
-        source, target, size_bytes = zip(*self.messages, strict=True)
-        flows = Flows(
-            np.array(ranks)[list(source)],
-            np.array(ranks)[list(target)],
-            np.rint(size_bytes),
-            np.zeros(len(source)),
-        )
-        return simulate(network, flows, edges=self.edges or None).makespan_s
-
-
-def tree(stage: Stage) -> Script:
-    script = Script()
-    blocks = np.ones(len(stage.parent))
-    if stage.operation in ("scatter", "gather"):
-        for rank in reversed(stage.order[1:]):
-            blocks[stage.parent[rank]] += blocks[rank]
-    piece_bytes = stage.bytes / stage.segments
-    came: dict[tuple[int, int], int] = {}
-    flat = stage.operation in ("scatter", "gather") and stage.segments == 1 and set(stage.parent) == {stage.root}
-    for rank in stage.order:
-        for piece in range(stage.segments):
-            for child in (other for other in stage.order if stage.parent[other] == rank and other != rank):
-                after = [came[rank, piece]] if rank != stage.root else []
-                came[child, piece] = script.send(rank, child, piece_bytes * blocks[child], *after)
-    if flat:
-        script.edges = []
-    if stage.operation in ("reduce", "gather"):
-        script.messages = [(target, source, size) for source, target, size in script.messages]
-        script.edges = [(after, before) for before, after in script.edges]
-    return script
-
-
-def ring(stage: Stage) -> Script:
-    script = Script()
-    members = stage.order[: stage.ring]
-    hung = {member: [r for r in stage.order[stage.ring or 0 :] if stage.parent[r] == member] for member in members}
-    count, pieces = len(members), range(stage.segments)
-    if stage.operation == "allgather":
-        size_bytes = stage.bytes / stage.segments
-        came = {
-            (member, rank, piece): script.send(rank, member, size_bytes)
-            for member in members
-            for rank in hung[member]
-            for piece in pieces
-        }
-        for step in range(count):
-            for place, member in enumerate(members):
-                origin = members[(place - step) % count]
-                for block in [origin, *hung[origin]]:
-                    for piece in pieces:
-                        after = [came[member, block, piece]] if (member, block, piece) in came else []
-                        if step + 1 < count:
-                            following = members[(place + 1) % count]
-                            came[following, block, piece] = script.send(member, following, size_bytes, *after)
-                        for rank in hung[member]:
-                            if rank != block:
-                                script.send(member, rank, size_bytes, *after)
-        return script
-    size_bytes = stage.bytes / count / stage.segments
-    up = {
-        rank: [script.send(rank, member, size_bytes) for _ in range(count * len(pieces))]
-        for member in members
-        for rank in hung[member]
-    }
-    passed: dict[tuple[int, int, int], int] = {}
-    for step in range(2 * count - 1):
-        for place, member in enumerate(members):
-            for piece in pieces:
-                needs = [passed[step, member, piece]] if step else []
-                needs += [up[rank][step * len(pieces) + piece] for rank in hung[member] if step < count]
-                if step + 2 < 2 * count:
-                    following = members[(place + 1) % count]
-                    passed[step + 1, following, piece] = script.send(member, following, size_bytes, *needs)
-                for rank in hung[member] if step + 1 >= count else []:
-                    script.send(member, rank, size_bytes, *needs)
-    return script
-
-
 @given(
     st.integers(2, 12), st.sampled_from(OPERATIONS), st.sampled_from((FLAT, *TREES, *RINGS)), st.integers(0, 2**32 - 1)
 )
 @examples(120)
-def test_predictions_are_what_the_simulator_says(size: int, operation: str, algorithm: str, seed: int) -> None:
+def test_predictions_are_what_the_replay_of_such_a_job_says(
+    size: int, operation: str, algorithm: str, seed: int
+) -> None:
     if (algorithm in RINGS and operation not in SEVERAL) or (
         algorithm == FLAT and operation not in ("scatter", "gather")
     ):
@@ -167,13 +72,50 @@ def test_predictions_are_what_the_simulator_says(size: int, operation: str, algo
     network = shared_network(size, seed)
     name = next(each for each in OPERATIONS if each == operation)
     generator = np.random.default_rng(seed)
-    size_bytes, root = int(generator.integers(200_000, 4_000_000)), f"h{generator.integers(size)}"
+    size_bytes, root = int(np.exp(generator.uniform(5, 15))), f"h{generator.integers(size)}"
     planned = plan(
         network, name, size_bytes=size_bytes, root=root, algorithm=algorithm, search=TreeSearch(steps=300, seed=seed)
     )
     for stage in planned.stages:
-        script = ring(stage) if stage.ring else tree(stage)
-        assert stage.predicted_s == pytest.approx(script.seconds(network, list(range(size))), rel=0.05)
+        ranks = recorded(stage)
+        program = _core.JobProgram(ranks, [list(range(size))])
+        (replayed,) = program.replay(build_platform(network, 1.0, 0), range(size), MessageCosts(), seeds=[None])
+        assert stage.predicted_s == pytest.approx(replayed.makespan_s, rel=0.02)
+
+
+@pytest.mark.parametrize("size_bytes", [1, 1000, 65_536, 65_537, 10_000_000])
+def test_one_message_takes_its_latency_and_its_bytes(size_bytes: int) -> None:
+    network = builders.network(2, [[0, 8e6], [4e6, 0]], [[0, 0.01], [0.03, 0]])
+    costs = MessageCosts()
+    seconds = 0.01 + 8 * size_bytes / 8e6 + 2 * costs.overhead_s
+    if size_bytes > costs.eager_bytes:
+        # The first 65,536 bytes announce the message; the answer comes back, and the rest takes the latency again.
+        seconds += 0.03 + 0.01
+    planned = plan(network, "broadcast", size_bytes=size_bytes, root="vm0", algorithm="binomial")
+    assert planned.predicted_s == pytest.approx(seconds, rel=1e-6)
+
+
+@given(st.integers(2, 10), st.sampled_from(OPERATIONS), st.integers(0, 2**32 - 1))
+@examples(60)
+def test_a_tree_takes_no_less_than_one_message_and_grows_with_the_bytes(size: int, operation: str, seed: int) -> None:
+    network = shared_network(size, seed).model_copy(update={"sharing": "pipe", "groups": []})
+    name = next(each for each in OPERATIONS if each == operation)
+    before_s = 0.0
+    for size_bytes in (1, 100, 10_000, 60_000, 70_000, 1_000_000):
+        planned = plan(network, name, size_bytes=size_bytes, root="h0", algorithm="binomial")
+        fastest_bps = max(rate or 0.0 for row in network.rate_bps for rate in row)
+        assert planned.predicted_s >= 8 * size_bytes / fastest_bps
+        assert planned.predicted_s >= before_s
+        before_s = planned.predicted_s
+
+
+def test_a_sender_does_not_wait_for_latencies() -> None:
+    # 1 kB to each of seven hosts leaves within 7 ms, and the last one arrives 50 ms later.
+    network = builders.network(8, 8e6, 0.05, egress_bps=8e6, ingress_bps=8e6)
+    flat = plan(network, "scatter", size_bytes=1000, root="vm0", algorithm="flat")
+    assert flat.predicted_s == pytest.approx(0.057, rel=0.01)
+    planned = plan(network, "broadcast", size_bytes=1000, root="vm0")
+    assert planned.predicted_s == pytest.approx(0.057, rel=0.01), "all children at the root, and not three hops"
 
 
 @given(st.integers(2, 12), st.integers(0, 2**32 - 1))

@@ -6,7 +6,7 @@ use crate::error::TreeError;
 use crate::shared::Shared;
 
 /// The alpha-beta model of N hosts: sending b bytes from i to j takes `alpha_s + b * per_byte_s` seconds; infinite if
-/// the pair cannot be used.
+/// the pair cannot be used. The sender is busy for the bytes alone, and may send the next message during the latency.
 #[derive(Clone, Debug)]
 pub struct Costs {
     hosts: usize,
@@ -74,6 +74,18 @@ impl Costs {
     pub fn seconds(&self, source: usize, target: usize, Volume(bytes): Volume) -> f64 {
         let at = source * self.hosts + target;
         self.alpha_s[at] + bytes * self.per_byte_s[at]
+    }
+
+    /// Seconds from the last byte's start to its arrival.
+    #[inline]
+    pub fn latency_s(&self, source: usize, target: usize) -> f64 {
+        self.alpha_s[source * self.hosts + target]
+    }
+
+    /// Seconds for which sending `bytes` occupies the sender.
+    #[inline]
+    pub fn busy_s(&self, source: usize, target: usize, Volume(bytes): Volume) -> f64 {
+        bytes * self.per_byte_s[source * self.hosts + target]
     }
 
     /// Seconds for each byte from one host to another.

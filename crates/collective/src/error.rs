@@ -49,6 +49,9 @@ pub enum TreeError {
     /// A schedule that cannot be simulated.
     #[error("cannot be simulated: {0}")]
     Fluid(String),
+    /// Operations of ranks that cannot be replayed.
+    #[error("cannot be replayed: {0}")]
+    Replay(String),
     /// Parents and order that do not form a tree, or an invalid mapping.
     #[error("invalid for {hosts} hosts: {why}")]
     NoTree {

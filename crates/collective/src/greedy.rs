@@ -121,8 +121,8 @@ pub fn ecef(costs: &Costs, root: usize, bytes: Volume, eager: Eager) -> Result<T
         let Some((_, sender, receiver)) = best else {
             return Err(TreeError::Unreachable(left[0]));
         };
-        let done_s = ready_s[sender] + seconds[sender * hosts + receiver];
-        (ready_s[sender], ready_s[receiver]) = (done_s, done_s);
+        ready_s[receiver] = ready_s[sender] + seconds[sender * hosts + receiver];
+        ready_s[sender] += costs.busy_s(sender, receiver, bytes);
         children[sender].push(receiver);
         left.retain(|&host| host != receiver);
         senders.push(receiver);

@@ -12,8 +12,10 @@
 //! If every host needs the data of every other, a [`Ring`] may be faster: [`search_ring`] searches for one,
 //! [`ring_time`] computes its duration. Independently of both, [`exchange`] maps tasks to hosts.
 //!
-//! A reduction or a gather is the broadcast or scatter on the transposed costs, in reverse order; it takes the same
-//! time.
+//! For these functions a reduction or a gather is the broadcast or scatter on the transposed costs, in reverse order.
+//!
+//! [`Ranks`] computes what MPI takes for a tree or ring: it replays the operations of each rank by the model of
+//! `gavotte_replay`, in which messages share links, and large ones ask the receiver first.
 //!
 //! Units: seconds and bytes. Nothing here reads a clock or a file, and the same input and seed give the same tree.
 
@@ -21,6 +23,7 @@ mod costs;
 mod error;
 mod exchange;
 mod greedy;
+mod job;
 mod operation;
 mod priced;
 mod ranks;

@@ -85,19 +85,29 @@ impl Ranks {
         self.hosts.len()
     }
 
+    /// The host of each rank, by its number in the network.
+    pub(crate) fn hosts(&self) -> &[usize] {
+        &self.hosts
+    }
+
+    /// The network of the hosts.
+    pub(crate) fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// Appends the links between two hosts.
+    pub(crate) fn links(&self, m: usize, n: usize, path: &mut Vec<LinkId>) {
+        let add = |link| path.push(LinkId(self.network.link_index(link) as u64));
+        self.network.for_each_link(m, n, add);
+    }
+
     /// The cost of single messages; with `back`, of messages from the column to the row.
     pub fn costs(&self, back: bool) -> &Costs {
         if back { &self.back } else { &self.there }
     }
 
-    /// Whether two messages never share a link if each rank sends one message at a time and receives one at a time.
-    /// Each message then takes as long as it would alone.
-    pub(crate) fn are_apart(&self) -> bool {
-        self.there.shared().is_empty()
-    }
-
-    /// Whether a host that receives from two hosts at once receives more slowly from each.
-    pub(crate) fn share_caps(&self) -> bool {
+    /// Whether a host's caps limit the sum of what it sends, and of what it receives.
+    fn share_caps(&self) -> bool {
         self.network.sharing() != Sharing::Pipe
     }
 
@@ -164,15 +174,12 @@ impl Ranks {
         }
         let mut busy = vec![0_usize; self.network.hosts().len()];
         self.hosts.iter().for_each(|&host| busy[host] += 1);
-        let mut shared = self.shared(back, |link| match link {
+        let shared = self.shared(back, |link| match link {
             // One rank sends one message at a time, so no link is shared.
             Link::Pair { .. } => false,
             Link::Egress(host) | Link::Ingress(host) => busy[host] > 1,
             Link::Up(_) | Link::Down(_) => true,
         });
-        if busy.iter().any(|&ranks| ranks > 1) {
-            shared.crowd();
-        }
         Ok(Costs::new(count, alpha_s, per_byte_s)?.sharing(shared))
     }
 }
@@ -206,8 +213,7 @@ impl Platform for Ranks {
     }
 
     fn route(&self, source: usize, target: usize, _label: u64, path: &mut Vec<LinkId>) {
-        let add = |link| path.push(LinkId(self.network.link_index(link) as u64));
-        self.network.for_each_link(self.hosts[source], self.hosts[target], add);
+        self.links(self.hosts[source], self.hosts[target], path);
     }
 
     fn rate(&self, link: LinkId) -> BitsPerSec {

@@ -100,6 +100,12 @@ impl Ring {
         &self.hung[place]
     }
 
+    /// The member at a place, and the hosts that hang from it.
+    pub(crate) fn group(&self, place: usize) -> Vec<usize> {
+        let hung = self.hung[place].iter();
+        std::iter::once(self.members[place]).chain(hung.copied()).collect()
+    }
+
     /// The number of hosts.
     pub fn hosts(&self) -> usize {
         self.members.len() + self.hung.iter().map(Vec::len).sum::<usize>()
@@ -129,7 +135,7 @@ impl Ring {
 
 /// Seconds until the last host has everything.
 ///
-/// A host sends one message at a time and may receive at the same time.
+/// A host sends one message at a time, does not wait for the message's latency, and may receive at the same time.
 ///
 /// 1. Every member sends its own block, then those of its hanging hosts, then the blocks from the previous member in
 ///    their order.
@@ -137,7 +143,8 @@ impl Ring {
 /// 3. If vectors are combined, member i sends share i first, and members add the shares that arrive. After all but one
 ///    of the rounds, each share is complete at one member. From there it goes round as a block does.
 ///
-/// A ring without hanging hosts takes N - 1 times as long as its slowest pair; twice that if it combines vectors.
+/// In one piece, a ring without hanging hosts takes at least N - 1 times as long as its slowest pair; twice that if it
+/// combines vectors.
 ///
 /// # Errors
 ///
@@ -159,18 +166,19 @@ pub fn ring_time(costs: &Costs, ring: &Ring, operation: RingOperation) -> Result
 fn collected_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
     let (members, pieces) = (ring.members.len(), operation.segments as usize);
     let piece_bytes = operation.bytes / f64::from(operation.segments);
-    let seconds = |from: usize, to: usize| costs.seconds(from, to, Volume(piece_bytes));
+    let busy_s = |from: usize, to: usize| costs.busy_s(from, to, Volume(piece_bytes));
     // For each member: the time at which each piece that it must pass on in this round has arrived.
     let own = |place: usize| -> Vec<f64> {
         let from = ring.members[place];
-        let came = |host: &usize| seconds(*host, from);
-        let sent_s = std::iter::once(0.0).chain(ring.hung[place].iter().map(came));
+        let came = |host: &usize| (costs.latency_s(*host, from), busy_s(*host, from));
+        let sent_s = std::iter::once((0.0, 0.0)).chain(ring.hung[place].iter().map(came));
         sent_s
-            .flat_map(|each_s| (0..pieces).map(move |piece| each_s * (piece + 1) as f64))
+            .flat_map(|(latency_s, each_s)| (0..pieces).map(move |piece| latency_s + each_s * (piece + 1) as f64))
             .collect()
     };
     let mut arrived_s: Vec<Vec<f64>> = (0..members).map(own).collect();
     let mut free_s = vec![0.0_f64; members];
+    let mut end_s = 0.0_f64;
     for number in 0..members {
         let mut passed = vec![Vec::new(); members];
         for place in 0..members {
@@ -180,28 +188,32 @@ fn collected_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
                 let block = at / pieces;
                 let mut clock_s = free_s[place].max(came_s);
                 if number + 1 < members {
-                    clock_s += seconds(from, ring.members[next]);
-                    passed[next].push(clock_s);
+                    clock_s += busy_s(from, ring.members[next]);
+                    passed[next].push(clock_s + costs.latency_s(from, ring.members[next]));
+                    end_s = end_s.max(clock_s + costs.latency_s(from, ring.members[next]));
                 }
                 for (which, &host) in ring.hung[place].iter().enumerate() {
                     if origin != place || block != which + 1 {
-                        clock_s += seconds(from, host);
+                        clock_s += busy_s(from, host);
+                        end_s = end_s.max(clock_s + costs.latency_s(from, host));
                     }
                 }
                 free_s[place] = clock_s;
+                end_s = end_s.max(came_s);
             }
         }
         arrived_s = passed;
     }
-    free_s.into_iter().fold(0.0, f64::max)
+    end_s
 }
 
 fn combined_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
     let (members, pieces) = (ring.members.len(), operation.segments as usize);
     let piece_bytes = operation.bytes / members as f64 / f64::from(operation.segments);
-    let seconds = |from: usize, to: usize| costs.seconds(from, to, Volume(piece_bytes));
+    let busy_s = |from: usize, to: usize| costs.busy_s(from, to, Volume(piece_bytes));
     let mut arrived_s = vec![vec![0.0_f64; pieces]; members];
     let mut free_s = vec![0.0_f64; members];
+    let mut end_s = 0.0_f64;
     for number in 0..2 * members - 1 {
         let mut passed = arrived_s.clone();
         for place in 0..members {
@@ -210,16 +222,19 @@ fn combined_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
                 let mut clock_s = free_s[place].max(arrived_s[place][piece]);
                 for &host in &ring.hung[place] {
                     if number < members {
-                        clock_s = clock_s.max((number * pieces + piece + 1) as f64 * seconds(host, from));
+                        let sent_s = (number * pieces + piece + 1) as f64 * busy_s(host, from);
+                        clock_s = clock_s.max(sent_s + costs.latency_s(host, from));
                     }
                 }
+                end_s = end_s.max(clock_s);
                 if number + 2 < 2 * members {
-                    clock_s += seconds(from, ring.members[next]);
-                    passed[next][piece] = clock_s;
+                    clock_s += busy_s(from, ring.members[next]);
+                    passed[next][piece] = clock_s + costs.latency_s(from, ring.members[next]);
                 }
                 for &host in &ring.hung[place] {
                     if number + 1 >= members {
-                        clock_s += seconds(from, host);
+                        clock_s += busy_s(from, host);
+                        end_s = end_s.max(clock_s + costs.latency_s(from, host));
                     }
                 }
                 free_s[place] = clock_s;
@@ -227,5 +242,5 @@ fn combined_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
         }
         arrived_s = passed;
     }
-    free_s.into_iter().fold(0.0, f64::max)
+    end_s
 }

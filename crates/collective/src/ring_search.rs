@@ -89,6 +89,11 @@ pub(crate) fn ring_candidates(
     Ok(best_rings)
 }
 
+/// The duration of a ring by [`ring_time`]; or the full time of the busiest link that messages share, if that is longer.
+pub(crate) fn ring_bound_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> Result<f64, TreeError> {
+    Ok(ring_time(costs, ring, operation)?.max(full_s(costs, ring, operation)))
+}
+
 /// A lower bound on the time that the busiest link shared by messages is full.
 fn full_s(costs: &Costs, ring: &Ring, operation: RingOperation) -> f64 {
     let (mut load_s, shared) = (Vec::new(), costs.shared());

@@ -118,9 +118,9 @@ impl Shape {
                 } else {
                     piece_bytes
                 };
-                clock_s += costs.seconds(source, self.host[child], Volume(bytes));
+                clock_s += costs.busy_s(source, self.host[child], Volume(bytes));
                 shared.count(&mut self.load_s, source, self.host[child], Volume(bytes));
-                self.first_s[child] = clock_s;
+                self.first_s[child] = clock_s + costs.latency_s(source, self.host[child]);
             }
             let pace_s = self.pace_s[place].max(clock_s - self.first_s[place]);
             for &child in &self.children[place] {

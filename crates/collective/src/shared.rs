@@ -15,8 +15,6 @@ pub(crate) struct Shared {
     /// For each link.
     per_byte_s: Vec<f64>,
     numbers: HashMap<usize, u32>,
-    /// Whether pairs' own links are shared, too.
-    crowded: bool,
 }
 
 impl Shared {
@@ -46,16 +44,6 @@ impl Shared {
         if let Some(end) = self.first.last_mut() {
             *end = self.links.len() as u32;
         }
-    }
-
-    /// Records that several ranks are on one host.
-    pub(crate) fn crowd(&mut self) {
-        self.crowded = true;
-    }
-
-    /// Whether no two messages with different senders and receivers share a link.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.links.is_empty() && !self.crowded
     }
 
     /// Clears `load_s`, and gives it an entry for each link.

@@ -10,8 +10,8 @@ use crate::tree::Tree;
 
 /// Seconds until the last host has all of its bytes.
 ///
-/// 1. A host sends one message at a time, which occupies it for the message's whole alpha + bytes/beta. It may receive
-///    at the same time.
+/// 1. A host sends one message at a time, which occupies it for bytes/beta. The message arrives alpha later. A host may
+///    receive at the same time.
 /// 2. It sends the first segment to all its children in their order, then the second, each as soon as it has it.
 /// 3. Segments then arrive at a steady pace, so no list of events is needed. Suppose a host gets its first segment at
 ///    `a` and then one every `p` seconds, and sending one segment to all its children takes `c`. Child k gets its first
@@ -52,8 +52,8 @@ pub fn begun(costs: &Costs, tree: &Tree, Volume(bytes): Volume) -> Result<Vec<us
         let mut clock_s = there_s[host];
         for &child in tree.children(host) {
             begin_s[child] = clock_s;
-            clock_s += costs.seconds(host, child, Volume(bytes));
-            there_s[child] = clock_s;
+            there_s[child] = clock_s + costs.seconds(host, child, Volume(bytes));
+            clock_s += costs.busy_s(host, child, Volume(bytes));
         }
     }
     // Stable, so that parents stay before their children where a transfer takes no time.

@@ -168,8 +168,9 @@ proptest! {
             for (host, list) in &mut queues {
                 while let Some(&(block, piece, to)) = list.last() {
                     let Some(&came) = arrived_s.get(&(*host, block, piece)) else { break };
-                    free[*host] = free[*host].max(came) + costs.seconds(*host, to, Volume(bytes / f64::from(segments)));
-                    prop_assert!(arrived_s.insert((to, block, piece), free[*host]).is_none(), "sent twice");
+                    free[*host] = free[*host].max(came) + costs.busy_s(*host, to, Volume(bytes / f64::from(segments)));
+                    let arrives_s = free[*host] + costs.latency_s(*host, to);
+                    prop_assert!(arrived_s.insert((to, block, piece), arrives_s).is_none(), "sent twice");
                     list.pop();
                     moved = true;
                 }

@@ -47,9 +47,9 @@ fn an_uplink_is_shared_by_those_that_send_at_once() {
         segments: 1,
         scatter: false,
     };
-    // After 1 s both flows cross, each at half the uplink's rate.
-    assert!((ranks.tree_s(&tree, operation, false).unwrap() - 3.0).abs() < 1e-6);
-    assert!((ranks.tree_s(&tree, operation, true).unwrap() - 3.0).abs() < 1e-6);
+    // After 1 s both flows cross, each at half the uplink's rate. Processors take some microseconds for each message.
+    assert!((ranks.tree_s(&tree, operation, false).unwrap() - 3.0).abs() < 1e-3);
+    assert!((ranks.tree_s(&tree, operation, true).unwrap() - 3.0).abs() < 1e-3);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn ranks_of_a_host_share_its_caps_and_meet_in_memory() {
     let alone = on(&network, &[0, 1, 2])
         .ring_s(&Ring::by_rank(3).unwrap(), ring)
         .unwrap();
-    assert!((alone - 2.0).abs() < 1e-6, "{alone}");
+    assert!((alone - 2.0).abs() < 1e-3, "{alone}");
     // If neighbouring ranks are on one host, the ring crosses once, with three blocks. If they alternate, each host
     // sends two streams at once.
     let neighbouring = on(&network, &[0, 0, 1, 1])
@@ -87,7 +87,49 @@ fn what_hangs_shares_the_way_in() {
     };
     // 0 receives from 1 and 2 at the same time. After its own block, it passes 2's block on to 1, and 1's down to 2.
     let seconds = on(&network, &[0, 1, 2]).ring_s(&ring, operation).unwrap();
-    assert!((seconds - 4.0).abs() < 1e-6, "{seconds}");
+    assert!((seconds - 4.0).abs() < 1e-3, "{seconds}");
+}
+
+#[test]
+fn a_blocking_send_returns_early_only_if_it_is_small() {
+    // 0 reaches 1 with 0.8 Mbit/s and 2 with 8: small blocks leave at the same time, large ones one after the other.
+    let network = network(
+        vec![0.0, 8e5, 8e6, 8e6, 0.0, 8e6, 8e6, 8e6, 0.0]
+            .into_iter()
+            .map(|bps| if bps > 0.0 { bps } else { f64::NAN })
+            .collect(),
+        &[0, 1, 2],
+        1e12,
+    );
+    let ranks = on(&network, &[0, 1, 2]);
+    let tree = Tree::new(0, vec![vec![1, 2], vec![], vec![]]).unwrap();
+    for (bytes, seconds) in [(60_000.0, 0.6), (600_000.0, 6.6)] {
+        let operation = TreeOperation {
+            bytes,
+            segments: 1,
+            scatter: false,
+        };
+        let found_s = ranks.tree_s(&tree, operation, false).unwrap();
+        assert!((found_s - seconds).abs() < 1e-3, "{found_s}");
+    }
+}
+
+#[test]
+fn the_time_of_many_pieces_is_extrapolated() {
+    let network = network(vec![8e6; 9], &[0, 1, 2], 1e12);
+    let ranks = on(&network, &[0, 1, 2]);
+    let chain = Tree::new(0, vec![vec![1], vec![2], vec![]]).unwrap();
+    let seconds = |segments: u32| {
+        let operation = TreeOperation {
+            bytes: 100.0 * f64::from(segments),
+            segments,
+            scatter: false,
+        };
+        ranks.tree_s(&chain, operation, false).unwrap()
+    };
+    // 1,000 pieces of the chain are replayed, and 60,000 are not.
+    let pace_s = (seconds(60_000) - seconds(1_000)) / 59_000.0;
+    assert!((pace_s - 1e-4).abs() < 1e-6, "{pace_s}");
 }
 
 #[test]

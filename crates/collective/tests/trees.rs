@@ -73,7 +73,8 @@ fn a_chain_in_segments() {
         segments: 4,
         scatter: false,
     };
-    assert!((time(&costs, &chain, operation).unwrap() - (3.0 * 1.5 + 3.0 * 1.5)).abs() < 1e-12);
+    // A host sends the next segment while the one before is under way.
+    assert!((time(&costs, &chain, operation).unwrap() - (3.0 * 1.5 + 3.0 * 1.0)).abs() < 1e-12);
     // Unsplit, each link carries 4 bytes; scattered, the links carry 12, 8 and 4.
     let whole = TreeOperation {
         segments: 1,
@@ -121,8 +122,8 @@ fn replayed(costs: &Costs, tree: &Tree, operation: TreeOperation) -> f64 {
             free = free.max(came);
             for &child in tree.children(host) {
                 let blocks = if operation.scatter { sizes[child] as f64 } else { 1.0 };
-                free += costs.seconds(host, child, Volume(operation.bytes / pieces as f64 * blocks));
-                arrived_s[child][piece] = free;
+                free += costs.busy_s(host, child, Volume(operation.bytes / pieces as f64 * blocks));
+                arrived_s[child][piece] = free + costs.latency_s(host, child);
             }
         }
         end = end.max(arrived_s[host][pieces - 1]);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use gavotte_collective as collective;
 use gavotte_collective::{Eager, Message, Ring, RingOperation, Tree, TreeError, TreeOperation};
 use gavotte_net::Volume;
+use gavotte_replay::Kind;
 use numpy::{IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray2};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::errors::Error;
@@ -198,6 +200,19 @@ impl Ranks {
             let ring = Ring::from_parents(&parent, &order, members)?;
             self.0.ring_s(&ring, operation)
         });
+        Ok(seconds.map_err(Error::from)?)
+    }
+
+    /// The duration of an MPI library's own operation.
+    #[pyo3(signature = (*, library, operation, root, size_bytes))]
+    fn library_s(&self, py: Python<'_>, library: &str, operation: &str, root: usize, size_bytes: f64) -> PyResult<f64> {
+        let library = crate::replay::library_of(library)?;
+        let kind = match operation {
+            "broadcast" => Some(Kind::Bcast),
+            other => Kind::named(other),
+        };
+        let kind = kind.ok_or_else(|| PyValueError::new_err(format!("there is no operation `{operation}`")))?;
+        let seconds = py.detach(|| self.0.library_s(library, kind, root, Volume(size_bytes)));
         Ok(seconds.map_err(Error::from)?)
     }
 

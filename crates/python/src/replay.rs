@@ -46,7 +46,8 @@ struct ModelOf {
     most_events: u64,
 }
 
-fn library_of(name: &str) -> PyResult<Library> {
+/// The MPI library of this name.
+pub(crate) fn library_of(name: &str) -> PyResult<Library> {
     match name {
         "openmpi" => Ok(Library::OpenMpi),
         "mpich" => Ok(Library::Mpich),

@@ -58,6 +58,11 @@ class QuestionOptions:
         "`python -m gavotte.mpi.timing` says the library is.",
         "LIBRARY.jsonl",
     )
+    mpi: str | None = option(
+        "Leave the operation to this MPI library, openmpi or mpich, if no tree is predicted to be faster than the "
+        "algorithm that the library would choose.",
+        "LIBRARY",
+    )
     segments: int | None = option(
         "Pieces to cut the message into; for search and ring the most to try.", "N", min=1, max=65536
     )
@@ -110,7 +115,7 @@ def collective(
                     algorithm=asked.algorithm,
                     ranks=hosts,
                     segments=asked.segments,
-                    search=TreeSearch(seed=seed, library=library),
+                    search=TreeSearch(seed=seed, library=library, mpi=asked.mpi),
                 )
             )
     if output is not None:

@@ -33,7 +33,7 @@ WORTH_IT = 0.03
 """A cleverer tree must promise to save more of the time: calibrations repeat to 3-5 %."""
 
 SURE = 0.07
-"""A tree must be predicted to save more of the MPI library's measured time, since predictions may be off by as much."""
+"""A tree must be predicted to save more of the MPI library's time, since predictions may be off by as much."""
 
 SEGMENT_BYTES = 16384
 """Least size of a segment: below it the cost of a message, not of its bytes, decides."""
@@ -41,14 +41,6 @@ SEGMENT_BYTES = 16384
 MOST_SEGMENTS = 1024
 
 MOST_RING_SEGMENTS = 64
-
-PIECES_WORTH = 0.02
-"""A ring takes the most pieces whose predicted time is at most this share above the best.
-
-A member waits for a whole piece, and then for the answer to its request to send a large one. With one piece a block its
-link is idle meanwhile, which the model does not count: rings of 64 kB under Open MPI took 1.0 s in four pieces and
-1.6 s whole, in one job of four repetitions on a busy machine.
-"""
 
 STEPS = 100_000
 """Moves of the search: 0.3 s at 196 hosts; ten times as many save 1 % more."""
@@ -72,11 +64,14 @@ class TreeSearch:
         seed: of every random choice.
         library: Records of `python -m gavotte.mpi.timing`. `auto` leaves the operation to the MPI library if no tree is
             predicted to be `SURE` faster than the library was.
+        mpi: the MPI library, `openmpi` or `mpich`. Its time is predicted, by the algorithm that it would choose, for
+            operations that `library` has not timed. None = unknown.
     """
 
     steps: int = STEPS
     seed: int = 0
     library: Sequence[Record] = ()
+    mpi: str | None = None
 
 
 def plan(
@@ -95,12 +90,13 @@ def plan(
     The model:
 
     - Sending b bytes from i to j takes alpha_ij + b / beta_ij (the RPCA paper, section III).
-    - A host sends one message at a time, and can receive while it sends.
-    - A host sends each segment to its children in their order, as soon as it has the segment.
-    - In a scatter, a link carries one block for each rank below it. Along a flat tree all blocks start at once.
-    - Reductions and gathers are broadcasts and scatters read backwards, on the way back.
-    - Messages that meet on a link of the Network (a host's caps, a group's link) share it max-min fairly, as in
-      `simulate`. The prediction and the search count that.
+    - Ranks do what `gavotte.mpi` does: receives are posted ahead, and blocking sends go piece by piece, child by child.
+      Along a flat tree all blocks of a scatter start at once.
+    - Messages of at most 64 KiB leave at once. Larger ones ask the receiver first. No sender waits for a latency.
+    - In a scatter, a link carries one block for each rank below it.
+    - Messages that meet on a link of the Network (a host's caps, a group's link) share it max-min fairly.
+
+    It is the model of `JobReplay`, which docs/concepts/collectives.md explains.
 
     Args:
         network: rates and latencies of the pairs.
@@ -152,6 +148,8 @@ def plan(
         chosen = next(name for name, seconds in total_s.items() if seconds <= (1 + WORTH_IT) * least_s)
     stages = stages_by[chosen]
     library_s = library_seconds(search.library, operation, size_bytes, hosts[top], hosts)
+    if library_s is None and search.mpi is not None:
+        library_s = _predicted_library_s(on, operation, size_bytes, top, search.mpi)
     if library_s is not None:
         total_s[LIBRARY] = library_s
         if algorithm == "auto" and total_s[chosen] >= (1 - SURE) * library_s:
@@ -215,18 +213,17 @@ def _ring(
         raise GavotteError(str(error)) from None
     if segments is None:
         seconds_by = {pieces: seconds}
-        while 2 * max(seconds_by) <= most:
-            count = 2 * max(seconds_by)
-            seconds_by[count] = on.ring_s(
-                parent=parent,
-                order=order,
-                members=members,
-                size_bytes=float(size_bytes),
-                segments=count,
-                reduce=operation == "allreduce",
-            )
-        enough_s = (1 + PIECES_WORTH) * min(seconds_by.values())
-        pieces, seconds = max(each for each in seconds_by.items() if each[1] <= enough_s)
+        for count in (1 << power for power in range(most.bit_length())):
+            if count not in seconds_by:
+                seconds_by[count] = on.ring_s(
+                    parent=parent,
+                    order=order,
+                    members=members,
+                    size_bytes=float(size_bytes),
+                    segments=count,
+                    reduce=operation == "allreduce",
+                )
+        pieces, seconds = min(seconds_by.items(), key=lambda each: each[1])
     return Stage(
         operation=operation,
         bytes=size_bytes,
@@ -236,6 +233,13 @@ def _ring(
         ring=members,
         predicted_s=seconds,
     )
+
+
+def _predicted_library_s(on: _core.Ranks, operation: Operation, size_bytes: int, root: int, library: str) -> float:
+    try:
+        return on.library_s(library=library, operation=operation, root=root, size_bytes=float(size_bytes))
+    except ValueError as error:
+        raise GavotteError(str(error)) from None
 
 
 def _nearest(on: _core.Ranks, size_bytes: int) -> int:

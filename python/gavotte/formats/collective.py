@@ -83,7 +83,7 @@ class Collective(Emitted):
             the stages.
         stages: operations to run one after the other. If `algorithm` is `library`, the best that was found.
         predicted_s: how long all stages take if messages share the Network's links. If `algorithm` is `library`, the
-            measured time of the library.
+            library's time, measured or predicted.
         baselines_s: the same for trees of other algorithms.
         seed: seed of the search.
     """
