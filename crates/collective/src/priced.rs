@@ -150,7 +150,7 @@ impl Ranks {
                 })
                 .collect();
             match cheapest(others, price) {
-                Ok((other_s, other)) if other_s < seconds => (seconds, best) = (other_s, other),
+                Ok((less_s, found)) if less_s < seconds => (seconds, best) = (less_s, found),
                 _ => return Ok(Found { seconds, ..best }),
             }
         }

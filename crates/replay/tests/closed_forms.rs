@@ -601,10 +601,7 @@ fn a_chain_passes_pieces_on_while_the_next_ones_arrive() {
     let whole = run(ranks.clone(), &set(Kind::Bcast, 0, 3, 0)).unwrap();
     let cut = run(ranks, &set(Kind::Bcast, 0, 3, piece)).unwrap();
     let each_s = piece as f64 * BYTE_S;
-    close(
-        cut.makespan_s,
-        3.0 * (ALPHA_S + each_s) + (pieces - 1) as f64 * each_s,
-    );
+    close(cut.makespan_s, 3.0 * (ALPHA_S + each_s) + (pieces - 1) as f64 * each_s);
     // The whole message is announced, permitted and sent at each of three hops.
     assert!(whole.makespan_s > 3.0 * (pieces as f64 * each_s));
 }

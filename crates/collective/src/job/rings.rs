@@ -25,7 +25,9 @@ impl Job {
                 let coming: Vec<Request> = others
                     .flat_map(|_| sizes.iter().map(|_| job.receive(host, member)).collect::<Vec<_>>())
                     .collect();
-                sizes.iter().for_each(|&bytes| job.send(host, member, bytes));
+                for &bytes in &sizes {
+                    job.send(host, member, bytes);
+                }
                 job.wait(host, &coming);
             }
             let mut coming: VecDeque<Request> = VecDeque::new();
@@ -102,8 +104,10 @@ impl Job {
         let post =
             |job: &mut Self, coming: &mut VecDeque<Request>, work: &mut VecDeque<(usize, usize)>, number: usize| {
                 while coming.len() < window
-                    && let Some((_, source)) = work.pop_front_if(|(then, _)| *then < number + count)
+                    && let Some(&(then, source)) = work.front()
+                    && then < number + count
                 {
+                    work.pop_front();
                     coming.push_back(job.receive(rank, source));
                 }
             };
@@ -122,7 +126,9 @@ impl Job {
                     self.send(rank, after, bytes);
                 }
                 if number + 1 >= count {
-                    hung.iter().for_each(|&host| self.send(rank, host, bytes));
+                    for &host in hung {
+                        self.send(rank, host, bytes);
+                    }
                 }
             }
         }

@@ -19,11 +19,11 @@ impl Job {
         );
         let parents = tree.parents();
         let flat = operation.scatter && is_flat(tree) && operation.segments == 1;
-        for rank in 0..tree.hosts() {
+        for (rank, &parent) in parents.iter().enumerate() {
             let coming: Vec<Request> = if rank == tree.root() {
                 Vec::new()
             } else {
-                pieces.iter().map(|_| job.receive(rank, parents[rank])).collect()
+                pieces.iter().map(|_| job.receive(rank, parent)).collect()
             };
             for (number, (start, end)) in pieces.iter().enumerate() {
                 job.wait(rank, coming.get(number..=number).unwrap_or_default());
@@ -75,7 +75,7 @@ impl Job {
     pub(crate) fn reduce(tree: &Tree, operation: TreeOperation) -> Self {
         let mut job = Self::new(tree.hosts());
         let (parents, pieces) = (tree.parents(), pieces(operation.bytes as u64, operation.segments));
-        for rank in 0..tree.hosts() {
+        for (rank, &parent) in parents.iter().enumerate() {
             let children = tree.children(rank);
             let mut work = pieces.iter().flat_map(|_| children.iter().rev());
             let mut coming: VecDeque<Request> = VecDeque::new();
@@ -91,7 +91,7 @@ impl Job {
                     job.combine(rank, end - start);
                 }
                 if rank != tree.root() {
-                    job.send(rank, parents[rank], end - start);
+                    job.send(rank, parent, end - start);
                 }
             }
         }
