@@ -3,7 +3,7 @@
     python examples/programs/loop.py melt [-o FOLDER] [--method auto] [--network cloud.network.json]
 
 Every step is a `gavotte` command, printed before it runs; FOLDER keeps all files, the rank file among them. The
-programs are Debian's: lammps, cp2k, openfoam.
+programs are Debian's: lammps, cp2k, gromacs, openfoam.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,6 +48,21 @@ class Program:
     package: str
     prepare: tuple[tuple[str, ...], ...] = ()
 
+    def make_ready(self, folder: Path, environment: Mapping[str, str]) -> None:
+        """Run the preparing commands in an empty folder.
+
+        Raises:
+            GavotteError: with the last line of the output, when one fails.
+        """
+        for words in self.prepare:
+            line = [word.format(inputs=HERE) for word in words]
+            done = subprocess.run(
+                line, cwd=folder, env=environment, capture_output=True, text=True, timeout=JOB_S, check=False
+            )
+            if done.returncode:
+                said = (done.stderr or done.stdout).strip().splitlines() or ["no output"]
+                raise GavotteError(f"`{line[0]}` left with status {done.returncode}", hint=said[-1])
+
 
 def _lammps(name: str) -> Program:
     return Program(("lmp", "-in", f"{{inputs}}/{name}.in", "-log", "none"), "lammps")
@@ -58,6 +73,15 @@ PROGRAMS = {
     "slab": _lammps("slab"),
     "salt": _lammps("salt"),
     "water": Program(("cp2k.popt", "-i", "{inputs}/water.inp"), "cp2k"),
+    "spce": Program(
+        ("gmx_mpi", "mdrun", "-s", "water.tpr", "-ntomp", "1", "-noconfout", "-nb", "cpu", "-deffnm", "water"),
+        "gromacs",
+        (
+            ("cp", "-r", "{inputs}/spce/.", "."),
+            ("gmx", "solvate", "-cs", "spc216.gro", "-box", "4", "4", "4", "-o", "box.gro", "-p", "topol.top"),
+            ("gmx", "grompp", "-f", "water.mdp", "-c", "box.gro", "-p", "topol.top", "-o", "water.tpr"),
+        ),
+    ),
     "cavity": Program(
         ("icoFoam", "-parallel"),
         "openfoam",
@@ -118,9 +142,7 @@ class Loop:
         place.mkdir()
         program = PROGRAMS[self._name]
         environment = {**self._lab.environment(), **VARIABLES}
-        for words in program.prepare:
-            line = [word.format(inputs=HERE) for word in words]
-            subprocess.run(line, cwd=place, env=environment, check=True, timeout=JOB_S, stdout=subprocess.DEVNULL)
+        program.make_ready(place, environment)
         (place / "ranks").write_text("".join(f"{host}\n" for host in ranks))
         mca = {
             "btl": "tcp,self",
