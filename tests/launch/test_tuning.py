@@ -12,11 +12,13 @@ from tests import builders
 from tests.traces import collective, compute, trace
 
 from gavotte.formats.inventory import Inventory
+from gavotte.formats.record import Record
 from gavotte.formats.trace import CollectiveCall, Communicator, Isend, Loop, MpiTrace, passes
 from gavotte.launch.launchers import launcher_of
-from gavotte.launch.past import Past, past_of, predict
+from gavotte.launch.past import Past, blames_settings, past_of, predict
 from gavotte.launch.question import LaunchQuestion, LaunchSession
 from gavotte.launch.replaying import TracedJob, traced_job
+from gavotte.launch.shelf import KIND, METRIC
 from gavotte.launch.trees import along_trees, broadcast_trees
 from gavotte.launch.tuning import JobTuning, Setup, off, tune_job, tuning_of
 
@@ -141,6 +143,31 @@ def ask(session: LaunchSession, how: Setup, past: Sequence[Past] = (), **questio
     made = calls("bcast", 900_000)
     asked = LaunchQuestion(command=["mpirun", "prog"], **question)
     return tuning_of(asked, session, how, traced(made, past), made, ORDER, NETWORK)
+
+
+@pytest.mark.parametrize(
+    ("runs", "blamed"),
+    [
+        ([], False),
+        ([("a", 1)], True),
+        ([("a", 139), ("", 0)], True),
+        # The program fails without settings, too.
+        ([("a", 1), ("", 1)], False),
+        ([("a", 1), ("b", 0)], False),
+        ([("a", 0), ("b", 1)], True),
+        # Ctrl-C is the user's.
+        ([("a", 130)], False),
+        ([("a", 1), ("", 130)], True),
+    ],
+)
+def test_a_failure_is_blamed_on_settings_unless_the_job_fails_without_them(
+    runs: list[tuple[str, int]], blamed: bool
+) -> None:
+    records = [
+        Record(kind=KIND, metric=METRIC, value=1.0, time_s=1.0, labels={"settings": key, "status": status})
+        for key, status in runs
+    ]
+    assert blames_settings(records) is blamed
 
 
 def test_users_settings_stay(session: LaunchSession) -> None:

@@ -88,6 +88,8 @@ def carry_out(plan: LaunchPlan, session: LaunchSession) -> Launched:
     ended, app = outcome.ended, outcome.app
     for doubt in outcome.doubts:
         session.complain(doubt)
+    if ended.status and outcome.settings:
+        session.complain("this run failed with settings of collectives, so the next one goes without them")
     moved_bytes = None if app is None else _between_hosts(app, plan.hosts)
     kept = app is not None and plan.shelf.keep_app(plan.job, app)
     traced = outcome.trace is not None and plan.shelf.keep_trace(plan.job, outcome.trace)

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import math
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -25,6 +26,7 @@ LEAST_SCATTER = 0.01
 """Least scatter to assume: two runs may agree by chance."""
 MOST_RUNS = 20
 """Newest runs that count: a program and a network change."""
+_BY_USER = frozenset(128 + each for each in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM))
 _HALF_WIDTH = 1.96
 """Standard deviations on each side of a 95 % interval."""
 
@@ -71,6 +73,26 @@ def past_of(records: Sequence[Record]) -> list[Past]:
         if record.labels.get("status") == 0 and record.value > 0
     ]
     return runs[-MOST_RUNS:]
+
+
+def blames_settings(records: Sequence[Record]) -> bool:
+    """Return whether settings of collectives may be why a job failed.
+
+    The last run with settings failed, and since then none has failed without them. Runs that the user's signal ended
+    say nothing.
+
+    Args:
+        records: Records of one job's launches, in time order.
+    """
+    blamed = False
+    for record in records:
+        status = record.labels.get("status")
+        if isinstance(status, int) and status not in _BY_USER:
+            if record.labels.get("settings"):
+                blamed = status != 0
+            elif status != 0:
+                blamed = False
+    return blamed
 
 
 Replayed = Callable[[Sequence[str]], tuple[float, float]]

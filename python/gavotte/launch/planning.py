@@ -18,7 +18,7 @@ from gavotte.formats.parts.counting import counted
 from gavotte.launch.jobs import Job
 from gavotte.launch.launchers import CommandLine, Launcher, Start, Wanted, recognise
 from gavotte.launch.nodes import check_nodes
-from gavotte.launch.past import Past, WallTime, past_of, predict
+from gavotte.launch.past import Past, WallTime, blames_settings, past_of, predict
 from gavotte.launch.places import Places, places_of
 from gavotte.launch.question import LaunchQuestion, LaunchSession
 from gavotte.launch.replaying import TracedJob, replayed_order, traced_job
@@ -239,7 +239,8 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
     job = Job(line.program, ranks, launcher.identity(line))
     app = _app(question, shelf, job, "host" if launcher.on_each else "rank")
     default = launcher.default(ranks, own_slots)
-    past = past_of(shelf.runs(job.key))
+    runs = shelf.runs(job.key)
+    past = past_of(runs)
     traced, trace = None, None
     if app is not None and not launcher.on_each:
         trace = question.trace if question.app is not None else shelf.trace(job.key)
@@ -271,6 +272,9 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
         hosts = default if order is None else order.hosts
         setup = Setup(launcher, line, places.environ, shared=places.cloud is not None or places.inside is not None)
         tuned = tuning_of(question, session, setup, traced, trace, hosts, known.network)
+        if tuned is not None and tuned.key and blames_settings(runs):
+            session.complain("the MPI library's own collectives stay: the last run with other settings failed")
+            tuned = None
     return LaunchPlan(
         question=question,
         launcher=launcher,
