@@ -81,9 +81,10 @@ pub(crate) fn ecef_tree<'py>(py: Python<'py>, weights: &Bound<'py, PyArray2<f64>
     let (hosts, values) = (weights.shape()[0], weights.as_slice()?);
     let answer = py.detach(|| -> Result<_, TreeError> {
         let usable = |value: &f64| if value.is_finite() { *value } else { f64::INFINITY };
-        let costs = Costs::new(hosts, values.iter().map(usable).collect(), vec![0.0; values.len()])?;
-        let tree = ecef(&costs, root, Volume(0.0), Eager::default())?;
-        Ok((tree.parents(), begun(&costs, &tree, Volume(0.0))?))
+        // A sender is busy for the whole time of a message, as with bytes and without latencies.
+        let costs = Costs::new(hosts, vec![0.0; values.len()], values.iter().map(usable).collect())?;
+        let tree = ecef(&costs, root, Volume(1.0), Eager::default())?;
+        Ok((tree.parents(), begun(&costs, &tree, Volume(1.0))?))
     });
     let (parent, order) = answer.map_err(Error::from)?;
     let numbers = |hosts: Vec<usize>| -> Vec<u32> { hosts.into_iter().map(|host| host as u32).collect() };
