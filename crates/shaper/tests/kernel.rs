@@ -430,14 +430,19 @@ fn rates_are_enforced_and_own_drops_are_told_apart() {
         left.lock().unwrap().set(&[rate(bps)]).unwrap();
         let (begin, before) = (Instant::now(), right.lock().unwrap().received(LEFT));
         // Ten times as many as may pass.
-        send(&row, (bps / 8000.0 * 2.0) as usize, 1400, Duration::from_micros(300));
+        let sent = send(&row, (bps / 8000.0 * 2.0) as usize, 1400, Duration::from_micros(300));
         let seconds = begin.elapsed().as_secs_f64();
+        // A sender on a busy machine may offer less than may pass.
+        let offered = 8.0 * 1400.0 * sent as f64 / seconds;
         let bytes = right.lock().unwrap().received(LEFT).bytes - before.bytes;
         // What may pass at once does not count.
         let carried = 8.0 * (bytes as f64 - BUCKET_BYTES) / seconds;
         let wanted = bps;
         assert!(carried < 1.1 * wanted, "{carried} of {wanted} bit/s in {seconds} s");
-        assert!(carried > 0.5 * wanted, "{carried} of {wanted} bit/s in {seconds} s");
+        assert!(
+            carried > 0.5 * wanted.min(offered),
+            "{carried} of {wanted} bit/s in {seconds} s, {offered} offered"
+        );
     }
     // A slow class that has been idle passes that much at once; its queue alone would drop most of it.
     thread::sleep(Duration::from_millis(300));
