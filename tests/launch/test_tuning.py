@@ -15,7 +15,7 @@ from gavotte.formats.inventory import Inventory
 from gavotte.formats.record import Record
 from gavotte.formats.trace import CollectiveCall, Communicator, Isend, Loop, MpiTrace, passes
 from gavotte.launch.launchers import launcher_of
-from gavotte.launch.past import Past, blames_settings, past_of, predict
+from gavotte.launch.past import Past, blames_settings, predict
 from gavotte.launch.question import LaunchQuestion, LaunchSession
 from gavotte.launch.replaying import TracedJob, traced_job
 from gavotte.launch.shelf import KIND, METRIC
@@ -58,7 +58,7 @@ def test_settings_are_used_if_the_whole_job_takes_less_time() -> None:
     assert used.variables("/f")["OMPI_MCA_coll_tuned_dynamic_rules_filename"] == "/f"
     assert "is set for bcast" in used.verdict
     assert "another order" not in used.verdict
-    # 20 broadcasts are nothing beside an hour of computing.
+    # 20 broadcasts are nothing compared with an hour of computing.
     idle = tuned(calls("bcast", 900_000, pause_s=180.0))
     assert idle is not None
     assert not idle.used
@@ -142,7 +142,9 @@ def setup(*options: str, version: str = OPEN_MPI, shared: bool = True, **environ
 def ask(session: LaunchSession, how: Setup, past: Sequence[Past] = (), **question: Any) -> JobTuning | None:
     made = calls("bcast", 900_000)
     asked = LaunchQuestion(command=["mpirun", "prog"], **question)
-    return tuning_of(asked, session, how, traced(made, past), made, ORDER, NETWORK)
+    tuned_job, why = tuning_of(asked, session, how, traced(made, past), made, ORDER, NETWORK)
+    assert (tuned_job is None) == bool(why)
+    return tuned_job
 
 
 @pytest.mark.parametrize(
@@ -196,7 +198,23 @@ def test_a_file_of_rules_needs_a_folder_that_hosts_are_known_to_share(session: L
     assert asked(counted) is not None
     assert asked(Past(tuple("abce"), 5.0, counted=True, scratch=str(tmp_path))) is None
     assert asked(Past(tuple(ORDER), 5.0, counted=True, scratch="/elsewhere")) is None
-    assert past_of([])[:] == []
+
+
+def test_trees_need_a_folder_that_hosts_are_known_to_share_with_any_library(session: LaunchSession) -> None:
+    mpich = setup(version="HYDRA build details", shared=False)
+    alone = ask(session, mpich)
+    assert alone is not None
+    assert alone.trees_s is None
+    together = ask(session, replace(mpich, shared=True))
+    assert together is not None
+    assert together.trees_s is not None
+
+
+def test_a_run_that_failed_with_settings_is_followed_by_one_without(session: LaunchSession) -> None:
+    complaints: list[str] = []
+    hearing = replace(session, complain=complaints.append)
+    assert ask(hearing, replace(setup(), blamed=True)) is None
+    assert complaints == ["the MPI library's own collectives stay: the last run with settings failed"]
 
 
 @pytest.mark.parametrize(("value", "expected"), [("off", True), ("OFF", True), ("on", False), ("", False)])
@@ -237,10 +255,11 @@ def test_messages_of_a_tree_carry_each_byte_once_to_each_rank() -> None:
     assert not any(isinstance(each, CollectiveCall) for rank in changed.ranks for each, _ in passes(rank.operations))
 
 
-def test_jobs_whose_broadcasts_are_small_or_of_many_sizes_have_no_trees() -> None:
+def test_jobs_without_time_or_with_small_broadcasts_or_of_many_sizes_have_no_trees() -> None:
     assert broadcast_trees(calls("bcast", 32_767), ORDER, NETWORK, 0) == {}
     many = trace(*[[collective("bcast", 100_000 + size, 0) for size in range(7)]] * 4)
     assert broadcast_trees(many, ORDER, NETWORK, 0) == {}
+    assert broadcast_trees(calls("bcast", 900_000), ORDER, NETWORK, 0, deadline_s=0.0) == {}
     # The second rank of a host is no root that a plan can name.
     second = trace(*[[collective("bcast", 100_000, 1)]] * 4)
     assert broadcast_trees(second, list("aabb"), NETWORK, 0) == {}

@@ -245,10 +245,7 @@ def _show(plan: LaunchPlan) -> None:
 def _explained(plan: LaunchPlan) -> list[str]:
     """Return lines about the collectives: which won, and by how much for each operation and size."""
     if plan.tuned is None:
-        why = (
-            "there are no settings for this launcher, or no trace of collectives, or you have set them or turned it off"
-        )
-        return [f"collectives: the MPI library's own choices: {why}"]
+        return [f"collectives: the MPI library's own choices, since {plan.untuned}"]
     from gavotte.cli.tuning import choice_line
 
     choices = [(tuning, each) for tuning in plan.tuned.tunings for each in tuning.choices]

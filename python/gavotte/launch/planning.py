@@ -54,6 +54,7 @@ class LaunchPlan:
         past: earlier runs of the job.
         traced: the job's trace on the Network; None = one of both is unknown.
         tuned: settings of the MPI library for the order; None = there is nothing to set, or it may not be.
+        untuned: why, in words; empty = `tuned` is known.
         shelf: the store.
     """
 
@@ -74,6 +75,7 @@ class LaunchPlan:
     past: Sequence[Past]
     traced: TracedJob | None = field(repr=False, compare=False)
     tuned: JobTuning | None = field(repr=False, compare=False)
+    untuned: str
     shelf: Shelf = field(repr=False, compare=False)
 
     @property
@@ -267,14 +269,17 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
                 order = steady(order, past, known.network, app, slots)
             for warning in order.warnings:
                 session.complain(warning)
-    tuned = None
+    tuned, untuned = None, "the job has no trace yet, or the Network is unknown"
     if traced is not None and trace is not None and known.network is not None:
         hosts = default if order is None else order.hosts
-        setup = Setup(launcher, line, places.environ, shared=places.cloud is not None or places.inside is not None)
-        tuned = tuning_of(question, session, setup, traced, trace, hosts, known.network)
-        if tuned is not None and tuned.key and blames_settings(runs):
-            session.complain("the MPI library's own collectives stay: the last run with other settings failed")
-            tuned = None
+        setup = Setup(
+            launcher,
+            line,
+            places.environ,
+            shared=places.cloud is not None or places.inside is not None,
+            blamed=blames_settings(runs),
+        )
+        tuned, untuned = tuning_of(question, session, setup, traced, trace, hosts, known.network)
     return LaunchPlan(
         question=question,
         launcher=launcher,
@@ -293,6 +298,7 @@ def plan_launch(question: LaunchQuestion, session: LaunchSession) -> LaunchPlan:
         past=past,
         traced=traced,
         tuned=tuned,
+        untuned=untuned,
         shelf=shelf,
     )
 

@@ -10,6 +10,8 @@ library gains most where one message goes to all.
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -35,7 +37,9 @@ Key = tuple[int, int]
 """Bytes and root."""
 
 
-def broadcast_trees(trace: MpiTrace, order: Sequence[str], network: Network, seed: int) -> dict[Key, Collective]:
+def broadcast_trees(
+    trace: MpiTrace, order: Sequence[str], network: Network, seed: int, deadline_s: float = math.inf
+) -> dict[Key, Collective]:
     """Return a tree for each size and root of the broadcasts among all ranks; empty = there are none, or too many.
 
     Args:
@@ -43,6 +47,7 @@ def broadcast_trees(trace: MpiTrace, order: Sequence[str], network: Network, see
         order: host of each rank.
         network: the Network.
         seed: seed of the search.
+        deadline_s: time by `time.monotonic` after which no further tree is searched for, and none is returned.
 
     Raises:
         GavotteError: when a pair of hosts has no rate.
@@ -54,10 +59,12 @@ def broadcast_trees(trace: MpiTrace, order: Sequence[str], network: Network, see
     if any(order.index(order[root]) != root for _, root in keys):
         return {}
     search = TreeSearch(seed=seed)
-    return {
-        (size, root): plan(network, "broadcast", size_bytes=size, root=order[root], ranks=order, search=search)
-        for size, root in keys
-    }
+    trees = {}
+    for size, root in keys:
+        if time.monotonic() > deadline_s:
+            return {}
+        trees[size, root] = plan(network, "broadcast", size_bytes=size, root=order[root], ranks=order, search=search)
+    return trees
 
 
 def along_trees(trace: MpiTrace, trees: Mapping[Key, Collective]) -> MpiTrace:

@@ -5,8 +5,9 @@
 3. The whole job is replayed with these settings. They are used if it takes `LEAST_SAVING` less time.
 4. Then it is replayed with trees of the preloaded library for its broadcasts. They are used if that saves as much
    again.
-5. Open MPI reads a file. Ranks that cannot read it would take other algorithms than the rest, and wait for ever. So the
-   file must be in a folder that all hosts are known to share: those of a lab, or those of an earlier, counted run.
+5. Open MPI reads a file, and the preloaded library is one. Ranks that cannot read them would take other algorithms than
+   the rest, and wait for ever. So both must be in a folder that all hosts are known to share: those of a lab, or those
+   of an earlier, counted run.
 """
 
 from __future__ import annotations
@@ -213,7 +214,7 @@ def tune_job(
     set_s = job.wall_s(order, settings)[0] if settings else default_s
     in_library = JobTuning(library, tunings, default_s, set_s)
     in_library = replace(in_library, replay=job.replay.with_settings(in_library.settings))
-    if not preloading or not (trees := broadcast_trees(trace, order, network, job.replay.seed)):
+    if not preloading or not (trees := broadcast_trees(trace, order, network, job.replay.seed, deadline_s)):
         return in_library
     costs = MessageCosts(library=library, most_events=MOST_EVENTS)
     replay = JobReplay(network, along_trees(trace, trees), costs, job.replay.seed)
@@ -291,7 +292,7 @@ def tuning_of(
     trace: MpiTrace,
     order: Sequence[str],
     network: Network,
-) -> JobTuning | None:
+) -> tuple[JobTuning | None, str]:
     """Choose settings for a launch, if they may be set; a failure is a warning.
 
     Args:
@@ -302,28 +303,41 @@ def tuning_of(
         trace: the trace.
         order: host of each rank.
         network: the Network.
+
+    Returns:
+        The settings, and an empty text; without settings None, and the reason in words.
     """
     library = setup.launcher.tunable
-    if not question.tuning or library is None or own_settings(setup.line, setup.environ):
-        return None
-    if library == "openmpi" and not setup.shared and not any(_shared(each, order, question) for each in job.past):
-        session.note(
-            "collectives: not set, since no counted run has shown that all hosts share the folder of --scratch"
-        )
-        return None
+    sharing = setup.shared or any(_shared(each, order, question) for each in job.past)
+    if not question.tuning:
+        return None, f"{OFF_VARIABLE} is off"
+    if library is None:
+        return None, f"no settings are known for {setup.launcher.title}"
+    if own_settings(setup.line, setup.environ):
+        return None, "you have set them"
+    if setup.blamed:
+        why = "the last run with settings failed"
+        session.complain(f"the MPI library's own collectives stay: {why}")
+        return None, why
+    if library == "openmpi" and not sharing:
+        why = "no counted run has shown that all hosts share the folder of --scratch"
+        session.note(f"collectives: not set, since {why}")
+        return None, why
     try:
-        return tune_job(
+        tuned = tune_job(
             job,
             trace,
             order,
             network,
             library,
             reorder_sums=question.reorder_sums,
-            preloading=not question.counting,
+            # Where a host cannot read the library and its trees, its ranks would wait for ever for those that can.
+            preloading=sharing and not question.counting,
         )
     except GavotteError as error:
         session.complain(f"the MPI library's own collectives stay: {error}")
-        return None
+        return None, str(error)
+    return tuned, "" if tuned is not None else "the job has no collectives that settings change"
 
 
 @dataclass(frozen=True)
@@ -335,12 +349,14 @@ class Setup:
         line: its command line.
         environ: its environment.
         shared: whether all hosts are known to share this machine's folders.
+        blamed: whether settings may be why an earlier run failed, as `launch.past.blames_settings` says.
     """
 
     launcher: Launcher
     line: CommandLine
     environ: Mapping[str, str]
     shared: bool
+    blamed: bool = False
 
 
 def own_settings(line: CommandLine, environ: Mapping[str, str]) -> bool:
