@@ -91,6 +91,8 @@ def collective(
     if form not in ("json", "shim"):
         raise GavotteError(f"unknown format `{form}`", hint="use json or shim")
     if tuning.settings is not None:
+        if form != "json" or replaying.history is not None:
+            raise typer.BadParameter("--settings plans no tree: leave out --format and --replay")
         _settings(network, asked, tuning, output, as_json=as_json)
         return
     if tuning.explain or tuning.reorder_sums:
@@ -144,14 +146,15 @@ def _settings(
     from gavotte.formats.files.reading import write_text
     from gavotte.formats.network import read_network
 
-    if asked.algorithm != "auto" or asked.segments is not None or asked.library is not None:
+    if asked.algorithm != "auto" or asked.segments is not None or asked.library is not None or asked.mpi is not None:
         raise typer.BadParameter(
-            "--settings chooses the library's own algorithms, without --algorithm, --segments, --library"
+            "--settings chooses the library's own algorithms, without --algorithm, --segments, --library or --mpi"
         )
     net = read_network(network)
     warn(unknown_pairs(net))
     most = read_size("--bytes", asked.size)
-    chosen = tune(net, _hosts(asked, net), asked.operation, asked.root or [], most, tuning)
+    with progress("planning"):
+        chosen = tune(net, _hosts(asked, net), asked.operation, asked.root or [], most, tuning)
     if output is not None:
         write_text(output, settings_text(chosen.question.library, chosen.settings))
     if as_json:

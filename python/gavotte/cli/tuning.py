@@ -75,7 +75,9 @@ def tune(
                 hint="leave it out, or use `--format shim`",
             )
         if name not in known:
-            raise GavotteError(f"unknown operation `{name}`", hint=f"use all, or {', '.join(known)}")
+            ours = {mpi: own for own, mpi in _MPI_NAMES.items()}
+            names = ", ".join(ours.get(each, each) for each in known)
+            raise GavotteError(f"unknown operation `{name}`", hint=f"use all, or one of {names}")
     numbers: list[int] = []
     for each in roots:
         name = known_as(each, hosts)

@@ -196,8 +196,7 @@ def _by_size(
     for size in sizes:
         default = _default(question, seconds, operation, size)
         best, best_s = None, default.default_s
-        moved_bytes = size * (question.members if operation in ALL_BLOCKS else 1)
-        if moved_bytes < LEAST_SET_BYTES and operation != "barrier":
+        if _in_a_burst(question, operation, size):
             choices.append(default)
             continue
         for setting in _candidates(question, operation, size, default.default):
@@ -215,7 +214,7 @@ def _for_all_sizes(
 ) -> list[TunedSize]:
     """Return one algorithm for all sizes, since MPICH's variables know none.
 
-    It must be slower than the default at no size, and save `LEAST_SAVING` at one.
+    It must be slower than the default at no size, and save `LEAST_SAVING` at one of `LEAST_SET_BYTES` or more.
     """
     defaults = [_default(question, seconds, operation, size) for size in sizes]
     best, best_s = defaults, sum(each.default_s for each in defaults)
@@ -230,10 +229,21 @@ def _for_all_sizes(
         ]
         shares = [each.predicted_s / each.default_s if each.default_s > 0 else 1.0 for each in choices]
         total_s = sum(each.predicted_s for each in choices)
-        faster = max(shares) <= 1 + NO_SLOWER and min(shares) <= 1 - LEAST_SAVING and total_s < best_s
+        saving = [
+            share
+            for each, share in zip(choices, shares, strict=True)
+            if not _in_a_burst(question, operation, each.size_bytes)
+        ]
+        faster = max(shares) <= 1 + NO_SLOWER and min(saving, default=1.0) <= 1 - LEAST_SAVING and total_s < best_s
         if faster and all(_never_slower(question, busy_seconds, size, setting) for size in sizes):
             best, best_s = choices, total_s
     return best
+
+
+def _in_a_burst(question: TuningQuestion, operation: str, size: int) -> bool:
+    """Return whether an operation moves fewer than `LEAST_SET_BYTES`. A barrier moves none, and its messages decide."""
+    moved_bytes = size * (question.members if operation in ALL_BLOCKS else 1)
+    return moved_bytes < LEAST_SET_BYTES and operation != "barrier"
 
 
 def _never_slower(question: TuningQuestion, busy_seconds: Seconds, size: int, setting: Setting) -> bool:
