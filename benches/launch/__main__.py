@@ -23,10 +23,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benches import mpi
 from benches.launch import orders
 from benches.launch.job import KNOWN, Job, available, calm_library, limited
 from benches.machine import machine, processor_times
@@ -197,8 +199,9 @@ def main() -> int:
     with (
         tempfile.TemporaryDirectory(prefix="gvt-launch-") as scratch,
         session(topology, source=asked.cloud) as lab,
-        limited([host.name for host in topology.host], os.cpu_count() or 1) as groups,
+        closing(limited([host.name for host in topology.host], os.cpu_count() or 1)) as groups,
     ):
+        mpi.loss_based(lab, [host.name for host in topology.host])
         calm = calm_library(Path(scratch))
         for name in asked.programs:
             if not available(name):

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from examples.programs.loop import GAVOTTE, HERE, JOB_S, PROGRAMS, RANKS, VARIABLES, Program
 
+from gavotte.campaign.drivers.cgroups import Groups
+from gavotte.formats.campaign import Flavour
 from gavotte.lab import Session
 from gavotte.launch.launchers import Wanted, recognise
 from gavotte.launch.running import run
@@ -24,11 +24,9 @@ PAGERANK = Program(
 )
 """Irregular exchange: `Alltoallv` between ranks of very unequal blocks."""
 KNOWN = {**PROGRAMS, "pagerank": PAGERANK}
-ROOT = Path("/sys/fs/cgroup")
 MCA = {"btl": "tcp,self", "btl_tcp_if_include": "eth0", "oob_tcp_if_include": "eth0", "mpi_yield_when_idle": "1"}
 
 
-QUOTA = Path(__file__).with_name("quota.sh")
 CALM = Path(__file__).parents[1] / "calm.c"
 PERIOD_US = 10_000
 """Period of a processor quota: a host with a sixth of a core pauses for 8 ms at a time, not for 80."""
@@ -41,38 +39,17 @@ def calm_library(folder: Path) -> Path:
     return library
 
 
-@contextmanager
-def limited(hosts: Sequence[str], cores: int) -> Iterator[Path | None]:
-    """Make a control group for each host, in which `RANKS` hosts together have these cores.
+def limited(hosts: Sequence[str], cores: int) -> Groups:
+    """Make a control group for each host, so that `RANKS` hosts together have these cores.
 
-    Yields the folder of the groups; None if the machine allows none.
+    Raises:
+        UnsupportedError: when the machine does not allow limits.
     """
-    second = (ROOT / "cgroup.controllers").exists()
-    folder = (ROOT if second else ROOT / "cpu") / f"gavotte-launch-{os.getpid()}"
-    quota_us = max(1000, round(cores * PERIOD_US / RANKS))
-    try:
-        folder.mkdir()
-        if second:
-            (folder / "cgroup.subtree_control").write_text("+cpu")
-        for host in hosts:
-            (folder / host).mkdir()
-            if second:
-                (folder / host / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
-                continue
-            (folder / host / "cpu.cfs_period_us").write_text(str(PERIOD_US))
-            (folder / host / "cpu.cfs_quota_us").write_text(str(quota_us))
-    except OSError as error:
-        print(f"hosts are not limited: {error}")
-        yield None
-        return
-    try:
-        yield folder
-    finally:
-        for host in hosts:
-            with suppress(OSError):
-                (folder / host).rmdir()
-        with suppress(OSError):
-            folder.rmdir()
+    groups = Groups(PERIOD_US)
+    for host in hosts:
+        groups.add(host, [])
+        groups.limit(host, Flavour(name="part", cpus=cores / RANKS))
+    return groups
 
 
 def available(name: str) -> bool:
@@ -89,14 +66,14 @@ class Job:
         folder: folder for its files, with the store.
         name: one of `KNOWN`.
         calm: the library that lets waiting ranks sleep.
-        groups: folder with a control group for each host; None = hosts are not limited.
+        groups: the control groups of the hosts.
     """
 
     lab: Session
     folder: Path
     name: str
     calm: Path
-    groups: Path | None = None
+    groups: Groups
 
     @property
     def store(self) -> str:
@@ -115,8 +92,7 @@ class Job:
         words += [word for key, value in MCA.items() for word in ("--mca", key, value)]
         words += [word for key in VARIABLES for word in ("-x", key)]
         words += ["-x", f"LD_PRELOAD={self.calm}"]
-        words += [] if self.groups is None else [str(QUOTA), str(self.groups)]
-        return [*words, *(word.format(inputs=HERE) for word in KNOWN[self.name].line)]
+        return [*words, *self.groups.joining_by_name([word.format(inputs=HERE) for word in KNOWN[self.name].line])]
 
     @property
     def environment(self) -> dict[str, str]:

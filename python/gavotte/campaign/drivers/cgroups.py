@@ -26,13 +26,16 @@ class Groups:
         version: the kernel's version of control groups, 1 or 2.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, period_us: int = PERIOD_US) -> None:
         """Detect the version of control groups, create this process's folder and remove groups of ended processes.
+
+        Args:
+            period_us: period of processor quotas, in microseconds.
 
         Raises:
             UnsupportedError: when this process cannot create groups.
         """
-        self._bases = bases()
+        self._bases, self._period_us = bases(), period_us
         self.version = 2 if len(self._bases) == 1 else 1
         self._name = f"{PREFIX}{os.getpid()}"
         self._hosts: set[str] = set()
@@ -60,10 +63,15 @@ class Groups:
 
     def joining(self, host: str, argv: Sequence[str]) -> list[str]:
         """Return the command line that runs a program in a host's group; unchanged if the host has no group."""
-        if host not in self._hosts:
-            return list(argv)
+        return self._joining(host, argv) if host in self._hosts else list(argv)
+
+    def joining_by_name(self, argv: Sequence[str]) -> list[str]:
+        """Return the command line that runs a program in the group of the host on which it is started, by its name."""
+        return self._joining("$(hostname)", argv)
+
+    def _joining(self, host: str, argv: Sequence[str]) -> list[str]:
         files = [str(base / self._name / host / "cgroup.procs") for base in self._bases]
-        join = " && ".join(f"echo $$ > '{file}'" for file in files)
+        join = " && ".join(f'echo $$ > "{file}"' for file in files)
         return ["sh", "-c", f'{join} && exec "$@"', "sh", *argv]
 
     def limit(self, host: str, flavour: Flavour | None) -> None:
@@ -78,17 +86,17 @@ class Groups:
             raise GavotteError(
                 f"flavour `{flavour.name}` has {wanted} cores, but this machine {cores}", hint="use fewer cores"
             )
-        quota = None if flavour is None or flavour.cpus is None else max(1000, round(flavour.cpus * PERIOD_US))
+        quota = None if flavour is None or flavour.cpus is None else max(1000, round(flavour.cpus * self._period_us))
         listed = f"0-{(wanted or cores) - 1}"
         try:
             if self.version == 2:
                 folder = self._bases[0] / self._name / host
-                (folder / "cpu.max").write_text(f"{quota or 'max'} {PERIOD_US}")
+                (folder / "cpu.max").write_text(f"{quota or 'max'} {self._period_us}")
                 if wanted is not None or (folder / "cpuset.cpus").exists():
                     (folder / "cpuset.cpus").write_text(listed)
                 return
             cpu, cpuset = (base / self._name / host for base in self._bases)
-            (cpu / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+            (cpu / "cpu.cfs_period_us").write_text(str(self._period_us))
             (cpu / "cpu.cfs_quota_us").write_text(str(quota or -1))
             (cpuset / "cpuset.cpus").write_text(listed)
         except OSError as error:
