@@ -73,8 +73,16 @@ def truth(topology: Topology) -> Network:
                     "down_bps": GOODPUT_PER_WIRE * switch.up,
                 }
             )
+    burst = {host.name: GOODPUT_PER_WIRE * host.burst for host in topology.host}
     hosts = [
-        {"name": name, "machine": machine[name], "egress_bps": cap[name], "ingress_bps": cap[name]} for name in cap
+        {
+            "name": name,
+            "machine": machine[name],
+            "egress_bps": cap[name],
+            "ingress_bps": cap[name],
+            "burst_bytes": burst[name],
+        }
+        for name in cap
     ]
     way_s = [[1e-4 + a.latency + b.latency for b in topology.host] for a in topology.host]
     latency_s = [[None if i == j else s for j, s in enumerate(row)] for i, row in enumerate(way_s)]
@@ -85,6 +93,6 @@ def truth(topology: Topology) -> Network:
             "groups": groups,
             "rate_bps": rows,
             "latency_s": latency_s,
-            "sharing": "hose",
+            "sharing": "groups" if groups else "hose",
         }
     )

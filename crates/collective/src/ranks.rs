@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gavotte_fluid::{LinkId, Platform};
-use gavotte_net::{BitsPerSec, Link, Network, NetworkParts, Sharing, Volume};
+use gavotte_net::{BitsPerSec, Link, Network, NetworkError, NetworkParts, Sharing, Volume};
 
 use crate::costs::Costs;
 use crate::error::TreeError;
@@ -76,7 +76,12 @@ impl Ranks {
             rate_bps,
             latency_s,
         };
-        let network = Network::new(parts).map_err(|error| TreeError::Network(error.to_string()))?;
+        let fail = |error: NetworkError| TreeError::Network(error.to_string());
+        let mut changed = Network::new(parts).map_err(fail)?;
+        if !network.bursts().is_empty() {
+            changed = changed.with_bursts(network.bursts().to_vec()).map_err(fail)?;
+        }
+        let network = changed;
         Self::new(Arc::new(network), hosts)
     }
 

@@ -1,6 +1,6 @@
 //! A measured network as a platform: each ordered pair of hosts has its own link.
 
-use gavotte_net::{BitsPerSec, Network};
+use gavotte_net::{BitsPerSec, Bucket, Network};
 
 use crate::platform::{LinkId, Platform};
 
@@ -20,6 +20,10 @@ impl Platform for Network {
     /// The latency, or zero if it is unknown.
     fn latency_s(&self, source: usize, target: usize) -> f64 {
         self.latency_s(source, target).unwrap_or(0.0)
+    }
+
+    fn buckets(&self, source: usize, target: usize) -> Option<[Bucket; 2]> {
+        self.buckets(source, target)
     }
 
     fn link_name(&self, link: LinkId) -> String {

@@ -1,6 +1,6 @@
 //! The interface of a platform: links with rates, and the paths between hosts.
 
-use gavotte_net::BitsPerSec;
+use gavotte_net::{BitsPerSec, Bucket};
 
 /// Number of a directed link of a [`Platform`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,6 +23,12 @@ pub trait Platform: Sync {
 
     /// Time from the start of a flow until its first byte arrives, in seconds.
     fn latency_s(&self, source: usize, target: usize) -> f64;
+
+    /// The token buckets on the way from `source` to `target`: that of what the sender sends, and that of what the
+    /// receiver gets. `None` = none is known. [`crate::Wire`] leaves them to its caller.
+    fn buckets(&self, _source: usize, _target: usize) -> Option<[Bucket; 2]> {
+        None
+    }
 
     /// The readable name of a link, such as "up link of tor0".
     fn link_name(&self, link: LinkId) -> String;

@@ -16,5 +16,5 @@ mod units;
 pub use error::{InputError, NetworkError, check_index, check_length, check_value};
 pub use fill::{Held, max_min};
 pub use links::Link;
-pub use network::{Group, Host, Network, NetworkParts, Sharing};
+pub use network::{Bucket, Group, Host, Network, NetworkParts, Sharing};
 pub use units::{Bandwidth, BitsPerSec, Bytes, Seconds, Volume};

@@ -20,6 +20,33 @@ pub struct Host {
     pub ingress: BitsPerSec,
 }
 
+/// A bucket with at least this many seconds of its fill rate is a host's credit and may be half spent, as
+/// `python/gavotte/terms/credit.py` says.
+const CREDIT_S: f64 = 0.25;
+
+/// A measured peak below this many times the fill rate is no peak.
+const LEAST_PEAK: f64 = 1.05;
+
+/// A token bucket: after a pause it lets its depth pass at the peak rate, and else no more than its fill rate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bucket {
+    /// What a full bucket lets pass at once, in bytes.
+    pub depth_bytes: f64,
+    /// Rate at which it fills.
+    pub fill: BitsPerSec,
+    /// Rate while it lasts.
+    pub peak: BitsPerSec,
+}
+
+impl Bucket {
+    /// No limit at all.
+    pub const NONE: Self = Self {
+        depth_bytes: f64::INFINITY,
+        fill: BitsPerSec::UNLIMITED,
+        peak: BitsPerSec::UNLIMITED,
+    };
+}
+
 /// Hosts behind a shared up and down link, such as a rack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
@@ -96,6 +123,8 @@ pub struct Network {
     members: Vec<Vec<usize>>,
     /// For each host, the number of hosts on its machine, itself included.
     colocated: Vec<usize>,
+    /// For each host, the depth in bytes and the peak rate of its token bucket. Empty = none is known.
+    bursts: Vec<Option<(f64, BitsPerSec)>>,
 }
 
 impl Network {
@@ -147,7 +176,63 @@ impl Network {
             around,
             members,
             parts,
+            bursts: Vec::new(),
         })
+    }
+
+    /// The same network with the token buckets of its hosts.
+    ///
+    /// `bursts` has the depth in bytes and the peak rate of each host's bucket; `None` = unknown.
+    ///
+    /// # Errors
+    /// If there is not one value for each host, or a depth is negative or no number.
+    pub fn with_bursts(mut self, bursts: Vec<Option<(f64, BitsPerSec)>>) -> Result<Self, NetworkError> {
+        check_length("the token buckets", bursts.len(), self.parts.hosts.len())?;
+        for (host, burst) in self.parts.hosts.iter().zip(&bursts) {
+            if let Some((depth, _)) = *burst {
+                let fine = (0.0..f64::INFINITY).contains(&depth);
+                let name = || format!("the token bucket of `{}`", host.name);
+                check_value(name, depth, fine, "from zero bytes, and finite")?;
+            }
+        }
+        self.bursts = bursts;
+        Ok(self)
+    }
+
+    /// The token buckets of the hosts, as given.
+    pub fn bursts(&self) -> &[Option<(f64, BitsPerSec)>] {
+        &self.bursts
+    }
+
+    /// The token buckets on the way from `m` to `n`: that of what `m` sends, and that of what `n` receives.
+    ///
+    /// A host without a cap has [`Bucket::NONE`]. What comes in passes a bucket as deep as what goes out. `None` = no
+    /// cap is on the way, or one whose bucket is unknown, or deep enough to be a credit that may be spent.
+    pub fn buckets(&self, m: usize, n: usize) -> Option<[Bucket; 2]> {
+        if self.bursts.is_empty() || !self.capped(m, n) {
+            return None;
+        }
+        let bucket = |host: usize, fill: BitsPerSec| {
+            if !fill.is_limited() {
+                return Some(Bucket::NONE);
+            }
+            let shallow = |(depth_bytes, _): &(f64, BitsPerSec)| 8.0 * depth_bytes < CREDIT_S * fill.bps();
+            self.bursts[host].filter(shallow).map(|(depth_bytes, peak)| Bucket {
+                depth_bytes,
+                fill,
+                // A few packets are too short to time: a measurement shows their depth, but the fill rate as their peak.
+                peak: if peak.bps() > LEAST_PEAK * fill.bps() {
+                    peak
+                } else {
+                    BitsPerSec::UNLIMITED
+                },
+            })
+        };
+        let (out, into) = (self.parts.hosts[m].egress, self.parts.hosts[n].ingress);
+        if !out.is_limited() && !into.is_limited() {
+            return None;
+        }
+        Some([bucket(m, out)?, bucket(n, into)?])
     }
 
     /// The hosts, in the order given.

@@ -149,3 +149,23 @@ fn mistakes_are_named() {
     assert_eq!(unknown, "there is no sharing model `star`; use hose, pipe or groups");
     assert_eq!("hose".parse(), Ok(Sharing::Hose));
 }
+
+#[test]
+fn buckets_are_on_the_way_between_machines() {
+    let with = |bursts| Network::new(parts()).expect("sound").with_bursts(bursts);
+    let burst = |depth: f64, peak: f64| Some((depth, bps(peak * MBIT)));
+    let network = with(vec![burst(9e3, 8.0), burst(9e3, 8.0), burst(5e3, 4.1), burst(1e6, 8.0)]).expect("sound");
+    let [out, into] = network.buckets(0, 2).expect("known");
+    assert_eq!((out.depth_bytes, into.depth_bytes), (9e3, 5e3));
+    assert_eq!((out.fill, into.fill), (bps(4.0 * MBIT), bps(2.0 * MBIT)));
+    assert_eq!(out.peak, bps(8.0 * MBIT));
+    // A peak at the fill rate is a burst that was too short to time.
+    let [slow, _] = network.buckets(2, 0).expect("known");
+    assert_eq!(slow.peak, BitsPerSec::UNLIMITED);
+    // A megabyte is two seconds at this rate: a credit.
+    assert_eq!(network.buckets(0, 3), None);
+    assert_eq!(network.buckets(0, 1), None);
+    assert_eq!(Network::new(parts()).expect("sound").buckets(0, 2), None);
+    assert!(with(vec![None; 3]).is_err());
+    assert!(with(vec![None, None, None, burst(-1.0, 8.0)]).is_err());
+}

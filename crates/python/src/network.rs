@@ -19,6 +19,8 @@ struct HostOf {
     machine: Option<String>,
     egress_bps: Option<f64>,
     ingress_bps: Option<f64>,
+    burst_bytes: Option<f64>,
+    peak_bps: Option<f64>,
 }
 
 #[derive(FromPyObject)]
@@ -52,6 +54,11 @@ impl Network {
     fn new(network: NetworkOf, sharing: Option<&str>) -> PyResult<Self> {
         let host_at = places(network.hosts.iter().map(|host| &host.name));
         let group_at = places(network.groups.iter().map(|group| &group.name));
+        let burst = |host: &HostOf| {
+            let peak = rate(&host.name, host.peak_bps);
+            host.burst_bytes.map(|depth| Ok((depth, peak?))).transpose()
+        };
+        let bursts = network.hosts.iter().map(burst).collect::<PyResult<Vec<_>>>()?;
         let mut machine_at: HashMap<String, usize> = HashMap::new();
         let mut host = |(m, host): (usize, HostOf)| {
             Ok(net::Host {
@@ -85,7 +92,11 @@ impl Network {
             groups: network.groups.into_iter().map(group).collect::<PyResult<_>>()?,
             sharing: sharing.unwrap_or(&network.sharing).parse().map_err(Error::from)?,
         };
-        Ok(Self(Arc::new(net::Network::new(parts).map_err(Error::from)?)))
+        let mut network = net::Network::new(parts).map_err(Error::from)?;
+        if bursts.iter().any(Option::is_some) {
+            network = network.with_bursts(bursts).map_err(Error::from)?;
+        }
+        Ok(Self(Arc::new(network)))
     }
 
     #[getter]

@@ -8,6 +8,7 @@ use gavotte_fluid::{Platform, Transfer, Wire};
 use gavotte_net::Seconds;
 
 use crate::actor::Actor;
+use crate::bursts::{Bursts, Passage};
 use crate::collectives::Expansions;
 use crate::error::ReplayError;
 use crate::events::{Chore, Due, Event};
@@ -47,6 +48,7 @@ struct Engine<'a> {
     placed: Placed<'a>,
     model: &'a Model,
     wire: Option<Wire<'a>>,
+    bursts: Bursts,
     now_s: f64,
     due: BinaryHeap<Reverse<Due>>,
     numbers: u64,
@@ -76,6 +78,7 @@ impl<'a> Engine<'a> {
             placed,
             model,
             wire: placed.platform.map(Wire::new),
+            bursts: Bursts::new(placed.platform.map_or(0, Platform::host_count)),
             now_s: 0.0,
             due: BinaryHeap::new(),
             numbers: 0,
@@ -343,6 +346,18 @@ impl<'a> Engine<'a> {
             };
             self.at(self.now_s + seconds, Event::Sent(number));
             return;
+        };
+        let buckets = self
+            .placed
+            .platform
+            .and_then(|platform| platform.buckets(source as usize, target as usize));
+        let bytes = match buckets.map(|ways| self.bursts.pass([source, target], &ways, bytes, self.now_s)) {
+            None => bytes,
+            Some(Passage::Left(bytes)) => bytes,
+            Some(Passage::Through(time_s)) => {
+                self.at(time_s, Event::Sent(number));
+                return;
+            }
         };
         let hosts = self.placed.platform.map_or(0, Platform::host_count);
         let cap_bps = self

@@ -16,6 +16,7 @@
 //! No code here reads a clock; the same input and seed always give the same output.
 
 mod actor;
+mod bursts;
 mod collectives;
 mod engine;
 mod error;

@@ -10,7 +10,7 @@ mod trees;
 use std::sync::Arc;
 
 use gavotte_fluid::{LinkId, Platform};
-use gavotte_net::BitsPerSec;
+use gavotte_net::{BitsPerSec, Bucket};
 use gavotte_replay::{Collective, Kind, Model, Op, Placed, Program, replay};
 
 use crate::error::TreeError;
@@ -147,6 +147,10 @@ impl Platform for Hosts<'_> {
 
     fn latency_s(&self, source: usize, target: usize) -> f64 {
         self.0.network().latency_s(source, target).unwrap_or(0.0)
+    }
+
+    fn buckets(&self, source: usize, target: usize) -> Option<[Bucket; 2]> {
+        self.0.network().buckets(source, target)
     }
 
     fn link_name(&self, link: LinkId) -> String {
