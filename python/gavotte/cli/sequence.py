@@ -1,7 +1,8 @@
-"""`gavotte sequence`: place applications as they arrive, and migrate tasks where that pays."""
+"""`gavotte sequence`: place applications as they arrive, and migrate tasks where that pays; simulated or for real."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,10 +13,16 @@ from gavotte.cli.declared import declared, option
 from gavotte.cli.options import AppFiles, Json, NetworkFile, Seed, Threads
 from gavotte.cli.output import emit_json, emit_table, note, unknown_pairs, warn
 from gavotte.cli.progress import progress
+from gavotte.cli.shell_words import words_of
+from gavotte.cli.signals import leave, stop_flag
 from gavotte.cli.writing import to_write
 
 if TYPE_CHECKING:
-    from gavotte.place.sequence import Decision, InSequence
+    from gavotte.formats.app import App
+    from gavotte.formats.network import Network
+    from gavotte.launch.live import LiveQuestion, LiveResult
+    from gavotte.place import Effort
+    from gavotte.place.sequence import Decision, InSequence, Review
 
 
 @dataclass(frozen=True)
@@ -29,11 +36,41 @@ class SearchOptions:
     threads: Threads = None
 
 
+@dataclass(frozen=True)
+class LiveOptions:
+    """How to carry the sequence out."""
+
+    live: str | None = option(
+        "Run this command for each application when it arrives, and again when its tasks have moved; {app}, {hosts}, "
+        "{hostfile} and {placement} stand for its name, the hosts of its tasks, a file with them, and the Placement.",
+        "COMMAND",
+        "--live",
+    )
+    folder: Path = option(
+        "Folder for placements, host files and output of --live.",
+        "FOLDER",
+        "--live-folder",
+        default=Path("gavotte-live"),
+    )
+    stop_time: float = option(
+        "Time for an application of --live to stop after SIGTERM, before it is killed.", "SECONDS", default=30.0, min=0
+    )
+    dry_run: bool = option("Simulate, and print the commands that --live would start first.", default=False)
+
+    def check(self, writing: Writing) -> None:
+        """Refuse options that do not belong together."""
+        if self.live is None and self.dry_run:
+            raise typer.BadParameter("--dry-run is for --live")
+        if self.live is not None and (writing.output is not None or writing.migrated is not None):
+            raise typer.BadParameter("--live writes its own placements: leave out -o and --migrated")
+
+
 @declared
 def sequence(
     network: NetworkFile,
     apps: AppFiles,
     asked: SearchOptions,
+    carried: LiveOptions,
     output: Annotated[
         Path | None,
         to_write("Write where all tasks start to this file.", "P.placement.json"),
@@ -44,55 +81,164 @@ def sequence(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Place applications as they arrive, next to those that run, and migrate tasks where that pays."""
-    from gavotte.errors import GavotteError
-    from gavotte.formats.app import read_app, write_app
-    from gavotte.formats.network import read_network
-    from gavotte.formats.placement import write_placement
-    from gavotte.place import Effort
-    from gavotte.place.sequence import sequence as place_in_sequence
-    from gavotte.place.sequence import state_of, unfold
-    from gavotte.simulate import Advance
+    """Place applications as they arrive, next to those that run, and migrate tasks where that pays.
 
-    if migrated is not None and (output is None or asked.every is None):
-        raise typer.BadParameter("--migrated needs --every, and -o for the placement that goes with it")
-    if (asked.every is None) != (asked.migration_cost is None):
-        raise typer.BadParameter("--every and --migration-cost need each other")
-    cost_s = asked.migration_cost or 0.0
+    It simulates them. With `--live` it runs them.
+    """
+    from gavotte.formats.app import read_app
+    from gavotte.formats.network import read_network
+    from gavotte.place import Effort
+
+    writing = Writing(output, migrated)
+    writing.check(asked)
+    carried.check(writing)
+    effort = Effort(asked.method, asked.time_limit, seed, asked.threads)
     net, loaded = read_network(network), [read_app(app) for app in apps]
     warn(unknown_pairs(net))
-    if migrated is not None:
-        try:
-            migrated.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise GavotteError(
-                f"{migrated}: cannot create this folder: {error.strerror}", hint="name another one"
-            ) from None
-    with progress("placing"):
-        done = place_in_sequence(
-            net,
-            loaded,
-            Advance(net),
-            every_s=asked.every,
-            migration_s=cost_s,
-            effort=Effort(asked.method, asked.time_limit, seed, asked.threads),
-        )
-    unfolded, placement = loaded, done.placement
-    if migrated is not None:
-        unfolded, placement = unfold(loaded, done, state_of(net, cost_s))
-        for app in unfolded:
-            write_app(migrated / f"{app.name}.app.toml", app)
-    if output is not None:
-        write_placement(output, placement)
+    question = None if carried.live is None else _live_question(network, loaded, asked, carried, effort)
+    if question is not None and not carried.dry_run:
+        _carry_out(question, as_json=as_json)
+        return
+    done = _simulate(net, loaded, asked, effort)
+    moved = writing.write(net, loaded, done, asked)
     if as_json:
-        emit_json(_document(done, asked.every, cost_s))
+        emit_json(_document(done, asked.every, asked.migration_cost or 0.0))
     else:
         _emit(done)
         note(f"sum of running times {done.sum_s:.3f} s by the fluid model; {asked.method}, seed {seed}")
     if output is not None:
-        moved = sum(len(review.decision.moves) for review in done.reviews)
         how = "with" if migrated is not None else "without"
         note(f"wrote {output}" + (f", {how} the {moved} migrations" if moved else ""))
+    if question is not None:
+        by_name = {app.name: app for app in loaded}
+        for arrival in done.arrivals:
+            words = question.filled(by_name[arrival.app], arrival.placement.assignment)
+            note(f"{arrival.time_s:.3f} s: --live would run: {shlex.join(words)}")
+
+
+@dataclass(frozen=True)
+class Writing:
+    """The files that a simulated sequence leaves."""
+
+    output: Path | None
+    migrated: Path | None
+
+    def check(self, asked: SearchOptions) -> None:
+        """Refuse options that do not belong together, and make the folder.
+
+        Raises:
+            GavotteError: when the folder cannot be made.
+        """
+        from gavotte.errors import GavotteError
+
+        if self.migrated is not None and (self.output is None or asked.every is None):
+            raise typer.BadParameter("--migrated needs --every, and -o for the placement that goes with it")
+        if (asked.every is None) != (asked.migration_cost is None):
+            raise typer.BadParameter("--every and --migration-cost need each other")
+        if self.migrated is None:
+            return
+        try:
+            self.migrated.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise GavotteError(
+                f"{self.migrated}: cannot create this folder: {error.strerror}", hint="name another one"
+            ) from None
+
+    def write(self, network: Network, apps: list[App], done: InSequence, asked: SearchOptions) -> int:
+        """Write the files. Return the number of migrations."""
+        from gavotte.formats.app import write_app
+        from gavotte.formats.placement import write_placement
+        from gavotte.place.sequence import state_of, unfold
+
+        placement = done.placement
+        if self.migrated is not None:
+            unfolded, placement = unfold(apps, done, state_of(network, asked.migration_cost or 0.0))
+            for app in unfolded:
+                write_app(self.migrated / f"{app.name}.app.toml", app)
+        if self.output is not None:
+            write_placement(self.output, placement)
+        return sum(len(review.decision.moves) for review in done.reviews)
+
+
+def _simulate(network: Network, apps: list[App], asked: SearchOptions, effort: Effort) -> InSequence:
+    from gavotte.place.sequence import sequence as place_in_sequence
+    from gavotte.simulate import Advance
+
+    with progress("placing"):
+        return place_in_sequence(
+            network,
+            apps,
+            Advance(network),
+            every_s=asked.every,
+            migration_s=asked.migration_cost or 0.0,
+            effort=effort,
+        )
+
+
+def _live_question(
+    network: Path, apps: list[App], asked: SearchOptions, carried: LiveOptions, effort: Effort
+) -> LiveQuestion:
+    from gavotte.formats.network import read_network
+    from gavotte.launch.live import LiveQuestion
+
+    return LiveQuestion(
+        read=lambda: read_network(network),
+        apps=apps,
+        command=words_of(carried.live or "", "--live"),
+        folder=carried.folder.absolute(),
+        every_s=asked.every,
+        migration_s=asked.migration_cost or 0.0,
+        end_s=carried.stop_time,
+        effort=effort,
+    )
+
+
+def _carry_out(question: LiveQuestion, *, as_json: bool) -> None:
+    """Run the applications, and print what ran where and when. Exit with status 1 if one failed."""
+    from gavotte.launch.live import LiveSession, live
+
+    with stop_flag() as stop:
+        result = live(question, LiveSession(note, lambda text: warn([text]), stop))
+    if as_json:
+        emit_json(_live_document(result, question))
+    else:
+        _emit_live(result)
+        note(f"sum of running times {result.sum_s:.3f} s; {question.effort.method}, seed {question.effort.seed}")
+    leave(result.interrupted)
+    if result.failed:
+        raise typer.Exit(1)
+
+
+def _emit_live(result: LiveResult) -> None:
+    def seconds(value: float | None) -> str:
+        return "" if value is None else f"{value:.3f}"
+
+    emit_table(
+        ["application", "arrived at s", "started at s", "ended at s", "predicted s", "ran for s", "moves", "status"],
+        [
+            [
+                each.app,
+                *map(seconds, (each.arrived_s, each.started_s, each.ended_s, each.predicted_s, each.running_s)),
+                str(len(each.moves)),
+                "no room" if each.status is None else str(each.status),
+            ]
+            for each in result.ran
+        ],
+        words=["application", "status"],
+    )
+
+
+def _live_document(result: LiveResult, question: LiveQuestion) -> dict[str, Any]:
+    return {
+        "method": question.effort.method,
+        "seed": question.effort.seed,
+        "every_s": question.every_s,
+        "migration_s": question.migration_s,
+        "ran": [each.document for each in result.ran],
+        "reviews": [_review_document(each) for each in result.reviews],
+        "sum_s": result.sum_s,
+        "interrupted": result.interrupted,
+    }
 
 
 def _emit(done: InSequence) -> None:
@@ -143,22 +289,24 @@ def _document(done: InSequence, every_s: float | None, migration_s: float) -> di
             }
             for one in done.arrivals
         ],
-        "reviews": [
-            {
-                "time_s": one.time_s,
-                "apps": one.apps,
-                "keep_s": one.decision.keep_s,
-                "move_s": one.decision.move_s,
-                "cost_s": one.decision.cost_s,
-                "saving_s": one.decision.saving_s,
-                "moves": [
-                    {"app": move.app, "task": move.task, "source": move.source, "target": move.target}
-                    for move in one.decision.moves
-                ],
-            }
-            for one in done.reviews
-        ],
+        "reviews": [_review_document(each) for each in done.reviews],
         "running_s": done.running_s,
         "sum_s": done.sum_s,
         "completion_s": done.placement.completion_s,
+    }
+
+
+def _review_document(review: Review) -> dict[str, Any]:
+    decision = review.decision
+    return {
+        "time_s": review.time_s,
+        "apps": review.apps,
+        "keep_s": decision.keep_s,
+        "move_s": decision.move_s,
+        "cost_s": decision.cost_s,
+        "saving_s": decision.saving_s,
+        "moves": [
+            {"app": move.app, "task": move.task, "source": move.source, "target": move.target}
+            for move in decision.moves
+        ],
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from gavotte.cli.declared import declared, option
 from gavotte.cli.options import Json, MaybeHosts, Seed
 from gavotte.cli.output import note, warn
 from gavotte.cli.progress import sign_of_life
+from gavotte.cli.shell_words import words_of
 from gavotte.cli.signals import stop_flag
 from gavotte.cli.writing import to_write
 from gavotte.formats.parts.counting import counted
@@ -121,7 +121,7 @@ def watch(
         count=asked.count,
         seed=asked.seed,
     )
-    words = None if writing.command is None else _words_of(writing.command, "--command")
+    words = None if writing.command is None else words_of(writing.command, "--command")
     running = _running(placed)
     executor = _executor(writing, placed)
 
@@ -204,26 +204,9 @@ def _executor(writing: OutputOptions, placed: RunningOptions) -> Executor | None
         return None
     stem = placed.placement.name.removesuffix(".json").removesuffix(".placement")
     file = placed.placement.absolute().with_name(f"{stem}.advised.placement.json")
-    words = _words_of(writing.execute, "--exec")
+    words = words_of(writing.execute, "--exec")
     execution = Execution(words, file, writing.exec_every, writing.dry_run)
     return Executor(execution, note, lambda text: warn([text]))
-
-
-def _words_of(command: str, name: str) -> list[str]:
-    """Split the command of an option as a shell would.
-
-    Raises:
-        GavotteError: when nothing is left, or a quotation does not end.
-    """
-    from gavotte.errors import GavotteError
-
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise GavotteError(f"{name} `{command}`: {str(error).lower()}", hint="quote it as a shell wants it") from None
-    if not words:
-        raise GavotteError(f"{name} is empty", hint="name a program, or leave out the option")
-    return words
 
 
 def _call(words: list[str], document: dict[str, Any]) -> None:

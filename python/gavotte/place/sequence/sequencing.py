@@ -178,7 +178,7 @@ def sequence(
             checks = max(checks, math.ceil((now_s - start_s) / every_s))
             check_s = max(start_s + checks * every_s, now_s)
         until_s = min(arrival_s, check_s) if live else arrival_s
-        live, ended = _moved_on(live, projection, until_s - now_s)
+        live, ended = moved_on(live, projection, until_s - now_s)
         for one, after_s in ended:
             end_s[one.app.name], final[one.app.name] = now_s + after_s, dict(one.assignment)
         if math.isinf(until_s):
@@ -208,10 +208,17 @@ def sequence(
     )
 
 
-def _moved_on(
-    live: Sequence[Live], projection: Projection, for_s: float
-) -> tuple[list[Live], list[tuple[Live, float]]]:
-    """Return the applications that still run after `for_s` seconds, and each that ended, with its end in seconds."""
+def moved_on(live: Sequence[Live], projection: Projection, for_s: float) -> tuple[list[Live], list[tuple[Live, float]]]:
+    """Return the applications that still run after some time, and those that have ended.
+
+    Args:
+        live: the running applications.
+        projection: moves them forward in time.
+        for_s: the time, in seconds.
+
+    Returns:
+        Those that run, each with the bytes still to come, and those that ended, each with its end in seconds.
+    """
     if not live:
         return [], []
     done = projection(
