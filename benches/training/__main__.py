@@ -15,6 +15,8 @@ import argparse
 import json
 import os
 import random
+import re
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -41,8 +43,6 @@ from gavotte.launch.launchers import Wanted, recognise
 from gavotte.launch.nodes import Node, run_nodes
 
 HOSTS, RACKS, MBIT = 8, 2, 100
-PYTHON = "/usr/bin/python3"
-"""Python that has Debian's PyTorch."""
 TRAIN = Path(__file__).with_name("train.py")
 GOAL = 1.3
 LIMIT_S = 600.0
@@ -68,8 +68,22 @@ class Training:
 
     def __init__(self, session: lab.Session, folder: Path, groups: Groups, asked: argparse.Namespace) -> None:
         self.session, self.folder = session, folder
-        program = groups.joining_by_name([PYTHON, str(TRAIN), str(asked.steps), str(asked.width)])
-        self.words = ["torchrun", "--no_python", "--nproc_per_node", "1", *program]
+        limited_torchrun = folder / "torchrun"
+        # Torchrun itself would take `$$` in a command line for an escaped dollar.
+        joining = shlex.join(groups.joining_by_name([shutil.which("torchrun") or "torchrun"]))
+        limited_torchrun.write_text(f'#!/bin/sh\nexec {joining} "$@"\n')
+        limited_torchrun.chmod(0o755)
+        # Debian's 1.13 on Python 3.11 finds no meaning of 0, the default of both options, and 1 is stdout.
+        output = ["--redirects", "1", "--tee", "1"]
+        self.words = [
+            str(limited_torchrun),
+            "--nproc_per_node",
+            "1",
+            *output,
+            str(TRAIN),
+            str(asked.steps),
+            str(asked.width),
+        ]
         self.environment = {
             **session.environment(),
             "OMP_NUM_THREADS": "1",
@@ -117,7 +131,7 @@ class Training:
 
 
 def _steps_s(text: str) -> float:
-    return next(float(line.split()[1]) for line in text.splitlines() if line.startswith("seconds "))
+    return float(re.findall(r"seconds ([0-9.]+)$", text, re.MULTILINE)[0])
 
 
 def main() -> int:
