@@ -172,7 +172,7 @@ def main() -> int:
     if asked.record and rows:
         chosen = " ".join(sys.argv[1:]).replace(f"--record {asked.record}", "").strip()
         write_figure(
-            asked.record / "tuned.json",
+            asked.record / "collectives-tuned.json",
             title="Open MPI's collectives by default and by rules from a measurement",
             command=f'make bench-tuned ARGS="{chosen}"' if chosen else "make bench-tuned",
             about=about,
