@@ -60,7 +60,10 @@ def test_a_library_that_was_not_timed_has_a_predicted_time() -> None:
     assert answer("gather", "openmpi").algorithm == LIBRARY
     assert answer("gather", "mpich").algorithm == FLAT, "MPICH gathers along a binomial tree by rank"
     slow = timed(9.0, 4096)
-    assert answer("broadcast", "openmpi", slow).baselines_s[LIBRARY] == 9.0, "a measured time counts more"
+    assert answer("broadcast", "openmpi", slow).predicted_s == 9.0, "a measured time counts more"
+    assert answer("broadcast", "openmpi", slow).algorithm == LIBRARY, (
+        "short operations fit bursts, which rates do not show"
+    )
     with pytest.raises(GavotteError, match="`lam` is no MPI library; use openmpi or mpich"):
         answer("broadcast", "lam")
 

@@ -14,6 +14,7 @@ from gavotte.formats.collective import FORMAT, LIBRARY, Collective, Operation, S
 from gavotte.formats.network import Network
 from gavotte.formats.parts.names import known_as, meant
 from gavotte.formats.record import Record
+from gavotte.terms.algorithms import LEAST_SET_BYTES
 
 OPERATIONS: tuple[Operation, ...] = get_args(Operation)
 
@@ -152,7 +153,9 @@ def plan(
         library_s = _predicted_library_s(on, operation, size_bytes, top, search.mpi)
     if library_s is not None:
         total_s[LIBRARY] = library_s
-        if algorithm == "auto" and total_s[chosen] >= (1 - SURE) * library_s:
+        moved_bytes = size_bytes * (len(hosts) if operation in ("scatter", "gather", "allgather") else 1)
+        short = moved_bytes < LEAST_SET_BYTES
+        if algorithm == "auto" and (short or total_s[chosen] >= (1 - SURE) * library_s):
             chosen = LIBRARY
     return Collective(
         format=FORMAT,

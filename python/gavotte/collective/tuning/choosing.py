@@ -18,7 +18,16 @@ from typing import Any
 
 from gavotte import _core
 from gavotte.errors import GavotteError
-from gavotte.terms.algorithms import ALGORITHMS, ALL_BLOCKS, REORDERING, Algorithm, Library, Setting, algorithm_name
+from gavotte.terms.algorithms import (
+    ALGORITHMS,
+    ALL_BLOCKS,
+    LEAST_SET_BYTES,
+    REORDERING,
+    Algorithm,
+    Library,
+    Setting,
+    algorithm_name,
+)
 
 LEAST_SAVING = 0.1
 """Share of the default's predicted time that another algorithm must save."""
@@ -38,12 +47,6 @@ MOST_SEGMENTS = 64
 
 LEAST_BYTES = 1024
 """Smallest size that is tried. Smaller messages take as long."""
-
-LEAST_SET_BYTES = 16_384
-"""Operations of fewer bytes keep the library's choice. They pass limiters within a burst, at rates that no measurement
-of lasting rates predicts: by rules, broadcasts of 8 kB took 1.4 times and reductions 3.1 times as long as by default
-(`make bench-tuned`).
-"""
 
 Seconds = Callable[[str, int, int, Setting | None], float]
 """Predicts an operation by MPI's name, bytes (of the vector or of one block), root and setting, in seconds."""
