@@ -106,13 +106,13 @@ def instance(index: int, seed: int, data: Path) -> tuple[Network, App]:
     round_trips_s = np.loadtxt(frames[int(rng.integers(len(frames)))])
     chosen = rng.permutation(len(round_trips_s))[:hosts]
     round_trips_s = np.maximum(round_trips_s, round_trips_s.T)[np.ix_(chosen, chosen)]
-    latency_s = [[None if m == n or rtt_s <= 0 else float(rtt_s) / 2 for n, rtt_s in enumerate(row)]
-                 for m, row in enumerate(round_trips_s)]
+    latency_s = [
+        [None if m == n or rtt_s <= 0 else float(rtt_s) / 2 for n, rtt_s in enumerate(row)]
+        for m, row in enumerate(round_trips_s)
+    ]
     network = Network(
         format=FORMAT,
-        hosts=[
-            Host(name=f"h{m}", cpus=float(cores), egress_bps=RATE_BPS, ingress_bps=RATE_BPS) for m in range(hosts)
-        ],
+        hosts=[Host(name=f"h{m}", cpus=float(cores), egress_bps=RATE_BPS, ingress_bps=RATE_BPS) for m in range(hosts)],
         rate_bps=[],
         latency_s=latency_s,
         sharing="hose",

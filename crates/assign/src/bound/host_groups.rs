@@ -91,7 +91,10 @@ impl<'a> Groups<'a> {
         over: &dyn Fn() -> bool,
     ) -> Option<Self> {
         let hosts = problem.capacity.len();
-        let offered = problem.capacity.iter().map(|host| Cores::offered(host.cpus).nanos() as f64);
+        let offered = problem
+            .capacity
+            .iter()
+            .map(|host| Cores::offered(host.cpus).nanos() as f64);
         let mut groups = Self {
             problem,
             offered: offered.collect(),

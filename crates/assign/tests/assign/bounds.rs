@@ -152,7 +152,10 @@ fn bound_by_sets_lets_spare_hosts_stay_empty() {
         draft.parts.transfers.push(transfer(one, other, 1_000_000));
     }
     let bound_s = draft.problem().sets_bound_s(Seconds(2.0), 10, 1_000_000, &|| false);
-    assert!(bound_s <= 0.008, "bound {bound_s} s, but a placement in one group takes 0.008 s");
+    assert!(
+        bound_s <= 0.008,
+        "bound {bound_s} s, but a placement in one group takes 0.008 s"
+    );
 }
 
 #[test]
