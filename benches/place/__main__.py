@@ -1,8 +1,8 @@
 """Compares placement with greedy, the baselines and partitioners.
 
-    make bench-place [ARGS="small|middle|large|scale|real|ranks|reports|job [--quick] [--seed 0]"]
+    make bench-place [ARGS="small|middle|large|scale|real|ranks|reports|latency|job [--quick] [--seed 0]"]
 
-Without a size it runs all eight, few instances of each and no lab, in some ten minutes. `judge`, which shares no code
+Without a size it runs all nine, few instances of each and no lab, in some ten minutes. `judge`, which shares no code
 with the product, computes the time of every answer.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-from benches.place import job, large, middle, ranks, real, reports, scale, small
+from benches.place import job, large, latency, middle, ranks, real, reports, scale, small
 
 SIZES = {
     "small": small.main,
@@ -20,6 +20,7 @@ SIZES = {
     "real": real.main,
     "ranks": ranks.main,
     "reports": reports.main,
+    "latency": latency.main,
     "job": job.main,
 }
 
@@ -31,6 +32,7 @@ BRIEF = {
     "real": ["--quick", "--no-lab"],
     "ranks": [],
     "reports": ["--quick"],
+    "latency": ["--quick"],
     "job": ["--runs", "1"],
 }
 """Arguments of each size if none is chosen."""

@@ -24,6 +24,7 @@ from benches.machine import machine
 from benches.place.judge import Judge
 from benches.place.peers import anneal, ask, built_annealer
 from benches.place.real import DATA
+from benches.recorded import write_figure
 
 from gavotte.errors import InfeasibleError
 from gavotte.formats.app import FORMAT as APP_FORMAT
@@ -55,7 +56,10 @@ class Row:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`ranks [--count 9] [--seed 0] [--limit 10] [--sharing pipe] [--first 0] [--data FOLDER] [--quick] [--no-peers]`."""
+    """`ranks [--count 9] [--seed 0] [--limit 10] [--sharing pipe] [--first 0] [--data FOLDER] [--quick] [--no-peers]`.
+
+    `--record FOLDER` writes the gaps to the proven bound, as docs/results has them.
+    """
     parser = argparse.ArgumentParser(prog="bench-place ranks")
     parser.add_argument("--count", type=int, default=9)
     parser.add_argument("--first", type=int, default=0, help="number of the first instance")
@@ -65,12 +69,14 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--data", type=Path, default=DATA, help="has mpip-proxyapps/ and skyplane/")
     parser.add_argument("--quick", action="store_true", help="three instances, 2 s each")
     parser.add_argument("--no-peers", action="store_true", help="only ours and the baselines")
+    parser.add_argument("--record", type=Path, help="folder to write the gaps to, as docs/results has them")
     options = parser.parse_args(arguments)
+    about = machine()
     count, limit_s = (3, 2.0) if options.quick else (options.count, options.limit)
     if not (options.data / "skyplane").exists():
         print(f"skipped: no mpip-proxyapps/ and skyplane/ in {options.data} (--data FOLDER)")
         return
-    print(machine())
+    print(about)
     print(
         f"{count} instances of {RANKS} ranks, seed {options.seed}; {limit_s:g} s for ours and for the annealer (one thread)"
     )
@@ -85,6 +91,31 @@ def main(arguments: Sequence[str]) -> None:
             rows.append(_row(index, sharing, options.seed, limit_s, options.data, peers, annealer))
             print(_row_text(rows[-1], peers), flush=True)
     _summary(rows, [*BASELINES, *peers])
+    if options.record:
+        _record(options, rows, limit_s, about)
+
+
+def _record(options: argparse.Namespace, rows: Sequence[Row], limit_s: float, about: str) -> None:
+    """Write the gap of each instance, and their median, for each sharing model."""
+    gaps = {sharing: [row for row in rows if f" {sharing} " in row.name] for sharing in SHARINGS}
+    for sharing, chosen in gaps.items():
+        if not chosen:
+            continue
+        cells = [[row.name, f"{row.seconds['ours']:.4g} s", f"{100 * row.gap:.1f} %"] for row in chosen]
+        median = statistics.median(row.gap for row in chosen)
+        cells.append(["median", "", f"{100 * median:.1f} %"])
+        write_figure(
+            options.record / f"placement-gap-{sharing}.json",
+            title=f"{RANKS} ranks on 16 to 32 regions under {sharing}: gap to the proven bound",
+            command=f'make bench-place ARGS="ranks --no-peers --sharing {sharing} --count {len(chosen)} --limit {limit_s:g} '
+            f'--seed {options.seed}"',
+            seed=str(options.seed),
+            samples="one run an instance",
+            about=about,
+            columns=["instance", "predicted", "gap"],
+            rows=cells,
+            plot={"kind": "bars", "columns": [2], "unit": "% of the predicted time"},
+        )
 
 
 def _row(

@@ -30,10 +30,9 @@ const LEAST_RATIO: f64 = 1.4;
 const REACH: f64 = 2.5;
 const MORE: f64 = 2.0;
 
-/// How often flows are sent, each time over links that carry little so far. The first rounds only show which links
-/// those are.
+/// How often flows are sent, each time over links that carry little so far. The first half of the rounds only shows
+/// which links those are.
 const ROUNDS: usize = 4;
-const TRIAL_ROUNDS: usize = 2;
 
 /// A link's length is this power of its load, as a share of its bytes. The second constant is the load of all links before the
 /// first flow, in flows to a set of the largest size.
@@ -75,8 +74,8 @@ impl Problem {
 }
 
 /// The graph of one phase, and the capacities of the hosts.
-struct Flows {
-    /// Cores of each unit.
+pub(crate) struct Flows {
+    /// Nano-cores of each unit.
     cores: Vec<f64>,
     /// Bytes that two units exchange, both ways.
     links: Vec<f64>,
@@ -88,6 +87,8 @@ struct Flows {
     hosts: Vec<Offered>,
     /// The same, with the smaller of the two rates for both directions.
     slower: Vec<Offered>,
+    /// How often flows are sent.
+    rounds: usize,
 }
 
 /// One unit's flow: a tree of shortest paths. Each other unit in it receives its cores times the flow's size.
@@ -125,30 +126,43 @@ impl Flows {
             }
             same
         });
-        let mut partners = vec![Vec::new(); units.len()];
-        for (link, &(one, other, _)) in pairs.iter().enumerate() {
-            partners[one].push((other as u32, link as u32));
-            partners[other].push((one as u32, link as u32));
-        }
         let offer = |host: usize| {
             let of = |direction| problem.most_of(&[host], direction) / 8.0;
             let cores = Cores::offered(problem.capacity[host].cpus).nanos() as f64;
             (cores, [of(Direction::Out), of(Direction::In)])
         };
         let hosts: Vec<(f64, [f64; 2])> = (0..problem.capacity.len()).map(offer).collect();
+        let total = |&(one, other, ways): &(usize, usize, [u64; 2])| (one, other, (ways[0] + ways[1]) as f64);
+        let links: Vec<(usize, usize, f64)> = pairs.iter().map(total).collect();
         Self {
-            cores: units.cores.iter().map(|&nanos| nanos as f64).collect(),
-            links: pairs.iter().map(|&(_, _, ways)| (ways[0] + ways[1]) as f64).collect(),
             ways: pairs
                 .iter()
                 .map(|&(_, _, ways)| ways.map(|bytes| bytes as f64))
                 .collect(),
-            partners,
             hosts: hosts.iter().map(|&(cores, [out, into])| (cores, out + into)).collect(),
             slower: hosts
                 .iter()
                 .map(|&(cores, [out, into])| (cores, out.min(into)))
                 .collect(),
+            ..Self::between(&units.cores, &links, ROUNDS)
+        }
+    }
+
+    /// The graph of units with these nano-cores and links, without hosts: two units, and the bytes between them.
+    pub(crate) fn between(nano_cores: &[u64], links: &[(usize, usize, f64)], rounds: usize) -> Self {
+        let mut partners = vec![Vec::new(); nano_cores.len()];
+        for (link, &(one, other, _)) in links.iter().enumerate() {
+            partners[one].push((other as u32, link as u32));
+            partners[other].push((one as u32, link as u32));
+        }
+        Self {
+            cores: nano_cores.iter().map(|&nanos| nanos as f64).collect(),
+            links: links.iter().map(|&(_, _, bytes)| bytes).collect(),
+            ways: Vec::new(),
+            partners,
+            hosts: Vec::new(),
+            slower: Vec::new(),
+            rounds,
         }
     }
 
@@ -216,7 +230,7 @@ impl Flows {
 
     /// For each unit, the least bytes that it makes its host exchange if the units on that host have at most `size`
     /// cores.
-    fn shares(&self, size: f64, search: &mut Nearest, over: &dyn Fn(u64) -> bool) -> Vec<f64> {
+    pub(crate) fn shares(&self, size: f64, search: &mut Nearest, over: &dyn Fn(u64) -> bool) -> Vec<f64> {
         let count = self.cores.len();
         let reach = REACH * size + MORE * self.cores.iter().sum::<f64>() / count as f64;
         let length = |link: usize, load: f64| {
@@ -228,15 +242,15 @@ impl Flows {
         let (mut trees, mut trial): (Vec<Tree>, Vec<Tree>) = Default::default();
         let stride = stride(count);
         // The flows that exist so far already prove a bound.
-        'rounds: for round in 0..ROUNDS {
-            if round == TRIAL_ROUNDS {
+        'rounds: for round in 0..self.rounds {
+            if round == self.rounds / 2 {
                 trial = std::mem::take(&mut trees);
             }
             // A stride visits units in all parts of the graph. Visiting them in order would fill one part of the graph
             // first.
             for number in 0..count {
                 if number % PATIENCE == PATIENCE - 1 && over(search.looked) {
-                    if round == TRIAL_ROUNDS {
+                    if round == self.rounds / 2 {
                         trees.append(&mut trial);
                     }
                     break 'rounds;
@@ -366,17 +380,17 @@ impl Flows {
 }
 
 /// Finds the units nearest to a unit; the same buffers serve many searches.
-struct Nearest {
+pub(crate) struct Nearest {
     /// For each unit reached: its distance, and the number of the search that reached it.
     seen: Vec<(f64, u32)>,
     done: Vec<u32>,
     turn: u32,
     /// Number of links examined.
-    looked: u64,
+    pub(crate) looked: u64,
 }
 
 impl Nearest {
-    fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         Self {
             seen: vec![(0.0, 0); count],
             done: vec![0; count],

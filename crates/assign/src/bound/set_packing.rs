@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 use gavotte_net::{Seconds, Sharing};
 
 use crate::bound::connected_sets::{Graph, Set};
+use crate::bound::host_groups::Groups;
 use crate::bound::sets_by_pair_rates::Pairs;
 use crate::bound::star_knapsack::Direction;
 use crate::problem::Problem;
@@ -110,6 +111,7 @@ struct Partition<'a> {
     sets: Vec<Set>,
     /// The rates of single pairs of hosts; under the pipe model only.
     pairs: Option<Pairs<'a>>,
+    groups: Option<Groups<'a>>,
 }
 
 impl<'a> Partition<'a> {
@@ -153,16 +155,18 @@ impl<'a> Partition<'a> {
         }
         let (sets, edges_kept) = kept?;
         let pipe = problem.network.sharing() == Sharing::Pipe;
-        let pairs = if pipe {
-            Some(Pairs::new(problem, &edges[..edges_kept], &sets, over)?)
+        let (pairs, groups) = if pipe {
+            let pairs = Pairs::new(problem, &edges[..edges_kept], &sets, over)?;
+            (Some(pairs), Groups::new(problem, (&edges, edges_kept), &sets, over))
         } else {
-            None
+            (None, None)
         };
         Some(Self {
             problem,
             places,
             sets,
             pairs,
+            groups,
         })
     }
 
@@ -201,6 +205,12 @@ impl<'a> Partition<'a> {
     /// Whether it finds values of which all hosts together cannot hold the sum within `time_s`.
     fn too_short(&self, time_s: f64, values: &mut [f64], steps: u64, over: &dyn Fn() -> bool) -> bool {
         let whole = values.len() as f64;
+        let carried = self.groups.as_ref().map(|groups| groups.carried(Seconds(time_s)));
+        if let (Some(groups), Some(carried)) = (&self.groups, &carried)
+            && groups.too_slow(carried)
+        {
+            return true;
+        }
         let open = match &self.pairs {
             Some(pairs) => {
                 let allowed = |set: &Set, host: usize| allows(self.problem, set, &self.places[host]);
@@ -211,6 +221,7 @@ impl<'a> Partition<'a> {
             }
             None => self.open(),
         };
+        let shares = self.shares(time_s, carried.as_deref());
         for _ in 0..steps {
             if over() {
                 return false;
@@ -223,8 +234,8 @@ impl<'a> Partition<'a> {
             let mut held = vec![0.0; values.len()];
             let most: f64 = (0..self.places.len())
                 .map(|host| {
-                    let open = &open[host * self.sets.len()..(host + 1) * self.sets.len()];
-                    self.hold(host, open, time_s, &worth, values, &mut held)
+                    let mine = host * self.sets.len()..(host + 1) * self.sets.len();
+                    self.hold(host, (&open[mine.clone()], &shares[mine]), &worth, values, &mut held)
                 })
                 .sum();
             let missing = values.iter().sum::<f64>() - most;
@@ -244,21 +255,49 @@ impl<'a> Partition<'a> {
         false
     }
 
+    /// For each place and set, the share that the set takes of all that the place can exchange within a time; above 1 if
+    /// the place cannot hold it. `carried` is what each two hosts carry between each other, if pairs limit them.
+    fn shares(&self, time_s: f64, carried: Option<&[Vec<f64>]>) -> Vec<f64> {
+        let limit_s = time_s * (1.0 + SAME);
+        let mut shares = Vec::with_capacity(self.places.len() * self.sets.len());
+        for (host, place) in self.places.iter().enumerate() {
+            let by_pairs = match (&self.groups, carried) {
+                (Some(groups), Some(carried)) => groups.shares(host, carried),
+                _ => Vec::new(),
+            };
+            for (at, set) in self.sets.iter().enumerate() {
+                let (out_s, in_s) = set.times_s(place);
+                let share = f64::midpoint(out_s, in_s) / limit_s;
+                shares.push(if out_s > limit_s || in_s > limit_s {
+                    f64::INFINITY
+                } else {
+                    by_pairs.get(at).copied().unwrap_or(share)
+                });
+            }
+        }
+        shares
+    }
+
     /// A lower bound on the most value that a host can hold within a time. Adds 1 to `held` for each unit in the sets
     /// chosen.
-    fn hold(&self, host: usize, open: &[bool], time_s: f64, worth: &[f64], values: &[f64], held: &mut [f64]) -> f64 {
+    fn hold(
+        &self,
+        host: usize,
+        (open, shares): (&[bool], &[f64]),
+        worth: &[f64],
+        values: &[f64],
+        held: &mut [f64],
+    ) -> f64 {
         let place = &self.places[host];
-        let limit_s = time_s * (1.0 + SAME);
         let columns = TIME_PARTS + 1;
         let mut best: Vec<Option<usize>> = vec![None; (place.core_parts + 1) * columns];
         let mut free = Vec::new();
         for (at, set) in self.sets.iter().enumerate() {
-            let (out_s, in_s) = set.times_s(place);
-            if worth[at] <= 0.0 || !open[at] || out_s > limit_s || in_s > limit_s {
+            if worth[at] <= 0.0 || !open[at] || shares[at] > 1.0 {
                 continue;
             }
             let cores = (set.nano_cores / place.core_part) as usize;
-            let part = (f64::midpoint(out_s, in_s) / limit_s * TIME_PARTS as f64) as usize;
+            let part = (shares[at] * TIME_PARTS as f64) as usize;
             if cores == 0 && part == 0 {
                 free.push(at);
             } else {

@@ -1,6 +1,6 @@
 //! The bounds of problems that are small enough to be checked by hand.
 
-use crate::support::{bps, task, transfer, uniform};
+use crate::support::{Draft, bps, task, transfer, uniform};
 use gavotte_assign::Problem;
 use gavotte_net::{Seconds, Sharing};
 
@@ -117,4 +117,60 @@ fn bound_by_sets_needs_hosts_that_hang_together_under_pipe() {
     }
     let bound_s = draft.problem().sets_bound_s(Seconds(2.0), 10, 1_000_000, &|| false);
     assert!(bound_s > 0.98 && bound_s <= 1.0, "bound {bound_s} s");
+}
+
+/// Two groups of four hosts. Pairs within a group are fast. Between the groups, one pair is fast, and all others have
+/// `between` bit/s.
+fn two_groups(tasks: usize, between: f64) -> Draft {
+    let mut draft = uniform((0..tasks).map(|_| task("t", 1.0)).collect(), Vec::new(), 8, 1.0, 1e9);
+    draft.network.sharing = Sharing::Pipe;
+    for (m, n) in (0..8_usize).flat_map(|m| (0..8_usize).map(move |n| (m, n))) {
+        if m / 4 != n / 4 && m.abs_diff(n) != 7 {
+            draft.network.rate_bps[m * 8 + n] = between;
+        }
+    }
+    draft
+}
+
+#[test]
+fn bound_by_sets_finds_a_group_of_hosts_with_slow_pairs_to_all_others() {
+    // Eight tasks in a cube, each of which sends 1 MB to three others. Each host has three fast pairs, so no single host
+    // proves anything. But four transfers lead from any four of the tasks to the others, and one pair is fast.
+    let mut draft = two_groups(8, 8e6);
+    for (one, other) in (0..8).flat_map(|one| [1, 2, 4].map(move |bit| (one, one ^ bit))) {
+        draft.parts.transfers.push(transfer(one, other, 1_000_000));
+    }
+    let bound_s = draft.problem().sets_bound_s(Seconds(2.0), 10, 1_000_000, &|| false);
+    assert!(bound_s > 0.98 && bound_s <= 1.0, "bound {bound_s} s");
+}
+
+#[test]
+fn bound_by_sets_lets_spare_hosts_stay_empty() {
+    // A ring of four tasks fits in one group, so the slow pairs between the groups prove nothing.
+    let mut draft = two_groups(4, 8e6);
+    for (one, other) in (0..4).flat_map(|one| [1, 2].map(move |bit| (one, one ^ bit))) {
+        draft.parts.transfers.push(transfer(one, other, 1_000_000));
+    }
+    let bound_s = draft.problem().sets_bound_s(Seconds(2.0), 10, 1_000_000, &|| false);
+    assert!(
+        bound_s <= 0.008,
+        "bound {bound_s} s, but a placement in one group takes 0.008 s"
+    );
+}
+
+#[test]
+fn bound_by_sets_counts_what_all_tasks_on_a_host_exchange_together() {
+    // 16 tasks in a cube of four dimensions fill eight hosts. For 1.11 s, the first host can exchange 1 MB with five hosts
+    // and nothing with the two others. Two tasks that exchange bytes have six partners. Two that do not have four each: either
+    // task could be there, but not both.
+    let tasks = (0..16).map(|_| task("t", 1.0)).collect();
+    let cube = (0..16).flat_map(|one: usize| [1, 2, 4, 8].map(move |bit| transfer(one, one ^ bit, 1_000_000)));
+    let mut draft = uniform(tasks, cube.collect(), 8, 2.0, 1e9);
+    draft.network.sharing = Sharing::Pipe;
+    for other in 1..8 {
+        let rate_bps = if other < 6 { 14.4e6 } else { 7.2e6 };
+        (draft.network.rate_bps[other], draft.network.rate_bps[other * 8]) = (rate_bps, rate_bps);
+    }
+    let bound_s = draft.problem().sets_bound_s(Seconds(3.0), 10, 10_000_000, &|| false);
+    assert!(bound_s > 1.09 && bound_s <= 1.1112, "bound {bound_s} s");
 }

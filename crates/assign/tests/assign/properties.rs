@@ -293,6 +293,34 @@ proptest! {
         }
     }
 
+    // Hosts in two groups with slow pairs between them: the case that the bound by groups of hosts is for.
+    #[test]
+    fn bound_by_sets_of_two_groups_is_never_above_the_optimum(
+        bytes in proptest::collection::vec(1_u64..5, 16),
+        slow in proptest::collection::vec(1.0..6.0_f64, 36),
+        tasks in 3_usize..7,
+        cpus in 1_u32..3,
+        hosts in 4_usize..6,
+        slack in 1.0..2.0_f64,
+    ) {
+        let near = (0..tasks).flat_map(|one| [(one, (one + 1) % tasks), ((one + 2) % tasks, one)]);
+        let transfers = near.zip(&bytes).filter(|((one, other), _)| one != other);
+        let transfers = transfers.map(|((one, other), &size)| transfer(one, other, size * MB)).collect();
+        let all = (0..tasks).map(|each| task(&format!("t{each}"), 1.0)).collect();
+        let mut draft = uniform(all, transfers, hosts, f64::from(cpus), 100.0 * MBIT);
+        draft.network.sharing = Sharing::Pipe;
+        for (m, n) in (0..hosts).flat_map(|m| (0..hosts).map(move |n| (m, n))) {
+            if m % 2 != n % 2 {
+                draft.network.rate_bps[m * hosts + n] = slow[m * 6 + n] * MBIT;
+            }
+        }
+        let problem = draft.problem();
+        if let Some(optimum_s) = optimum(&problem) {
+            let bound_s = problem.sets_bound_s(Seconds(optimum_s * slack), 10, 50_000, &|| false);
+            prop_assert!(bound_s <= optimum_s * ROUNDING, "bound {bound_s} s, optimum {optimum_s} s");
+        }
+    }
+
     #[test]
     fn placements_are_feasible_repeatable_and_not_below_the_bound(draft in draft(12), seed in any::<u64>()) {
         let problem = draft.problem();
