@@ -41,7 +41,14 @@ LEAST_SAVING = {"nbody": 25, "cg": 31}
 """The goals on the unequal cloud, in %: what the RPCA paper gained, its calibration included."""
 MOST_LOSS = 1
 """The goal on the equal cloud, in %."""
-COLUMNS = ["cloud, library, program", "library, s", "self-tuning, s", "planned, s", "self-tuning saves, %", "planned saves, %"]
+COLUMNS = [
+    "cloud, library, program",
+    "library, s",
+    "self-tuning, s",
+    "planned, s",
+    "self-tuning saves, %",
+    "planned saves, %",
+]
 
 
 @dataclass(frozen=True)
@@ -168,9 +175,7 @@ def compare(name: str, topology: Topology, asked: argparse.Namespace) -> list[li
     return rows
 
 
-def in_all_ways(
-    title: str, job: Job, ways: dict[str, dict[str, str]], runs: int, choice: random.Random
-) -> list[str]:
+def in_all_ways(title: str, job: Job, ways: dict[str, dict[str, str]], runs: int, choice: random.Random) -> list[str]:
     """Run one program in all ways; print the times, and return its row."""
     times: dict[str, list[Ran]] = {way: [] for way in ways}
     before, idle_before = processor_times()

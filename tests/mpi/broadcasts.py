@@ -1,6 +1,6 @@
 """Each rank's part: broadcasts from rank 0, again and again.
 
-    python broadcasts.py TIMES BYTES
+python broadcasts.py TIMES BYTES
 """
 
 from __future__ import annotations

@@ -92,12 +92,13 @@ def test_every_operation_is_tuned_and_keeps_its_results(
     session: lab.Session, builds: Builds, tmp_path: Path, implementation: str
 ) -> None:
     own = environment(builds, implementation, {"GAVOTTE_REORDER_SUMS": "on"})
-    seen = tuned(run(session, implementation, tmp_path, own, "14"))
+    seen = tuned(run(session, implementation, tmp_path, own, "10"))
     of_world = {(each.operation, each.root): each for each in seen if each.ranks == 5}
     rooted = {(name, root) for name in ("broadcast", "scatter", "gather", "reduce") for root in (0, 4)}
     assert set(of_world) == rooted | {("allgather", None), ("allreduce", None)}
     assert {"the library", "exchange"} <= of_world["allgather", None].tried
-    assert all(each.tried > {"the library"} for each in of_world.values()), of_world
+    always = [each for each in of_world.values() if each.operation in ("scatter", "gather", "broadcast")]
+    assert all(each.tried > {"the library"} for each in always), of_world
     assert any(each.ranks == 4 and each.tried > {"the library"} for each in seen), "parts of the world are tuned, too"
 
 
@@ -117,9 +118,7 @@ def test_small_operations_stay_in_the_library(
     assert tuned(run(session, implementation, tmp_path, own, "3")) == []
 
 
-def test_one_variable_turns_it_off(
-    session: lab.Session, builds: Builds, tmp_path: Path, implementation: str
-) -> None:
+def test_one_variable_turns_it_off(session: lab.Session, builds: Builds, tmp_path: Path, implementation: str) -> None:
     trees = tmp_path / "trees.txt"
     trees.write_text(shim_text([plan(network(4), "broadcast", size_bytes=80_000, root="h0", ranks=RANKS)]))
     own = environment(builds, implementation, {"GAVOTTE_TUNE": "off", "GAVOTTE_TREES": str(trees)})
@@ -157,7 +156,9 @@ def test_a_slow_root_sends_to_one_rank_alone(builds: Builds, tmp_path: Path, imp
 
 @pytest.mark.skipif(shutil.which("gfortran") is None, reason="gfortran is not installed")
 def test_programs_in_fortran(builds: Builds, tmp_path: Path, implementation: str) -> None:
-    mpifort = str(Path(compiler(implementation)).with_name("mpifort")) if implementation == "mpich" else "mpifort.openmpi"
+    mpifort = (
+        str(Path(compiler(implementation)).with_name("mpifort")) if implementation == "mpich" else "mpifort.openmpi"
+    )
     if shutil.which(mpifort) is None:
         pytest.skip(f"no {mpifort}")
     program, source = tmp_path / "tuned", PROGRAM.with_name("tuned.f90")

@@ -1,4 +1,4 @@
-"""Each rank's part: the same operations again and again, so that the preloaded library tunes them. Results are compared.
+"""Each rank's part: the same operations again and again, so that the preloaded library tunes them; checks results.
 
     python tuning_program.py ROUNDS [BYTES] [one-without]
 
@@ -70,17 +70,17 @@ def everything(comm: MPI.Intracomm, turn: int, count: int) -> None:
 
 
 def main() -> None:
-    """Run turns on the world, on parts of it, on communicators that live briefly, and on two at a time by two threads."""
+    """Run turns on the world, on a part, on communicators that live briefly, and on two at a time by two threads."""
     world = MPI.COMM_WORLD
     turns = int(sys.argv[1])
     count = (int(sys.argv[2]) if len(sys.argv) > 2 else 80_000) // 4
-    part = world.Split(world.rank % 5 == 1, -world.rank)
-    both = [world.Dup(), world.Dup()]
+    part = MPI.Intracomm(world.Split(world.rank % 5 == 1, -world.rank))
+    both = [MPI.Intracomm(world.Dup()) for _ in range(2)]
     for turn in range(turns):
         everything(world, turn, count)
         if part.size > 2:
             everything(part, turn, count)
-        brief = world.Dup()
+        brief = MPI.Intracomm(world.Dup())
         everything(brief, turn, count)
         brief.Free()
     if MPI.Query_thread() == MPI.THREAD_MULTIPLE:

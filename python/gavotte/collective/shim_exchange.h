@@ -4,7 +4,7 @@
  * 1. In step k, all ranks send to the rank that is the same number of places after them. Each host then sends and receives one block
  *    at a time.
  * 2. The sender sends a mark of no bytes ahead of each block, as in shim_observe.h. The receiver takes the time from the mark to
- *    the block. If it finds both at once, the block took no longer than since it last looked.
+ *    the block, if it has looked between the two and found nothing.
  * 3. A rank takes the next step when its block has left and the block of this step has arrived.
  * 4. The first blocks are not timed, because hosts whose rate is limited may send some bytes at once. The next exchange takes its
  *    steps from another one on, and times these edges.
@@ -18,8 +18,9 @@ enum { LATENCIES = 8 }; /* messages of no bytes that are timed */
 
 /* How fast edges to this rank are. All ranks have the same `first`. */
 typedef struct Edges {
-    int first;              /* number of the next exchange's first step */
-    double *seconds;        /* of a byte from each rank, in its own place the latency; NAN = not timed */
+    int first;       /* number of the next exchange's first step */
+    double latency;  /* of a message of no bytes; INFINITY = not timed */
+    double *seconds; /* by source: those of a byte, summed over the blocks that were timed; then the number of these */
 } Edges;
 
 /* The seconds of one message of no bytes: the least of a few round a ring. */
@@ -28,7 +29,7 @@ static int time_latency(const Tree *tree, MPI_Comm comm) {
     for (int i = 0; i < LATENCIES; i++) {
         double began = PMPI_Wtime();
         TRY(PMPI_Sendrecv(NULL, 0, MPI_BYTE, next, MARK, NULL, 0, MPI_BYTE, before, MARK, comm, MPI_STATUS_IGNORE));
-        tree->exchange->seconds[tree->me] = fmin(PMPI_Wtime() - began, tree->exchange->seconds[tree->me]);
+        tree->exchange->latency = fmin(PMPI_Wtime() - began, tree->exchange->latency);
     }
     return MPI_SUCCESS;
 }
@@ -45,12 +46,12 @@ static int exchange(char *data, size_t bytes, size_t block, const Tree *tree, MP
     /* By rank: its mark and its block; then the mark and the block that this rank sends. */
     MPI_Request *requests = malloc(sizeof *requests * (2 * n + 2)), *sent = requests + 2 * n;
     int *done = malloc(sizeof *done * (2 * n + 2));
-    double *marked = malloc(sizeof *marked * n), looked = NAN;
+    double *marked = malloc(sizeof *marked * 2 * n), *looked = marked + n, empty = 0; /* times that nothing was found */
     if (!requests || !done || !marked) return free(requests), free(done), free(marked), MPI_ERR_NO_MEM;
-    if (isnan(edges->seconds[own])) TRY(time_latency(tree, comm)); /* on all ranks or on none */
+    if (isinf(edges->latency)) TRY(time_latency(tree, comm)); /* on all ranks or on none */
     requests[2 * own] = requests[2 * own + 1] = sent[0] = sent[1] = MPI_REQUEST_NULL;
     for (int from = 0; from < n; from++) {
-        marked[from] = NAN;
+        marked[from] = 0, looked[from] = INFINITY;
         if (from == own) continue;
         TRY(PMPI_Irecv(NULL, 0, MPI_BYTE, from, MARK, comm, &requests[2 * from]));
         TRY(PMPI_Irecv(data + block * from, (int)length_of(from, block, bytes), MPI_BYTE, from, 0, comm,
@@ -63,18 +64,18 @@ static int exchange(char *data, size_t bytes, size_t block, const Tree *tree, MP
         while (sent[0] != MPI_REQUEST_NULL || sent[1] != MPI_REQUEST_NULL ||
                requests[2 * from] != MPI_REQUEST_NULL || requests[2 * from + 1] != MPI_REQUEST_NULL) {
             TRY(PMPI_Testsome(2 * n + 2, requests, &finished, done, MPI_STATUSES_IGNORE));
-            if (finished <= 0) sched_yield();
+            if (finished <= 0) empty++, sched_yield();
             double now = PMPI_Wtime();
             for (int i = 0; i < finished; i++) {
                 int source = done[i] / 2, its_step = ((own + n - source) % n + n - 2 - edges->first) % (n - 1);
                 if (source >= n) continue;
-                if (done[i] % 2 == 0) marked[source] = now;
-                double since = marked[source] < now ? marked[source] : looked;
-                if (done[i] % 2 && (size_t)its_step * block >= BURST_BYTES)
-                    edges->seconds[source] =
-                        fmin((now - since) / (double)length_of(source, block, bytes), edges->seconds[source]);
+                if (done[i] % 2 == 0) {
+                    marked[source] = now, looked[source] = empty;
+                } else if (empty > looked[source] && (size_t)its_step * block >= BURST_BYTES) {
+                    edges->seconds[source] += (now - marked[source]) / (double)length_of(source, block, bytes);
+                    edges->seconds[n + source]++;
+                }
             }
-            looked = now;
         }
     }
     edges->first = (edges->first + (n - 1) / 2) % (n - 1);

@@ -5,7 +5,7 @@
  * kind, root and size (within a factor of 2) form a class:
  *
  * 1. The first operations go the library's own way. Two are timed, from a barrier to the end of the last rank.
- * 2. Two broadcasts or allgathers are exchanges (shim_exchange.h), which time all edges. Classes that cannot exchange wait until
+ * 2. Then three broadcasts or allgathers are exchanges (shim_exchange.h), which time all edges. Classes that cannot exchange wait until
  *    others have timed the edges. If none does, an exchange of bytes of our own follows an operation as soon as it takes
  *    `PROBE_SHARE` of the time until then.
  * 3. Rank 0 plans trees and rings (shim_search.h), and each is tried as long as it may be the fastest.
@@ -28,6 +28,7 @@ enum { FLAT, TREE, CHAIN, RING, TWO_TREES, SHAPES };
 static const char *const SHAPE_NAMES[SHAPES] = {"flat tree", "tree", "chain", "ring", "two trees"};
 
 #define WARM_OPERATIONS 1       /* of a class, which open connections */
+enum { EXCHANGES = 3, FITS = 5 };
 #define LEAST_BLOCK 8192        /* bytes of a block that can be timed */
 #define PROBE_BYTES 32768
 #define PROBE_SHARE 0.02
@@ -60,7 +61,7 @@ typedef struct Group {
     MPI_Comm shadow;              /* of our own, with the same ranks */
     int me, ranks, known, classes; /* `ranks` is 0 if it is not tuned; `known`: whether edges have been timed */
     Edges edges;
-    double *matrix;               /* at rank 0: all edges */
+    double *matrix;               /* at rank 0: the edges of all ranks */
     Class *first;
     struct Group *next;
 } Group;
@@ -121,7 +122,7 @@ static void begin(Group *group, Class *class) {
         direct.me = group->me, direct.ranks = group->ranks;
         direct.parent = group->me == class->root ? -1 : class->root;
         class->ways[EXCHANGE] = (Way){.name = "exchange", .trees = {direct}};
-        plan_for(class, EXCHANGE), plan_for(class, EXCHANGE);
+        for (int i = 0; i < EXCHANGES; i++) plan_for(class, EXCHANGE);
     }
     plan_for(class, 0);
 }
@@ -139,19 +140,38 @@ static Class *class_of(Group *group, const Call *call, double bytes) {
 
 /* ---- planning, at rank 0 ---- */
 
-/* The edges without gaps: one that was not timed is slower than all others. Returns whether any was timed. */
-static int filled(const Group *group, Links *links, double *edges) {
-    int n = group->ranks, latencies = 0;
-    double slowest = 0, sum = 0;
-    for (int i = 0; i < n * n; i++)
-        if (i % (n + 1) && group->matrix[i] > slowest) slowest = group->matrix[i];
-    for (int i = 0; i < n * n; i++) {
-        double seconds = group->matrix[i % n * n + i / n]; /* ranks know the edges to them */
-        if (i % (n + 1) == 0 && !isnan(seconds)) sum += seconds, latencies++;
-        edges[i] = isnan(seconds) ? 2 * slowest : seconds;
+/*
+ * The seconds of a byte on all edges. A rank that is not on its processor finds marks and blocks late, so that single times scatter. Senders
+ * and receivers differ more than pairs do: a pair is estimated by what is usual for both, changed by half of its own difference from that.
+ * Returns whether any edge was timed.
+ */
+static int estimate(const Group *group, double *edges) {
+    int n = group->ranks, timed = 0;
+    double *out = room(sizeof *out * 2 * n), *in = out + n;
+    for (int i = 0; i < 2 * n; i++) out[i] = 0;
+    for (int to = 0; to < n; to++)
+        for (int from = 0; from < n; from++) {
+            const double *known = group->matrix + 2 * n * to + from;
+            edges[from * n + to] = from != to && known[n] > 0 ? log(known[0] / known[n]) : NAN;
+            timed += !isnan(edges[from * n + to]);
+        }
+    for (int round = 0; round < 2 * FITS; round++) {
+        double *fitted = round % 2 ? in : out, *other = round % 2 ? out : in;
+        for (int i = 0; i < n; i++) {
+            double sum = 0, count = 0;
+            for (int j = 0; j < n; j++) {
+                double each = round % 2 ? edges[j * n + i] : edges[i * n + j];
+                if (!isnan(each)) sum += each - other[j], count++;
+            }
+            fitted[i] = count ? sum / count : 0;
+        }
     }
-    *links = (Links){.ranks = n, .latency = latencies ? sum / latencies : 0, .per_byte = edges};
-    return slowest > 0;
+    for (int i = 0; i < n * n; i++) {
+        double usually = out[i / n] + in[i % n];
+        edges[i] = exp(isnan(edges[i]) ? usually : (usually + edges[i]) / 2);
+    }
+    free(out);
+    return timed > 0;
 }
 
 /* The rank with the fastest edges to and from all others. */
@@ -214,8 +234,8 @@ static const int SHAPES_OF[OPERATIONS][2] = {
 static int plan_ways(const Group *group, const Class *class, int *ways) {
     double *edges = room(sizeof *edges * group->ranks * group->ranks);
     double most = HOPELESS * usual(&class->ways[0]) * class->bytes;
-    Links links = {.ranks = group->ranks};
-    int planned = 0, fine = !needs_edges(class) || filled(group, &links, edges);
+    Links links = {.ranks = group->ranks, .latency = group->edges.latency, .per_byte = edges};
+    int planned = 0, fine = !needs_edges(class) || estimate(group, edges);
     drawn_state = 88172645463325252ULL;
     for (int i = 0; fine && i < 2 && (i == 0 || SHAPES_OF[class->operation][1] != SHAPES_OF[class->operation][0]); i++)
         planned += plan_way(class, &links, SHAPES_OF[class->operation][i], ways + planned * way_length(group)) < most;
@@ -296,6 +316,11 @@ static void decide(Group *group, Class *class, const double *slowest, int *head,
 
 /* ---- on all ranks ---- */
 
+static void forget_edges(Group *group) {
+    group->edges.latency = INFINITY;
+    for (int i = 0; i < 2 * group->ranks; i++) group->edges.seconds[i] = 0;
+}
+
 static void take_tree(const Group *group, Tree *tree, int kind, const int *way, int second) {
     const int *parent = way + WAY_HEAD + 2 * group->ranks * second;
     *tree = (Tree){.kind = kind, .root = way[TOP], .members = second ? 0 : way[MEMBERS]};
@@ -319,7 +344,7 @@ static int agree(Group *group, Class *class) {
     for (int i = 0; i < class->agenda_count; i++) fresh |= class->agenda[i] == PROBE || class->agenda[i] == EXCHANGE;
     TRY(PMPI_Reduce(class->times, slowest, class->agenda_count, MPI_DOUBLE, MPI_MAX, 0, group->shadow));
     if (fresh)
-        TRY(PMPI_Gather(group->edges.seconds, group->ranks, MPI_DOUBLE, group->matrix, group->ranks, MPI_DOUBLE, 0,
+        TRY(PMPI_Gather(group->edges.seconds, 2 * group->ranks, MPI_DOUBLE, group->matrix, 2 * group->ranks, MPI_DOUBLE, 0,
                         group->shadow));
     if (group->me == 0) decide(group, class, slowest, head, ways);
     TRY(PMPI_Bcast(head, HEAD, MPI_INT, 0, group->shadow));
@@ -327,7 +352,7 @@ static int agree(Group *group, Class *class) {
     group->known = head[KNOWN];
     if (head[RESTART]) {
         group->known = 0;
-        for (int i = 0; i < group->ranks; i++) group->edges.seconds[i] = NAN;
+        forget_edges(group);
         begin(group, class);
     } else {
         class->kept = head[KEPT], class->quiet = head[QUIET], class->agenda_count = head[COUNT], class->at = 0;
@@ -345,7 +370,7 @@ static int probe(Group *group) {
     size_t bytes = (size_t)PROBE_BYTES * group->ranks;
     char *data = room(bytes);
     memset(data, 0, bytes);
-    for (int i = 0; i < 2; i++) TRY(exchange(data, bytes, PROBE_BYTES, &direct, group->shadow));
+    for (int i = 0; i < EXCHANGES; i++) TRY(exchange(data, bytes, PROBE_BYTES, &direct, group->shadow));
     free(data);
     return MPI_SUCCESS;
 }
@@ -426,9 +451,9 @@ static Group *group_of(MPI_Comm comm) {
 /* Before the first timed operation, so that communicators that live briefly cost nothing. */
 static int open_group(Group *group, MPI_Comm comm) {
     if (group->shadow != MPI_COMM_NULL) return MPI_SUCCESS;
-    group->edges.seconds = room(sizeof(double) * group->ranks);
-    if (group->me == 0) group->matrix = room(sizeof(double) * group->ranks * group->ranks);
-    for (int i = 0; i < group->ranks; i++) group->edges.seconds[i] = NAN;
+    group->edges.seconds = room(sizeof(double) * 2 * group->ranks);
+    if (group->me == 0) group->matrix = room(sizeof(double) * 2 * group->ranks * group->ranks);
+    forget_edges(group);
     return PMPI_Comm_split(comm, 0, group->me, &group->shadow);
 }
 
