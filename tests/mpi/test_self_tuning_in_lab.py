@@ -52,11 +52,11 @@ class Tuned:
 
 def tuned(message: str) -> list[Tuned]:
     """Return what the library has printed."""
-    found = []
+    lines = []
     for operation, _, ranks, root, times, tried, kept in LINE.findall(message):
         ways = frozenset(re.sub(r" \d+ us$", "", each) for each in tried.split(", "))
-        found.append(Tuned(operation, int(ranks), int(root) if root else None, int(times), ways, kept))
-    return found
+        lines.append(Tuned(operation, int(ranks), int(root) if root else None, int(times), ways, kept))
+    return lines
 
 
 @pytest.fixture(scope="module")
