@@ -337,7 +337,21 @@ static void take_way(const Group *group, Class *class, const int *way, int numbe
     if (way[SHAPE] == TWO_TREES) take_tree(group, &made->trees[1], UP[class->operation] + 1, way, 1);
 }
 
-/* Rank 0 learns how long the timed operations took, decides, and all ranks do as it says. */
+/* Does as rank 0 has decided. */
+static void follow(Group *group, Class *class, const int *head, const int *ways) {
+    group->known = head[KNOWN] && !head[RESTART];
+    if (head[RESTART]) {
+        forget_edges(group);
+        begin(group, class);
+        return;
+    }
+    class->kept = head[KEPT], class->quiet = head[QUIET], class->agenda_count = head[COUNT], class->at = 0;
+    memcpy(class->agenda, head + AGENDA, sizeof class->agenda);
+    for (int i = 0; i < head[ADDED]; i++) take_way(group, class, ways + i * way_length(group), FIRST_PLANNED + i);
+    class->planned |= group->known || !needs_edges(class);
+}
+
+/* Rank 0 learns how long the timed operations took and decides. All ranks do as it says. */
 static int agree(Group *group, Class *class) {
     double slowest[MOST_AGENDA];
     int head[HEAD], *ways = room(sizeof(int) * 2 * way_length(group)), fresh = 0;
@@ -349,17 +363,7 @@ static int agree(Group *group, Class *class) {
     if (group->me == 0) decide(group, class, slowest, head, ways);
     TRY(PMPI_Bcast(head, HEAD, MPI_INT, 0, group->shadow));
     if (head[ADDED]) TRY(PMPI_Bcast(ways, head[ADDED] * way_length(group), MPI_INT, 0, group->shadow));
-    group->known = head[KNOWN];
-    if (head[RESTART]) {
-        group->known = 0;
-        forget_edges(group);
-        begin(group, class);
-    } else {
-        class->kept = head[KEPT], class->quiet = head[QUIET], class->agenda_count = head[COUNT], class->at = 0;
-        memcpy(class->agenda, head + AGENDA, sizeof class->agenda);
-        for (int i = 0; i < head[ADDED]; i++) take_way(group, class, ways + i * way_length(group), FIRST_PLANNED + i);
-        class->planned |= group->known || !needs_edges(class);
-    }
+    follow(group, class, head, ways);
     free(ways);
     return MPI_SUCCESS;
 }
@@ -481,17 +485,20 @@ static int is_tunable(const Group *group, const Call *call, double bytes) {
     return !is_sum(call->operation) || (may_reduce(call->type, call->op) && (reordering || is_exact(call->type, call->op)));
 }
 
+/* Counts an operation. Returns whether it is not on the agenda; those that wait for timed edges wait no longer when there are some. */
+static int is_quiet(const Group *group, Class *class) {
+    class->calls++;
+    if (class->quiet == 0 || (class->agenda[0] == PROBE && group->known)) return 0;
+    return class->quiet--, 1;
+}
+
 static int tune(const Call *call) {
     Group *group = group_of(call->comm);
     double bytes = group ? bytes_of_call(call, group->me) : 0;
     Class *class = group && is_tunable(group, call, bytes) ? class_of(group, call, bytes) : NULL;
     if (!class) return in_library(call);
-    class->calls++, class->bytes = bytes;
-    /* Operations that wait until they may time edges wait no longer once others have timed them. */
-    if (class->quiet > 0 && (class->agenda[0] != PROBE || !group->known)) {
-        class->quiet--;
-        return run_way(call, group, &class->ways[class->kept], bytes);
-    }
+    class->bytes = bytes;
+    if (is_quiet(group, class)) return run_way(call, group, &class->ways[class->kept], bytes);
     int action = class->agenda[class->at];
     TRY(open_group(group, call->comm));
     TRY(PMPI_Barrier(group->shadow));
