@@ -1,6 +1,8 @@
-/* Plays what rank 0 decides, without other ranks: lines "OPERATIONS LIBRARY EXCHANGE TREE CHAIN NOISE CHANGE_AT FACTOR" have the seconds of
- * each way, the share by which they scatter, and from when on the way that was kept then takes FACTOR times as long. Prints the mean seconds
- * of all operations, of the last half, and the way that is kept. */
+/* Plays what rank 0 decides, without other ranks.
+ *
+ * A line "OPERATIONS LIBRARY EXCHANGE TREE CHAIN NOISE CHANGE_AT FACTOR" has the seconds of each way, and the share by which they scatter.
+ * From operation CHANGE_AT on, the way that was kept then takes FACTOR times as long. The answer has the mean seconds of all
+ * operations, those of the last half, and the way that is kept. */
 #include "shim.c"
 
 static double cost_of(const Way *way, const double *costs) {
