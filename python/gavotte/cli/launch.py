@@ -58,6 +58,11 @@ class RunOptions:
         "Let the MPI library's algorithms that are set for reduce and allreduce add sums in another order.",
         default=False,
     )
+    self_tuning: bool = option(
+        "Let the preloaded library tune collectives while the job runs, without a Network or a trace. "
+        "Nothing is set for the MPI library then.",
+        default=False,
+    )
     explain: bool = option(
         "Print which algorithms of collectives are set for the MPI library, and what each is predicted to save.",
         default=False,
@@ -144,8 +149,10 @@ def _question(words: Sequence[str], known: KnownOptions, running: RunOptions) ->
         counting=known.count,
         scratch=known.scratch,
         effort=Effort(time_limit_s=running.time_limit, seed=running.seed),
-        tuning=not tuning_off(),
+        tuning=not tuning_off() and not running.self_tuning,
         reorder_sums=running.reorder_sums,
+        self_tuning=not tuning_off() and running.self_tuning,
+        explaining=running.explain,
         dry=running.dry_run,
     )
 
@@ -244,6 +251,10 @@ def _show(plan: LaunchPlan) -> None:
 
 def _explained(plan: LaunchPlan) -> list[str]:
     """Return lines about the collectives: which won, and by how much for each operation and size."""
+    if plan.self_tuned:
+        return ["collectives: the preloaded library tunes them while the job runs"]
+    if plan.question.self_tuning:
+        return [f"collectives: not tuned while the job runs, since {plan.hindrance}"]
     if plan.tuned is None:
         return [f"collectives: the MPI library's own choices, since {plan.untuned}"]
     from gavotte.cli.tuning import choice_line

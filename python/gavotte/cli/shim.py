@@ -18,12 +18,12 @@ def shim(
     count: bool = option("Build the library that counts bytes for `gavotte profile pmpi` instead.", default=False),
     as_json: Json = False,
 ) -> None:
-    """Build a library that, when preloaded, runs an unchanged MPI program's collectives along given trees."""
+    """Build a library that, when preloaded, runs an unchanged MPI program's collectives along trees, given or found."""
     from gavotte.collective import build_shim
 
     build_shim(output, mpicc=mpicc, counting=count)
     if as_json:
         emit_json({"output": str(output)})
         return
-    variable = "GAVOTTE_COUNTS=job" if count else "GAVOTTE_TREES=trees.txt"
+    variable = "GAVOTTE_COUNTS=job" if count else "GAVOTTE_TREES=trees.txt or GAVOTTE_TUNE=self"
     note(f"wrote {output}; usage: set LD_PRELOAD={output.absolute()} and {variable} for every rank")

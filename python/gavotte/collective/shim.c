@@ -1,34 +1,38 @@
 /*
- * Runs MPI_Bcast, MPI_Reduce, MPI_Scatter, MPI_Gather, MPI_Allgather and MPI_Allreduce of an unchanged program along
- * given trees and rings.
+ * Runs MPI_Bcast, MPI_Reduce, MPI_Scatter, MPI_Gather, MPI_Allgather and MPI_Allreduce of an unchanged program along trees and
+ * rings: given ones, or those that it finds while the program runs.
  *
- *     mpicc -O2 -shared -fPIC -o libgavotte-mpi.so shim.c -lm      (or: gavotte shim -o libgavotte-mpi.so)
+ *     mpicc -O2 -shared -fPIC -o libgavotte-mpi.so shim.c -lm -ldl (or: gavotte shim -o libgavotte-mpi.so)
  *     LD_PRELOAD=./libgavotte-mpi.so GAVOTTE_TREES=trees.txt       in the environment of every rank
+ *     LD_PRELOAD=./libgavotte-mpi.so GAVOTTE_TUNE=self             or this, to tune without trees (shim_tuning.h)
  *
  * GAVOTTE_TREES is what `gavotte collective --format shim` writes, the same on all hosts. GAVOTTE_MIN_BYTES (32768):
  * smaller messages go the library's own way. GAVOTTE_VERBOSE=1: rank 0 prints at the end what was taken over.
  * GAVOTTE_OBSERVATIONS: rank 0 appends the time of each edge of broadcasts and scatters to this file, for
- * `gavotte watch`.
+ * `gavotte watch`. GAVOTTE_REORDER_SUMS=on: with GAVOTTE_TUNE=self, floating-point numbers may be added in another order.
  *
  * The MPI library itself carries out all other calls:
  *
- * - on communicators with other ranks than MPI_COMM_WORLD, and on intercommunicators;
+ * - on intercommunicators, and with GAVOTTE_TREES on communicators with other ranks than MPI_COMM_WORLD;
  * - from roots without a tree;
  * - with operators that do not commute;
  * - reductions of derived datatypes;
- * - of more than 2 GB;
- * - of Fortran programs, whose calls do not pass through here.
+ * - of more than 2 GB.
  *
  * The decision uses only what all ranks know alike, so all of them decide the same way. The standard demands equal type
  * signatures, not equal types and counts.
  */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <limits.h>
 #include <math.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { SLOTS = 4 }; /* segments of a reduction that are under way to one rank */
 
@@ -37,6 +41,18 @@ enum { SLOTS = 4 }; /* segments of a reduction that are under way to one rank */
         int code_ = (call);                                                                                            \
         if (code_ != MPI_SUCCESS) return code_;                                                                        \
     } while (0)
+
+/* A rank that cannot do as the others would make them wait forever. */
+static void out_of_memory(void) {
+    fprintf(stderr, "gavotte: no memory is left\n");
+    PMPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static void *room(size_t bytes) {
+    void *made = malloc(bytes);
+    if (!made) out_of_memory();
+    return made;
+}
 
 #include "shim_trees.h"
 #include "shim_observe.h"
@@ -54,16 +70,18 @@ static int drop(MPI_Comm comm, int key, void *value, void *extra) {
     return code;
 }
 
-static void start(void) {
-    const char *path = getenv("GAVOTTE_TREES"), *least = getenv("GAVOTTE_MIN_BYTES");
-    PMPI_Comm_rank(MPI_COMM_WORLD, &me);
-    PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    const char *wrong = read_trees(path);
-    if (least && *least) {
-        char *end;
-        min_bytes = strtod(least, &end);
-        if (!wrong && (*end || !(min_bytes >= 0))) wrong = "GAVOTTE_MIN_BYTES is no number of bytes";
-    }
+/* Reads GAVOTTE_MIN_BYTES; returns what is wrong with it, or NULL. */
+static const char *read_least(void) {
+    const char *least = getenv("GAVOTTE_MIN_BYTES");
+    char *end;
+    if (!least || !*least) return NULL;
+    min_bytes = strtod(least, &end);
+    return *end || !(min_bytes >= 0) ? "GAVOTTE_MIN_BYTES is no number of bytes" : NULL;
+}
+
+static void start_trees(const char *wrong) {
+    const char *path = getenv("GAVOTTE_TREES"), *unread = read_trees(path);
+    if (unread) wrong = unread;
     unsigned long mine[2], all[2];
     file_sum = checksum(path);
     mine[0] = wrong ? (unsigned long)me : file_sum, mine[1] = ~mine[0];
@@ -136,16 +154,17 @@ static int is_plain(MPI_Datatype type) {
 
 #include "shim_moves.h"
 #include "shim_rings.h"
+#include "shim_exchange.h"
 
 /* ---- the operations ---- */
 
 static int bcast(void *buffer, MPI_Count count, MPI_Datatype type, const Tree *tree, MPI_Comm comm) {
     size_t bytes = (size_t)bytes_of(count, type);
-    if (is_plain(type)) return down(buffer, bytes, 1, tree, comm);
+    if (is_plain(type)) return tree->exchange ? spread(buffer, bytes, tree, comm) : down(buffer, bytes, 1, tree, comm);
     char *data = malloc(bytes);
     if (!data) return MPI_ERR_NO_MEM;
     if (tree->parent < 0) TRY(pack(buffer, count, type, data, bytes, comm));
-    TRY(down(data, bytes, 1, tree, comm));
+    TRY(tree->exchange ? spread(data, bytes, tree, comm) : down(data, bytes, 1, tree, comm));
     if (tree->parent >= 0) TRY(unpack(data, buffer, count, type, bytes, comm));
     free(data);
     return MPI_SUCCESS;
@@ -226,8 +245,9 @@ static int reduce(const void *from, void *to, MPI_Count count, MPI_Datatype type
 static int allgather(const void *from, MPI_Count count, MPI_Datatype type, void *to, MPI_Count to_count,
                      MPI_Datatype to_type, size_t bytes, const Tree *tree, MPI_Comm comm) {
     MPI_Aint low, extent;
+    int me = tree->me, ranks = tree->ranks;
     TRY(PMPI_Type_get_extent(to_type, &low, &extent));
-    if (!tree->members) {
+    if (!tree->members && !tree->exchange) {
         int below = from == MPI_IN_PLACE && tree->parent >= 0;
         if (below) from = (char *)to + extent * to_count * me, count = to_count, type = to_type;
         TRY(gather(from, count, type, to, to_count, to_type, bytes, tree, comm));
@@ -238,7 +258,7 @@ static int allgather(const void *from, MPI_Count count, MPI_Datatype type, void 
     if (!data) return MPI_ERR_NO_MEM;
     if (from != MPI_IN_PLACE) TRY(pack(from, count, type, data + bytes * me, bytes, comm));
     else if (!plain) TRY(pack((char *)to + extent * to_count * me, to_count, to_type, data + bytes * me, bytes, comm));
-    TRY(collect_round(data, bytes, tree, comm));
+    TRY(tree->exchange ? exchange(data, bytes * ranks, bytes, tree, comm) : collect_round(data, bytes, tree, comm));
     for (int i = 0; !plain && i < ranks; i++)
         TRY(unpack(data + bytes * i, (char *)to + extent * to_count * i, to_count, to_type, bytes, comm));
     if (!plain) free(data);
@@ -267,6 +287,93 @@ static int may_reduce(MPI_Datatype type, MPI_Op op) {
     return PMPI_Op_commutative(op, &commutes) == MPI_SUCCESS && commutes;
 }
 
+/* ---- calls ---- */
+
+/* A call of the program. Arguments that its operation does not have are 0. */
+typedef struct {
+    int operation, root;
+    const void *from;
+    void *to;
+    MPI_Count count, to_count;
+    MPI_Datatype type, to_type;
+    MPI_Op op;
+    MPI_Comm comm;
+} Call;
+
+#if MPI_VERSION >= 4
+#define IN_LIBRARY(name, ...) return PMPI_##name##_c(__VA_ARGS__)
+#else
+#define IN_LIBRARY(name, ...) return PMPI_##name(__VA_ARGS__)
+#endif
+
+static int in_library(const Call *c) {
+    switch (c->operation) {
+    case BROADCAST: IN_LIBRARY(Bcast, c->to, c->count, c->type, c->root, c->comm);
+    case REDUCE: IN_LIBRARY(Reduce, c->from, c->to, c->count, c->type, c->op, c->root, c->comm);
+    case SCATTER: IN_LIBRARY(Scatter, c->from, c->count, c->type, c->to, c->to_count, c->to_type, c->root, c->comm);
+    case GATHER: IN_LIBRARY(Gather, c->from, c->count, c->type, c->to, c->to_count, c->to_type, c->root, c->comm);
+    case ALLGATHER: IN_LIBRARY(Allgather, c->from, c->count, c->type, c->to, c->to_count, c->to_type, c->comm);
+    default: IN_LIBRARY(Allreduce, c->from, c->to, c->count, c->type, c->op, c->comm);
+    }
+}
+
+/* Carries a call out along a tree or ring, or the first of two trees. */
+static int along(const Call *c, const Tree *tree, size_t bytes, MPI_Comm own) {
+    switch (c->operation) {
+    case BROADCAST: return bcast(c->to, c->count, c->type, tree, own);
+    case REDUCE: return reduce(c->from, c->to, c->count, c->type, c->op, tree, own);
+    case SCATTER: return scatter(c->from, c->count, c->type, c->to, c->to_count, c->to_type, bytes, tree, own);
+    case GATHER: return gather(c->from, c->count, c->type, c->to, c->to_count, c->to_type, bytes, tree, own);
+    case ALLGATHER: return allgather(c->from, c->count, c->type, c->to, c->to_count, c->to_type, bytes, tree, own);
+    default: return allreduce(c->from, c->to, c->count, c->type, c->op, tree, own);
+    }
+}
+
+/* The bytes of a message or of one rank's block, from the arguments that count at this rank. */
+static double bytes_of_call(const Call *call, int rank) {
+    int at_root = rank == call->root, operation = call->operation;
+    int by_to = operation == ALLGATHER || (operation == SCATTER && !at_root) || (operation == GATHER && at_root);
+    return by_to ? bytes_of(call->to_count, call->to_type) : bytes_of(call->count, call->type);
+}
+
+#include "shim_search.h"
+#include "shim_tuning.h"
+
+static int operate(const Call *call) {
+    MPI_Comm own = MPI_COMM_NULL;
+    if (tuning) return tune(call);
+    int may = usable(call->comm, &own) && (!is_sum(call->operation) || may_reduce(call->type, call->op));
+    double bytes = may ? bytes_of_call(call, me) : 0;
+    const Tree *tree = choose(call->operation, call->root, bytes);
+    return tree ? along(call, tree, (size_t)bytes, own) : in_library(call);
+}
+
+/* ---- starting, by all ranks ---- */
+
+/* What all ranks want. Ranks with other trees or another least size would wait for each other forever. */
+static void start(void) {
+    const char *tune_by = getenv("GAVOTTE_TUNE"), *reorder = getenv("GAVOTTE_REORDER_SUMS"), *wrong = read_least();
+    enum { ON, SELF, NONE, FINE, REORDER, LEAST, GREATEST, WORDS };
+    int mine[WORDS], all[WORDS];
+    PMPI_Comm_rank(MPI_COMM_WORLD, &me);
+    PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    mine[ON] = !tune_by || strcasecmp(tune_by, "off");
+    mine[SELF] = tune_by && !strcasecmp(tune_by, "self") && !getenv("GAVOTTE_TREES");
+    mine[NONE] = !mine[SELF], mine[FINE] = !wrong;
+    mine[REORDER] = reorder && !strcasecmp(reorder, "on");
+    mine[LEAST] = min_bytes < INT_MAX ? (int)min_bytes : INT_MAX, mine[GREATEST] = -mine[LEAST];
+    PMPI_Allreduce(mine, all, WORDS, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (!all[ON]) return;
+    if (all[NONE]) {
+        start_trees(wrong);
+        return;
+    }
+    if (!all[SELF]) wrong = "not all ranks have GAVOTTE_TUNE=self";
+    else if (all[LEAST] != -all[GREATEST]) wrong = "not all ranks have the same GAVOTTE_MIN_BYTES";
+    if (all[SELF] && all[FINE] && !wrong) start_tuning(all[REORDER]);
+    else if (me == 0) fprintf(stderr, "gavotte: nothing is tuned: %s\n", wrong ? wrong : "a rank's GAVOTTE_MIN_BYTES is no number");
+}
+
 /* ---- what the program calls; with MPI 4 also with large counts ---- */
 
 int MPI_Init(int *argc, char ***argv) {
@@ -281,60 +388,40 @@ int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
 
 int MPI_Finalize(void) {
     const char *verbose = getenv("GAVOTTE_VERBOSE");
-    for (int i = 0; verbose && atoi(verbose) && me == 0 && i < OPERATIONS; i++)
+    for (int i = 0; verbose && atoi(verbose) && !tuning && me == 0 && i < OPERATIONS; i++)
         fprintf(stderr, "gavotte: %s: %ld taken over, %ld passed on\n", NAMES[i], taken[i], passed[i]);
+    print_groups();
     return PMPI_Finalize();
 }
 
 #define DEFINE(COUNT, suffix)                                                                                          \
     int MPI_Bcast##suffix(void *buffer, COUNT count, MPI_Datatype type, int root, MPI_Comm comm) {                     \
-        MPI_Comm own;                                                                                                  \
-        const Tree *tree = choose(BROADCAST, root, usable(comm, &own) ? bytes_of(count, type) : 0);                    \
-        return tree ? bcast(buffer, count, type, tree, own) : PMPI_Bcast##suffix(buffer, count, type, root, comm);     \
+        return operate(&(Call){BROADCAST, root, .to = buffer, .count = count, .type = type, .comm = comm});            \
     }                                                                                                                  \
     int MPI_Reduce##suffix(const void *from, void *to, COUNT count, MPI_Datatype type, MPI_Op op, int root,            \
                            MPI_Comm comm) {                                                                            \
-        MPI_Comm own;                                                                                                  \
-        int may = usable(comm, &own) && may_reduce(type, op);                                                          \
-        const Tree *tree = choose(REDUCE, root, may ? bytes_of(count, type) : 0);                                      \
-        return tree ? reduce(from, to, count, type, op, tree, own)                                                     \
-                    : PMPI_Reduce##suffix(from, to, count, type, op, root, comm);                                      \
+        return operate(&(Call){REDUCE, root, from, to, .count = count, .type = type, .op = op, .comm = comm});         \
     }                                                                                                                  \
     int MPI_Scatter##suffix(const void *from, COUNT count, MPI_Datatype type, void *to, COUNT to_count,                \
                             MPI_Datatype to_type, int root, MPI_Comm comm) {                                           \
-        MPI_Comm own;                                                                                                  \
-        double bytes = 0;                                                                                              \
-        if (usable(comm, &own)) bytes = me == root ? bytes_of(count, type) : bytes_of(to_count, to_type);              \
-        const Tree *tree = choose(SCATTER, root, bytes);                                                               \
-        return tree ? scatter(from, count, type, to, to_count, to_type, (size_t)bytes, tree, own)                      \
-                    : PMPI_Scatter##suffix(from, count, type, to, to_count, to_type, root, comm);                      \
+        return operate(&(Call){SCATTER, root, from, to, count, to_count, type, to_type, .comm = comm});                \
     }                                                                                                                  \
     int MPI_Gather##suffix(const void *from, COUNT count, MPI_Datatype type, void *to, COUNT to_count,                 \
                            MPI_Datatype to_type, int root, MPI_Comm comm) {                                            \
-        MPI_Comm own;                                                                                                  \
-        double bytes = 0;                                                                                              \
-        if (usable(comm, &own)) bytes = me == root ? bytes_of(to_count, to_type) : bytes_of(count, type);              \
-        const Tree *tree = choose(GATHER, root, bytes);                                                                \
-        return tree ? gather(from, count, type, to, to_count, to_type, (size_t)bytes, tree, own)                       \
-                    : PMPI_Gather##suffix(from, count, type, to, to_count, to_type, root, comm);                       \
+        return operate(&(Call){GATHER, root, from, to, count, to_count, type, to_type, .comm = comm});                 \
     }                                                                                                                  \
     int MPI_Allgather##suffix(const void *from, COUNT count, MPI_Datatype type, void *to, COUNT to_count,              \
                               MPI_Datatype to_type, MPI_Comm comm) {                                                   \
-        MPI_Comm own;                                                                                                  \
-        double bytes = usable(comm, &own) ? bytes_of(to_count, to_type) : 0;                                           \
-        const Tree *tree = choose(ALLGATHER, -1, bytes);                                                               \
-        return tree ? allgather(from, count, type, to, to_count, to_type, (size_t)bytes, tree, own)                    \
-                    : PMPI_Allgather##suffix(from, count, type, to, to_count, to_type, comm);                          \
+        return operate(&(Call){ALLGATHER, -1, from, to, count, to_count, type, to_type, .comm = comm});                \
     }                                                                                                                  \
     int MPI_Allreduce##suffix(const void *from, void *to, COUNT count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {  \
-        MPI_Comm own;                                                                                                  \
-        int may = usable(comm, &own) && may_reduce(type, op);                                                          \
-        const Tree *tree = choose(ALLREDUCE, -1, may ? bytes_of(count, type) : 0);                                     \
-        return tree ? allreduce(from, to, count, type, op, tree, own)                                                  \
-                    : PMPI_Allreduce##suffix(from, to, count, type, op, comm);                                         \
+        return operate(&(Call){ALLREDUCE, -1, from, to, .count = count, .type = type, .op = op, .comm = comm});        \
     }
 
 DEFINE(int, )
 #if MPI_VERSION >= 4
 DEFINE(MPI_Count, _c)
+#endif
+#ifdef OPEN_MPI
+#include "shim_fortran.h"
 #endif

@@ -45,8 +45,8 @@ static int down(char *data, size_t bytes, int shared, const Tree *tree, MPI_Comm
     if (!coming) return MPI_ERR_NO_MEM;
     marks = coming + pieces;
     /* The root of a flat scatter sends to all at once: a host may carry more than one pair does. */
-    int flat = !shared && tree->parent < 0 && tree->children == ranks - 1;
-    MPI_Request *going = flat ? malloc(sizeof *going * ranks) : NULL;
+    int flat = !shared && tree->parent < 0 && tree->children == tree->ranks - 1;
+    MPI_Request *going = flat ? malloc(sizeof *going * tree->ranks) : NULL;
     for (size_t i = 0; tree->parent >= 0 && i < pieces; i++) {
         size_t length = i + 1 < pieces ? piece : bytes - i * piece;
         if (observations) TRY(PMPI_Irecv(NULL, 0, MPI_BYTE, tree->parent, MARK, comm, &marks[i]));

@@ -6,10 +6,10 @@
  */
 static int collect_round(char *data, size_t bytes, const Tree *ring, MPI_Comm comm) {
     size_t piece = piece_of(ring, bytes), pieces = (bytes + piece - 1) / piece, number = 0, next = 0;
-    int members = ring->members, place = ring->place, hangs = ring->parent >= 0;
+    int members = ring->members, place = ring->place, hangs = ring->parent >= 0, me = ring->me;
     int before = ring->below[ring->at[(place + members - 1) % members]];
     int after = ring->below[ring->at[(place + 1) % members]];
-    MPI_Request *coming = malloc(sizeof *coming * (pieces * ranks + 1));
+    MPI_Request *coming = malloc(sizeof *coming * (pieces * ring->ranks + 1));
     if (!coming) return MPI_ERR_NO_MEM;
     for (int round = 0; round < members; round++) {
         int group = (place + members - round) % members;

@@ -13,11 +13,14 @@ static const char *const PARTS[KINDS - OPERATIONS] = {"allgather-gather", "allga
  * Or a ring of `members`, the first of `below`, which then is all ranks by group: each member followed by those that hang
  * from it; group i starts at `at[i]`, and `place` is this rank's group. `children` are those that hang from this rank.
  * Or, with `library`, an operation of these bytes that is left to the MPI library, and nothing else.
+ * Or, with `exchange`, a block from each rank straight to each other one (shim_exchange.h).
+ * `me` and `ranks` are those of the communicator.
  */
 typedef struct {
-    int kind, root, parent, children, size, members, place, library;
+    int kind, root, parent, children, size, members, place, library, me, ranks;
     double bytes, segment_bytes;
     int *child, *at, *weight, *below;
+    struct Edges *exchange;
 } Tree;
 
 static Tree *trees;
@@ -27,30 +30,32 @@ static double min_bytes = 32768;
 enum { HOST_ROOM = 64 };  /* of a name, its end included */
 static char *host_names; /* of each rank, `HOST_ROOM` apart; NULL where the file names none */
 
-static int walk(const int *parent, const int *order, int rank, int *below, int count) {
-    below[count++] = rank;
-    for (int i = 0; i < ranks; i++)
-        if (order[i] != rank && parent[order[i]] == rank) count = walk(parent, order, order[i], below, count);
+static int walk(Tree *tree, const int *parent, const int *order, int rank, int count) {
+    tree->below[count++] = rank;
+    for (int i = 0; i < tree->ranks; i++)
+        if (order[i] != rank && parent[order[i]] == rank) count = walk(tree, parent, order, order[i], count);
     return count;
 }
 
 static void grow_tree(Tree *tree, const int *parent, const int *order) {
+    int me = tree->me;
     tree->parent = me == tree->root ? -1 : parent[me];
     tree->below[0] = me, tree->size = 1, tree->children = 0;
-    for (int i = 0; i < ranks; i++) {
+    for (int i = 0; i < tree->ranks; i++) {
         if (order[i] == me || parent[order[i]] != me) continue;
-        int end = walk(parent, order, order[i], tree->below, tree->size), number = tree->children++;
+        int end = walk(tree, parent, order, order[i], tree->size), number = tree->children++;
         tree->child[number] = order[i], tree->at[number] = tree->size, tree->weight[number] = end - tree->size;
         tree->size = end;
     }
 }
 
 static void grow_ring(Tree *ring, const int *parent, const int *order) {
+    int me = ring->me;
     ring->parent = -1, ring->children = 0, ring->size = 0;
     for (int i = 0; i < ring->members; i++) {
         ring->at[i] = ring->size, ring->below[ring->size++] = order[i];
         if (order[i] == me) ring->place = i;
-        for (int j = ring->members; j < ranks; j++) {
+        for (int j = ring->members; j < ring->ranks; j++) {
             if (parent[order[j]] != order[i]) continue;
             ring->below[ring->size++] = order[j];
             if (order[i] == me) ring->child[ring->children++] = order[j];
@@ -61,7 +66,8 @@ static void grow_ring(Tree *ring, const int *parent, const int *order) {
 }
 
 static int grow(Tree *tree, const int *parent, const int *order) {
-    tree->child = malloc(sizeof(int) * (4 * (size_t)ranks + 1));
+    size_t ranks = (size_t)tree->ranks;
+    tree->child = malloc(sizeof(int) * (4 * ranks + 1));
     if (!tree->child) return 0;
     tree->below = tree->child + ranks, tree->weight = tree->below + ranks, tree->at = tree->weight + ranks;
     if (tree->members) grow_ring(tree, parent, order);
@@ -158,6 +164,7 @@ static int read_tree(Text *text, Tree *tree, int *lists) {
         return 0;
     tree->members = ring ? (int)first : 0, tree->root = ring ? lists[ranks] : (int)first;
     tree->bytes = (double)bytes, tree->segment_bytes = (double)segment_bytes;
+    tree->me = me, tree->ranks = ranks;
     return lists[ranks] == tree->root && is_tree(lists, lists + ranks, tree->members) &&
            grow(tree, lists, lists + ranks);
 }

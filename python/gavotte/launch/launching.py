@@ -21,7 +21,8 @@ from gavotte.launch.question import LaunchQuestion, LaunchSession
 from gavotte.launch.running import Ended, run
 from gavotte.launch.scratch import run_folder, scratch_root
 from gavotte.launch.shelf import KIND, METRIC
-from gavotte.launch.tuning import FILE, TREES
+from gavotte.launch.tuning import FILE, SELF_KEY, TREES
+from gavotte.launch.tuning import OFF_VARIABLE as TUNE_VARIABLE
 from gavotte.launch.watching import SocketCounts, names_of_ranks, watching
 
 OFF_VARIABLE = "GAVOTTE_LAUNCH"
@@ -170,6 +171,8 @@ def _tuning(plan: LaunchPlan, root: Path, folder: Path, session: LaunchSession) 
     If the library that carries out trees cannot be built, nothing is set: a prediction without the trees is unknown.
     """
     tuned = plan.tuned
+    if plan.self_tuned:
+        return _self_tuning(plan, root, session)
     if tuned is None or not tuned.key:
         return {}, ""
     more: dict[str, str] = {}
@@ -179,11 +182,28 @@ def _tuning(plan: LaunchPlan, root: Path, folder: Path, session: LaunchSession) 
         except (GavotteError, OSError) as error:
             session.complain(f"the MPI library's own collectives stay: {error}")
             return {}, ""
-        own = plan.launcher.preloaded(plan.line) or os.environ.get("LD_PRELOAD", "")
         write_text(folder / TREES, tuned.trees_text)
-        more = {"LD_PRELOAD": f"{shim}:{own}" if own else str(shim), "GAVOTTE_TREES": str(folder / TREES)}
+        more = {"LD_PRELOAD": _preloaded(plan, shim), "GAVOTTE_TREES": str(folder / TREES)}
     write_text(folder / FILE, tuned.text)
     return {**more, **tuned.variables(str(folder / FILE))}, tuned.key
+
+
+def _self_tuning(plan: LaunchPlan, root: Path, session: LaunchSession) -> tuple[dict[str, str], str]:
+    """Return the variables of ranks whose preloaded library tunes itself, and the key of these settings."""
+    try:
+        shim = library(root, plan.launcher.family, plan.line.launcher, counting=False)
+    except (GavotteError, OSError) as error:
+        session.complain(f"the MPI library's own collectives stay: {error}")
+        return {}, ""
+    more = {"GAVOTTE_REORDER_SUMS": "on"} if plan.question.reorder_sums else {}
+    more |= {"GAVOTTE_VERBOSE": "1"} if plan.question.explaining else {}
+    return {"LD_PRELOAD": _preloaded(plan, shim), TUNE_VARIABLE: SELF_KEY, **more}, SELF_KEY
+
+
+def _preloaded(plan: LaunchPlan, shim: Path) -> str:
+    """Return the LD_PRELOAD of ranks: a library of ours before those that they would have anyway."""
+    own = plan.launcher.preloaded(plan.line) or os.environ.get("LD_PRELOAD", "")
+    return f"{shim}:{own}" if own else str(shim)
 
 
 def _watched(plan: LaunchPlan, session: LaunchSession, stack: ExitStack) -> SocketCounts | None:

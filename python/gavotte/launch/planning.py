@@ -23,7 +23,7 @@ from gavotte.launch.places import Places, places_of
 from gavotte.launch.question import LaunchQuestion, LaunchSession
 from gavotte.launch.replaying import TracedJob, replayed_order, traced_job
 from gavotte.launch.shelf import Shelf
-from gavotte.launch.tuning import JobTuning, Setup, tuning_of
+from gavotte.launch.tuning import SELF_KEY, JobTuning, Setup, hindrance_of, tuning_of
 from gavotte.model import model
 from gavotte.place import RankOrder, evaluate, order_ranks, with_slots
 from gavotte.place.replaying import LEAST_SAVING
@@ -94,17 +94,34 @@ class LaunchPlan:
         return self.app is None or self.question.counting
 
     @cached_property
+    def hindrance(self) -> str:
+        """Why the preloaded library may not tune the job while it runs, in words; empty = it may."""
+        if self.counts:
+            return "this run counts the messages"
+        shared = self.places.cloud is not None or self.places.inside is not None
+        blamed = blames_settings(self.shelf.runs(self.job.key))
+        setup = Setup(self.launcher, self.line, self.places.environ, shared)
+        return (
+            "the last run with settings failed" if blamed else hindrance_of(self.question, setup, self.past, self.hosts)
+        )
+
+    @property
+    def self_tuned(self) -> bool:
+        """Whether the preloaded library tunes the job's collectives while it runs."""
+        return self.question.self_tuning and not self.hindrance
+
+    @cached_property
     def wall(self) -> WallTime | None:
         """Predicted wall time; None = neither an earlier run nor a trace allows a prediction."""
-        return self._wall(self.hosts, self.tuned)
+        return self._wall(self.hosts, self.tuned, SELF_KEY if self.self_tuned else "")
 
     @cached_property
     def default_wall(self) -> WallTime | None:
         """Predicted wall time in the launcher's own order."""
         return self._wall(self.default, None)
 
-    def _wall(self, order: Sequence[str], tuned: JobTuning | None) -> WallTime | None:
-        traced, key = self.traced, "" if tuned is None else tuned.key
+    def _wall(self, order: Sequence[str], tuned: JobTuning | None, key: str = "") -> WallTime | None:
+        traced, key = self.traced, key if tuned is None else tuned.key
         replay = None if tuned is None else tuned.replay
         replayed = None if traced is None else partial(traced.wall_of, replay or traced.replay)
         # Of another order the trace may have too many events. The run starts without a prediction then.
@@ -177,7 +194,7 @@ class LaunchPlan:
             "messages_s": None if self.order is None else self.order.completion_s,
             "default_messages_s": None if self.order is None else self.order.given_s,
             "bound_s": None if self.order is None else self.order.bound_s,
-            "settings": "" if self.tuned is None else self.tuned.key,
+            "settings": SELF_KEY if self.self_tuned else "" if self.tuned is None else self.tuned.key,
             "tuning": None if self.tuned is None else self.tuned.document,
             "computing_s": None if self.traced is None else self.traced.floor_s,
             "verdict": self.verdict,

@@ -39,6 +39,8 @@ class LaunchQuestion:
         effort: how hard to search for an order.
         tuning: whether the MPI library's algorithms for collectives may be set.
         reorder_sums: whether they may add sums in another order.
+        self_tuning: whether the preloaded library tunes collectives while the job runs; `tuning` is False then.
+        explaining: whether the preloaded library prints at the end what it kept.
         dry: whether the job will not be started: nothing is measured, reached or written.
     """
 
@@ -55,6 +57,8 @@ class LaunchQuestion:
     effort: Effort = field(default_factory=lambda: Effort(time_limit_s=PLACE_S))
     tuning: bool = True
     reorder_sums: bool = False
+    self_tuning: bool = False
+    explaining: bool = False
     dry: bool = False
 
 

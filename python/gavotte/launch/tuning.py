@@ -47,6 +47,9 @@ FILE = "settings"
 TREES = "trees"
 """Name of the preloaded library's trees there."""
 
+SELF_KEY = "self"
+"""Key of the settings of runs in which the preloaded library tunes itself, and its value of `OFF_VARIABLE`."""
+
 MOST_SIZES = 12
 """Most sizes of one operation that are predicted, those with the most bytes."""
 
@@ -357,6 +360,25 @@ class Setup:
     environ: Mapping[str, str]
     shared: bool
     blamed: bool = False
+
+
+def hindrance_of(question: LaunchQuestion, setup: Setup, past: Sequence[Past], order: Sequence[str]) -> str:
+    """Return why the preloaded library may not tune a job's collectives while it runs, in words; empty = it may.
+
+    Args:
+        question: the question.
+        setup: how the job will be started.
+        past: earlier runs.
+        order: host of each rank.
+    """
+    if not setup.launcher.family:
+        return f"the MPI library of {setup.launcher.title} is unknown"
+    if own_settings(setup.line, setup.environ):
+        return "you have set them"
+    # Ranks that lack the library would never answer those that have it.
+    if not setup.shared and not any(_shared(each, order, question) for each in past):
+        return "no counted run has shown that all hosts share the folder of --scratch"
+    return ""
 
 
 def own_settings(line: CommandLine, environ: Mapping[str, str]) -> bool:
