@@ -55,27 +55,27 @@ def faults(definition: str, document: Any) -> list[str]:
 def _faults(schema: dict[str, Any], value: Any, at: str) -> list[str]:
     if not isinstance(value, TYPES[schema["type"]]):
         return [f"{at}: is no {schema['type']}"]
-    found: list[str] = []
+    wrong: list[str] = []
     for key, rule in schema.items():
         if key in SIZES and not SIZES[key](value, rule):
-            found.append(f"{at}: {key} is {rule}")
+            wrong.append(f"{at}: {key} is {rule}")
         elif key == "pattern" and not re.search(rule, value):
-            found.append(f"{at}: does not match {rule}")
+            wrong.append(f"{at}: does not match {rule}")
         elif key == "enum" and value not in rule:
-            found.append(f"{at}: is none of {rule}")
+            wrong.append(f"{at}: is none of {rule}")
         elif key == "items":
-            found += [each for number, item in enumerate(value) for each in _faults(rule, item, f"{at}[{number}]")]
+            wrong += [each for number, item in enumerate(value) for each in _faults(rule, item, f"{at}[{number}]")]
         elif key == "additionalProperties":
-            found += [each for name, item in value.items() for each in _faults(rule, item, f"{at}.{name}")]
+            wrong += [each for name, item in value.items() for each in _faults(rule, item, f"{at}.{name}")]
         elif key == "x-kubernetes-validations":
-            found += [f"{at}: {each['message']}" for each in rule if not RULES[each["message"]](value)]
+            wrong += [f"{at}: {each['message']}" for each in rule if not RULES[each["message"]](value)]
         else:
             assert key in {*SIZES, *IGNORED, "type", "pattern", "enum"}, f"the schema has {key}"
     if schema["type"] == "object" and "properties" in schema:
-        found += [f"{at}: lacks {name}" for name in schema.get("required", []) if name not in value]
+        wrong += [f"{at}: lacks {name}" for name in schema.get("required", []) if name not in value]
         for name, item in value.items():
             if name in schema["properties"]:
-                found += _faults(schema["properties"][name], item, f"{at}.{name}")
+                wrong += _faults(schema["properties"][name], item, f"{at}.{name}")
             else:
-                found.append(f"{at}: has no field {name}")
-    return found
+                wrong.append(f"{at}: has no field {name}")
+    return wrong

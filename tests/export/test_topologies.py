@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,32 @@ def test_nodes_get_labels_and_lose_them_again() -> None:
     undo = TOPOLOGY_FORMATS["kubernetes-labels"].undo.format(file="-").removesuffix(" | sh")
     undone = subprocess.run(["sh", "-c", undo], input=text, capture_output=True, text=True, check=True).stdout
     assert undone.splitlines()[2] == f"kubectl label node c {tier}0- {tier}1- {tier}2-"
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl")
+@pytest.mark.parametrize("older_labels", [False, True])
+def test_kubectl_sets_and_removes_the_labels(older_labels: bool, tmp_path: Path) -> None:
+    """On a file instead of a cluster: kubectl checks keys and values alike."""
+    odd = builders.network("ab", groups=[{"name": "rack:0", "members": ["a"]}, {"name": "r" * 64, "members": ["b"]}])
+    node, script = tmp_path / "node.yaml", tmp_path / "labels.sh"
+    for network in (PODS, odd):
+        node.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: any}\n")
+        script.write_text(export_network(network, "kubernetes-labels", older_labels=older_labels))
+        undo = TOPOLOGY_FORMATS["kubernetes-labels"].undo.format(file=script).removesuffix(" | sh")
+        undone = subprocess.run(["sh", "-c", undo], capture_output=True, text=True, check=True).stdout
+        for line, back in zip(script.read_text().splitlines(), undone.splitlines(), strict=True):
+            pairs = line.split(" node ")[1].split()[1:]
+            assert labelled(node, line) == dict(pair.split("=") for pair in pairs)
+            assert labelled(node, back) == {}
+
+
+def labelled(node: Path, line: str) -> dict[str, str]:
+    """Run a `kubectl label` command on a file, keep the result there, and return the node's labels."""
+    before, after = line.split(" node ")
+    command = [*before.split(), "--local", "-f", str(node), "-o", "yaml", *after.split()[1:]]
+    node.write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    labels: dict[str, str] = yaml.safe_load(node.read_text())["metadata"].get("labels") or {}
+    return labels
 
 
 def test_older_labels_name_three_tiers() -> None:

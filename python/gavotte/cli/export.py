@@ -16,9 +16,7 @@ from gavotte.errors import GavotteError
 
 @declared
 def export(
-    source: Annotated[
-        Path, typer.Argument(help="A Placement or a Network.", metavar="P.placement.json|N.network.json")
-    ],
+    source: Annotated[Path, typer.Argument(help="A *.placement.json or *.network.json.", metavar="FILE")],
     form: str = option(
         "Format to write. Those up to csv are for a Placement, the others for a Network. openmpi is a rankfile, and "
         "openmpi-seq is for more ranks than cores.",
@@ -36,9 +34,9 @@ def export(
     output: Annotated[Path | None, to_write("Write to this file instead of stdout.", "FILE")] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a Placement as a launcher's host file, in which rank i is the i-th task of the Apps.
+    """Write a Placement as a launcher's host file, or a Network as a scheduler's topology.
 
-    Or write a Network as a scheduler's topology: its groups are switches.
+    Rank i is the i-th task of the Apps. Switches are the groups of the Network.
     """
     from gavotte.export import TOPOLOGY_FORMATS
     from gavotte.formats.files.reading import write_text

@@ -39,7 +39,7 @@ class Keys:
         """Return the labels of that many tiers, nearest first.
 
         Raises:
-            GavotteError: when there are no names for so many tiers.
+            GavotteError: when there are more tiers than names.
         """
         if not self.named:
             return [f"{self.numbered}{tier}" for tier in range(count)]

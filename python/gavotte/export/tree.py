@@ -94,17 +94,17 @@ def tiers(root: Switch) -> dict[str, list[str]]:
     is therefore on the same tier for all hosts below it.
     """
     taken = {switch.name for switch in root.walk()}
-    found: dict[str, list[str]] = {}
+    layers: dict[str, list[str]] = {}
 
     def descend(switch: Switch, above: list[str], room: int) -> None:
         if switch.hosts:
             further = [free(f"{switch.name}-tier{tier}", taken) for tier in range(1, room)]
-            found.update({host: [switch.name, *further, *above] for host in switch.hosts})
+            layers.update({host: [switch.name, *further, *above] for host in switch.hosts})
         for child in switch.children:
             descend(child, [switch.name, *above], room - 1)
 
     descend(root, [], root.height)
-    return found
+    return layers
 
 
 def free(name: str, taken: set[str]) -> str:
