@@ -15,7 +15,10 @@ LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 """Value of a label in Kubernetes that is not empty."""
 
 RAY_VALUE = re.compile(rf"(?!0$){LABEL_VALUE.pattern}")
-"""Value of a label in Ray. A label of value 0 is lost."""
+"""Value of a label in Ray, other than 0.
+
+Ray drops resources of value 0. Its version 2.60 keeps such labels; others were not tried.
+"""
 
 NODE_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
 """Name of a node in Kubernetes."""
