@@ -150,7 +150,7 @@ def test_ray_gets_the_rack_and_no_value_that_it_drops() -> None:
     )
     zero = builders.network("ab", groups=[{"name": "0", "members": ["a", "b"]}])
     values = export_network(zero, "ray").split("--labels=")[1].split("\n")[0].split(",")
-    assert {value.split("=")[1] for value in values} == {"xaf63ad4c86019caf"}
+    assert {value.split("=")[1] for value in values} == {f"x{0xAF63AD4C86019CAF:x}"}
     assert "tier-0=0\n" in export_network(zero, "kubernetes-labels")
 
 
