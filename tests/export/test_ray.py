@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(RAY is None, reason="no Ray")
 PROGRAM = """
 import json, sys, ray
 ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
-rack = {"fabric.topograph.run/tier-0": "rack-0"}
+rack = {"fabric.topograph.run/tier-0": "pod-hosts"}
 task = ray.remote(lambda: "ran").options(num_cpus=1, label_selector=rack)
 result = ray.get(task.remote(), timeout=60)
 group = ray.util.placement_group([{"CPU": 1}], topology_strategy={"ray.io/gpu-domain": "STRICT_PACK"})
@@ -37,10 +37,10 @@ print(json.dumps([labels, result, group.wait(60)]))
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    """Start Ray as host `a` of the pods would be started; yield the address of its head, and end it."""
+    """Start Ray as host `c` of the pods would be started; yield the address of its head, and end it."""
     assert RAY is not None
-    line = export_network(PODS, "ray").splitlines()[0]
-    assert line.startswith('ssh -n a ray start --address="$RAY_HEAD" --labels=')
+    line = export_network(PODS, "ray").splitlines()[2]
+    assert line.startswith('ssh -n c ray start --address="$RAY_HEAD" --labels=')
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -71,8 +71,8 @@ def test_ray_keeps_the_labels_and_schedules_by_them(address: str) -> None:
     assert (
         labels.items()
         >= {
-            "ray.io/gpu-domain": "rack-0",
-            "fabric.topograph.run/tier-0": "rack-0",
+            "ray.io/gpu-domain": "pod-hosts",
+            "fabric.topograph.run/tier-0": "pod-hosts",
             "fabric.topograph.run/tier-1": "pod",
             "fabric.topograph.run/tier-2": "root",
             "accelerator.topograph.run/domain": "m1",

@@ -24,7 +24,7 @@ from gavotte.formats.network import Network, write_network
 from gavotte.formats.placement import write_placement
 
 PODS = builders.network(
-    [{"name": "a", "machine": "m1"}, {"name": "b", "machine": "m1"}, {"name": "c", "machine": "m2"}, "d", "e"],
+    [{"name": "a", "machine": "m2"}, "b", {"name": "c", "machine": "m1"}, {"name": "d", "machine": "m1"}, "e"],
     groups=[
         {"name": "pod", "members": ["a", "b", "c", "d"]},
         {"name": "rack-0", "members": ["a", "b"], "parent": "pod", "up_bps": 1e9, "down_bps": 5e8},
@@ -68,10 +68,10 @@ def test_topograph_gets_as_many_layers_for_each_host() -> None:
     domain = {"accelerator.topograph.run/domain": "m1"}
     assert json.loads(export_network(PODS, "topograph")) == {
         "instances": [
-            {"id": "a", "network_layers": ["rack-0", "pod", "root"], "labels": domain},
-            {"id": "b", "network_layers": ["rack-0", "pod", "root"], "labels": domain},
-            {"id": "c", "network_layers": ["pod-hosts", "pod", "root"]},
-            {"id": "d", "network_layers": ["pod-hosts", "pod", "root"]},
+            {"id": "a", "network_layers": ["rack-0", "pod", "root"]},
+            {"id": "b", "network_layers": ["rack-0", "pod", "root"]},
+            {"id": "c", "network_layers": ["pod-hosts", "pod", "root"], "labels": domain},
+            {"id": "d", "network_layers": ["pod-hosts", "pod", "root"], "labels": domain},
             {"id": "e", "network_layers": ["root-hosts", "root-hosts-tier1", "root"]},
         ]
     }
@@ -80,13 +80,15 @@ def test_topograph_gets_as_many_layers_for_each_host() -> None:
 def test_nodes_get_labels_and_lose_them_again() -> None:
     text = export_network(PODS, "kubernetes-labels")
     tier = "fabric.topograph.run/tier-"
-    assert text.splitlines()[0] == (
-        f"kubectl label --overwrite node a {tier}0=rack-0 {tier}1=pod {tier}2=root accelerator.topograph.run/domain=m1"
+    assert text.splitlines()[0] == f"kubectl label --overwrite node a {tier}0=rack-0 {tier}1=pod {tier}2=root"
+    assert text.splitlines()[2].split(" node c ")[1] == (
+        f"{tier}0=pod-hosts {tier}1=pod {tier}2=root accelerator.topograph.run/domain=m1"
     )
-    assert text.splitlines()[2] == f"kubectl label --overwrite node c {tier}0=pod-hosts {tier}1=pod {tier}2=root"
     undo = TOPOLOGY_FORMATS["kubernetes-labels"].undo.format(file="-").removesuffix(" | sh")
     undone = subprocess.run(["sh", "-c", undo], input=text, capture_output=True, text=True, check=True).stdout
-    assert undone.splitlines()[2] == f"kubectl label node c {tier}0- {tier}1- {tier}2-"
+    assert (
+        undone.splitlines()[2] == f"kubectl label node c {tier}0- {tier}1- {tier}2- accelerator.topograph.run/domain-"
+    )
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl")
@@ -118,8 +120,8 @@ def labelled(node: Path, line: str) -> dict[str, str]:
 def test_older_labels_name_three_tiers() -> None:
     older = "network.topology.nvidia.com"
     text = export_network(PODS, "kubernetes-labels", older_labels=True)
-    assert text.splitlines()[0].split("node a ")[1] == (
-        f"{older}/leaf=rack-0 {older}/spine=pod {older}/core=root {older}/accelerator=m1"
+    assert text.splitlines()[2].split("node c ")[1] == (
+        f"{older}/leaf=pod-hosts {older}/spine=pod {older}/core=root {older}/accelerator=m1"
     )
     levels = yaml.safe_load(export_network(PODS, "kueue", older_labels=True))["spec"]["levels"]
     assert [level["nodeLabel"].split("/")[1] for level in levels] == ["core", "spine", "leaf", "hostname"]
@@ -208,6 +210,23 @@ def test_groups_that_are_no_tree_are_one_line() -> None:
         deep = builders.network("a", groups=groups(None, *(f"g{number}" for number in range(depth - 1))))
         with pytest.raises(GavotteError, match="has 16 tiers or more; remove groups: schedulers accept 15"):
             export_network(deep, "slurm-topology")
+
+
+def test_machines_in_a_rack_are_no_switches() -> None:
+    hosts = [{"name": name, "machine": machine} for name, machine in zip("abcdef", "mmnnop", strict=True)]
+    racks = [
+        {"name": "rack-0", "members": ["a", "b", "c", "d"]},
+        {"name": "machine-0", "members": ["a", "b"], "parent": "rack-0"},
+        {"name": "machine-1", "members": ["c", "d"], "parent": "rack-0"},
+        {"name": "rack-1", "members": ["e", "f"]},
+    ]
+    assert export_network(builders.network(hosts, groups=racks), "slurm-topology").splitlines() == [
+        "SwitchName=rack-1 Nodes=e,f",
+        "SwitchName=rack-0 Nodes=a,b,c,d",
+        "SwitchName=root Switches=rack-0,rack-1",
+    ]
+    alone = [{"name": "machine-0", "members": ["a", "b"]}, {"name": "machine-1", "members": ["c", "d"]}]
+    assert "SwitchName=machine-0 Nodes=a,b\n" in export_network(builders.network(hosts, groups=alone), "slurm-topology")
 
 
 def test_added_switches_have_names_of_their_own() -> None:

@@ -48,6 +48,7 @@ def tree_of(network: Network) -> Switch:
     2. A host is at the innermost group that has it as a member.
     3. If a group has hosts of its own next to other groups, these hosts get a switch `GROUP-hosts` in it.
     4. Hosts in no group, and several groups without a parent, are below a switch `root`.
+    5. If a group contains no groups but machines of two hosts or more, their hosts are at the group's own switch.
 
     Raises:
         GavotteError: when a host is in two groups of which neither contains the other, or groups are nested more than
@@ -69,10 +70,15 @@ def tree_of(network: Network) -> Switch:
     hosts: dict[str | None, list[str]] = {}
     for name in network.names:
         hosts.setdefault(innermost.get(name), []).append(name)
+    machines = {host.name: host.machine for host in network.hosts}
     taken = set(parents)
     below: dict[str | None, list[Switch]] = {}
     for group in sorted(network.groups, key=lambda group: -len(around[group.name])):
-        own = _at(group.name, hosts.get(group.name, []), below.get(group.name, []), taken)
+        direct, children = hosts.get(group.name, []), below.get(group.name, [])
+        if all(_is_machine(child, machines) for child in children):
+            inside = {*direct, *(host for child in children for host in child.hosts)}
+            direct, children = [name for name in network.names if name in inside] if children else direct, []
+        own = _at(group.name, direct, children, taken)
         rates = [rate for rate in (group.up_bps, group.down_bps) if rate is not None]
         switch = Switch(group.name, *own, min(rates, default=None))
         below.setdefault(group.parent, []).append(switch)
@@ -129,6 +135,12 @@ def fitting(name: str, pattern: re.Pattern[str]) -> str:
     for byte in name.encode():
         value = (value ^ byte) * 0x100000001B3 % (1 << 64)
     return f"x{value:x}"
+
+
+def _is_machine(switch: Switch, machines: Mapping[str, str | None]) -> bool:
+    """Return whether a switch has several hosts, which all share one machine."""
+    shared = {machines[host] for host in switch.hosts}
+    return len(switch.hosts) > 1 and len(shared) == 1 and None not in shared
 
 
 def _at(
