@@ -67,6 +67,7 @@ REWRITTEN: tuple[str, ...] = (
     "docs/guides/guarantee.md",
     "docs/guides/launch.md",
     "docs/guides/place.md",
+    "docs/guides/schedulers.md",
     "docs/guides/profile.md",
     "docs/guides/simulate.md",
     "docs/guides/spark.md",

@@ -7,7 +7,7 @@ import secrets
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -76,8 +76,8 @@ def test_mpich_runs_each_rank_where_it_was_placed(session: lab.Session, tmp_path
 SLURM = ("/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/sbin/munged")
 
 
-def slurm_conf(session: lab.Session, folder: Path) -> str:
-    """Start a cluster of the lab's hosts, its controller on `a`, that touches nothing outside `folder`."""
+def slurm_conf(session: lab.Session, folder: Path, **more: str) -> str:
+    """Return the settings of a cluster with its controller on `a` that touches nothing outside `folder`."""
     addresses = {host.name: host.address for host in session.status().hosts}
     settings = {
         "ClusterName": "lab",
@@ -97,6 +97,7 @@ def slurm_conf(session: lab.Session, folder: Path) -> str:
         "SlurmdSpoolDir": folder / "spool-%n",
         "SlurmctldPidFile": folder / "slurmctld.pid",
         "SlurmdPidFile": folder / "slurmd-%n.pid",
+        **more,
     }
     nodes = [f"NodeName={n} NodeAddr={address} NodeHostname={n} CPUs=4" for n, address in addresses.items()]
     lines = [*(f"{key}={value}" for key, value in settings.items()), *nodes, "PartitionName=all Nodes=ALL Default=YES"]
@@ -106,13 +107,20 @@ def slurm_conf(session: lab.Session, folder: Path) -> str:
 @pytest.fixture
 def slurm(session: lab.Session, tmp_path: Path) -> Iterator[dict[str, str]]:
     """Run Slurm on the lab's hosts; yield the environment for its commands."""
+    with cluster(session, tmp_path) as environment:
+        yield environment
+
+
+@contextmanager
+def cluster(session: lab.Session, tmp_path: Path, **more: str) -> Iterator[dict[str, str]]:
+    """Run Slurm with further settings on the lab's hosts; yield the environment for its commands."""
     if not all(Path(program).exists() for program in SLURM):
         pytest.skip("no Slurm")
     if os.geteuid() != 0:
         pytest.skip("Slurm's daemons want to be root, and the lab's is one in name only")
     controller, node, munged = SLURM
     config = tmp_path / "slurm.conf"
-    config.write_text(slurm_conf(session, tmp_path))
+    config.write_text(slurm_conf(session, tmp_path, **more))
     (tmp_path / "state").mkdir()
     key = tmp_path / "munge.key"
     key.touch(mode=0o600)

@@ -1,6 +1,29 @@
-"""Write a Placement in the file formats that launchers read, such as MPI host files, JSON and CSV."""
+"""Write files that launchers and schedulers read: a Placement as MPI host files, a Network as Slurm's topology."""
 
-from gavotte.export.exporting import FORMATS, Format, export, only
+from gavotte.export.exporting import (
+    ALL_FORMATS,
+    FORMATS,
+    TOPOLOGY_FORMATS,
+    Format,
+    TopologyFormat,
+    check_format,
+    doubts,
+    export,
+    export_network,
+    only,
+)
 from gavotte.export.mpi import crowded
 
-__all__ = ["FORMATS", "Format", "crowded", "export", "only"]
+__all__ = [
+    "ALL_FORMATS",
+    "FORMATS",
+    "TOPOLOGY_FORMATS",
+    "Format",
+    "TopologyFormat",
+    "check_format",
+    "crowded",
+    "doubts",
+    "export",
+    "export_network",
+    "only",
+]

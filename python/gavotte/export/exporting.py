@@ -1,15 +1,18 @@
-"""Convert a Placement to the text of a named launcher format.
+"""Convert a Placement to the text of a launcher's format, or a Network to that of a scheduler's.
 
 A task's rank is its position in the Placement: the order of the Apps, and within each that of its tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from gavotte.errors import GavotteError
-from gavotte.export import mpi, tables
+from gavotte.export import labels, manifests, mpi, slurm, tables
+from gavotte.export.tree import fitting, tree_of
+from gavotte.formats.network import Network
 from gavotte.formats.placement import Placement
 
 
@@ -44,10 +47,83 @@ FORMATS: dict[str, Format] = {
     "json": Format(tables.as_json, "a list of ranks, each with its task and host"),
     "csv": Format(tables.as_csv, "a table of rank, task and host"),
 }
-"""Supported formats by name."""
+"""Formats of a Placement by name."""
 
-UNWRITTEN = ("kubernetes", "diktyo", "ray", "dask", "torchrun", "hadoop-rack")
+UNWRITTEN = ("kubernetes", "diktyo", "dask", "torchrun", "hadoop-rack")
 """Launchers whose own format is not supported yet."""
+
+
+@dataclass(frozen=True)
+class TopologyFormat:
+    """A file format in which a scheduler reads the topology of a Network.
+
+    Attributes:
+        write: function that converts a Network to the file's text, with the names of labels.
+        names: names of switches that the scheduler accepts; others are replaced.
+        usage: how to hand the file to the scheduler, with `{file}` for its name.
+        undo: how to undo that.
+        labelled: whether the text has names of labels.
+    """
+
+    write: Callable[[Network, labels.Keys], str]
+    names: re.Pattern[str]
+    usage: str
+    undo: str
+    labelled: bool = False
+
+
+_SLURM_UNDO = "remove the file and TopologyPlugin, and restart Slurm's daemons"
+
+TOPOLOGY_FORMATS: dict[str, TopologyFormat] = {
+    "slurm-topology": TopologyFormat(
+        slurm.topology_conf,
+        slurm.SWITCH_NAME,
+        "copy {file} to topology.conf next to slurm.conf, set TopologyPlugin=topology/tree there and restart "
+        "Slurm's daemons",
+        _SLURM_UNDO,
+    ),
+    "slurm-yaml": TopologyFormat(
+        slurm.topology_yaml,
+        slurm.SWITCH_NAME,
+        "copy {file} to topology.yaml next to slurm.conf (Slurm 25.05 and later) and restart Slurm's daemons",
+        _SLURM_UNDO,
+    ),
+    "topograph": TopologyFormat(
+        labels.graph,
+        re.compile(".*"),
+        "{file} is what Topograph 1.0 answers with the engine `graph`",
+        "remove {file}",
+        labelled=True,
+    ),
+    "kubernetes-labels": TopologyFormat(
+        labels.kubectl,
+        labels.LABEL_VALUE,
+        "sh {file}",
+        "sed 's/ --overwrite//; s/=[^ ]*/-/g' {file} | sh",
+        labelled=True,
+    ),
+    "kueue": TopologyFormat(
+        manifests.kueue,
+        re.compile(".*"),
+        "kubectl apply -f {file}, with the nodes labelled by --format kubernetes-labels",
+        "kubectl delete -f {file}",
+        labelled=True,
+    ),
+    "volcano": TopologyFormat(
+        manifests.volcano, manifests.OBJECT_NAME, "kubectl apply -f {file}", "kubectl delete -f {file}"
+    ),
+    "ray": TopologyFormat(
+        labels.ray_start,
+        labels.RAY_VALUE,
+        "RAY_HEAD=ADDRESS:6379 sh {file}, after `ray start --head --port=6379` on one host",
+        "sed 's/ray start.*/ray stop/' {file} | sh",
+        labelled=True,
+    ),
+}
+"""Formats of a Network by name."""
+
+ALL_FORMATS = (*FORMATS, *TOPOLOGY_FORMATS)
+"""Names of all formats, those of a Placement first."""
 
 
 def export(placement: Placement, form: str, *, app: str | None = None) -> str:
@@ -64,12 +140,68 @@ def export(placement: Placement, form: str, *, app: str | None = None) -> str:
     Raises:
         GavotteError: when the format or the application is unknown, or a task moves between phases.
     """
-    if form in UNWRITTEN:
-        raise GavotteError(f"format `{form}` is not supported yet", hint="use json or csv and convert it")
-    if form not in FORMATS:
-        raise GavotteError(f"unknown format `{form}`", hint=f"use {', '.join(FORMATS)}")
+    check_format(form, FORMATS, "a Placement")
     placement.check_stays("a host file")
     return FORMATS[form].write(placement if app is None else only(placement, app))
+
+
+def export_network(network: Network, form: str, *, older_labels: bool = False) -> str:
+    """Return the text of a Network in a scheduler's format.
+
+    Args:
+        network: the hosts, and the groups that become switches.
+        form: name of one of `TOPOLOGY_FORMATS`.
+        older_labels: whether labels have the names that Topograph 0.3 to 0.5 gave them.
+
+    Returns:
+        The text of the file, ending in a newline.
+
+    Raises:
+        GavotteError: when the format is unknown, the groups form no tree, or the scheduler does not accept the hosts'
+            names or as many tiers of switches.
+    """
+    check_format(form, TOPOLOGY_FORMATS, "a Network")
+    if older_labels and not TOPOLOGY_FORMATS[form].labelled:
+        raise GavotteError(f"{form} has no labels", hint="leave out --older-labels")
+    return TOPOLOGY_FORMATS[form].write(network, labels.OLDER if older_labels else labels.CURRENT)
+
+
+def doubts(network: Network, form: str) -> list[str]:
+    """Return a warning if the Network has no groups, and one for each group that gets another name.
+
+    Raises:
+        GavotteError: when the format is unknown, or the groups form no tree.
+    """
+    check_format(form, TOPOLOGY_FORMATS, "a Network")
+    if not network.groups:
+        return ["the network has no groups, so that all hosts are at one switch"]
+    names = TOPOLOGY_FORMATS[form].names
+    switches = [(switch.name, fitting(switch.name, names)) for switch in tree_of(network).walk()]
+    return [
+        f"switch `{name}` is written as `{other}`: {form} does not allow its name"
+        for name, other in switches
+        if name != other
+    ]
+
+
+def check_format(form: str, known: Collection[str], noun: str) -> None:
+    """Refuse the name of a format in which a noun cannot be written.
+
+    Args:
+        form: the name.
+        known: the formats of the noun.
+        noun: the noun with its article.
+
+    Raises:
+        GavotteError: naming the formats that the noun has.
+    """
+    if form in known:
+        return
+    if form in UNWRITTEN:
+        raise GavotteError(f"format `{form}` is not supported yet", hint="use json or csv and convert it")
+    if form in ALL_FORMATS:
+        raise GavotteError(f"format `{form}` is not for {noun}", hint=f"use {', '.join(known)}")
+    raise GavotteError(f"unknown format `{form}`", hint=f"use {', '.join(ALL_FORMATS)}")
 
 
 def only(placement: Placement, app: str) -> Placement:

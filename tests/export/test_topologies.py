@@ -1,0 +1,329 @@
+"""A Network's groups as the switches of schedulers, as text."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from tests import builders
+from tests.export.schemas import faults
+from typer.testing import CliRunner
+
+from gavotte.cli.verbs import app as gavotte
+from gavotte.errors import GavotteError
+from gavotte.export import TOPOLOGY_FORMATS, doubts, export_network
+from gavotte.export.tree import fitting, tiers, tree_of
+from gavotte.formats.network import Network, write_network
+from gavotte.formats.placement import write_placement
+
+PODS = builders.network(
+    [{"name": "a", "machine": "m2"}, "b", {"name": "c", "machine": "m1"}, {"name": "d", "machine": "m1"}, "e"],
+    groups=[
+        {"name": "pod", "members": ["a", "b", "c", "d"]},
+        {"name": "rack-0", "members": ["a", "b"], "parent": "pod", "up_bps": 1e9, "down_bps": 5e8},
+    ],
+)
+"""A rack in a pod, hosts of the pod outside of racks, and a host outside of pods."""
+
+
+def groups(*parents: str | None) -> list[dict[str, Any]]:
+    """Return a group `gN` of host `a` for each parent."""
+    return [{"name": f"g{number}", "members": ["a"], "parent": parent} for number, parent in enumerate(parents)]
+
+
+def test_slurm_gets_switches_before_those_around_them() -> None:
+    assert export_network(PODS, "slurm-topology") == (
+        "SwitchName=root-hosts Nodes=e\n"
+        "SwitchName=pod-hosts Nodes=c,d\n"
+        "SwitchName=rack-0 Nodes=a,b LinkSpeed=500\n"
+        "SwitchName=pod Switches=rack-0,pod-hosts\n"
+        "SwitchName=root Switches=pod,root-hosts\n"
+    )
+
+
+def test_slurms_yaml_has_the_fields_of_its_manual() -> None:
+    (topology,) = yaml.safe_load(export_network(PODS, "slurm-yaml"))
+    assert list(topology) == ["topology", "cluster_default", "tree"], "the name must be the first attribute"
+    assert topology["topology"] == "gavotte"
+    assert topology["cluster_default"] is True
+    assert topology["tree"] == {
+        "switches": [
+            {"switch": "root", "children": "pod,root-hosts"},
+            {"switch": "pod", "children": "rack-0,pod-hosts"},
+            {"switch": "rack-0", "nodes": "a,b"},
+            {"switch": "pod-hosts", "nodes": "c,d"},
+            {"switch": "root-hosts", "nodes": "e"},
+        ]
+    }
+
+
+def test_topograph_gets_as_many_layers_for_each_host() -> None:
+    domain = {"accelerator.topograph.run/domain": "m1"}
+    assert json.loads(export_network(PODS, "topograph")) == {
+        "instances": [
+            {"id": "a", "network_layers": ["rack-0", "pod", "root"]},
+            {"id": "b", "network_layers": ["rack-0", "pod", "root"]},
+            {"id": "c", "network_layers": ["pod-hosts", "pod", "root"], "labels": domain},
+            {"id": "d", "network_layers": ["pod-hosts", "pod", "root"], "labels": domain},
+            {"id": "e", "network_layers": ["root-hosts", "root-hosts-tier1", "root"]},
+        ]
+    }
+
+
+def test_nodes_get_labels_and_lose_them_again() -> None:
+    text = export_network(PODS, "kubernetes-labels")
+    tier = "fabric.topograph.run/tier-"
+    assert text.splitlines()[0] == f"kubectl label --overwrite node a {tier}0=rack-0 {tier}1=pod {tier}2=root"
+    assert text.splitlines()[2].split(" node c ")[1] == (
+        f"{tier}0=pod-hosts {tier}1=pod {tier}2=root accelerator.topograph.run/domain=m1"
+    )
+    undo = TOPOLOGY_FORMATS["kubernetes-labels"].undo.format(file="-").removesuffix(" | sh")
+    undone = subprocess.run(["sh", "-c", undo], input=text, capture_output=True, text=True, check=True).stdout
+    assert (
+        undone.splitlines()[2] == f"kubectl label node c {tier}0- {tier}1- {tier}2- accelerator.topograph.run/domain-"
+    )
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl")
+@pytest.mark.parametrize("older_labels", [False, True])
+def test_kubectl_sets_and_removes_the_labels(older_labels: bool, tmp_path: Path) -> None:
+    """On a file instead of a cluster: kubectl checks keys and values alike."""
+    odd = builders.network("ab", groups=[{"name": "rack:0", "members": ["a"]}, {"name": "r" * 64, "members": ["b"]}])
+    node, script = tmp_path / "node.yaml", tmp_path / "labels.sh"
+    for network in (PODS, odd):
+        node.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: any}\n")
+        script.write_text(export_network(network, "kubernetes-labels", older_labels=older_labels))
+        undo = TOPOLOGY_FORMATS["kubernetes-labels"].undo.format(file=script).removesuffix(" | sh")
+        undone = subprocess.run(["sh", "-c", undo], capture_output=True, text=True, check=True).stdout
+        for line, back in zip(script.read_text().splitlines(), undone.splitlines(), strict=True):
+            pairs = line.split(" node ")[1].split()[1:]
+            assert labelled(node, line) == dict(pair.split("=") for pair in pairs)
+            assert labelled(node, back) == {}
+
+
+def labelled(node: Path, line: str) -> dict[str, str]:
+    """Run a `kubectl label` command on a file, keep the result there, and return the node's labels."""
+    before, after = line.split(" node ")
+    command = [*before.split(), "--local", "-f", str(node), "-o", "yaml", *after.split()[1:]]
+    node.write_text(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    labels: dict[str, str] = yaml.safe_load(node.read_text())["metadata"].get("labels") or {}
+    return labels
+
+
+def test_older_labels_name_three_tiers() -> None:
+    older = "network.topology.nvidia.com"
+    text = export_network(PODS, "kubernetes-labels", older_labels=True)
+    assert text.splitlines()[2].split("node c ")[1] == (
+        f"{older}/leaf=pod-hosts {older}/spine=pod {older}/core=root {older}/accelerator=m1"
+    )
+    levels = yaml.safe_load(export_network(PODS, "kueue", older_labels=True))["spec"]["levels"]
+    assert [level["nodeLabel"].split("/")[1] for level in levels] == ["core", "spine", "leaf", "hostname"]
+    four = builders.network("ab", groups=groups(None, "g0", "g1"))
+    assert tree_of(four).height == 4
+    with pytest.raises(GavotteError, match="4 tiers of switches, and the older labels have 3; leave out --older-label"):
+        export_network(four, "kubernetes-labels", older_labels=True)
+
+
+def test_a_long_name_is_hashed_as_by_topograph() -> None:
+    """Topograph's own test has this name and its label (pkg/engines/k8s/labeler_test.go)."""
+    name = "S3very-very-long-id-to-check-label-value-limits-of-63-characters"
+    network = builders.network("ab", groups=[{"name": name, "members": ["a", "b"]}])
+    assert "fabric.topograph.run/tier-0=xf946c4acef2d5939\n" in export_network(network, "kubernetes-labels")
+    assert json.loads(export_network(network, "topograph"))["instances"][0]["network_layers"] == [name]
+    assert doubts(network, "topograph") == []
+    assert doubts(network, "kubernetes-labels") == [
+        f"switch `{name}` is written as `xf946c4acef2d5939`: kubernetes-labels does not allow its name"
+    ]
+
+
+def test_ray_gets_the_rack_and_no_value_that_it_drops() -> None:
+    lines = export_network(PODS, "ray").splitlines()
+    assert lines[4] == (
+        'ssh -n e ray start --address="$RAY_HEAD" --labels=ray.io/gpu-domain=root-hosts,'
+        "fabric.topograph.run/tier-0=root-hosts,fabric.topograph.run/tier-1=root-hosts-tier1,"
+        "fabric.topograph.run/tier-2=root"
+    )
+    zero = builders.network("ab", groups=[{"name": "0", "members": ["a", "b"]}])
+    values = export_network(zero, "ray").split("--labels=")[1].split("\n")[0].split(",")
+    assert {value.split("=")[1] for value in values} == {f"x{0xAF63AD4C86019CAF:x}"}
+    assert "tier-0=0\n" in export_network(zero, "kubernetes-labels")
+
+
+def test_kueue_accepts_the_levels_and_refuses_others() -> None:
+    document = yaml.safe_load(export_network(PODS, "kueue"))
+    levels = document["spec"]["levels"]
+    assert faults("kueue-topology", document) == []
+    assert [level["nodeLabel"] for level in levels] == [
+        *(f"fabric.topograph.run/tier-{tier}" for tier in (2, 1, 0)),
+        "kubernetes.io/hostname",
+    ]
+    deepest = builders.network("ab", groups=groups(None, *(f"g{number}" for number in range(13))))
+    document = yaml.safe_load(export_network(deepest, "kueue"))
+    assert len(document["spec"]["levels"]) == 16
+    assert faults("kueue-topology", document) == []
+    for wrong in (levels[::-1], [levels[0], *levels], [], [{"nodeLabel": f"x/{number}"} for number in range(17)]):
+        document["spec"]["levels"] = wrong
+        assert len(faults("kueue-topology", document)) == 1
+
+
+def test_volcano_accepts_the_hypernodes_and_refuses_others() -> None:
+    documents = list(yaml.safe_load_all(export_network(PODS, "volcano")))
+    assert [each for document in documents for each in faults("volcano-hypernode", document)] == []
+    members = {
+        document["metadata"]["name"]: (
+            document["spec"]["tier"],
+            {(each["type"], each["selector"]["exactMatch"]["name"]) for each in document["spec"]["members"]},
+        )
+        for document in documents
+    }
+    assert members == {
+        "root": (3, {("HyperNode", "pod"), ("HyperNode", "root-hosts")}),
+        "pod": (2, {("HyperNode", "rack-0"), ("HyperNode", "pod-hosts")}),
+        "rack-0": (1, {("Node", "a"), ("Node", "b")}),
+        "pod-hosts": (1, {("Node", "c"), ("Node", "d")}),
+        "root-hosts": (1, {("Node", "e")}),
+    }
+    selector = documents[0]["spec"]["members"][0]["selector"]
+    for wrong in ({}, selector | {"regexMatch": {"pattern": ".*"}}, {"exactMatch": {"name": "Rack"}}):
+        documents[0]["spec"]["members"][0]["selector"] = wrong
+        assert len(faults("volcano-hypernode", documents[0])) == 1
+
+
+@pytest.mark.parametrize("form", ["kubernetes-labels", "volcano"])
+def test_a_host_that_cannot_be_a_node_is_one_line(form: str) -> None:
+    with pytest.raises(GavotteError, match=r"host `Node_1` cannot be a node of Kubernetes.*; measure the nodes by"):
+        export_network(builders.network(["Node_1"]), form)
+
+
+def test_groups_that_are_no_tree_are_one_line() -> None:
+    crossing = [{"name": "x", "members": ["a", "b"]}, {"name": "y", "members": ["b", "c"]}]
+    with pytest.raises(GavotteError, match="host `b` is in the groups `x` and `y`, and neither is within the other"):
+        export_network(builders.network("abc", groups=crossing), "slurm-topology")
+    for depth in (16, 2000):
+        deep = builders.network("a", groups=groups(None, *(f"g{number}" for number in range(depth - 1))))
+        with pytest.raises(GavotteError, match="has 16 tiers or more; remove groups: schedulers accept 15"):
+            export_network(deep, "slurm-topology")
+
+
+def test_machines_in_a_rack_are_no_switches() -> None:
+    hosts = [{"name": name, "machine": machine} for name, machine in zip("abcdef", "mmnnop", strict=True)]
+    racks = [
+        {"name": "rack-0", "members": ["a", "b", "c", "d"]},
+        {"name": "machine-0", "members": ["a", "b"], "parent": "rack-0"},
+        {"name": "machine-1", "members": ["c", "d"], "parent": "rack-0"},
+        {"name": "rack-1", "members": ["e", "f"]},
+    ]
+    assert export_network(builders.network(hosts, groups=racks), "slurm-topology").splitlines() == [
+        "SwitchName=rack-1 Nodes=e,f",
+        "SwitchName=rack-0 Nodes=a,b,c,d",
+        "SwitchName=root Switches=rack-0,rack-1",
+    ]
+    alone = [{"name": "machine-0", "members": ["a", "b"]}, {"name": "machine-1", "members": ["c", "d"]}]
+    assert "SwitchName=machine-0 Nodes=a,b\n" in export_network(builders.network(hosts, groups=alone), "slurm-topology")
+
+
+def test_added_switches_have_names_of_their_own() -> None:
+    taken = [{"name": "root", "members": ["a"]}, {"name": "root-2-hosts", "members": ["b"]}]
+    assert export_network(builders.network("abc", groups=taken), "slurm-topology").splitlines() == [
+        "SwitchName=root-2-hosts-2 Nodes=c",
+        "SwitchName=root-2-hosts Nodes=b",
+        "SwitchName=root Nodes=a",
+        "SwitchName=root-2 Switches=root,root-2-hosts,root-2-hosts-2",
+    ]
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Network:
+    """Draw nested groups, in any order in the file."""
+    hosts = draw(st.integers(1, 8))
+    names = [f"vm{number}" for number in range(hosts)]
+    members: dict[str, set[str]] = {}
+    parents: dict[str, str | None] = {}
+    for number in range(draw(st.integers(0, 6))):
+        parent = draw(st.sampled_from([None, *members]))
+        siblings = {host for name, own in members.items() if parents[name] == parent for host in own}
+        choices = sorted((members[parent] if parent else set(names)) - siblings)
+        if choices:
+            name = f"g{number}"
+            members[name] = set(draw(st.lists(st.sampled_from(choices), min_size=1, unique=True)))
+            parents[name] = parent
+    order = draw(st.permutations(list(members)))
+    listed = [{"name": name, "members": sorted(members[name]), "parent": parents[name]} for name in order]
+    return builders.network(hosts, groups=listed)
+
+
+@given(networks())
+def test_every_group_is_a_switch_above_exactly_its_hosts(network: Network) -> None:
+    root = tree_of(network)
+    under: dict[str, set[str]] = {}
+    for switch in reversed(list(root.walk())):
+        assert bool(switch.hosts) != bool(switch.children)
+        under[switch.name] = set(switch.hosts).union(*(under[child.name] for child in switch.children))
+    assert under[root.name] == set(network.names)
+    assert len(under) == len(list(root.walk())), "no name is used twice"
+    assert {group.name: under[group.name] for group in network.groups} == {
+        group.name: set(group.members) for group in network.groups
+    }
+    layers = tiers(root)
+    assert set(layers) == set(network.names)
+    assert {len(layer) for layer in layers.values()} == {root.height}
+    places = {(name, tier) for layer in layers.values() for tier, name in enumerate(layer)}
+    assert len({name for name, _ in places}) == len(places), "a switch is on one tier"
+    for name, hosts in under.items():
+        assert {host for host, layer in layers.items() if name in layer} == hosts
+
+
+def test_without_groups_all_hosts_are_at_one_switch() -> None:
+    flat = builders.network("ab")
+    assert export_network(flat, "slurm-topology") == "SwitchName=root Nodes=a,b\n"
+    assert doubts(flat, "slurm-topology") == ["the network has no groups, so that all hosts are at one switch"]
+    assert doubts(PODS, "slurm-topology") == []
+
+
+def test_names_of_switches_have_only_characters_of_the_format() -> None:
+    odd = builders.network("ab", groups=[{"name": "rack[0],#1=ü", "members": ["a"]}])
+    for form in ("slurm-topology", "slurm-yaml", "kubernetes-labels", "volcano", "ray"):
+        names = TOPOLOGY_FORMATS[form].names
+        assert fitting("rack[0],#1=ü", names) in export_network(odd, form)
+        assert "#" not in export_network(odd, form)
+
+
+def test_command_line_writes_and_prints_usage(tmp_path: Path) -> None:
+    source, target = tmp_path / "n.network.json", tmp_path / "topology"
+    write_network(source, PODS)
+    runner = CliRunner()
+    for form in TOPOLOGY_FORMATS:
+        shown = runner.invoke(gavotte, ["export", str(source), "--format", form])
+        written = runner.invoke(gavotte, ["export", str(source), "--format", form, "-o", str(target)])
+        facts = json.loads(runner.invoke(gavotte, ["export", str(source), "--format", form, "--json"]).stdout)
+        assert (shown.exit_code, written.exit_code) == (0, 0), shown.output + written.output
+        assert shown.stdout == target.read_text() == facts["content"] == export_network(PODS, form)
+        assert f"undo: {facts['undo']}\n" in shown.stderr
+        assert facts["hosts"] == 5
+
+
+def test_options_of_the_other_noun_are_one_line(tmp_path: Path) -> None:
+    network, placement = tmp_path / "n.network.json", tmp_path / "p.placement.json"
+    write_network(network, PODS)
+    write_placement(placement, builders.placement({"t": "a"}))
+    for words, message in [
+        ([network, "--format", "kueue", "--app", "x"], "--app is for a Placement, and kueue writes a Network; leave"),
+        ([placement, "--format", "csv", "--older-labels"], "csv has no labels; leave out --older-labels"),
+        ([network, "--format", "volcano", "--older-labels"], "volcano has no labels; leave out --older-labels"),
+        ([network, "--format", "csv"], f"{network}: is a Network; use a Placement"),
+        ([placement, "--format", "kueue"], f"{placement}: is a Placement; use a Network"),
+    ]:
+        result = CliRunner().invoke(gavotte, ["export", *map(str, words)])
+        assert isinstance(result.exception, GavotteError)
+        assert message in str(result.exception)
+    with pytest.raises(GavotteError, match=r"unknown format `pbs`; use .*csv, slurm-topology, slurm-yaml"):
+        export_network(PODS, "pbs")
+    with pytest.raises(GavotteError, match="format `csv` is not for a Network; use slurm-topology"):
+        export_network(PODS, "csv")
