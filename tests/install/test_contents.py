@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 def contents(what: str) -> str:
     env = os.environ | {"SOURCE_DATE_EPOCH": "1700000000"}
-    line = [sys.executable, ROOT / "tools" / "contents", what, TARGET]
+    line = [sys.executable, str(ROOT / "tools" / "contents"), what, TARGET]
     return subprocess.run(line, env=env, capture_output=True, text=True, check=True).stdout
 
 
